@@ -1,0 +1,349 @@
+/* The disk cache. One file an entry, named by the key's hash:
+ *
+ *     0  magic "TFMCACHE"
+ *     8  u32 format version          all numbers little-endian
+ *    12  u32 bytes of the key
+ *    16  u64 bytes of the payload
+ *    24  u64 checksum of all the rest
+ *    32  key, payload
+ *
+ * Everything goes through the folder's descriptor, so that what was checked is what is used. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "dev/cache.h"
+
+#define MAGIC "TFMCACHE"
+#define VERSION 1
+#define HEADER 32
+#define SUFFIX ".tfm"
+#define NAME_SIZE 64
+/* Together, and for one entry; when the folder is fuller, the least recently used go until a quarter is free.
+ */
+#define MAX_TOTAL ((uint64_t)256 << 20)
+#define MAX_ENTRY ((uint64_t)64 << 20)
+/* A temporary file this old was left by a process that died. */
+#define STALE_SECONDS 3600
+
+/* ---- Hash
+ * ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, uint64_t word) {
+    hash ^= word * 0x9e3779b97f4a7c15u;
+    hash = hash << 29 | hash >> 35;
+    return hash * 0xd6e8feb86659fd93u + 0x2545f4914f6cdd1du;
+}
+
+static uint64_t load(const unsigned char *bytes, size_t count) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < count; i++)
+        word |= (uint64_t)bytes[i] << (8 * i);
+    return word;
+}
+
+/* Each step is one-to-one in the word and in the hash so far: a change within one word is always seen. */
+uint64_t tfm__hash64(const void *data, size_t bytes, uint64_t seed) {
+    const unsigned char *at = data;
+    uint64_t hash = mix(seed, bytes);
+    size_t left = bytes;
+    for (; left >= 8; at += 8, left -= 8)
+        hash = mix(hash, load(at, 8));
+    if (left > 0)
+        hash = mix(hash, load(at, left));
+    hash ^= hash >> 32;
+    hash *= 0xd6e8feb86659fd93u;
+    return hash ^ hash >> 29;
+}
+
+/* ---- Folder
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void warn_once(const char *format, ...) TFM_PRINTF(1, 2);
+static void warn_once(const char *format, ...) {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    char text[1024];
+    if (atomic_flag_test_and_set(&warned))
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tfm__log(TFM_LOG_WARNING, "no disk cache, kernels are compiled each time: %s", text);
+}
+
+/* NULL when there is to be no cache. */
+static char *folder_path(void) {
+    const char *own = getenv("TFM_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && own[0])
+        return strcmp(own, "off") == 0 ? NULL : tfm__strdup(own);
+    if (cache && cache[0] == '/') /* the XDG rule: a relative path is to be ignored */
+        return tfm__format("%s/tfm", cache);
+    if (home && home[0])
+        return tfm__format("%s/.cache/tfm", home);
+    warn_once("neither TFM_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set");
+    return NULL;
+}
+
+/* A descriptor of the folder, -1 without one. Only `make` creates it, and only `make` minds that it is
+ * missing. */
+static int open_folder(bool make) {
+    char *path = folder_path();
+    struct stat about;
+    if (!path)
+        return -1;
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 && errno == ENOENT && make && tfm__dir_make(path) == TFM_OK)
+        folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        if (make || errno != ENOENT)
+            warn_once("%s cannot be opened (%s): set TFM_CACHE_DIR to a folder of yours, or to off", path,
+                      strerror(errno));
+    } else if (fstat(folder, &about) != 0 || about.st_uid != geteuid() ||
+               (about.st_mode & (S_IWGRP | S_IWOTH))) {
+        warn_once(
+            "%s is not yours alone to write: give TFM_CACHE_DIR a folder that you own, and chmod go-w it",
+            path);
+        close(folder);
+        folder = -1;
+    }
+    free(path);
+    return folder;
+}
+
+static void name_of(char name[NAME_SIZE], const char *key) {
+    snprintf(name, NAME_SIZE, "%016" PRIx64 SUFFIX, tfm__hash64(key, strlen(key), 0));
+}
+
+/* ---- Entries
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void store(unsigned char *at, uint64_t value, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        at[i] = (unsigned char)(value >> (8 * i));
+}
+
+static uint64_t checksum(const unsigned char header[HEADER], const void *key, size_t key_bytes,
+                         const void *payload, size_t bytes) {
+    return tfm__hash64(payload, bytes, tfm__hash64(key, key_bytes, tfm__hash64(header, 24, VERSION)));
+}
+
+enum verdict { GOOD, MISSING, OTHER_KEY, DAMAGED };
+
+/* Whether `size` bytes at `entry` are an unharmed entry of this key. Reads nothing that it has not bounded.
+ */
+static enum verdict verify(const unsigned char *entry, size_t size, const char *key) {
+    if (size < HEADER || memcmp(entry, MAGIC, 8) != 0 || load(entry + 8, 4) != VERSION)
+        return DAMAGED;
+    uint64_t key_bytes = load(entry + 12, 4), bytes = load(entry + 16, 8);
+    if (key_bytes > size - HEADER || bytes != size - HEADER - key_bytes)
+        return DAMAGED;
+    const unsigned char *payload = entry + HEADER + key_bytes;
+    if (load(entry + 24, 8) != checksum(entry, entry + HEADER, key_bytes, payload, bytes))
+        return DAMAGED;
+    return key_bytes == strlen(key) && memcmp(entry + HEADER, key, key_bytes) == 0 ? GOOD : OTHER_KEY;
+}
+
+/* The whole file, for free(); NULL if it cannot be had. */
+static unsigned char *read_all(int file, size_t size) {
+    unsigned char *data = malloc(size);
+    for (size_t done = 0; data && done < size;) {
+        ssize_t got = read(file, data + done, size - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            free(data);
+            return NULL;
+        }
+        done += (size_t)got;
+    }
+    return data;
+}
+
+static enum verdict read_entry(void **out, size_t *bytes, int folder, const char *name, const char *key) {
+    struct stat about;
+    /* Not through a link, and not waiting for a pipe. */
+    int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return errno == ENOENT ? MISSING : DAMAGED;
+    enum verdict verdict = DAMAGED;
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= HEADER &&
+        (uint64_t)about.st_size <= MAX_ENTRY) {
+        size_t size = (size_t)about.st_size;
+        unsigned char *entry = read_all(file, size);
+        verdict = entry ? verify(entry, size, key) : DAMAGED;
+        if (verdict == GOOD) {
+            *bytes = (size_t)load(entry + 16, 8);
+            memmove(entry, entry + size - *bytes, *bytes);
+            *out = entry;
+            futimens(file, NULL); /* used now: goes last when room is made */
+        } else {
+            free(entry);
+        }
+    }
+    close(file);
+    return verdict;
+}
+
+void *tfm__cache_get(const char *key, size_t *bytes) {
+    char name[NAME_SIZE];
+    void *payload = NULL;
+    *bytes = 0;
+    int folder = open_folder(false);
+    if (folder < 0)
+        return NULL;
+    name_of(name, key);
+    if (read_entry(&payload, bytes, folder, name, key) == DAMAGED) {
+        tfm__log(TFM_LOG_INFO, "disk cache: entry %s is damaged and is made anew", name);
+        unlinkat(folder, name, 0);
+    }
+    close(folder);
+    return payload;
+}
+
+void tfm__cache_drop(const char *key) {
+    char name[NAME_SIZE];
+    int folder = open_folder(false);
+    if (folder < 0)
+        return;
+    name_of(name, key);
+    unlinkat(folder, name, 0);
+    close(folder);
+}
+
+/* ---- Room
+ * ------------------------------------------------------------------------------------------------------- */
+
+typedef struct kept {
+    char name[NAME_SIZE];
+    uint64_t bytes;
+    struct timespec used;
+} kept;
+
+static int older(const void *a, const void *b) {
+    const struct timespec *x = &((const kept *)a)->used, *y = &((const kept *)b)->used;
+    if (x->tv_sec != y->tv_sec)
+        return x->tv_sec < y->tv_sec ? -1 : 1;
+    return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
+}
+
+/* Whether the file is ours, by its name: a folder that the user named may hold others. */
+static bool is_entry(const char *name, bool *temporary) {
+    if (strspn(name, "0123456789abcdef") != 16 || strncmp(name + 16, SUFFIX, strlen(SUFFIX)) != 0)
+        return false;
+    *temporary = name[16 + strlen(SUFFIX)] != 0;
+    return strlen(name) < NAME_SIZE;
+}
+
+/* Lists the entries, and removes what dead processes left. */
+static kept *list_entries(size_t *count, uint64_t *total, int folder, DIR *listing) {
+    kept *entries = NULL;
+    const time_t now = time(NULL);
+    *count = 0;
+    *total = 0;
+    for (struct dirent *next; (next = readdir(listing));) {
+        bool temporary;
+        struct stat about;
+        if (!is_entry(next->d_name, &temporary) ||
+            fstatat(folder, next->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (temporary) {
+            if (now - about.st_mtime > STALE_SECONDS)
+                unlinkat(folder, next->d_name, 0);
+            continue;
+        }
+        kept *bigger = tfm__realloc(entries, *count + 1, sizeof(*entries));
+        if (!bigger)
+            break;
+        entries = bigger;
+        kept *entry = &entries[(*count)++];
+        memset(entry->name, 0, sizeof(entry->name));
+        memcpy(entry->name, next->d_name, strlen(next->d_name));
+        entry->bytes = (uint64_t)about.st_size;
+        entry->used = about.st_mtim;
+        *total += entry->bytes;
+    }
+    return entries;
+}
+
+static void make_room(int folder) {
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = again < 0 ? NULL : fdopendir(again);
+    if (!listing) {
+        if (again >= 0)
+            close(again);
+        return;
+    }
+    size_t count;
+    uint64_t total;
+    kept *entries = list_entries(&count, &total, folder, listing);
+    if (total > MAX_TOTAL) {
+        qsort(entries, count, sizeof(*entries), older);
+        for (size_t i = 0; i < count && total > MAX_TOTAL / 4 * 3; i++)
+            if (unlinkat(folder, entries[i].name, 0) == 0)
+                total -= entries[i].bytes;
+    }
+    free(entries);
+    closedir(listing);
+}
+
+static bool write_all(int file, const void *data, size_t bytes) {
+    for (const char *at = data; bytes > 0;) {
+        ssize_t put = write(file, at, bytes);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        at += put;
+        bytes -= (size_t)put;
+    }
+    return true;
+}
+
+void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
+    static atomic_uint number;
+    unsigned char header[HEADER] = MAGIC;
+    char name[NAME_SIZE], temporary[2 * NAME_SIZE];
+    size_t key_bytes = strlen(key);
+    if (HEADER + (uint64_t)key_bytes + bytes > MAX_ENTRY)
+        return;
+    int folder = open_folder(true);
+    if (folder < 0)
+        return;
+    store(header + 8, VERSION, 4);
+    store(header + 12, key_bytes, 4);
+    store(header + 16, bytes, 8);
+    store(header + 24, checksum(header, key, key_bytes, payload, bytes), 8);
+    name_of(name, key);
+    snprintf(temporary, sizeof(temporary), "%s-%ld-%u", name, (long)getpid(), atomic_fetch_add(&number, 1u));
+    int file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    /* Not synced: what a power cut leaves half-written fails its checksum and is made anew. */
+    bool done = file >= 0 && write_all(file, header, HEADER) && write_all(file, key, key_bytes) &&
+                write_all(file, payload, bytes);
+    int error = errno;
+    if (file >= 0 && close(file) != 0 && done) {
+        error = errno;
+        done = false;
+    }
+    if (done && renameat(folder, temporary, folder, name) != 0) {
+        error = errno;
+        done = false;
+    }
+    if (!done) {
+        warn_once("an entry cannot be written (%s): see to the disk, or set TFM_CACHE_DIR to another folder "
+                  "or to off",
+                  strerror(error));
+        if (file >= 0)
+            unlinkat(folder, temporary, 0);
+    } else {
+        make_room(folder);
+    }
+    close(folder);
+}

@@ -1,0 +1,31 @@
+/* The disk cache: what was expensive to make, under a text that says everything it depends on.
+ *
+ *     size_t bytes;
+ *     void *binary = tfm__cache_get(key, &bytes);         // NULL: make it, then
+ *     tfm__cache_put(key, binary, bytes);
+ *
+ * The folder is $TFM_CACHE_DIR, else $XDG_CACHE_HOME/tfm, else ~/.cache/tfm; TFM_CACHE_DIR=off is no cache.
+ * It must belong to the user and be writable by nobody else, since what is read from it goes into a driver
+ * that trusts it. An entry is an envelope of magic, version, full key, length and checksum, all of it
+ * verified before a byte is given out: OpenCL drivers abort on damaged binaries. A cache that cannot be used
+ * is never an error: one warning per process, and on without. All of it may be called from any thread and
+ * from several processes at once. */
+#ifndef TFM_LIB_DEV_CACHE_H
+#define TFM_LIB_DEV_CACHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The bytes stored under `key`, freed with free(), or NULL if there are none. A damaged entry is deleted. */
+void *tfm__cache_get(const char *key, size_t *bytes);
+
+/* Stores a copy, replacing what was there; the oldest entries go when the folder is full. */
+void tfm__cache_put(const char *key, const void *payload, size_t bytes);
+
+/* Forgets one entry, e.g. when a driver refuses a binary that arrived unharmed. */
+void tfm__cache_drop(const char *key);
+
+/* A 64-bit hash of bytes, the same on every machine: checksums, file names. Not for secrets. */
+uint64_t tfm__hash64(const void *data, size_t bytes, uint64_t seed);
+
+#endif

@@ -1,0 +1,320 @@
+/* The list of devices. Drivers are taken as they come: one that fails is a row that says so, and the rest is
+ * listed. */
+#include <stdio.h>
+#include <string.h>
+#include "dev/choose.h"
+
+/* Longer answers than this are a driver's mistake. */
+#define MAX_ANSWER (1 << 20)
+
+/* The baseline: OpenCL 1.2. */
+#define NEEDED_MAJOR 1
+#define NEEDED_MINOR 2
+
+/* What software that plays a GPU or an FPGA calls itself. They are correct and very slow. */
+static const char *const EMULATORS[] = {"llvmpipe", "softpipe", "lavapipe", "swrast",      "swiftshader",
+                                        "emulat",   "simulat",  "oclgrind", "basic render"};
+
+/* Copies a driver's string to where it is safe to print: cut, trimmed, no control characters, ASCII. */
+static void copy_clean(char *out, size_t size, const char *text) {
+    size_t n = 0;
+    for (; *text && n + 1 < size; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c <= ' ' && (n == 0 || out[n - 1] == ' '))
+            continue;
+        out[n++] = c <= ' ' ? ' ' : c < 127 ? (char)c : '?';
+    }
+    while (n > 0 && out[n - 1] == ' ')
+        n--;
+    out[n] = 0;
+}
+
+/* One question to a driver about a string, in the two steps that OpenCL wants. A device, or else a platform.
+ */
+static cl_int ask_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what) {
+    out[0] = 0;
+    size_t bytes = 0;
+    cl_int error = device ? clGetDeviceInfo(device, what, 0, NULL, &bytes)
+                          : clGetPlatformInfo(platform, what, 0, NULL, &bytes);
+    if (error != CL_SUCCESS || bytes == 0)
+        return error;
+    char *answer = bytes <= MAX_ANSWER ? calloc(bytes + 1, 1) : NULL;
+    if (!answer)
+        return CL_OUT_OF_HOST_MEMORY;
+    error = device ? clGetDeviceInfo(device, what, bytes, answer, NULL)
+                   : clGetPlatformInfo(platform, what, bytes, answer, NULL);
+    if (error == CL_SUCCESS)
+        copy_clean(out, size, answer);
+    free(answer);
+    return error;
+}
+
+void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_device_info what) {
+    ask_string(out, size, NULL, device, what);
+}
+
+static bool is_emulator(const tfm_device_info *info) {
+    for (size_t i = 0; i < TFM_COUNT(EMULATORS); i++)
+        if (tfm__contains(info->name, EMULATORS[i]) || tfm__contains(info->platform, EMULATORS[i]) ||
+            tfm__contains(info->opencl, EMULATORS[i]))
+            return true;
+    return false;
+}
+
+static tfm_device_type type_of(cl_device_type bits) {
+    if (bits & CL_DEVICE_TYPE_GPU)
+        return TFM_DEVICE_GPU;
+    if (bits & CL_DEVICE_TYPE_ACCELERATOR)
+        return TFM_DEVICE_ACCELERATOR;
+    return bits & CL_DEVICE_TYPE_CPU ? TFM_DEVICE_CPU : TFM_DEVICE_OTHER;
+}
+
+/* Whether the extension list, which may be longer than any buffer of ours, has cl_khr_fp16. */
+static bool has_fp16(cl_device_id device) {
+    size_t bytes = 0;
+    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || bytes > MAX_ANSWER)
+        return false;
+    char *list = calloc(bytes + 1, 1);
+    bool found = list && clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL) == CL_SUCCESS &&
+                 tfm__contains(list, "cl_khr_fp16");
+    free(list);
+    return found;
+}
+
+/* What a device can do. Where a driver does not answer, it cannot. */
+static void ask_abilities(tfm_device_info *info, cl_device_id device) {
+    cl_bool compiler = CL_FALSE, unified = CL_FALSE;
+    cl_uint units = 0;
+    cl_ulong memory = 0, max_alloc = 0;
+    clGetDeviceInfo(device, CL_DEVICE_COMPILER_AVAILABLE, sizeof(compiler), &compiler, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(memory), &memory, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(max_alloc), &max_alloc, NULL);
+    info->compiler = compiler == CL_TRUE;
+    info->integrated = info->type == TFM_DEVICE_GPU && unified == CL_TRUE;
+    info->compute_units = units;
+    info->memory_bytes = memory;
+    info->max_alloc_bytes = max_alloc;
+    info->fp16 = has_fp16(device);
+    info->emulator = is_emulator(info);
+}
+
+/* What must be known of a device to use it; the first answer that is missing or too little becomes the row's
+ * error. */
+static void describe(tfm_device_info *info, cl_device_id device) {
+    cl_device_type type = 0;
+    cl_bool available = CL_FALSE;
+    int major = 0, minor = 0;
+    const char *asked = "CL_DEVICE_NAME";
+    cl_int error = ask_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
+    if (error == CL_SUCCESS) {
+        asked = "CL_DEVICE_TYPE";
+        error = clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+    }
+    if (error == CL_SUCCESS) {
+        asked = "CL_DEVICE_VERSION";
+        error = ask_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
+    }
+    if (error == CL_SUCCESS) {
+        asked = "CL_DEVICE_AVAILABLE";
+        error = clGetDeviceInfo(device, CL_DEVICE_AVAILABLE, sizeof(available), &available, NULL);
+    }
+    info->type = error == CL_SUCCESS ? type_of(type) : TFM_DEVICE_OTHER;
+    tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
+    tfm__cl_device_string(info->driver, sizeof(info->driver), device, CL_DRIVER_VERSION);
+    ask_abilities(info, device);
+    if (error != CL_SUCCESS)
+        snprintf(info->error, sizeof(info->error),
+                 "clGetDeviceInfo(%s) failed with %s (%d): see to its driver", asked,
+                 tfm__cl_error_name(error), (int)error);
+    else if (available != CL_TRUE)
+        snprintf(info->error, sizeof(info->error), "the driver says that the device is not available now");
+    else if (sscanf(info->opencl, "OpenCL %d.%d", &major, &minor) != 2 || major < NEEDED_MAJOR ||
+             (major == NEEDED_MAJOR && minor < NEEDED_MINOR))
+        snprintf(info->error, sizeof(info->error), "it speaks \"%s\" and tfm needs OpenCL %d.%d or later",
+                 info->opencl, NEEDED_MAJOR, NEEDED_MINOR);
+}
+
+static tfm__device *grow(tfm__device **rows, size_t *count) {
+    tfm__device *bigger = tfm__realloc(*rows, *count + 1, sizeof(**rows));
+    if (!bigger)
+        return NULL;
+    *rows = bigger;
+    tfm__device *row = &bigger[(*count)++];
+    memset(row, 0, sizeof(*row));
+    return row;
+}
+
+/* Appends a platform's devices, or the one row that says why there are none. `index` counts devices, not
+ * rows. */
+static tfm_status add_platform(tfm__device **rows, size_t *count, int *index, int platform_index,
+                               cl_platform_id platform) {
+    char name[sizeof((*rows)->info.platform)], vendor[sizeof((*rows)->platform_vendor)];
+    ask_string(name, sizeof(name), platform, NULL, CL_PLATFORM_NAME);
+    ask_string(vendor, sizeof(vendor), platform, NULL, CL_PLATFORM_VENDOR);
+    cl_uint found = 0;
+    cl_device_id *ids = NULL;
+    const cl_device_type all = CL_DEVICE_TYPE_ALL;
+    cl_int error = clGetDeviceIDs(platform, all, 0, NULL, &found);
+    if (error == CL_SUCCESS && found > 0) {
+        ids = tfm__alloc(found, sizeof(*ids));
+        if (!ids)
+            return TFM_ERROR_MEMORY;
+        error = clGetDeviceIDs(platform, all, found, ids, NULL);
+    }
+    bool listed = error == CL_SUCCESS && found > 0;
+    tfm_status status = TFM_OK;
+    for (cl_uint i = 0; i < (listed ? found : 1) && status == TFM_OK; i++) {
+        tfm__device *row = grow(rows, count);
+        if (!row) {
+            status = TFM_ERROR_MEMORY;
+            break;
+        }
+        tfm_device_info *info = &row->info;
+        row->platform = platform;
+        row->device = listed ? ids[i] : NULL;
+        memcpy(row->platform_vendor, vendor, sizeof(vendor));
+        memcpy(info->platform, name, sizeof(name));
+        info->platform_index = platform_index;
+        info->index = listed ? (*index)++ : -1;
+        info->device_index = listed ? (int)i : -1;
+        info->type = TFM_DEVICE_OTHER;
+        if (listed)
+            describe(info, row->device);
+        else if (error == CL_SUCCESS || error == CL_DEVICE_NOT_FOUND)
+            snprintf(info->error, sizeof(info->error), "the platform has no devices (%s)",
+                     tfm__cl_error_name(CL_DEVICE_NOT_FOUND));
+        else
+            snprintf(info->error, sizeof(info->error),
+                     "clGetDeviceIDs failed with %s (%d): see to its driver", tfm__cl_error_name(error),
+                     (int)error);
+    }
+    free(ids);
+    return status;
+}
+
+/* All platforms, for free(). None at all is the one failure that every fresh machine sees, so it says what to
+ * do. */
+static tfm_status find_platforms(cl_platform_id **out, cl_uint *count) {
+    const char *vendors = getenv("OCL_ICD_VENDORS");
+    *out = NULL;
+    *count = 0;
+    cl_int error = clGetPlatformIDs(0, NULL, count);
+    if (error == -1001 || (error == CL_SUCCESS && *count == 0))
+        return tfm__fail(
+            TFM_ERROR_DEVICE,
+            "no OpenCL platform is installed: for CPUs install the Debian package pocl-opencl-icd, for a "
+            "GPU its vendor's OpenCL driver%s%s%s",
+            vendors ? " (OCL_ICD_VENDORS is set to \"" : "", vendors ? vendors : "",
+            vendors ? "\" and the loader looks for drivers only there: unset it?)" : "");
+    if (error == CL_SUCCESS) {
+        *out = tfm__alloc(*count, sizeof(**out));
+        if (!*out)
+            return TFM_ERROR_MEMORY;
+        error = clGetPlatformIDs(*count, *out, NULL);
+    }
+    if (error == CL_SUCCESS)
+        return TFM_OK;
+    free(*out);
+    *out = NULL;
+    return tfm__fail(TFM_ERROR_DEVICE, "clGetPlatformIDs failed with %s (%d): see to the OpenCL drivers",
+                     tfm__cl_error_name(error), (int)error);
+}
+
+tfm_status tfm__devices_find(tfm__device **out, size_t *count) {
+    cl_platform_id *platforms;
+    cl_uint platform_count;
+    int index = 0;
+    *out = NULL;
+    *count = 0;
+    tfm_status status = find_platforms(&platforms, &platform_count);
+    for (cl_uint i = 0; i < platform_count && status == TFM_OK; i++)
+        status = add_platform(out, count, &index, (int)i, platforms[i]);
+    free(platforms);
+    if (status != TFM_OK) {
+        free(*out);
+        *out = NULL;
+        *count = 0;
+    }
+    return status;
+}
+
+tfm_status tfm_devices_list(tfm_device_info **out, size_t *count) {
+    if (!out || !count)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "tfm_devices_list: a place for the list and one for its length are needed");
+    tfm__device *rows;
+    const tfm__device *chosen = NULL;
+    *out = NULL;
+    *count = 0;
+    size_t found;
+    tfm_status status = tfm__devices_find(&rows, &found);
+    if (status != TFM_OK)
+        return status;
+    *out = tfm__alloc(found, sizeof(**out));
+    if (!*out) {
+        free(rows);
+        return TFM_ERROR_MEMORY;
+    }
+    /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen.
+     */
+    bool any = tfm__device_select(&chosen, rows, found, NULL) == TFM_OK;
+    for (size_t i = 0; i < found; i++) {
+        (*out)[i] = rows[i].info;
+        (*out)[i].chosen = any && chosen == &rows[i];
+    }
+    *count = found;
+    free(rows);
+    return TFM_OK;
+}
+
+void tfm_devices_free(tfm_device_info **devices) {
+    if (!devices)
+        return;
+    free(*devices);
+    *devices = NULL;
+}
+
+tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, cl_device_id device) {
+    memset(out, 0, sizeof(*out));
+    out->index = out->platform_index = out->device_index = -1;
+    *platform = NULL;
+    cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(*platform), platform, NULL);
+    if (error != CL_SUCCESS)
+        return tfm__fail(TFM_ERROR_DEVICE,
+                         "the cl_device_id given is not one: clGetDeviceInfo failed with %s (%d)",
+                         tfm__cl_error_name(error), (int)error);
+    ask_string(out->platform, sizeof(out->platform), *platform, NULL, CL_PLATFORM_NAME);
+    describe(out, device);
+    if (out->error[0])
+        return tfm__fail(TFM_ERROR_DEVICE, "device \"%s\" cannot be used: %s", out->name, out->error);
+    tfm__device *rows;
+    size_t count;
+    if (tfm__devices_find(&rows, &count) == TFM_OK) {
+        for (size_t i = 0; i < count; i++)
+            if (rows[i].device == device)
+                *out = rows[i].info;
+        free(rows);
+    }
+    return TFM_OK;
+}
+
+char *tfm__device_identity(cl_device_id device) {
+    static const cl_uint ASKED[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION, CL_DEVICE_VERSION};
+    char text[2 + TFM_COUNT(ASKED)][256];
+    cl_platform_id platform = NULL;
+    cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
+    if (error == CL_SUCCESS)
+        error = ask_string(text[0], sizeof(text[0]), platform, NULL, CL_PLATFORM_NAME);
+    if (error == CL_SUCCESS)
+        error = ask_string(text[1], sizeof(text[1]), platform, NULL, CL_PLATFORM_VERSION);
+    for (size_t i = 0; i < TFM_COUNT(ASKED) && error == CL_SUCCESS; i++)
+        error = ask_string(text[2 + i], sizeof(text[0]), NULL, device, ASKED[i]);
+    if (error == CL_SUCCESS)
+        return tfm__format("%s | %s | %s | %s | %s | %s", text[0], text[1], text[2], text[3], text[4],
+                           text[5]);
+    tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)",
+              tfm__cl_error_name(error), (int)error);
+    return NULL;
+}
