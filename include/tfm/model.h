@@ -1,0 +1,151 @@
+/* Encoder-decoder models from a directory, and what one does with them.
+ *
+ *     tfm_model *model;
+ *     tfm_model_open(&model, ctx, "opus-mt-de-en", NULL);
+ *     tfm_translate(model, lines, count, NULL, emit, user);
+ *     tfm_model_free(&model);
+ *
+ * The directory is a Hugging Face Marian / OPUS-MT one: config.json, model.safetensors (F32, F16, BF16),
+ * generation_config.json, source.spm, target.spm, vocab.json. There is no conversion step. */
+#ifndef TFM_MODEL_H
+#define TFM_MODEL_H
+
+#include "nn.h"
+#include "text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfm_model tfm_model;
+
+typedef struct tfm_model_options {
+    bool no_tokenizer; /* ids only: the directory needs no .spm and vocab files, and text calls are refused */
+} tfm_model_options;
+
+/* Reads the directory and puts the parameters on the context's device, as F32. The context must outlive the model. On
+ * failure *model is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a broken one or one that disagrees with
+ * another, TFM_ERROR_UNSUPPORTED for a family or activation that tfm does not run. `options` may be NULL. */
+TFM_API tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options);
+
+/* Gives the parameters back and nulls *model. NULL is taken. */
+TFM_API void tfm_model_free(tfm_model **model);
+
+typedef struct tfm_model_info {
+    const char *family; /* "marian" */
+    int width;          /* E */
+    int encoder_layers, decoder_layers;
+    int encoder_heads, decoder_heads;
+    int encoder_feed_forward, decoder_feed_forward;
+    int source_vocabulary, target_vocabulary;
+    int max_positions;
+    tfm_activation activation;
+    bool pre_norm;
+    bool tied_output;            /* the output projection is the target embedding */
+    const char *stored_dtype;    /* of the largest tensor in the file: "F16" */
+    uint64_t parameters;         /* shared tensors counted once; tables of sinusoids not counted */
+    uint64_t parameter_bytes;    /* on the device */
+    uint64_t estimated_bytes;    /* on the device while translating with the default options: parameters, packed
+                                    copies, activations, caches */
+    int pad_id, eos_id, start_id;
+    int beam;                    /* the directory's, or the default */
+} tfm_model_info;
+
+/* Strings are borrowed from the model. */
+TFM_API tfm_model_info tfm_model_describe(const tfm_model *model);
+
+/* What a directory says of its model, without a device: parameters are counted in the file, not loaded. The strings of
+ * *out are static. */
+TFM_API tfm_status tfm_model_inspect(tfm_model_info *out, const char *dir);
+
+TFM_API tfm_context *tfm_model_context(const tfm_model *model);
+/* NULL for a model opened with no_tokenizer. Borrowed. */
+TFM_API const tfm_tokenizer *tfm_model_tokenizer(const tfm_model *model);
+
+/* ---- Tensors --------------------------------------------------------------------------------------------------- */
+
+/* encoded (B, S, E): the encoder's output. ids (B, S) I32, padded with anything in range behind lengths (B) I32. S is at
+ * most max_positions. */
+TFM_API tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths);
+
+/* logits (B, T, V): the decoder over whole targets, causal (teacher forcing). ids (B, T) I32: the decoder's input, which
+ * begins with start_id. encoded (B, S, E), lengths (B) I32 as given to tfm_model_encode. */
+TFM_API tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
+                                    tfm_tensor lengths);
+
+/* ---- Search ---------------------------------------------------------------------------------------------------- */
+
+typedef enum tfm_length_penalty {
+    TFM_PENALTY_PAPER,       /* score = sum log p / ((5 + n) / 6)^alpha, n generated tokens with EOS; alpha 0.6 */
+    TFM_PENALTY_HUGGINGFACE, /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1 */
+} tfm_length_penalty;
+
+typedef struct tfm_search_stats {
+    uint64_t sentences;     /* translated; bad lines not counted */
+    uint64_t source_tokens; /* with EOS */
+    uint64_t target_tokens; /* of the best hypotheses, with EOS */
+    double seconds;
+} tfm_search_stats;
+
+/* Called for a line that cannot be translated (invalid UTF-8, NUL, too long); `message` is borrowed. The line is then
+ * emitted as "" with score 0. Return false to stop. */
+typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
+
+typedef struct tfm_search_options {
+    int beam;                   /* 0: the directory's num_beams, else 4; 1 is greedy search */
+    bool has_alpha;             /* whether `alpha` is given: 0 is a fine value */
+    double alpha;
+    tfm_length_penalty penalty;
+    int max_length;             /* generated tokens; 0: source tokens with EOS + 50 */
+    int n_best;                 /* hypotheses per line; 0 means 1; at most beam */
+    int batch_tokens;           /* source tokens with padding of one batch; 0: 4096 */
+    bool truncate;              /* cut lines longer than the positions instead of rejecting them */
+    const size_t *line_bytes;   /* of each line, which may then hold NUL; NULL: strlen */
+    const char *const *prefixes; /* per line, text that its translation begins with, or NULL; NULL: none */
+    tfm_reject_fn reject;       /* NULL: a bad line fails the call, before anything is translated */
+    void *reject_user;
+    tfm_search_stats *stats;    /* if not NULL, added to */
+} tfm_search_options;
+
+/* Receives one hypothesis: `best` counts from 0. `text` is borrowed. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text, double score);
+
+/* Translates `count` lines of UTF-8, in batches of similar length, and emits them in the order of the lines when all
+ * are done; an empty line gives "". Search as in the paper (section 6.1). `options` may be NULL. */
+TFM_API tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t count,
+                                 const tfm_search_options *options, tfm_emit_fn emit, void *user);
+
+/* One finished hypothesis: `ids` without start and EOS, owned by the list. */
+typedef struct tfm_hypothesis {
+    int32_t *ids;
+    size_t count;
+    double score;
+    double log_prob; /* sum log p */
+    int tokens;      /* generated, with EOS: what the length penalty counts */
+} tfm_hypothesis;
+
+typedef struct tfm_hypotheses {
+    size_t sentences;
+    int n_best;
+    tfm_hypothesis *items; /* [sentences * n_best], best first; score -inf where there are fewer */
+} tfm_hypotheses;
+
+/* The same on ids, one batch: ids (count ids of each of `sentences`), EOS included, one after the other. prefixes and
+ * prefix_counts, if not NULL, hold forced target ids likewise. Free with tfm_hypotheses_free. */
+TFM_API tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
+                              size_t sentences, const int32_t *prefixes, const size_t *prefix_counts,
+                              const tfm_search_options *options);
+TFM_API void tfm_hypotheses_free(tfm_hypotheses *hypotheses);
+
+/* Receives one scored pair: sum log p of the target with EOS, and its tokens with EOS. Return false to stop. */
+typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t tokens);
+
+/* log p of each target line given its source line, by teacher forcing; emitted in order. Of `options`, batch_tokens,
+ * truncate, reject and stats count; a rejected pair is emitted with NaN and 0 tokens. */
+TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
+                             const tfm_search_options *options, tfm_score_fn emit, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

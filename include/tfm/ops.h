@@ -1,0 +1,115 @@
+/* Ops: eager and coarse. Each call checks shapes, enqueues and returns; nothing waits but tfm_tensor_read.
+ *
+ * Outputs come first. An output whose buffer is NULL is made in the current scope; one that is given must have the
+ * right dtype and dims and is written in place. Inputs are borrowed. All ops take F32 unless they say otherwise.
+ * Status: an op returns the context's sticky status, so a chain of calls may be checked once at its end:
+ *
+ *     tfm_tensor hidden = {0}, y = {0};
+ *     tfm_linear(ctx, &hidden, x, &fc1, fc1_bias, TFM_RELU);
+ *     tfm_linear(ctx, &y, hidden, &fc2, fc2_bias, TFM_NO_ACTIVATION);
+ *     if (tfm_context_status(ctx) != TFM_OK) ...
+ *
+ * A shape that does not fit is TFM_ERROR_ARGUMENT with op and shapes in the sentence. Letters: B batch, T target,
+ * S source, H heads, D head width, E model width, V vocabulary. */
+#ifndef TFM_OPS_H
+#define TFM_OPS_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tfm_activation {
+    TFM_NO_ACTIVATION,
+    TFM_RELU,
+    TFM_GELU,      /* x Phi(x), by the error function */
+    TFM_GELU_TANH, /* its tanh approximation */
+    TFM_SILU,      /* x sigmoid(x), also called swish */
+} tfm_activation;
+
+typedef struct tfm_gemm_options {
+    bool transpose_a;          /* a is (..., K, M) */
+    bool transpose_b;          /* b is (..., N, K) */
+    float alpha;               /* 0 means 1 */
+    tfm_tensor bias;           /* (N), added to every row; may hold -inf; optional */
+    tfm_activation activation; /* applied last */
+} tfm_gemm_options;
+
+/* c (..., M, N) = activation(alpha a b + bias), a (..., M, K), b (..., K, N). Leading dimensions of a, b and c are a
+ * batch and must be equal; a `b` of rank 2 is shared by the batch. `options` may be NULL. */
+TFM_API tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
+
+/* y (..., N) = activation(x weight^T + bias): x (..., K), weight (N, K), bias (N) or empty. Keeps the weight's packed
+ * copy in `weight` for the next call. */
+TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
+                              tfm_activation activation);
+
+/* y (..., N) = softmax of x over the last dimension. A row of -inf alone gives zeros. y may be x. */
+TFM_API tfm_status tfm_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
+/* y (..., N) = x - log sum exp x over the last dimension. y may be x. */
+TFM_API tfm_status tfm_log_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
+
+/* y (..., E) = (s - mean s) / sqrt(var s + epsilon) * gamma + beta over the last dimension, s = x + residual ("Layer
+ * Normalization", Ba et al. 2016; biased variance). residual: same dims as x, or empty. gamma, beta: (E) or empty for
+ * 1 and 0. sum: if not NULL also gets s (the next residual of a pre-norm block). y and sum may be x or residual. */
+TFM_API tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
+                                 tfm_tensor gamma, tfm_tensor beta, float epsilon);
+
+/* y = activation(x), any dims. y may be x. */
+TFM_API tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation);
+
+/* y = a + b, equal dims. y may be a or b. */
+TFM_API tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+
+/* y (..., E) = scale table[ids] + positions[p]: table (V, E), ids (..., T) I32 in [0, V). positions (P, E) or empty;
+ * p = first + index within the last dimension of ids, and first + T <= P. An id outside the table gives a row of NaN
+ * rather than a read outside it. */
+TFM_API tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
+                                 tfm_tensor positions, int64_t first);
+
+typedef enum tfm_sinusoid_layout {
+    TFM_SINUSOID_INTERLEAVED, /* sin in even columns, cos in odd ones: the paper, section 3.5 */
+    TFM_SINUSOID_SPLIT,       /* sin in the first ceil(E/2) columns, cos in the others: tensor2tensor, Marian */
+} tfm_sinusoid_layout;
+
+/* table (P, E) with PE(p, 2i) = sin(p / 10000^(2i/E)), PE(p, 2i+1) = cos of the same ("Attention Is All You Need",
+ * section 3.5). P and E from dims of `table` if given, else from the arguments. Computed in double precision. */
+TFM_API tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, int64_t width,
+                                tfm_sinusoid_layout layout);
+
+typedef struct tfm_attention_options {
+    int heads;          /* H; needed for 3-D inputs, else 0 */
+    int kv_heads;       /* Hk, a divisor of H; 0 means H */
+    float scale;        /* 0 means 1/sqrt(dk) */
+    bool causal;        /* query i sees keys j <= i + past */
+    int64_t past;       /* keys that come before the first query */
+    tfm_tensor lengths; /* (N) I32: keys visible in each sequence, the rest is padding; empty: all S */
+    tfm_tensor rows;    /* (B, S) I32: key s of sequence b is row rows[b, s] of k (R, Hk dk) and of v (R, Hk dv): a cache
+                           shared by beams is read where it lies; empty: k and v are (B, S, ...) themselves */
+    tfm_tensor sources; /* (B) I32: query sequence b reads key and length sequence sources[b] of the N that k, v and
+                           lengths hold (beams of one source share it); empty: b itself, and N = B */
+} tfm_attention_options;
+
+/* y = softmax(scale q k^T) v, fused: no T x S matrix in memory. q (B, T, H dk), k (N, S, Hk dk), v (N, S, Hk dv),
+ * y (B, T, H dv); or all 4-D: q (B, H, T, dk), k (N, Hk, S, dk), v (N, Hk, S, dv), y (B, H, T, dv). With `rows`, k is
+ * (R, Hk dk) and v (R, Hk dv). N is B unless `sources` says otherwise. A query that sees nothing gives zeros.
+ * `options` may be NULL for 4-D inputs. "Attention Is All You Need", section 3.2. */
+TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
+                                 const tfm_attention_options *options);
+
+/* The k largest of each row, largest first, equal ones by lower index: x (R, N) to values (R, k) F32 and indices
+ * (R, k) I32, 1 <= k <= min(N, 64). log_sum: if not NULL, (R), log sum exp of the row. NaN counts as -inf. */
+TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,
+                            int k);
+
+/* y (n, ...) = x[indices]: rows of x (R, ...) of any 4-byte dtype, indices (n) I32. An index outside gives zeros. */
+TFM_API tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices);
+
+/* y = x as another dtype among F32, F16, BF16; round to nearest even. Any dims. */
+TFM_API tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

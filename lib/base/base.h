@@ -1,0 +1,32 @@
+/* What every layer shares: failing with a sentence, logging, host memory, strings. No OpenCL here. */
+#ifndef TFM_LIB_BASE_H
+#define TFM_LIB_BASE_H
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include "tfm/base.h"
+
+/* Sets this thread's sentence and returns `status`, so that a caller writes `return tfm__fail(...)`. The
+ * sentence says what, where, what to do; no final period needed, no newline. */
+tfm_status tfm__fail(tfm_status status, const char *format, ...) TFM_PRINTF(2, 3);
+tfm_status tfm__vfail(tfm_status status, const char *format, va_list args);
+
+/* One line to the log callback; cheap when the level is off. */
+void tfm__log(tfm_log_level level, const char *format, ...) TFM_PRINTF(2, 3);
+
+/* Zeroed memory for `count` elements of `size` bytes, or NULL with the sentence set. Checks the product. Free
+ * with free(). */
+void *tfm__alloc(size_t count, size_t size);
+/* Like realloc for arrays; on failure the old block stays and NULL is returned with the sentence set. */
+void *tfm__realloc(void *old, size_t count, size_t size);
+/* A copy of a string, or NULL with the sentence set. */
+char *tfm__strdup(const char *text);
+/* snprintf into fresh memory, or NULL with the sentence set. */
+char *tfm__format(const char *format, ...) TFM_PRINTF(1, 2);
+
+/* Whether `part` occurs in `text`, case-insensitive (ASCII). */
+int tfm__contains(const char *text, const char *part);
+
+#define TFM_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,47 @@
+#include <stdio.h>
+#include "base/base.h"
+
+/* Build logs are the longest sentences; what does not fit is cut, never overrun. */
+static _Thread_local char message[8192];
+
+static const char *const NAMES[] = {
+    [TFM_OK] = "TFM_OK",
+    [TFM_ERROR_ARGUMENT] = "TFM_ERROR_ARGUMENT",
+    [TFM_ERROR_MEMORY] = "TFM_ERROR_MEMORY",
+    [TFM_ERROR_IO] = "TFM_ERROR_IO",
+    [TFM_ERROR_FORMAT] = "TFM_ERROR_FORMAT",
+    [TFM_ERROR_UNSUPPORTED] = "TFM_ERROR_UNSUPPORTED",
+    [TFM_ERROR_DEVICE] = "TFM_ERROR_DEVICE",
+    [TFM_ERROR_BUILD] = "TFM_ERROR_BUILD",
+    [TFM_ERROR_INPUT] = "TFM_ERROR_INPUT",
+    [TFM_ERROR_CANCELLED] = "TFM_ERROR_CANCELLED",
+};
+
+const char *tfm_status_name(tfm_status status) {
+    size_t i = (size_t)status;
+    return i < TFM_COUNT(NAMES) ? NAMES[i] : "unknown status";
+}
+
+const char *tfm_error_message(void) {
+    return message;
+}
+
+tfm_status tfm__vfail(tfm_status status, const char *format, va_list args) {
+    /* The arguments may point into the old message, so the new one is made beside it. */
+    char fresh[sizeof(message)];
+    vsnprintf(fresh, sizeof(fresh), format, args);
+    snprintf(message, sizeof(message), "%s", fresh);
+    return status;
+}
+
+tfm_status tfm__fail(tfm_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    tfm__vfail(status, format, args);
+    va_end(args);
+    return status;
+}
+
+const char *tfm_version(void) {
+    return TFM_VERSION;
+}

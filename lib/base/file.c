@@ -1,0 +1,214 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/file.h"
+
+static tfm_status io_fail(const char *what, const char *path) {
+    return tfm__fail(TFM_ERROR_IO, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+/* An open descriptor with the file's size, or -1 with the sentence set. */
+static int open_for_reading(const char *path, int flags, struct stat *info) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0) {
+        io_fail("open", path);
+        return -1;
+    }
+    if (fstat(fd, info) != 0) {
+        io_fail("open", path);
+    } else if (S_ISDIR(info->st_mode)) {
+        tfm__fail(TFM_ERROR_IO, "cannot read %s: it is a folder, a file is needed", path);
+    } else {
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+tfm_status tfm__file_map(tfm__file *out, const char *path) {
+    *out = (tfm__file){0};
+    struct stat info;
+    /* Without O_NONBLOCK a pipe without a writer would hang here. */
+    int fd = open_for_reading(path, O_NONBLOCK, &info);
+    if (fd < 0)
+        return TFM_ERROR_IO;
+    tfm_status status = TFM_OK;
+    if (!S_ISREG(info.st_mode)) {
+        status = tfm__fail(TFM_ERROR_IO, "cannot map %s: it is not a regular file", path);
+    } else if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED)
+            status = io_fail("map", path);
+        else
+            *out = (tfm__file){data, (size_t)info.st_size};
+    }
+    close(fd);
+    return status;
+}
+
+void tfm__file_unmap(tfm__file *file) {
+    if (file->data)
+        munmap((void *)(uintptr_t)file->data, file->size);
+    *file = (tfm__file){0};
+}
+
+/* Reads until the end; the size that fstat told is only where the buffer starts. */
+static tfm_status read_all(char **out, size_t *size, int fd, size_t guess, const char *path) {
+    size_t capacity = guess + 1, used = 0;
+    char *text = tfm__alloc(capacity, 1);
+    while (text) {
+        if (used == capacity - 1) {
+            char *larger = tfm__realloc(text, capacity < 4096 ? 4096 : capacity, 2);
+            if (!larger)
+                break;
+            text = larger;
+            capacity = (capacity < 4096 ? 4096 : capacity) * 2;
+        }
+        ssize_t got = read(fd, text + used, capacity - 1 - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            free(text);
+            return io_fail("read", path);
+        }
+        used += (size_t)got;
+        if (got == 0) {
+            text[used] = '\0';
+            *out = text;
+            *size = used;
+            return TFM_OK;
+        }
+    }
+    free(text);
+    return TFM_ERROR_MEMORY;
+}
+
+tfm_status tfm__file_read(char **out, size_t *size, const char *path) {
+    size_t unused;
+    *out = NULL;
+    *(size ? size : &unused) = 0;
+    struct stat info;
+    int fd = open_for_reading(path, 0, &info);
+    if (fd < 0)
+        return TFM_ERROR_IO;
+    /* One byte more than the file, so that the read that finds the end does not grow the buffer. */
+    size_t guess = S_ISREG(info.st_mode) && info.st_size > 0 ? (size_t)info.st_size + 1 : 4096;
+    tfm_status status = read_all(out, size ? size : &unused, fd, guess, path);
+    close(fd);
+    return status;
+}
+
+static int write_all(int fd, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t done = write(fd, data, size);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -1;
+        data += done;
+        size -= (size_t)done;
+    }
+    return 0;
+}
+
+/* Makes a file beside `path` that nobody else has open: its descriptor, and its name in *name. */
+static int open_beside(char **name, const char *path) {
+    for (int i = 0; i < 1000; i++) {
+        *name = tfm__format("%s.tmp-%ld-%d", path, (long)getpid(), i);
+        if (!*name)
+            return -1;
+        int fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0)
+            return fd;
+        if (errno != EEXIST)
+            io_fail("create", *name);
+        free(*name);
+        *name = NULL;
+        if (errno != EEXIST)
+            return -1;
+    }
+    tfm__fail(TFM_ERROR_IO, "cannot write %s: too many unfinished copies beside it; remove %s.tmp-*", path,
+              path);
+    return -1;
+}
+
+/* Makes a rename last through a power cut. Some file systems refuse to sync a folder: then it lasts as well
+ * as there. */
+static void sync_folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? tfm__format("%.*s", (int)(slash - path + 1), path) : tfm__strdup(".");
+    int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(dir);
+}
+
+tfm_status tfm__file_write(const char *path, const void *data, size_t size) {
+    char *name = NULL;
+    int fd = open_beside(&name, path);
+    if (fd < 0)
+        return TFM_ERROR_IO;
+    tfm_status status = TFM_OK;
+    if (write_all(fd, data, size) != 0 || fsync(fd) != 0)
+        status = io_fail("write", path);
+    /* A network file system may report a full disk only here. */
+    if (close(fd) != 0 && status == TFM_OK)
+        status = io_fail("write", path);
+    if (status == TFM_OK && rename(name, path) != 0)
+        status = io_fail("replace", path);
+    if (status != TFM_OK)
+        unlink(name);
+    else
+        sync_folder_of(path);
+    free(name);
+    return status;
+}
+
+bool tfm__file_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+static bool is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+tfm_status tfm__dir_make(const char *path) {
+    char *part = tfm__strdup(path);
+    if (!part)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = TFM_OK;
+    for (char *end = part; status == TFM_OK; end++) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char kept = *end;
+        *end = '\0';
+        /* mkdir may say "read-only" or "not permitted" of a folder that exists, so its word alone does not
+         * count. */
+        if (mkdir(part, 0700) != 0) {
+            int reason = errno;
+            if (!is_folder(part)) {
+                errno = reason == EEXIST ? ENOTDIR : reason;
+                status = io_fail("make the folder", part);
+            }
+        }
+        *end = kept;
+        if (!kept || !end[strspn(end, "/")])
+            break;
+    }
+    free(part);
+    return status;
+}
+
+char *tfm__path_join(const char *dir, const char *name) {
+    size_t length = strlen(dir);
+    bool bare = length == 0 || dir[length - 1] == '/';
+    return tfm__format("%s%s%s", dir, bare ? "" : "/", name);
+}

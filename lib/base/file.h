@@ -1,0 +1,37 @@
+/* Files: read-only maps, whole reads, atomic writes, folders, paths. */
+#ifndef TFM_LIB_FILE_H
+#define TFM_LIB_FILE_H
+
+#include <stdbool.h>
+#include "base/base.h"
+
+/* A whole file, mapped read-only. Another program that cuts the file while it is mapped makes reads fault:
+ * model files are replaced by rename, never rewritten in place. */
+typedef struct tfm__file {
+    const unsigned char *data; /* NULL for an empty file */
+    size_t size;
+} tfm__file;
+
+/* Maps `path`. An empty file is fine; a folder, a pipe or a device is refused. TFM_ERROR_IO otherwise. */
+tfm_status tfm__file_map(tfm__file *out, const char *path);
+/* Takes an empty one and empties it. */
+void tfm__file_unmap(tfm__file *file);
+
+/* The whole content in fresh memory with a NUL after the last byte, for free(). Takes pipes too. `size` may
+ * be NULL. */
+tfm_status tfm__file_read(char **out, size_t *size, const char *path);
+
+/* Makes `path` hold exactly these bytes or leaves it as it was: written to a new file beside it, synced,
+ * renamed. On failure (a full disk) the new file is removed. */
+tfm_status tfm__file_write(const char *path, const void *data, size_t size);
+
+/* Whether something of that name is there, readable or not. */
+bool tfm__file_exists(const char *path);
+
+/* Makes a folder and those above it, each for the owner alone (0700). One that is there already is fine. */
+tfm_status tfm__dir_make(const char *path);
+
+/* "dir/name" in fresh memory, or NULL with the sentence set. */
+char *tfm__path_join(const char *dir, const char *name);
+
+#endif

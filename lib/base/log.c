@@ -1,0 +1,39 @@
+#include <stdio.h>
+#include <string.h>
+#include "base/base.h"
+
+static const char *const LEVELS[] = {"error", "warning", "info", "debug"};
+
+static struct {
+    tfm_log_fn fn;
+    void *user;
+    tfm_log_level level;
+} sink;
+
+static tfm_log_level environment_level(void) {
+    const char *wanted = getenv("TFM_LOG");
+    for (size_t i = 0; wanted && i < TFM_COUNT(LEVELS); i++)
+        if (strcmp(wanted, LEVELS[i]) == 0)
+            return (tfm_log_level)i;
+    return TFM_LOG_WARNING;
+}
+
+void tfm_log_set(tfm_log_fn fn, void *user, tfm_log_level level) {
+    sink.fn = fn;
+    sink.user = user;
+    sink.level = level;
+}
+
+void tfm__log(tfm_log_level level, const char *format, ...) {
+    if (level > (sink.fn ? sink.level : environment_level()))
+        return;
+    char line[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (sink.fn)
+        sink.fn(sink.user, level, line);
+    else
+        fprintf(stderr, "tfm: %s: %s\n", LEVELS[level], line);
+}

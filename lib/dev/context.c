@@ -1,0 +1,208 @@
+/* One context: one device, one in-order queue, one pool, one set of programs. */
+#include <stdio.h>
+#include <string.h>
+#include "dev/choose.h"
+#include "dev/cl.h"
+#include "dev/profile.h"
+
+tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    tfm__vfail(status, format, args);
+    va_end(args);
+    if (ctx->status == TFM_OK) {
+        ctx->status = status;
+        snprintf(ctx->message, sizeof(ctx->message), "%s", tfm_error_message());
+    }
+    return status;
+}
+
+tfm_status tfm__cl_fail(tfm_context *ctx, cl_int code, const char *what) {
+    bool memory = code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
+                  code == CL_OUT_OF_RESOURCES;
+    return tfm__context_fail(ctx, memory ? TFM_ERROR_MEMORY : TFM_ERROR_DEVICE, "%s failed on %s with %s (%d)%s", what,
+                             ctx->info.name, tfm__cl_error_name(code), (int)code,
+                             memory ? ": use a smaller batch" : "");
+}
+
+/* Everything that follows from the device and the OpenCL context, which are set. */
+static tfm_status set_up(tfm_context *ctx, bool profile, bool own_queue) {
+    if (own_queue) {
+        cl_int error;
+        cl_command_queue_properties flags = profile ? CL_QUEUE_PROFILING_ENABLE : 0;
+        ctx->queue = clCreateCommandQueue(ctx->cl, ctx->device, flags, &error);
+        if (error != CL_SUCCESS)
+            return tfm__cl_fail(ctx, error, "clCreateCommandQueue");
+    }
+    cl_ulong local = 0;
+    size_t group = 1;
+    cl_uint align_bits = 0;
+    clGetDeviceInfo(ctx->device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
+    clGetDeviceInfo(ctx->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(group), &group, NULL);
+    clGetDeviceInfo(ctx->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(align_bits), &align_bits, NULL);
+    ctx->limits.local_bytes = local;
+    ctx->limits.max_group = group;
+    ctx->limits.max_alloc = ctx->info.max_alloc_bytes;
+    ctx->limits.align = align_bits / 8 > 256 ? align_bits / 8 : 256;
+    ctx->row = tfm__row_choose(ctx->device, &ctx->info);
+    return profile ? tfm__profile_open(&ctx->profile) : TFM_OK;
+}
+
+tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options) {
+    *out = NULL;
+    tfm_context *ctx = tfm__alloc(1, sizeof(*ctx));
+    if (!ctx)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__device_choose(&ctx->info, &ctx->platform, &ctx->device, options ? options->device : NULL);
+    if (status == TFM_OK) {
+        cl_int error;
+        cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)ctx->platform, 0};
+        ctx->cl = clCreateContext(properties, 1, &ctx->device, NULL, NULL, &error);
+        status = error == CL_SUCCESS ? set_up(ctx, tfm__profile_wanted(options && options->profile), true)
+                                     : tfm__cl_fail(ctx, error, "clCreateContext");
+    }
+    if (status != TFM_OK) {
+        tfm_context_free(&ctx);
+        return status;
+    }
+    *out = ctx;
+    return TFM_OK;
+}
+
+static tfm_status check_queue(tfm_context *ctx, bool profile) {
+    cl_command_queue_properties flags = 0;
+    cl_context owner = NULL;
+    cl_device_id device = NULL;
+    cl_int error = clGetCommandQueueInfo(ctx->queue, CL_QUEUE_PROPERTIES, sizeof(flags), &flags, NULL);
+    if (error == CL_SUCCESS)
+        error = clGetCommandQueueInfo(ctx->queue, CL_QUEUE_CONTEXT, sizeof(owner), &owner, NULL);
+    if (error == CL_SUCCESS)
+        error = clGetCommandQueueInfo(ctx->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+    if (error != CL_SUCCESS)
+        return tfm__cl_fail(ctx, error, "context_wrap: the queue is not one: clGetCommandQueueInfo");
+    if (owner != ctx->cl || device != ctx->device)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "context_wrap: the queue is of another context or device: make it of the ones given");
+    if (flags & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "context_wrap: the queue is out of order and ops rely on order: give an in-order one");
+    if (profile && !(flags & CL_QUEUE_PROFILING_ENABLE))
+        return tfm__context_fail(
+            ctx, TFM_ERROR_ARGUMENT,
+            "context_wrap: profiling needs a queue made with CL_QUEUE_PROFILING_ENABLE, this one is not");
+    return TFM_OK;
+}
+
+tfm_status tfm_context_wrap(tfm_context **out, cl_context context, cl_device_id device, cl_command_queue queue,
+                            const tfm_context_options *options) {
+    *out = NULL;
+    if (!context || !device)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: needs a cl_context and a cl_device_id");
+    tfm_context *ctx = tfm__alloc(1, sizeof(*ctx));
+    if (!ctx)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__device_describe(&ctx->info, &ctx->platform, device);
+    if (status == TFM_OK && clRetainContext(context) == CL_SUCCESS) {
+        ctx->cl = context;
+        ctx->device = device;
+        if (queue && clRetainCommandQueue(queue) == CL_SUCCESS)
+            ctx->queue = queue;
+        bool profile = tfm__profile_wanted(options && options->profile);
+        if (queue && !ctx->queue)
+            status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the queue is not a cl_command_queue");
+        else if (queue)
+            status = check_queue(ctx, profile);
+        if (status == TFM_OK)
+            status = set_up(ctx, profile, !queue);
+    } else if (status == TFM_OK) {
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the context is not a cl_context");
+    }
+    if (status != TFM_OK) {
+        tfm_context_free(&ctx);
+        return status;
+    }
+    *out = ctx;
+    return TFM_OK;
+}
+
+void tfm_context_free(tfm_context **pointer) {
+    tfm_context *ctx = pointer ? *pointer : NULL;
+    if (!ctx)
+        return;
+    *pointer = NULL;
+    if (ctx->queue)
+        clFinish(ctx->queue);
+    for (int i = 0; i < TFM__SLOTS; i++)
+        if (ctx->slots[i].data)
+            ctx->slots[i].release(ctx->slots[i].data);
+    if (ctx->profile)
+        tfm__profile_close(&ctx->profile);
+    if (ctx->status == TFM_OK)
+        tfm__programs_export(ctx);
+    /* Kernels before programs, programs before the context: PoCL insists. */
+    tfm__programs_free(ctx);
+    tfm__pool_free(ctx);
+    if (ctx->queue)
+        clReleaseCommandQueue(ctx->queue);
+    if (ctx->cl)
+        clReleaseContext(ctx->cl);
+    free(ctx);
+}
+
+const tfm_device_info *tfm_context_device(const tfm_context *ctx) {
+    return &ctx->info;
+}
+
+tfm_status tfm_context_status(const tfm_context *ctx) {
+    return ctx->status;
+}
+
+const char *tfm_context_error(const tfm_context *ctx) {
+    return ctx->message;
+}
+
+void tfm_context_clear_error(tfm_context *ctx) {
+    ctx->status = TFM_OK;
+    ctx->message[0] = 0;
+    while (ctx->depth > 0)
+        tfm_scope_close(ctx, 0, NULL);
+}
+
+tfm_status tfm_context_finish(tfm_context *ctx) {
+    cl_int error = clFinish(ctx->queue);
+    return error == CL_SUCCESS ? ctx->status : tfm__cl_fail(ctx, error, "clFinish");
+}
+
+void tfm__flush(tfm_context *ctx) {
+    if (ctx->status == TFM_OK)
+        clFlush(ctx->queue);
+}
+
+const tfm__row *tfm__context_row(const tfm_context *ctx) {
+    return &ctx->row;
+}
+
+const tfm__limits *tfm__context_limits(const tfm_context *ctx) {
+    return &ctx->limits;
+}
+
+cl_context tfm_context_cl(const tfm_context *ctx) {
+    return ctx->cl;
+}
+
+cl_device_id tfm_context_cl_device(const tfm_context *ctx) {
+    return ctx->device;
+}
+
+cl_command_queue tfm_context_cl_queue(const tfm_context *ctx) {
+    return ctx->queue;
+}
+
+void *tfm__context_slot(const tfm_context *ctx, tfm__slot slot) {
+    return ctx->slots[slot].data;
+}
+
+void tfm__context_set_slot(tfm_context *ctx, tfm__slot slot, void *data, void (*release)(void *data)) {
+    ctx->slots[slot].data = data;
+    ctx->slots[slot].release = release;
+}

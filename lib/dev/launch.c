@@ -1,0 +1,82 @@
+/* Launching: arguments by name, errors with the kernel's name. */
+#include <string.h>
+#include "dev/cl.h"
+#include "dev/profile.h"
+
+static int parameters_of(const tfm__arg *arg) {
+    return arg->kind == TFM__ARG_TENSOR ? 2 : 1;
+}
+
+/* Once per kernel, where the driver keeps names: the n-th argument is the one that the kernel calls so. A tensor's
+ * second parameter, its offset, follows by the prelude's macro. */
+static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t count, const tfm__arg *args) {
+    kernel->checked = true;
+    cl_uint index = 0;
+    for (size_t i = 0; i < count; i++) {
+        char name[128] = "";
+        if (index < kernel->parameters &&
+            clGetKernelArgInfo(kernel->cl, index, CL_KERNEL_ARG_NAME, sizeof(name), name, NULL) == CL_SUCCESS &&
+            strcmp(name, args[i].name) != 0)
+            return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: parameter %u is '%s', the launch gives '%s'",
+                                     kernel->name, (unsigned)index, name, args[i].name);
+        index += (cl_uint)parameters_of(&args[i]);
+    }
+    if (index != kernel->parameters)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s has %u parameters, the launch gives %u", kernel->name,
+                                 (unsigned)kernel->parameters, (unsigned)index);
+    return TFM_OK;
+}
+
+static tfm_status refuse(tfm_context *ctx, tfm__kernel *kernel, const tfm__arg *arg, cl_int error) {
+    return tfm__context_fail(ctx, TFM_ERROR_DEVICE, "kernel %s: argument '%s' is not taken by %s: %s (%d)", kernel->name,
+                             arg->name, ctx->info.name, tfm__cl_error_name(error), (int)error);
+}
+
+static tfm_status set_arg(tfm_context *ctx, tfm__kernel *kernel, cl_uint index, const tfm__arg *arg) {
+    cl_int error;
+    if (arg->kind == TFM__ARG_TENSOR) {
+        cl_long offset = (cl_long)arg->tensor.offset;
+        cl_mem *memory = arg->tensor.buffer ? &arg->tensor.buffer->memory : NULL;
+        if (memory && !tfm__tensor_alive(ctx, arg->tensor))
+            return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: tensor '%s' is used after its scope was closed",
+                                     kernel->name, arg->name);
+        error = clSetKernelArg(kernel->cl, index, sizeof(cl_mem), memory);
+        if (error == CL_SUCCESS)
+            error = clSetKernelArg(kernel->cl, index + 1, sizeof(offset), &offset);
+    } else if (arg->kind == TFM__ARG_INT) {
+        cl_long value = arg->integer;
+        error = clSetKernelArg(kernel->cl, index, sizeof(value), &value);
+    } else {
+        cl_float value = arg->real;
+        error = clSetKernelArg(kernel->cl, index, sizeof(value), &value);
+    }
+    return error == CL_SUCCESS ? TFM_OK : refuse(ctx, kernel, arg, error);
+}
+
+tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args) {
+    if (ctx->status != TFM_OK || !kernel)
+        return ctx->status;
+    if (!kernel->checked && check_names(ctx, kernel, count, args) != TFM_OK)
+        return ctx->status;
+    cl_uint index = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (set_arg(ctx, kernel, index, &args[i]) != TFM_OK)
+            return ctx->status;
+        index += (cl_uint)parameters_of(&args[i]);
+    }
+    if (grid.global[0] == 0 || grid.global[1] == 0 || grid.global[2] == 0)
+        return TFM_OK;
+    cl_event event = NULL;
+    cl_int error = clEnqueueNDRangeKernel(ctx->queue, kernel->cl, 3, NULL, grid.global, grid.local, 0, NULL,
+                                          ctx->profile ? &event : NULL);
+    if (error != CL_SUCCESS)
+        return tfm__context_fail(ctx, error == CL_OUT_OF_RESOURCES || error == CL_MEM_OBJECT_ALLOCATION_FAILURE
+                                          ? TFM_ERROR_MEMORY
+                                          : TFM_ERROR_DEVICE,
+                                 "kernel %s, %zux%zux%zu items in groups of %zux%zux%zu, does not run on %s: %s (%d)",
+                                 kernel->name, grid.global[0], grid.global[1], grid.global[2], grid.local[0],
+                                 grid.local[1], grid.local[2], ctx->info.name, tfm__cl_error_name(error), (int)error);
+    if (event)
+        tfm__profile_add(ctx->profile, kernel->name, event, &grid);
+    return TFM_OK;
+}

@@ -1,0 +1,282 @@
+/* Programs: kernel text, specialised by defines, built once per context; binaries kept on disk between runs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "dev/cache.h"
+#include "dev/choose.h"
+#include "dev/cl.h"
+#include "dev/text.h"
+
+struct tfm__program {
+    char *key; /* "file options": what makes it unique in its context */
+    char *disk_key; /* the same for all contexts of all runs; NULL when the binary is already on disk */
+    cl_program cl;
+    tfm__program *next;
+};
+
+static const char *embedded(const char *file) {
+    const tfm__kernel_text *entry = TFM__KERNEL_TEXTS;
+    while (entry->name && strcmp(entry->name, file) != 0)
+        entry++;
+    return entry->text;
+}
+
+/* The text of cl/<file>.cl: from TFM_CL_DIR if it holds one, else the embedded one. Owned by the caller. */
+static char *kernel_text(tfm_context *ctx, const char *file) {
+    const char *directory = getenv("TFM_CL_DIR");
+    if (directory && *directory) {
+        char *path = tfm__format("%s/%s.cl", directory, file), *text = NULL;
+        if (path && tfm__file_exists(path) && tfm__file_read(&text, NULL, path) != TFM_OK)
+            tfm__context_fail(ctx, TFM_ERROR_IO, "TFM_CL_DIR: %s", tfm_error_message());
+        free(path);
+        if (text || ctx->status != TFM_OK)
+            return text;
+    }
+    const char *text = embedded(file);
+    if (!text) {
+        tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "there is no kernel text '%s.cl'", file);
+        return NULL;
+    }
+    return tfm__strdup(text);
+}
+
+static uint64_t hash_text(const char *text, uint64_t seed) {
+    return tfm__hash64(text, strlen(text), seed);
+}
+
+/* What a binary depends on. Driver and platform are in it: PoCL aborts on another device's binary. */
+static char *disk_key(tfm_context *ctx, const char *source, const char *file, const char *options) {
+    char *device = tfm__device_identity(ctx->device), *key = NULL;
+    if (device)
+        key = tfm__format("program %s %s\ntext %016" PRIx64 "\n%s", file, options, hash_text(source, 0), device);
+    free(device);
+    return key;
+}
+
+static tfm_status build_failed(tfm_context *ctx, cl_program program, const char *file, cl_int error) {
+    size_t size = 0;
+    clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    char *log = size ? tfm__alloc(size + 1, 1) : NULL;
+    if (log)
+        clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
+    tfm_status status =
+        tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s.cl does not build on %s: %s (%d)%s%s", file, ctx->info.name,
+                          tfm__cl_error_name(error), (int)error, log && *log ? "; build log:\n" : "", log ? log : "");
+    free(log);
+    return status;
+}
+
+static cl_program from_binary(tfm_context *ctx, const unsigned char *binary, size_t bytes, const char *options) {
+    cl_int loaded = CL_SUCCESS, error = CL_SUCCESS;
+    cl_program program = clCreateProgramWithBinary(ctx->cl, 1, &ctx->device, &bytes, &binary, &loaded, &error);
+    if (error == CL_SUCCESS && loaded == CL_SUCCESS &&
+        clBuildProgram(program, 1, &ctx->device, options, NULL, NULL) == CL_SUCCESS)
+        return program;
+    if (error == CL_SUCCESS)
+        clReleaseProgram(program);
+    return NULL;
+}
+
+static cl_program from_source(tfm_context *ctx, const char *source, const char *file, const char *options) {
+    cl_int error;
+    cl_program program = clCreateProgramWithSource(ctx->cl, 1, &source, NULL, &error);
+    if (error != CL_SUCCESS) {
+        tfm__cl_fail(ctx, error, "clCreateProgramWithSource");
+        return NULL;
+    }
+    error = clBuildProgram(program, 1, &ctx->device, options, NULL, NULL);
+    if (error == CL_SUCCESS)
+        return program;
+    build_failed(ctx, program, file, error);
+    clReleaseProgram(program);
+    return NULL;
+}
+
+/* A device without a compiler takes binaries that were built elsewhere, named after text and options. */
+static cl_program from_prebuilt(tfm_context *ctx, const char *source, const char *file, const char *options) {
+    const char *directory = getenv("TFM_CL_DIR");
+    uint64_t hash = hash_text(options, hash_text(source, 0));
+    char *path = tfm__format("%s/%s-%016" PRIx64 ".bin", directory ? directory : ".", file, hash), *binary = NULL;
+    size_t bytes = 0;
+    cl_program program = NULL;
+    if (path && directory && tfm__file_exists(path) && tfm__file_read(&binary, &bytes, path) == TFM_OK)
+        program = from_binary(ctx, (const unsigned char *)binary, bytes, options);
+    if (!program)
+        tfm__context_fail(ctx, TFM_ERROR_BUILD,
+                          "%s has no compiler and %s is %s: build prelude.cl + %s.cl with '%s' for it and put the binary "
+                          "there, in the directory that TFM_CL_DIR names",
+                          ctx->info.name, path ? path : file, binary ? "no binary for it" : "missing", file, options);
+    free(binary);
+    free(path);
+    return program;
+}
+
+/* prelude and op text as one source. #line makes build logs name the file and line that a person would edit. */
+static char *assemble(tfm_context *ctx, const char *file) {
+    char *prelude = kernel_text(ctx, "prelude"), *text = prelude ? kernel_text(ctx, file) : NULL;
+    char *source = text ? tfm__format("#line 1 \"prelude.cl\"\n%s\n#line 1 \"%s.cl\"\n%s\n", prelude, file, text) : NULL;
+    free(prelude);
+    free(text);
+    if (!source)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "no memory for the text of %s.cl", file);
+    return source;
+}
+
+static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *options) {
+    char *source = assemble(ctx, file);
+    if (!source)
+        return NULL;
+    cl_program program = NULL;
+    if (!ctx->info.compiler) {
+        program = from_prebuilt(ctx, source, file, options);
+    } else if ((entry->disk_key = disk_key(ctx, source, file, options))) {
+        size_t bytes = 0;
+        void *binary = tfm__cache_get(entry->disk_key, &bytes);
+        if (binary && (program = from_binary(ctx, binary, bytes, options))) {
+            free(entry->disk_key); /* nothing to export */
+            entry->disk_key = NULL;
+        } else {
+            if (binary)
+                tfm__cache_drop(entry->disk_key);
+            program = from_source(ctx, source, file, options);
+        }
+        free(binary);
+    }
+    free(source);
+    return program;
+}
+
+static tfm__program *program_get(tfm_context *ctx, const char *file, const char *defines) {
+    const tfm__row *row = &ctx->row;
+    char *options = tfm__format("-cl-std=CL1.2 -cl-kernel-arg-info -D%s -DTFM_WIDTH=%d -DTFM_GROUP=%d -DTFM_CHUNK=%d%s%s%s",
+                                row->class == TFM__WIDE ? "TFM_WIDE" : "TFM_SIMT", row->width, row->group, row->chunk,
+                                row->fma ? " -DTFM_FMA" : "", *defines ? " " : "", defines);
+    char *key = options ? tfm__format("%s %s", file, options) : NULL;
+    tfm__program *entry = ctx->programs;
+    while (key && entry && strcmp(entry->key, key) != 0)
+        entry = entry->next;
+    if (key && !entry && (entry = tfm__alloc(1, sizeof(*entry)))) {
+        entry->cl = obtain(ctx, entry, file, options);
+        if (entry->cl) {
+            entry->key = key;
+            key = NULL;
+            entry->next = ctx->programs;
+            ctx->programs = entry;
+        } else {
+            free(entry->disk_key);
+            free(entry);
+            entry = NULL;
+        }
+    }
+    free(options);
+    free(key);
+    if (!entry && ctx->status == TFM_OK)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for the program %s.cl", file);
+    return entry;
+}
+
+static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *name, const char *defines,
+                                const char *key, uint64_t hash) {
+    tfm__program *program = program_get(ctx, file, defines);
+    if (!program)
+        return NULL;
+    tfm__kernel *kernel = tfm__alloc(1, sizeof(*kernel));
+    char *copy = kernel ? tfm__strdup(key) : NULL;
+    if (!copy) {
+        free(kernel);
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for the kernel %s", name);
+        return NULL;
+    }
+    cl_int error;
+    kernel->cl = clCreateKernel(program->cl, name, &error);
+    if (error == CL_SUCCESS) {
+        kernel->key = copy;
+        kernel->hash = hash;
+        kernel->name = copy + strlen(file) + 1;
+        copy[strlen(file)] = 0;
+        copy[strlen(file) + 1 + strlen(name)] = 0;
+        error = clGetKernelInfo(kernel->cl, CL_KERNEL_NUM_ARGS, sizeof(kernel->parameters), &kernel->parameters, NULL);
+        if (error == CL_SUCCESS)
+            return kernel;
+        clReleaseKernel(kernel->cl);
+    }
+    tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
+                      tfm__cl_error_name(error), (int)error);
+    free(copy);
+    free(kernel);
+    return NULL;
+}
+
+tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *name, const char *defines, ...) {
+    if (ctx->status != TFM_OK)
+        return NULL;
+    char key[512];
+    int head = snprintf(key, sizeof(key), "%s %s ", file, name);
+    va_list args;
+    va_start(args, defines);
+    int tail = head < (int)sizeof(key) ? vsnprintf(key + head, sizeof(key) - (size_t)head, defines, args) : -1;
+    va_end(args);
+    if (tail < 0 || head + tail >= (int)sizeof(key)) {
+        tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: its defines are too long", name);
+        return NULL;
+    }
+    /* The hash of the whole key finds the slot and tells kernels apart; 64 bits over a few hundred keys. */
+    uint64_t hash = hash_text(key, 0);
+    size_t slot = hash % TFM__KERNEL_SLOTS;
+    for (size_t probes = 0; probes < TFM__KERNEL_SLOTS; probes++, slot = (slot + 1) % TFM__KERNEL_SLOTS) {
+        tfm__kernel *kernel = ctx->kernels[slot];
+        if (kernel && kernel->hash == hash)
+            return kernel;
+        if (!kernel)
+            return ctx->kernels[slot] = kernel_make(ctx, file, name, key + head, key, hash);
+    }
+    tfm__context_fail(ctx, TFM_ERROR_UNSUPPORTED, "more than %d kernel variants in one context", TFM__KERNEL_SLOTS);
+    return NULL;
+}
+
+size_t tfm__kernel_max_group(tfm_context *ctx, tfm__kernel *kernel) {
+    size_t group = 1;
+    if (kernel)
+        clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(group), &group, NULL);
+    return group;
+}
+
+static void export_program(tfm__program *program) {
+    size_t bytes = 0;
+    cl_uint devices = 0;
+    /* A wrapped context may hold several devices, whose binaries come in an order that we cannot place. */
+    if (clGetProgramInfo(program->cl, CL_PROGRAM_NUM_DEVICES, sizeof(devices), &devices, NULL) != CL_SUCCESS ||
+        devices != 1 ||
+        clGetProgramInfo(program->cl, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, NULL) != CL_SUCCESS || !bytes)
+        return;
+    unsigned char *binary = tfm__alloc(bytes, 1);
+    if (binary && clGetProgramInfo(program->cl, CL_PROGRAM_BINARIES, sizeof(binary), &binary, NULL) == CL_SUCCESS)
+        tfm__cache_put(program->disk_key, binary, bytes);
+    free(binary);
+}
+
+void tfm__programs_export(tfm_context *ctx) {
+    for (tfm__program *program = ctx->programs; program; program = program->next)
+        if (program->disk_key)
+            export_program(program);
+}
+
+void tfm__programs_free(tfm_context *ctx) {
+    for (int i = 0; i < TFM__KERNEL_SLOTS; i++) {
+        if (ctx->kernels[i]) {
+            clReleaseKernel(ctx->kernels[i]->cl);
+            free(ctx->kernels[i]->key);
+            free(ctx->kernels[i]);
+            ctx->kernels[i] = NULL;
+        }
+    }
+    while (ctx->programs) {
+        tfm__program *program = ctx->programs;
+        ctx->programs = program->next;
+        clReleaseProgram(program->cl);
+        free(program->disk_key);
+        free(program->key);
+        free(program);
+    }
+}

@@ -1,0 +1,120 @@
+/* Moving data between host and device. */
+#include <string.h>
+#include "dev/cl.h"
+
+static size_t byte_count(tfm_tensor x) {
+    return tfm_tensor_count(x) * tfm_dtype_size(x.dtype);
+}
+
+static size_t byte_offset(tfm_tensor x) {
+    return x.offset * tfm_dtype_size(x.dtype);
+}
+
+static tfm_status check(tfm_context *ctx, const char *what, tfm_tensor x) {
+    if (ctx->status != TFM_OK)
+        return ctx->status;
+    if (!tfm__tensor_alive(ctx, x))
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
+                                 "%s: the tensor is empty, of another context, or used after its scope was closed", what);
+    return TFM_OK;
+}
+
+tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *host) {
+    if (check(ctx, "tensor_write", x) != TFM_OK)
+        return ctx->status;
+    cl_int error = clEnqueueWriteBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0,
+                                        NULL, NULL);
+    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_write: clEnqueueWriteBuffer");
+}
+
+tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
+    if (check(ctx, "tensor_read", x) != TFM_OK)
+        return ctx->status;
+    cl_int error =
+        clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
+    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_read: clEnqueueReadBuffer");
+}
+
+tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
+    if (check(ctx, "tensor_copy", to) != TFM_OK || check(ctx, "tensor_copy", from) != TFM_OK)
+        return ctx->status;
+    if (byte_count(to) != byte_count(from))
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "tensor_copy: %zu bytes from a tensor of %zu", byte_count(to),
+                                 byte_count(from));
+    cl_int error = clEnqueueCopyBuffer(ctx->queue, from.buffer->memory, to.buffer->memory, byte_offset(from),
+                                       byte_offset(to), byte_count(to), 0, NULL, NULL);
+    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_copy: clEnqueueCopyBuffer");
+}
+
+tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element) {
+    if (check(ctx, "tensor_fill", x) != TFM_OK)
+        return ctx->status;
+    cl_int error = clEnqueueFillBuffer(ctx->queue, x.buffer->memory, element, tfm_dtype_size(x.dtype), byte_offset(x),
+                                       byte_count(x), 0, NULL, NULL);
+    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_fill: clEnqueueFillBuffer");
+}
+
+struct tfm__read {
+    cl_event event;
+    void *host;
+};
+
+tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x) {
+    *out = NULL;
+    if (check(ctx, "read_start", x) != TFM_OK)
+        return ctx->status;
+    tfm__read *read = tfm__alloc(1, sizeof(*read));
+    void *host = tfm__alloc(byte_count(x), 1);
+    if (!read || !host) {
+        free(read);
+        free(host);
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for a read of %zu bytes", byte_count(x));
+    }
+    read->host = host;
+    cl_int error = clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_FALSE, byte_offset(x), byte_count(x), host, 0,
+                                       NULL, &read->event);
+    if (error != CL_SUCCESS) {
+        free(host);
+        free(read);
+        return tfm__cl_fail(ctx, error, "read_start: clEnqueueReadBuffer");
+    }
+    clFlush(ctx->queue);
+    *out = read;
+    return TFM_OK;
+}
+
+bool tfm__read_ready(tfm_context *ctx, tfm__read *read) {
+    if (!read || ctx->status != TFM_OK)
+        return true;
+    cl_int state = CL_QUEUED;
+    cl_int error = clGetEventInfo(read->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL);
+    if (error != CL_SUCCESS)
+        tfm__cl_fail(ctx, error, "read_ready: clGetEventInfo");
+    else if (state < 0)
+        tfm__cl_fail(ctx, state, "a read that was waited for");
+    return ctx->status != TFM_OK || state == CL_COMPLETE;
+}
+
+const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
+    if (!read || ctx->status != TFM_OK)
+        return NULL;
+    cl_int error = clWaitForEvents(1, &read->event);
+    if (error != CL_SUCCESS) {
+        tfm__cl_fail(ctx, error, "read_wait: clWaitForEvents");
+        return NULL;
+    }
+    return read->host;
+}
+
+void tfm__read_free(tfm_context *ctx, tfm__read **pointer) {
+    tfm__read *read = *pointer;
+    if (!read)
+        return;
+    *pointer = NULL;
+    /* The driver may still write into the host memory: wait, whatever else has failed. If even waiting fails, the
+     * memory is left to the driver rather than freed under it. */
+    if (clWaitForEvents(1, &read->event) == CL_SUCCESS || clFinish(ctx->queue) == CL_SUCCESS)
+        free(read->host);
+    clReleaseEvent(read->event);
+    free(read);
+}

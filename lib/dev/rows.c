@@ -1,0 +1,36 @@
+/* Tuning data: what a device is good at decides which kernels it gets, never its name alone. llvmpipe is a CPU too, and
+ * runs the wide kernels five hundred times slower than the others. */
+#include "dev/cl.h"
+
+/* The first row whose demands are met is taken. */
+static const struct {
+    bool cpu;        /* only CPUs */
+    bool gpu;        /* only GPUs that are no emulator */
+    cl_uint width;   /* least native float vector width */
+    tfm__row row;
+} ROWS[] = {
+    {true, false, 16, {"wide-16", TFM__WIDE, 16, 1, 4096, false, 12, 2, false}},
+    {true, false, 8, {"wide-8", TFM__WIDE, 8, 1, 4096, false, 6, 2, false}},
+    {true, false, 4, {"wide-4", TFM__WIDE, 4, 1, 4096, false, 6, 2, false}},
+    {false, true, 0, {"gpu", TFM__SIMT, 1, 128, 1, false, 0, 0, true}},
+    {false, false, 0, {"scalar", TFM__SIMT, 1, 32, 8, false, 0, 0, false}},
+};
+
+tfm__row tfm__row_choose(cl_device_id device, const tfm_device_info *info) {
+    cl_uint width = 0;
+    size_t max_group = 1;
+    cl_device_fp_config config = 0;
+    clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(width), &width, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(max_group), &max_group, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(config), &config, NULL);
+    size_t i = 0;
+    while (i + 1 < TFM_COUNT(ROWS) &&
+           ((ROWS[i].cpu && info->type != TFM_DEVICE_CPU) ||
+            (ROWS[i].gpu && (info->type != TFM_DEVICE_GPU || info->emulator)) || width < ROWS[i].width))
+        i++;
+    tfm__row row = ROWS[i].row;
+    row.fma = (config & CL_FP_FMA) != 0;
+    while ((size_t)row.group > max_group && row.group > 1)
+        row.group /= 2;
+    return row;
+}

@@ -1,0 +1,112 @@
+/* The door of every op: the context has not failed, the inputs are what they claim to be, the output fits. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "ops/ops.h"
+
+const char *tfm__shape_text(char *text, tfm_tensor x) {
+    size_t used = (size_t)snprintf(text, TFM_SHAPE_TEXT, "(");
+    for (int i = 0; i < x.rank && i < TFM_MAX_RANK && used < TFM_SHAPE_TEXT; i++)
+        used += (size_t)snprintf(text + used, TFM_SHAPE_TEXT - used, "%s%" PRId64, i ? ", " : "", x.dims[i]);
+    if (used < TFM_SHAPE_TEXT)
+        snprintf(text + used, TFM_SHAPE_TEXT - used, ") %s", tfm_dtype_name(x.dtype));
+    return text;
+}
+
+tfm_status tfm__op_refuse(tfm_context *ctx, const char *op, const char *format, ...) {
+    char sentence[768];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "%s: %s", op, sentence);
+}
+
+static bool dtype_fits(char letter, tfm_dtype dtype) {
+    switch (letter) {
+    case 'f':
+    case 'F':
+        return dtype == TFM_F32;
+    case 'i':
+    case 'I':
+        return dtype == TFM_I32;
+    case 'h':
+    case 'H':
+        return dtype == TFM_F32 || dtype == TFM_F16 || dtype == TFM_BF16;
+    case '4':
+        return tfm_dtype_size(dtype) == 4;
+    default: /* '*' */
+        return true;
+    }
+}
+
+tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, size_t count, const tfm_tensor *inputs) {
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    for (size_t i = 0; i < count; i++) {
+        tfm_tensor x = inputs[i];
+        char letter = dtypes[i];
+        if (!x.buffer && letter >= 'A' && letter <= 'Z')
+            continue;
+        if (!x.buffer)
+            return tfm__op_refuse(ctx, op, "input %zu is an empty tensor", i + 1);
+        if (!tfm__tensor_alive(ctx, x))
+            return tfm__op_refuse(ctx, op, "input %zu, %s, is of another context or used after its scope was closed",
+                                  i + 1, TFM_SHAPE(x));
+        if (!dtype_fits(letter, x.dtype))
+            return tfm__op_refuse(ctx, op, "input %zu is %s: not a dtype that it takes", i + 1, TFM_SHAPE(x));
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_dtype dtype, int rank,
+                          const int64_t *dims) {
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (!out->buffer)
+        return tfm_tensor_new(ctx, out, dtype, rank, dims);
+    if (!tfm__tensor_alive(ctx, *out))
+        return tfm__op_refuse(ctx, op, "the output %s is of another context or used after its scope was closed",
+                              TFM_SHAPE(*out));
+    if (out->dtype != dtype || out->rank != rank || memcmp(out->dims, dims, (size_t)rank * sizeof(*dims)) != 0) {
+        tfm_tensor want = {.dtype = dtype, .rank = rank};
+        memcpy(want.dims, dims, (size_t)rank * sizeof(*dims));
+        return tfm__op_refuse(ctx, op, "the output is %s, the result %s", TFM_SHAPE(*out), TFM_SHAPE(want));
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__op_output_like(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_tensor like) {
+    return tfm__op_output(ctx, op, out, like.dtype, like.rank, like.dims);
+}
+
+bool tfm__same_dims(tfm_tensor a, tfm_tensor b) {
+    return a.rank == b.rank && memcmp(a.dims, b.dims, (size_t)a.rank * sizeof(a.dims[0])) == 0;
+}
+
+int64_t tfm__last_dim(tfm_tensor x) {
+    return x.rank > 0 ? x.dims[x.rank - 1] : 0;
+}
+
+int64_t tfm__row_count(tfm_tensor x) {
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < x.rank; i++)
+        rows *= x.dims[i];
+    return rows;
+}
+
+static tfm__grid folded(int64_t groups, int group) {
+    const int64_t widest = 32768;
+    int64_t x = groups < widest ? groups : widest, y = (groups + x - 1) / (x ? x : 1);
+    return TFM_GRID_2D((size_t)(x * group), (size_t)y, (size_t)group, 1);
+}
+
+tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows) {
+    return folded(rows, tfm__context_row(ctx)->group);
+}
+
+tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
+    const tfm__row *row = tfm__context_row(ctx);
+    int64_t per_group = (int64_t)row->chunk * row->group;
+    return folded((elements + per_group - 1) / per_group, row->group);
+}

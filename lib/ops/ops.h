@@ -1,0 +1,46 @@
+/* What op files share: the check at the door and small launch helpers. */
+#ifndef TFM_LIB_OPS_H
+#define TFM_LIB_OPS_H
+
+#include "dev/dev.h"
+#include "tfm/ops.h"
+
+/* The door: an op opens with `if (tfm__op_begin(ctx, "softmax", ...) != TFM_OK) return status`. Checks that the
+ * context has not failed, that each of the `count` inputs is alive, of this context, and of a dtype in `dtypes`
+ * (one letter an input: f F32, i I32, h F16/BF16/F32, 4 any four-byte dtype, lower case needed, upper case may be
+ * empty). */
+tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, size_t count, const tfm_tensor *inputs);
+#define TFM_OP_BEGIN(ctx, op, dtypes, ...)                                                          \
+    tfm__op_begin(ctx, op, dtypes, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),        \
+                  (tfm_tensor[]){__VA_ARGS__})
+
+/* Makes *out if it has no buffer, else checks that it is alive and of that dtype and dims. */
+tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_dtype dtype, int rank,
+                          const int64_t *dims);
+/* The same with the dtype and dims of another tensor. */
+tfm_status tfm__op_output_like(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_tensor like);
+
+/* Fails with TFM_ERROR_ARGUMENT: "softmax: <sentence>". */
+tfm_status tfm__op_refuse(tfm_context *ctx, const char *op, const char *format, ...) TFM_PRINTF(3, 4);
+
+/* "(2, 3, 128) F32" for sentences; `text` holds at least TFM_SHAPE_TEXT bytes; returned. */
+#define TFM_SHAPE_TEXT 128
+const char *tfm__shape_text(char *text, tfm_tensor x);
+/* For one use in a call's arguments: the compound literal lives as long as the enclosing block. */
+#define TFM_SHAPE(x) tfm__shape_text((char[TFM_SHAPE_TEXT]){0}, x)
+
+/* Whether two tensors have the same dims. */
+bool tfm__same_dims(tfm_tensor a, tfm_tensor b);
+/* The last dimension, and the product of all before it. */
+int64_t tfm__last_dim(tfm_tensor x);
+int64_t tfm__row_count(tfm_tensor x);
+
+/* A grid for a kernel where `group` work-items share each of `rows` rows (group 1 on wide devices). Rows lie on the x
+ * axis, rows beyond 32768 on y: some drivers compile a second variant for wide grids. The kernel takes its row from
+ * TFM_ROW() and returns when it is >= rows. */
+tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows);
+/* A grid of one work-item per `chunk` elements of the device's row, work-groups of `group`: for elementwise kernels
+ * that start at TFM_ELEMENT(). */
+tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);
+
+#endif
