@@ -1,0 +1,58 @@
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+
+tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name) {
+    *out = NULL;
+    if (bytes == 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s is empty; a JSON object is needed", name);
+    json_error_t error;
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!root && json_error_code(&error) == json_error_out_of_memory)
+        return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while reading %s", name);
+    if (!root)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s is not JSON: line %d, column %d: %s", name, error.line,
+                         error.column, error.text);
+    if (!json_is_object(root)) {
+        tfm__fail(TFM_ERROR_FORMAT, "%s holds %s; a JSON object is needed", name, tfm__json_kind(root));
+        json_decref(root);
+        return TFM_ERROR_FORMAT;
+    }
+    *out = root;
+    return TFM_OK;
+}
+
+tfm_status tfm__json_load(json_t **out, const char *path) {
+    *out = NULL;
+    tfm__file file;
+    tfm_status status = tfm__file_map(&file, path);
+    if (status != TFM_OK)
+        return status;
+    status = tfm__json_parse(out, (const char *)file.data, file.size, path);
+    tfm__file_unmap(&file);
+    return status;
+}
+
+const char *tfm__json_kind(const json_t *value) {
+    static const char *const KINDS[] = {
+        [JSON_OBJECT] = "an object",   [JSON_ARRAY] = "a list",  [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "an integer", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",        [JSON_NULL] = "null",
+    };
+    return value ? KINDS[json_typeof(value)] : "nothing";
+}
+
+const char *tfm__json_text(char *text, const json_t *value) {
+    char *whole =
+        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9))
+              : NULL;
+    if (!whole)
+        snprintf(text, TFM_JSON_TEXT, "%s", tfm__json_kind(value));
+    else if (strlen(whole) < TFM_JSON_TEXT)
+        snprintf(text, TFM_JSON_TEXT, "%s", whole);
+    else
+        snprintf(text, TFM_JSON_TEXT, "%.*s...", TFM_JSON_TEXT - 4, whole);
+    free(whole);
+    return text;
+}

@@ -1,0 +1,23 @@
+/* JSON files. */
+#ifndef TFM_LIB_JSON_H
+#define TFM_LIB_JSON_H
+
+#include <jansson.h>
+#include "base/base.h"
+
+/* Parses a file whose value must be an object without duplicate keys; give it back with json_decref. A
+ * missing file is TFM_ERROR_IO; what is not such JSON is TFM_ERROR_FORMAT with line and column. */
+tfm_status tfm__json_load(json_t **out, const char *path);
+
+/* The same from memory; `name` is what the sentence calls it. */
+tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name);
+
+/* "a string", "an object", ...: for sentences. */
+const char *tfm__json_kind(const json_t *value);
+
+/* The value as the file writes it, cut when long: for sentences. `text` holds at least TFM_JSON_TEXT bytes;
+ * returned. */
+#define TFM_JSON_TEXT 64
+const char *tfm__json_text(char *text, const json_t *value);
+
+#endif

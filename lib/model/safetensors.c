@@ -1,0 +1,401 @@
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "model/safetensors.h"
+
+/* As the format's reference implementation limits it. */
+#define MAX_HEADER 100000000u
+#define MAX_NAME 1024
+
+typedef struct shard {
+    char *path;
+    tfm__file file;
+    json_t *header; /* owns the names */
+} shard;
+
+struct tfm__safetensors {
+    size_t shard_count;
+    shard *shards;
+    size_t count;
+    tfm__stored *tensors; /* by name */
+};
+
+static const struct {
+    const char *name;
+    size_t size;
+    int dtype; /* tfm_dtype, or -1: known, but nothing here computes with it */
+} DTYPES[] = {
+    {"F32", 4, TFM_F32}, {"F16", 2, TFM_F16}, {"BF16", 2, TFM_BF16}, {"I32", 4, TFM_I32}, {"U8", 1, TFM_U8},
+    {"F64", 8, -1},      {"I64", 8, -1},      {"U64", 8, -1},        {"U32", 4, -1},      {"I16", 2, -1},
+    {"U16", 2, -1},      {"I8", 1, -1},       {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},  {"F8_E5M2", 1, -1},
+};
+
+/* ---- One tensor of the header ------------------------------------------------------------------------- */
+
+static tfm_status check_name(const char *name, const char *path) {
+    size_t length = strlen(name);
+    if (length == 0 || length > MAX_NAME)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: a tensor's name has %zu bytes; 1 to %d are allowed", path,
+                         length, MAX_NAME);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: a tensor's name has a control character", path);
+    return TFM_OK;
+}
+
+static tfm_status read_shape(tfm__stored *out, const json_t *shape) {
+    if (!json_is_array(shape) || json_array_size(shape) > 64)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: `shape` must be a list of at most 64 sizes",
+                         out->file, out->name);
+    out->rank = (int)json_array_size(shape);
+    out->count = 1;
+    bool zero = false, overflow = false;
+    for (int i = 0; i < out->rank; i++) {
+        const json_t *dim = json_array_get(shape, (size_t)i);
+        int64_t value = json_is_integer(dim) ? (int64_t)json_integer_value(dim) : -1;
+        if (value < 0)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: dimension %d is %s; an integer >= 0 is needed",
+                             out->file, out->name, i, tfm__json_text((char[TFM_JSON_TEXT]){0}, dim));
+        if (i < TFM_MAX_RANK)
+            out->dims[i] = value;
+        zero |= value == 0;
+        overflow |= __builtin_mul_overflow(out->count, (size_t)value, &out->count);
+    }
+    if (zero)
+        out->count = 0;
+    else if (overflow)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: the product of its shape overflows", out->file,
+                         out->name);
+    return TFM_OK;
+}
+
+static tfm_status read_dtype(tfm__stored *out, const json_t *dtype) {
+    if (!json_is_string(dtype))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: `dtype` must be a string", out->file, out->name);
+    out->dtype_name = json_string_value(dtype);
+    for (size_t i = 0; i < TFM_COUNT(DTYPES); i++) {
+        if (strcmp(out->dtype_name, DTYPES[i].name) != 0)
+            continue;
+        size_t needed;
+        if (__builtin_mul_overflow(out->count, DTYPES[i].size, &needed) || needed != out->bytes)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: %zu elements of %s do not fill its %zu bytes",
+                             out->file, out->name, out->count, out->dtype_name, out->bytes);
+        out->usable = DTYPES[i].dtype >= 0 && out->rank <= TFM_MAX_RANK;
+        out->dtype = out->usable ? (tfm_dtype)DTYPES[i].dtype : TFM_U8;
+    }
+    /* An unknown dtype may be fine in a tensor that nobody asks for. */
+    return TFM_OK;
+}
+
+static tfm_status read_offsets(tfm__stored *out, const json_t *offsets, const unsigned char *data,
+                               size_t size) {
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: `data_offsets` must be two integers", out->file,
+                         out->name);
+    json_int_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (begin < 0 || end < begin)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: data_offsets [%lld, %lld] do not ascend from 0",
+                         out->file, out->name, (long long)begin, (long long)end);
+    if ((uint64_t)end > size)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: tensor %s ends at byte %lld of the data, which has only %zu: the file was cut; "
+                         "copy it again",
+                         out->file, out->name, (long long)end, size);
+    out->data = data + begin;
+    out->bytes = (size_t)(end - begin);
+    return TFM_OK;
+}
+
+static tfm_status read_tensor(tfm__stored *out, const char *name, const json_t *entry, const char *path,
+                              const unsigned char *data, size_t size) {
+    tfm_status status = check_name(name, path);
+    if (status != TFM_OK)
+        return status;
+    *out = (tfm__stored){.name = name, .file = path, .dtype = TFM_U8};
+    if (!json_is_object(entry))
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: tensor %s is %s; an object with dtype, shape and data_offsets is needed", path,
+                         name, tfm__json_kind(entry));
+    status = read_offsets(out, json_object_get(entry, "data_offsets"), data, size);
+    if (status == TFM_OK)
+        status = read_shape(out, json_object_get(entry, "shape"));
+    if (status == TFM_OK)
+        status = read_dtype(out, json_object_get(entry, "dtype"));
+    return status;
+}
+
+/* ---- One file ----------------------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b) {
+    const tfm__stored *x = a, *y = b;
+    if (x->data != y->data)
+        return x->data < y->data ? -1 : 1;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : 0;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const tfm__stored *)a)->name, ((const tfm__stored *)b)->name);
+}
+
+/* The format leaves no byte unused and none used twice; anything else is a header that lies. */
+static tfm_status check_places(tfm__stored *tensors, size_t count, const unsigned char *data, size_t size,
+                               const char *path) {
+    qsort(tensors, count, sizeof(*tensors), by_place);
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t begin = (size_t)(tensors[i].data - data);
+        if (begin < used)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: tensors %s and %s overlap", path, tensors[i - 1].name,
+                             tensors[i].name);
+        if (begin > used)
+            return tfm__fail(TFM_ERROR_FORMAT,
+                             "%s: bytes %zu to %zu of the data, before tensor %s, belong to no tensor", path,
+                             used, begin, tensors[i].name);
+        used = begin + tensors[i].bytes;
+    }
+    if (used != size)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the last %zu bytes of the data belong to no tensor", path,
+                         size - used);
+    return TFM_OK;
+}
+
+static tfm_status read_tensors(tfm__safetensors *out, shard *from, const unsigned char *data, size_t size) {
+    size_t capacity = out->count + json_object_size(from->header);
+    tfm__stored *tensors = tfm__realloc(out->tensors, capacity, sizeof(*tensors));
+    if (!tensors)
+        return TFM_ERROR_MEMORY;
+    out->tensors = tensors;
+    tensors += out->count;
+    size_t count = 0;
+    const char *name;
+    json_t *entry;
+    json_object_foreach(from->header, name, entry) {
+        if (strcmp(name, "__metadata__") == 0) {
+            if (!json_is_object(entry))
+                return tfm__fail(TFM_ERROR_FORMAT, "%s: __metadata__ must be an object", from->path);
+            continue;
+        }
+        tfm_status status = read_tensor(&tensors[count], name, entry, from->path, data, size);
+        if (status != TFM_OK)
+            return status;
+        count++;
+    }
+    out->count += count;
+    return check_places(tensors, count, data, size, from->path);
+}
+
+/* Adds one file's tensors. What it leaves behind on failure is freed with `out`. */
+static tfm_status add_file(tfm__safetensors *out, const char *path) {
+    shard *shards = tfm__realloc(out->shards, out->shard_count + 1, sizeof(*shards));
+    if (!shards)
+        return TFM_ERROR_MEMORY;
+    out->shards = shards;
+    shard *added = &shards[out->shard_count++];
+    *added = (shard){.path = tfm__strdup(path)};
+    if (!added->path)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__file_map(&added->file, path);
+    if (status != TFM_OK)
+        return status;
+
+    const unsigned char *data = added->file.data;
+    size_t size = added->file.size;
+    if (size < 8)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has %zu bytes: too short for a safetensors file", path, size);
+    uint64_t header = 0;
+    for (int i = 7; i >= 0; i--)
+        header = header << 8 | data[i];
+    if (header > size - 8)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s says that its header has %llu bytes, but only %zu follow: it was cut, or is no "
+                         "safetensors file",
+                         path, (unsigned long long)header, size - 8);
+    if (header > MAX_HEADER)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: a header of %llu bytes is longer than the %u that are allowed", path,
+                         (unsigned long long)header, MAX_HEADER);
+    char *name = tfm__format("the header of %s", path);
+    if (!name)
+        return TFM_ERROR_MEMORY;
+    status = tfm__json_parse(&added->header, (const char *)data + 8, (size_t)header, name);
+    free(name);
+    if (status != TFM_OK)
+        return status;
+    return read_tensors(out, added, data + 8 + header, size - 8 - (size_t)header);
+}
+
+static tfm_status finish(tfm__safetensors *file) {
+    if (file->count == 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s holds no tensors", file->shards[0].path);
+    qsort(file->tensors, file->count, sizeof(*file->tensors), by_name);
+    for (size_t i = 1; i < file->count; i++)
+        if (by_name(&file->tensors[i - 1], &file->tensors[i]) == 0)
+            return tfm__fail(TFM_ERROR_FORMAT, "tensor %s is in both %s and %s", file->tensors[i].name,
+                             file->tensors[i - 1].file, file->tensors[i].file);
+    return TFM_OK;
+}
+
+tfm_status tfm__safetensors_open(tfm__safetensors **out, const char *path) {
+    *out = NULL;
+    tfm__safetensors *file = tfm__alloc(1, sizeof(*file));
+    if (!file)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = add_file(file, path);
+    if (status == TFM_OK)
+        status = finish(file);
+    if (status != TFM_OK)
+        tfm__safetensors_free(&file);
+    *out = file;
+    return status;
+}
+
+/* ---- A model directory -------------------------------------------------------------------------------- */
+
+static bool shard_is_open(const tfm__safetensors *file, const char *path) {
+    for (size_t i = 0; i < file->shard_count; i++)
+        if (strcmp(file->shards[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* Opens every file that the index's weight_map (tensor to file) names. */
+static tfm_status add_indexed(tfm__safetensors *out, const char *dir, const char *index, const json_t *map) {
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: `weight_map` must be an object from tensor names to file names", index);
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)map, name, value) {
+        const char *file = json_string_value(value);
+        /* Only files of this very folder: an index must not reach elsewhere. */
+        if (!file || !*file || strchr(file, '/'))
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: weight_map: %s is not the name of a file beside it",
+                             index, tfm__json_text((char[TFM_JSON_TEXT]){0}, value));
+        char *path = tfm__path_join(dir, file);
+        tfm_status status = !path                      ? TFM_ERROR_MEMORY
+                            : shard_is_open(out, path) ? TFM_OK
+                                                       : add_file(out, path);
+        free(path);
+        if (status != TFM_OK)
+            return status;
+    }
+    tfm_status status = finish(out);
+    if (status != TFM_OK)
+        return status;
+    json_object_foreach((json_t *)(uintptr_t)map, name, value) {
+        if (!tfm__safetensors_find(out, name))
+            return tfm__fail(TFM_ERROR_FORMAT, "%s names tensor %.200s, which is not in %s", index, name,
+                             json_string_value(value));
+    }
+    return TFM_OK;
+}
+
+static tfm_status open_indexed(tfm__safetensors **out, const char *dir, const char *index) {
+    json_t *root = NULL;
+    tfm_status status = tfm__json_load(&root, index);
+    if (status != TFM_OK)
+        return status;
+    tfm__safetensors *file = tfm__alloc(1, sizeof(*file));
+    status = file ? add_indexed(file, dir, index, json_object_get(root, "weight_map")) : TFM_ERROR_MEMORY;
+    json_decref(root);
+    if (status != TFM_OK)
+        tfm__safetensors_free(&file);
+    *out = file;
+    return status;
+}
+
+tfm_status tfm__safetensors_open_dir(tfm__safetensors **out, const char *dir) {
+    *out = NULL;
+    char *single = tfm__path_join(dir, "model.safetensors");
+    char *index = tfm__path_join(dir, "model.safetensors.index.json");
+    char *torch = tfm__path_join(dir, "pytorch_model.bin");
+    tfm_status status = TFM_ERROR_MEMORY;
+    if (!single || !index || !torch)
+        ;
+    else if (tfm__file_exists(single))
+        status = tfm__safetensors_open(out, single);
+    else if (tfm__file_exists(index))
+        status = open_indexed(out, dir, index);
+    else if (tfm__file_exists(torch))
+        status =
+            tfm__fail(TFM_ERROR_UNSUPPORTED,
+                      "%s has only pytorch_model.bin; convert it once: python3 -c \"from transformers import "
+                      "MarianMTModel; MarianMTModel.from_pretrained('%s').save_pretrained('%s')\"",
+                      dir, dir, dir);
+    else
+        status = tfm__fail(TFM_ERROR_IO, "%s has no model.safetensors%s", dir,
+                           tfm__file_exists(dir) ? "" : "; there is no such folder");
+    free(single);
+    free(index);
+    free(torch);
+    return status;
+}
+
+void tfm__safetensors_free(tfm__safetensors **file) {
+    if (!file || !*file)
+        return;
+    for (size_t i = 0; i < (*file)->shard_count; i++) {
+        shard *s = &(*file)->shards[i];
+        tfm__file_unmap(&s->file);
+        json_decref(s->header);
+        free(s->path);
+    }
+    free((*file)->shards);
+    free((*file)->tensors);
+    free(*file);
+    *file = NULL;
+}
+
+/* ---- Looking up --------------------------------------------------------------------------------------- */
+
+const tfm__stored *tfm__safetensors_find(const tfm__safetensors *file, const char *name) {
+    tfm__stored key = {.name = name};
+    return bsearch(&key, file->tensors, file->count, sizeof(key), by_name);
+}
+
+/* "(6001, 128)"; a dim of -1 as "any". */
+static const char *dims_text(char *text, size_t size, int rank, const int64_t *dims) {
+    size_t used = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < rank && i < TFM_MAX_RANK && used < size; i++) {
+        const char *comma = i ? ", " : "";
+        used +=
+            (size_t)(dims[i] < 0 ? snprintf(text + used, size - used, "%sany", comma)
+                                 : snprintf(text + used, size - used, "%s%lld", comma, (long long)dims[i]));
+    }
+    if (used < size)
+        snprintf(text + used, size - used, rank > TFM_MAX_RANK ? ", ...)" : ")");
+    return text;
+}
+
+tfm_status tfm__safetensors_get(const tfm__safetensors *file, const tfm__stored **out, const char *name,
+                                int rank, const int64_t *dims) {
+    *out = NULL;
+    const tfm__stored *found = tfm__safetensors_find(file, name);
+    if (!found)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s", file->shards[0].path, name);
+    bool same = found->rank == rank;
+    for (int i = 0; same && i < rank; i++)
+        same = dims[i] < 0 || dims[i] == found->dims[i];
+    if (!same) {
+        char is[TFM_MAX_RANK * 24], needed[TFM_MAX_RANK * 24];
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has shape %s; the configuration needs %s",
+                         found->file, name, dims_text(is, sizeof(is), found->rank, found->dims),
+                         dims_text(needed, sizeof(needed), rank, dims));
+    }
+    if (!found->usable || (found->dtype != TFM_F32 && found->dtype != TFM_F16 && found->dtype != TFM_BF16))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: tensor %s has dtype %.20s; F32, F16 and BF16 can be used", found->file, name,
+                         found->dtype_name);
+    *out = found;
+    return TFM_OK;
+}
+
+size_t tfm__safetensors_count(const tfm__safetensors *file) {
+    return file->count;
+}
+
+const tfm__stored *tfm__safetensors_at(const tfm__safetensors *file, size_t index) {
+    return index < file->count ? &file->tensors[index] : NULL;
+}

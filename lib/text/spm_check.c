@@ -1,0 +1,272 @@
+#include <math.h>
+#include <string.h>
+#include "text/spm.h"
+#include "text/utf8.h"
+
+/* A SentencePiece model is a protobuf message: pieces = 1, trainer_spec = 2, normalizer_spec = 3,
+ * self_test_data = 4, denormalizer_spec = 5. A specification's field 2 is its table of normalisations: four
+ * bytes of size, a double array of that size, then the replacements, each with a NUL at its end. */
+
+/* SentencePiece has room for this many rules that are prefixes of one another, and for as many user-defined
+ * pieces. */
+#define MAX_RULES 32
+#define MAX_USER_DEFINED 64
+/* Rules are a few characters long on both sides. */
+#define MAX_RULE_BYTES 256
+#define MAX_REPLACEMENT 1024
+
+typedef struct span {
+    const unsigned char *at, *end;
+} span;
+
+typedef struct field {
+    uint64_t number;
+    unsigned wire; /* 0 varint, 1 eight bytes, 2 counted bytes, 5 four bytes */
+    uint64_t value;
+    span bytes;
+} field;
+
+/* ---- Protobuf ----------------------------------------------------------------------------------------- */
+
+static int take_varint(span *from, uint64_t *out) {
+    *out = 0;
+    for (unsigned shift = 0; shift < 64 && from->at < from->end; shift += 7) {
+        unsigned char byte = *from->at++;
+        *out |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return 1;
+    }
+    return 0;
+}
+
+static int take_bytes(span *from, field *out, uint64_t size) {
+    if (size > (uint64_t)(from->end - from->at))
+        return 0;
+    out->bytes = (span){from->at, from->at + size};
+    from->at += size;
+    return 1;
+}
+
+/* Takes the next field; 0 if what stands there is none. Groups, which nobody writes any more, are none. */
+static int take_field(span *from, field *out) {
+    uint64_t tag, size;
+    *out = (field){0};
+    if (!take_varint(from, &tag) || tag > UINT32_MAX || tag >> 3 == 0)
+        return 0;
+    out->number = tag >> 3;
+    out->wire = (unsigned)(tag & 7);
+    switch (out->wire) {
+    case 0:
+        return take_varint(from, &out->value);
+    case 1:
+        return take_bytes(from, out, 8);
+    case 2:
+        return take_varint(from, &size) && take_bytes(from, out, size);
+    case 5:
+        return take_bytes(from, out, 4);
+    default:
+        return 0;
+    }
+}
+
+static uint32_t little32(const unsigned char *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* ---- The table of normalisations ---------------------------------------------------------------------- */
+
+/* A double array ("An Efficient Implementation of Trie Structures", Aoe et al. 1992) as darts-clone packs it.
+ * Node n has its children in the block at n ^ offset(n): child c of byte c at that ^ c, where the unit's
+ * label says c too. */
+typedef struct table {
+    uint32_t *units;
+    uint32_t count;
+    uint32_t *first, *next; /* children by block: first[block], next[child]; `count` ends a list */
+    unsigned char *state;   /* NEW, OPEN, or the most rules on a way down from here, plus DONE */
+    const unsigned char *replacements;
+    size_t replacement_bytes;
+} table;
+
+enum { NEW, OPEN, DONE };
+
+static uint32_t block_of(const table *t, uint32_t node) {
+    uint32_t unit = t->units[node];
+    return node ^ ((unit >> 10) << ((unit & 1u << 9) >> 6));
+}
+
+static const char *enter(const table *t, uint32_t node) {
+    uint32_t block = block_of(t, node);
+    if ((block | 0xff) >= t->count)
+        return "its normalisation table leads outside itself";
+    if (node && t->units[node] >> 8 & 1) {
+        size_t value = t->units[block] & 0x7fffffffu;
+        size_t left = value < t->replacement_bytes ? t->replacement_bytes - value : 0;
+        if (!left || !memchr(t->replacements + value, '\0', left < MAX_REPLACEMENT ? left : MAX_REPLACEMENT))
+            return "its normalisation table names a replacement that is not there";
+    }
+    return NULL;
+}
+
+static const char *leave(table *t, uint32_t node, unsigned rules_below) {
+    unsigned rules = rules_below + (t->units[node] >> 8 & 1);
+    if (rules > MAX_RULES)
+        return "its normalisation table has too many rules that begin alike";
+    t->state[node] = (unsigned char)(DONE + rules);
+    return NULL;
+}
+
+/* Walks all that can be reached from the root: NULL, or what is wrong. */
+static const char *walk(table *t) {
+    struct {
+        uint32_t node, child;
+        unsigned rules;
+    } stack[MAX_RULE_BYTES];
+    size_t depth = 0;
+    uint32_t node = 0;
+    for (;;) {
+        if (depth == MAX_RULE_BYTES)
+            return "its normalisation table has an endless rule";
+        const char *wrong = enter(t, node);
+        if (wrong)
+            return wrong;
+        t->state[node] = OPEN;
+        stack[depth].node = node;
+        stack[depth].child = t->first[block_of(t, node)];
+        stack[depth++].rules = 0;
+        /* Finds the next node to enter: the first child that is new, going up where there is none. */
+        for (;;) {
+            uint32_t child = stack[depth - 1].child;
+            if (child != t->count && t->state[child] == NEW) {
+                stack[depth - 1].child = t->next[child];
+                node = child;
+                break;
+            }
+            unsigned rules = 0;
+            if (child != t->count) {
+                if (t->state[child] == OPEN)
+                    return "its normalisation table runs in a circle";
+                rules = t->state[child] - DONE;
+                stack[depth - 1].child = t->next[child];
+            } else {
+                wrong = leave(t, stack[depth - 1].node, stack[depth - 1].rules);
+                if (wrong || --depth == 0)
+                    return wrong;
+                rules = t->state[stack[depth].node] - DONE;
+            }
+            if (rules > stack[depth - 1].rules)
+                stack[depth - 1].rules = rules;
+        }
+    }
+}
+
+static tfm_status check_table(const char **wrong, span bytes) {
+    size_t size = (size_t)(bytes.end - bytes.at);
+    if (size == 0)
+        return TFM_OK;
+    uint32_t trie = size > 4 ? little32(bytes.at) : 0;
+    if (trie == 0 || trie % 4 != 0 || trie >= size - 4 || bytes.end[-1] != '\0') {
+        *wrong = "its normalisation table does not fit its size";
+        return TFM_OK;
+    }
+    table t = {.count = trie / 4, .replacements = bytes.at + 4 + trie, .replacement_bytes = size - 4 - trie};
+    t.units = tfm__alloc(t.count, 3 * sizeof(*t.units));
+    t.state = tfm__alloc(t.count, 1);
+    if (!t.units || !t.state) {
+        free(t.units);
+        free(t.state);
+        return TFM_ERROR_MEMORY;
+    }
+    t.first = t.units + t.count;
+    t.next = t.first + t.count;
+    for (uint32_t i = 0; i < t.count; i++) {
+        t.units[i] = little32(bytes.at + 4 + 4 * (size_t)i);
+        t.first[i] = t.count;
+    }
+    for (uint32_t i = 0; i < t.count; i++) {
+        uint32_t block = i ^ (t.units[i] & 0xff);
+        /* A set top bit marks a value, which is no child. */
+        if (t.units[i] >> 31 || block >= t.count)
+            continue;
+        t.next[i] = t.first[block];
+        t.first[block] = i;
+    }
+    *wrong = walk(&t);
+    free(t.units);
+    free(t.state);
+    return TFM_OK;
+}
+
+static tfm_status check_normalizer(const char **wrong, span message) {
+    field f;
+    while (message.at < message.end) {
+        if (!take_field(&message, &f)) {
+            *wrong = "its normalisation is unreadable";
+            return TFM_OK;
+        }
+        if (f.number == 2 && f.wire == 2) {
+            tfm_status status = check_table(wrong, f.bytes);
+            if (status != TFM_OK || *wrong)
+                return status;
+        }
+    }
+    return TFM_OK;
+}
+
+/* ---- Pieces ------------------------------------------------------------------------------------------- */
+
+static const char *check_piece(span message) {
+    size_t length = 0;
+    uint64_t type = 1;
+    field f;
+    while (message.at < message.end) {
+        if (!take_field(&message, &f))
+            return "a piece is unreadable";
+        if (f.number == 1 && f.wire == 2) {
+            length = (size_t)(f.bytes.end - f.bytes.at);
+            if (tfm__utf8_valid((const char *)f.bytes.at, length) != length ||
+                memchr(f.bytes.at, '\0', length))
+                return "a piece is not text";
+        } else if (f.number == 2 && f.wire == 5) {
+            uint32_t bits = little32(f.bytes.at);
+            float score;
+            memcpy(&score, &bits, sizeof(score));
+            if (!isfinite(score))
+                return "a piece's score is not a number";
+        } else if (f.number == 3 && f.wire == 0) {
+            type = f.value;
+        }
+    }
+    if (length == 0)
+        return "a piece is empty";
+    return type == 4 && length > MAX_USER_DEFINED ? "a user-defined piece is too long" : NULL;
+}
+
+tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
+    span message = {bytes, (const unsigned char *)bytes + size};
+    const char *wrong = size ? NULL : "it is empty";
+    unsigned seen = 0;
+    field f;
+    while (message.at < message.end && !wrong) {
+        if (!take_field(&message, &f)) {
+            wrong = "it ends within a field, or is something else";
+            break;
+        }
+        if (f.number <= 5 && f.wire != 2)
+            wrong = "it is something else";
+        else if (f.number == 1)
+            wrong = check_piece(f.bytes);
+        else if (f.number == 3 || f.number == 5) {
+            tfm_status status = check_normalizer(&wrong, f.bytes);
+            if (status != TFM_OK)
+                return status;
+        }
+        if (f.number <= 5)
+            seen |= 1u << f.number;
+    }
+    /* Pieces come first in the file, so a cut one may lack nothing but these. */
+    if (!wrong && (seen & 0xe) != 0xe)
+        wrong = "pieces, trainer or normalisation are missing";
+    return wrong ? tfm__fail(TFM_ERROR_FORMAT,
+                             "%s is not a SentencePiece model, or is damaged: %s; copy it again", path, wrong)
+                 : TFM_OK;
+}

@@ -1,0 +1,287 @@
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "text/spm.h"
+#include "text/vocab.h"
+#include "tfm/text.h"
+
+/* SentencePiece counts bytes in an int, and makes up to three of one while it normalises. */
+#define MAX_LINE (1 << 26)
+#define MAX_CODE 256
+
+/* What one language needs. The target may borrow the source's parts. */
+typedef struct language {
+    tfm__spm *spm;
+    tfm__vocab *vocab;
+    int32_t eos, unk, pad;
+} language;
+
+struct tfm_tokenizer {
+    language sides[2]; /* by tfm_side */
+};
+
+static void free_side(language *s, const language *lender) {
+    if (s->spm != lender->spm)
+        tfm__spm_free(&s->spm);
+    if (s->vocab != lender->vocab)
+        tfm__vocab_free(&s->vocab);
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------ */
+
+static tfm_status open_one_spm(tfm__spm **out, tfm__file *file, const char *path) {
+    tfm_status status = tfm__file_map(file, path);
+    return status == TFM_OK ? tfm__spm_open(out, file->data, file->size, path) : status;
+}
+
+/* Shared vocabularies mostly come with the same file twice; it is built once then. */
+static tfm_status open_spms(tfm_tokenizer *tokenizer, const char *source_path, const char *target_path) {
+    tfm__file source = {0}, target = {0};
+    language *sides = tokenizer->sides;
+    tfm_status status = open_one_spm(&sides[TFM_SOURCE].spm, &source, source_path);
+    if (status == TFM_OK)
+        status = tfm__file_map(&target, target_path);
+    if (status == TFM_OK) {
+        if (source.size == target.size && memcmp(source.data, target.data, source.size) == 0)
+            sides[TFM_TARGET].spm = sides[TFM_SOURCE].spm;
+        else
+            status = tfm__spm_open(&sides[TFM_TARGET].spm, target.data, target.size, target_path);
+    }
+    tfm__file_unmap(&source);
+    tfm__file_unmap(&target);
+    return status;
+}
+
+/* The id of a special token: its name is in tokenizer_config.json as a string or as {"content": ...}, if
+ * anywhere. */
+static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json_t *config, const char *key,
+                               const char *fallback, const char *config_path, const char *vocab_path) {
+    const json_t *value = json_object_get(config, key);
+    if (json_is_object(value))
+        value = json_object_get(value, "content");
+    if (value && !json_is_null(value) && !json_is_string(value))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a string is allowed", config_path, key,
+                         tfm__json_text((char[TFM_JSON_TEXT]){0}, value));
+    const char *piece = json_is_string(value) ? json_string_value(value) : fallback;
+    *out = tfm__vocab_id(vocab, piece);
+    if (*out < 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no \"%.100s\", which is the `%s`", vocab_path, piece, key);
+    return TFM_OK;
+}
+
+static tfm_status find_specials(language *s, const json_t *config, const char *config_path,
+                                const char *vocab_path) {
+    tfm_status status = find_special(&s->eos, s->vocab, config, "eos_token", "</s>", config_path, vocab_path);
+    if (status == TFM_OK)
+        status = find_special(&s->unk, s->vocab, config, "unk_token", "<unk>", config_path, vocab_path);
+    if (status == TFM_OK)
+        status = find_special(&s->pad, s->vocab, config, "pad_token", "<pad>", config_path, vocab_path);
+    return status;
+}
+
+static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, const char *config_path,
+                              const char *source_path, const char *target_path) {
+    const json_t *value = json_object_get(config, "separate_vocabs");
+    if (value && !json_is_null(value) && !json_is_boolean(value))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `separate_vocabs` is %s; true or false is allowed",
+                         config_path, tfm__json_text((char[TFM_JSON_TEXT]){0}, value));
+    bool separate = json_is_boolean(value) ? json_is_true(value) : tfm__file_exists(target_path);
+    language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
+    tfm_status status = tfm__vocab_open(&source->vocab, source_path);
+    if (status == TFM_OK)
+        status = find_specials(source, config, config_path, source_path);
+    if (status == TFM_OK && !separate) {
+        *target = (language){target->spm, source->vocab, source->eos, source->unk, source->pad};
+        return TFM_OK;
+    }
+    if (status == TFM_OK)
+        status = tfm__vocab_open(&target->vocab, target_path);
+    if (status == TFM_OK)
+        status = find_specials(target, config, config_path, target_path);
+    return status;
+}
+
+enum { CONFIG, SOURCE_SPM, TARGET_SPM, VOCAB, TARGET_VOCAB, FILES };
+
+static tfm_status open_files(tfm_tokenizer *tokenizer, char *const paths[FILES]) {
+    json_t *config = NULL;
+    tfm_status status = tfm__file_exists(paths[CONFIG]) ? tfm__json_load(&config, paths[CONFIG]) : TFM_OK;
+    if (status == TFM_OK)
+        status = open_vocabs(tokenizer, config, paths[CONFIG], paths[VOCAB], paths[TARGET_VOCAB]);
+    json_decref(config);
+    if (status == TFM_OK)
+        status = open_spms(tokenizer, paths[SOURCE_SPM], paths[TARGET_SPM]);
+    return status;
+}
+
+tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
+    static const char *const NAMES[FILES] = {
+        [CONFIG] = "tokenizer_config.json",   [SOURCE_SPM] = "source.spm",
+        [TARGET_SPM] = "target.spm",          [VOCAB] = "vocab.json",
+        [TARGET_VOCAB] = "target_vocab.json",
+    };
+    if (!out || !dir)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_open: %s is NULL", out ? "dir" : "out");
+    *out = NULL;
+    char *paths[FILES] = {0};
+    tfm_tokenizer *tokenizer = tfm__alloc(1, sizeof(*tokenizer));
+    tfm_status status = tokenizer ? TFM_OK : TFM_ERROR_MEMORY;
+    for (int i = 0; i < FILES && status == TFM_OK; i++) {
+        paths[i] = tfm__path_join(dir, NAMES[i]);
+        status = paths[i] ? TFM_OK : TFM_ERROR_MEMORY;
+    }
+    if (status == TFM_OK)
+        status = open_files(tokenizer, paths);
+    for (int i = 0; i < FILES; i++)
+        free(paths[i]);
+    if (status != TFM_OK)
+        tfm_tokenizer_free(&tokenizer);
+    *out = tokenizer;
+    return status;
+}
+
+void tfm_tokenizer_free(tfm_tokenizer **tokenizer) {
+    if (!tokenizer || !*tokenizer)
+        return;
+    static const language NOBODY = {0};
+    free_side(&(*tokenizer)->sides[TFM_TARGET], &(*tokenizer)->sides[TFM_SOURCE]);
+    free_side(&(*tokenizer)->sides[TFM_SOURCE], &NOBODY);
+    free(*tokenizer);
+    *tokenizer = NULL;
+}
+
+tfm_tokenizer_info tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer) {
+    const language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
+    return (tfm_tokenizer_info){
+        .source_size = tfm__vocab_size(source->vocab),
+        .target_size = tfm__vocab_size(target->vocab),
+        .separate = source->vocab != target->vocab,
+        .source_eos = source->eos,
+        .source_unk = source->unk,
+        .source_pad = source->pad,
+        .target_eos = target->eos,
+        .target_unk = target->unk,
+        .target_pad = target->pad,
+    };
+}
+
+const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id) {
+    return tfm__vocab_piece(tokenizer->sides[side].vocab, id);
+}
+
+/* ---- Text to ids -------------------------------------------------------------------------------------- */
+
+/* The id of `>>xxx<<` at the start of the line, and how many bytes it takes; 0 bytes if there is none.
+ * Marian's tokenizer cuts it off before SentencePiece sees the line. */
+static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const char *line, size_t length) {
+    *bytes = 0;
+    if (length < 5 || memcmp(line, ">>", 2) != 0)
+        return TFM_OK;
+    const char *end = memmem(line + 3, (length < MAX_CODE ? length : MAX_CODE) - 3, "<<", 2);
+    if (!end)
+        return TFM_OK;
+    *bytes = (size_t)(end + 2 - line);
+    char *code = tfm__format("%.*s", (int)*bytes, line);
+    if (!code)
+        return TFM_ERROR_MEMORY;
+    *id = tfm__vocab_id(s->vocab, code);
+    free(code);
+    return TFM_OK;
+}
+
+static tfm_status encode(const language *s, int32_t **ids, size_t *count, tfm__pieces *pieces,
+                         const char *line, size_t bytes) {
+    int32_t code = -1;
+    size_t cut;
+    tfm_status status = take_code(&code, &cut, s, line, bytes);
+    if (status == TFM_OK)
+        status = tfm__spm_encode(s->spm, pieces, line + cut, bytes - cut);
+    if (status != TFM_OK)
+        return status;
+    int32_t *out = tfm__alloc(pieces->count + 2, sizeof(*out));
+    if (!out)
+        return TFM_ERROR_MEMORY;
+    size_t used = 0;
+    if (cut)
+        out[used++] = code < 0 ? s->unk : code;
+    for (size_t i = 0; i < pieces->count; i++) {
+        int32_t id = tfm__vocab_id(s->vocab, pieces->bytes + pieces->starts[i]);
+        out[used++] = id < 0 ? s->unk : id;
+    }
+    out[used++] = s->eos;
+    *ids = out;
+    *count = used;
+    return TFM_OK;
+}
+
+tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                                const char *line, size_t bytes) {
+    if (!tokenizer || !ids || !count || (!line && bytes) || (side != TFM_SOURCE && side != TFM_TARGET))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "tfm_tokenizer_encode: an argument is NULL, or `side` is neither side");
+    *ids = NULL;
+    *count = 0;
+    if (bytes > MAX_LINE)
+        return tfm__fail(TFM_ERROR_INPUT, "the line has %zu bytes; up to %d are allowed", bytes, MAX_LINE);
+    tfm_status status = tfm_text_check(line, bytes);
+    if (status != TFM_OK)
+        return status;
+    tfm__pieces pieces = {0};
+    status = encode(&tokenizer->sides[side], ids, count, &pieces, bytes ? line : "", bytes);
+    tfm__pieces_free(&pieces);
+    return status;
+}
+
+void tfm_ids_free(int32_t **ids) {
+    if (ids) {
+        free(*ids);
+        *ids = NULL;
+    }
+}
+
+/* ---- Ids to text -------------------------------------------------------------------------------------- */
+
+/* Blanks off both ends, and the blank's sign of pieces that SentencePiece did not know turned into blanks. */
+static void tidy(char *text) {
+    static const char SIGN[] = "\xe2\x96\x81";
+    char *to = text;
+    for (const char *from = text; *from;) {
+        bool sign = strncmp(from, SIGN, 3) == 0;
+        char byte = sign ? ' ' : *from;
+        from += sign ? 3 : 1;
+        if (byte != ' ' || to != text)
+            *to++ = byte;
+    }
+    while (to != text && to[-1] == ' ')
+        to--;
+    *to = '\0';
+}
+
+tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids,
+                                size_t count) {
+    if (!tokenizer || !text || (!ids && count))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_decode: an argument is NULL");
+    *text = NULL;
+    const language *s = &tokenizer->sides[TFM_TARGET];
+    const char **pieces = tfm__alloc(count, sizeof(*pieces));
+    if (!pieces)
+        return TFM_ERROR_MEMORY;
+    size_t used = 0;
+    for (size_t i = 0; i < count && ids[i] != s->eos; i++) {
+        const char *piece = ids[i] == s->pad ? NULL : tfm__vocab_piece(s->vocab, ids[i]);
+        if (piece)
+            pieces[used++] = piece;
+    }
+    tfm_status status = tfm__spm_decode(s->spm, text, pieces, used);
+    free(pieces);
+    if (status == TFM_OK)
+        tidy(*text);
+    return status;
+}
+
+void tfm_text_free(char **text) {
+    if (text) {
+        free(*text);
+        *text = NULL;
+    }
+}

@@ -1,0 +1,79 @@
+#include <string.h>
+#include "base/json.h"
+#include "text/vocab.h"
+
+#define MAX_IDS (1 << 24)
+
+struct tfm__vocab {
+    json_t *ids;         /* the file's object: it is a hash table already, and owns the pieces */
+    const char **pieces; /* by id; NULL where no piece has it */
+    int32_t size;
+};
+
+static tfm_status find_size(tfm__vocab *vocab, const char *path) {
+    const char *piece;
+    json_t *value;
+    json_object_foreach(vocab->ids, piece, value) {
+        json_int_t id = json_integer_value(value);
+        if (!json_is_integer(value) || id < 0 || id >= MAX_IDS)
+            return tfm__fail(TFM_ERROR_FORMAT,
+                             "%s: the id of \"%.100s\" is %s; an integer from 0 to %d is allowed", path,
+                             piece, tfm__json_text((char[TFM_JSON_TEXT]){0}, value), MAX_IDS - 1);
+        if (id >= vocab->size)
+            vocab->size = (int32_t)id + 1;
+    }
+    return vocab->size ? TFM_OK : tfm__fail(TFM_ERROR_FORMAT, "%s holds no pieces", path);
+}
+
+static tfm_status fill(tfm__vocab *vocab, const char *path) {
+    const char *piece;
+    json_t *value;
+    json_object_foreach(vocab->ids, piece, value) {
+        const char **place = &vocab->pieces[json_integer_value(value)];
+        if (*place)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: \"%.100s\" and \"%.100s\" have the same id, %lld", path,
+                             *place, piece, (long long)json_integer_value(value));
+        *place = piece;
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__vocab_open(tfm__vocab **out, const char *path) {
+    *out = NULL;
+    tfm__vocab *vocab = tfm__alloc(1, sizeof(*vocab));
+    if (!vocab)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__json_load(&vocab->ids, path);
+    if (status == TFM_OK)
+        status = find_size(vocab, path);
+    if (status == TFM_OK) {
+        vocab->pieces = tfm__alloc((size_t)vocab->size, sizeof(*vocab->pieces));
+        status = vocab->pieces ? fill(vocab, path) : TFM_ERROR_MEMORY;
+    }
+    if (status != TFM_OK)
+        tfm__vocab_free(&vocab);
+    *out = vocab;
+    return status;
+}
+
+void tfm__vocab_free(tfm__vocab **vocab) {
+    if (!vocab || !*vocab)
+        return;
+    json_decref((*vocab)->ids);
+    free((*vocab)->pieces);
+    free(*vocab);
+    *vocab = NULL;
+}
+
+int32_t tfm__vocab_id(const tfm__vocab *vocab, const char *piece) {
+    const json_t *id = json_object_get(vocab->ids, piece);
+    return id ? (int32_t)json_integer_value(id) : -1;
+}
+
+const char *tfm__vocab_piece(const tfm__vocab *vocab, int32_t id) {
+    return id >= 0 && id < vocab->size ? vocab->pieces[id] : NULL;
+}
+
+int32_t tfm__vocab_size(const tfm__vocab *vocab) {
+    return vocab->size;
+}

@@ -1,0 +1,105 @@
+/* A temporary folder for tests that read damaged files. */
+#ifndef TFM_TESTS_SCRATCH_H
+#define TFM_TESTS_SCRATCH_H
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "harness.h"
+
+static char scratch_root[4096];
+
+static inline int scratch_setup(void **state) {
+    (void)state;
+    const char *temporary = getenv("TMPDIR");
+    snprintf(scratch_root, sizeof(scratch_root), "%s/tfm-test-XXXXXX", temporary ? temporary : "/tmp");
+    return mkdtemp(scratch_root) ? 0 : -1;
+}
+
+static inline int scratch_remove(const char *path, const struct stat *info, int kind, struct FTW *walk) {
+    (void)info, (void)kind, (void)walk;
+    return remove(path);
+}
+
+static inline int scratch_teardown(void **state) {
+    (void)state;
+    return nftw(scratch_root, scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A path in the folder; good until the fourth next call. */
+static inline const char *scratch_path(const char *name) {
+    static char paths[4][sizeof(scratch_root) + 256];
+    static int next;
+    next = (next + 1) % 4;
+    snprintf(paths[next], sizeof(paths[next]), "%s/%s", scratch_root, name);
+    return paths[next];
+}
+
+/* Makes or replaces a file, without the care of tfm__file_write, which would make thousands of them slow. */
+static inline void scratch_write(const char *name, const void *data, size_t size) {
+    FILE *file = fopen(scratch_path(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static inline void scratch_text(const char *name, const char *text) {
+    scratch_write(name, text, strlen(text));
+}
+
+/* The bytes of a file of the source tree; free with free(). */
+static inline char *scratch_source(const char *relative, size_t *size) {
+    char *path = harness_source(relative), *bytes;
+    harness_ok(tfm__file_read(&bytes, size, path));
+    free(path);
+    return bytes;
+}
+
+static inline void scratch_copy(const char *relative, const char *name) {
+    size_t size;
+    char *bytes = scratch_source(relative, &size);
+    scratch_write(name, bytes, size);
+    free(bytes);
+}
+
+/* Fails unless the call was refused with this status and one sentence that has `part` in it. */
+static inline void scratch_refused(tfm_status got, tfm_status want, const char *part) {
+    const char *sentence = tfm_error_message();
+    if (got != want || !strstr(sentence, part) || strchr(sentence, '\n'))
+        fail_msg("%s instead of %s, \"%s\" instead of \"...%s...\"", tfm_status_name(got), tfm_status_name(want),
+                 got == TFM_OK ? "" : sentence, part);
+}
+
+/* Damages `bytes` in one of a few ways; the size may shrink, never grow. */
+static inline void scratch_damage(harness_random *random, unsigned char *bytes, size_t *size) {
+    size_t at = (size_t)harness_range(random, 0, (int64_t)*size - 1);
+    switch (harness_range(random, 0, 4)) {
+    case 0:
+        bytes[at] ^= (unsigned char)(1u << harness_range(random, 0, 7));
+        break;
+    case 1:
+        bytes[at] = (unsigned char)harness_next(random);
+        break;
+    case 2: /* another digit, where there are digits: numbers that lie */
+        for (size_t i = at; i < *size; i++) {
+            if (bytes[i] >= '0' && bytes[i] <= '9') {
+                bytes[i] = (unsigned char)('0' + harness_range(random, 0, 9));
+                break;
+            }
+        }
+        break;
+    case 3:
+        *size = at;
+        break;
+    default: { /* a stretch from elsewhere */
+        size_t from = (size_t)harness_range(random, 0, (int64_t)*size - 1), longest = *size - (at > from ? at : from);
+        size_t length = (size_t)harness_range(random, 1, 16);
+        memmove(bytes + at, bytes + from, length < longest ? length : longest);
+    }
+    }
+}
+
+#endif

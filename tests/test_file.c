@@ -1,0 +1,144 @@
+/* Files: maps, reads, atomic writes, folders. */
+#include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include "scratch.h"
+
+static size_t entries(void) {
+    DIR *dir = opendir(scratch_root);
+    assert_non_null(dir);
+    size_t count = 0;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count - 2;
+}
+
+static void test_map(void **state) {
+    (void)state;
+    tfm__file file;
+    scratch_write("bytes", "a\0b", 3);
+    harness_ok(tfm__file_map(&file, scratch_path("bytes")));
+    assert_int_equal(file.size, 3);
+    assert_memory_equal(file.data, "a\0b", 3);
+    tfm__file_unmap(&file);
+    assert_null(file.data);
+    tfm__file_unmap(&file);
+
+    scratch_text("empty", "");
+    harness_ok(tfm__file_map(&file, scratch_path("empty")));
+    assert_int_equal(file.size, 0);
+    tfm__file_unmap(&file);
+
+    scratch_refused(tfm__file_map(&file, scratch_path("absent")), TFM_ERROR_IO, "absent: No such file");
+    scratch_refused(tfm__file_map(&file, scratch_root), TFM_ERROR_IO, "is a folder");
+    assert_int_equal(mkfifo(scratch_path("pipe"), 0600), 0);
+    scratch_refused(tfm__file_map(&file, scratch_path("pipe")), TFM_ERROR_IO, "not a regular file");
+    assert_null(file.data);
+}
+
+static void test_read(void **state) {
+    (void)state;
+    char *text;
+    size_t size;
+    static char large[100001];
+    memset(large, 'x', sizeof(large) - 1);
+    const size_t sizes[] = {0, 1, 4095, 4096, 4097, 100000};
+    for (size_t i = 0; i < TFM_COUNT(sizes); i++) {
+        scratch_write("read", large, sizes[i]);
+        harness_ok(tfm__file_read(&text, &size, scratch_path("read")));
+        assert_int_equal(size, sizes[i]);
+        assert_int_equal(strlen(text), sizes[i]);
+        free(text);
+    }
+    /* Says that it has no bytes, and has some. */
+    if (access("/proc/self/status", R_OK) == 0) {
+        harness_ok(tfm__file_read(&text, NULL, "/proc/self/status"));
+        assert_non_null(strstr(text, "VmRSS"));
+        free(text);
+    }
+    scratch_refused(tfm__file_read(&text, &size, scratch_path("absent")), TFM_ERROR_IO, "absent: No such file");
+    assert_null(text);
+    scratch_refused(tfm__file_read(&text, &size, scratch_root), TFM_ERROR_IO, "is a folder");
+}
+
+static void holds(const char *name, const char *content) {
+    char *text;
+    harness_ok(tfm__file_read(&text, NULL, scratch_path(name)));
+    assert_string_equal(text, content);
+    free(text);
+}
+
+static void test_write(void **state) {
+    (void)state;
+    harness_ok(tfm__file_write(scratch_path("written"), "first", 5));
+    holds("written", "first");
+    size_t before = entries();
+    harness_ok(tfm__file_write(scratch_path("written"), "second", 6));
+    holds("written", "second");
+    harness_ok(tfm__file_write(scratch_path("written"), NULL, 0));
+    holds("written", "");
+    assert_int_equal(entries(), before);
+    scratch_refused(tfm__file_write(scratch_path("no/such"), "x", 1), TFM_ERROR_IO, "No such file");
+    harness_ok(tfm__dir_make(scratch_path("folder")));
+    before = entries();
+    scratch_refused(tfm__file_write(scratch_path("folder"), "x", 1), TFM_ERROR_IO, "cannot replace");
+    assert_int_equal(entries(), before);
+}
+
+/* A full disk, as a limit on file sizes plays it. */
+static void test_full(void **state) {
+    (void)state;
+    static char large[1 << 16];
+    harness_ok(tfm__file_write(scratch_path("full"), "old", 3));
+    size_t before = entries();
+    struct rlimit limit, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 1 << 12;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    tfm_status status = tfm__file_write(scratch_path("full"), large, sizeof(large));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    scratch_refused(status, TFM_ERROR_IO, "full: File too large");
+    assert_int_equal(entries(), before);
+    holds("full", "old");
+}
+
+static void test_folders(void **state) {
+    (void)state;
+    struct stat info;
+    harness_ok(tfm__dir_make(scratch_path("one/two//three/")));
+    assert_int_equal(stat(scratch_path("one/two/three"), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    harness_ok(tfm__dir_make(scratch_path("one/two/three")));
+    harness_ok(tfm__dir_make("/"));
+    scratch_text("file", "x");
+    scratch_refused(tfm__dir_make(scratch_path("file")), TFM_ERROR_IO, "file: Not a directory");
+    scratch_refused(tfm__dir_make(scratch_path("file/below")), TFM_ERROR_IO, "file: Not a directory");
+    scratch_refused(tfm__dir_make(""), TFM_ERROR_IO, "No such file");
+    assert_true(tfm__file_exists(scratch_path("file")));
+    assert_true(tfm__file_exists(scratch_root));
+    assert_false(tfm__file_exists(scratch_path("absent")));
+}
+
+static void test_join(void **state) {
+    (void)state;
+    static const char *const CASES[][3] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"/", "b", "/b"}, {".", "b", "./b"}};
+    for (size_t i = 0; i < TFM_COUNT(CASES); i++) {
+        char *path = tfm__path_join(CASES[i][0], CASES[i][1]);
+        assert_string_equal(path, CASES[i][2]);
+        free(path);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_map),  cmocka_unit_test(test_read),    cmocka_unit_test(test_write),
+        cmocka_unit_test(test_full), cmocka_unit_test(test_folders), cmocka_unit_test(test_join),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
