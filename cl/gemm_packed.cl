@@ -1,0 +1,167 @@
+/* GEMM for WIDE devices: c (B, M, N) = activation(alpha a b + bias), b packed in panels.
+ *
+ * A panel is TFM_PANEL = TFM_VECTORS * TFM_WIDTH columns of b, laid out [K][TFM_PANEL], so that the inner loop reads it
+ * in one stream; the last panel is filled up with zeros. A work-group is one item; it computes TFM_ROWS x TFM_PANEL of c
+ * in registers. Rows of a are read where they lie: packing them too gained nothing on AVX-512 and costs a pass.
+ *
+ * Given by the host: TFM_ROWS, TFM_HALF_ROWS (their half), TFM_VECTORS, TFM_ACTIVATION, TFM_A_TRANSPOSED if a is (B, K, M). */
+#ifndef TFM_ROWS
+#define TFM_ROWS 12
+#endif
+#ifndef TFM_VECTORS
+#define TFM_VECTORS 2
+#endif
+#ifndef TFM_HALF_ROWS
+#define TFM_HALF_ROWS 6
+#endif
+#define TFM_PANEL (TFM_VECTORS * TFM_WIDTH)
+
+#ifdef TFM_A_TRANSPOSED
+#define A_ROW(m, k) 1
+#define A_AT(row, i) row[(i) * (long)m]
+#else
+#define A_ROW(m, k) (k)
+#define A_AT(row, i) row[i]
+#endif
+
+/* packed (B, ceil(N / TFM_PANEL), K, TFM_PANEL) from b with b[z][i][j] at z b_batch + i b_row + j b_column.
+ * Grid: panels x blocks of `block` rows x B. */
+TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const long n, const long k, const long block,
+                          const long b_batch, const long b_row, const long b_column) {
+    const long panel = get_global_id(0), z = get_global_id(2);
+    const long first = get_global_id(1) * block, last = min(first + block, k);
+    const long panels = get_global_size(0), column = panel * TFM_PANEL;
+    const int width = (int)min((long)TFM_PANEL, n - column);
+    __global float *to = TFM_AT(packed) + (z * panels + panel) * k * TFM_PANEL;
+    __global const float *from = TFM_AT(b) + z * b_batch + column * b_column;
+    if (width == TFM_PANEL && b_column == 1) {
+        for (long i = first; i < last; i++)
+            for (int j = 0; j < TFM_VECTORS; j++)
+                tfm_store(tfm_load(from + i * b_row + j * TFM_WIDTH), to + i * TFM_PANEL + j * TFM_WIDTH);
+        return;
+    }
+    for (long i = first; i < last; i++)
+        for (int j = 0; j < TFM_PANEL; j++)
+            to[i * TFM_PANEL + j] = j < width ? from[i * b_row + j * b_column] : 0.0f;
+}
+
+/* activation(alpha sum + bias), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the two
+ * activations that cost nothing. NaN stays NaN. */
+static inline tfm_vec finished(tfm_vec sum, float alpha, tfm_vec bias, float least) {
+    tfm_vec v = tfm_fma((tfm_vec)(alpha), sum, bias);
+    v = v < (tfm_vec)(least) ? (tfm_vec)(least) : v;
+    return tfm_activate_vec(v);
+}
+
+/* One vector of the bias, of which `width` floats exist: more than a vector, or less. */
+static inline tfm_vec bias_vector(__global const float *bias, int width) {
+    if (width >= TFM_WIDTH)
+        return tfm_load(bias);
+    float part[TFM_WIDTH];
+    for (int x = 0; x < TFM_WIDTH; x++)
+        part[x] = x < width ? bias[x] : 0.0f;
+    return tfm_load(part);
+}
+
+/* A tile's way out where it hangs over the right edge of c, or has an activation too long to be unrolled. */
+static void store_tile(__global float *c, long n, const tfm_vec *sums, int rows, int width,
+                       __global const float *bias, int has_bias, float alpha, float least) {
+    for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < width; j++) {
+        const int columns = min(width - j * TFM_WIDTH, TFM_WIDTH);
+        const tfm_vec add = has_bias ? bias_vector(bias + j * TFM_WIDTH, columns) : (tfm_vec)(0.0f);
+#pragma unroll 1
+        for (int i = 0; i < rows; i++) {
+            __global float *to = c + i * n + j * TFM_WIDTH;
+            const tfm_vec v = finished(sums[i * TFM_VECTORS + j], alpha, add, least);
+            if (columns == TFM_WIDTH) {
+                tfm_store(v, to);
+                continue;
+            }
+            float part[TFM_WIDTH];
+            tfm_store(v, part);
+            for (int x = 0; x < columns; x++)
+                to[x] = part[x];
+        }
+    }
+}
+
+#define UNROLL _Pragma("unroll")
+#define EACH_ROW(R) UNROLL for (int i = 0; i < R; i++)
+#define EACH_VECTOR UNROLL for (int j = 0; j < TFM_VECTORS; j++)
+
+/* tile_R: R x TFM_PANEL of c at `c`, from rows of a at `a` and one panel of b at `b`. Of the R rows `rows` exist: the
+ * others read the last one and are not stored. `sums` is a second array because one that is indexed by a variable would
+ * live in memory, not in registers. */
+#define DEFINE_TILE(R)                                                                                       \
+    static void TFM_CAT(tile_, R)(__global float *c, __global const float *a, __global const float *b,       \
+                                  int rows, int width, long m, long n, int k, __global const float *bias,    \
+                                  int has_bias, float alpha, float least) {                                  \
+        __global const float *row[R];                                                                        \
+        EACH_ROW(R) row[i] = a + min(i, rows - 1) * A_ROW(m, (long)k);                                       \
+        tfm_vec sum[R][TFM_VECTORS];                                                                         \
+        EACH_ROW(R) EACH_VECTOR sum[i][j] = (tfm_vec)(0.0f);                                                 \
+        for (int s = 0; s < k; s++) {                                                                        \
+            tfm_vec line[TFM_VECTORS];                                                                       \
+            EACH_VECTOR line[j] = tfm_load(b + (long)s * TFM_PANEL + j * TFM_WIDTH);                         \
+            EACH_ROW(R) {                                                                                    \
+                const tfm_vec x = (tfm_vec)(A_AT(row[i], s));                                                \
+                EACH_VECTOR sum[i][j] = tfm_fma(x, line[j], sum[i][j]);                                      \
+            }                                                                                                \
+        }                                                                                                    \
+        if (width == TFM_PANEL && TFM_ACTIVATION <= 1) {                                                     \
+            tfm_vec add[TFM_VECTORS];                                                                        \
+            EACH_VECTOR add[j] = has_bias ? tfm_load(bias + j * TFM_WIDTH) : (tfm_vec)(0.0f);                \
+            EACH_ROW(R) if (i < rows) EACH_VECTOR                                                            \
+                tfm_store(finished(sum[i][j], alpha, add[j], least), c + i * n + j * TFM_WIDTH);             \
+            return;                                                                                          \
+        }                                                                                                    \
+        tfm_vec sums[R * TFM_VECTORS];                                                                       \
+        EACH_ROW(R) EACH_VECTOR sums[i * TFM_VECTORS + j] = sum[i][j];                                       \
+        store_tile(c, n, sums, rows, width, bias, has_bias, alpha, least);                                   \
+    }
+
+/* What both kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. */
+#define GEMM_PARAMETERS                                                                                      \
+    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, bias), const long m, \
+        const long n, const long k, const long b_batch, const long has_bias, const float alpha, const float least
+
+DEFINE_TILE(TFM_ROWS)
+DEFINE_TILE(TFM_HALF_ROWS)
+
+/* Grid: ceil(M / TFM_ROWS) x panels x B. Row tiles come first, so that neighbours share a panel in the cache. A last
+ * tile of few rows runs on the half tile. */
+TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
+    const long row = get_global_id(0) * TFM_ROWS, panel = get_global_id(1), z = get_global_id(2);
+    const long column = panel * TFM_PANEL;
+    const int rows = (int)min((long)TFM_ROWS, m - row), width = (int)min((long)TFM_PANEL, n - column);
+    __global float *to = TFM_AT(c) + (z * m + row) * n + column;
+    __global const float *from = TFM_AT(a) + z * m * k + row * A_ROW(m, k);
+    __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
+    __global const float *add = has_bias ? TFM_AT(bias) + column : 0;
+    if (rows > TFM_HALF_ROWS)
+        TFM_CAT(tile_, TFM_ROWS)(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+    else
+        TFM_CAT(tile_, TFM_HALF_ROWS)(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+}
+
+/* For M <= 8, as when decoding: b is read once, and the time is the time of reading it. Grid: 1 x panels x B. */
+DEFINE_TILE(1)
+DEFINE_TILE(2)
+DEFINE_TILE(4)
+DEFINE_TILE(8)
+TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
+    const long panel = get_global_id(1), z = get_global_id(2), column = panel * TFM_PANEL;
+    const int width = (int)min((long)TFM_PANEL, n - column), rows = (int)m;
+    __global float *to = TFM_AT(c) + z * m * n + column;
+    __global const float *from = TFM_AT(a) + z * m * k;
+    __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
+    __global const float *add = has_bias ? TFM_AT(bias) + column : 0;
+    if (rows == 1)
+        tile_1(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+    else if (rows == 2)
+        tile_2(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+    else if (rows <= 4)
+        tile_4(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+    else
+        tile_8(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+}

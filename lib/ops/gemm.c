@@ -1,0 +1,164 @@
+/* GEMM's front door: checks, and the choice of a provider. */
+#include <inttypes.h>
+#include <string.h>
+#include "ops/gemm.h"
+
+const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {&tfm__gemm_small, &tfm__gemm_packed,
+                                                                      &tfm__gemm_plain, &tfm__gemm_clblast};
+
+static void state_free(void *data) {
+    tfm__gemm_clblast_release(data);
+    free(data);
+}
+
+tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx) {
+    tfm__gemm_state *state = tfm__context_slot(ctx, TFM__SLOT_GEMM);
+    if (state || tfm_context_status(ctx) != TFM_OK)
+        return state;
+    static const char *const names[] = {"auto", "clblast", "builtin"};
+    const char *asked = getenv("TFM_GEMM");
+    size_t mode = 0;
+    while (asked && *asked && mode < TFM_COUNT(names) && strcmp(asked, names[mode]) != 0)
+        mode++;
+    if (mode == TFM_COUNT(names)) {
+        tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "TFM_GEMM is '%s': it takes auto, clblast or builtin",
+                          asked);
+        return NULL;
+    }
+    state = tfm__alloc(1, sizeof(*state));
+    if (!state) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
+        return NULL;
+    }
+    state->mode = (tfm__gemm_mode)mode;
+    tfm__context_set_slot(ctx, TFM__SLOT_GEMM, state, state_free);
+    return state;
+}
+
+const tfm__gemm_provider *tfm__gemm_builtin(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__gemm_provider *const order[] = {&tfm__gemm_small, &tfm__gemm_packed};
+    for (size_t i = 0; i < TFM_COUNT(order); i++)
+        if (!order[i]->declines(ctx, task))
+            return order[i];
+    return &tfm__gemm_plain;
+}
+
+const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
+    /* CLBlast pads its tiles to 32 and more rows, so few rows cost it as much as many. */
+    const int64_t few_rows = 8;
+    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    if (!state)
+        return NULL;
+    bool wanted =
+        state->mode == TFM__GEMM_CLBLAST ||
+        (state->mode == TFM__GEMM_AUTO && tfm__context_row(ctx)->gemm_clblast && task->m > few_rows);
+    if (wanted && !tfm__gemm_clblast.declines(ctx, task))
+        return &tfm__gemm_clblast;
+    return tfm__gemm_builtin(ctx, task);
+}
+
+static bool overlap(tfm_tensor x, tfm_tensor y) {
+    return x.buffer && x.buffer == y.buffer && x.offset < y.offset + tfm_tensor_count(y) &&
+           y.offset < x.offset + tfm_tensor_count(x);
+}
+
+/* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */
+static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
+                         const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
+                         const int64_t *dims) {
+    if (task->activation < TFM_NO_ACTIVATION || task->activation > TFM_SILU)
+        return tfm__op_refuse(ctx, op, "there is no activation number %d", (int)task->activation);
+    if (task->bias.buffer && (task->bias.rank != 1 || task->bias.dims[0] != task->n))
+        return tfm__op_refuse(ctx, op, "the bias is %s, the result has %" PRId64 " columns",
+                              TFM_SHAPE(task->bias), task->n);
+    if (task->m > INT32_MAX || task->n > INT32_MAX || task->k > INT32_MAX)
+        return tfm__op_refuse(ctx, op, "a %s by b %s: rows and columns must stay below 2^31",
+                              TFM_SHAPE(task->a), TFM_SHAPE(task->b));
+    if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (overlap(*c, task->a) || overlap(*c, task->b) || overlap(*c, task->bias))
+        return tfm__op_refuse(ctx, op, "the output %s shares memory with an input: give it memory of its own",
+                              TFM_SHAPE(*c));
+    task->c = *c;
+    if (!provider)
+        provider = tfm__gemm_choose(ctx, task);
+    if (!provider)
+        return tfm_context_status(ctx);
+    const char *reason = provider->declines(ctx, task);
+    if (why)
+        *why = reason;
+    if (reason)
+        return tfm_context_status(ctx);
+    return provider->run(ctx, task);
+}
+
+tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
+                          tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options) {
+    static const tfm_gemm_options none;
+    const tfm_gemm_options *o = options ? options : &none;
+    if (why)
+        *why = NULL;
+    if (TFM_OP_BEGIN(ctx, "gemm", "ffF", a, b, o->bias) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (a.rank < 2 || b.rank < 2)
+        return tfm__op_refuse(ctx, "gemm", "a %s and b %s must have two dimensions at least", TFM_SHAPE(a),
+                              TFM_SHAPE(b));
+    const int64_t *a_last = a.dims + a.rank - 2, *b_last = b.dims + b.rank - 2;
+    const int ta = o->transpose_a, tb = o->transpose_b;
+    tfm__gemm_task task = {.batch = 1, .m = a_last[ta], .n = b_last[!tb], .k = a_last[!ta], .a = a, .b = b};
+    if (task.k != b_last[tb])
+        return tfm__op_refuse(ctx, "gemm", "a %s%s and b %s%s disagree on the inner dimension", TFM_SHAPE(a),
+                              ta ? " transposed" : "", TFM_SHAPE(b), tb ? " transposed" : "");
+    if (b.rank > 2 &&
+        (a.rank != b.rank || memcmp(a.dims, b.dims, (size_t)(a.rank - 2) * sizeof(*a.dims)) != 0))
+        return tfm__op_refuse(ctx, "gemm", "a %s and b %s disagree on the batch", TFM_SHAPE(a), TFM_SHAPE(b));
+    int64_t dims[TFM_MAX_RANK] = {0};
+    for (int i = 0; i < a.rank - 2; i++)
+        task.batch *= dims[i] = a.dims[i];
+    dims[a.rank - 2] = task.m;
+    dims[a.rank - 1] = task.n;
+    task.shared_b = b.rank == 2;
+    if (task.shared_b && !ta) { /* one b for all: the batch is but more rows */
+        task.m *= task.batch;
+        task.batch = 1;
+    }
+    task.transpose_a = ta;
+    task.transpose_b = tb;
+    task.alpha = o->alpha != 0.0f ? o->alpha : 1.0f;
+    task.bias = o->bias;
+    task.activation = o->activation;
+    return finish(ctx, "gemm", provider, why, c, &task, a.rank, dims);
+}
+
+tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b,
+                    const tfm_gemm_options *options) {
+    return tfm__gemm_with(ctx, NULL, NULL, c, a, b, options);
+}
+
+tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
+                      tfm_activation activation) {
+    tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
+    if (TFM_OP_BEGIN(ctx, "linear", "ffF", x, w, bias) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (w.rank != 2 || tfm__last_dim(x) != w.dims[1])
+        return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)",
+                              TFM_SHAPE(x), TFM_SHAPE(w));
+    tfm__gemm_task task = {
+        .batch = 1,
+        .m = tfm__row_count(x),
+        .n = w.dims[0],
+        .k = w.dims[1],
+        .a = x,
+        .b = w,
+        .bias = bias,
+        .transpose_b = true,
+        .shared_b = true,
+        .alpha = 1.0f,
+        .activation = activation,
+        .weight = weight,
+    };
+    int64_t dims[TFM_MAX_RANK];
+    memcpy(dims, x.dims, sizeof(dims));
+    dims[x.rank - 1] = task.n;
+    return finish(ctx, "linear", NULL, NULL, y, &task, x.rank, dims);
+}

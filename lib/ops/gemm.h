@@ -1,0 +1,79 @@
+/* GEMM inside the library: one task, several providers that may take it.
+ *
+ * A provider says why it declines, so that `auto` can go to the next one and a test or a person can be told.
+ * The choice is a pure function of the device's row, the task, TFM_GEMM as it was at the context's first
+ * GEMM, and what the proof of CLBlast has shown: never of a time measured in the run, so that results repeat.
+ */
+#ifndef TFM_LIB_GEMM_H
+#define TFM_LIB_GEMM_H
+
+#include "ops/ops.h"
+
+/* c (batch, m, n) = activation(alpha a b + bias); a (batch, m, k), b (batch, k, n) or (k, n), or their
+ * transposes. c exists, and all was checked. */
+typedef struct tfm__gemm_task {
+    int64_t batch, m, n, k;
+    tfm_tensor c, a, b;
+    tfm_tensor bias; /* (n) or empty */
+    bool transpose_a, transpose_b;
+    bool shared_b; /* one b for the whole batch */
+    float alpha;
+    tfm_activation activation;
+    tfm_param *weight; /* whose value b is; keeps its packed copy. NULL: b lives for this call */
+} tfm__gemm_task;
+
+typedef struct tfm__gemm_provider {
+    const char *name;
+    /* NULL if it takes the task on this device, else why not: half a sentence, static. */
+    const char *(*declines)(tfm_context *ctx, const tfm__gemm_task *task);
+    tfm_status (*run)(tfm_context *ctx, const tfm__gemm_task *task);
+} tfm__gemm_provider;
+
+extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
+extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
+extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
+extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
+
+/* All of them, for tests and the selftest. */
+#define TFM__GEMM_PROVIDERS 4
+extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
+
+/* tfm_gemm by this one provider, or by the chosen one if it is NULL. *why, if `why` is not NULL, gets the
+ * reason if the provider declines (then nothing runs and the context stays as it is), else NULL. */
+tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
+                          tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
+
+/* The provider that `auto` or TFM_GEMM takes here. NULL after a failure. */
+const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task);
+
+/* The builtin provider for a task, CLBlast aside. */
+const tfm__gemm_provider *tfm__gemm_builtin(tfm_context *ctx, const tfm__gemm_task *task);
+
+typedef enum tfm__gemm_mode { TFM__GEMM_AUTO, TFM__GEMM_CLBLAST, TFM__GEMM_BUILTIN } tfm__gemm_mode;
+
+/* What GEMM keeps with a context. */
+typedef struct tfm__gemm_state {
+    tfm__gemm_mode mode;
+    uint64_t
+        clblast_proven; /* a bit for each class of shapes whose result was compared with the plain kernel's */
+    bool clblast_wrong; /* a comparison failed: not used in this context any more */
+    bool clblast_used;
+} tfm__gemm_state;
+
+/* Made at first use. NULL after a failure. */
+tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx);
+/* Called when a context's state goes: CLBlast's program cache is emptied with the last context that used it.
+ */
+void tfm__gemm_clblast_retain(tfm__gemm_state *state);
+void tfm__gemm_clblast_release(tfm__gemm_state *state);
+
+/* gemm_packed.c, for the providers that work on panels: launches `kernel` of cl/gemm_packed.cl on `row_tiles`
+ * x panels x batch, with b packed first if no packed copy is at hand. */
+tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, const char *kernel,
+                               int64_t row_tiles);
+/* Why a device has no panels, or NULL. */
+const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
+/* The most rows that gemm_small's tiles hold in this device's registers. */
+int tfm__gemm_small_rows(const tfm_context *ctx);
+
+#endif

@@ -1,0 +1,213 @@
+/* CLBlast as a provider: its GEMM, then our epilogue for bias and activation.
+ *
+ * CLBlast 1.5.3 is silently wrong on some devices, so the first result of each class of shapes in a context
+ * is compared with the plain kernel's; after one mismatch the context goes on without CLBlast. This is the
+ * only file outside lib/dev that speaks OpenCL: CLBlast's interface does. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include "dev/cl.h"
+#include "dev/profile.h"
+#include "ops/gemm.h"
+#include <clblast_c.h>
+
+static atomic_int users; /* contexts that have used CLBlast */
+
+void tfm__gemm_clblast_retain(tfm__gemm_state *state) {
+    if (!state->clblast_used)
+        atomic_fetch_add(&users, 1);
+    state->clblast_used = true;
+}
+
+void tfm__gemm_clblast_release(tfm__gemm_state *state) {
+    /* Its cache is one for the process and holds programs of contexts that are gone. */
+    if (state->clblast_used && atomic_fetch_sub(&users, 1) == 1)
+        CLBlastClearCache();
+    state->clblast_used = false;
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    (void)task;
+    if (!tfm_context_device(ctx)->compiler)
+        return "the device has no compiler, which CLBlast needs";
+    return state && state->clblast_wrong ? "its result was wrong on this device" : NULL;
+}
+
+static tfm_status failed(tfm_context *ctx, const tfm__gemm_task *task, CLBlastStatusCode code) {
+    bool memory = code == CLBlastOpenCLOutOfResources || code == CLBlastTempBufferAllocFailure ||
+                  code == CLBlastOpenCLOutOfHostMemory || code == CLBlastInsufficientMemoryTemp;
+    return tfm__context_fail(ctx, memory ? TFM_ERROR_MEMORY : TFM_ERROR_DEVICE,
+                             "gemm: CLBlast fails with %d at m %" PRId64 ", n %" PRId64 ", k %" PRId64
+                             " on %s: set TFM_GEMM=builtin%s",
+                             (int)code, task->m, task->n, task->k, ctx->info.name,
+                             memory ? " or use a smaller batch" : "");
+}
+
+typedef struct operands {
+    CLBlastTranspose transpose_a, transpose_b;
+    size_t m, n, k, a_ld, b_ld;
+    size_t a_stride, b_stride, c_stride;
+} operands;
+
+static operands operands_of(const tfm__gemm_task *task) {
+    operands o = {.m = (size_t)task->m, .n = (size_t)task->n, .k = (size_t)task->k};
+    o.transpose_a = task->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo;
+    o.transpose_b = task->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo;
+    o.a_ld = task->transpose_a ? o.m : o.k;
+    o.b_ld = task->transpose_b ? o.k : o.n;
+    o.a_stride = o.m * o.k;
+    o.b_stride = task->shared_b ? 0 : o.k * o.n;
+    o.c_stride = o.m * o.n;
+    return o;
+}
+
+/* One matrix of the batch, with the temporary memory from our pool instead of an allocation in each call. */
+static CLBlastStatusCode one(tfm_context *ctx, const tfm__gemm_task *task, const operands *o, size_t z,
+                             cl_event *event) {
+    const size_t a = task->a.offset + z * o->a_stride, b = task->b.offset + z * o->b_stride;
+    const size_t c = task->c.offset + z * o->c_stride;
+    size_t bytes = 0;
+    tfm_tensor temp = {0};
+    CLBlastStatusCode code =
+        CLBlastSGemmTempBufferSize(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k, a,
+                                   o->a_ld, b, o->b_ld, c, o->n, &ctx->queue, &bytes);
+    if (code != CLBlastSuccess)
+        return code;
+    if (bytes && tfm_tensor_new(ctx, &temp, TFM_U8, 1, (int64_t[]){(int64_t)bytes}) != TFM_OK)
+        return CLBlastTempBufferAllocFailure;
+    return CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k,
+                                      task->alpha, tfm_tensor_cl(task->a), a, o->a_ld, tfm_tensor_cl(task->b),
+                                      b, o->b_ld, 0.0f, tfm_tensor_cl(task->c), c, o->n, &ctx->queue, event,
+                                      tfm_tensor_cl(temp));
+}
+
+static CLBlastStatusCode batched(tfm_context *ctx, const tfm__gemm_task *task, const operands *o,
+                                 cl_event *event) {
+    return CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k,
+                                      task->alpha, tfm_tensor_cl(task->a), task->a.offset, o->a_ld,
+                                      o->a_stride, tfm_tensor_cl(task->b), task->b.offset, o->b_ld,
+                                      o->b_stride, 0.0f, tfm_tensor_cl(task->c), task->c.offset, o->n,
+                                      o->c_stride, (size_t)task->batch, &ctx->queue, event);
+}
+
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    const operands o = operands_of(task);
+    cl_event event = NULL, *wanted = ctx->profile ? &event : NULL;
+    CLBlastStatusCode code = CLBlastSuccess;
+    if (task->batch > 1 && !task->shared_b) {
+        code = batched(ctx, task, &o, wanted);
+        if (event)
+            tfm__profile_add(ctx->profile, "clblast_gemm", event, NULL);
+    } else {
+        for (size_t z = 0; z < (size_t)task->batch && code == CLBlastSuccess; z++, event = NULL) {
+            code = one(ctx, task, &o, z, wanted);
+            if (event)
+                tfm__profile_add(ctx->profile, "clblast_gemm", event, NULL);
+        }
+    }
+    if (code != CLBlastSuccess && ctx->status == TFM_OK)
+        return failed(ctx, task, code);
+    return ctx->status;
+}
+
+/* Shapes that CLBlast may run with other kernels: transposes, a batch, small or large. */
+static uint64_t class_bit(const tfm__gemm_task *task) {
+    double work = (double)task->m * (double)task->n * (double)task->k;
+    int size = work <= 1 << 18 ? 0 : work <= 1 << 22 ? 1 : work <= 1 << 26 ? 2 : 3;
+    int bit =
+        (task->transpose_a ? 1 : 0) | (task->transpose_b ? 2 : 0) | (task->batch > 1 ? 4 : 0) | size << 3;
+    return (uint64_t)1 << bit;
+}
+
+/* The lower right corner of the batch's last matrix: where padding and strides go wrong. As a task with a c
+ * of its own, without epilogue. */
+static tfm__gemm_task corner(const tfm__gemm_task *task, int64_t rows) {
+    tfm__gemm_task part = *task;
+    const int64_t z = task->batch - 1, skipped = task->m - rows;
+    part.batch = 1;
+    part.m = rows;
+    part.bias = (tfm_tensor){0};
+    part.activation = TFM_NO_ACTIVATION;
+    part.weight = NULL;
+    part.a.offset += (size_t)(z * task->m * task->k + skipped * task->k);
+    part.b.offset += (size_t)(task->shared_b ? 0 : z * task->n * task->k);
+    return part;
+}
+
+static bool same(const float *x, const float *y, size_t count) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(x[i]) || !isfinite(y[i])) {
+            if (isfinite(x[i]) != isfinite(y[i]))
+                return false;
+            continue;
+        }
+        difference += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+        norm += (double)x[i] * x[i];
+    }
+    return difference <= 1e-6 * norm;
+}
+
+/* Compares task->c, as CLBlast left it, with the plain kernel; true if they agree. */
+static bool proven(tfm_context *ctx, const tfm__gemm_task *task) {
+    /* A transposed a cannot be cut by rows without a stride of its own. */
+    const int64_t rows = task->transpose_a || task->m < 64 ? task->m : 64;
+    tfm__gemm_task part = corner(task, rows);
+    tfm_tensor result = task->c;
+    result.offset += (size_t)((task->batch * task->m - rows) * task->n);
+    result.rank = 2;
+    result.dims[0] = rows;
+    result.dims[1] = task->n;
+    bool agree = false;
+    size_t count = tfm_tensor_count(result);
+    float *x = tfm__alloc(count, sizeof(*x)), *y = tfm__alloc(count, sizeof(*y));
+    part.c = (tfm_tensor){0};
+    if (!x || !y)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the proof of CLBlast");
+    else if (tfm_tensor_new(ctx, &part.c, TFM_F32, 2, result.dims) == TFM_OK &&
+             tfm__gemm_plain.run(ctx, &part) == TFM_OK && tfm_tensor_read(ctx, x, part.c) == TFM_OK &&
+             tfm_tensor_read(ctx, y, result) == TFM_OK)
+        agree = same(x, y, count);
+    free(x);
+    free(y);
+    return agree;
+}
+
+static tfm_status epilogue(tfm_context *ctx, const tfm__gemm_task *task) {
+    if (!task->bias.buffer && task->activation == TFM_NO_ACTIVATION)
+        return ctx->status;
+    const int64_t count = task->batch * task->m * task->n;
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "gemm_plain", "gemm_epilogue", "-DTFM_ACTIVATION=%d", task->activation);
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, count),
+                       TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("bias", task->bias), TFM_I(count),
+                                TFM_I_AS("n", task->n), TFM_I_AS("has_bias", task->bias.buffer != NULL)));
+}
+
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    if (!state)
+        return ctx->status;
+    tfm__gemm_clblast_retain(state);
+    tfm_scope_open(ctx);
+    bool agree = true;
+    if (multiply(ctx, task) == TFM_OK && !(state->clblast_proven & class_bit(task))) {
+        agree = proven(ctx, task);
+        if (agree)
+            state->clblast_proven |= class_bit(task);
+    }
+    tfm_scope_close(ctx, 0, NULL);
+    if (ctx->status != TFM_OK)
+        return ctx->status;
+    if (agree)
+        return epilogue(ctx, task);
+    state->clblast_wrong = true;
+    tfm__log(TFM_LOG_WARNING,
+             "CLBlast's result for m %" PRId64 ", n %" PRId64 ", k %" PRId64
+             " is wrong on %s: going on with the library's own kernels, as TFM_GEMM=builtin does",
+             task->m, task->n, task->k, ctx->info.name);
+    return tfm__gemm_builtin(ctx, task)->run(ctx, task);
+}
+
+const tfm__gemm_provider tfm__gemm_clblast = {"clblast", declines, run};

@@ -1,0 +1,60 @@
+/* The plain kernel: cl/gemm_plain.cl. It takes everything, everywhere. */
+#include "ops/gemm.h"
+
+/* Tiles by the work-group that the device allows, largest first; of two that fit, one for few rows. */
+static const struct tile {
+    int64_t most_rows; /* of the task; 0: any */
+    int m, n, k;       /* of a work-group */
+    int item_m, item_n;
+} TILES[] = {
+    {8, 8, 64, 16, 1, 4},  /* 16 x 8 items */
+    {0, 64, 64, 16, 4, 4}, /* 16 x 16 */
+    {0, 32, 32, 16, 4, 4}, /* 8 x 8 */
+    {0, 16, 16, 16, 4, 4}, /* 4 x 4 */
+    {0, 8, 8, 16, 8, 8},   /* 1 x 1 */
+};
+
+static bool fits(const struct tile *tile, const tfm__limits *limits, int64_t rows) {
+    size_t items = (size_t)(tile->m / tile->item_m) * (size_t)(tile->n / tile->item_n);
+    size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->m + tile->n + 2);
+    return items <= limits->max_group && bytes <= limits->local_bytes &&
+           (!tile->most_rows || rows <= tile->most_rows);
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    (void)ctx;
+    (void)task;
+    return NULL;
+}
+
+static size_t at_most(int64_t groups, int64_t most) {
+    return (size_t)(groups < most ? groups : most);
+}
+
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    const int64_t m = task->m, n = task->n, k = task->k, batch = task->batch;
+    const int64_t widest =
+        32768; /* groups along y and z: some devices end at 65535; the kernel loops over the rest */
+    const struct tile *tile = TILES, *last = TILES + TFM_COUNT(TILES) - 1;
+    while (tile < last && !fits(tile, tfm__context_limits(ctx), m))
+        tile++;
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "gemm_plain", "gemm_plain",
+                        "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d",
+                        tile->m, tile->n, tile->k, tile->item_m, tile->item_n, task->activation);
+    const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
+    tfm__grid grid =
+        TFM_GRID_3D((size_t)((n + tile->n - 1) / tile->n) * x,
+                    at_most((m + tile->m - 1) / tile->m, widest) * y, at_most(batch, widest), x, y, 1);
+    const int64_t a_batch = m * k, b_batch = task->shared_b ? 0 : k * n;
+    const int64_t a_row = task->transpose_a ? 1 : k, a_column = task->transpose_a ? m : 1;
+    const int64_t b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
+    return tfm__launch(ctx, kernel, grid,
+                       TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T_AS("b", task->b),
+                                TFM_T_AS("bias", task->bias), TFM_I(batch), TFM_I(m), TFM_I(n), TFM_I(k),
+                                TFM_I(a_batch), TFM_I(a_row), TFM_I(a_column), TFM_I(b_batch), TFM_I(b_row),
+                                TFM_I(b_column), TFM_I_AS("has_bias", task->bias.buffer != NULL),
+                                TFM_F_AS("alpha", task->alpha)));
+}
+
+const tfm__gemm_provider tfm__gemm_plain = {"plain", declines, run};

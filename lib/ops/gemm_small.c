@@ -1,0 +1,16 @@
+/* GEMM of few rows, as decoding has: bound by reading b, which it takes from the same panels as gemm_packed.
+ */
+#include "ops/gemm.h"
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const char *why = tfm__gemm_declines_panels(ctx, task);
+    if (!why && task->m > tfm__gemm_small_rows(ctx))
+        why = "it is for few rows: 8, or 4 where the device has fewer registers";
+    return why;
+}
+
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    return tfm__gemm_on_panels(ctx, task, "gemm_small", 1);
+}
+
+const tfm__gemm_provider tfm__gemm_small = {"small", declines, run};

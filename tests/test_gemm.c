@@ -1,0 +1,366 @@
+/* Every GEMM provider against double precision, over odd shapes, transposes, batches, strides, biases,
+ * activations. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "harness.h"
+#include "ops/gemm.h"
+
+typedef struct shape {
+    int64_t batch, m, n, k;
+    bool transpose_a, transpose_b, shared_b;
+} shape;
+
+typedef struct extras {
+    const float *bias;
+    tfm_activation activation;
+    float alpha; /* 0: 1 */
+} extras;
+
+static double activated(double v, tfm_activation activation) {
+    switch (activation) {
+    case TFM_RELU:
+        return v > 0 ? v : 0;
+    case TFM_GELU:
+        return v * 0.5 * erfc(-v / sqrt(2));
+    case TFM_GELU_TANH:
+        return 0.5 * v * (1 + tanh(sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v)));
+    case TFM_SILU:
+        return v / (1 + exp(-v));
+    default:
+        return v;
+    }
+}
+
+static void oracle(double *c, const float *a, const float *b, const shape *s, const extras *e) {
+    const int64_t a_row = s->transpose_a ? 1 : s->k, a_column = s->transpose_a ? s->m : 1;
+    const int64_t b_row = s->transpose_b ? 1 : s->n, b_column = s->transpose_b ? s->k : 1;
+    for (int64_t z = 0; z < s->batch; z++)
+        for (int64_t i = 0; i < s->m; i++)
+            for (int64_t j = 0; j < s->n; j++) {
+                const float *x = a + z * s->m * s->k + i * a_row;
+                const float *y = b + (s->shared_b ? 0 : z * s->n * s->k) + j * b_column;
+                double sum = 0;
+                for (int64_t l = 0; l < s->k; l++)
+                    sum += (double)x[l * a_column] * y[l * b_row];
+                sum = sum * (e->alpha != 0 ? e->alpha : 1) + (e->bias ? e->bias[j] : 0);
+                c[(z * s->m + i) * s->n + j] = activated(sum, e->activation);
+            }
+}
+
+static float *normals(harness_random *random, int64_t count) {
+    float *host = malloc((size_t)count * sizeof(float));
+    assert_non_null(host);
+    harness_fill(random, host, (size_t)count, 1);
+    return host;
+}
+
+static tfm_tensor operand(const float *host, bool batched, int64_t batch, int64_t rows, int64_t columns,
+                          bool transposed) {
+    int64_t dims[] = {batch, transposed ? columns : rows, transposed ? rows : columns};
+    return harness_tensor(TFM_F32, batched ? 3 : 2, batched ? dims : dims + 1, host);
+}
+
+/* One product by one provider (NULL: the chosen one). False if it declines. */
+static bool check(const tfm__gemm_provider *provider, shape s, extras e, harness_random *random) {
+    tfm_context *ctx = harness_context();
+    const bool batched = s.batch > 1;
+    const int64_t batch_b = s.shared_b ? 1 : s.batch;
+    float *a = normals(random, s.batch * s.m * s.k), *b = normals(random, batch_b * s.n * s.k);
+    harness_ok(tfm_scope_open(ctx));
+    tfm_gemm_options options = {.transpose_a = s.transpose_a,
+                                .transpose_b = s.transpose_b,
+                                .alpha = e.alpha,
+                                .activation = e.activation};
+    if (e.bias)
+        options.bias = HARNESS_TENSOR(TFM_F32, e.bias, s.n);
+    tfm_tensor ta = operand(a, batched, s.batch, s.m, s.k, s.transpose_a);
+    tfm_tensor tb = operand(b, batched && !s.shared_b, s.batch, s.k, s.n, s.transpose_b);
+    tfm_tensor c = operand(NULL, batched, s.batch, s.m, s.n, false);
+    const char *why = NULL;
+    harness_ok(tfm__gemm_with(ctx, provider, &why, &c, ta, tb, &options));
+    if (!why) {
+        char what[160];
+        snprintf(what, sizeof(what), "%s: batch %d, m %d, n %d, k %d%s%s%s, activation %d",
+                 provider ? provider->name : "chosen", (int)s.batch, (int)s.m, (int)s.n, (int)s.k,
+                 s.transpose_a ? ", a transposed" : "", s.transpose_b ? ", b transposed" : "",
+                 s.shared_b ? ", b shared" : "", (int)e.activation);
+        const size_t count = (size_t)(s.batch * s.m * s.n);
+        double *want = malloc(count * sizeof(double));
+        assert_non_null(want);
+        oracle(want, a, b, &s, &e);
+        float *got = harness_floats(c);
+        harness_close(got, want, count, 2e-5, what);
+        harness_guards(c);
+        free(got);
+        free(want);
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(a);
+    free(b);
+    return !why;
+}
+
+/* All mixes of the odd sizes up to a size that the oracle takes in a moment; `stride` leaves some out. */
+static void odd_shapes(const tfm__gemm_provider *provider, int stride, double most) {
+    const int64_t sizes[] = {1, 3, 17, 65, 1000};
+    harness_random random = {1};
+    int number = 0;
+    for (int i = 0; i < 5 * 5 * 5; i++) {
+        shape s = {1, sizes[i % 5], sizes[i / 5 % 5], sizes[i / 25], false, false, true};
+        if ((double)s.m * (double)s.n * (double)s.k > most)
+            continue;
+        for (int t = 0; t < 4; t++) {
+            s.transpose_a = t & 1;
+            s.transpose_b = t & 2;
+            if (number++ % stride == 0)
+                check(provider, s, (extras){0}, &random);
+        }
+    }
+}
+
+static void test_small(void **state) {
+    (void)state;
+    odd_shapes(&tfm__gemm_small, 1, 2e6);
+}
+
+static void test_packed(void **state) {
+    (void)state;
+    odd_shapes(&tfm__gemm_packed, 1, 2e6);
+}
+
+static void test_plain(void **state) {
+    (void)state;
+    odd_shapes(&tfm__gemm_plain, harness_slow() ? 7 : 3, 2e6);
+}
+
+static void test_chosen(void **state) {
+    (void)state;
+    odd_shapes(NULL, harness_slow() ? 11 : 5, 2e6);
+}
+
+/* Every number of rows around the tile heights, every number of columns around the panel widths. */
+static void test_edges(void **state) {
+    (void)state;
+    harness_random random = {2};
+    const int step = harness_slow() ? 13 : 1;
+    for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++) {
+        for (int64_t m = 1; m <= 28; m += step)
+            check(tfm__gemm_all[p], (shape){1, m, 35, 9, m % 2, true, true}, (extras){0}, &random);
+        for (int64_t n = 1; n <= 70; n += step)
+            check(tfm__gemm_all[p], (shape){1, 7, n, 5, false, n % 2, true}, (extras){0}, &random);
+    }
+}
+
+static void batches(const tfm__gemm_provider *provider, int stride) {
+    harness_random random = {3};
+    for (int t = 0; t < 8; t += stride) {
+        shape s = {3, 5, 33, 17, t & 1, t & 2, t & 4};
+        check(provider, s, (extras){0}, &random);
+        s.batch = 7;
+        s.m = 14;
+        check(provider, s, (extras){.alpha = 0.25f}, &random);
+    }
+}
+
+static void test_batches(void **state) {
+    (void)state;
+    for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
+        batches(tfm__gemm_all[p], 1);
+}
+
+/* More matrices than some devices' grids take in one dimension. */
+static void test_many_matrices(void **state) {
+    (void)state;
+    if (harness_slow()) {
+        printf("skipped: an emulator takes long for 70000 matrices\n");
+        skip();
+    }
+    harness_random random = {4};
+    check(&tfm__gemm_plain, (shape){70000, 2, 3, 2, false, false, false}, (extras){0}, &random);
+    check(NULL, (shape){70000, 2, 3, 2, false, true, false}, (extras){0}, &random);
+}
+
+static void epilogues(const tfm__gemm_provider *provider) {
+    harness_random random = {5};
+    for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
+        for (int64_t n = 3; n <= 200; n += 61) {
+            float *bias = normals(&random, n);
+            extras e = {bias, (tfm_activation)activation, 0.5f};
+            check(provider, (shape){1, 5, n, 11, false, true, true}, e, &random);
+            check(provider, (shape){1, 15, n, 11, false, true, true}, e, &random);
+            e.bias = NULL;
+            check(provider, (shape){2, 2, n, 11, true, false, false}, e, &random);
+            if (activation <= TFM_RELU) { /* -inf: a column that search must never take */
+                for (int64_t j = 0; j < n; j += 2)
+                    bias[j] = -INFINITY;
+                e.bias = bias;
+                check(provider, (shape){1, 14, n, 3, false, true, true}, e, &random);
+            }
+            free(bias);
+        }
+}
+
+static void test_epilogues(void **state) {
+    (void)state;
+    for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
+        epilogues(tfm__gemm_all[p]);
+}
+
+static void test_clblast(void **state) {
+    (void)state;
+    const tfm__gemm_provider *provider = &tfm__gemm_clblast;
+    harness_random random = {6};
+    if (!check(provider, (shape){1, 3, 5, 7, false, false, true}, (extras){0}, &random)) {
+        printf("skipped: CLBlast declines this device\n");
+        skip();
+    }
+    odd_shapes(provider, harness_slow() ? 23 : 7, 2e6);
+    batches(provider, harness_slow() ? 3 : 1);
+    if (!harness_slow()) {
+        epilogues(provider);
+        check(provider, (shape){1, 250, 300, 260, false, true, true}, (extras){0}, &random);
+        check(provider, (shape){2, 250, 300, 260, true, false, false}, (extras){0}, &random);
+    }
+    assert_false(tfm__gemm_state_of(harness_context())->clblast_wrong);
+}
+
+/* Few rows and many are the same numbers to rounding, whoever computes them; NaN in an input shows in its row
+ * only. */
+static void test_nan_stays_in_its_row(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++) {
+        float a[3][5] = {{0}}, b[5][37] = {{0}};
+        a[1][4] = NAN;
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor ta = HARNESS_TENSOR(TFM_F32, a, 3, 5), tb = HARNESS_TENSOR(TFM_F32, b, 5, 37), c = {0};
+        const char *why;
+        harness_ok(tfm__gemm_with(ctx, tfm__gemm_all[p], &why, &c, ta, tb,
+                                  &(tfm_gemm_options){.activation = TFM_RELU}));
+        if (!why) {
+            float *got = harness_floats(c);
+            for (int i = 0; i < 3 * 37; i++)
+                assert_true(i / 37 == 1 ? isnan(got[i]) : got[i] == 0);
+            free(got);
+        }
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+}
+
+static void check_linear(tfm_tensor x, tfm_param *weight, tfm_tensor bias, const float *hx, const float *hw,
+                         const float *hb, int64_t rows, int64_t n, int64_t k) {
+    tfm_context *ctx = harness_context();
+    tfm_tensor y = {0};
+    double *want = malloc((size_t)(rows * n) * sizeof(double));
+    assert_non_null(want);
+    harness_ok(tfm_linear(ctx, &y, x, weight, bias, TFM_RELU));
+    assert_int_equal(y.rank, x.rank);
+    assert_int_equal(y.dims[y.rank - 1], n);
+    float *got = harness_floats(y);
+    oracle(want, hx, hw, &(shape){1, rows, n, k, false, true, true}, &(extras){hb, TFM_RELU, 0});
+    harness_close(got, want, (size_t)(rows * n), 2e-5, "linear");
+    free(got);
+    free(want);
+    tfm_tensor_free(ctx, &y);
+}
+
+/* The packed copy outlives scopes, follows the version, and is made once. */
+static void test_linear(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    harness_random random = {7};
+    const int64_t n = 77, k = 33;
+    float *hx = normals(&random, 26 * k), *hw = normals(&random, n * k), *hb = normals(&random, n);
+    tfm_param weight = {0};
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor bias = HARNESS_TENSOR(TFM_F32, hb, n), x = HARNESS_TENSOR(TFM_F32, hx, 2, 13, k);
+    tfm_tensor row = HARNESS_TENSOR(TFM_F32, hx, k);
+    harness_ok(tfm_tensor_new(ctx, &weight.value, TFM_F32, 2, (int64_t[]){n, k}));
+    harness_ok(tfm_tensor_write(ctx, weight.value, hw));
+    harness_ok(tfm_scope_open(ctx));
+    check_linear(x, &weight, bias, hx, hw, hb, 26, n, k);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    tfm_tensor packed = weight.packed;
+    tfm_tensor filler =
+        HARNESS_TENSOR(TFM_F32, NULL, 200, k); /* would take the packed copy's memory, were it free */
+    check_linear(row, &weight, bias, hx, hw, hb, 1, n, k);
+    check_linear(x, &weight, (tfm_tensor){0}, hx, hw, NULL, 26, n, k);
+    assert_memory_equal(&packed, &weight.packed, sizeof(packed));
+    (void)filler;
+
+    harness_fill(&random, hw, (size_t)(n * k), 1);
+    harness_ok(tfm_tensor_write(ctx, weight.value, hw));
+    weight.version++;
+    check_linear(x, &weight, bias, hx, hw, hb, 26, n, k);
+    tfm_param_free(ctx, &weight);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(hx);
+    free(hw);
+    free(hb);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 4, 6), b = HARNESS_TENSOR(TFM_F32, NULL, 6, 5), c = {0};
+    tfm_tensor flat = HARNESS_TENSOR(TFM_F32, NULL, 6), ids = HARNESS_TENSOR(TFM_I32, NULL, 6, 5);
+    tfm_tensor many = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 6), three = HARNESS_TENSOR(TFM_F32, NULL, 3, 6, 5);
+    tfm_tensor square = HARNESS_TENSOR(TFM_F32, NULL, 6, 6);
+    tfm_param none = {0}, odd = {.value = flat};
+    harness_refused(tfm_gemm(ctx, &c, a, (tfm_tensor){0}, NULL), no, "gemm: input 2 is an empty tensor");
+    harness_refused(tfm_gemm(ctx, &c, a, ids, NULL), no, "gemm: input 2 is (6, 5) I32");
+    harness_refused(tfm_gemm(ctx, &c, a, a, NULL), no, "a (4, 6) F32 and b (4, 6) F32 disagree on the inner");
+    harness_refused(tfm_gemm(ctx, &c, a, b, &(tfm_gemm_options){.transpose_b = true}), no,
+                    "(6, 5) F32 transposed");
+    harness_refused(tfm_gemm(ctx, &c, flat, b, NULL), no, "two dimensions");
+    harness_refused(tfm_gemm(ctx, &c, many, three, NULL), no, "disagree on the batch");
+    harness_refused(tfm_gemm(ctx, &c, a, three, NULL), no, "disagree on the batch");
+    harness_refused(tfm_gemm(ctx, &c, a, b, &(tfm_gemm_options){.bias = flat}), no, "bias is (6) F32");
+    harness_refused(tfm_gemm(ctx, &c, a, b, &(tfm_gemm_options){.activation = 9}), no, "activation number 9");
+    harness_refused(tfm_gemm(ctx, &flat, a, b, NULL), no, "output is (6) F32, the result (4, 5) F32");
+    harness_refused(tfm_gemm(ctx, &square, square, square, NULL), no, "shares memory");
+    harness_refused(tfm_linear(ctx, &c, a, NULL, (tfm_tensor){0}, TFM_RELU), no, "linear: input 2");
+    harness_refused(tfm_linear(ctx, &c, a, &none, (tfm_tensor){0}, TFM_RELU), no, "linear: input 2");
+    harness_refused(tfm_linear(ctx, &c, a, &odd, (tfm_tensor){0}, TFM_RELU), no, "must be (N, K)");
+    assert_null(c.buffer);
+}
+
+static void test_environment(void **state) {
+    (void)state;
+    const tfm__gemm_task task = {.batch = 1, .m = 100, .n = 100, .k = 100, .shared_b = true};
+    const char *modes[] = {"clblast", "builtin", "", "fastest"};
+    for (int i = 0; i < 4; i++) {
+        tfm_context *ctx = NULL;
+        assert_int_equal(setenv("TFM_GEMM", modes[i], 1), 0);
+        harness_ok(tfm_context_open(&ctx, NULL));
+        const tfm__gemm_provider *chosen = tfm__gemm_choose(ctx, &task);
+        if (i == 0)
+            assert_ptr_equal(chosen, &tfm__gemm_clblast);
+        else if (i == 1)
+            assert_ptr_not_equal(chosen, &tfm__gemm_clblast);
+        else if (i == 2)
+            assert_int_equal(chosen == &tfm__gemm_clblast, tfm__context_row(ctx)->gemm_clblast);
+        else {
+            assert_null(chosen);
+            assert_non_null(strstr(tfm_context_error(ctx), "auto, clblast or builtin"));
+        }
+        tfm_context_free(&ctx);
+    }
+    unsetenv("TFM_GEMM");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small),         cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_plain),         cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_edges),         cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_many_matrices), cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_clblast),       cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_linear),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_environment),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
