@@ -87,17 +87,17 @@ static inline float tfm_group_reduce(float v, __local float *scratch, int is_max
 #define tfm_group_max(v) tfm_group_reduce(v, tfm_scratch, 1)
 #endif
 
-/* The activation of enum tfm_activation, given by the host as -DTFM_ACTIVATION=<its number>: tfm_activate(v) of a float,
- * tfm_activate_vec(v) of a tfm_vec. NaN stays NaN. */
+/* The activation of enum tfm_activation, given by the host as -DTFM_ACTIVATION=<its number>: tfm_activate(v) of
+ * a float, tfm_activate_vec(v) of a tfm_vec. NaN stays NaN. */
 #ifdef TFM_ACTIVATION
 #if TFM_ACTIVATION == 0
 #define TFM_ACTIVATION_BODY(T) return v;
 #elif TFM_ACTIVATION == 1 /* relu */
 #define TFM_ACTIVATION_BODY(T) return v < (T)(0.0f) ? (T)(0.0f) : v;
 #elif TFM_ACTIVATION == 2
-/* gelu: v Phi(v). The tail Phi(-z), z = |v|, is exp(-z^2/2 + q(z)); q, the smooth rest of log Phi(-z), is a weighted
- * least-squares fit on [0, 5], held beyond. |error| < 1.5e-7 for Phi; in the tail it is small relatively, too, where
- * 1 + erf(v) would cancel. One exp costs a third of the built-in erf on PoCL. */
+/* gelu: v Phi(v). The tail Phi(-z), z = |v|, is exp(-z^2/2 + q(z)); q, the smooth rest of log Phi(-z), is a
+ * weighted least-squares fit on [0, 5], held beyond. |error| < 1.5e-7 for Phi; in the tail it is small
+ * relatively, too, where 1 + erf(v) would cancel. One exp costs a third of the built-in erf on PoCL. */
 #define TFM_ACTIVATION_BODY(T)                                       \
     const T z = fabs(v), s = fmin(z, (T)(5.0f));                     \
     T q = (T)(1.420368249682724e-07f);                               \

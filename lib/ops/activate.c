@@ -1,0 +1,17 @@
+/* Activations on their own; GEMM has them in its epilogue. cl/activate.cl, formulas in cl/prelude.cl. */
+#include "ops/ops.h"
+
+tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation) {
+    if (TFM_OP_BEGIN(ctx, "activate", "f", x) != TFM_OK)
+        return tfm_context_status(ctx);
+    if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
+        return tfm__op_refuse(ctx, "activate", "there is no activation %d: use one of enum tfm_activation",
+                              (int)activation);
+    if (tfm__op_output_like(ctx, "activate", y, x) != TFM_OK)
+        return tfm_context_status(ctx);
+    const int64_t n = (int64_t)tfm_tensor_count(x);
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "activate", "activate", "-DTFM_ACTIVATION=%d", (int)activation);
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_I(n)));
+}

@@ -1,0 +1,46 @@
+/* Embedding with scale and positions: cl/embedding.cl. */
+#include <inttypes.h>
+#include <string.h>
+#include "ops/ops.h"
+
+#define OP "embedding"
+
+static tfm_status check_positions(tfm_context *ctx, tfm_tensor positions, int64_t first, int64_t length,
+                                  int64_t width) {
+    if (!positions.buffer)
+        return TFM_OK;
+    if (positions.rank != 2 || positions.dims[1] != width)
+        return tfm__op_refuse(ctx, OP, "positions is %s: it must be (P, %" PRId64 "), as wide as the table",
+                              TFM_SHAPE(positions), width);
+    if (first < 0 || first > positions.dims[0] || length > positions.dims[0] - first)
+        return tfm__op_refuse(ctx, OP,
+                              "%" PRId64 " positions from %" PRId64
+                              " on are asked of positions %s: shorten the "
+                              "sequence or give a longer table",
+                              length, first, TFM_SHAPE(positions));
+    return TFM_OK;
+}
+
+tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
+                         tfm_tensor positions, int64_t first) {
+    if (TFM_OP_BEGIN(ctx, OP, "fiF", table, ids, positions) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (table.rank != 2)
+        return tfm__op_refuse(ctx, OP, "table is %s: it must be (V, E)", TFM_SHAPE(table));
+    if (ids.rank >= TFM_MAX_RANK)
+        return tfm__op_refuse(ctx, OP, "ids is %s: its rank must be below %d", TFM_SHAPE(ids), TFM_MAX_RANK);
+    const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
+    if (check_positions(ctx, positions, first, length, width) != TFM_OK)
+        return tfm_context_status(ctx);
+    int64_t dims[TFM_MAX_RANK];
+    memcpy(dims, ids.dims, sizeof(dims));
+    dims[ids.rank] = width;
+    if (tfm__op_output(ctx, OP, y, TFM_F32, ids.rank + 1, dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    const int64_t n = (int64_t)tfm_tensor_count(*y);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "embedding", "");
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T(table), TFM_T(ids), TFM_T(positions), TFM_I(n),
+                                TFM_I(width), TFM_I(vocabulary), TFM_I_AS("steps", length), TFM_I(first),
+                                TFM_F(scale)));
+}

@@ -1,0 +1,144 @@
+/* Activations against double precision. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "harness.h"
+#include "tfm/ops.h"
+
+static double oracle(tfm_activation activation, double v) {
+    switch (activation) {
+    case TFM_RELU:
+        return v > 0 ? v : 0;
+    case TFM_GELU:
+        return v * 0.5 * erfc(-v / sqrt(2));
+    case TFM_GELU_TANH:
+        return v / (1 + exp(-2 * sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
+    case TFM_SILU:
+        return v / (1 + exp(-v));
+    default:
+        return v;
+    }
+}
+
+/* Around x are numbers, not NaN: an activation of a guard's NaN is that NaN and would hide a write outside y.
+ */
+static tfm_tensor among_numbers(const float *host, int64_t n) {
+    enum { AROUND = 33 };
+    float *wide = calloc((size_t)n + 2 * AROUND, sizeof(float));
+    assert_non_null(wide);
+    memcpy(wide + AROUND, host, (size_t)n * sizeof(float));
+    tfm_tensor whole = HARNESS_TENSOR(TFM_F32, wide, n + 2 * AROUND), x;
+    harness_ok(tfm_tensor_rows(harness_context(), &x, whole, AROUND, n));
+    free(wide);
+    return x;
+}
+
+static void check(tfm_activation activation, const float *host, int64_t n, bool in_place) {
+    tfm_context *ctx = harness_context();
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = in_place ? HARNESS_TENSOR(TFM_F32, host, n) : among_numbers(host, n);
+    tfm_tensor y = in_place ? x : HARNESS_TENSOR(TFM_F32, NULL, n);
+    harness_ok(tfm_activate(ctx, &y, x, activation));
+    float *got = harness_floats(y);
+    for (int64_t i = 0; i < n; i++) {
+        /* Absolute near 0 and in the tails, relative beyond 1. */
+        const double want = oracle(activation, host[i]), size = fmax(1, fabs(want));
+        if (!(fabs(got[i] - want) <= 5e-7 * size))
+            fail_msg("activation %d of %.9g: got %.9g, wanted %.9g (%lld of %lld)", (int)activation,
+                     (double)host[i], (double)got[i], want, (long long)i, (long long)n);
+    }
+    harness_guards(y);
+    free(got);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 17, 65, 1000, 4096, 4097, 33333};
+    harness_random random = {1};
+    for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+            float *host = malloc((size_t)sizes[i] * sizeof(float));
+            assert_non_null(host);
+            harness_fill(&random, host, (size_t)sizes[i], 3);
+            check((tfm_activation)activation, host, sizes[i], false);
+            check((tfm_activation)activation, host, sizes[i], true);
+            free(host);
+        }
+}
+
+/* Every range: a fine sweep of the middle, powers of two to the ends of float, both zeros. */
+static void test_sweep(void **state) {
+    (void)state;
+    enum { FINE = 60000, POWERS = 2 * 254 };
+    float *host = malloc((FINE + POWERS + 2) * sizeof(float));
+    assert_non_null(host);
+    for (int i = 0; i < FINE; i++)
+        host[i] = -15 + 30 * (float)i / FINE;
+    for (int i = 0; i < POWERS; i++)
+        host[FINE + i] = ldexpf(i % 2 ? 1 : -1, i / 2 - 126);
+    host[FINE + POWERS] = 0.0f;
+    host[FINE + POWERS + 1] = -0.0f;
+    for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
+        check((tfm_activation)activation, host, FINE + POWERS + 2, false);
+    free(host);
+}
+
+/* gelu's tail is small, but not noise: x Phi(x) keeps four digits down to -10. */
+static void test_gelu_tail(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[100];
+    for (int i = 0; i < 100; i++)
+        host[i] = -(float)i / 20;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 100), y = {0};
+    harness_ok(tfm_activate(ctx, &y, x, TFM_GELU));
+    float *got = harness_floats(y);
+    for (int i = 0; i < 100; i++) {
+        const double want = oracle(TFM_GELU, host[i]);
+        assert_true(fabs(got[i] - want) <= 1e-5 * fabs(want));
+    }
+    free(got);
+    tfm_tensor_free(ctx, &y);
+}
+
+static void test_nan_stays(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[33];
+    for (int i = 0; i < 33; i++)
+        host[i] = NAN;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 33);
+    for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++) {
+        tfm_tensor y = {0};
+        harness_ok(tfm_activate(ctx, &y, x, (tfm_activation)activation));
+        float *got = harness_floats(y);
+        for (int i = 0; i < 33; i++)
+            assert_true(isnan(got[i]));
+        free(got);
+        tfm_tensor_free(ctx, &y);
+    }
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 3);
+    tfm_tensor other = HARNESS_TENSOR(TFM_F32, NULL, 6), y = {0};
+    harness_refused(tfm_activate(ctx, &y, (tfm_tensor){0}, TFM_RELU), TFM_ERROR_ARGUMENT, "activate");
+    harness_refused(tfm_activate(ctx, &y, ints, TFM_RELU), TFM_ERROR_ARGUMENT,
+                    "activate: input 1 is (2, 3) I32");
+    harness_refused(tfm_activate(ctx, &y, x, (tfm_activation)9), TFM_ERROR_ARGUMENT,
+                    "activate: there is no activation 9");
+    harness_refused(tfm_activate(ctx, &other, x, TFM_RELU), TFM_ERROR_ARGUMENT,
+                    "activate: the output is (6) F32");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_sweep),   cmocka_unit_test(test_gelu_tail),
+        cmocka_unit_test(test_nan_stays), cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

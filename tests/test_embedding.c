@@ -1,0 +1,203 @@
+/* Embedding, and the sinusoidal positions that go with it. */
+#include <math.h>
+#include <stdlib.h>
+#include "harness.h"
+#include "tfm/ops.h"
+
+enum { VOCABULARY = 29, POSITIONS = 40 };
+
+static void check(harness_random *random, int64_t batch, int64_t length, int64_t width, bool with_positions,
+                  int64_t first) {
+    tfm_context *ctx = harness_context();
+    const size_t count = (size_t)(batch * length * width), table_count = (size_t)(VOCABULARY * width);
+    const float scale = 1.75f;
+    float *words = malloc(table_count * sizeof(float)),
+          *places = malloc((size_t)(POSITIONS * width) * sizeof(float));
+    int32_t *ids_host = malloc((size_t)(batch * length) * sizeof(int32_t));
+    double *want = malloc(count * sizeof(double));
+    assert_true(words && places && ids_host && want);
+    harness_fill(random, words, table_count, 1);
+    harness_fill(random, places, (size_t)(POSITIONS * width), 1);
+    for (int64_t r = 0; r < batch * length; r++) {
+        ids_host[r] = (int32_t)harness_range(random, 0, VOCABULARY - 1);
+        for (int64_t c = 0; c < width; c++)
+            want[r * width + c] = (double)scale * words[ids_host[r] * width + c] +
+                                  (with_positions ? places[(first + r % length) * width + c] : 0);
+    }
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor table = HARNESS_TENSOR(TFM_F32, words, VOCABULARY, width), positions = {0};
+    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, ids_host, batch, length);
+    tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, batch, length, width);
+    if (with_positions)
+        positions = HARNESS_TENSOR(TFM_F32, places, POSITIONS, width);
+    harness_ok(tfm_embedding(ctx, &y, table, ids, scale, positions, first));
+    float *got = harness_floats(y);
+    harness_close(got, want, count, 1e-6, "embedding");
+    harness_guards(y);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(got);
+    free(words);
+    free(places);
+    free(ids_host);
+    free(want);
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    const int64_t widths[] = {1, 3, 17, 65, 1000};
+    harness_random random = {1};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
+        check(&random, 1, 1, widths[i], true, POSITIONS - 1);
+        check(&random, 3, 17, widths[i], true, 0);
+        check(&random, 3, 17, widths[i], true, POSITIONS - 17);
+        check(&random, 5, 65, widths[i], false, 0);
+    }
+}
+
+static void test_many_rows(void **state) {
+    (void)state;
+    harness_random random = {2};
+    check(&random, 2500, 40, 5, true, 0);
+}
+
+/* ids of one dimension and an id outside the table: NaN there, and only there. What lies around the table is
+ * no NaN, so that a read outside it shows. */
+static void test_id_outside(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    enum { WIDTH = 21, AROUND = 2 };
+    const int32_t bad[] = {3, -1, 0, VOCABULARY, INT32_MAX, INT32_MIN, VOCABULARY - 1};
+    float words[VOCABULARY + 2 * AROUND][WIDTH];
+    harness_random random = {3};
+    harness_fill(&random, words[0], sizeof(words) / sizeof(float), 1);
+    tfm_tensor whole = HARNESS_TENSOR(TFM_F32, words, VOCABULARY + 2 * AROUND, WIDTH), table;
+    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, bad, 7), y = {0};
+    harness_ok(tfm_tensor_rows(ctx, &table, whole, AROUND, VOCABULARY));
+    harness_ok(tfm_embedding(ctx, &y, table, ids, 1, (tfm_tensor){0}, 0));
+    assert_int_equal(y.rank, 2);
+    float *got = harness_floats(y);
+    for (int r = 0; r < 7; r++)
+        for (int c = 0; c < WIDTH; c++) {
+            if (bad[r] >= 0 && bad[r] < VOCABULARY)
+                assert_true(got[r * WIDTH + c] == words[AROUND + bad[r]][c]);
+            else
+                assert_true(isnan(got[r * WIDTH + c]));
+        }
+    free(got);
+    tfm_tensor_free(ctx, &y);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_tensor none = {0};
+    tfm_tensor table = HARNESS_TENSOR(TFM_F32, NULL, 7, 4), flat = HARNESS_TENSOR(TFM_F32, NULL, 28), y = {0};
+    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, NULL, 2, 5), deep = HARNESS_TENSOR(TFM_I32, NULL, 1, 1, 1, 1, 5);
+    tfm_tensor positions = HARNESS_TENSOR(TFM_F32, NULL, 6, 4), narrow = HARNESS_TENSOR(TFM_F32, NULL, 6, 3);
+    harness_refused(tfm_embedding(ctx, &y, flat, ids, 1, none, 0), TFM_ERROR_ARGUMENT,
+                    "embedding: table is (28) F32");
+    harness_refused(tfm_embedding(ctx, &y, table, table, 1, none, 0), TFM_ERROR_ARGUMENT,
+                    "embedding: input 2");
+    harness_refused(tfm_embedding(ctx, &y, table, deep, 1, none, 0), TFM_ERROR_ARGUMENT, "embedding: ids is");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, narrow, 0), TFM_ERROR_ARGUMENT,
+                    "positions is (6, 3) F32");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, 2), TFM_ERROR_ARGUMENT,
+                    "embedding: 5 positions");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, -1), TFM_ERROR_ARGUMENT,
+                    "embedding: 5 positions");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, INT64_MAX), TFM_ERROR_ARGUMENT,
+                    "embedding: 5");
+    harness_refused(tfm_embedding(ctx, &table, table, ids, 1, positions, 0), TFM_ERROR_ARGUMENT,
+                    "embedding: the output");
+    assert_null(y.buffer);
+}
+
+static void check_sinusoid(int64_t positions, int64_t width, tfm_sinusoid_layout layout, bool given) {
+    tfm_context *ctx = harness_context();
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor table = {0};
+    if (given)
+        table = HARNESS_TENSOR(TFM_F32, NULL, positions, width);
+    harness_ok(tfm_sinusoid(ctx, &table, given ? 0 : positions, given ? 0 : width, layout));
+    assert_int_equal(table.dims[0], positions);
+    assert_int_equal(table.dims[1], width);
+    float *got = harness_floats(table);
+    const int64_t sines = (width + 1) / 2;
+    for (int64_t p = 0; p < positions; p++)
+        for (int64_t c = 0; c < width; c++) {
+            const int64_t pair = layout == TFM_SINUSOID_SPLIT ? (c < sines ? c : c - sines) : c / 2;
+            const bool sine = layout == TFM_SINUSOID_SPLIT ? c < sines : c % 2 == 0;
+            const double angle = (double)p / pow(10000, 2 * (double)pair / (double)width);
+            assert_true(fabs(got[p * width + c] - (sine ? sin(angle) : cos(angle))) < 1e-7);
+        }
+    if (given)
+        harness_guards(table);
+    free(got);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+static void test_sinusoid(void **state) {
+    (void)state;
+    const int64_t widths[] = {1, 2, 3, 17, 64, 65};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
+        for (int given = 0; given < 2; given++) {
+            check_sinusoid(300, widths[i], TFM_SINUSOID_INTERLEAVED, given);
+            check_sinusoid(300, widths[i], TFM_SINUSOID_SPLIT, given);
+        }
+}
+
+/* PE(p + k) is PE(p) with each pair turned by the angle k / 10000^(2i/E), the same for all p: the paper's
+ * reason for it. */
+static void check_linear(tfm_sinusoid_layout layout) {
+    tfm_context *ctx = harness_context();
+    const int64_t positions = 500, width = 64;
+    tfm_tensor table = {0};
+    harness_ok(tfm_sinusoid(ctx, &table, positions, width, layout));
+    float *pe = harness_floats(table);
+    const int64_t shifts[] = {1, 7, 200};
+    for (size_t s = 0; s < 3; s++)
+        for (int64_t pair = 0; pair < width / 2; pair++) {
+            const int64_t sine = layout == TFM_SINUSOID_SPLIT ? pair : 2 * pair;
+            const int64_t cosine = layout == TFM_SINUSOID_SPLIT ? pair + width / 2 : 2 * pair + 1;
+            const int64_t k = shifts[s];
+            /* The matrix, from PE(0) = (0, 1) and PE(k) alone. */
+            const double a = pe[k * width + cosine], b = pe[k * width + sine];
+            for (int64_t p = 0; p + k < positions; p++) {
+                const double u = pe[p * width + sine], v = pe[p * width + cosine];
+                assert_true(fabs(pe[(p + k) * width + sine] - (a * u + b * v)) < 3e-7);
+                assert_true(fabs(pe[(p + k) * width + cosine] - (a * v - b * u)) < 3e-7);
+            }
+        }
+    free(pe);
+    tfm_tensor_free(ctx, &table);
+}
+
+static void test_linear_map(void **state) {
+    (void)state;
+    check_linear(TFM_SINUSOID_INTERLEAVED);
+    check_linear(TFM_SINUSOID_SPLIT);
+}
+
+static void test_sinusoid_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor flat = HARNESS_TENSOR(TFM_F32, NULL, 28), ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 5),
+               none = {0};
+    harness_refused(tfm_sinusoid(ctx, &flat, 0, 0, TFM_SINUSOID_SPLIT), TFM_ERROR_ARGUMENT,
+                    "sinusoid: table is (28) F32");
+    harness_refused(tfm_sinusoid(ctx, &ints, 0, 0, TFM_SINUSOID_SPLIT), TFM_ERROR_ARGUMENT, "sinusoid");
+    harness_refused(tfm_sinusoid(ctx, &none, 3, 4, (tfm_sinusoid_layout)5), TFM_ERROR_ARGUMENT,
+                    "sinusoid: there is no");
+    harness_refused(tfm_sinusoid(ctx, &none, 0, 4, TFM_SINUSOID_SPLIT), TFM_ERROR_ARGUMENT, "sinusoid: ");
+    harness_refused(tfm_sinusoid(ctx, &none, 3, -4, TFM_SINUSOID_SPLIT), TFM_ERROR_ARGUMENT, "sinusoid: ");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),           cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_id_outside),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_sinusoid),         cmocka_unit_test(test_linear_map),
+        cmocka_unit_test(test_sinusoid_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

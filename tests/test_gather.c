@@ -1,0 +1,106 @@
+/* Gathering rows: exact to the bit. */
+#include <stdlib.h>
+#include <string.h>
+#include "harness.h"
+#include "tfm/ops.h"
+
+static void check(harness_random *random, tfm_dtype dtype, int64_t count, int64_t height, int64_t width,
+                  int64_t n) {
+    tfm_context *ctx = harness_context();
+    const int64_t row = height * width;
+    int32_t *x_host = malloc((size_t)(count * row) * 4), *index = malloc((size_t)n * 4);
+    int32_t *want = calloc((size_t)(n * row), 4), *got = malloc((size_t)(n * row) * 4);
+    assert_true(x_host && index && want && got);
+    for (int64_t i = 0; i < count * row; i++)
+        x_host[i] = (int32_t)harness_next(random); /* as floats: NaN, denormals and all */
+    for (int64_t i = 0; i < n; i++) {
+        index[i] = (int32_t)harness_range(random, -1, count); /* both ends are outside: zeros */
+        if (index[i] >= 0 && index[i] < count)
+            memcpy(want + i * row, x_host + index[i] * row, (size_t)row * 4);
+    }
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = HARNESS_TENSOR(dtype, x_host, count, height, width),
+               indices = HARNESS_TENSOR(TFM_I32, index, n);
+    tfm_tensor y = HARNESS_TENSOR(dtype, NULL, n, height, width);
+    harness_ok(tfm_gather(ctx, &y, x, indices));
+    harness_ok(tfm_tensor_read(ctx, got, y));
+    assert_memory_equal(got, want, (size_t)(n * row) * 4);
+    harness_guards(y);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(x_host);
+    free(index);
+    free(want);
+    free(got);
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    const int64_t widths[] = {1, 3, 17, 65, 1000};
+    harness_random random = {1};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
+        check(&random, TFM_F32, 5, 1, widths[i], 1);
+        check(&random, TFM_F32, 9, 3, widths[i], 17);
+        check(&random, TFM_I32, 2, 1, widths[i], 65);
+    }
+    check(&random, TFM_F32, 50, 1, 3, 100000);
+    check(&random, TFM_F32, 3, 100, 333, 2);
+}
+
+/* One dimension: single elements; the output is made. */
+static void test_elements(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const int32_t values[] = {10, 11, 12, 13}, index[] = {3, 0, 0, INT32_MAX, 2, INT32_MIN, -1, 4};
+    tfm_tensor x = HARNESS_TENSOR(TFM_I32, values, 4), indices = HARNESS_TENSOR(TFM_I32, index, 8), y = {0};
+    harness_ok(tfm_gather(ctx, &y, x, indices));
+    assert_int_equal(y.rank, 1);
+    int32_t *got = harness_ints(y);
+    assert_memory_equal(got, ((int32_t[]){13, 10, 10, 0, 12, 0, 0, 0}), sizeof(index));
+    free(got);
+    tfm_tensor_free(ctx, &y);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 3), two = HARNESS_TENSOR(TFM_I32, NULL, 2), y = {0};
+    tfm_tensor square = HARNESS_TENSOR(TFM_I32, NULL, 2, 2), half = HARNESS_TENSOR(TFM_F16, NULL, 4, 3);
+    tfm_tensor ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 3), part;
+    harness_refused(tfm_gather(ctx, &y, x, square), TFM_ERROR_ARGUMENT, "gather: indices is (2, 2) I32");
+    harness_refused(tfm_gather(ctx, &y, x, x), TFM_ERROR_ARGUMENT, "gather: input 2");
+    harness_refused(tfm_gather(ctx, &y, half, two), TFM_ERROR_ARGUMENT, "gather: input 1 is (4, 3) F16");
+    harness_refused(tfm_gather(ctx, &ints, x, two), TFM_ERROR_ARGUMENT, "gather: the output is (2, 3) I32");
+    harness_ok(tfm_tensor_rows(ctx, &part, x, 2, 2));
+    harness_refused(tfm_gather(ctx, &part, x, two), TFM_ERROR_ARGUMENT, "gather: y shares memory");
+}
+
+/* Rows of one buffer into other rows of it: allowed, since they do not meet. */
+static void test_beside(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[6][20];
+    for (int i = 0; i < 120; i++)
+        host[i / 20][i % 20] = (float)i;
+    const int32_t index[] = {2, 0};
+    tfm_tensor whole = HARNESS_TENSOR(TFM_F32, host, 6, 20), x, y,
+               indices = HARNESS_TENSOR(TFM_I32, index, 2);
+    harness_ok(tfm_tensor_rows(ctx, &x, whole, 0, 3));
+    harness_ok(tfm_tensor_rows(ctx, &y, whole, 3, 2));
+    harness_ok(tfm_gather(ctx, &y, x, indices));
+    memcpy(host[3], host[2], sizeof(host[0]));
+    memcpy(host[4], host[0], sizeof(host[0]));
+    float *got = harness_floats(whole);
+    assert_memory_equal(got, host, sizeof(host));
+    harness_guards(whole);
+    free(got);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_beside),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

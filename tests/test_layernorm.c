@@ -1,0 +1,159 @@
+/* Layer normalisation against double precision. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "harness.h"
+#include "tfm/ops.h"
+
+enum { RESIDUAL = 1, GAMMA = 2, BETA = 4, SUM = 8, OVER_X = 16, OVER_RESIDUAL = 32 };
+
+static float *random_floats(harness_random *random, size_t count, float mean, float scale) {
+    float *host = malloc(count * sizeof(float));
+    assert_non_null(host);
+    harness_fill(random, host, count, scale);
+    for (size_t i = 0; i < count; i++)
+        host[i] += mean;
+    return host;
+}
+
+/* s is the float sum, as the op adds; all else is double. */
+static void oracle(double *y, const float *s, int64_t rows, int64_t n, const float *gamma, const float *beta,
+                   double epsilon) {
+    for (int64_t r = 0; r < rows; r++, s += n, y += n) {
+        double mean = 0, variance = 0;
+        for (int64_t i = 0; i < n; i++)
+            mean += s[i] / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            variance += (s[i] - mean) * (s[i] - mean) / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (s[i] - mean) / sqrt(variance + epsilon) * (gamma ? gamma[i] : 1) + (beta ? beta[i] : 0);
+    }
+}
+
+static void check(harness_random *random, int64_t rows, int64_t n, int flags, float mean, double tolerance) {
+    tfm_context *ctx = harness_context();
+    const size_t count = (size_t)(rows * n);
+    const float epsilon = 1e-5f;
+    float *x_host = random_floats(random, count, mean, 1), *r_host = random_floats(random, count, 0, 1);
+    float *g_host = random_floats(random, (size_t)n, 1, 0.5f),
+          *b_host = random_floats(random, (size_t)n, 0, 1);
+    float *s_host = malloc(count * sizeof(float));
+    double *want = malloc(count * sizeof(double));
+    assert_true(s_host && want);
+    for (size_t i = 0; i < count; i++)
+        s_host[i] = flags & RESIDUAL ? x_host[i] + r_host[i] : x_host[i];
+    oracle(want, s_host, rows, n, flags & GAMMA ? g_host : NULL, flags & BETA ? b_host : NULL, epsilon);
+
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, x_host, rows, n), residual = {0}, gamma = {0}, beta = {0},
+               sum = {0};
+    if (flags & RESIDUAL)
+        residual = HARNESS_TENSOR(TFM_F32, r_host, rows, n);
+    if (flags & GAMMA)
+        gamma = HARNESS_TENSOR(TFM_F32, g_host, n);
+    if (flags & BETA)
+        beta = HARNESS_TENSOR(TFM_F32, b_host, n);
+    tfm_tensor y = flags & OVER_X ? x : HARNESS_TENSOR(TFM_F32, NULL, rows, n);
+    if (flags & SUM)
+        sum = flags & OVER_RESIDUAL ? residual : HARNESS_TENSOR(TFM_F32, NULL, rows, n);
+    else if (flags & OVER_RESIDUAL)
+        y = residual;
+    harness_ok(tfm_layernorm(ctx, &y, flags & SUM ? &sum : NULL, x, residual, gamma, beta, epsilon));
+    float *got = harness_floats(y);
+    char what[80];
+    snprintf(what, sizeof(what), "layernorm of %lld x %lld, flags %d", (long long)rows, (long long)n, flags);
+    harness_close(got, want, count, tolerance, what);
+    harness_guards(y);
+    if (flags & SUM) {
+        float *s = harness_floats(sum);
+        assert_memory_equal(s, s_host, count * sizeof(float));
+        harness_guards(sum);
+        free(s);
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(got);
+    free(x_host);
+    free(r_host);
+    free(g_host);
+    free(b_host);
+    free(s_host);
+    free(want);
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 16, 17, 65, 512, 1000};
+    harness_random random = {1};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        for (int flags = 0; flags < 16; flags++)
+            check(&random, 5, sizes[i], flags, 0, 2e-6);
+        check(&random, 17, sizes[i], OVER_X | RESIDUAL | GAMMA | BETA, 0, 2e-6);
+        check(&random, 17, sizes[i], OVER_X | RESIDUAL | GAMMA | BETA | SUM, 0, 2e-6);
+        check(&random, 17, sizes[i], OVER_X | OVER_RESIDUAL | RESIDUAL | GAMMA | BETA | SUM, 0, 2e-6);
+        check(&random, 17, sizes[i], OVER_RESIDUAL | RESIDUAL | GAMMA | BETA, 0, 2e-6);
+    }
+}
+
+/* What E[x^2] - E[x]^2 in float gets wrong by more than the variance itself. */
+static void test_large_mean(void **state) {
+    (void)state;
+    harness_random random = {2};
+    const int64_t sizes[] = {17, 65, 512, 1000, 4099};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        check(&random, 3, sizes[i], GAMMA | BETA, 1e4f, 4e-6);
+        check(&random, 3, sizes[i], RESIDUAL | SUM, -1e4f, 4e-6);
+    }
+}
+
+static void test_many_rows(void **state) {
+    (void)state;
+    harness_random random = {3};
+    check(&random, 100000, 7, RESIDUAL | GAMMA | BETA, 0, 5e-6);
+}
+
+static void test_constant_row(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[65];
+    for (int i = 0; i < 65; i++)
+        host[i] = 12345.678f;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 1, 65), y = {0};
+    harness_ok(tfm_layernorm(ctx, &y, NULL, x, (tfm_tensor){0}, (tfm_tensor){0}, (tfm_tensor){0}, 1e-5f));
+    float *got = harness_floats(y);
+    for (int i = 0; i < 65; i++)
+        assert_true(fabsf(got[i]) < 1e-6f);
+    free(got);
+    tfm_tensor_free(ctx, &y);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_tensor none = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 6), other = HARNESS_TENSOR(TFM_F32, NULL, 6, 2);
+    tfm_tensor five = HARNESS_TENSOR(TFM_F32, NULL, 5), row = HARNESS_TENSOR(TFM_F32, NULL, 1, 6), y = {0};
+    harness_refused(tfm_layernorm(ctx, &y, NULL, none, none, none, none, 0), TFM_ERROR_ARGUMENT, "layernorm");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, other, none, none, 0), TFM_ERROR_ARGUMENT,
+                    "layernorm: residual is (6, 2) F32, but x is (2, 6) F32");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, five, none, 0), TFM_ERROR_ARGUMENT,
+                    "gamma is (5) F32");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, row, 0), TFM_ERROR_ARGUMENT,
+                    "beta is (1, 6) F32");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, none, -1), TFM_ERROR_ARGUMENT,
+                    "epsilon is -1");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, none, NAN), TFM_ERROR_ARGUMENT, "epsilon is");
+    harness_refused(tfm_layernorm(ctx, &y, &y, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "same tensor");
+    harness_refused(tfm_layernorm(ctx, &other, NULL, x, none, none, none, 0), TFM_ERROR_ARGUMENT,
+                    "layernorm: the output");
+    y = x;
+    harness_refused(tfm_layernorm(ctx, &y, &x, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "same tensor");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_large_mean),
+        cmocka_unit_test(test_many_rows), cmocka_unit_test(test_constant_row),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

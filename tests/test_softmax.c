@@ -1,0 +1,163 @@
+/* Softmax and log-softmax against double precision. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "harness.h"
+#include "tfm/ops.h"
+
+typedef tfm_status (*op_fn)(tfm_context *, tfm_tensor *, tfm_tensor);
+
+static void oracle(double *y, const float *x, int64_t rows, int64_t n, bool logarithm) {
+    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+        double maximum = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            maximum = fmax(maximum, x[i]);
+        double shift = isinf(maximum) ? 0 : maximum;
+        for (int64_t i = 0; i < n; i++)
+            sum += exp(x[i] - shift);
+        for (int64_t i = 0; i < n; i++)
+            y[i] = sum == 0 ? (logarithm ? -INFINITY : 0)
+                            : (logarithm ? x[i] - shift - log(sum) : exp(x[i] - shift) / sum * (double)n);
+    }
+}
+
+/* One shape. Probabilities are compared as multiples of 1/n, so that small ones count, and large ones
+ * relatively. */
+static void check(op_fn op, int64_t rows, int64_t n, float *host, bool in_place, double tolerance) {
+    tfm_context *ctx = harness_context();
+    const bool logarithm = op == tfm_log_softmax;
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, rows, n);
+    tfm_tensor y = in_place ? x : HARNESS_TENSOR(TFM_F32, NULL, rows, n);
+    harness_ok(op(ctx, &y, x));
+    float *got = harness_floats(y);
+    double *want = malloc((size_t)(rows * n) * sizeof(double));
+    assert_non_null(want);
+    oracle(want, host, rows, n, logarithm);
+    char what[80];
+    snprintf(what, sizeof(what), "%ssoftmax of %lld x %lld", logarithm ? "log " : "", (long long)rows,
+             (long long)n);
+    for (int64_t i = 0; !logarithm && i < rows * n; i++) {
+        const double size = fmax(1, want[i]);
+        got[i] = (float)(got[i] * (double)n / size);
+        want[i] /= size;
+    }
+    harness_close(got, want, (size_t)(rows * n), tolerance, what);
+    harness_guards(y);
+    harness_guards(x);
+    free(got);
+    free(want);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+static float *random_rows(harness_random *random, int64_t rows, int64_t n, float scale) {
+    float *host = malloc((size_t)(rows * n) * sizeof(float));
+    assert_non_null(host);
+    harness_fill(random, host, (size_t)(rows * n), scale);
+    return host;
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 16, 17, 65, 1000};
+    harness_random random = {1};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int64_t rows = 1; rows <= 17; rows += 8) {
+            float *host = random_rows(&random, rows, sizes[i], 5);
+            for (int in_place = 0; in_place < 2; in_place++) {
+                check(tfm_softmax, rows, sizes[i], host, in_place, 2e-6);
+                check(tfm_log_softmax, rows, sizes[i], host, in_place, 1e-6);
+            }
+            free(host);
+        }
+}
+
+static void test_large_values(void **state) {
+    (void)state;
+    harness_random random = {2};
+    float *host = random_rows(&random, 5, 333, 3);
+    for (int i = 0; i < 5 * 333; i++)
+        host[i] += i < 333 ? 1e4f : i < 666 ? -1e4f : i < 999 ? 3e38f : 0;
+    check(tfm_softmax, 5, 333, host, false, 2e-6);
+    check(tfm_log_softmax, 5, 333, host, false, 1e-6);
+    free(host);
+}
+
+static void test_minus_infinity(void **state) {
+    (void)state;
+    harness_random random = {3};
+    for (int64_t n = 1; n <= 40; n += 13) {
+        float *host = random_rows(&random, 4, n, 1);
+        for (int64_t i = 0; i < n; i++)
+            host[n + i] = -INFINITY; /* row 1: nothing else */
+        for (int64_t i = 0; i + 1 < n; i++)
+            host[2 * n + i] = -INFINITY; /* row 2: all but the last */
+        host[3 * n] = -INFINITY;
+        check(tfm_softmax, 4, n, host, false, 2e-6);
+        check(tfm_log_softmax, 4, n, host, false, 1e-6);
+        free(host);
+    }
+}
+
+static void test_nan_shows(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[2][19] = {{0}};
+    host[0][18] = NAN;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 2, 19), y = {0};
+    harness_ok(tfm_softmax(ctx, &y, x));
+    float *got = harness_floats(y);
+    for (int i = 0; i < 19; i++) {
+        assert_true(isnan(got[i]));
+        assert_true(fabsf(got[19 + i] - 1.0f / 19) < 1e-7f);
+    }
+    free(got);
+    tfm_tensor_free(ctx, &y);
+}
+
+static void test_many_rows(void **state) {
+    (void)state;
+    harness_random random = {4};
+    const int64_t rows = 100000;
+    float *host = random_rows(&random, rows, 3, 2);
+    check(tfm_softmax, rows, 3, host, false, 2e-6);
+    check(tfm_log_softmax, rows, 3, host, true, 1e-6);
+    free(host);
+}
+
+static void test_makes_output(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[24] = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 2, 3, 1, 4), y = {0};
+    harness_ok(tfm_softmax(ctx, &y, x));
+    assert_int_equal(y.rank, 4);
+    assert_memory_equal(y.dims, x.dims, 4 * sizeof(int64_t));
+    float *got = harness_floats(y);
+    for (int i = 0; i < 24; i++)
+        assert_true(fabsf(got[i] - 0.25f) < 1e-7f);
+    free(got);
+    tfm_tensor_free(ctx, &y);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), whole = HARNESS_TENSOR(TFM_I32, NULL, 2, 3);
+    tfm_tensor small = HARNESS_TENSOR(TFM_F32, NULL, 3, 2), y = {0};
+    harness_refused(tfm_softmax(ctx, &y, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "softmax");
+    harness_refused(tfm_softmax(ctx, &y, whole), TFM_ERROR_ARGUMENT, "softmax: input 1 is (2, 3) I32");
+    harness_refused(tfm_softmax(ctx, &small, x), TFM_ERROR_ARGUMENT, "softmax: the output is (3, 2) F32");
+    harness_refused(tfm_log_softmax(ctx, &small, x), TFM_ERROR_ARGUMENT, "log_softmax");
+    assert_null(y.buffer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_large_values),
+        cmocka_unit_test(test_minus_infinity), cmocka_unit_test(test_nan_shows),
+        cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_makes_output),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
