@@ -225,6 +225,7 @@ static void test_a_very_long_name(void **state) {
 static void test_option_beats_environment(void **state) {
     (void)state;
     assert_int_equal(open_index("0", NULL, ENVIRONMENT("TFM_DEVICE=no-such-vendor")), 0);
+    assert_int_equal(open_index("", "TFM_DEVICE \"no-such", ENVIRONMENT("TFM_DEVICE=no-such-vendor")), -1);
     assert_int_equal(open_index("no-such-vendor", "the device \"no-such", ENVIRONMENT("TFM_DEVICE=0")), -1);
 }
 
@@ -352,11 +353,21 @@ static void test_ranking(void **state) {
     }
     refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), NULL), "pocl-opencl-icd");
     assert_null(taken);
+    setenv("TFM_DEVICE", "", 1);
+    refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), NULL), "pocl-opencl-icd");
+    unsetenv("TFM_DEVICE");
+    refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), "-1"), "is not a device");
     /* A device that cannot be used is never taken silently, and says why. */
     rows[2].device = real[usable_row].device;
     snprintf(rows[2].info.error, sizeof(rows[2].info.error), "it is on fire");
     refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), "2"), "it is on fire");
     refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), NULL), "it is on fire");
+    /* A name that it shares with a lesser device that can be used gives that one. */
+    rows[0].device = rows[2].device;
+    snprintf(rows[0].info.vendor, sizeof(rows[0].info.vendor), "Shared");
+    snprintf(rows[2].info.vendor, sizeof(rows[2].info.vendor), "Shared");
+    harness_ok(tfm__device_select(&taken, rows, TFM_COUNT(rows), "shared"));
+    assert_string_equal(taken->info.name, "emulator");
     free(real);
 }
 

@@ -81,54 +81,68 @@ static bool has_fp16(cl_device_id device) {
     return found;
 }
 
-/* What a device can do. Where a driver does not answer, it cannot. */
-static void ask_abilities(tfm_device_info *info, cl_device_id device) {
-    cl_bool compiler = CL_FALSE, unified = CL_FALSE;
-    cl_uint units = 0;
-    cl_ulong memory = 0, max_alloc = 0;
-    clGetDeviceInfo(device, CL_DEVICE_COMPILER_AVAILABLE, sizeof(compiler), &compiler, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(memory), &memory, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(max_alloc), &max_alloc, NULL);
-    info->compiler = compiler == CL_TRUE;
-    info->integrated = info->type == TFM_DEVICE_GPU && unified == CL_TRUE;
-    info->compute_units = units;
-    info->memory_bytes = memory;
-    info->max_alloc_bytes = max_alloc;
-    info->fp16 = has_fp16(device);
-    info->emulator = is_emulator(info);
+/* The answers that a device must give to be used. */
+struct answers {
+    cl_device_type type;
+    cl_bool available, compiler;
+    cl_uint units;
+    cl_ulong memory, max_alloc;
+};
+
+/* Asks for all of them; the name of the first that is not given in *asked. */
+static cl_int ask_numbers(struct answers *out, const char **asked, cl_device_id device) {
+    const struct {
+        cl_device_info what;
+        const char *name;
+        void *value;
+        size_t size;
+    } QUESTIONS[] = {
+        {CL_DEVICE_TYPE, "CL_DEVICE_TYPE", &out->type, sizeof(out->type)},
+        {CL_DEVICE_AVAILABLE, "CL_DEVICE_AVAILABLE", &out->available, sizeof(out->available)},
+        {CL_DEVICE_COMPILER_AVAILABLE, "CL_DEVICE_COMPILER_AVAILABLE", &out->compiler, sizeof(out->compiler)},
+        {CL_DEVICE_MAX_COMPUTE_UNITS, "CL_DEVICE_MAX_COMPUTE_UNITS", &out->units, sizeof(out->units)},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, "CL_DEVICE_GLOBAL_MEM_SIZE", &out->memory, sizeof(out->memory)},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "CL_DEVICE_MAX_MEM_ALLOC_SIZE", &out->max_alloc,
+         sizeof(out->max_alloc)},
+    };
+    cl_int error = CL_SUCCESS;
+    memset(out, 0, sizeof(*out));
+    for (size_t i = 0; i < TFM_COUNT(QUESTIONS) && error == CL_SUCCESS; i++) {
+        *asked = QUESTIONS[i].name;
+        error = clGetDeviceInfo(device, QUESTIONS[i].what, QUESTIONS[i].size, QUESTIONS[i].value, NULL);
+    }
+    return error;
 }
 
-/* What must be known of a device to use it; the first answer that is missing or too little becomes the row's
- * error. */
+/* Fills a row; the first answer that is missing or too little becomes its error. */
 static void describe(tfm_device_info *info, cl_device_id device) {
-    cl_device_type type = 0;
-    cl_bool available = CL_FALSE;
+    struct answers answers = {0};
+    cl_bool unified = CL_FALSE;
     int major = 0, minor = 0;
     const char *asked = "CL_DEVICE_NAME";
     cl_int error = ask_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
     if (error == CL_SUCCESS) {
-        asked = "CL_DEVICE_TYPE";
-        error = clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
-    }
-    if (error == CL_SUCCESS) {
         asked = "CL_DEVICE_VERSION";
         error = ask_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
     }
-    if (error == CL_SUCCESS) {
-        asked = "CL_DEVICE_AVAILABLE";
-        error = clGetDeviceInfo(device, CL_DEVICE_AVAILABLE, sizeof(available), &available, NULL);
-    }
-    info->type = error == CL_SUCCESS ? type_of(type) : TFM_DEVICE_OTHER;
+    if (error == CL_SUCCESS)
+        error = ask_numbers(&answers, &asked, device);
     tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
     tfm__cl_device_string(info->driver, sizeof(info->driver), device, CL_DRIVER_VERSION);
-    ask_abilities(info, device);
+    clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
+    info->type = type_of(answers.type);
+    info->compiler = answers.compiler == CL_TRUE;
+    info->integrated = info->type == TFM_DEVICE_GPU && unified == CL_TRUE;
+    info->compute_units = answers.units;
+    info->memory_bytes = answers.memory;
+    info->max_alloc_bytes = answers.max_alloc;
+    info->fp16 = has_fp16(device);
+    info->emulator = is_emulator(info);
     if (error != CL_SUCCESS)
         snprintf(info->error, sizeof(info->error),
                  "clGetDeviceInfo(%s) failed with %s (%d): see to its driver", asked,
                  tfm__cl_error_name(error), (int)error);
-    else if (available != CL_TRUE)
+    else if (answers.available != CL_TRUE)
         snprintf(info->error, sizeof(info->error), "the driver says that the device is not available now");
     else if (sscanf(info->opencl, "OpenCL %d.%d", &major, &minor) != 2 || major < NEEDED_MAJOR ||
              (major == NEEDED_MAJOR && minor < NEEDED_MINOR))
