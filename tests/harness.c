@@ -171,7 +171,7 @@ static char *joined(const char *directory, const char *relative) {
 
 char *harness_shared(const char *relative) {
     const char *directory = getenv("TFM_SHARED");
-    char *path = joined(directory ? directory : TFM_SOURCE "/../shared", relative);
+    char *path = joined(directory ? directory : TFM_ROOT "/../shared", relative);
     if (access(path, R_OK) == 0)
         return path;
     printf("skipped: %s is not here\n", path);
@@ -180,5 +180,5 @@ char *harness_shared(const char *relative) {
 }
 
 char *harness_source(const char *relative) {
-    return joined(TFM_SOURCE, relative);
+    return joined(TFM_ROOT, relative);
 }
