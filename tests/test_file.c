@@ -59,7 +59,8 @@ static void test_read(void **state) {
         assert_non_null(strstr(text, "VmRSS"));
         free(text);
     }
-    scratch_refused(tfm__file_read(&text, &size, scratch_path("absent")), TFM_ERROR_IO, "absent: No such file");
+    scratch_refused(tfm__file_read(&text, &size, scratch_path("absent")), TFM_ERROR_IO,
+                    "absent: No such file");
     assert_null(text);
     scratch_refused(tfm__file_read(&text, &size, scratch_root), TFM_ERROR_IO, "is a folder");
 }

@@ -4,7 +4,8 @@
 
 #define BIG "18446744073709551616"
 
-/* Makes `name`: eight bytes of header size (`claimed`, or the true one if negative), header, `size` bytes of data. */
+/* Makes `name`: eight bytes of header size (`claimed`, or the true one if negative), header, `size` bytes of
+ * data. */
 static void make(const char *name, const char *header, size_t size, int64_t claimed) {
     size_t length = strlen(header);
     uint64_t told = claimed < 0 ? length : (uint64_t)claimed;
@@ -19,16 +20,19 @@ static void make(const char *name, const char *header, size_t size, int64_t clai
     free(bytes);
 }
 
-#define ENTRY(name, dtype, shape, begin, end) \
+#define ENTRY(name, dtype, shape, begin, end)                                                                \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
 
 /* Seven tensors of several dtypes; the header's length is odd, so all data is unaligned. */
 static const char GOOD[] =
     "{\"__metadata__\":{\"format\":\"pt\"}," ENTRY("b.weight", "F32", "2,3", "8", "32") "," ENTRY(
-        "a", "F16", "4", "0", "8") "," ENTRY("scalar", "BF16", "", "32", "34") ",\n" ENTRY("none", "F32", "0,7", "34",
-                                                                                         "34") "," ENTRY(
-        "odd", "F6_E2M3", "3", "34", "37") "," ENTRY("deep", "U8", "1,1,1,1,1,2", "37", "39") "," ENTRY("long", "I64", "1",
-                                                                                                      "39", "47") "}";
+        "a", "F16", "4", "0",
+        "8") "," ENTRY("scalar", "BF16", "", "32",
+                       "34") ",\n" ENTRY("none", "F32", "0,7", "34",
+                                         "34") "," ENTRY("odd", "F6_E2M3", "3", "34",
+                                                         "37") "," ENTRY("deep", "U8", "1,1,1,1,1,2", "37",
+                                                                         "39") "," ENTRY("long", "I64", "1",
+                                                                                         "39", "47") "}";
 
 static void test_good(void **state) {
     (void)state;
@@ -58,14 +62,18 @@ static void test_good(void **state) {
     harness_ok(tfm__safetensors_get(file, &found, "none", 2, (int64_t[]){0, 7}));
     assert_int_equal(found->count, 0);
 
-    scratch_refused(tfm__safetensors_get(file, &found, "c", 1, (int64_t[]){1}), TFM_ERROR_FORMAT, "no tensor c");
+    scratch_refused(tfm__safetensors_get(file, &found, "c", 1, (int64_t[]){1}), TFM_ERROR_FORMAT,
+                    "no tensor c");
     scratch_refused(tfm__safetensors_get(file, &found, "b.weight", 2, (int64_t[]){-1, 2}), TFM_ERROR_FORMAT,
                     "has shape (2, 3); the configuration needs (any, 2)");
-    scratch_refused(tfm__safetensors_get(file, &found, "b.weight", 1, (int64_t[]){6}), TFM_ERROR_FORMAT, "needs (6)");
-    scratch_refused(tfm__safetensors_get(file, &found, "odd", 1, (int64_t[]){3}), TFM_ERROR_UNSUPPORTED, "F6_E2M3");
-    scratch_refused(tfm__safetensors_get(file, &found, "long", 1, (int64_t[]){1}), TFM_ERROR_UNSUPPORTED, "I64");
-    scratch_refused(tfm__safetensors_get(file, &found, "deep", 5, (int64_t[]){1, 1, 1, 1, 1}), TFM_ERROR_FORMAT,
-                    "(1, 1, 1, 1, 1, ...)");
+    scratch_refused(tfm__safetensors_get(file, &found, "b.weight", 1, (int64_t[]){6}), TFM_ERROR_FORMAT,
+                    "needs (6)");
+    scratch_refused(tfm__safetensors_get(file, &found, "odd", 1, (int64_t[]){3}), TFM_ERROR_UNSUPPORTED,
+                    "F6_E2M3");
+    scratch_refused(tfm__safetensors_get(file, &found, "long", 1, (int64_t[]){1}), TFM_ERROR_UNSUPPORTED,
+                    "I64");
+    scratch_refused(tfm__safetensors_get(file, &found, "deep", 5, (int64_t[]){1, 1, 1, 1, 1}),
+                    TFM_ERROR_FORMAT, "(1, 1, 1, 1, 1, ...)");
     assert_null(found);
     tfm__safetensors_free(&file);
     assert_null(file);
@@ -113,10 +121,12 @@ static const struct {
     {"{\"x\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, -1, "`dtype` must be"},
     {"{\"x\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8, -1, "`shape` must be"},
     {"{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":{}}}", 8, -1, "two integers"},
-    {"{" ENTRY("x", "F32", "2", "0", "8") "," ENTRY("y", "F32", "2", "4", "12") "}", 12, -1, "x and y overlap"},
+    {"{" ENTRY("x", "F32", "2", "0", "8") "," ENTRY("y", "F32", "2", "4", "12") "}", 12, -1,
+     "x and y overlap"},
     {"{" ENTRY("x", "F32", "2", "0", "8") "," ENTRY("y", "F32", "2", "0", "8") "}", 8, -1, "overlap"},
     {"{" ENTRY("x", "F32", "2", "0", "8") "," ENTRY("y", "F32", "1", "2", "6") "}", 8, -1, "overlap"},
-    {"{" ENTRY("x", "F32", "2", "0", "8") "," ENTRY("y", "F32", "1", "12", "16") "}", 16, -1, "belong to no tensor"},
+    {"{" ENTRY("x", "F32", "2", "0", "8") "," ENTRY("y", "F32", "1", "12", "16") "}", 16, -1,
+     "belong to no tensor"},
     {ONE("F32", "2", "4", "12"), 12, -1, "bytes 0 to 4"},
 };
 
@@ -191,7 +201,8 @@ static tfm_status open_dir(void) {
 static void test_directory(void **state) {
     (void)state;
     tfm__safetensors *file;
-    scratch_refused(tfm__safetensors_open_dir(&file, scratch_path("nowhere")), TFM_ERROR_IO, "no such folder");
+    scratch_refused(tfm__safetensors_open_dir(&file, scratch_path("nowhere")), TFM_ERROR_IO,
+                    "no such folder");
     scratch_refused(open_dir(), TFM_ERROR_IO, "has no model.safetensors");
     scratch_text("pytorch_model.bin", "");
     scratch_refused(open_dir(), TFM_ERROR_UNSUPPORTED, "convert it once");

@@ -1,0 +1,232 @@
+/* config.json and generation_config.json: every key, its default, and what is refused. */
+#include <jansson.h>
+#include "model/config.h"
+#include "scratch.h"
+
+/* Writes config.json as the demo has it, but for the keys of `changes`; a null takes a key out. */
+static void change(const char *changes) {
+    char *path = harness_source("apps/demo/config.json");
+    json_t *config = json_load_file(path, 0, NULL), *with = json_loads(changes, 0, NULL), *value;
+    assert_non_null(config);
+    assert_non_null(with);
+    const char *key;
+    json_object_foreach(with, key, value) {
+        if (json_is_null(value))
+            json_object_del(config, key);
+        else
+            json_object_set(config, key, value);
+    }
+    assert_int_equal(json_dump_file(config, scratch_path("config.json"), 0), 0);
+    json_decref(with);
+    json_decref(config);
+    free(path);
+}
+
+static tfm_status load(tfm__config *config, const char *changes) {
+    change(changes);
+    return tfm__config_load(config, scratch_root);
+}
+
+static void test_demo(void **state) {
+    (void)state;
+    tfm__config c;
+    char *dir = harness_source("apps/demo");
+    harness_ok(tfm__config_load(&c, dir));
+    free(dir);
+    assert_int_equal(c.d_model, 128);
+    assert_true(c.encoder_layers == 4 && c.decoder_layers == 4 && c.encoder_heads == 4 &&
+                c.decoder_heads == 4);
+    assert_true(c.encoder_ffn == 512 && c.decoder_ffn == 512);
+    assert_true(c.vocab_size == 6001 && c.decoder_vocab_size == 6001 && c.max_positions == 512);
+    assert_int_equal(c.activation, TFM_RELU);
+    assert_false(c.normalize_before || c.normalize_embedding || c.add_final_layer_norm);
+    assert_true(c.scale_embedding && c.static_positions && c.share_embeddings && c.tie_embeddings);
+    assert_int_equal(c.position_offset, 0);
+    assert_true(c.pad_id == 6000 && c.start_id == 6000 && c.eos_id == 0 && c.forced_eos_id == 0);
+    assert_int_equal(c.forced_bos_id, -1);
+    assert_true(c.beams == 4 && c.max_length == 512 && !c.has_length_penalty);
+    assert_true(c.bad_id_count == 1 && c.bad_ids[0] == 6000);
+}
+
+/* What Hugging Face's MarianConfig says when the file says nothing. */
+static void test_defaults(void **state) {
+    (void)state;
+    tfm__config c;
+    scratch_text("config.json", "{\"model_type\": \"marian\", \"d_model\": null}");
+    harness_ok(tfm__config_load(&c, scratch_root));
+    assert_true(c.d_model == 1024 && c.encoder_layers == 12 && c.decoder_layers == 12);
+    assert_true(c.encoder_heads == 16 && c.decoder_heads == 16 && c.encoder_ffn == 4096 &&
+                c.decoder_ffn == 4096);
+    assert_true(c.vocab_size == 58101 && c.decoder_vocab_size == 58101 && c.max_positions == 1024);
+    assert_int_equal(c.activation, TFM_GELU);
+    assert_false(c.normalize_before || c.normalize_embedding || c.add_final_layer_norm || c.scale_embedding);
+    assert_true(c.static_positions && c.share_embeddings && c.tie_embeddings);
+    assert_true(c.pad_id == 58100 && c.start_id == 58100 && c.eos_id == 0);
+    assert_true(c.forced_bos_id == -1 && c.forced_eos_id == -1);
+    assert_true(c.beams == 0 && c.max_length == 0 && !c.has_length_penalty && c.bad_id_count == 0);
+    scratch_text("config.json", "{\"architectures\": [\"MarianMTModel\"]}");
+    harness_ok(tfm__config_load(&c, scratch_root));
+}
+
+static void test_keys(void **state) {
+    (void)state;
+    tfm__config c;
+    harness_ok(load(
+        &c,
+        "{\"normalize_before\": true, \"add_final_layer_norm\": true, \"normalize_embedding\": true,"
+        "\"encoder_attention_heads\": 8, \"decoder_ffn_dim\": 96, \"encoder_layers\": 1, \"unknown\": []}"));
+    assert_true(c.normalize_before && c.add_final_layer_norm && c.normalize_embedding);
+    assert_true(c.encoder_heads == 8 && c.decoder_heads == 4 && c.decoder_ffn == 96 && c.encoder_ffn == 512);
+    assert_true(c.encoder_layers == 1 && c.decoder_layers == 4);
+
+    /* A decoder's own vocabulary counts only where there is a table of its own. */
+    harness_ok(load(&c, "{\"decoder_vocab_size\": 7000}"));
+    assert_int_equal(c.decoder_vocab_size, 6001);
+    harness_ok(load(&c, "{\"decoder_vocab_size\": 7000, \"share_encoder_decoder_embeddings\": false}"));
+    assert_int_equal(c.decoder_vocab_size, 7000);
+    harness_ok(load(&c, "{\"decoder_vocab_size\": null, \"share_encoder_decoder_embeddings\": false}"));
+    assert_int_equal(c.decoder_vocab_size, 6001);
+
+    harness_ok(load(&c, "{\"extra_pos_embeddings\": 3}"));
+    assert_int_equal(c.position_offset, 0);
+    harness_ok(load(&c, "{\"static_position_embeddings\": false}"));
+    assert_int_equal(c.position_offset, 2);
+    harness_ok(load(&c, "{\"static_position_embeddings\": false, \"extra_pos_embeddings\": 3}"));
+    assert_int_equal(c.position_offset, 3);
+
+    static const struct {
+        const char *changes;
+        tfm_activation activation;
+    } ACTIVATIONS[] = {
+        {"{\"activation_function\": \"relu\"}", TFM_RELU},
+        {"{\"activation_function\": \"swish\"}", TFM_SILU},
+        {"{\"activation_function\": \"silu\"}", TFM_SILU},
+        {"{\"activation_function\": \"gelu\"}", TFM_GELU},
+        {"{\"activation_function\": \"gelu_new\"}", TFM_GELU_TANH},
+        {"{\"activation_function\": null}", TFM_GELU},
+    };
+    for (size_t i = 0; i < TFM_COUNT(ACTIVATIONS); i++) {
+        harness_ok(load(&c, ACTIVATIONS[i].changes));
+        assert_int_equal(c.activation, ACTIVATIONS[i].activation);
+    }
+}
+
+static void test_precedence(void **state) {
+    (void)state;
+    tfm__config c;
+    scratch_text("generation_config.json",
+                 "{\"num_beams\": 6, \"length_penalty\": 0.5, \"max_length\": null, \"eos_token_id\": [7, 8],"
+                 "\"bad_words_ids\": [[5], [1, 2], [6]], \"d_model\": 7}");
+    harness_ok(load(&c, "{\"length_penalty\": 2, \"max_length\": 100}"));
+    assert_true(c.beams == 6 && c.max_length == 100 && c.has_length_penalty && c.eos_id == 7 &&
+                c.d_model == 128);
+    assert_true(c.length_penalty > 0.4999 && c.length_penalty < 0.5001);
+    assert_true(c.bad_id_count == 2 && c.bad_ids[0] == 5 && c.bad_ids[1] == 6);
+    scratch_text("generation_config.json", "{\"num_beams\": \"six\"}");
+    scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json: `num_beams` is \"six\"");
+    scratch_text("generation_config.json", "");
+    scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json is empty");
+    scratch_text("generation_config.json", "{}");
+    harness_ok(load(&c, "{\"length_penalty\": 2}"));
+    assert_true(c.has_length_penalty && c.length_penalty > 1.9);
+    assert_int_equal(remove(scratch_path("generation_config.json")), 0);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes, *part;
+        tfm_status status;
+    } CASES[] = {
+        {"{\"model_type\": \"bart\"}", "`model_type` is \"bart\"; only the family", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": 3}", "`model_type` is 3", TFM_ERROR_FORMAT},
+        {"{\"model_type\": null, \"architectures\": [\"T5Model\"]}", "T5Model", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": null, \"architectures\": null}", "`model_type` is nothing", TFM_ERROR_FORMAT},
+        {"{\"activation_function\": \"mish\"}", "`activation_function` is \"mish\"; \"relu\",",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"activation_function\": true}", "`activation_function` is true", TFM_ERROR_FORMAT},
+        {"{\"d_model\": 0}", "config.json: `d_model` is 0; an integer from 1 to 1048576 is allowed",
+         TFM_ERROR_FORMAT},
+        {"{\"d_model\": -128}", "`d_model` is -128", TFM_ERROR_FORMAT},
+        {"{\"d_model\": 128.0}", "`d_model` is 128.0", TFM_ERROR_FORMAT},
+        {"{\"d_model\": \"128\"}", "`d_model` is \"128\"", TFM_ERROR_FORMAT},
+        {"{\"d_model\": [128]}", "`d_model` is [128]", TFM_ERROR_FORMAT},
+        {"{\"d_model\": true}", "`d_model` is true", TFM_ERROR_FORMAT},
+        {"{\"d_model\": 4294967424}", "`d_model` is 4294967424", TFM_ERROR_FORMAT},
+        {"{\"d_model\": 130}", "`encoder_attention_heads` is 4; it must divide `d_model`, which is 130",
+         TFM_ERROR_FORMAT},
+        {"{\"decoder_attention_heads\": 3}", "`decoder_attention_heads` is 3; it must divide",
+         TFM_ERROR_FORMAT},
+        {"{\"encoder_attention_heads\": 0}", "`encoder_attention_heads` is 0", TFM_ERROR_FORMAT},
+        {"{\"encoder_layers\": 0}", "`encoder_layers`", TFM_ERROR_FORMAT},
+        {"{\"decoder_layers\": 100000}", "`decoder_layers` is 100000", TFM_ERROR_FORMAT},
+        {"{\"encoder_ffn_dim\": 99999999}", "`encoder_ffn_dim`", TFM_ERROR_FORMAT},
+        {"{\"decoder_ffn_dim\": 0}", "`decoder_ffn_dim`", TFM_ERROR_FORMAT},
+        {"{\"vocab_size\": 2000000000}", "`vocab_size`", TFM_ERROR_FORMAT},
+        {"{\"decoder_vocab_size\": 0}", "`decoder_vocab_size`", TFM_ERROR_FORMAT},
+        {"{\"max_position_embeddings\": 0}", "`max_position_embeddings`", TFM_ERROR_FORMAT},
+        {"{\"scale_embedding\": 1}", "`scale_embedding` is 1; true or false is allowed", TFM_ERROR_FORMAT},
+        {"{\"normalize_before\": \"no\"}", "`normalize_before` is \"no\"", TFM_ERROR_FORMAT},
+        {"{\"pad_token_id\": 6001}", "`pad_token_id` is 6001; an integer from 0 to 6000", TFM_ERROR_FORMAT},
+        {"{\"pad_token_id\": null}", "no `pad_token_id`, and the default, 58100, is outside",
+         TFM_ERROR_FORMAT},
+        {"{\"eos_token_id\": -1}", "`eos_token_id` is -1", TFM_ERROR_FORMAT},
+        {"{\"eos_token_id\": [\"a\"]}", "`eos_token_id` is \"a\"", TFM_ERROR_FORMAT},
+        {"{\"vocab_size\": 5000}", "`pad_token_id` is 6000; an integer from 0 to 4999", TFM_ERROR_FORMAT},
+        {"{\"forced_bos_token_id\": 9999}", "`forced_bos_token_id`", TFM_ERROR_FORMAT},
+        {"{\"bad_words_ids\": 3}", "`bad_words_ids` is 3", TFM_ERROR_FORMAT},
+        {"{\"bad_words_ids\": [3]}", "`bad_words_ids` holds 3", TFM_ERROR_FORMAT},
+        {"{\"bad_words_ids\": [[]]}", "`bad_words_ids` holds []", TFM_ERROR_FORMAT},
+        {"{\"bad_words_ids\": [[6001]]}", "`bad_words_ids` is 6001", TFM_ERROR_FORMAT},
+        {"{\"num_beams\": 0}", "`num_beams` is 0", TFM_ERROR_FORMAT},
+        {"{\"max_length\": 0}", "`max_length` is 0", TFM_ERROR_FORMAT},
+        {"{\"length_penalty\": \"1\"}", "`length_penalty` is \"1\"", TFM_ERROR_FORMAT},
+        {"{\"length_penalty\": 1e300}", "`length_penalty` is", TFM_ERROR_FORMAT},
+    };
+    tfm__config c;
+    for (size_t i = 0; i < TFM_COUNT(CASES); i++)
+        scratch_refused(load(&c, CASES[i].changes), CASES[i].status, CASES[i].part);
+    scratch_text("config.json", "{\"model_type\": \"marian\",\n \"d_model\": }");
+    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is not JSON: line 2");
+    scratch_text("config.json", "[]");
+    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "holds a list");
+    scratch_text("config.json", "{\"d_model\": 8, \"d_model\": 8}");
+    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "duplicate");
+    scratch_refused(tfm__config_load(&c, scratch_path("absent")), TFM_ERROR_IO, "absent/config.json");
+}
+
+/* Whatever is in the file, what is accepted is something that can be computed with. */
+static void test_damage(void **state) {
+    (void)state;
+    size_t length;
+    char *good = scratch_source("apps/demo/config.json", &length);
+    unsigned char *bytes = malloc(length);
+    assert_non_null(bytes);
+    harness_random random = {7};
+    unsigned accepted = 0;
+    for (int i = 0; i < 3000; i++) {
+        size_t size = length;
+        memcpy(bytes, good, length);
+        for (int64_t k = harness_range(&random, 1, 2); k > 0 && size > 0; k--)
+            scratch_damage(&random, bytes, &size);
+        scratch_write("config.json", bytes, size);
+        tfm__config c;
+        if (tfm__config_load(&c, scratch_root) != TFM_OK)
+            continue;
+        accepted++;
+        assert_true(c.d_model > 0 && c.d_model % c.encoder_heads == 0 && c.d_model % c.decoder_heads == 0);
+        assert_true(c.vocab_size > c.pad_id && c.decoder_vocab_size > c.start_id && c.start_id >= 0);
+        assert_true(c.encoder_ffn > 0 && c.max_positions > 0 && c.encoder_layers > 0 && c.beams >= 0);
+    }
+    assert_in_range(accepted, 100, 2000);
+    free(bytes);
+    free(good);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_demo),       cmocka_unit_test(test_defaults), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_precedence), cmocka_unit_test(test_refused),  cmocka_unit_test(test_damage),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}

@@ -1,0 +1,347 @@
+/* The tokenizer of a Marian directory. */
+#include <jansson.h>
+#include "model/safetensors.h"
+#include "scratch.h"
+#include "text/vocab.h"
+#include "tfm/text.h"
+
+/* The demo's directory in the scratch folder, where its files can be damaged. */
+static void demo(void) {
+    scratch_copy("apps/demo/source.spm", "source.spm");
+    scratch_copy("apps/demo/source.spm", "target.spm");
+    scratch_copy("apps/demo/vocab.json", "vocab.json");
+    scratch_copy("apps/demo/tokenizer_config.json", "tokenizer_config.json");
+    remove(scratch_path("target_vocab.json"));
+}
+
+static tfm_tokenizer *open_scratch(void) {
+    tfm_tokenizer *tokenizer;
+    harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+    return tokenizer;
+}
+
+static tfm_tokenizer *open_demo(void) {
+    tfm_tokenizer *tokenizer;
+    char *dir = harness_source("apps/demo");
+    harness_ok(tfm_tokenizer_open(&tokenizer, dir));
+    free(dir);
+    return tokenizer;
+}
+
+static void encodes(const tfm_tokenizer *tokenizer, tfm_side side, const char *line, const int32_t *want,
+                    size_t count) {
+    int32_t *ids;
+    size_t got;
+    harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &got, side, line, strlen(line)));
+    if (got != count || memcmp(ids, want, count * sizeof(*ids)) != 0) {
+        for (size_t i = 0; i < got; i++)
+            printf("%d ", ids[i]);
+        fail_msg("\"%s\" gives other ids", line);
+    }
+    tfm_ids_free(&ids);
+    assert_null(ids);
+}
+
+#define ENCODES(tokenizer, side, line, ...)                                                                  \
+    encodes(tokenizer, side, line, (int32_t[]){__VA_ARGS__},                                                 \
+            sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+
+static void decodes(const tfm_tokenizer *tokenizer, const char *want, size_t count, const int32_t *ids) {
+    char *text;
+    harness_ok(tfm_tokenizer_decode(tokenizer, &text, ids, count));
+    assert_string_equal(text, want);
+    tfm_text_free(&text);
+    assert_null(text);
+}
+
+#define DECODES(tokenizer, want, ...)                                                                        \
+    decodes(tokenizer, want, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), (int32_t[]){__VA_ARGS__})
+
+/* The ids are those that PyTorch was given for these lines. */
+static void test_demo(void **state) {
+    (void)state;
+    tfm_tokenizer *tokenizer = open_demo();
+    tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
+    assert_true(info.source_size == 6001 && info.target_size == 6001 && !info.separate);
+    assert_true(info.source_eos == 0 && info.source_unk == 1 && info.source_pad == 6000);
+    assert_true(info.target_eos == 0 && info.target_unk == 1 && info.target_pad == 6000);
+    ENCODES(tokenizer, TFM_SOURCE, "Mein Fahrrad hat einen platten Reifen.", 4973, 262, 1928, 1344, 121, 1303,
+            5925, 4477, 5575, 0);
+    ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", 5062, 1367, 3099, 5575, 0);
+    ENCODES(tokenizer, TFM_SOURCE, "", 0);
+    ENCODES(tokenizer, TFM_SOURCE, " \t ", 0);
+    /* SentencePiece normalises: full-width forms, no-break spaces, runs of blanks, a combining dot. */
+    ENCODES(tokenizer, TFM_SOURCE, "\xef\xbc\xb4om\xc2\xa0 is  waiting. ", 5062, 1367, 3099, 5575, 0);
+    assert_string_equal(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, 5062), "\xe2\x96\x81Tom");
+    assert_null(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, 6001));
+    assert_null(tfm_tokenizer_piece(tokenizer, TFM_TARGET, -1));
+
+    DECODES(tokenizer, "Tom is waiting.", 6000, 5062, 1367, 3099, 5575);
+    DECODES(tokenizer, "Tom is", 5062, 1367, 0, 3099, 5575);
+    DECODES(tokenizer, "Tom is", 5062, 6000, 1367, -5, 7000, 0x7fffffff);
+    DECODES(tokenizer, "Tom \xe2\x81\x87 .", 5062, 1, 5575);
+    decodes(tokenizer, "", 0, NULL);
+    tfm_tokenizer_free(&tokenizer);
+    assert_null(tokenizer);
+    tfm_tokenizer_free(&tokenizer);
+}
+
+/* Whole files of the demo come back from their ids. */
+static void test_round_trip(void **state) {
+    (void)state;
+    tfm_tokenizer *tokenizer = open_demo();
+    static const char *const FILES[] = {"apps/demo/greedy.en", "apps/demo/beam4.en", "apps/demo/test.de"};
+    for (size_t i = 0; i < TFM_COUNT(FILES); i++) {
+        size_t size, lines = 0;
+        char *text = scratch_source(FILES[i], &size);
+        for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+            int32_t *ids;
+            size_t count;
+            harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_TARGET, line, strlen(line)));
+            decodes(tokenizer, line, count, ids);
+            tfm_ids_free(&ids);
+        }
+        assert_int_equal(lines, 20);
+        free(text);
+    }
+    tfm_tokenizer_free(&tokenizer);
+}
+
+/* Eight lines of the shared model's test set, with the ids that PyTorch was given. */
+static void test_goldens(void **state) {
+    (void)state;
+    char *dir = harness_shared("models/tatoeba-de-en");
+    if (!dir)
+        skip();
+    char *golden = tfm__path_join(dir, "golden.safetensors"), *lines = tfm__path_join(dir, "test.de"), *text;
+    static const int PLACES[] = {0, 62, 125, 187, 250, 312, 375, 437};
+    tfm__safetensors *file;
+    tfm_tokenizer *tokenizer;
+    harness_ok(tfm__safetensors_open(&file, golden));
+    harness_ok(tfm_tokenizer_open(&tokenizer, dir));
+    harness_ok(tfm__file_read(&text, NULL, lines));
+    int number = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), number++) {
+        for (size_t i = 0; i < TFM_COUNT(PLACES); i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "%zu.source_ids", i);
+            const tfm__stored *want = tfm__safetensors_find(file, name);
+            assert_non_null(want);
+            if (number != PLACES[i])
+                continue;
+            int32_t *ids;
+            size_t count;
+            harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
+            assert_int_equal(count, want->count);
+            assert_memory_equal(ids, want->data, want->bytes);
+            tfm_ids_free(&ids);
+        }
+    }
+    assert_int_equal(number, 500);
+    free(text);
+    free(lines);
+    free(golden);
+    free(dir);
+    tfm_tokenizer_free(&tokenizer);
+    tfm__safetensors_free(&file);
+}
+
+static void test_check(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *part; /* NULL: fine */
+    } CASES[] = {
+        {"", 0, NULL},
+        {"a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", 10, NULL},
+        {"\xf4\x8f\xbf\xbf\xed\x9f\xbf\xee\x80\x80\xe0\xa0\x80\xf0\x90\x80\x80\xc2\x80", 19, NULL},
+        {"ab\0c", 4, "byte 3 of the line is NUL"},
+        {"\0", 1, "byte 1 of the line is NUL"},
+        {"\0\xff", 2, "byte 1 of the line is NUL"},
+        {"ab\xff", 3, "byte 3 of the line, 0xff, is not well-formed UTF-8"},
+        {"a\x80", 2, "byte 2"},
+        {"\xc0\x80", 2, "byte 1"},         /* overlong */
+        {"\xc1\xbf", 2, "byte 1"},         /* overlong */
+        {"\xe0\x9f\xbf", 3, "byte 1"},     /* overlong */
+        {"\xf0\x8f\xbf\xbf", 4, "byte 1"}, /* overlong */
+        {"\xed\xa0\x80", 3, "byte 1"},     /* surrogate */
+        {"\xf4\x90\x80\x80", 4, "byte 1"}, /* beyond U+10FFFF */
+        {"\xf5\x80\x80\x80", 4, "byte 1"},
+        {"ab\xc3", 3, "byte 3"},
+        {"ab\xe2\x82", 4, "byte 3"},
+        {"\xf0\x9f\x98", 3, "byte 1"},
+        {"\xe2\x82\x41", 3, "byte 1"},
+        {"\xc3\xc3\xa4", 3, "byte 1"},
+    };
+    tfm_tokenizer *tokenizer = open_demo();
+    for (size_t i = 0; i < TFM_COUNT(CASES); i++) {
+        /* In memory of its own size, so that a sanitizer sees a read behind it. */
+        char *line = malloc(CASES[i].bytes ? CASES[i].bytes : 1);
+        assert_non_null(line);
+        memcpy(line, CASES[i].text, CASES[i].bytes);
+        int32_t *ids;
+        size_t count;
+        if (CASES[i].part) {
+            scratch_refused(tfm_text_check(line, CASES[i].bytes), TFM_ERROR_INPUT, CASES[i].part);
+            scratch_refused(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, CASES[i].bytes),
+                            TFM_ERROR_INPUT, CASES[i].part);
+            assert_null(ids);
+        } else {
+            harness_ok(tfm_text_check(line, CASES[i].bytes));
+            harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, CASES[i].bytes));
+        }
+        tfm_ids_free(&ids);
+        free(line);
+    }
+    tfm_tokenizer_free(&tokenizer);
+}
+
+/* ---- Vocabularies
+ * --------------------------------------------------------------------------------------------- */
+
+/* Adds to the demo's vocabulary, or with `shift` moves all its ids, and writes it as `name`. */
+static void write_vocab(const char *name, const char *more, int shift) {
+    char *path = harness_source("apps/demo/vocab.json");
+    json_t *vocab = json_load_file(path, 0, NULL), *with = json_loads(more, 0, NULL), *id;
+    const char *piece;
+    json_object_foreach(vocab, piece, id) {
+        json_integer_set(id, json_integer_value(id) + shift);
+    }
+    json_object_update(vocab, with);
+    assert_int_equal(json_dump_file(vocab, scratch_path(name), 0), 0);
+    json_decref(with);
+    json_decref(vocab);
+    free(path);
+}
+
+static void test_language_code(void **state) {
+    (void)state;
+    demo();
+    write_vocab("vocab.json", "{\">>fra<<\": 6001, \">>x y<<\": 6002}", 0);
+    tfm_tokenizer *tokenizer = open_scratch();
+    ENCODES(tokenizer, TFM_SOURCE, ">>fra<< Tom is waiting.", 6001, 5062, 1367, 3099, 5575, 0);
+    ENCODES(tokenizer, TFM_SOURCE, ">>fra<<Tom is waiting.", 6001, 5062, 1367, 3099, 5575, 0);
+    ENCODES(tokenizer, TFM_SOURCE, ">>x y<<", 6002, 0);
+    ENCODES(tokenizer, TFM_SOURCE, ">>ger<< Tom", 1, 5062, 0);
+    int32_t *ids;
+    size_t count;
+    /* None of these starts with a code. */
+    static const char *const PLAIN[] = {"Tom >>fra<< is", ">>fra", ">>", ">fra<<", ">><<", " >>fra<<"};
+    for (size_t i = 0; i < TFM_COUNT(PLAIN); i++) {
+        harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, PLAIN[i], strlen(PLAIN[i])));
+        for (size_t k = 0; k < count; k++)
+            assert_int_not_equal(ids[k], 6001);
+        assert_int_not_equal(count, 1);
+        tfm_ids_free(&ids);
+    }
+    tfm_tokenizer_free(&tokenizer);
+}
+
+static void test_separate(void **state) {
+    (void)state;
+    demo();
+    write_vocab("target_vocab.json", "{}", 100);
+    /* The file alone does not count where the configuration says that there is one vocabulary. */
+    tfm_tokenizer *tokenizer = open_scratch();
+    assert_false(tfm_tokenizer_get_info(tokenizer).separate);
+    tfm_tokenizer_free(&tokenizer);
+
+    scratch_text("tokenizer_config.json",
+                 "{\"separate_vocabs\": true, \"eos_token\": {\"content\": \"</s>\"}}");
+    tokenizer = open_scratch();
+    tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
+    assert_true(info.separate && info.source_size == 6001 && info.target_size == 6101);
+    assert_true(info.source_eos == 0 && info.target_eos == 100 && info.target_unk == 101 &&
+                info.target_pad == 6100);
+    ENCODES(tokenizer, TFM_SOURCE, "Tom is waiting.", 5062, 1367, 3099, 5575, 0);
+    ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", 5162, 1467, 3199, 5675, 100);
+    DECODES(tokenizer, "Tom is waiting.", 6100, 5162, 1467, 3199, 5675, 100);
+    tfm_tokenizer_free(&tokenizer);
+
+    remove(scratch_path("tokenizer_config.json"));
+    tokenizer = open_scratch();
+    assert_true(tfm_tokenizer_get_info(tokenizer).separate);
+    tfm_tokenizer_free(&tokenizer);
+    scratch_text("tokenizer_config.json", "{\"separate_vocabs\": true}");
+    remove(scratch_path("target_vocab.json"));
+    scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_IO, "target_vocab.json");
+}
+
+static void test_vocab_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } CASES[] = {
+        {"", "is empty"},
+        {"[]", "holds a list"},
+        {"{}", "no pieces"},
+        {"{\"a\": 0", "is not JSON"},
+        {"{\"a\": 0, \"a\": 1}", "duplicate"},
+        {"{\"a\": 0, \"b\": 0}", "\"a\" and \"b\" have the same id, 0"},
+        {"{\"a\": -1}", "the id of \"a\" is -1"},
+        {"{\"a\": 16777216}", "is 16777216; an integer from 0 to 16777215"},
+        {"{\"a\": 99999999999999999999}", "is not JSON"},
+        {"{\"a\": 1.0}", "is 1.0"},
+        {"{\"a\": \"1\"}", "is \"1\""},
+        {"{\"a\": null}", "is null"},
+        {"{\"\xff\": 1}", "is not JSON"},
+        {"{\"<unk>\": 0, \"<pad>\": 1}", "has no \"</s>\""},
+        {"{\"</s>\": 0, \"<pad>\": 1}", "has no \"<unk>\", which is the `unk_token`"},
+        {"{\"</s>\": 0, \"<unk>\": 1}", "has no \"<pad>\""},
+    };
+    tfm_tokenizer *tokenizer;
+    demo();
+    for (size_t i = 0; i < TFM_COUNT(CASES); i++) {
+        scratch_text("vocab.json", CASES[i].text);
+        scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_FORMAT, CASES[i].part);
+        assert_null(tokenizer);
+    }
+    static const char *const NAMES[] = {"vocab.json", "source.spm", "target.spm"};
+    for (size_t i = 0; i < TFM_COUNT(NAMES); i++) {
+        demo();
+        remove(scratch_path(NAMES[i]));
+        scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_IO, NAMES[i]);
+    }
+    static const char *const CONFIGS[][2] = {{"{\"separate_vocabs\": 1}", "`separate_vocabs` is 1"},
+                                             {"{\"eos_token\": 1}", "`eos_token` is 1"},
+                                             {"{\"pad_token\": \"<nix>\"}", "has no \"<nix>\""},
+                                             {"{", "tokenizer_config.json is not JSON"}};
+    for (size_t i = 0; i < TFM_COUNT(CONFIGS); i++) {
+        demo();
+        scratch_text("tokenizer_config.json", CONFIGS[i][0]);
+        scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_FORMAT, CONFIGS[i][1]);
+    }
+    scratch_refused(tfm_tokenizer_open(&tokenizer, NULL), TFM_ERROR_ARGUMENT, "dir is NULL");
+    scratch_refused(tfm_tokenizer_open(NULL, scratch_root), TFM_ERROR_ARGUMENT, "out is NULL");
+}
+
+/* The largest vocabularies of the family have some 65,000 pieces. */
+static void test_large_vocab(void **state) {
+    (void)state;
+    FILE *file = fopen(scratch_path("large.json"), "w");
+    assert_non_null(file);
+    fprintf(file, "{");
+    for (int i = 0; i < 65000; i++)
+        fprintf(file, "%s\"\xe2\x96\x81piece%d\": %d", i ? ", " : "", i, 64999 - i);
+    fprintf(file, "}");
+    fclose(file);
+    tfm__vocab *vocab;
+    harness_ok(tfm__vocab_open(&vocab, scratch_path("large.json")));
+    assert_int_equal(tfm__vocab_size(vocab), 65000);
+    assert_int_equal(tfm__vocab_id(vocab, "\xe2\x96\x81piece64000"), 999);
+    assert_int_equal(tfm__vocab_id(vocab, "piece"), -1);
+    assert_string_equal(tfm__vocab_piece(vocab, 0), "\xe2\x96\x81piece64999");
+    tfm__vocab_free(&vocab);
+    tfm__vocab_free(&vocab);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_demo),          cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_goldens),       cmocka_unit_test(test_check),
+        cmocka_unit_test(test_language_code), cmocka_unit_test(test_separate),
+        cmocka_unit_test(test_vocab_refused), cmocka_unit_test(test_large_vocab),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
