@@ -226,6 +226,43 @@ static void test_clblast(void **state) {
     assert_false(tfm__gemm_state_of(harness_context())->clblast_wrong);
 }
 
+/* The kernels as other CPUs get them: this device runs any vector width, if slower. */
+static void test_other_rows(void **state) {
+    if (tfm__context_row(harness_context())->class != TFM__WIDE) {
+        printf("skipped: this device does not take the packed kernels\n");
+        skip();
+    }
+    static const int widths[][2] = {{8, 6}, {4, 6}}; /* vector width, rows of a tile: AVX2, SSE and NEON */
+    for (int i = 0; i < 2; i++) {
+        harness_teardown(state);
+        assert_int_equal(harness_setup(state), 0);
+        tfm__row *row = (tfm__row *)tfm__context_row(harness_context());
+        row->width = widths[i][0];
+        row->gemm_rows = widths[i][1];
+        row->fma = i == 0;
+        odd_shapes(&tfm__gemm_packed, 5, 2e6);
+        odd_shapes(&tfm__gemm_small, 5, 2e6);
+        batches(&tfm__gemm_packed, 3);
+        epilogues(&tfm__gemm_packed);
+        epilogues(&tfm__gemm_small);
+    }
+    harness_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+}
+
+/* The plain kernel on devices that take smaller work-groups than this one, down to one item. */
+static void test_other_groups(void **state) {
+    (void)state;
+    tfm__limits *limits = (tfm__limits *)tfm__context_limits(harness_context());
+    const size_t most = limits->max_group;
+    for (size_t group = 64; group > 0; group = group == 1 ? 0 : group == 64 ? 16 : 1) {
+        limits->max_group = group < most ? group : most;
+        odd_shapes(&tfm__gemm_plain, harness_slow() ? 31 : 7, 2e6);
+        batches(&tfm__gemm_plain, 3);
+    }
+    limits->max_group = most;
+}
+
 /* Few rows and many are the same numbers to rounding, whoever computes them; NaN in an input shows in its row
  * only. */
 static void test_nan_stays_in_its_row(void **state) {
@@ -358,7 +395,8 @@ int main(void) {
         cmocka_unit_test(test_plain),         cmocka_unit_test(test_chosen),
         cmocka_unit_test(test_edges),         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_many_matrices), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_clblast),       cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_clblast),       cmocka_unit_test(test_other_rows),
+        cmocka_unit_test(test_other_groups),  cmocka_unit_test(test_nan_stays_in_its_row),
         cmocka_unit_test(test_linear),        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_environment),
     };
