@@ -6,6 +6,7 @@
 #include <string.h>
 #include "harness.h"
 #include "ops/gemm.h"
+#include "scratch.h"
 
 typedef struct shape {
     int64_t batch, m, n, k;
@@ -226,6 +227,47 @@ static void test_clblast(void **state) {
     assert_false(tfm__gemm_state_of(harness_context())->clblast_wrong);
 }
 
+static int warnings;
+
+static void count_warnings(void *user, tfm_log_level level, const char *line) {
+    (void)user;
+    warnings += level == TFM_LOG_WARNING && strstr(line, "CLBlast's result") != NULL;
+}
+
+/* A CLBlast that disagrees with the plain kernel (here it is the plain kernel that lies) is found out at its
+ * first product, which another provider computes again; one warning, and it is not asked any more. */
+static void test_wrong_clblast(void **state) {
+    if (tfm__context_row(harness_context())->class != TFM__WIDE) {
+        printf("skipped: here the plain kernel would be the one to take over\n");
+        skip();
+    }
+    size_t size;
+    char *text = scratch_source("cl/gemm_plain.cl", &size);
+    const char *zero = "sum[i][j] = 0.0f";
+    size_t at = 0;
+    while (at < size && strncmp(text + at, zero, strlen(zero)) != 0)
+        at++;
+    assert_true(at < size);
+    text[at + strlen("sum[i][j] = ")] = '1';
+    harness_teardown(state);
+    assert_int_equal(scratch_setup(state), 0);
+    scratch_write("gemm_plain.cl", text, size);
+    free(text);
+    assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
+    assert_int_equal(harness_setup(state), 0);
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    harness_random random = {8};
+    warnings = 0;
+    assert_true(check(&tfm__gemm_clblast, (shape){1, 9, 5, 7, false, true, true}, (extras){0}, &random));
+    assert_false(check(&tfm__gemm_clblast, (shape){1, 9, 5, 7, false, true, true}, (extras){0}, &random));
+    assert_int_equal(warnings, 1);
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    unsetenv("TFM_CL_DIR");
+    harness_teardown(state);
+    scratch_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+}
+
 /* The kernels as other CPUs get them: this device runs any vector width, if slower. */
 static void test_other_rows(void **state) {
     if (tfm__context_row(harness_context())->class != TFM__WIDE) {
@@ -391,13 +433,21 @@ static void test_environment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),         cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_plain),         cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_edges),         cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_many_matrices), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_clblast),       cmocka_unit_test(test_other_rows),
-        cmocka_unit_test(test_other_groups),  cmocka_unit_test(test_nan_stays_in_its_row),
-        cmocka_unit_test(test_linear),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_many_matrices),
+        cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_clblast),
+        cmocka_unit_test(test_wrong_clblast),
+        cmocka_unit_test(test_other_rows),
+        cmocka_unit_test(test_other_groups),
+        cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

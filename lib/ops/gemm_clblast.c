@@ -189,8 +189,9 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     tfm__gemm_state *state = tfm__gemm_state_of(ctx);
     if (!state)
         return ctx->status;
+    if (tfm_scope_open(ctx) != TFM_OK)
+        return ctx->status;
     tfm__gemm_clblast_retain(state);
-    tfm_scope_open(ctx);
     bool agree = true;
     if (multiply(ctx, task) == TFM_OK && !(state->clblast_proven & class_bit(task))) {
         agree = proven(ctx, task);

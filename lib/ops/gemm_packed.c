@@ -75,7 +75,8 @@ static tfm_status packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm
 tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, const char *kernel,
                                int64_t row_tiles) {
     tfm_tensor packed = {0};
-    tfm_scope_open(ctx);
+    if (tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
     if (packed_b(ctx, &packed, task) == TFM_OK) {
         const int64_t b_batch = task->shared_b ? 0 : packed.dims[1] * packed.dims[2] * packed.dims[3];
         tfm__grid grid = TFM_GRID_3D((size_t)row_tiles, (size_t)packed.dims[1], (size_t)task->batch, 1, 1, 1);
