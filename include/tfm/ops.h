@@ -47,7 +47,7 @@ TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm
 
 /* y (..., N) = softmax of x over the last dimension. A row of -inf alone gives zeros. y may be x. */
 TFM_API tfm_status tfm_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
-/* y (..., N) = x - log sum exp x over the last dimension. y may be x. */
+/* y (..., N) = x - log sum exp x over the last dimension; a row of -inf alone gives -inf. y may be x. */
 TFM_API tfm_status tfm_log_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
 
 /* y (..., E) = (s - mean s) / sqrt(var s + epsilon) * gamma + beta over the last dimension, s = x + residual ("Layer
@@ -70,7 +70,7 @@ TFM_API tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor tab
 
 typedef enum tfm_sinusoid_layout {
     TFM_SINUSOID_INTERLEAVED, /* sin in even columns, cos in odd ones: the paper, section 3.5 */
-    TFM_SINUSOID_SPLIT,       /* sin in the first ceil(E/2) columns, cos in the others: tensor2tensor, Marian */
+    TFM_SINUSOID_SPLIT,       /* sin in the first ceil(E/2) columns, cos in the others: Marian */
 } tfm_sinusoid_layout;
 
 /* table (P, E) with PE(p, 2i) = sin(p / 10000^(2i/E)), PE(p, 2i+1) = cos of the same ("Attention Is All You Need",

@@ -7,6 +7,11 @@ static int parameters_of(const tfm__arg *arg) {
     return arg->kind == TFM__ARG_TENSOR ? 2 : 1;
 }
 
+/* PoCL renames parameters that are called like built-in functions: `length` is `_cl_length` there. */
+static bool same_name(const char *driver, const char *ours) {
+    return strcmp(driver, ours) == 0 || (strncmp(driver, "_cl_", 4) == 0 && strcmp(driver + 4, ours) == 0);
+}
+
 /* Once per kernel, where the driver keeps names: the n-th argument is the one that the kernel calls so. A tensor's
  * second parameter, its offset, follows by the prelude's macro. */
 static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t count, const tfm__arg *args) {
@@ -16,7 +21,7 @@ static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t coun
         char name[128] = "";
         if (index < kernel->parameters &&
             clGetKernelArgInfo(kernel->cl, index, CL_KERNEL_ARG_NAME, sizeof(name), name, NULL) == CL_SUCCESS &&
-            strcmp(name, args[i].name) != 0)
+            !same_name(name, args[i].name))
             return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: parameter %u is '%s', the launch gives '%s'",
                                      kernel->name, (unsigned)index, name, args[i].name);
         index += (cl_uint)parameters_of(&args[i]);

@@ -63,6 +63,8 @@ tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm
                           const int64_t *dims) {
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
+    if (!out)
+        return tfm__op_refuse(ctx, op, "it needs an output, which may be an empty tensor");
     if (!out->buffer)
         return tfm_tensor_new(ctx, out, dtype, rank, dims);
     if (!tfm__tensor_alive(ctx, *out))

@@ -1,0 +1,270 @@
+/* The k largest of each row of x (rows, n): values and indices (rows, k), largest first, equal ones by lower index; and,
+ * where it is wanted, log_sum (rows) = log sum exp of the row. NaN counts as -inf. When fewer than k entries are above
+ * -inf, those at -inf follow by index.
+ *
+ * Both kernels keep the best of disjoint shares of the row, take the best of those k times, and look for that share's
+ * next one: what comes after (value, index) is what is smaller, or equal at a higher index, so nothing has to be marked
+ * as taken. */
+
+/* Fills places from `found` on with the entries at -inf, by index. */
+static inline void fill_rest(__global float *values, __global int *indices, __global const float *x, long found,
+                             const long k, const long n) {
+    for (long i = 0; i < n && found < k; i++)
+        if (!(x[i] > -INFINITY)) {
+            values[found] = -INFINITY;
+            indices[found++] = (int)i;
+        }
+}
+
+/* maximum + log sum, where sum is of e^(x - maximum). */
+static inline float log_sum_of(const float maximum, const float sum) {
+    return maximum == -INFINITY || maximum == INFINITY ? maximum : maximum + log(sum);
+}
+
+#if TFM_WIDTH > 1
+/* ---- Wide devices: one work-item per row; a share is one lane of one block of the row ---- */
+
+#define W TFM_WIDTH
+#define MOST_BLOCKS 256
+
+/* The larger of a and b; a where b is NaN. */
+static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) { return select(a, b, b > a); }
+
+/* e^x for x <= 0, 0 for NaN and -inf: 2^n by the exponent, n = round(x log2 e), times the minimax polynomial of 2^f,
+ * |f| <= 1/2 (relative error 2.5e-9, 2^0 = 1). */
+static inline tfm_vec exp_down(const tfm_vec x) {
+    const tfm_vec z = larger((tfm_vec)(-127.0f), x * 1.44269504f), n = rint(z), f = z - n;
+    tfm_vec p = tfm_fma(f, (tfm_vec)(1.5461444707e-04f), (tfm_vec)(1.3400428178e-03f));
+    p = tfm_fma(p, f, (tfm_vec)(9.6180566785e-03f));
+    p = tfm_fma(p, f, (tfm_vec)(5.5503272267e-02f));
+    p = tfm_fma(p, f, (tfm_vec)(2.4022650922e-01f));
+    p = tfm_fma(p, f, (tfm_vec)(6.9314720670e-01f));
+    p = tfm_fma(p, f, (tfm_vec)(1.0f));
+    return TFM_CAT(as_float, TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (tfm_convert_int(n) << 23));
+}
+
+/* What to take off before exp: 0 where nothing is above -inf, since -inf - -inf would be NaN. */
+static inline tfm_vec shift_of(const tfm_vec maximum) {
+    return select(maximum, (tfm_vec)(0.0f), maximum == -INFINITY);
+}
+
+/* Vector number i of a row of n; behind its end lies -inf. */
+static inline tfm_vec load_row(__global const float *x, const long i, const long n) {
+    if ((i + 1) * W <= n)
+        return tfm_load(x + i * W);
+    float part[W];
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        part[j] = i * W + j < n ? x[i * W + j] : -INFINITY;
+    return tfm_load(part);
+}
+
+static inline tfm_vec lanes(void) {
+    float index[W];
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        index[j] = j;
+    return tfm_load(index);
+}
+
+/* The maxima of the lanes of vectors first .. end - 1. */
+static inline tfm_vec block_maxima(__global const float *x, const long first, const long end, const long n) {
+    tfm_vec a = (tfm_vec)(-INFINITY), b = a, c = a, d = a; /* four chains hide the latency of a maximum */
+    long i = first;
+    for (; i + 4 <= end && (i + 4) * W <= n; i += 4) {
+        a = larger(a, tfm_load(x + i * W));
+        b = larger(b, tfm_load(x + (i + 1) * W));
+        c = larger(c, tfm_load(x + (i + 2) * W));
+        d = larger(d, tfm_load(x + (i + 3) * W));
+    }
+    for (; i < end; i++)
+        a = larger(a, load_row(x, i, n));
+    return larger(larger(a, b), larger(c, d));
+}
+
+static inline tfm_vec block_exps(__global const float *x, const long first, const long end, const long n,
+                                 const tfm_vec shift) {
+    tfm_vec sum = (tfm_vec)(0.0f);
+    long i = first;
+    for (; i < end && (i + 1) * W <= n; i++)
+        sum += exp_down(tfm_load(x + i * W) - shift);
+    if (i < end)
+        sum += exp_down(load_row(x, i, n) - shift);
+    return sum;
+}
+
+/* The first place in the block, counted from its start, that holds `value` and lies behind `after`. */
+static inline float block_find(__global const float *x, const long first, const long end, const long n,
+                               const float value, const float after) {
+    const float nowhere = 3.0e38f;
+    tfm_vec place = lanes(), lowest = (tfm_vec)(nowhere);
+    for (long i = first; i < end; i++, place += (float)W)
+        lowest = fmin(lowest, select((tfm_vec)(nowhere), place, load_row(x, i, n) == value && place > after));
+    return -tfm_vec_max(-lowest);
+}
+
+/* The maxima of the block's lanes among what comes after `value` at `after`. */
+static inline tfm_vec block_rest(__global const float *x, const long first, const long end, const long n,
+                                 const float value, const float after) {
+    tfm_vec place = lanes(), best = (tfm_vec)(-INFINITY);
+    for (long i = first; i < end; i++, place += (float)W) {
+        const tfm_vec v = load_row(x, i, n);
+        best = larger(best, select((tfm_vec)(-INFINITY), v, v < value || (v == value && place > after)));
+    }
+    return best;
+}
+
+TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+                         TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    __global const float *in = TFM_AT(x) + row * n;
+    __global float *value_out = TFM_AT(values) + row * k;
+    __global int *index_out = TFM_AT(indices) + row * k;
+    const long vectors = (n + W - 1) / W, per_block = max(4L, (vectors + MOST_BLOCKS - 1) / MOST_BLOCKS);
+    const int blocks = (int)((vectors + per_block - 1) / per_block);
+    tfm_vec best[MOST_BLOCKS], maximum = (tfm_vec)(-INFINITY), sum = (tfm_vec)(0.0f);
+    for (int b = 0; b < blocks; b++) {
+        const long first = b * per_block, end = min(first + per_block, vectors);
+        best[b] = block_maxima(in, first, end, n);
+        if (summed) { /* each lane by its own maximum so far */
+            const tfm_vec reached = larger(maximum, best[b]), shift = shift_of(reached);
+            sum = sum * exp_down(maximum - shift) + block_exps(in, first, end, n, shift);
+            maximum = reached;
+        }
+    }
+    if (summed) {
+        const float highest = tfm_vec_max(maximum);
+        const tfm_vec shift = shift_of((tfm_vec)(highest));
+        TFM_AT(log_sum)[row] = log_sum_of(highest, tfm_vec_sum(sum * exp_down(maximum - shift)));
+    }
+    float last_value = 0.0f, last_place = -1.0f;
+    int last_block = -1;
+    for (long found = 0; found < k; found++) {
+        tfm_vec top = best[0], where = (tfm_vec)(0.0f);
+        for (int b = 1; b < blocks; b++) {
+            where = select(where, (tfm_vec)((float)b), best[b] > top);
+            top = larger(top, best[b]);
+        }
+        const float value = tfm_vec_max(top);
+        if (value == -INFINITY) {
+            fill_rest(value_out, index_out, in, found, k, n);
+            return;
+        }
+        const int block = (int)-tfm_vec_max(select((tfm_vec)(-3.0e38f), -where, top == value));
+        const long first = block * per_block, end = min(first + per_block, vectors);
+        const float place =
+            block_find(in, first, end, n, value, block == last_block && value == last_value ? last_place : -1.0f);
+        value_out[found] = value;
+        index_out[found] = (int)(first * W + (long)place);
+        best[block] = block_rest(in, first, end, n, value, place);
+        last_value = value;
+        last_place = place;
+        last_block = block;
+    }
+}
+
+#else
+/* ---- Others: a work-group per row; a share is what one item meets, i = lane modulo TFM_GROUP ---- */
+
+#define KEEP 4 /* an item keeps that many of its best, and reads its share again only when they are used up */
+
+/* The KEEP largest of the item's share that come after (value, index). */
+static inline void keep_best(float *kept, int *at, __global const float *x, const long n, const float value,
+                             const long index) {
+#pragma unroll
+    for (int p = 0; p < KEEP; p++) {
+        kept[p] = -INFINITY;
+        at[p] = 0;
+    }
+    for (long i = TFM_LANE(); i < n; i += TFM_GROUP) {
+        const float v = x[i];
+        if (v > kept[KEEP - 1] && (v < value || (v == value && i > index))) {
+            kept[KEEP - 1] = v;
+            at[KEEP - 1] = (int)i;
+#pragma unroll
+            for (int p = KEEP - 1; p > 0; p--)
+                if (kept[p] > kept[p - 1]) {
+                    const float upper = kept[p - 1];
+                    const int upper_at = at[p - 1];
+                    kept[p - 1] = kept[p];
+                    at[p - 1] = at[p];
+                    kept[p] = upper;
+                    at[p] = upper_at;
+                }
+        }
+    }
+}
+
+/* The best (value, index) of all items, into place 0 of both arrays; all items must come here. */
+static inline void group_best(__local float *best, __local int *where, const float value, const int index) {
+    const int lane = get_local_id(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    best[lane] = value;
+    where[lane] = index;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int half_size = TFM_GROUP / 2; half_size > 0; half_size /= 2) {
+        if (lane < half_size) {
+            const float other = best[lane + half_size];
+            const int other_at = where[lane + half_size];
+            if (other > best[lane] || (other == best[lane] && other_at < where[lane])) {
+                best[lane] = other;
+                where[lane] = other_at;
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+
+TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+                           TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
+    TFM_SCRATCH
+    __local float best[TFM_GROUP];
+    __local int where[TFM_GROUP];
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    __global const float *in = TFM_AT(x) + row * n;
+    __global float *value_out = TFM_AT(values) + row * k;
+    __global int *index_out = TFM_AT(indices) + row * k;
+    float kept[KEEP], highest = -INFINITY;
+    int at[KEEP];
+    keep_best(kept, at, in, n, INFINITY, -1);
+    int more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
+    long found = 0;
+    for (; found < k; found++) {
+        group_best(best, where, kept[0], at[0]);
+        const float value = best[0];
+        const int index = where[0];
+        if (value == -INFINITY)
+            break;
+        highest = found == 0 ? value : highest;
+        if (index % TFM_GROUP == TFM_LANE()) {
+            value_out[found] = value;
+            index_out[found] = index;
+#pragma unroll
+            for (int p = 0; p + 1 < KEEP; p++) {
+                kept[p] = kept[p + 1];
+                at[p] = at[p + 1];
+            }
+            kept[KEEP - 1] = -INFINITY;
+            if (more && kept[0] == -INFINITY) {
+                keep_best(kept, at, in, n, value, index);
+                more = kept[KEEP - 1] > -INFINITY;
+            }
+        }
+    }
+    if (found < k && TFM_LANE() == 0)
+        fill_rest(value_out, index_out, in, found, k, n);
+    if (summed) {
+        const float shift = highest == -INFINITY ? 0.0f : highest;
+        float lane_sum = 0.0f;
+        for (long i = TFM_LANE(); i < n; i += TFM_GROUP)
+            lane_sum += in[i] > -INFINITY ? exp(in[i] - shift) : 0.0f;
+        const float sum = tfm_group_sum(lane_sum);
+        if (TFM_LANE() == 0)
+            TFM_AT(log_sum)[row] = log_sum_of(highest, sum);
+    }
+}
+#endif
