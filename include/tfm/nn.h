@@ -113,7 +113,7 @@ TFM_API void tfm_encoder_block_free(tfm_context *ctx, tfm_encoder_block *block);
 typedef struct tfm_decoder_memory {
     tfm_keys_values cross; /* (N, S, E) each, from tfm_multi_head_project on the encoder's output */
     tfm_tensor lengths;    /* (N) I32 or empty */
-    tfm_tensor sources;    /* (B) I32: the source that target sequence b translates; empty: b itself */
+    tfm_tensor sources;    /* (B) I32: which of the N target sequence b translates; empty: b itself, N = B */
     /* For one step with a cache, x (B, 1, E): where this block's new keys and values go, (B, E) each; the whole log, and
      * the rows of each sequence's past in it, (B, past + 1) I32, the new row last. All empty: x is a whole target. */
     tfm_keys_values fresh;

@@ -161,11 +161,19 @@ const char *tfm_context_error(const tfm_context *ctx) {
     return ctx->message;
 }
 
-void tfm_context_clear_error(tfm_context *ctx) {
+int tfm__scope_depth(const tfm_context *ctx) {
+    return ctx->depth;
+}
+
+void tfm__context_recover(tfm_context *ctx, int depth) {
     ctx->status = TFM_OK;
     ctx->message[0] = 0;
-    while (ctx->depth > 0)
+    while (ctx->depth > depth)
         tfm_scope_close(ctx, 0, NULL);
+}
+
+void tfm_context_clear_error(tfm_context *ctx) {
+    tfm__context_recover(ctx, 0);
 }
 
 tfm_status tfm_context_finish(tfm_context *ctx) {

@@ -57,6 +57,11 @@ void tfm__context_set_slot(tfm_context *ctx, tfm__slot slot, void *data, void (*
 /* Sets the thread's sentence and, if it is the first, the context's sticky status. */
 tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *format, ...) TFM_PRINTF(3, 4);
 
+/* For a caller that can go on with less: forgets a failure and closes the scopes that it left open above `depth`, which
+ * tfm__scope_depth gave before. */
+int tfm__scope_depth(const tfm_context *ctx);
+void tfm__context_recover(tfm_context *ctx, int depth);
+
 /* ---- Kernels and launches --------------------------------------------------------------------------------------- */
 
 typedef struct tfm__kernel tfm__kernel;

@@ -331,9 +331,9 @@ def write_texts(folder, tokenizer, kept):
     put(
         "beam4.nbest",
         [
-            f"{n} ||| {tokenizer.decode(ids)} ||| {score:.6f}"
-            for k in kept
-            for n, (score, ids) in enumerate(k["beam"])
+            f"{line} ||| {tokenizer.decode(ids)} ||| {score:.6f}"
+            for line, k in enumerate(kept)
+            for score, ids in k["beam"]
         ],
     )
     sums = [(sum(k["forced"]), len(k["forced"])) for k in kept]

@@ -1,0 +1,179 @@
+/* Beam search on the device ("Attention Is All You Need", section 6.1; Wu et al. 2016, section 7, for the penalty).
+ *
+ * n sentences are live, each with BEAM rows; R = n BEAM. Every input token ever given to the decoder is a node: a token
+ * and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number is also its row in
+ * the log of keys and values. A row's past is a line of the table: the nodes from the start to its newest token.
+ *
+ * Defines: BEAM, CANDIDATES per row: 1 when BEAM is 1 (greedy), else 2 BEAM. */
+#ifdef BEAM
+
+/* One item per live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished ones.
+ *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser
+ *   logits (R, vocabulary): for forced tokens
+ *   scores (R): sum log p of each row; -inf: dead
+ *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
+ *   penalty (longest + 1): lp(n)
+ *   next_token, next_parent, next_score (R): the live continuations; parent is a row
+ *   finished_total, finished_token, finished_node, finished_step (N, BEAM); finished_count (N): sum log p, last token, node
+ *     before it, number of tokens. Slots at and behind the count hold live ones, cut by the limit.
+ *   done (n), remaining (1): sentences that are over */
+__kernel void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
+                          TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, sentences),
+                          TFM_INPUT(int, limits), TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts),
+                          TFM_INPUT(float, penalty), TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent),
+                          TFM_TENSOR(float, next_score), TFM_TENSOR(float, finished_total),
+                          TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_node),
+                          TFM_TENSOR(int, finished_step), TFM_TENSOR(int, finished_count), TFM_TENSOR(int, done),
+                          TFM_TENSOR(int, remaining), const long n, const long vocabulary, const long prefix_width,
+                          const long step, const long first_node, const long eos) {
+    const long group = get_global_id(0);
+    if (group >= n)
+        return;
+    const long base = group * BEAM;
+    const int sentence = TFM_AT(sentences)[group];
+    __global int *out_token = TFM_AT(next_token) + base;
+    __global int *out_parent = TFM_AT(next_parent) + base;
+    __global float *out_score = TFM_AT(next_score) + base;
+    int live = 0;
+
+    if (!TFM_AT(done)[group]) {
+        const int generated = (int)step + 1, limit = TFM_AT(limits)[sentence];
+        const float length_penalty = TFM_AT(penalty)[generated];
+        __global float *total = TFM_AT(finished_total) + sentence * BEAM;
+        __global int *token = TFM_AT(finished_token) + sentence * BEAM;
+        __global int *node = TFM_AT(finished_node) + sentence * BEAM;
+        __global int *count = TFM_AT(finished_step) + sentence * BEAM;
+        int finished = TFM_AT(finished_count)[sentence];
+        const int forced = step < TFM_AT(prefix_counts)[sentence]
+                               ? TFM_AT(prefixes)[sentence * prefix_width + step] : -1;
+        int head[BEAM];
+        for (int b = 0; b < BEAM; b++)
+            head[b] = 0;
+
+        for (int c = 0; c < CANDIDATES && live < BEAM; c++) {
+            /* The best head of the rows' sorted lists; a lower beam wins a tie. */
+            int best_beam = -1, best_token = 0;
+            float best = -INFINITY;
+            for (int b = 0; b < BEAM; b++) {
+                const long row = base + b;
+                const int list = head[b];
+                if (list >= (forced >= 0 ? 1 : CANDIDATES))
+                    continue;
+                const float logit = forced >= 0 ? TFM_AT(logits)[row * vocabulary + forced]
+                                                : TFM_AT(values)[row * CANDIDATES + list];
+                const float sum = TFM_AT(scores)[row] + (logit - TFM_AT(log_sum)[row]);
+                if (sum > best) { /* false for NaN and for dead rows */
+                    best = sum;
+                    best_beam = b;
+                    best_token = forced >= 0 ? forced : TFM_AT(tokens)[row * CANDIDATES + list];
+                }
+            }
+            if (best_beam < 0)
+                break;
+            head[best_beam]++;
+            if (best_token != eos) {
+                out_token[live] = best_token;
+                out_parent[live] = (int)(base + best_beam);
+                out_score[live] = best;
+                live++;
+                continue;
+            }
+            /* Keep the best BEAM finished ones: a full list gives up its worst. */
+            int slot = finished;
+            if (finished == BEAM) {
+                slot = 0;
+                for (int b = 1; b < BEAM; b++)
+                    if (total[b] / TFM_AT(penalty)[count[b]] < total[slot] / TFM_AT(penalty)[count[slot]])
+                        slot = b;
+                if (!(best / length_penalty > total[slot] / TFM_AT(penalty)[count[slot]]))
+                    continue;
+            } else {
+                finished++;
+            }
+            total[slot] = best;
+            token[slot] = best_token;
+            node[slot] = (int)first_node + best_beam + (int)base;
+            count[slot] = generated;
+        }
+
+        bool over = live == 0 || generated >= limit || (BEAM == 1 && finished == 1);
+        if (finished == BEAM && live > 0) {
+            float worst = INFINITY;
+            for (int b = 0; b < BEAM; b++)
+                worst = fmin(worst, total[b] / TFM_AT(penalty)[count[b]]);
+            over = over || worst >= out_score[0] / TFM_AT(penalty)[limit];
+        }
+        /* Cut by the limit: what is alive fills the slots that no finished one has. */
+        if (over && generated >= limit) {
+            for (int b = finished, from = 0; b < BEAM && from < live; b++, from++) {
+                total[b] = out_score[from];
+                token[b] = out_token[from];
+                node[b] = (int)first_node + out_parent[from];
+                count[b] = generated;
+            }
+        }
+        TFM_AT(finished_count)[sentence] = finished;
+        if (over) {
+            live = 0;
+            TFM_AT(done)[group] = 1;
+            atomic_dec(TFM_AT(remaining));
+        }
+    }
+    for (int b = live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
+        out_token[b] = (int)eos;
+        out_parent[b] = (int)(base + b);
+        out_score[b] = -INFINITY;
+    }
+}
+
+/* One item per row of the next step, m sentences: takes over what its parent row knows, as a new node.
+ *   keep (m): which of the n sentences goes on at each place; unused when compact is 0 and m = n
+ *   table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent: the log of all nodes */
+__kernel void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_parent), TFM_INPUT(float, next_score),
+                          TFM_INPUT(int, table), TFM_INPUT(int, sentences), TFM_INPUT(int, done), TFM_INPUT(int, keep),
+                          TFM_TENSOR(int, new_tokens), TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table),
+                          TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources),
+                          TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent), const long m, const long compact,
+                          const long past, const long first_node, const long next_node) {
+    const long row = get_global_id(0);
+    if (row >= m * BEAM)
+        return;
+    const long group = row / BEAM, from = compact ? TFM_AT(keep)[group] : group;
+    const long old = from * BEAM + row % BEAM, parent = TFM_AT(next_parent)[old], node = next_node + row;
+    const int token = TFM_AT(next_token)[old], sentence = TFM_AT(sentences)[from];
+    TFM_AT(new_tokens)[row] = token;
+    TFM_AT(new_scores)[row] = TFM_AT(next_score)[old];
+    TFM_AT(sources)[row] = sentence;
+    TFM_AT(node_token)[node] = token;
+    TFM_AT(node_parent)[node] = (int)(first_node + parent);
+    __global const int *line = TFM_AT(table) + parent * past;
+    __global int *out = TFM_AT(new_table) + row * (past + 1);
+    for (long i = 0; i < past; i++)
+        out[i] = line[i];
+    out[past] = (int)node;
+    if (row % BEAM == 0) {
+        TFM_AT(new_sentences)[group] = sentence;
+        TFM_AT(new_done)[group] = TFM_AT(done)[from];
+    }
+}
+
+#else
+
+/* One item in all: keep (m) gets the live ones of n sentences in order, and over ones where fewer than m are live. */
+__kernel void beam_compact(TFM_INPUT(int, done), TFM_TENSOR(int, keep), const long n, const long m) {
+    long kept = 0;
+    for (int over = 0; over < 2; over++)
+        for (long i = 0; i < n && kept < m; i++)
+            if ((TFM_AT(done)[i] != 0) == over)
+                TFM_AT(keep)[kept++] = (int)i;
+}
+
+/* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) whose normaliser is log_sum (R). */
+__kernel void token_log_prob(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
+                             TFM_INPUT(int, targets), const long rows, const long vocabulary) {
+    const long row = get_global_id(0);
+    if (row < rows)
+        TFM_AT(out)[row] = TFM_AT(logits)[row * vocabulary + TFM_AT(targets)[row]] - TFM_AT(log_sum)[row];
+}
+
+#endif

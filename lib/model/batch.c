@@ -1,0 +1,102 @@
+/* Lines of text to checked ids, and groups of similar length. */
+#include <inttypes.h>
+#include <string.h>
+#include "model/batch.h"
+
+/* A bad line: told to the caller, or the end of the call. */
+static tfm_status reject(tfm__line *line, const tfm_search_options *options, tfm_status status) {
+    char reason[512];
+    strncpy(reason, tfm_error_message(), sizeof(reason) - 1);
+    reason[sizeof(reason) - 1] = 0;
+    free(line->ids);
+    line->ids = NULL;
+    line->count = 0;
+    line->rejected = true;
+    if (!options || !options->reject)
+        return tfm__fail(status, "line %zu: %s", line->index + 1, reason);
+    if (!options->reject(options->reject_user, line->index, reason))
+        return tfm__fail(TFM_ERROR_CANCELLED, "stopped at line %zu: %s", line->index + 1, reason);
+    return TFM_OK;
+}
+
+/* The ids of one line; too long is cut (EOS stays) or refused. */
+static tfm_status encode_line(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                              bool truncate) {
+    size_t most = (size_t)model->config.max_positions;
+    tfm_status status = tfm_tokenizer_encode(model->tokenizer, &line->ids, &line->count, side, text, bytes);
+    if (status != TFM_OK || line->count <= most)
+        return status;
+    if (!truncate)
+        return tfm__fail(TFM_ERROR_INPUT, "%zu tokens, the model has %zu positions: split it, or ask for truncation",
+                         line->count, most);
+    line->ids[most - 1] = line->ids[line->count - 1];
+    line->count = most;
+    return TFM_OK;
+}
+
+tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *const *lines, size_t count, tfm_side side,
+                             const tfm_search_options *options) {
+    *out = NULL;
+    if (!model->tokenizer)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
+    tfm__line *encoded = tfm__alloc(count, sizeof(*encoded));
+    tfm_status status = encoded ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        size_t bytes = options && options->line_bytes && side == TFM_SOURCE ? options->line_bytes[i] : strlen(lines[i]);
+        encoded[i].index = i;
+        if (bytes == 0)
+            continue;
+        status = encode_line(model, &encoded[i], lines[i], bytes, side, options && options->truncate);
+        if (status == TFM_ERROR_INPUT)
+            status = reject(&encoded[i], options, status);
+    }
+    if (status != TFM_OK)
+        tfm__lines_free(&encoded, count);
+    *out = encoded;
+    return status;
+}
+
+void tfm__lines_free(tfm__line **lines, size_t count) {
+    for (size_t i = 0; *lines && i < count; i++)
+        free((*lines)[i].ids);
+    free(*lines);
+    *lines = NULL;
+}
+
+tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam) {
+    const uint64_t most_logits = 256 << 20, allowed = tfm__context_limits(model->ctx)->max_alloc;
+    uint64_t bytes = most_logits < allowed ? most_logits : allowed;
+    uint64_t lines = bytes / (4 * (uint64_t)model->config.decoder_vocab_size * (uint64_t)beam);
+    return (tfm__batch_limit){batch_tokens > 0 ? (size_t)batch_tokens : TFM__BATCH_TOKENS, lines ? (size_t)lines : 1};
+}
+
+size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit) {
+    size_t longest = 0, n = 0;
+    while (first + n < count && n < limit.lines) {
+        size_t length = order[first + n]->count;
+        longest = length > longest ? length : longest;
+        if (n > 0 && longest * (n + 1) > limit.tokens)
+            break;
+        n++;
+    }
+    return n;
+}
+
+static int longer_first(const void *a, const void *b) {
+    const tfm__line *x = *(tfm__line *const *)a, *y = *(tfm__line *const *)b;
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+tfm_status tfm__batch_order(tfm__line ***out, size_t *ordered, tfm__line *lines, size_t count) {
+    *ordered = 0;
+    *out = tfm__alloc(count, sizeof(**out));
+    if (!*out)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (lines[i].ids)
+            (*out)[(*ordered)++] = &lines[i];
+    qsort(*out, *ordered, sizeof(**out), longer_first);
+    return TFM_OK;
+}

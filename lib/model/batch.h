@@ -1,0 +1,39 @@
+/* Batches of text: lines to ids, sorted by length, cut by tokens. */
+#ifndef TFM_LIB_BATCH_H
+#define TFM_LIB_BATCH_H
+
+#include "model/model.h"
+
+/* Source tokens, padding included, of a batch when the caller does not say. */
+enum { TFM__BATCH_TOKENS = 4096 };
+
+/* One line as ids, checked. */
+typedef struct tfm__line {
+    size_t index; /* in the caller's order */
+    int32_t *ids; /* NULL: nothing to do, empty or rejected */
+    size_t count; /* with EOS */
+    bool rejected;
+} tfm__line;
+
+/* Encodes `count` lines of one side. Empty lines get ids NULL, bad ones are rejected through the options or fail the
+ * call. The array and its ids are freed with tfm__lines_free. */
+tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *const *lines, size_t count, tfm_side side,
+                             const tfm_search_options *options);
+void tfm__lines_free(tfm__line **lines, size_t count);
+
+/* Pointers to the lines that have ids, longest first: the batch that needs most memory comes first, and what it took
+ * serves all others. Free with free(). */
+tfm_status tfm__batch_order(tfm__line ***out, size_t *ordered, tfm__line *lines, size_t count);
+
+/* How large a batch may be: source tokens, padding included, and lines. */
+typedef struct tfm__batch_limit {
+    size_t tokens, lines;
+} tfm__batch_limit;
+
+/* By the caller's wish (0: the default), and by what the logits of `beam` rows a line may take on the device. */
+tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam);
+
+/* How many lines from `first` on make one batch; at least one. */
+size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit);
+
+#endif

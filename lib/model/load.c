@@ -1,0 +1,241 @@
+/* From named tensors in a file to the parameters of a model: the name map of Hugging Face's Marian checkpoints. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "model/model.h"
+
+typedef struct loader {
+    tfm_model *model;
+    const tfm__safetensors *file;
+    tfm_status status;
+} loader;
+
+/* One stored tensor on the device, as F32: halves are sent as they are and cast there. */
+static tfm_status upload(tfm_context *ctx, tfm_tensor *out, const tfm__stored *stored, int rank, const int64_t *dims) {
+    if (tfm__tensor_new_lasting(ctx, out, TFM_F32, rank, dims) != TFM_OK || stored->dtype == TFM_F32)
+        return tfm_tensor_write(ctx, *out, stored->data);
+    tfm_tensor raw = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &raw, stored->dtype, rank, dims);
+    tfm_tensor_write(ctx, raw, stored->data);
+    tfm_cast(ctx, out, raw, TFM_F32);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, const char *format, ...)
+    TFM_PRINTF(5, 6);
+
+static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, const char *format, ...) {
+    char name[256];
+    const tfm__stored *stored;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof(name), format, args);
+    va_end(args);
+    if (l->status == TFM_OK)
+        l->status = tfm__safetensors_get(l->file, &stored, name, rank, dims);
+    if (l->status == TFM_OK)
+        l->status = upload(l->model->ctx, &param->value, stored, rank, dims);
+    if (l->status == TFM_OK)
+        l->model->info.parameters += stored->count;
+}
+
+static void load_dense(loader *l, tfm_dense *layer, int64_t outputs, int64_t inputs, const char *prefix,
+                       const char *name) {
+    load(l, &layer->weight, 2, (int64_t[]){outputs, inputs}, "%s.%s.weight", prefix, name);
+    load(l, &layer->bias, 1, (int64_t[]){outputs}, "%s.%s.bias", prefix, name);
+}
+
+static void load_norm(loader *l, tfm_norm *layer, const char *prefix, const char *name) {
+    const int64_t width = l->model->config.d_model;
+    layer->epsilon = 1e-5f; /* torch.nn.LayerNorm's own; the family has no key for it */
+    load(l, &layer->gamma, 1, &width, "%s.%s.weight", prefix, name);
+    load(l, &layer->beta, 1, &width, "%s.%s.bias", prefix, name);
+}
+
+static void load_attention(loader *l, tfm_multi_head *layer, int heads, const char *prefix, const char *name) {
+    const int64_t width = l->model->config.d_model;
+    char path[192];
+    snprintf(path, sizeof(path), "%s.%s", prefix, name);
+    layer->heads = heads;
+    load_dense(l, &layer->query, width, width, path, "q_proj");
+    load_dense(l, &layer->key, width, width, path, "k_proj");
+    load_dense(l, &layer->value, width, width, path, "v_proj");
+    load_dense(l, &layer->out, width, width, path, "out_proj");
+}
+
+static void load_feed_forward(loader *l, tfm_feed_forward *layer, int64_t inner, const char *prefix) {
+    const int64_t width = l->model->config.d_model;
+    layer->activation = l->model->config.activation;
+    load_dense(l, &layer->up, inner, width, prefix, "fc1");
+    load_dense(l, &layer->down, width, inner, prefix, "fc2");
+}
+
+static void load_encoder_block(loader *l, tfm_encoder_block *block, int index) {
+    const tfm__config *config = &l->model->config;
+    char prefix[128];
+    snprintf(prefix, sizeof(prefix), "model.encoder.layers.%d", index);
+    block->pre_norm = config->normalize_before;
+    load_attention(l, &block->attention, config->encoder_heads, prefix, "self_attn");
+    load_norm(l, &block->attention_norm, prefix, "self_attn_layer_norm");
+    load_feed_forward(l, &block->feed_forward, config->encoder_ffn, prefix);
+    load_norm(l, &block->feed_forward_norm, prefix, "final_layer_norm");
+}
+
+static void load_decoder_block(loader *l, tfm_decoder_block *block, int index) {
+    const tfm__config *config = &l->model->config;
+    char prefix[128];
+    snprintf(prefix, sizeof(prefix), "model.decoder.layers.%d", index);
+    block->pre_norm = config->normalize_before;
+    load_attention(l, &block->attention, config->decoder_heads, prefix, "self_attn");
+    load_norm(l, &block->attention_norm, prefix, "self_attn_layer_norm");
+    load_attention(l, &block->cross, config->decoder_heads, prefix, "encoder_attn");
+    load_norm(l, &block->cross_norm, prefix, "encoder_attn_layer_norm");
+    load_feed_forward(l, &block->feed_forward, config->decoder_ffn, prefix);
+    load_norm(l, &block->feed_forward_norm, prefix, "final_layer_norm");
+}
+
+static const char SHARED[] = "model.shared.weight";
+static const char ENCODER_TABLE[] = "model.encoder.embed_tokens.weight";
+static const char DECODER_TABLE[] = "model.decoder.embed_tokens.weight";
+static const char OUTPUT_TABLE[] = "lm_head.weight";
+
+/* Checkpoints of different ages hold any subset of the aliases of a tied table. */
+const tfm__stored *tfm__model_find_table(const tfm__safetensors *file, const tfm__config *config, int role) {
+    static const char *const names[TFM__TABLES][4] = {
+        [TFM__SOURCE_TABLE] = {ENCODER_TABLE, SHARED, DECODER_TABLE, OUTPUT_TABLE},
+        [TFM__TARGET_TABLE] = {DECODER_TABLE, SHARED, ENCODER_TABLE, OUTPUT_TABLE},
+        [TFM__OUTPUT_TABLE] = {OUTPUT_TABLE, DECODER_TABLE, SHARED, ENCODER_TABLE},
+    };
+    int usable = config->share_embeddings ? 4 : role == TFM__OUTPUT_TABLE ? 3 : 2;
+    if (role == TFM__OUTPUT_TABLE && !config->tie_embeddings && !config->share_embeddings)
+        usable = 1;
+    for (int i = 0; i < usable; i++) {
+        const tfm__stored *stored = tfm__safetensors_find(file, names[role][i]);
+        if (stored)
+            return stored;
+    }
+    tfm__fail(TFM_ERROR_FORMAT, "%s: neither %s nor an alias of it is there", tfm__safetensors_at(file, 0)->file,
+              names[role][0]);
+    return NULL;
+}
+
+static void load_tables(loader *l) {
+    tfm_model *model = l->model;
+    tfm_param **roles[TFM__TABLES] = {&model->source, &model->target, &model->output};
+    const tfm__stored *found[TFM__TABLES] = {NULL};
+    for (int role = 0; role < TFM__TABLES && l->status == TFM_OK; role++) {
+        int64_t rows = role == TFM__SOURCE_TABLE ? model->config.vocab_size : model->config.decoder_vocab_size;
+        found[role] = tfm__model_find_table(l->file, &model->config, role);
+        if (!found[role]) {
+            l->status = TFM_ERROR_FORMAT;
+            return;
+        }
+        int same = 0;
+        while (found[same] != found[role])
+            same++;
+        *roles[role] = &model->tables[same];
+        const int64_t dims[] = {rows, model->config.d_model};
+        if (same == role)
+            load(l, &model->tables[role], 2, dims, "%s", found[role]->name);
+        else if (found[role]->dims[0] != rows)
+            l->status = tfm__fail(TFM_ERROR_FORMAT,
+                                  "%s: %s has %lld rows and serves as a table of %lld: the configuration says otherwise",
+                                  found[role]->file, found[role]->name, (long long)found[role]->dims[0],
+                                  (long long)rows);
+    }
+    model->info.tied_output = model->output == model->target;
+}
+
+/* Marian's sinusoids are seldom stored; where a file has a table, that table counts. */
+static void load_positions(loader *l, tfm_tensor *out, const char *name) {
+    tfm__config *config = &l->model->config;
+    const tfm__stored *stored = l->status == TFM_OK ? tfm__safetensors_find(l->file, name) : NULL;
+    if (l->status != TFM_OK)
+        return;
+    if (!stored && config->static_positions) {
+        tfm_tensor table = {0};
+        tfm__tensor_new_lasting(l->model->ctx, &table, TFM_F32, 2, (int64_t[]){config->max_positions, config->d_model});
+        l->status = tfm_sinusoid(l->model->ctx, &table, 0, 0, TFM_SINUSOID_SPLIT);
+        *out = table;
+        return;
+    }
+    /* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
+    int64_t skipped = stored && stored->rank == 2 && stored->dims[0] == config->max_positions ? 0 : config->position_offset;
+    tfm_param table = {0};
+    load(l, &table, 2, (int64_t[]){config->max_positions + skipped, config->d_model}, "%s", name);
+    *out = table.value;
+    if (l->status == TFM_OK && skipped > 0)
+        l->status = tfm_tensor_rows(l->model->ctx, out, table.value, skipped, config->max_positions);
+    if (config->static_positions && stored && l->status == TFM_OK)
+        l->model->info.parameters -= stored->count; /* not learned */
+}
+
+/* The file's F32, F16 or BF16 numbers as host floats. */
+static float stored_float(const tfm__stored *stored, size_t index) {
+    if (stored->dtype == TFM_F32) {
+        float value;
+        memcpy(&value, stored->data + 4 * index, 4);
+        return value;
+    }
+    uint16_t half;
+    memcpy(&half, stored->data + 2 * index, 2);
+    if (stored->dtype == TFM_BF16) {
+        uint32_t bits = (uint32_t)half << 16;
+        float value;
+        memcpy(&value, &bits, 4);
+        return value;
+    }
+    int exponent = half >> 10 & 31, fraction = half & 1023;
+    double value = exponent == 31 ? (fraction ? NAN : INFINITY)
+                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                  : ldexp(fraction, -24);
+    return (float)(half >> 15 ? -value : value);
+}
+
+/* Two biases over the vocabulary: the file's, for logits as the framework gives them; and the same with -inf where
+ * search must not go, so that the mask costs nothing. */
+static void load_biases(loader *l) {
+    tfm_model *model = l->model;
+    const int64_t size = model->config.decoder_vocab_size;
+    const tfm__stored *stored = NULL;
+    if (l->status == TFM_OK && tfm__safetensors_find(l->file, "final_logits_bias"))
+        l->status = tfm__safetensors_get(l->file, &stored, "final_logits_bias", 2, (int64_t[]){1, size});
+    float *bias = l->status == TFM_OK ? tfm__alloc((size_t)size, sizeof(*bias)) : NULL;
+    if (l->status == TFM_OK && !bias)
+        l->status = TFM_ERROR_MEMORY;
+    for (int64_t i = 0; stored && bias && i < size; i++)
+        bias[i] = stored_float(stored, (size_t)i);
+    if (l->status == TFM_OK) {
+        tfm__tensor_new_lasting(model->ctx, &model->logits_bias, TFM_F32, 1, &size);
+        tfm__tensor_new_lasting(model->ctx, &model->search_bias, TFM_F32, 1, &size);
+        tfm_tensor_write(model->ctx, model->logits_bias, bias);
+        bias[model->config.pad_id] = -INFINITY;
+        for (int i = 0; i < model->config.bad_id_count; i++)
+            bias[model->config.bad_ids[i]] = -INFINITY;
+        l->status = tfm_tensor_write(model->ctx, model->search_bias, bias);
+    }
+    free(bias);
+}
+
+tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file) {
+    loader l = {.model = model, .file = file};
+    const tfm__config *config = &model->config;
+    load_tables(&l);
+    load_positions(&l, &model->source_positions, "model.encoder.embed_positions.weight");
+    load_positions(&l, &model->target_positions, "model.decoder.embed_positions.weight");
+    load_biases(&l);
+    if (config->normalize_embedding) {
+        load_norm(&l, &model->source_norm, "model.encoder", "layernorm_embedding");
+        load_norm(&l, &model->target_norm, "model.decoder", "layernorm_embedding");
+    }
+    if (config->add_final_layer_norm) {
+        load_norm(&l, &model->encoder_norm, "model.encoder", "layer_norm");
+        load_norm(&l, &model->decoder_norm, "model.decoder", "layer_norm");
+    }
+    for (int i = 0; i < config->encoder_layers && l.status == TFM_OK; i++)
+        load_encoder_block(&l, &model->encoder[i], i);
+    for (int i = 0; i < config->decoder_layers && l.status == TFM_OK; i++)
+        load_decoder_block(&l, &model->decoder[i], i);
+    return l.status;
+}

@@ -1,0 +1,49 @@
+/* The inside of a model. */
+#ifndef TFM_LIB_MODEL_H
+#define TFM_LIB_MODEL_H
+
+#include "model/config.h"
+#include "model/safetensors.h"
+#include "ops/ops.h"
+#include "tfm/model.h"
+
+/* A parameter that several roles may share: the source embedding, the target embedding, the output projection. */
+enum { TFM__SOURCE_TABLE, TFM__TARGET_TABLE, TFM__OUTPUT_TABLE, TFM__TABLES };
+
+struct tfm_model {
+    tfm_context *ctx;
+    tfm__config config;
+    tfm_tokenizer *tokenizer;
+    tfm_model_info info;
+
+    tfm_param tables[TFM__TABLES];    /* (V, E) each; only the first of equal roles is filled */
+    tfm_param *source, *target, *output;
+    tfm_tensor source_positions;      /* (P, E) */
+    tfm_tensor target_positions;
+    tfm_norm source_norm, target_norm; /* of the embeddings; gamma empty: none */
+    tfm_norm encoder_norm, decoder_norm; /* after the last block; gamma empty: none */
+    tfm_tensor logits_bias;           /* (V) */
+    tfm_tensor search_bias;           /* (V): the same with -inf at ids that are never generated */
+    tfm_encoder_block *encoder;
+    tfm_decoder_block *decoder;
+};
+
+/* Fills the model's parameters from its directory's weights (load.c). */
+tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file);
+
+/* Which stored tensor plays a table's role, by the most specific name that is present; NULL with the sentence set. */
+const tfm__stored *tfm__model_find_table(const tfm__safetensors *file, const tfm__config *config, int role);
+
+/* The encoder's and decoder's entrance: embedding + positions, the norm over it if there is one (model.c). */
+tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position);
+/* The decoder's exit: logits (..., V) of x (..., E), with `bias` (V). */
+tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor x, tfm_tensor bias);
+
+/* The decoder without its exit: hidden (B, T, E), before the final norm. */
+tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
+                                    tfm_tensor lengths);
+
+/* A clock that only goes forward. */
+double tfm__seconds(void);
+
+#endif

@@ -1,0 +1,59 @@
+/* The small layers: dense, norm, feed-forward, multi-head attention. */
+#include "ops/ops.h"
+#include "tfm/nn.h"
+
+tfm_status tfm_dense_forward(tfm_context *ctx, tfm_tensor *y, tfm_dense *layer, tfm_tensor x, tfm_activation activation) {
+    return tfm_linear(ctx, y, x, &layer->weight, layer->bias.value, activation);
+}
+
+void tfm_dense_free(tfm_context *ctx, tfm_dense *layer) {
+    tfm_param_free(ctx, &layer->weight);
+    tfm_param_free(ctx, &layer->bias);
+}
+
+tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer, tfm_tensor x,
+                            tfm_tensor residual) {
+    return tfm_layernorm(ctx, y, sum, x, residual, layer->gamma.value, layer->beta.value, layer->epsilon);
+}
+
+void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
+    tfm_param_free(ctx, &layer->gamma);
+    tfm_param_free(ctx, &layer->beta);
+}
+
+tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor x) {
+    tfm_tensor hidden = {0}; /* (..., F) */
+    tfm_scope_open(ctx);
+    tfm_dense_forward(ctx, &hidden, &layer->up, x, layer->activation);
+    tfm_dense_forward(ctx, y, &layer->down, hidden, TFM_NO_ACTIVATION);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
+}
+
+void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer) {
+    tfm_dense_free(ctx, &layer->up);
+    tfm_dense_free(ctx, &layer->down);
+}
+
+tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
+    tfm_dense_forward(ctx, &out->keys, &layer->key, memory, TFM_NO_ACTIVATION);
+    return tfm_dense_forward(ctx, &out->values, &layer->value, memory, TFM_NO_ACTIVATION);
+}
+
+tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x,
+                                  tfm_keys_values memory, const tfm_attention_options *options) {
+    tfm_attention_options attention = options ? *options : (tfm_attention_options){0};
+    attention.heads = layer->heads;
+    tfm_tensor queries = {0}, mixed = {0}; /* (B, T, E) */
+    tfm_scope_open(ctx);
+    tfm_dense_forward(ctx, &queries, &layer->query, x, TFM_NO_ACTIVATION);
+    tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
+    tfm_dense_forward(ctx, y, &layer->out, mixed, TFM_NO_ACTIVATION);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
+}
+
+void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer) {
+    tfm_dense_free(ctx, &layer->query);
+    tfm_dense_free(ctx, &layer->key);
+    tfm_dense_free(ctx, &layer->value);
+    tfm_dense_free(ctx, &layer->out);
+}
