@@ -1,10 +1,12 @@
 /* GEMM for WIDE devices: c (B, M, N) = activation(alpha a b + bias), b packed in panels.
  *
- * A panel is TFM_PANEL = TFM_VECTORS * TFM_WIDTH columns of b, laid out [K][TFM_PANEL], so that the inner loop reads it
- * in one stream; the last panel is filled up with zeros. A work-group is one item; it computes TFM_ROWS x TFM_PANEL of c
- * in registers. Rows of a are read where they lie: packing them too gained nothing on AVX-512 and costs a pass.
+ * A panel is TFM_PANEL = TFM_VECTORS * TFM_WIDTH columns of b, laid out [K][TFM_PANEL], so that the inner
+ * loop reads it in one stream; the last panel is filled up with zeros. A work-group is one item; it computes
+ * TFM_ROWS x TFM_PANEL of c in registers. Rows of a are read where they lie: packing them too gained nothing
+ * on AVX-512 and costs a pass.
  *
- * Given by the host: TFM_ROWS, TFM_HALF_ROWS (their half), TFM_VECTORS, TFM_ACTIVATION, TFM_A_TRANSPOSED if a is (B, K, M). */
+ * Given by the host: TFM_ROWS, TFM_HALF_ROWS (their half), TFM_VECTORS, TFM_ACTIVATION, TFM_A_TRANSPOSED if a
+ * is (B, K, M). TFM_ROWS and its half are none of 1, 2, 4, 8, which gemm_small defines. */
 #ifndef TFM_ROWS
 #define TFM_ROWS 12
 #endif
@@ -26,8 +28,8 @@
 
 /* packed (B, ceil(N / TFM_PANEL), K, TFM_PANEL) from b with b[z][i][j] at z b_batch + i b_row + j b_column.
  * Grid: panels x blocks of `block` rows x B. */
-TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const long n, const long k, const long block,
-                          const long b_batch, const long b_row, const long b_column) {
+TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const long n, const long k,
+                          const long block, const long b_batch, const long b_row, const long b_column) {
     const long panel = get_global_id(0), z = get_global_id(2);
     const long first = get_global_id(1) * block, last = min(first + block, k);
     const long panels = get_global_size(0), column = panel * TFM_PANEL;
@@ -45,8 +47,8 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const 
             to[i * TFM_PANEL + j] = j < width ? from[i * b_row + j * b_column] : 0.0f;
 }
 
-/* activation(alpha sum + bias), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the two
- * activations that cost nothing. NaN stays NaN. */
+/* activation(alpha sum + bias), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the
+ * two activations that cost nothing. NaN stays NaN. */
 static inline tfm_vec finished(tfm_vec sum, float alpha, tfm_vec bias, float least) {
     tfm_vec v = tfm_fma((tfm_vec)(alpha), sum, bias);
     v = v < (tfm_vec)(least) ? (tfm_vec)(least) : v;
@@ -89,9 +91,9 @@ static void store_tile(__global float *c, long n, const tfm_vec *sums, int rows,
 #define EACH_ROW(R) UNROLL for (int i = 0; i < R; i++)
 #define EACH_VECTOR UNROLL for (int j = 0; j < TFM_VECTORS; j++)
 
-/* tile_R: R x TFM_PANEL of c at `c`, from rows of a at `a` and one panel of b at `b`. Of the R rows `rows` exist: the
- * others read the last one and are not stored. `sums` is a second array because one that is indexed by a variable would
- * live in memory, not in registers. */
+/* tile_R: R x TFM_PANEL of c at `c`, from rows of a at `a` and one panel of b at `b`. Of the R rows `rows`
+ * exist: the others read the last one and are not stored. `sums` is a second array because one that is
+ * indexed by a variable would live in memory, not in registers. */
 #define DEFINE_TILE(R)                                                                                       \
     static void TFM_CAT(tile_, R)(__global float *c, __global const float *a, __global const float *b,       \
                                   int rows, int width, long m, long n, int k, __global const float *bias,    \
@@ -122,14 +124,15 @@ static void store_tile(__global float *c, long n, const tfm_vec *sums, int rows,
 
 /* What both kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. */
 #define GEMM_PARAMETERS                                                                                      \
-    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, bias), const long m, \
-        const long n, const long k, const long b_batch, const long has_bias, const float alpha, const float least
+    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, bias),             \
+        const long m, const long n, const long k, const long b_batch, const long has_bias,                   \
+        const float alpha, const float least
 
 DEFINE_TILE(TFM_ROWS)
 DEFINE_TILE(TFM_HALF_ROWS)
 
-/* Grid: ceil(M / TFM_ROWS) x panels x B. Row tiles come first, so that neighbours share a panel in the cache. A last
- * tile of few rows runs on the half tile. */
+/* Grid: ceil(M / TFM_ROWS) x panels x B. Row tiles come first, so that neighbours share a panel in the cache.
+ * A last tile of few rows runs on the half tile. */
 TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS, panel = get_global_id(1), z = get_global_id(2);
     const long column = panel * TFM_PANEL;
@@ -144,7 +147,7 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
         TFM_CAT(tile_, TFM_HALF_ROWS)(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
 }
 
-/* For M <= 8, as when decoding: b is read once, and the time is the time of reading it. Grid: 1 x panels x B. */
+/* For M <= 8, as when decoding: b is read once, and the time is the time of that. Grid: 1 x panels x B. */
 DEFINE_TILE(1)
 DEFINE_TILE(2)
 DEFINE_TILE(4)

@@ -1,10 +1,11 @@
 /* GEMM that runs anywhere: c (B, M, N) = activation(alpha a b + bias), any strides of a and b.
  *
- * A work-group computes TILE_M x TILE_N of c, in steps of TILE_K of the inner dimension that pass through local memory;
- * each item holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so that neighbours read
- * neighbouring words of local memory and write neighbouring words of c.
- * Work-group: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M, down to 1 x 1. Grid: tiles of N x tiles of M x B, the last two
- * in loops where they are more than the grid has. All of it is given by the host (the rows in lib/ops/gemm_plain.c). */
+ * A work-group computes TILE_M x TILE_N of c, in steps of TILE_K of the inner dimension that pass through
+ * local memory; each item holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so
+ * that neighbours read neighbouring words of local memory and write neighbouring words of c.
+ * Work-group: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M, down to 1 x 1. Grid: tiles of N x tiles of M x B,
+ * the last two in loops where they are more than the grid has. The host gives the sizes (a table in
+ * lib/ops/gemm_plain.c). */
 #ifndef TILE_M
 #define TILE_M 8
 #define TILE_N 8
@@ -17,16 +18,17 @@
 #define ITEMS (LX * LY)
 
 __kernel __attribute__((reqd_work_group_size(LX, LY, 1))) void
-gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, bias), const long batch,
-           const long m, const long n, const long k, const long a_batch, const long a_row, const long a_column,
-           const long b_batch, const long b_row, const long b_column, const long has_bias, const float alpha) {
+gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, bias),
+           const long batch, const long m, const long n, const long k, const long a_batch, const long a_row,
+           const long a_column, const long b_batch, const long b_row, const long b_column,
+           const long has_bias, const float alpha) {
     __local float a_tile[TILE_K][TILE_M + 1]; /* + 1: columns fall into different banks */
     __local float b_tile[TILE_K][TILE_N + 1];
     const int x = get_local_id(0), y = get_local_id(1), id = y * LX + x;
     const long column = (long)get_group_id(0) * TILE_N;
     const long row_step = (long)get_num_groups(1) * TILE_M;
     const int columns = (int)min((long)TILE_N, n - column);
-    /* Tile (z, row) of this group's column, both loops in one: barriers inside stay the same for all items. */
+    /* Both loops in one, over (z, row): the same turns for all items of a group, for the barriers inside. */
     const long rows_each = (m + row_step - 1) / row_step;
     const long turns = rows_each * ((batch + get_num_groups(2) - 1) / get_num_groups(2));
     for (long turn = 0; turn < turns; turn++) {
@@ -47,11 +49,13 @@ gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_I
             const int depth = (int)min((long)TILE_K, k - start);
             /* Neighbouring items read neighbouring words: along whichever stride is 1. */
             for (int e = id; e < TILE_M * TILE_K; e += ITEMS) {
-                const int i = a_column == 1 ? e / TILE_K : e % TILE_M, s = a_column == 1 ? e % TILE_K : e / TILE_M;
+                const int i = a_column == 1 ? e / TILE_K : e % TILE_M;
+                const int s = a_column == 1 ? e % TILE_K : e / TILE_M;
                 a_tile[s][i] = i < rows && s < depth ? from_a[i * a_row + (start + s) * a_column] : 0.0f;
             }
             for (int e = id; e < TILE_N * TILE_K; e += ITEMS) {
-                const int j = b_row == 1 ? e / TILE_K : e % TILE_N, s = b_row == 1 ? e % TILE_K : e / TILE_N;
+                const int j = b_row == 1 ? e / TILE_K : e % TILE_N;
+                const int s = b_row == 1 ? e % TILE_K : e / TILE_N;
                 b_tile[s][j] = j < columns && s < depth ? from_b[(start + s) * b_row + j * b_column] : 0.0f;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -78,13 +82,15 @@ gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_I
                 const int r = y + i * LY, q = x + j * LX;
                 if (r < rows && q < columns) {
                     const float add = has_bias ? TFM_AT(bias)[column + q] : 0.0f;
-                    TFM_AT(c)[(z * m + row + r) * n + column + q] = tfm_activate(tfm_fma(alpha, sum[i][j], add));
+                    const long at = (z * m + row + r) * n + column + q;
+                    TFM_AT(c)[at] = tfm_activate(tfm_fma(alpha, sum[i][j], add));
                 }
             }
     }
 }
 
-/* c (R, N) = activation(c + bias) in place, after a GEMM that has no epilogue of its own. Grid: tfm__element_grid. */
+/* c (R, N) = activation(c + bias) in place, after a GEMM that has no epilogue of its own. Grid:
+ * tfm__element_grid. */
 TFM_KERNEL void gemm_epilogue(TFM_TENSOR(float, c), TFM_INPUT(float, bias), const long count, const long n,
                               const long has_bias) {
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, count);
