@@ -1,0 +1,173 @@
+/* A context's promises: scopes give memory back and keep what is kept, stale tensors are refused, the first failure
+ * sticks, kernels are checked by name and overridden by file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "harness.h"
+#include "ops/ops.h"
+#include "scratch.h"
+
+static tfm_tensor fresh(int64_t count) {
+    tfm_tensor x = {0};
+    harness_ok(tfm_tensor_new(harness_context(), &x, TFM_F32, 1, &count));
+    return x;
+}
+
+static void test_scope_reuses(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_buffer *first = NULL;
+    /* In steady state a step finds its memory in the pool. */
+    for (int step = 0; step < 5; step++) {
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor x = fresh(1000);
+        if (step == 0)
+            first = x.buffer;
+        assert_ptr_equal(x.buffer, first);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+}
+
+static void test_scope_keeps(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const float value = 42;
+    tfm_scope_open(ctx);
+    tfm_scope_open(ctx);
+    tfm_scope_open(ctx);
+    tfm_tensor kept = fresh(3), lost = fresh(3), empty = {0};
+    harness_ok(tfm__tensor_fill(ctx, kept, &value));
+    harness_ok(tfm_scope_close(ctx, 2, (tfm_tensor *[]){&kept, &empty}));
+    assert_false(tfm__tensor_alive(ctx, lost));
+    /* Kept for the next scope only; given back there it serves another tensor, and the old name is known as stale. */
+    float *host = harness_floats(kept);
+    assert_true(host[0] == 42 && host[2] == 42);
+    free(host);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    assert_false(tfm__tensor_alive(ctx, kept));
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+/* An output given from outside stays with its own scope, whoever lists it as kept. */
+static void test_scope_keeps_outer(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor outer = fresh(8);
+    tfm_scope_open(ctx);
+    tfm_scope_open(ctx);
+    harness_ok(tfm_scope_close(ctx, 1, (tfm_tensor *[]){&outer}));
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    assert_true(tfm__tensor_alive(ctx, outer));
+    tfm_tensor_free(ctx, &outer);
+    assert_null(outer.buffer);
+}
+
+static void test_stale(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_scope_open(ctx);
+    tfm_tensor x = fresh(16), y = {0};
+    tfm_scope_close(ctx, 0, NULL);
+    harness_refused(tfm_softmax(ctx, &y, x), TFM_ERROR_ARGUMENT, "scope was closed");
+    float host[16];
+    harness_refused(tfm_tensor_read(ctx, host, x), TFM_ERROR_ARGUMENT, "scope was closed");
+    tfm_context *other = NULL;
+    harness_ok(tfm_context_open(&other, NULL));
+    tfm_tensor foreign = {0};
+    harness_ok(tfm_tensor_new(other, &foreign, TFM_F32, 1, (int64_t[]){16}));
+    harness_refused(tfm_softmax(ctx, &y, foreign), TFM_ERROR_ARGUMENT, "another context");
+    tfm_context_free(&other);
+}
+
+static void test_sticky(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor a = fresh(4), b = fresh(5), y = {0}, z = {0};
+    tfm_scope_open(ctx);
+    assert_int_equal(tfm_add(ctx, &y, a, b), TFM_ERROR_ARGUMENT);
+    char first[256];
+    snprintf(first, sizeof(first), "%s", tfm_context_error(ctx));
+    assert_non_null(strstr(first, "add"));
+    /* Ops after a failure do nothing and say the first failure's status. */
+    assert_int_equal(tfm_softmax(ctx, &z, a), TFM_ERROR_ARGUMENT);
+    assert_null(z.buffer);
+    assert_int_equal(tfm_tensor_new(ctx, &z, TFM_F32, 9, (int64_t[]){1}), TFM_ERROR_ARGUMENT);
+    assert_string_equal(tfm_context_error(ctx), first);
+    tfm_context_clear_error(ctx);
+    assert_int_equal(tfm_context_status(ctx), TFM_OK);
+    assert_string_equal(tfm_context_error(ctx), "");
+    harness_ok(tfm_softmax(ctx, &z, a));
+    /* The scope that was open is closed: one more close is one too many. */
+    harness_refused(tfm_scope_close(ctx, 0, NULL), TFM_ERROR_ARGUMENT, "no scope");
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = {0}, view = {0};
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 0, NULL), TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){3, 0}), TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 3, (int64_t[]){1LL << 31, 1LL << 31, 1LL << 31}),
+                    TFM_ERROR_ARGUMENT, "dimensions");
+    const int64_t huge = (int64_t)(tfm__context_limits(ctx)->max_alloc / 4) + 1;
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 1, &huge), TFM_ERROR_MEMORY, "smaller batch");
+    x = fresh(12);
+    harness_ok(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){3, 4}));
+    harness_refused(tfm_tensor_rows(ctx, &view, view, 2, 2), TFM_ERROR_ARGUMENT, "rows");
+    harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){3, 5}), TFM_ERROR_ARGUMENT, "(3, 5)");
+}
+
+static void test_scopes_unclosed(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_status status = TFM_OK;
+    for (int i = 0; i < 100 && status == TFM_OK; i++)
+        status = tfm_scope_open(ctx);
+    harness_refused(status, TFM_ERROR_ARGUMENT, "never closed");
+}
+
+static void test_arguments(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor y = fresh(4), x = fresh(4);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "softmax", "no_such_kernel", "");
+    assert_null(kernel);
+    harness_refused(tfm_context_status(ctx), TFM_ERROR_BUILD, "no_such_kernel");
+    assert_null(tfm__kernel_get(ctx, "no_such_file", "kernel", ""));
+    harness_refused(tfm_context_status(ctx), TFM_ERROR_ARGUMENT, "no_such_file.cl");
+    kernel = tfm__kernel_get(ctx, "add", "add", "");
+    assert_non_null(kernel);
+    harness_refused(tfm__launch(ctx, kernel, TFM_GRID_1D(1, 1), TFM_ARGS(TFM_T(y), TFM_T(x))), TFM_ERROR_ARGUMENT,
+                    "parameter");
+}
+
+/* A kernel text in TFM_CL_DIR replaces the embedded one; what the compiler says of it names file and line. */
+static void test_override(void **state) {
+    (void)state;
+    char path[4200];
+    snprintf(path, sizeof(path), "%s/add.cl", scratch_root);
+    FILE *file = fopen(path, "w");
+    fprintf(file, "TFM_KERNEL void add(TFM_TENSOR(float, y),\n    TFM_INPUT(flaot, a)) {\n}\n");
+    fclose(file);
+    setenv("TFM_CL_DIR", scratch_root, 1);
+    tfm_context *ctx = NULL;
+    tfm_tensor a = {0}, y = {0};
+    harness_ok(tfm_context_open(&ctx, NULL));
+    harness_ok(tfm_tensor_new(ctx, &a, TFM_F32, 1, (int64_t[]){4}));
+    assert_int_equal(tfm_add(ctx, &y, a, a), TFM_ERROR_BUILD);
+    if (!strstr(tfm_error_message(), "add.cl:2"))
+        fail_msg("no file and line in: %s", tfm_error_message());
+    tfm_context_free(&ctx);
+    unsetenv("TFM_CL_DIR");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scope_reuses), cmocka_unit_test(test_scope_keeps),
+        cmocka_unit_test(test_scope_keeps_outer), cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_sticky), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_scopes_unclosed), cmocka_unit_test(test_arguments),
+        cmocka_unit_test_setup_teardown(test_override, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
