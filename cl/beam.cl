@@ -96,7 +96,9 @@ __kernel void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
             count[slot] = generated;
         }
 
-        bool over = live == 0 || generated >= limit || (BEAM == 1 && finished == 1);
+        bool over = live == 0 || generated >= limit;
+        if (BEAM == 1 && finished == 1) /* of its own: in one condition it is a constant, and clang warns */
+            over = true;
         if (finished == BEAM && live > 0) {
             float worst = INFINITY;
             for (int b = 0; b < BEAM; b++)

@@ -130,9 +130,10 @@ static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file
     cl_program program = NULL;
     if (!ctx->info.compiler) {
         program = from_prebuilt(ctx, source, file, options);
-    } else if ((entry->disk_key = disk_key(ctx, source, file, options))) {
+    } else {
         size_t bytes = 0;
-        void *binary = tfm__cache_get(entry->disk_key, &bytes);
+        entry->disk_key = disk_key(ctx, source, file, options); /* NULL: built in each run */
+        void *binary = entry->disk_key ? tfm__cache_get(entry->disk_key, &bytes) : NULL;
         if (binary && (program = from_binary(ctx, binary, bytes, options))) {
             free(entry->disk_key); /* nothing to export */
             entry->disk_key = NULL;
