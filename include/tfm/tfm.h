@@ -17,5 +17,6 @@
 #include "nn.h"
 #include "text.h"
 #include "model.h"
+#include "selftest.h"
 
 #endif

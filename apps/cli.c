@@ -1,0 +1,197 @@
+/* Options by table, errors, progress. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "cli.h"
+
+enum { MAX_OPTIONS = 24, LONG_ONLY = 256, HELP = 512 };
+
+static bool progress_shown;
+
+void cli_progress(const char *format, ...) {
+    if (!isatty(STDERR_FILENO) || (!format && !progress_shown))
+        return;
+    fputs("\r\033[K", stderr);
+    progress_shown = format != NULL;
+    if (format) {
+        va_list args;
+        va_start(args, format);
+        vfprintf(stderr, format, args);
+        va_end(args);
+    }
+    fflush(stderr);
+}
+
+int cli_fail(const char *format, ...) {
+    cli_progress(NULL);
+    va_list args;
+    va_start(args, format);
+    fputs("tfm: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return CLI_FAILED;
+}
+
+int cli_fail_library(void) {
+    return cli_fail("%s", tfm_error_message());
+}
+
+int cli_misuse(const cli_syntax *syntax, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "tfm %s: ", syntax->name);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "; see tfm %s --help\n", syntax->name);
+    va_end(args);
+    return CLI_USAGE;
+}
+
+double cli_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The help of one option, its text in a column of its own, broken at spaces. */
+static void print_option(const cli_option *option) {
+    enum { INDENT = 28, WIDTH = 76 };
+    char left[64];
+    int used = option->letter ? snprintf(left, sizeof(left), "  -%c, --%s", option->letter, option->name)
+                              : snprintf(left, sizeof(left), "      --%s", option->name);
+    if (option->argument)
+        used += snprintf(left + used, sizeof(left) - (size_t)used, " %s", option->argument);
+    if (used < INDENT)
+        printf("%-*s", INDENT, left);
+    else
+        printf("%s\n%*s", left, INDENT, "");
+    int column = INDENT;
+    for (const char *word = option->help; *word;) {
+        int length = (int)strcspn(word, " ");
+        if (column > INDENT && column + 1 + length > WIDTH) {
+            printf("\n%*s", INDENT, "");
+            column = INDENT;
+        }
+        column += printf(column > INDENT ? " %.*s" : "%.*s", length, word);
+        word += length;
+        word += strspn(word, " ");
+    }
+    putchar('\n');
+}
+
+static int print_help(const cli_syntax *syntax) {
+    static const cli_option help = {'h', "help", CLI_FLAG, NULL, NULL, "this text", NULL};
+    printf("usage: tfm %s\n\n%s\noptions:\n", syntax->usage, syntax->about);
+    for (size_t i = 0; i < syntax->option_count; i++)
+        print_option(&syntax->options[i]);
+    print_option(&help);
+    printf("\nexamples:\n%s", syntax->examples);
+    return CLI_OK;
+}
+
+static int set_choice(const cli_syntax *syntax, const cli_option *option, const char *text) {
+    const char *word = option->argument;
+    for (int index = 0;; index++) {
+        size_t length = strcspn(word, "|");
+        if (strlen(text) == length && strncmp(word, text, length) == 0) {
+            *(int *)option->value = index;
+            return CLI_GO;
+        }
+        if (!word[length])
+            return cli_misuse(syntax, "--%s is '%s': give one of %s", option->name, text, option->argument);
+        word += length + 1;
+    }
+}
+
+static int set_value(const cli_syntax *syntax, const cli_option *option, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    if (option->given)
+        *option->given = true;
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->value = true;
+        return CLI_GO;
+    case CLI_TEXT:
+        *(const char **)option->value = text;
+        return CLI_GO;
+    case CLI_CHOICE:
+        return set_choice(syntax, option, text);
+    case CLI_INT: {
+        long number = strtol(text, &end, 10);
+        if (end == text || *end || errno || number < 1 || number > INT_MAX)
+            return cli_misuse(syntax, "--%s is '%s': give a whole number from 1 on", option->name, text);
+        *(int *)option->value = (int)number;
+        return CLI_GO;
+    }
+    case CLI_REAL: {
+        double number = strtod(text, &end);
+        if (end == text || *end || !isfinite(number))
+            return cli_misuse(syntax, "--%s is '%s': give a number", option->name, text);
+        *(double *)option->value = number;
+        return CLI_GO;
+    }
+    }
+    return CLI_GO;
+}
+
+/* The table as getopt_long wants it. Options without a letter get a number that no letter has. */
+static void make_tables(const cli_syntax *syntax, char *letters, struct option *table) {
+    *letters++ = ':'; /* a missing value is told apart */
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        const cli_option *option = &syntax->options[i];
+        bool valued = option->kind != CLI_FLAG;
+        *table++ =
+            (struct option){option->name, valued ? required_argument : no_argument, NULL, LONG_ONLY + (int)i};
+        if (option->letter) {
+            *letters++ = option->letter;
+            if (valued)
+                *letters++ = ':';
+        }
+    }
+    *table++ = (struct option){"help", no_argument, NULL, HELP};
+    *table = (struct option){0};
+    *letters++ = 'h';
+    *letters = 0;
+}
+
+static const cli_option *find_option(const cli_syntax *syntax, int code) {
+    if (code >= LONG_ONLY)
+        return &syntax->options[code - LONG_ONLY];
+    size_t i = 0;
+    while (syntax->options[i].letter != code)
+        i++;
+    return &syntax->options[i];
+}
+
+int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
+    char letters[2 * MAX_OPTIONS + 3];
+    struct option table[MAX_OPTIONS + 2];
+    make_tables(syntax, letters, table);
+    opterr = 0;
+    optind = 1;
+    for (int code; (code = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
+        if (code == 'h' || code == HELP)
+            return print_help(syntax);
+        if (code == ':')
+            return cli_misuse(syntax, "%s needs a value", argv[optind - 1]);
+        if (code == '?' && optopt && optopt < LONG_ONLY)
+            return cli_misuse(syntax, "there is no option -%c", optopt);
+        if (code == '?')
+            return cli_misuse(syntax, "there is no option %s", argv[optind - 1]);
+        int result = set_value(syntax, find_option(syntax, code), optarg);
+        if (result != CLI_GO)
+            return result;
+    }
+    if (argc - optind < syntax->operands)
+        return cli_misuse(syntax, "something is missing: usage is tfm %s", syntax->usage);
+    if (argc - optind > syntax->operands)
+        return cli_misuse(syntax, "'%s' is too much", argv[optind + syntax->operands]);
+    return CLI_GO;
+}

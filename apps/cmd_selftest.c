@@ -1,0 +1,64 @@
+/* tfm selftest: is every op right on this device? */
+#include "cli.h"
+
+typedef struct tally {
+    size_t passed, failed;
+    cli_output out;
+    int writing;
+} tally;
+
+static bool on_record(void *user, const tfm_selftest_record *record) {
+    tally *t = user;
+    printf("%-12s %-22s ", record->op, record->variant);
+    switch (record->state) {
+    case TFM_SELFTEST_PASS:
+        printf("pass           error %.1e\n", record->error);
+        t->passed++;
+        break;
+    case TFM_SELFTEST_FAIL:
+        printf("fail           %s\n", record->message);
+        t->failed++;
+        break;
+    case TFM_SELFTEST_UNAVAILABLE:
+        printf("not available  %s\n", record->message);
+        break;
+    }
+    t->writing = cli_output_flush(&t->out); /* the next check may take its time */
+    return t->writing == CLI_OK;
+}
+
+int cmd_selftest(int argc, char **argv) {
+    const char *device = NULL;
+    const cli_option options[] = {CLI_DEVICE(&device)};
+    const cli_syntax syntax = {
+        .name = "selftest",
+        .usage = "selftest [--device DEVICE]",
+        .about = "Runs every op, and each provider of matrix multiplication, on small odd shapes and\n"
+                 "compares with double precision on the host: a line each, pass, fail, or not\n"
+                 "available with the reason. The exit code is 1 if one fails.\n",
+        .examples = "  tfm selftest\n  tfm selftest --device llvmpipe\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    tally t = {0};
+    cli_output_open(&t.out, NULL);
+    tfm_context *ctx = NULL;
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device}) != TFM_OK)
+        return cli_fail_library();
+    fprintf(stderr, "%s, %s\n", tfm_context_device(ctx)->name, tfm_context_device(ctx)->opencl);
+    tfm_status status = tfm_selftest(ctx, on_record, &t);
+    if (t.writing != CLI_OK)
+        code = t.writing;
+    else if (status != TFM_OK)
+        code = cli_fail_library();
+    else if (t.failed > 0)
+        code = cli_fail("%zu of %zu checks failed: do not trust this device with what failed", t.failed,
+                        t.passed + t.failed);
+    else
+        code = CLI_OK;
+    tfm_context_free(&ctx);
+    return code;
+}

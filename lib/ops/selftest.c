@@ -1,0 +1,113 @@
+/* Every op against double precision on the host: what the checks share, and tfm_selftest, which runs them. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "ops/selftest.h"
+#include "tfm/selftest.h"
+
+void *tfm__check_block(tfm__check *c, size_t count, size_t size) {
+    void *memory = c->block_count < TFM__CHECK_BLOCKS ? tfm__alloc(count, size) : NULL;
+    if (!memory)
+        tfm__context_fail(c->ctx, TFM_ERROR_MEMORY, "selftest: out of host memory");
+    else
+        c->blocks[c->block_count++] = memory;
+    return memory;
+}
+
+/* In [0, 1), the same in every run. */
+static double next(tfm__check *c) {
+    c->random = c->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(c->random >> 40) / (1 << 24);
+}
+
+static size_t product(int rank, const int64_t *dims) {
+    size_t count = 1;
+    for (int i = 0; i < rank; i++)
+        count *= (size_t)dims[i];
+    return count;
+}
+
+tfm_tensor tfm__check_fill(tfm__check *c, void *host_out, tfm_dtype dtype, int rank, const int64_t *dims,
+                           int below) {
+    tfm_tensor x = {0};
+    size_t count = product(rank, dims);
+    void *host = tfm__check_block(c, count, tfm_dtype_size(dtype));
+    for (size_t i = 0; host && i < count; i++) {
+        if (dtype == TFM_F32)
+            ((float *)host)[i] = (float)(4 * next(c) - 2);
+        else
+            ((int32_t *)host)[i] = (int32_t)(next(c) * below);
+    }
+    memcpy(host_out, &host, sizeof(host));
+    tfm_tensor_new(c->ctx, &x, dtype, rank, dims);
+    if (host)
+        tfm_tensor_write(c->ctx, x, host);
+    return x;
+}
+
+void tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want) {
+    size_t count = tfm_tensor_count(got);
+    float *host = tfm__check_block(c, count, sizeof(*host));
+    if (!host || !want || tfm_tensor_read(c->ctx, host, got) != TFM_OK)
+        return;
+    double squares = 0;
+    for (size_t i = 0; i < count; i++)
+        squares += isfinite(want[i]) ? want[i] * want[i] : 0;
+    double scale = fmax(1, sqrt(squares / (double)count));
+    for (size_t i = 0; i < count; i++) {
+        double error = want[i] == (double)host[i] ? 0 : fabs((double)host[i] - want[i]) / scale;
+        if (!(error <= c->error)) /* NaN counts as the worst */
+            c->error = isnan(error) ? INFINITY : error;
+    }
+}
+
+void tfm__check_judge_ints(tfm__check *c, tfm_tensor got, const int32_t *want) {
+    size_t count = tfm_tensor_count(got);
+    int32_t *host = tfm__check_block(c, count, sizeof(*host));
+    if (host && want && tfm_tensor_read(c->ctx, host, got) == TFM_OK &&
+        memcmp(host, want, count * sizeof(*host)) != 0)
+        c->error = INFINITY;
+}
+
+bool tfm__check_ready(const tfm__check *c) {
+    return tfm_context_status(c->ctx) == TFM_OK;
+}
+
+/* fp32 sums of a few hundred terms stay far below; a wrong index or a half-precision product does not. */
+static const double TOLERANCE = 2e-5;
+
+static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selftest_fn report, void *user) {
+    tfm__check c = {.ctx = ctx, .number = entry->number, .random = 2017};
+    char message[1024] = "";
+    const int depth = tfm__scope_depth(ctx);
+    tfm_scope_open(ctx);
+    entry->run(&c);
+    tfm_selftest_record record = {entry->op, entry->variant, TFM_SELFTEST_PASS, c.error, message};
+    if (tfm_context_status(ctx) != TFM_OK) {
+        record.state = TFM_SELFTEST_FAIL;
+        snprintf(message, sizeof(message), "%s", tfm_context_error(ctx));
+        tfm__context_recover(ctx, depth);
+    } else {
+        tfm_scope_close(ctx, 0, NULL);
+        if (c.why) {
+            record.state = TFM_SELFTEST_UNAVAILABLE;
+            snprintf(message, sizeof(message), "%s", c.why);
+        } else if (!(c.error <= TOLERANCE)) {
+            record.state = TFM_SELFTEST_FAIL;
+            snprintf(message, sizeof(message), "error %.1e, at most %.0e is right", c.error, TOLERANCE);
+        }
+    }
+    for (size_t i = 0; i < c.block_count; i++)
+        free(c.blocks[i]);
+    return report(user, &record);
+}
+
+tfm_status tfm_selftest(tfm_context *ctx, tfm_selftest_fn report, void *user) {
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm__fail(tfm_context_status(ctx), "selftest: the context has failed before: %s",
+                         tfm_context_error(ctx));
+    for (const tfm__check_entry *entry = TFM__CHECKS; entry->op; entry++)
+        if (!run_check(ctx, entry, report, user))
+            return tfm__fail(TFM_ERROR_CANCELLED, "selftest: stopped after %s %s", entry->op, entry->variant);
+    return TFM_OK;
+}

@@ -1,0 +1,48 @@
+/* What the selftest's checks share: inputs that are the same in every run, and a judge. A check fills its
+ * inputs, computes what is wanted beside the op's call, and lets the judge compare. */
+#ifndef TFM_LIB_SELFTEST_H
+#define TFM_LIB_SELFTEST_H
+
+#include "ops/ops.h"
+
+enum { TFM__CHECK_BLOCKS = 24 };
+
+typedef struct tfm__check {
+    tfm_context *ctx;
+    int number;      /* which of an op's checks: an activation, a provider, a row of a table */
+    double error;    /* the worst so far */
+    const char *why; /* not NULL: not available here */
+    uint64_t random;
+    void *blocks[TFM__CHECK_BLOCKS]; /* host memory, freed after the check */
+    size_t block_count;
+} tfm__check;
+
+/* Zeroed host memory that lives as long as the check, or NULL and a failed context. */
+void *tfm__check_block(tfm__check *c, size_t count, size_t size);
+#define WANTED(count) tfm__check_block(c, (size_t)(count), sizeof(double))
+
+/* A tensor, and its host copy in *host_out: floats in [-2, 2), or ints below `below`. */
+tfm_tensor tfm__check_fill(tfm__check *c, void *host_out, tfm_dtype dtype, int rank, const int64_t *dims,
+                           int below);
+#define RANK(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define FLOATS(host, ...) tfm__check_fill(c, &(host), TFM_F32, RANK(__VA_ARGS__), (int64_t[]){__VA_ARGS__}, 0)
+#define INTS(host, below, ...)                                                                               \
+    tfm__check_fill(c, &(host), TFM_I32, RANK(__VA_ARGS__), (int64_t[]){__VA_ARGS__}, below)
+
+/* Compares a result with what is wanted; infinities must be met. */
+void tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want);
+void tfm__check_judge_ints(tfm__check *c, tfm_tensor got, const int32_t *want);
+
+/* Whether the inputs are there. */
+bool tfm__check_ready(const tfm__check *c);
+
+typedef struct tfm__check_entry {
+    const char *op, *variant;
+    void (*run)(tfm__check *c);
+    int number;
+} tfm__check_entry;
+
+/* All checks (selftest_checks.c); the last has a NULL op. */
+extern const tfm__check_entry TFM__CHECKS[];
+
+#endif
