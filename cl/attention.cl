@@ -3,13 +3,13 @@
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = scale log2(e) q_i . k_s
  *
  * over the keys s < limit_i, by the online softmax ("Online normalizer calculation for softmax", Milakov and
- * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one.
+ * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new
+ * one.
  *
- * Letters: T targets, H heads, Hk key heads. H/Hk * T queries of a sequence share keys, and a work-group of TFM_GROUP
- * items takes QUERIES of them. For the scores an
- * item has a key and all QUERIES of them; for the sums it has a column of v, or, where v is narrower than the group, a
- * column and one of PARTS shares of the keys.
- * Given by the host: DK, DV the widths of a key and a value, QUERIES. */
+ * Letters: T targets, H heads, Hk key heads. H/Hk * T queries of a sequence share keys, and a work-group of
+ * TFM_GROUP items takes QUERIES of them. For the scores an item has a key and all QUERIES of them; for the
+ * sums it has a column of v, or, where v is narrower than the group, a column and one of PARTS shares of the
+ * keys. Given by the host: DK, DV the widths of a key and a value, QUERIES. */
 
 #ifndef QUERIES
 #define QUERIES 1
@@ -30,10 +30,10 @@
 #define PARTS (TFM_GROUP / SPAN)
 #define COLUMNS ((DV + SPAN - 1) / SPAN) /* of one item */
 
-/* Query i of those that share keys is target i % T of head Hk's i / T th one. Its index among all (b, t, h), or (b, h, t)
- * where heads come first. */
-static inline long query_at(const long i, const long b, const long kv_head, const long targets, const long heads,
-                            const long kv_heads, const long heads_first) {
+/* Query i of those that share keys is target i % T of head Hk's i / T th one. Its index among all (b, t, h),
+ * or (b, h, t) where heads come first. */
+static inline long query_at(const long i, const long b, const long kv_head, const long targets,
+                            const long heads, const long kv_heads, const long heads_first) {
     const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
     return heads_first ? (b * heads + h) * targets + t : (b * targets + t) * heads + h;
 }
@@ -95,14 +95,15 @@ static inline void score_key(float *z, __local const float *q, __global const fl
     }
 }
 
-/* y from q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; past is S or more where attention
- * is not causal; sequences is N, of k, v and lengths (N); sources (B) says which is b's, where mapped; key_rows (B, S)
- * says which of the `pool` rows of k and v a key is, unless pool is -1. A source or row that is none is not seen. One
- * work-group per QUERIES queries of one (b, kv_head). */
-TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k), TFM_INPUT(float, v),
-                                TFM_INPUT(int, lengths), TFM_INPUT(int, sources), TFM_INPUT(int, key_rows),
-                                const long targets, const long length, const long heads, const long kv_heads,
-                                const long past, const long heads_first, const long sequences, const long padded,
+/* y from q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; past is S or more where
+ * attention is not causal; sequences is N, of k, v and lengths (N); sources (B) says which is b's, where
+ * mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is, unless pool is -1. A source or
+ * row that is none is not seen. One work-group per QUERIES queries of one (b, kv_head). */
+TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k),
+                                TFM_INPUT(float, v), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
+                                TFM_INPUT(int, key_rows), const long targets, const long length,
+                                const long heads, const long kv_heads, const long past,
+                                const long heads_first, const long sequences, const long padded,
                                 const long mapped, const long pool, const float scale, const long items) {
     __local float qs[QUERIES * DK], weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float maximum[QUERIES], reached[QUERIES];
@@ -110,6 +111,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
     const int lane = get_local_id(0), column = lane % SPAN, part = lane / SPAN;
+    __global float *out = TFM_AT(y);
     if (item >= items)
         return;
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
@@ -183,8 +185,9 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
             for (int c = 0; c < COLUMNS; c++) {
                 const int at = column + c * SPAN;
                 const float x = at < DV ? value[at] : 0.0f;
+                /* What a query does not see must not touch it, NaN included. */
 #pragma unroll
-                for (int i = 0; i < QUERIES; i++) /* what a query does not see must not touch it, NaN included */
+                for (int i = 0; i < QUERIES; i++)
                     if (s + j < limit[i])
                         sum[i][c] = tfm_fma(weight[i * TILE + j], x, sum[i][c]);
             }
@@ -198,7 +201,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
             const float value = PARTS > 1 ? lanes_sum(sum[i][c], SPAN, scratch) : sum[i][c];
             const int at = column + c * SPAN;
             if (index < queries && part == 0 && at < DV)
-                TFM_AT(y)[query_at(index, b, kv_head, targets, heads, kv_heads, heads_first) * DV + at] =
+                out[query_at(index, b, kv_head, targets, heads, kv_heads, heads_first) * DV + at] =
                     value * inverse;
         }
     }

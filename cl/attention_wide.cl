@@ -1,14 +1,14 @@
-/* Attention for wide devices: one work-item a work-group, vectors of TFM_WIDTH floats. Letters and the meaning of a
- * "query" that shares keys as in attention.cl:
+/* Attention for wide devices: one work-item a work-group, vectors of TFM_WIDTH floats. Letters and the
+ * meaning of a "query" that shares keys as in attention.cl:
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = scale log2(e) q_i . k_s
  *
  * over the keys s < limit_i, by the online softmax ("Online normalizer calculation for softmax", Milakov and
- * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one.
- * Given by the host: DK, DV the widths of a key and a value. */
+ * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new
+ * one. Given by the host: DK, DV the widths of a key and a value. */
 
 #define W TFM_WIDTH
-#define TILE (2 * W)              /* keys per step of attention_block */
+#define TILE (2 * W) /* keys per step of attention_block */
 #define KEY_VECTORS ((DK + W - 1) / W)
 #define VALUE_VECTORS ((DV + W - 1) / W)
 #if TFM_WIDTH == 16
@@ -20,8 +20,8 @@
 #define QUERIES 64 /* of one work-item of attention_block */
 #endif
 
-/* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error 1.8e-7
- * with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
+/* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative
+ * error 1.8e-7 with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
 static inline tfm_vec exp2_down(tfm_vec x) {
     const tfm_vec c = max(x, (tfm_vec)(-127.0f)), n = rint(c), f = c - n;
     tfm_vec p = tfm_fma(f, (tfm_vec)(1.3337413716e-03f), (tfm_vec)(9.6681666653e-03f));
@@ -68,7 +68,7 @@ static inline void store_value(tfm_vec value, __global float *p, const int vecto
     }
 }
 
-/* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W of them swap i and j. */
+/* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W swap i and j. */
 static inline void transpose(tfm_vec *t) {
 #pragma unroll
     for (int stage = W; stage > 1; stage /= 2) {
@@ -101,7 +101,8 @@ static inline tfm_vec max_each(tfm_vec *t) {
     for (int count = MOST_ROWS; count > 1; count /= 2) {
 #pragma unroll
         for (int i = 0; i < count / 2; i++)
-            t[i] = max((tfm_vec)(t[2 * i].even, t[2 * i + 1].even), (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd));
+            t[i] =
+                max((tfm_vec)(t[2 * i].even, t[2 * i + 1].even), (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd));
     }
     tfm_vec m = t[0];
 #pragma unroll
@@ -112,8 +113,8 @@ static inline tfm_vec max_each(tfm_vec *t) {
 
 /* ---- Where things lie ---- */
 
-#define ATTENTION_SHAPE                                                                                             \
-    const long targets, const long length, const long heads, const long kv_heads, const long past, \
+#define ATTENTION_SHAPE                                                                                      \
+    const long targets, const long length, const long heads, const long kv_heads, const long past,           \
         const long heads_first, const long sequences, const long padded, const long mapped, const long pool
 
 /* The keys and values that the work-item's queries share. */
@@ -125,11 +126,14 @@ typedef struct shared_keys {
     int visible; /* keys in this sequence */
 } shared_keys;
 
-/* Those of query sequence b: rows are its own, keys and length those of its source. No such source: nothing visible. */
-static inline shared_keys keys_at(__global const float *k, __global const float *v, __global const int *lengths,
-                                  __global const int *sources, __global const int *rows, const long b,
-                                  const long kv_head, const long length, const long kv_heads, const long heads_first,
-                                  const long sequences, const long padded, const long mapped, const long pool) {
+/* Those of query sequence b: rows are its own, keys and length those of its source. No such source: nothing
+ * visible. */
+static inline shared_keys keys_at(__global const float *k, __global const float *v,
+                                  __global const int *lengths, __global const int *sources,
+                                  __global const int *rows, const long b, const long kv_head,
+                                  const long length, const long kv_heads, const long heads_first,
+                                  const long sequences, const long padded, const long mapped,
+                                  const long pool) {
     shared_keys keys;
     const long source = mapped ? sources[b] : b, known = source >= 0 && source < sequences;
     const long paged = pool >= 0, side = heads_first && !paged, n = known ? source : 0;
@@ -152,29 +156,32 @@ static inline int key_row(const shared_keys keys, const int s) {
     return keys.rows && (row < 0 || row >= keys.pool) ? -1 : row;
 }
 
-/* Query i of those that share keys is target i % T of head Hk's i / T th one. Its index among all (b, t, h), or (b, h, t)
- * where heads come first. */
-static inline long query_at(const long i, const long b, const long kv_head, const long targets, const long heads,
-                            const long kv_heads, const long heads_first) {
+/* Query i of those that share keys is target i % T of head Hk's i / T th one. Its index among all (b, t, h),
+ * or (b, h, t) where heads come first. */
+static inline long query_at(const long i, const long b, const long kv_head, const long targets,
+                            const long heads, const long kv_heads, const long heads_first) {
     const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
     return heads_first ? (b * heads + h) * targets + t : (b * targets + t) * heads + h;
 }
 
 /* ---- One query: decoding ---- */
 
-/* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at once, one
- * exponential for the W of them, then W weighted values. */
-TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k), TFM_INPUT(float, v),
-                                TFM_INPUT(int, lengths), TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), ATTENTION_SHAPE,
-                                const float scale, const long items) {
+/* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
+ * once, one exponential for the W of them, then W weighted values. */
+TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k),
+                                TFM_INPUT(float, v), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
+                                TFM_INPUT(int, key_rows), ATTENTION_SHAPE, const float scale,
+                                const long items) {
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
-    /* Neighbours in b may share keys: eight of them in a row for one head, which then lies in the first cache. */
+    /* Neighbours in b may share keys: eight of them in a row for one head, which then lies in the first
+     * cache. */
     const long eights = kv_heads * queries * 8, b = item / eights * 8 + item % 8;
     const long kv_head = item / 8 % kv_heads, i = item / (8 * kv_heads) % queries;
     if (b >= items)
         return;
-    const shared_keys keys = keys_at(TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), b, kv_head,
-                                     length, kv_heads, heads_first, sequences, padded, mapped, pool);
+    const shared_keys keys =
+        keys_at(TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), b, kv_head, length,
+                kv_heads, heads_first, sequences, padded, mapped, pool);
     const long query = query_at(i, b, kv_head, targets, heads, kv_heads, heads_first);
     const int limit = (int)min((long)keys.visible, i % targets + past + 1);
     __global const float *qp = TFM_AT(q) + query * DK;
@@ -244,7 +251,8 @@ typedef struct state {
     int limit[QUERIES + MOST_ROWS]; /* sees keys below it; 0 for the rows that only fill a block */
 } state;
 
-/* Keys s .. s + count - 1; those behind are copies of the last one, invisible. Returns whether all are visible. */
+/* Keys s .. s + count - 1; those behind are copies of the last one, invisible. Returns whether all are
+ * visible. */
 static inline int tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
     int whole = count == TILE;
     float *bias = (float *)to->bias;
@@ -272,54 +280,70 @@ static inline int tile_pack(tile *to, const shared_keys keys, const int s, const
 }
 
 /* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. */
-#define EACH_ROW for (int r = 0; r < MOST_ROWS; r++) if (r < R)
+/* A loop to a literal bound is unrolled before R is known, so that its arrays stay in registers. */
+#define EACH_ROW                                                                                             \
+    for (int r = 0; r < MOST_ROWS; r++)                                                                      \
+        if (r < R)
 
-static inline void add_values(const int R, const int vectors, const int c, state *st, const int first, const tile *keys,
-                              __global const float *v, const long v_step, const tfm_vec (*weight)[2],
-                              const float *shrink, const int s, const int count, const int masked) {
+static inline void add_values(const int R, const int vectors, const int c, state *st, const int first,
+                              const tile *keys, __global const float *v, const long v_step,
+                              const tfm_vec (*weight)[2], const float *shrink, const int s, const int count,
+                              const int masked) {
     tfm_vec sum[MOST_ROWS][2];
 #pragma unroll
-    EACH_ROW
+    EACH_ROW {
 #pragma unroll
-        for (int x = 0; x < 2; x++) if (x < vectors)
-            sum[r][x] = st->sum[first + r][c + x] * shrink[r];
+        for (int x = 0; x < 2; x++)
+            if (x < vectors)
+                sum[r][x] = st->sum[first + r][c + x] * shrink[r];
+    }
     for (int j = 0; j < count; j++) {
         __global const float *vp = v + keys->row[j] * v_step;
         tfm_vec value[2];
 #pragma unroll
-        for (int x = 0; x < 2; x++) if (x < vectors)
-            value[x] = DV % W && c + x == VALUE_VECTORS - 1 ? keys->tail[j] : tfm_load(vp + (c + x) * W);
+        for (int x = 0; x < 2; x++)
+            if (x < vectors)
+                value[x] = DV % W && c + x == VALUE_VECTORS - 1 ? keys->tail[j] : tfm_load(vp + (c + x) * W);
         if (masked) { /* what a query does not see must not touch it, NaN included */
             if (((const float *)keys->bias)[j] < 0.0f)
                 continue;
 #pragma unroll
-            EACH_ROW
+            EACH_ROW {
                 if (s + j < st->limit[first + r])
 #pragma unroll
-                    for (int x = 0; x < 2; x++) if (x < vectors)
-                        sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+                    for (int x = 0; x < 2; x++)
+                        if (x < vectors)
+                            sum[r][x] =
+                                tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+            }
         } else {
 #pragma unroll
-            EACH_ROW
+            EACH_ROW {
 #pragma unroll
-                for (int x = 0; x < 2; x++) if (x < vectors)
-                    sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+                for (int x = 0; x < 2; x++)
+                    if (x < vectors)
+                        sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+            }
         }
     }
 #pragma unroll
-    EACH_ROW
+    EACH_ROW {
 #pragma unroll
-        for (int x = 0; x < 2; x++) if (x < vectors)
-            st->sum[first + r][c + x] = sum[r][x];
+        for (int x = 0; x < 2; x++)
+            if (x < vectors)
+                st->sum[first + r][c + x] = sum[r][x];
+    }
 }
 
-/* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys. R is a constant where this is inlined. */
+/* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys. R is a constant where this is
+ * inlined. */
 static inline void attend(const int R, state *st, const int first, const tile *keys, __global const float *v,
                           const long v_step, const int s, const int count, const int masked) {
     tfm_vec z[MOST_ROWS][2], weight[MOST_ROWS][2], highest[MOST_ROWS];
 #pragma unroll
-    EACH_ROW
+    EACH_ROW {
         z[r][0] = z[r][1] = 0.0f;
+    }
     for (int d = 0; d < DK; d++) {
         const tfm_vec k0 = keys->k[d][0], k1 = keys->k[d][1];
 #pragma unroll
@@ -343,7 +367,8 @@ static inline void attend(const int R, state *st, const int first, const tile *k
     for (int r = 0; r < MOST_ROWS; r++)
         highest[r] = r < R ? max(z[r][0], z[r][1]) : (tfm_vec)(-INFINITY);
     const tfm_vec before = st->maximum[first / MOST_ROWS], reached = max(before, max_each(highest));
-    const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY), shrink = exp2_down(before - base);
+    const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY),
+                  shrink = exp2_down(before - base);
     st->maximum[first / MOST_ROWS] = reached;
 #pragma unroll
     EACH_ROW {
@@ -355,7 +380,8 @@ static inline void attend(const int R, state *st, const int first, const tile *k
     for (int c = 0; c + 2 <= VALUE_VECTORS; c += 2)
         add_values(R, 2, c, st, first, keys, v, v_step, weight, (const float *)&shrink, s, count, masked);
     if (VALUE_VECTORS % 2)
-        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, v, v_step, weight, (const float *)&shrink, s, count, masked);
+        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, v, v_step, weight, (const float *)&shrink, s,
+                   count, masked);
 }
 
 static inline int block_masked(const state *st, const int first, const int rows, const int s) {
@@ -365,18 +391,20 @@ static inline int block_masked(const state *st, const int first, const int rows,
     return masked;
 }
 
-/* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them, and meets
- * them in blocks of up to MOST_ROWS. */
-TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k), TFM_INPUT(float, v),
-                                TFM_INPUT(int, lengths), TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), ATTENTION_SHAPE,
-                                const float scale, const long items) {
+/* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them,
+ * and meets them in blocks of up to MOST_ROWS. */
+TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k),
+                                TFM_INPUT(float, v), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
+                                TFM_INPUT(int, key_rows), ATTENTION_SHAPE, const float scale,
+                                const long items) {
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
     if (item >= items)
         return;
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
-    const shared_keys keys = keys_at(TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), b, kv_head,
-                                     length, kv_heads, heads_first, sequences, padded, mapped, pool);
+    const shared_keys keys =
+        keys_at(TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), b, kv_head, length,
+                kv_heads, heads_first, sequences, padded, mapped, pool);
     const long begin = block * QUERIES;
     const int rows = (int)min((long)QUERIES, queries - begin);
     state st;
@@ -384,7 +412,8 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
     int furthest = 0;
     for (int r = 0; r < rows + MOST_ROWS; r++) {
         const long i = min(begin + r, queries - 1);
-        __global const float *qp = TFM_AT(q) + query_at(i, b, kv_head, targets, heads, kv_heads, heads_first) * DK;
+        __global const float *qp =
+            TFM_AT(q) + query_at(i, b, kv_head, targets, heads, kv_heads, heads_first) * DK;
         for (int c = 0; c < KEY_VECTORS; c++)
             st.q[r][c] = load_key(qp, c) * scale;
         for (int c = 0; c < VALUE_VECTORS; c++)

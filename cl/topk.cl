@@ -1,14 +1,14 @@
-/* The k largest of each row of x (rows, n): values and indices (rows, k), largest first, equal ones by lower index; and,
- * where it is wanted, log_sum (rows) = log sum exp of the row. NaN counts as -inf. When fewer than k entries are above
- * -inf, those at -inf follow by index.
+/* The k largest of each row of x (rows, n): values and indices (rows, k), largest first, equal ones by lower
+ * index; and, where it is wanted, log_sum (rows) = log sum exp of the row. NaN counts as -inf. When fewer
+ * than k entries are above -inf, those at -inf follow by index.
  *
- * Both kernels keep the best of disjoint shares of the row, take the best of those k times, and look for that share's
- * next one: what comes after (value, index) is what is smaller, or equal at a higher index, so nothing has to be marked
- * as taken. */
+ * Both kernels keep the best of disjoint shares of the row, take the best of those k times, and look for that
+ * share's next one: what comes after (value, index) is what is smaller, or equal at a higher index, so
+ * nothing has to be marked as taken. */
 
 /* Fills places from `found` on with the entries at -inf, by index. */
-static inline void fill_rest(__global float *values, __global int *indices, __global const float *x, long found,
-                             const long k, const long n) {
+static inline void fill_rest(__global float *values, __global int *indices, __global const float *x,
+                             long found, const long k, const long n) {
     for (long i = 0; i < n && found < k; i++)
         if (!(x[i] > -INFINITY)) {
             values[found] = -INFINITY;
@@ -28,10 +28,12 @@ static inline float log_sum_of(const float maximum, const float sum) {
 #define MOST_BLOCKS 256
 
 /* The larger of a and b; a where b is NaN. */
-static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) { return select(a, b, b > a); }
+static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
+    return select(a, b, b > a);
+}
 
-/* e^x for x <= 0, 0 for NaN and -inf: 2^n by the exponent, n = round(x log2 e), times the minimax polynomial of 2^f,
- * |f| <= 1/2 (relative error 2.5e-9, 2^0 = 1). */
+/* e^x for x <= 0, 0 for NaN and -inf: 2^n by the exponent, n = round(x log2 e), times the minimax polynomial
+ * of 2^f, |f| <= 1/2 (relative error 2.5e-9, 2^0 = 1). */
 static inline tfm_vec exp_down(const tfm_vec x) {
     const tfm_vec z = larger((tfm_vec)(-127.0f), x * 1.44269504f), n = rint(z), f = z - n;
     tfm_vec p = tfm_fma(f, (tfm_vec)(1.5461444707e-04f), (tfm_vec)(1.3400428178e-03f));
@@ -115,7 +117,8 @@ static inline tfm_vec block_rest(__global const float *x, const long first, cons
 }
 
 TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
-                         TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
+                         TFM_INPUT(float, x), const long rows, const long n, const long k,
+                         const long summed) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
@@ -154,8 +157,8 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
         }
         const int block = (int)-tfm_vec_max(select((tfm_vec)(-3.0e38f), -where, top == value));
         const long first = block * per_block, end = min(first + per_block, vectors);
-        const float place =
-            block_find(in, first, end, n, value, block == last_block && value == last_value ? last_place : -1.0f);
+        const float place = block_find(in, first, end, n, value,
+                                       block == last_block && value == last_value ? last_place : -1.0f);
         value_out[found] = value;
         index_out[found] = (int)(first * W + (long)place);
         best[block] = block_rest(in, first, end, n, value, place);
@@ -168,7 +171,8 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 #else
 /* ---- Others: a work-group per row; a share is what one item meets, i = lane modulo TFM_GROUP ---- */
 
-#define KEEP 4 /* an item keeps that many of its best, and reads its share again only when they are used up */
+#define KEEP 4 /* an item keeps that many of its best, and reads its share again only when they are used up  \
+                */
 
 /* The KEEP largest of the item's share that come after (value, index). */
 static inline void keep_best(float *kept, int *at, __global const float *x, const long n, const float value,
@@ -218,7 +222,8 @@ static inline void group_best(__local float *best, __local int *where, const flo
 }
 
 TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
-                           TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
+                           TFM_INPUT(float, x), const long rows, const long n, const long k,
+                           const long summed) {
     TFM_SCRATCH
     __local float best[TFM_GROUP];
     __local int where[TFM_GROUP];

@@ -18,9 +18,10 @@ typedef struct tfm__attention {
 /* The variants for wide devices: lib/ops/attention_wide.c. */
 tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a, const tfm_tensor *y);
 
-/* Enqueues a kernel of the common signature, built for `block` queries a work-group, over `groups` of them, `items` of
- * which have work. */
-tfm_status tfm__attention_launch(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
-                                 int block, int64_t groups, int64_t items, const tfm_tensor *y);
+/* Enqueues a kernel of the common signature, built for `block` queries a work-group, over `groups` of them,
+ * `items` of which have work. */
+tfm_status tfm__attention_launch(tfm_context *ctx, const tfm__attention *a, const char *file,
+                                 const char *name, int block, int64_t groups, int64_t items,
+                                 const tfm_tensor *y);
 
 #endif

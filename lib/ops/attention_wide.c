@@ -1,7 +1,8 @@
 /* Attention on wide devices: cl/attention_wide.cl. */
 #include "ops/attention.h"
 
-/* Queries of one work-item that transposes keys for all of them: as many as leave its state in the first caches. */
+/* Queries of one work-item that transposes keys for all of them: as many as leave its state in the first
+ * caches. */
 static int block_of(const tfm__attention *a) {
     const int64_t width = a->key_width + a->value_width;
     return width <= 256 ? 64 : width <= 1024 ? 16 : 8;
@@ -12,8 +13,8 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a, const 
     /* Keys are not worth transposing for one query, nor a private copy of a tile of very wide ones. */
     if (queries == 1 || a->key_width > 4096) {
         const int64_t eights = (batch + 7) / 8; /* the kernel takes sequences by eight */
-        return tfm__attention_launch(ctx, a, "attention_wide", "attention_query", 1, eights * 8 * a->kv_heads * queries,
-                                     batch, y);
+        return tfm__attention_launch(ctx, a, "attention_wide", "attention_query", 1,
+                                     eights * 8 * a->kv_heads * queries, batch, y);
     }
     const int block = block_of(a);
     const int64_t items = batch * a->kv_heads * ((queries + block - 1) / block);

@@ -2,14 +2,16 @@
 #include <inttypes.h>
 #include "ops/ops.h"
 
-tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x, int k) {
+tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum,
+                    tfm_tensor x, int k) {
     if (TFM_OP_BEGIN(ctx, "topk", "f", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (x.rank != 2)
         return tfm__op_refuse(ctx, "topk", "x is %s, not (R, N)", TFM_SHAPE(x));
     const int64_t rows = x.dims[0], n = x.dims[1];
     if (k < 1 || k > 64 || k > n || n > INT32_MAX)
-        return tfm__op_refuse(ctx, "topk", "the %d largest of x %s: k must be from 1 to 64 and at most N", k, TFM_SHAPE(x));
+        return tfm__op_refuse(ctx, "topk", "the %d largest of x %s: k must be from 1 to 64 and at most N", k,
+                              TFM_SHAPE(x));
     const int64_t dims[] = {rows, k};
     if (tfm__op_output(ctx, "topk", values, TFM_F32, 2, dims) != TFM_OK ||
         tfm__op_output(ctx, "topk", indices, TFM_I32, 2, dims) != TFM_OK ||
@@ -20,6 +22,6 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
     tfm__kernel *kernel = tfm__kernel_get(ctx, "topk", vectors ? "topk_row" : "topk_group", "%s", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                        TFM_ARGS(TFM_T_AS("values", *values), TFM_T_AS("indices", *indices),
-                                TFM_T_AS("log_sum", log_sum ? *log_sum : none), TFM_T(x), TFM_I(rows), TFM_I(n),
-                                TFM_I(k), TFM_I_AS("summed", log_sum != NULL)));
+                                TFM_T_AS("log_sum", log_sum ? *log_sum : none), TFM_T(x), TFM_I(rows),
+                                TFM_I(n), TFM_I(k), TFM_I_AS("summed", log_sum != NULL)));
 }
