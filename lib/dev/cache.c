@@ -118,6 +118,13 @@ static int open_folder(bool make) {
     return folder;
 }
 
+bool tfm__cache_usable(void) {
+    int folder = open_folder(true);
+    if (folder >= 0)
+        close(folder);
+    return folder >= 0;
+}
+
 static void name_of(char name[NAME_SIZE], const char *key) {
     snprintf(name, NAME_SIZE, "%016" PRIx64 SUFFIX, tfm__hash64(key, strlen(key), 0));
 }

@@ -13,8 +13,12 @@
 #ifndef TFM_LIB_DEV_CACHE_H
 #define TFM_LIB_DEV_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Whether there is a folder to store in, which is made if need be: asked before a costly payload is. */
+bool tfm__cache_usable(void);
 
 /* The bytes stored under `key`, freed with free(), or NULL if there are none. A damaged entry is deleted. */
 void *tfm__cache_get(const char *key, size_t *bytes);

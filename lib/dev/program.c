@@ -94,19 +94,20 @@ static cl_program from_source(tfm_context *ctx, const char *source, const char *
 }
 
 /* A device without a compiler takes binaries that were built elsewhere, named after text and options. */
-static cl_program from_prebuilt(tfm_context *ctx, const char *source, const char *file, const char *options) {
+static cl_program from_prebuilt(tfm_context *ctx, const char *name, const char *file, const char *options) {
     const char *directory = getenv("TFM_CL_DIR");
-    uint64_t hash = hash_text(options, hash_text(source, 0));
-    char *path = tfm__format("%s/%s-%016" PRIx64 ".bin", directory ? directory : ".", file, hash), *binary = NULL;
+    bool given = directory && *directory;
+    char *path = tfm__format("%s%s%s", given ? directory : "", given ? "/" : "", name), *binary = NULL;
     size_t bytes = 0;
     cl_program program = NULL;
-    if (path && directory && tfm__file_exists(path) && tfm__file_read(&binary, &bytes, path) == TFM_OK)
+    if (path && given && tfm__file_exists(path) && tfm__file_read(&binary, &bytes, path) == TFM_OK)
         program = from_binary(ctx, (const unsigned char *)binary, bytes, options);
     if (!program)
         tfm__context_fail(ctx, TFM_ERROR_BUILD,
                           "%s has no compiler and %s is %s: build prelude.cl + %s.cl with '%s' for it and put the binary "
-                          "there, in the directory that TFM_CL_DIR names",
-                          ctx->info.name, path ? path : file, binary ? "no binary for it" : "missing", file, options);
+                          "there, %s",
+                          ctx->info.name, path ? path : name, binary ? "no binary for it" : "missing", file, options,
+                          given ? "where TFM_CL_DIR points" : "in a directory that TFM_CL_DIR names");
     free(binary);
     free(path);
     return program;
@@ -127,9 +128,13 @@ static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file
     char *source = assemble(ctx, file);
     if (!source)
         return NULL;
+    char name[128];
+    snprintf(name, sizeof(name), "%s-%016" PRIx64 ".bin", file, hash_text(options, hash_text(source, 0)));
+    /* Under TFM_LOG=debug one run names all the binaries that a device like this one, but without a compiler, wants. */
+    tfm__log(TFM_LOG_DEBUG, "program %s: prelude.cl + %s.cl with '%s'", name, file, options);
     cl_program program = NULL;
     if (!ctx->info.compiler) {
-        program = from_prebuilt(ctx, source, file, options);
+        program = from_prebuilt(ctx, name, file, options);
     } else {
         size_t bytes = 0;
         entry->disk_key = disk_key(ctx, source, file, options); /* NULL: built in each run */
@@ -258,6 +263,11 @@ static void export_program(tfm__program *program) {
 }
 
 void tfm__programs_export(tfm_context *ctx) {
+    bool any = false;
+    for (tfm__program *program = ctx->programs; program; program = program->next)
+        any = any || program->disk_key;
+    if (!any || !tfm__cache_usable())
+        return; /* PoCL compiles again to give a binary out */
     for (tfm__program *program = ctx->programs; program; program = program->next)
         if (program->disk_key)
             export_program(program);

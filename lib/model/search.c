@@ -226,6 +226,8 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const search_rules 
     tfm_status status = tfm_context_status(ctx);
     if (status == TFM_OK)
         status = tfm__beam_finish(&beam, out, rules->n_best, b->penalty, model->config.eos_id);
+    tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
+             (long long)b->count, (long long)b->width, rules->beam, (long long)beam.node, (long long)beam.step);
     tfm_kv_cache_free(ctx, &cache);
     tfm_scope_close(ctx, 0, NULL);
     free(cross);
