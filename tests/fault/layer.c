@@ -1,0 +1,339 @@
+/* An OpenCL layer between a program and the drivers, for tests: OPENCL_LAYERS=/path/to/this.so. It makes a
+ * chosen call fail, those of CLBlast included, lets a device be less than it is, and keeps count of every
+ * object. ledger.h says how to ask for it.
+ *
+ * TFM_FAULT_LIE knows
+ *     compiler=0    no compiler: a program from source is refused
+ *     max_alloc=N   bytes of one buffer; more is refused
+ *     max_group=N   work-items of one group; more is refused
+ *     local=N       bytes of local memory; a kernel that needs more does not run
+ *     width=N       native and preferred float vector width
+ *     type=N        CL_DEVICE_TYPE: 2 CPU, 4 GPU, 8 accelerator
+ *     arg_info=0    no names of kernel parameters
+ *
+ * A call that is to fail does nothing, but for those that release: they do, and then say that they have not.
+ */
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#include <CL/cl.h>
+#include <CL/cl_layer.h>
+#include <string.h>
+#include "ledger.h"
+
+static cl_icd_dispatch next, own;
+
+/* A call that makes nothing. */
+#define ASK(name, error, params, args)                                                                       \
+    static cl_int CL_API_CALL my_##name params {                                                             \
+        return ledger_due(#name) ? (error) : next.name args;                                                 \
+    }
+
+/* A call that makes an object; its last parameter is `cl_int *code`, which the driver gets as `into`. */
+#define MAKE(type, kind, name, error, params, args)                                                          \
+    static type CL_API_CALL my_##name params {                                                               \
+        cl_int unasked, *into = code ? code : &unasked;                                                      \
+        if (ledger_due(#name)) {                                                                             \
+            *into = (error);                                                                                 \
+            return NULL;                                                                                     \
+        }                                                                                                    \
+        type made = next.name args;                                                                          \
+        if (made && *into == CL_SUCCESS)                                                                     \
+            ledger_add(made, kind);                                                                          \
+        return made;                                                                                         \
+    }
+
+/* The pair that counts an object's references. Dropped before the release: another thread may get the
+ * address. */
+#define COUNTED(type, kind, retain, release, error)                                                          \
+    static cl_int CL_API_CALL my_##retain(type object) {                                                     \
+        if (ledger_due(#retain))                                                                             \
+            return CL_OUT_OF_HOST_MEMORY;                                                                    \
+        cl_int code = next.retain(object);                                                                   \
+        if (code == CL_SUCCESS)                                                                              \
+            ledger_add(object, kind);                                                                        \
+        return code;                                                                                         \
+    }                                                                                                        \
+    static cl_int CL_API_CALL my_##release(type object) {                                                    \
+        bool due = ledger_due(#release);                                                                     \
+        ledger_drop(object, kind);                                                                           \
+        cl_int code = next.release(object);                                                                  \
+        return due ? (error) : code;                                                                         \
+    }
+
+/* A command; its last parameter is `cl_event *event`. */
+#define ENQUEUE(name, error, params, args)                                                                   \
+    static cl_int CL_API_CALL my_##name params {                                                             \
+        if (ledger_due(#name))                                                                               \
+            return (error);                                                                                  \
+        cl_int code = next.name args;                                                                        \
+        if (code == CL_SUCCESS && event)                                                                     \
+            ledger_add(*event, LEDGER_EVENT);                                                                \
+        return code;                                                                                         \
+    }
+
+#define WAITS cl_uint waits, const cl_event *list, cl_event *event
+#define ANSWER size_t size, void *value, size_t *needed
+
+/* ---- Lies
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void set_numbers(void *value, size_t size, size_t count, uint64_t number) {
+    cl_uint narrow = (cl_uint)number;
+    for (size_t i = 0; i < count; i++)
+        memcpy((char *)value + i * size, size == sizeof(narrow) ? (void *)&narrow : (void *)&number, size);
+}
+
+static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info what, ANSWER) {
+    static const struct {
+        cl_device_info what;
+        const char *name;
+        size_t size, count;
+    } LIES[] = {
+        {CL_DEVICE_COMPILER_AVAILABLE, "compiler", sizeof(cl_bool), 1},
+        {CL_DEVICE_LINKER_AVAILABLE, "compiler", sizeof(cl_bool), 1},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "max_alloc", sizeof(cl_ulong), 1},
+        {CL_DEVICE_MAX_WORK_GROUP_SIZE, "max_group", sizeof(size_t), 1},
+        {CL_DEVICE_MAX_WORK_ITEM_SIZES, "max_group", sizeof(size_t), 3},
+        {CL_DEVICE_LOCAL_MEM_SIZE, "local", sizeof(cl_ulong), 1},
+        {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, "width", sizeof(cl_uint), 1},
+        {CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, "width", sizeof(cl_uint), 1},
+        {CL_DEVICE_TYPE, "type", sizeof(cl_device_type), 1},
+    };
+    if (ledger_due("clGetDeviceInfo"))
+        return CL_OUT_OF_HOST_MEMORY;
+    cl_int code = next.clGetDeviceInfo(device, what, size, value, needed);
+    uint64_t number;
+    for (size_t i = 0; i < sizeof(LIES) / sizeof(LIES[0]) && value && code == CL_SUCCESS; i++)
+        if (LIES[i].what == what && ledger_lie(LIES[i].name, &number))
+            set_numbers(value, LIES[i].size, LIES[i].count, number);
+    return code;
+}
+
+static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
+                                                      cl_kernel_work_group_info what, ANSWER) {
+    if (ledger_due("clGetKernelWorkGroupInfo"))
+        return CL_OUT_OF_RESOURCES;
+    cl_int code = next.clGetKernelWorkGroupInfo(kernel, device, what, size, value, needed);
+    uint64_t most;
+    if (code == CL_SUCCESS && value && what == CL_KERNEL_WORK_GROUP_SIZE && ledger_lie("max_group", &most) &&
+        *(size_t *)value > most)
+        *(size_t *)value = (size_t)most;
+    return code;
+}
+
+static cl_int CL_API_CALL my_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info what,
+                                                ANSWER) {
+    uint64_t known;
+    if (ledger_due("clGetKernelArgInfo") || (ledger_lie("arg_info", &known) && !known))
+        return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
+    return next.clGetKernelArgInfo(kernel, index, what, size, value, needed);
+}
+
+static cl_mem CL_API_CALL my_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
+                                            cl_int *code) {
+    cl_int unasked, *into = code ? code : &unasked;
+    uint64_t most;
+    bool due = ledger_due("clCreateBuffer");
+    if (due || (ledger_lie("max_alloc", &most) && size > most)) {
+        *into = due ? CL_MEM_OBJECT_ALLOCATION_FAILURE : CL_INVALID_BUFFER_SIZE;
+        return NULL;
+    }
+    cl_mem made = next.clCreateBuffer(context, flags, size, host, into);
+    if (made && *into == CL_SUCCESS)
+        ledger_add(made, LEDGER_MEM);
+    return made;
+}
+
+static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, cl_uint count,
+                                                           const char **strings, const size_t *lengths,
+                                                           cl_int *code) {
+    cl_int unasked, *into = code ? code : &unasked;
+    uint64_t compiler;
+    bool due = ledger_due("clCreateProgramWithSource");
+    if (due || (ledger_lie("compiler", &compiler) && !compiler)) {
+        *into = due ? CL_OUT_OF_HOST_MEMORY : CL_COMPILER_NOT_AVAILABLE;
+        return NULL;
+    }
+    cl_program made = next.clCreateProgramWithSource(context, count, strings, lengths, into);
+    if (made && *into == CL_SUCCESS)
+        ledger_add(made, LEDGER_PROGRAM);
+    return made;
+}
+
+/* What a device that is as small as the lies say would answer to a launch. */
+static cl_int too_much(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *local) {
+    uint64_t most;
+    if (ledger_lie("max_group", &most) && local) {
+        size_t items = 1;
+        for (cl_uint i = 0; i < dimensions; i++)
+            items *= local[i];
+        if (items > most)
+            return CL_INVALID_WORK_GROUP_SIZE;
+    }
+    cl_device_id device;
+    cl_ulong used;
+    if (ledger_lie("local", &most) &&
+        next.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL) == CL_SUCCESS &&
+        next.clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof(used), &used, NULL) ==
+            CL_SUCCESS &&
+        used > most)
+        return CL_OUT_OF_RESOURCES;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel,
+                                                    cl_uint dimensions, const size_t *offset,
+                                                    const size_t *global, const size_t *local, WAITS) {
+    if (ledger_due("clEnqueueNDRangeKernel"))
+        return CL_OUT_OF_RESOURCES;
+    cl_int code = too_much(queue, kernel, dimensions, local);
+    if (code == CL_SUCCESS)
+        code =
+            next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list, event);
+    if (code == CL_SUCCESS && event)
+        ledger_add(*event, LEDGER_EVENT);
+    return code;
+}
+
+/* ---- The rest of OpenCL 1.2 that has to do with buffers and kernels
+ * ----------------------------------------------- */
+
+ASK(clGetPlatformIDs, CL_OUT_OF_HOST_MEMORY, (cl_uint room, cl_platform_id *ids, cl_uint *count),
+    (room, ids, count))
+ASK(clGetPlatformInfo, CL_OUT_OF_HOST_MEMORY, (cl_platform_id platform, cl_platform_info what, ANSWER),
+    (platform, what, size, value, needed))
+ASK(clGetDeviceIDs, CL_DEVICE_NOT_FOUND,
+    (cl_platform_id platform, cl_device_type type, cl_uint room, cl_device_id *ids, cl_uint *count),
+    (platform, type, room, ids, count))
+
+#define NOTIFY void(CL_CALLBACK * notify)(const char *, const void *, size_t, void *), void *user
+MAKE(cl_context, LEDGER_CONTEXT, clCreateContext, CL_DEVICE_NOT_AVAILABLE,
+     (const cl_context_properties *properties, cl_uint count, const cl_device_id *devices, NOTIFY,
+      cl_int *code),
+     (properties, count, devices, notify, user, into))
+MAKE(cl_context, LEDGER_CONTEXT, clCreateContextFromType, CL_DEVICE_NOT_FOUND,
+     (const cl_context_properties *properties, cl_device_type type, NOTIFY, cl_int *code),
+     (properties, type, notify, user, into))
+COUNTED(cl_context, LEDGER_CONTEXT, clRetainContext, clReleaseContext, CL_OUT_OF_RESOURCES)
+ASK(clGetContextInfo, CL_OUT_OF_HOST_MEMORY, (cl_context context, cl_context_info what, ANSWER),
+    (context, what, size, value, needed))
+
+MAKE(cl_command_queue, LEDGER_QUEUE, clCreateCommandQueue, CL_OUT_OF_RESOURCES,
+     (cl_context context, cl_device_id device, cl_command_queue_properties flags, cl_int *code),
+     (context, device, flags, into))
+COUNTED(cl_command_queue, LEDGER_QUEUE, clRetainCommandQueue, clReleaseCommandQueue, CL_OUT_OF_RESOURCES)
+ASK(clGetCommandQueueInfo, CL_OUT_OF_HOST_MEMORY,
+    (cl_command_queue queue, cl_command_queue_info what, ANSWER), (queue, what, size, value, needed))
+ASK(clFlush, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
+ASK(clFinish, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
+
+MAKE(cl_mem, LEDGER_MEM, clCreateSubBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+     (cl_mem whole, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
+     (whole, flags, type, region, into))
+COUNTED(cl_mem, LEDGER_MEM, clRetainMemObject, clReleaseMemObject, CL_OUT_OF_RESOURCES)
+ASK(clGetMemObjectInfo, CL_OUT_OF_HOST_MEMORY, (cl_mem memory, cl_mem_info what, ANSWER),
+    (memory, what, size, value, needed))
+
+#define BUILT void(CL_CALLBACK * notify)(cl_program, void *), void *user
+MAKE(cl_program, LEDGER_PROGRAM, clCreateProgramWithBinary, CL_INVALID_BINARY,
+     (cl_context context, cl_uint count, const cl_device_id *devices, const size_t *lengths,
+      const unsigned char **binaries, cl_int *states, cl_int *code),
+     (context, count, devices, lengths, binaries, states, into))
+COUNTED(cl_program, LEDGER_PROGRAM, clRetainProgram, clReleaseProgram, CL_OUT_OF_RESOURCES)
+ASK(clBuildProgram, CL_BUILD_PROGRAM_FAILURE,
+    (cl_program program, cl_uint count, const cl_device_id *devices, const char *options, BUILT),
+    (program, count, devices, options, notify, user))
+ASK(clGetProgramInfo, CL_OUT_OF_HOST_MEMORY, (cl_program program, cl_program_info what, ANSWER),
+    (program, what, size, value, needed))
+ASK(clGetProgramBuildInfo, CL_OUT_OF_HOST_MEMORY,
+    (cl_program program, cl_device_id device, cl_program_build_info what, ANSWER),
+    (program, device, what, size, value, needed))
+
+MAKE(cl_kernel, LEDGER_KERNEL, clCreateKernel, CL_OUT_OF_HOST_MEMORY,
+     (cl_program program, const char *name, cl_int *code), (program, name, into))
+COUNTED(cl_kernel, LEDGER_KERNEL, clRetainKernel, clReleaseKernel, CL_OUT_OF_RESOURCES)
+ASK(clSetKernelArg, CL_OUT_OF_RESOURCES, (cl_kernel kernel, cl_uint index, size_t size, const void *value),
+    (kernel, index, size, value))
+ASK(clGetKernelInfo, CL_OUT_OF_HOST_MEMORY, (cl_kernel kernel, cl_kernel_info what, ANSWER),
+    (kernel, what, size, value, needed))
+
+MAKE(cl_event, LEDGER_EVENT, clCreateUserEvent, CL_OUT_OF_HOST_MEMORY, (cl_context context, cl_int *code),
+     (context, into))
+COUNTED(cl_event, LEDGER_EVENT, clRetainEvent, clReleaseEvent, CL_OUT_OF_RESOURCES)
+ASK(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint count, const cl_event *events),
+    (count, events))
+ASK(clGetEventInfo, CL_OUT_OF_HOST_MEMORY, (cl_event event, cl_event_info what, ANSWER),
+    (event, what, size, value, needed))
+ASK(clGetEventProfilingInfo, CL_PROFILING_INFO_NOT_AVAILABLE,
+    (cl_event event, cl_profiling_info what, ANSWER), (event, what, size, value, needed))
+
+#define READ cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes
+ENQUEUE(clEnqueueReadBuffer, CL_OUT_OF_RESOURCES, (READ, void *host, WAITS),
+        (queue, memory, wait, offset, bytes, host, waits, list, event))
+ENQUEUE(clEnqueueWriteBuffer, CL_OUT_OF_RESOURCES, (READ, const void *host, WAITS),
+        (queue, memory, wait, offset, bytes, host, waits, list, event))
+ENQUEUE(clEnqueueCopyBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+        (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t bytes,
+         WAITS),
+        (queue, from, to, from_offset, to_offset, bytes, waits, list, event))
+ENQUEUE(clEnqueueFillBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+        (cl_command_queue queue, cl_mem memory, const void *pattern, size_t size, size_t offset, size_t bytes,
+         WAITS),
+        (queue, memory, pattern, size, offset, bytes, waits, list, event))
+ENQUEUE(clEnqueueMarkerWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS),
+        (queue, waits, list, event))
+ENQUEUE(clEnqueueBarrierWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS),
+        (queue, waits, list, event))
+
+/* ---- The layer's own interface
+ * ------------------------------------------------------------------------------------- */
+
+#pragma GCC visibility push(default)
+
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, ANSWER) {
+    static const char NAME[] = "tfm test layer";
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    const void *answer = what == CL_LAYER_API_VERSION ? (const void *)&version : NAME;
+    size_t bytes = what == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(NAME);
+    if ((what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) || (value && size < bytes))
+        return CL_INVALID_VALUE;
+    if (value)
+        memcpy(value, answer, bytes);
+    if (needed)
+        *needed = bytes;
+    return CL_SUCCESS;
+}
+
+#define OWN(name) own.name = my_##name
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target, cl_uint *own_count,
+                                            const cl_icd_dispatch **out) {
+    if (!target || !own_count || !out)
+        return CL_INVALID_VALUE;
+    size_t entries = sizeof(next) / sizeof(next.clGetPlatformIDs);
+    memcpy(&next, target, (count < entries ? count : entries) * sizeof(next.clGetPlatformIDs));
+    own = next;
+    ledger_open();
+    OWN(clGetPlatformIDs), OWN(clGetPlatformInfo), OWN(clGetDeviceIDs), OWN(clGetDeviceInfo);
+    OWN(clCreateContext), OWN(clCreateContextFromType), OWN(clRetainContext), OWN(clReleaseContext);
+    OWN(clGetContextInfo), OWN(clCreateCommandQueue), OWN(clRetainCommandQueue), OWN(clReleaseCommandQueue);
+    OWN(clGetCommandQueueInfo), OWN(clFlush), OWN(clFinish);
+    OWN(clCreateBuffer), OWN(clCreateSubBuffer), OWN(clRetainMemObject), OWN(clReleaseMemObject),
+        OWN(clGetMemObjectInfo);
+    OWN(clCreateProgramWithSource), OWN(clCreateProgramWithBinary), OWN(clRetainProgram),
+        OWN(clReleaseProgram);
+    OWN(clBuildProgram), OWN(clGetProgramInfo), OWN(clGetProgramBuildInfo);
+    OWN(clCreateKernel), OWN(clRetainKernel), OWN(clReleaseKernel), OWN(clSetKernelArg), OWN(clGetKernelInfo);
+    OWN(clGetKernelArgInfo), OWN(clGetKernelWorkGroupInfo);
+    OWN(clCreateUserEvent), OWN(clRetainEvent), OWN(clReleaseEvent), OWN(clWaitForEvents),
+        OWN(clGetEventInfo);
+    OWN(clGetEventProfilingInfo);
+    OWN(clEnqueueNDRangeKernel), OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer),
+        OWN(clEnqueueCopyBuffer);
+    OWN(clEnqueueFillBuffer), OWN(clEnqueueMarkerWithWaitList), OWN(clEnqueueBarrierWithWaitList);
+    *own_count = (cl_uint)entries;
+    *out = &own;
+    return CL_SUCCESS;
+}
+
+#pragma GCC visibility pop

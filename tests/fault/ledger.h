@@ -1,0 +1,40 @@
+/* What the fault layer knows: which call is to fail, what the device is to lie about, and which objects are
+ * alive.
+ *
+ *     TFM_FAULT_CALL=n      the n-th OpenCL call of the process fails, counted from 1; 0 only counts
+ *     TFM_FAULT_NAME=clX    only calls of this function are counted for that
+ *     TFM_FAULT_DEAD=1      and every call after it fails too: a device that went away
+ *     TFM_FAULT_LIE=a=1,b=2 what the device says of itself: see layer.c
+ *     TFM_FAULT_REPORT=path a text at the process's end, one "name value" per line: the number of calls, the
+ * function that failed ("none"), releases of what is not alive, the live references of each type, the calls
+ * of each function */
+#ifndef TFM_TESTS_LEDGER_H
+#define TFM_TESTS_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ledger_kind {
+    LEDGER_CONTEXT,
+    LEDGER_QUEUE,
+    LEDGER_PROGRAM,
+    LEDGER_KERNEL,
+    LEDGER_MEM,
+    LEDGER_EVENT,
+    LEDGER_KINDS
+};
+
+/* Reads the environment. */
+void ledger_open(void);
+
+/* Counts a call; whether it is to fail. */
+bool ledger_due(const char *call);
+
+/* The value that the device is to give for `name`; false if it is to tell the truth. */
+bool ledger_lie(const char *name, uint64_t *value);
+
+/* One more, one fewer reference to an object. */
+void ledger_add(const void *object, enum ledger_kind kind);
+void ledger_drop(const void *object, enum ledger_kind kind);
+
+#endif

@@ -1,0 +1,301 @@
+#include "runs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "scratch.h"
+
+#define LIMIT 60.0       /* seconds of one run */
+#define COLD_LIMIT 300.0 /* of the first, which compiles */
+#define SLOW 3.0
+#define MOST_FAILURES 20 /* that are told in full */
+
+/* One of the two places where a run may be. Its files are <number>.out, .err, .report. */
+struct place {
+    pid_t pid;
+    double since, limit;
+    int may_end;
+    char title[128], part[128];
+};
+
+static struct place places[2];
+static runs_report plain, last;
+static char right_text[1024], last_sentence[4096], cache[sizeof(scratch_root) + 16];
+static double plain_seconds;
+static unsigned ended_right, ended_sentence, failures;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static const char *file_of(int number, const char *suffix) {
+    char name[32];
+    snprintf(name, sizeof(name), "%d.%s", number, suffix);
+    return scratch_path(name);
+}
+
+/* What a file holds, cut at the buffer's end; "" if it is not there. */
+static void slurp(char *out, size_t size, const char *path) {
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(out, 1, size - 1, file) : 0;
+    out[got] = 0;
+    if (file)
+        fclose(file);
+}
+
+static bool bad(const struct place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool bad(const struct place *place, const char *format, ...) {
+    if (failures++ < MOST_FAILURES) {
+        va_list args;
+        va_start(args, format);
+        fprintf(stderr, "%s: ", place->title);
+        vfprintf(stderr, format, args);
+        fputc('\n', stderr);
+        va_end(args);
+    }
+    return false;
+}
+
+/* ---- One run
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void redirect(int to, const char *path, int flags) {
+    int from = open(path, flags | O_CLOEXEC, 0600);
+    if (from < 0 || dup2(from, to) < 0)
+        _exit(126);
+}
+
+static void start(int number, const char *const *settings) {
+    struct place *place = &places[number];
+    char report[sizeof(scratch_root) + 32];
+    snprintf(report, sizeof(report), "%s", file_of(number, "report"));
+    remove(report);
+    fflush(stdout);
+    fflush(stderr);
+    place->since = now();
+    place->pid = fork();
+    assert_true(place->pid >= 0);
+    if (place->pid > 0)
+        return;
+    setenv("OPENCL_LAYERS", FAULT_LAYER, 1);
+    setenv("TFM_FAULT_REPORT", report, 1);
+    setenv("TFM_CACHE_DIR", cache, 1);
+    for (; *settings; settings++)
+        putenv(strdup(*settings));
+    redirect(0, scratch_path("in"), O_RDONLY);
+    redirect(1, file_of(number, "out"), O_WRONLY | O_CREAT | O_TRUNC);
+    redirect(2, file_of(number, "err"), O_WRONLY | O_CREAT | O_TRUNC);
+    execl(TFM_PROGRAM, "tfm", "translate", "-m", TFM_ROOT "/apps/demo", "--beam", "4", (char *)NULL);
+    _exit(127);
+}
+
+/* ---- Judging
+ * ----------------------------------------------------------------------------------------------------- */
+
+static bool begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Sentences on standard error: what is not a line of the log, and not CLBlast's own. The last one is kept. */
+static int sentences(char *text) {
+    int count = 0;
+    last_sentence[0] = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        if (begins(line, "tfm: warning: ") || begins(line, "tfm: error: ") || begins(line, "CLBlast"))
+            continue;
+        snprintf(last_sentence, sizeof(last_sentence), "%s", line);
+        count++;
+    }
+    return count;
+}
+
+/* The layer's report is complete, and nothing is left in it. */
+static bool judge_report(const struct place *place, char *text) {
+    bool clean = true;
+    unsigned long number;
+    char name[64];
+    last = (runs_report){0};
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        if (sscanf(line, "%63s %lu", name, &number) != 2)
+            continue; /* "failed none" */
+        if (strcmp(name, "calls") == 0)
+            last.calls = number;
+        else if (begins(name, "cl_") && number > 0)
+            clean = bad(place, "%lu references to %s are left", number, name);
+        else if (strcmp(name, "strays") == 0 && number > 0)
+            clean = bad(place, "%lu releases of what is not alive", number);
+        else if (name[2] != '_' && begins(name, "cl") && last.function_count < 128) {
+            memcpy(last.functions[last.function_count].name, name, sizeof(name));
+            last.functions[last.function_count++].calls = number;
+        }
+    }
+    return last.calls > 0 ? clean : bad(place, "there is no report: it did not end by itself");
+}
+
+static bool judge(int number, int state) {
+    const struct place *place = &places[number];
+    char out[1024], err[4096], report[16384];
+    slurp(out, sizeof(out), file_of(number, "out"));
+    slurp(err, sizeof(err), file_of(number, "err"));
+    slurp(report, sizeof(report), file_of(number, "report"));
+    char whole[sizeof(err)];
+    memcpy(whole, err, sizeof(err));
+    if (WIFSIGNALED(state))
+        return bad(place, "ended by signal %d: %s", WTERMSIG(state), whole);
+    int code = WEXITSTATUS(state), said = sentences(err);
+    if (!judge_report(place, report))
+        return false;
+    if (code == 0 && (place->may_end & RUNS_RIGHT)) {
+        ended_right++;
+        if (right_text[0] && strcmp(out, right_text) != 0)
+            return bad(place, "exit 0 and \"%s\" instead of \"%s\"", out, right_text);
+        return said == 0 ? true : bad(place, "exit 0 and a sentence: %s", whole);
+    }
+    if (code != 1 || !(place->may_end & RUNS_SENTENCE))
+        return bad(place, "exit %d: %s", code, whole);
+    ended_sentence++;
+    if (said != 1 || !begins(last_sentence, "tfm: ") || strlen(last_sentence) < 20)
+        return bad(place, "exit 1 and %d sentences: %s", said, whole);
+    if (out[0] && strcmp(out, right_text) != 0)
+        return bad(place, "exit 1 and half an answer, \"%s\"", out);
+    return strstr(last_sentence, place->part)
+               ? true
+               : bad(place, "not with \"%s\", but: %s", place->part, last_sentence);
+}
+
+/* ---- Two at a time
+ * ----------------------------------------------------------------------------------------------- */
+
+/* Looks after both places; the number of one that is free, or -1. */
+static int attend(void) {
+    int room = -1;
+    for (int i = 0; i < 2; i++) {
+        struct place *place = &places[i];
+        int state;
+        if (place->pid) {
+            pid_t got = waitpid(place->pid, &state, WNOHANG);
+            if (got == 0 && now() - place->since > place->limit) {
+                kill(place->pid, SIGKILL);
+                waitpid(place->pid, &state, 0);
+                bad(place, "did not end in %.0f seconds", place->limit);
+                place->pid = 0;
+            } else if (got == place->pid) {
+                judge(i, state);
+                place->pid = 0;
+            }
+        }
+        if (!place->pid)
+            room = i;
+    }
+    return room;
+}
+
+static void nap(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void add(const char *title, const char *const *settings, int may_end, const char *part, double limit) {
+    int number;
+    while ((number = attend()) < 0)
+        nap();
+    struct place *place = &places[number];
+    *place = (struct place){.may_end = may_end, .limit = limit};
+    snprintf(place->title, sizeof(place->title), "%s", title);
+    snprintf(place->part, sizeof(place->part), "%s", part);
+    start(number, settings);
+}
+
+void runs_add(const char *title, const char *const *settings, int may_end) {
+    add(title, settings, may_end, "", LIMIT);
+}
+
+void runs_add_refused(const char *title, const char *const *settings, const char *part) {
+    add(title, settings, RUNS_SENTENCE, part, LIMIT);
+}
+
+static void wait_all(void) {
+    while (attend() < 0 || places[0].pid || places[1].pid)
+        nap();
+}
+
+void runs_add_long(const char *title, const char *const *settings) {
+    wait_all();
+    add(title, settings, RUNS_RIGHT, "", COLD_LIMIT);
+    wait_all();
+}
+
+void runs_finish(const char *what) {
+    wait_all();
+    printf("%s: %u ended with the right answer, %u with a sentence, %u were bad\n", what, ended_right,
+           ended_sentence, failures);
+    unsigned found = failures;
+    ended_right = ended_sentence = failures = 0;
+    if (found)
+        fail_msg("%s: %u bad runs", what, found);
+}
+
+/* ---- Fixtures
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* The first line of a file of the demo model, with its end. */
+static void first_line(char *out, size_t size, const char *path) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(out, (int)size, file));
+    fclose(file);
+}
+
+int runs_setup(void **state) {
+    static const char *const UNSET[] = {"TFM_CL_DIR", "TFM_GEMM", "TFM_LOG", "TFM_PROFILE"};
+    const char *const nothing[] = {NULL};
+    char source[1024];
+    if (scratch_setup(state) != 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(UNSET) / sizeof(UNSET[0]); i++)
+        unsetenv(UNSET[i]);
+    snprintf(cache, sizeof(cache), "%s", scratch_path("cache"));
+    first_line(source, sizeof(source), TFM_ROOT "/apps/demo/test.de");
+    first_line(right_text, sizeof(right_text), TFM_ROOT "/apps/demo/beam4.en");
+    scratch_text("in", source);
+    runs_add_long("the first run", nothing);
+    double begun = now();
+    add("the second run", nothing, RUNS_RIGHT, "", LIMIT);
+    wait_all();
+    plain_seconds = now() - begun;
+    plain = last;
+    printf("a run is %lu calls and %.2f seconds\n", plain.calls, plain_seconds);
+    int found = (int)failures;
+    ended_right = ended_sentence = failures = 0;
+    return found ? -1 : 0;
+}
+
+int runs_teardown(void **state) {
+    return scratch_teardown(state);
+}
+
+const runs_report *runs_plain(void) {
+    return &plain;
+}
+
+bool runs_slow(void) {
+    return plain_seconds > SLOW;
+}
+
+const char *runs_folder(void) {
+    return scratch_root;
+}
+
+const char *runs_cache(void) {
+    return cache;
+}
+
+const char *runs_sentence(void) {
+    return last_sentence;
+}

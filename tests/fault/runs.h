@@ -1,0 +1,58 @@
+/* Runs of `tfm translate` of one short sentence under the fault layer, two at a time, each in a process of
+ * its own.
+ *
+ *     runs_setup(state);                                       // a warm cache, and the right answer
+ *     runs_add("call 17", (const char *[]){"TFM_FAULT_CALL=17", NULL}, RUNS_RIGHT | RUNS_SENTENCE);
+ *     runs_finish();                                           // waits; fails the test if any run was bad
+ *
+ * Every run is judged: it ends by itself within a minute, with the right translation and exit 0, or with exit
+ * 1 and one sentence on standard error; no OpenCL object outlives it, and none is released twice. */
+#ifndef TFM_TESTS_RUNS_H
+#define TFM_TESTS_RUNS_H
+
+#include <stdbool.h>
+
+/* How a run may end. */
+enum { RUNS_RIGHT = 1, RUNS_SENTENCE = 2 };
+
+/* What the layer reported of one run. */
+typedef struct runs_report {
+    unsigned long calls;
+    struct {
+        char name[64];
+        unsigned long calls;
+    } functions[128];
+    int function_count;
+} runs_report;
+
+/* Group fixtures. */
+int runs_setup(void **state);
+int runs_teardown(void **state);
+
+/* Of the run that the setup made, with a warm cache and no fault. */
+const runs_report *runs_plain(void);
+
+/* Whether a run takes long here, as on an emulator or under a sanitizer: then a test makes fewer. */
+bool runs_slow(void);
+
+/* The folder of the test, and the cache folder in it that the setup has filled. */
+const char *runs_folder(void);
+const char *runs_cache(void);
+
+/* Starts a run as soon as one of the two places is free. `settings` are NAME=value, ending in NULL: the
+ * environment, over what all runs have. */
+void runs_add(const char *title, const char *const *settings, int may_end);
+
+/* The same, for a run that must end with a sentence that has `part` in it. */
+void runs_add_refused(const char *title, const char *const *settings, const char *part);
+
+/* A run without a fault that compiles much: it has minutes, and the next begins when it is over. */
+void runs_add_long(const char *title, const char *const *settings);
+
+/* Waits for all; fails the test with the first bad runs, and prints how many ended in which way. */
+void runs_finish(const char *what);
+
+/* The sentence of the run that ended last. */
+const char *runs_sentence(void);
+
+#endif

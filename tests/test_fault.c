@@ -1,0 +1,135 @@
+/* Faults: whichever OpenCL call fails, a translation ends with the right answer or with one sentence, and
+ * nothing is left behind. TFM_FAULT_ALL=1 tries every call instead of a sample. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "fault/runs.h"
+#include "harness.h"
+
+#define SAMPLE 200
+#define HEAD 40 /* of the sample: every one of the first calls, which choose a device */
+#define EITHER (RUNS_RIGHT | RUNS_SENTENCE)
+
+static bool all_wanted(void) {
+    const char *all = getenv("TFM_FAULT_ALL");
+    return all && strcmp(all, "1") == 0;
+}
+
+/* Fails the call of this number; `more` are further settings, or NULL. */
+static void fail_call(unsigned long number, const char *name, const char *const *more) {
+    char title[128], call[64], only[96];
+    const char *settings[8] = {call};
+    int count = 1;
+    snprintf(title, sizeof(title), "%s %lu", name ? name : "call", number);
+    snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
+    if (name) {
+        snprintf(only, sizeof(only), "TFM_FAULT_NAME=%s", name);
+        settings[count++] = only;
+    }
+    for (; more && *more; more++)
+        settings[count++] = *more;
+    runs_add(title, settings, EITHER);
+}
+
+/* The call of each sample's turn: the first ones, then evenly, to a little beyond the end. */
+static unsigned long sampled(unsigned turn, unsigned sample, unsigned head) {
+    if (turn < head)
+        return turn + 1;
+    unsigned long calls = runs_plain()->calls + 50 - head;
+    return head + 1 + calls * (turn - head) / (sample - head);
+}
+
+static void test_each_call(void **state) {
+    (void)state;
+    if (all_wanted()) {
+        for (unsigned long call = 1; call <= runs_plain()->calls + 50; call++)
+            fail_call(call, NULL, NULL);
+    } else {
+        unsigned sample = runs_slow() ? SAMPLE / 10 : SAMPLE, head = runs_slow() ? HEAD / 10 : HEAD;
+        for (unsigned turn = 0; turn < sample; turn++)
+            fail_call(sampled(turn, sample, head), NULL, NULL);
+    }
+    runs_finish("one call fails");
+}
+
+/* Most calls of a run set a kernel's arguments: so the first, a middle and the last call of each function
+ * too. */
+static void test_each_function(void **state) {
+    (void)state;
+    if (runs_slow())
+        skip();
+    const runs_report *plain = runs_plain();
+    for (int i = 0; i < plain->function_count; i++) {
+        const unsigned long calls = plain->functions[i].calls, turns[] = {1, calls / 2, calls};
+        for (int turn = 0; turn < 3; turn++)
+            if (turn == 0 || turns[turn] > turns[turn - 1])
+                fail_call(turns[turn], plain->functions[i].name, NULL);
+    }
+    runs_finish("one call of each function fails");
+}
+
+static void test_dead_device(void **state) {
+    (void)state;
+    const char *const dead[] = {"TFM_FAULT_DEAD=1", NULL};
+    unsigned sample = all_wanted() ? SAMPLE : runs_slow() ? 4 : SAMPLE / 4;
+    for (unsigned turn = 0; turn < sample; turn++)
+        fail_call(sampled(turn, sample, sample / 5), NULL, dead);
+    runs_finish("the device is gone from a call on");
+}
+
+/* Nothing in the disk cache: programs are built, and binaries exported at the end. */
+static void test_cold_cache(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"clCreateProgramWithSource", "clBuildProgram", "clGetProgramInfo",
+                                        "clGetProgramBuildInfo", "clCreateKernel"};
+    if (runs_slow())
+        skip();
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        for (unsigned long call = 1; call <= 7; call += 3) {
+            char cold[4300];
+            snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/cold-%zu-%lu", runs_folder(), i, call);
+            fail_call(call, NAMES[i], (const char *const[]){cold, NULL});
+        }
+    }
+    runs_finish("one call fails, and the cache is cold");
+}
+
+/* Events are asked for only then. */
+static void test_profiled(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"clGetEventProfilingInfo", "clWaitForEvents", "clReleaseEvent",
+                                        "clEnqueueNDRangeKernel"};
+    char profile[4300];
+    snprintf(profile, sizeof(profile), "TFM_PROFILE=%s/trace.json", runs_folder());
+    const char *const settings[] = {profile, NULL};
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
+        for (unsigned long call = 1; call <= (runs_slow() ? 1 : 901); call += 300)
+            fail_call(call, NAMES[i], settings);
+    runs_finish("one call fails, and kernels are timed");
+}
+
+/* CLBlast's calls of OpenCL fail as ours do; it says so on standard error itself, before our sentence. */
+static void test_clblast(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {
+        "clSetKernelArg",          "clEnqueueNDRangeKernel", "clGetDeviceInfo",           "clGetProgramInfo",
+        "clGetCommandQueueInfo",   "clBuildProgram",         "clCreateProgramWithSource", "clCreateKernel",
+        "clGetKernelWorkGroupInfo"};
+    const char *const settings[] = {"TFM_GEMM=clblast", NULL};
+    if (runs_slow())
+        skip();
+    runs_add_long("CLBlast", settings); /* compiles its kernels */
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
+        for (unsigned long call = 10; call <= 1000; call *= 10)
+            fail_call(call, NAMES[i], settings);
+    runs_finish("one call fails, and CLBlast multiplies");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_call),   cmocka_unit_test(test_each_function),
+        cmocka_unit_test(test_dead_device), cmocka_unit_test(test_cold_cache),
+        cmocka_unit_test(test_profiled),    cmocka_unit_test(test_clblast),
+    };
+    return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
+}
