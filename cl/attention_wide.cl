@@ -16,20 +16,30 @@
 #else
 #define MOST_ROWS 4
 #endif
+/* Sums of one query stay in registers only where the loops over them are unrolled early. */
+#if KEY_VECTORS <= 8 && VALUE_VECTORS <= 8
+#define UNROLL_VECTORS _Pragma("unroll")
+#else
+#define UNROLL_VECTORS
+#endif
 #ifndef QUERIES
 #define QUERIES 64 /* of one work-item of attention_block */
 #endif
 
+/* x + 1.5 * 2^23 has round(x) in its low bits: rint() and a conversion are many instructions on some CPUs. */
+#define ROUNDER 12582912.0f
+
 /* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative
  * error 1.8e-7 with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
 static inline tfm_vec exp2_down(tfm_vec x) {
-    const tfm_vec c = max(x, (tfm_vec)(-127.0f)), n = rint(c), f = c - n;
+    const tfm_vec c = max(x, (tfm_vec)(-127.0f)), t = c + ROUNDER, f = c - (t - ROUNDER);
     tfm_vec p = tfm_fma(f, (tfm_vec)(1.3337413716e-03f), (tfm_vec)(9.6681666653e-03f));
     p = tfm_fma(p, f, (tfm_vec)(5.5504904886e-02f));
     p = tfm_fma(p, f, (tfm_vec)(2.4022303031e-01f));
     p = tfm_fma(p, f, (tfm_vec)(6.9314713614e-01f));
     p = tfm_fma(p, f, (tfm_vec)(1.0f));
-    return TFM_CAT(as_float, TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (tfm_convert_int(n) << 23));
+    return TFM_CAT(as_float,
+                   TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
 }
 
 static inline tfm_vec lanes(void) {
@@ -38,6 +48,15 @@ static inline tfm_vec lanes(void) {
     for (int i = 0; i < W; i++)
         index[i] = i;
     return tfm_load(index);
+}
+
+/* A vector at any float. vload and vstore, which say the same, go through memory in pieces of two or four. */
+typedef struct __attribute__((packed)) loose_vector {
+    tfm_vec all;
+} loose_vector;
+
+static inline tfm_vec load(__global const float *p) {
+    return ((__global const loose_vector *)p)->all;
 }
 
 /* The first `count` < W floats at p, then zeros: nothing is read behind them. */
@@ -50,33 +69,34 @@ static inline tfm_vec load_some(__global const float *p, const int count) {
 }
 
 static inline tfm_vec load_key(__global const float *p, const int vector) {
-    return (vector + 1) * W <= DK ? tfm_load(p + vector * W) : load_some(p + vector * W, DK % W);
+    return (vector + 1) * W <= DK ? load(p + vector * W) : load_some(p + vector * W, DK % W);
 }
 
 static inline tfm_vec load_value(__global const float *p, const int vector) {
-    return (vector + 1) * W <= DV ? tfm_load(p + vector * W) : load_some(p + vector * W, DV % W);
+    return (vector + 1) * W <= DV ? load(p + vector * W) : load_some(p + vector * W, DV % W);
 }
 
 static inline void store_value(tfm_vec value, __global float *p, const int vector) {
     if ((vector + 1) * W <= DV) {
-        tfm_store(value, p + vector * W);
+        ((__global loose_vector *)(p + vector * W))->all = value;
     } else {
-        float part[W];
-        tfm_store(value, part);
         for (int i = 0; i < DV % W; i++)
-            p[vector * W + i] = part[i];
+            p[vector * W + i] = ((const float *)&value)[i];
     }
 }
 
-/* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W swap i and j. */
+/* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W swap i and j. By
+ * halves first: the compiler would fetch the even lanes of a vector in memory one by one. */
 static inline void transpose(tfm_vec *t) {
 #pragma unroll
     for (int stage = W; stage > 1; stage /= 2) {
         tfm_vec u[W];
 #pragma unroll
         for (int i = 0; i < W / 2; i++) {
-            u[i] = (tfm_vec)(t[2 * i].even, t[2 * i + 1].even);
-            u[i + W / 2] = (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd);
+            u[2 * i].even = t[i].lo;
+            u[2 * i].odd = t[i + W / 2].lo;
+            u[2 * i + 1].even = t[i].hi;
+            u[2 * i + 1].odd = t[i + W / 2].hi;
         }
 #pragma unroll
         for (int i = 0; i < W; i++)
@@ -156,11 +176,9 @@ static inline int key_row(const shared_keys keys, const int s) {
     return keys.rows && (row < 0 || row >= keys.pool) ? -1 : row;
 }
 
-/* Query i of those that share keys is target i % T of head Hk's i / T th one. Its index among all (b, t, h),
- * or (b, h, t) where heads come first. */
-static inline long query_at(const long i, const long b, const long kv_head, const long targets,
-                            const long heads, const long kv_heads, const long heads_first) {
-    const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
+/* Where query (b, t, h) lies among all: heads_first is (B, H, T), else (B, T, H). */
+static inline long query_at(const long b, const long t, const long h, const long targets, const long heads,
+                            const long heads_first) {
     return heads_first ? (b * heads + h) * targets + t : (b * targets + t) * heads + h;
 }
 
@@ -173,61 +191,67 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
                                 TFM_INPUT(int, key_rows), ATTENTION_SHAPE, const float scale,
                                 const long items) {
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
-    /* Neighbours in b may share keys: eight of them in a row for one head, which then lies in the first
-     * cache. */
-    const long eights = kv_heads * queries * 8, b = item / eights * 8 + item % 8;
-    const long kv_head = item / 8 % kv_heads, i = item / (8 * kv_heads) % queries;
+    /* Where neighbours in b may share keys, eight in a row for one head, which then lies in the first cache;
+     * else all heads of one b in a row, which lie side by side. */
+    const long row = mapped ? 8 : 1, b = item / (row * kv_heads * queries) * row + item % row;
+    const long kv_head = item / row % kv_heads, i = item / (row * kv_heads) % queries;
     if (b >= items)
         return;
     const shared_keys keys =
         keys_at(TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), b, kv_head, length,
                 kv_heads, heads_first, sequences, padded, mapped, pool);
-    const long query = query_at(i, b, kv_head, targets, heads, kv_heads, heads_first);
-    const int limit = (int)min((long)keys.visible, i % targets + past + 1);
+    const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
+    const long query = query_at(b, t, h, targets, heads, heads_first);
+    const int limit = (int)min((long)keys.visible, t + past + 1);
     __global const float *qp = TFM_AT(q) + query * DK;
     tfm_vec qs[KEY_VECTORS], sum[VALUE_VECTORS];
     float maximum = -INFINITY;
     tfm_vec total = 0.0f;
+    UNROLL_VECTORS
     for (int c = 0; c < KEY_VECTORS; c++)
         qs[c] = load_key(qp, c) * scale;
+    UNROLL_VECTORS
     for (int c = 0; c < VALUE_VECTORS; c++)
         sum[c] = 0.0f;
     for (int s = 0; s < limit; s += W) {
         const int count = min(limit - s, W);
-        int row[W];
-        float bias[W], weight[W];
-        tfm_vec part[W];
+        int rows[W];
+        tfm_vec part[W], bias;
+#pragma unroll
         for (int j = 0; j < W; j++) {
             const int known = j < count ? key_row(keys, s + j) : -1;
-            bias[j] = known < 0 ? -INFINITY : 0.0f;
-            row[j] = known;
+            ((float *)&bias)[j] = known < 0 ? -INFINITY : 0.0f;
+            rows[j] = known;
         }
+#pragma unroll
         for (int j = 0; j < W; j++) {
-            __global const float *kp = keys.k + max(row[j], 0) * keys.k_step;
+            __global const float *kp = keys.k + max(rows[j], 0) * keys.k_step;
             tfm_vec dot_product = 0.0f;
+            UNROLL_VECTORS
             for (int c = 0; c < KEY_VECTORS; c++)
                 dot_product = tfm_fma(qs[c], load_key(kp, c), dot_product);
             part[j] = dot_product;
         }
-        const tfm_vec hidden = tfm_load(bias);
         tfm_vec z = sum_each(part);
-        z = select(z, hidden, hidden < 0.0f);
+        z = select(z, bias, bias < 0.0f);
         const float reached = fmax(maximum, tfm_vec_max(z)), base = reached == -INFINITY ? 0.0f : reached;
         const tfm_vec p = exp2_down(z - base), shrink = exp2_down((tfm_vec)(maximum - base));
         maximum = reached;
         total = tfm_fma(total, shrink, p);
-        tfm_store(p, weight);
+        UNROLL_VECTORS
         for (int c = 0; c < VALUE_VECTORS; c++)
             sum[c] *= shrink;
         for (int j = 0; j < count; j++) {
-            if (row[j] < 0)
+            if (rows[j] < 0)
                 continue;
-            __global const float *vp = keys.v + row[j] * keys.v_step;
+            __global const float *vp = keys.v + rows[j] * keys.v_step;
+            UNROLL_VECTORS
             for (int c = 0; c < VALUE_VECTORS; c++)
-                sum[c] = tfm_fma((tfm_vec)weight[j], load_value(vp, c), sum[c]);
+                sum[c] = tfm_fma((tfm_vec)(((const float *)&p)[j]), load_value(vp, c), sum[c]);
         }
     }
     const float all = tfm_vec_sum(total), inverse = all == 0.0f ? 0.0f : 1.0f / all;
+    UNROLL_VECTORS
     for (int c = 0; c < VALUE_VECTORS; c++)
         store_value(sum[c] * inverse, TFM_AT(y) + query * DV, c);
 }
@@ -238,8 +262,8 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
 typedef struct tile {
     tfm_vec k[KEY_VECTORS * W][2];
     tfm_vec tail[TILE]; /* the last, incomplete vector of each value */
-    tfm_vec bias[2];
-    int row[TILE]; /* -inf where nobody sees the key */
+    tfm_vec bias[2];    /* -inf where nobody sees the key */
+    int row[TILE];
 } tile;
 
 /* What a work-item knows of its queries between tiles. */
@@ -248,6 +272,7 @@ typedef struct state {
     tfm_vec total[QUERIES + MOST_ROWS];
     tfm_vec q[QUERIES + MOST_ROWS][KEY_VECTORS]; /* times scale log2(e) */
     tfm_vec maximum[QUERIES / MOST_ROWS + 1];    /* of each block of rows, a lane a row */
+    long at[QUERIES];                            /* which query of all */
     int limit[QUERIES + MOST_ROWS]; /* sees keys below it; 0 for the rows that only fill a block */
 } state;
 
@@ -280,15 +305,17 @@ static inline int tile_pack(tile *to, const shared_keys keys, const int s, const
 }
 
 /* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. */
+/* The compiler would rather call these than have them twice. */
+#define INLINED static inline __attribute__((always_inline))
 /* A loop to a literal bound is unrolled before R is known, so that its arrays stay in registers. */
 #define EACH_ROW                                                                                             \
     for (int r = 0; r < MOST_ROWS; r++)                                                                      \
         if (r < R)
 
-static inline void add_values(const int R, const int vectors, const int c, state *st, const int first,
-                              const tile *keys, __global const float *v, const long v_step,
-                              const tfm_vec (*weight)[2], const float *shrink, const int s, const int count,
-                              const int masked) {
+INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first,
+                        const tile *keys, __global const float *v, const long v_step,
+                        const tfm_vec (*weight)[2], const float *shrink, const int s, const int count,
+                        const int masked) {
     tfm_vec sum[MOST_ROWS][2];
 #pragma unroll
     EACH_ROW {
@@ -303,7 +330,7 @@ static inline void add_values(const int R, const int vectors, const int c, state
 #pragma unroll
         for (int x = 0; x < 2; x++)
             if (x < vectors)
-                value[x] = DV % W && c + x == VALUE_VECTORS - 1 ? keys->tail[j] : tfm_load(vp + (c + x) * W);
+                value[x] = DV % W && c + x == VALUE_VECTORS - 1 ? keys->tail[j] : load(vp + (c + x) * W);
         if (masked) { /* what a query does not see must not touch it, NaN included */
             if (((const float *)keys->bias)[j] < 0.0f)
                 continue;
@@ -337,22 +364,31 @@ static inline void add_values(const int R, const int vectors, const int c, state
 
 /* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys. R is a constant where this is
  * inlined. */
-static inline void attend(const int R, state *st, const int first, const tile *keys, __global const float *v,
-                          const long v_step, const int s, const int count, const int masked) {
+INLINED void attend(const int R, state *st, const int first, const tile *keys, __global const float *v,
+                    const long v_step, const int s, const int count, const int masked) {
     tfm_vec z[MOST_ROWS][2], weight[MOST_ROWS][2], highest[MOST_ROWS];
 #pragma unroll
     EACH_ROW {
         z[r][0] = z[r][1] = 0.0f;
     }
-    for (int d = 0; d < DK; d++) {
-        const tfm_vec k0 = keys->k[d][0], k1 = keys->k[d][1];
+    if (count > W)
+        for (int d = 0; d < DK; d++) {
+            const tfm_vec k0 = keys->k[d][0], k1 = keys->k[d][1];
 #pragma unroll
-        EACH_ROW {
-            const float q = ((const float *)st->q[first + r])[d];
-            z[r][0] = tfm_fma((tfm_vec)(q), k0, z[r][0]);
-            z[r][1] = tfm_fma((tfm_vec)(q), k1, z[r][1]);
+            EACH_ROW {
+                const float q = ((const float *)st->q[first + r])[d];
+                z[r][0] = tfm_fma((tfm_vec)(q), k0, z[r][0]);
+                z[r][1] = tfm_fma((tfm_vec)(q), k1, z[r][1]);
+            }
         }
-    }
+    else
+        for (int d = 0; d < DK; d++) {
+            const tfm_vec k0 = keys->k[d][0];
+#pragma unroll
+            EACH_ROW {
+                z[r][0] = tfm_fma((tfm_vec)(((const float *)st->q[first + r])[d]), k0, z[r][0]);
+            }
+        }
     if (masked) {
         const tfm_vec b0 = keys->bias[0], b1 = keys->bias[1];
         const tfm_vec at = lanes() + (float)s;
@@ -410,17 +446,21 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
     state st;
     tile packed;
     int furthest = 0;
-    for (int r = 0; r < rows + MOST_ROWS; r++) {
-        const long i = min(begin + r, queries - 1);
-        __global const float *qp =
-            TFM_AT(q) + query_at(i, b, kv_head, targets, heads, kv_heads, heads_first) * DK;
+    long t = begin % targets, h = kv_head * (heads / kv_heads) + begin / targets;
+    for (int r = 0; r < (rows + MOST_ROWS - 1) / MOST_ROWS * MOST_ROWS; r++) {
+        const int real = r < rows;
+        if (real)
+            st.at[r] = query_at(b, t, h, targets, heads, heads_first);
         for (int c = 0; c < KEY_VECTORS; c++)
-            st.q[r][c] = load_key(qp, c) * scale;
+            st.q[r][c] = real ? load_key(TFM_AT(q) + st.at[r] * DK, c) * scale : (tfm_vec)(0.0f);
         for (int c = 0; c < VALUE_VECTORS; c++)
             st.sum[r][c] = 0.0f;
         st.total[r] = 0.0f;
-        st.limit[r] = r < rows ? (int)min((long)keys.visible, i % targets + past + 1) : 0;
+        st.limit[r] = real ? (int)min((long)keys.visible, t + past + 1) : 0;
         furthest = max(furthest, st.limit[r]);
+        t++;
+        h += t == targets;
+        t = t == targets ? 0 : t;
     }
     for (int r = 0; r <= rows / MOST_ROWS; r++)
         st.maximum[r] = -INFINITY;
@@ -436,8 +476,7 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
     }
     for (int r = 0; r < rows; r++) {
         const float all = tfm_vec_sum(st.total[r]), inverse = all == 0.0f ? 0.0f : 1.0f / all;
-        const long query = query_at(begin + r, b, kv_head, targets, heads, kv_heads, heads_first);
         for (int c = 0; c < VALUE_VECTORS; c++)
-            store_value(st.sum[r][c] * inverse, TFM_AT(y) + query * DV, c);
+            store_value(st.sum[r][c] * inverse, TFM_AT(y) + st.at[r] * DV, c);
     }
 }

@@ -32,17 +32,21 @@ static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
     return select(a, b, b > a);
 }
 
+/* x + 1.5 * 2^23 has round(x) in its low bits: rint() and a conversion are many instructions on some CPUs. */
+#define ROUNDER 12582912.0f
+
 /* e^x for x <= 0, 0 for NaN and -inf: 2^n by the exponent, n = round(x log2 e), times the minimax polynomial
  * of 2^f, |f| <= 1/2 (relative error 2.5e-9, 2^0 = 1). */
 static inline tfm_vec exp_down(const tfm_vec x) {
-    const tfm_vec z = larger((tfm_vec)(-127.0f), x * 1.44269504f), n = rint(z), f = z - n;
+    const tfm_vec z = larger((tfm_vec)(-127.0f), x * 1.44269504f), t = z + ROUNDER, f = z - (t - ROUNDER);
     tfm_vec p = tfm_fma(f, (tfm_vec)(1.5461444707e-04f), (tfm_vec)(1.3400428178e-03f));
     p = tfm_fma(p, f, (tfm_vec)(9.6180566785e-03f));
     p = tfm_fma(p, f, (tfm_vec)(5.5503272267e-02f));
     p = tfm_fma(p, f, (tfm_vec)(2.4022650922e-01f));
     p = tfm_fma(p, f, (tfm_vec)(6.9314720670e-01f));
     p = tfm_fma(p, f, (tfm_vec)(1.0f));
-    return TFM_CAT(as_float, TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (tfm_convert_int(n) << 23));
+    return TFM_CAT(as_float,
+                   TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
 }
 
 /* What to take off before exp: 0 where nothing is above -inf, since -inf - -inf would be NaN. */
@@ -171,8 +175,9 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 #else
 /* ---- Others: a work-group per row; a share is what one item meets, i = lane modulo TFM_GROUP ---- */
 
-#define KEEP 4 /* an item keeps that many of its best, and reads its share again only when they are used up  \
-                */
+#define KEEP                                                                                                 \
+    4 /* an item keeps that many of its best, and reads its share again only when they are used up           \
+       */
 
 /* The KEEP largest of the item's share that come after (value, index). */
 static inline void keep_best(float *kept, int *at, __global const float *x, const long n, const float value,

@@ -12,9 +12,9 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a, const 
     const int64_t batch = a->q.dims[0], queries = a->heads / a->kv_heads * a->targets;
     /* Keys are not worth transposing for one query, nor a private copy of a tile of very wide ones. */
     if (queries == 1 || a->key_width > 4096) {
-        const int64_t eights = (batch + 7) / 8; /* the kernel takes sequences by eight */
+        const int64_t row = a->mapped ? 8 : 1; /* the kernel takes so many sequences side by side */
         return tfm__attention_launch(ctx, a, "attention_wide", "attention_query", 1,
-                                     eights * 8 * a->kv_heads * queries, batch, y);
+                                     (batch + row - 1) / row * row * a->kv_heads * queries, batch, y);
     }
     const int block = block_of(a);
     const int64_t items = batch * a->kv_heads * ((queries + block - 1) / block);
