@@ -1,0 +1,26 @@
+# From a bare Debian machine to translated sentences: installs what is missing, builds into build/demo, translates
+# the German sentences in apps/demo with the model there.
+#     sh apps/demo.sh
+set -eu
+cd "$(dirname "$0")/.."
+
+sh apps/packages.sh gcc g++ meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
+    libsentencepiece-dev libjansson-dev pocl-opencl-icd
+
+build=build/demo
+[ -f $build/build.ninja ] || meson setup $build -Dtests=false --buildtype=release >/dev/null
+echo "Building"
+ninja -C $build --quiet
+
+# The first run builds the kernels for this device; later ones find them in the cache.
+tfm=$build/apps/tfm
+$tfm devices
+echo
+$tfm translate -m apps/demo -i apps/demo/test.de -o $build/demo.en --stats
+echo
+
+# Two columns. sed, not printf: it counts characters, where umlauts are two bytes.
+padding=$(printf '%68s' '')
+LC_ALL=C.UTF-8 sed "s/\$/$padding/; s/^\(.\{68\}\).*/\1/" apps/demo/test.de | paste -d ' ' - $build/demo.en
+echo
+echo "Now your own: echo \"Wo ist der Bahnhof?\" | $tfm translate -m apps/demo"

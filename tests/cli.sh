@@ -1,0 +1,310 @@
+# The command line's behaviour, as a stranger meets it: output, exit codes, bad input, pipes, disks, caches.
+#     sh tests/cli.sh PROGRAM SOURCE_ROOT
+# Prints TAP.
+set -u
+export LC_ALL=C
+
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+demo=$root/apps/demo
+here=$(mktemp -d "${TMPDIR:-/tmp}/tfm-cli-XXXXXX")
+trap 'rm -rf "$here"' EXIT
+trap : PIPE # a program that dies early is a failed check; not inherited, so the program meets pipes as everyone's
+cd "$here" || exit 1
+export TFM_CACHE_DIR="$here/cache"
+unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM
+count=0
+
+# check NAME COMMAND...: one line of TAP; where the command is false, what the last run said follows.
+check() {
+    count=$((count + 1))
+    name=$1
+    shift
+    if "$@"; then
+        echo "ok $count - $name"
+    else
+        echo "not ok $count - $name"
+        echo "# false: $*"
+        echo "# exit code ${code:-none}"
+        sed 's/^/# out: /' out | head -20
+        sed 's/^/# err: /' err | head -20
+    fi
+}
+
+skip() {
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+# run ARGUMENT...: leaves `out`, `err` and $code.
+run() {
+    "$tfm" "$@" >out 2>err
+    code=$?
+}
+translate() {
+    run translate -m "$demo" "$@"
+}
+
+# one_sentence CODE TEXT: it failed with this code and one line on stderr that has TEXT in it.
+one_sentence() {
+    [ "$code" = "$1" ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$2" err
+}
+says() {
+    grep -q -- "$2" "$1"
+}
+both() {
+    [ "$code" = "$1" ] && shift && "$@"
+}
+same() {
+    [ "$code" = 0 ] && cmp -s "$1" "$2"
+}
+# close_to FILE FILE COLUMN: a column of the first, the first of the second. The goldens are of the F32 weights; their F16
+# form, which is in apps/demo, moves a score by some 1e-3.
+close_to() {
+    cut -f"$3" "$1" >left
+    cut -f1 "$2" | paste left - | awk '{ d = $1 - $2; if (d < -5e-3 || d > 5e-3) bad = 1 } END { exit bad || NR == 0 }'
+}
+
+# ---- Usage
+run --version
+check "version" both 0 says out '^tfm [0-9]'
+run --help
+check "help" both 0 says out 'translate'
+for command in devices selftest info translate score; do
+    run $command --help
+    check "$command --help has examples" both 0 says out 'examples:'
+done
+run
+check "no command is a usage error" both 2 says err 'usage:'
+run frobnicate
+check "an unknown command is one" one_sentence 2 "'frobnicate'"
+translate --frobnicate
+check "an unknown option is one" one_sentence 2 '--frobnicate'
+translate -q
+check "an unknown letter is one" one_sentence 2 '-q'
+run translate -m
+check "a missing value is one" one_sentence 2 '-m needs a value'
+run translate
+check "a missing model is one" one_sentence 2 '-m DIR'
+for value in 0 -1 4x '' 99999999999; do
+    translate --beam "$value"
+    check "--beam '$value' is one" one_sentence 2 "'$value'"
+done
+translate --alpha nan
+check "--alpha nan is one" one_sentence 2 "'nan'"
+translate --length-penalty long
+check "an unknown penalty is one" one_sentence 2 'paper|hf'
+translate --beam 2 --n-best 3
+check "more hypotheses than beams is one" one_sentence 2 '--n-best is 3'
+translate stray
+check "a stray operand is one" one_sentence 2 "'stray'"
+translate --precision fp16 </dev/null
+check "a precision that is not there" one_sentence 1 'not available'
+
+# ---- Translations
+translate --beam 1 -i "$demo/test.de"
+check "greedy as the original framework" same out "$demo/greedy.en"
+translate --beam 4 --alpha 0.6 -i "$demo/test.de"
+check "beam 4 as the original framework" same out "$demo/beam4.en"
+translate --beam 4 --alpha 0.6 --scores <"$demo/test.de"
+check "scores as the original framework's" close_to out "$demo/beam4.scores" 2
+check "scores come behind a tab" [ "$(cut -f1 out | cmp - "$demo/beam4.en" && echo same)" = same ]
+translate --batch-tokens 16 --stats <"$demo/test.de"
+check "small batches, the same text" same out "$demo/beam4.en"
+check "stats are the last line" [ "$(tail -n 1 err | sed 's/:[0-9.]*/:N/g')" = \
+    'stats {"sentences":N,"source_tokens":N,"target_tokens":N,"load_seconds":N,"seconds":N,"sentences_per_s":N,"tokens_per_s":N}' ]
+check "stats count" says err '"sentences":20,'
+translate --beam 4 --n-best 3 <"$demo/test.de"
+check "n-best: three a line" [ "$(grep -cE '^[0-9]+ \|\|\| .* \|\|\| -?[0-9.]+$' out)" = 60 ]
+check "n-best: from 0 to 19" [ "$(head -n 1 out | cut -d' ' -f1) $(tail -n 1 out | cut -d' ' -f1)" = "0 19" ]
+sed -n '1~3s/^[0-9]* ||| \(.*\) ||| .*$/\1/p' out >best
+check "n-best: the best first" cmp -s best "$demo/beam4.en"
+head -n 2 "$demo/test.de" >two.de
+printf 'The\n\n' >two.prefix
+translate --prefix-file two.prefix -i two.de
+check "a forced beginning" both 0 says out '^The'
+check "none where its line is empty" [ "$(sed -n 2p out)" = "$(sed -n 2p "$demo/beam4.en")" ]
+translate --prefix-file two.prefix -i "$demo/test.de"
+check "too few prefixes" one_sentence 1 'two.prefix has 2 lines'
+translate --length-penalty hf --alpha 1 --scores -i two.de
+check "the penalty of Hugging Face" both 0 says out '	-0\.'
+translate --max-length 2 -i two.de
+check "a maximum length" [ "$(wc -w <out)" -le 4 ]
+
+# ---- Lines
+printf 'Danke.\n\nDanke.' >lines
+translate -i lines
+printf 'Thank you.\n\nThank you.\n' >want
+check "an empty line, a last line without an end" same out want
+printf '\357\273\277Danke.\r\n\r\nDanke.\r\n' >lines
+translate -i lines
+check "a byte order mark and CR LF" same out want
+printf '' >lines
+translate -i lines
+check "no lines at all" [ "$code" = 0 -a ! -s out ]
+printf 'Danke.\nDan\377ke.\nDan\000ke.\nDanke.\n' >lines
+translate -i lines
+printf 'Thank you.\n\n\nThank you.\n' >want
+check "bad lines: the rest goes on" cmp -s out want
+check "bad lines: exit code 1" [ "$code" = 1 ]
+check "bad lines: named" [ "$(grep -c 'line [23]:' err)" = 2 ]
+translate --n-best 2 -i lines
+check "bad lines in n-best keep the count" both 1 says out '^3 ||| Thank you'
+awk 'BEGIN { for (i = 0; i < 900; i++) printf "Haus "; print ""; print "Danke." }' >lines
+translate -i lines
+printf '\nThank you.\n' >want
+check "a line too long: refused by number" both 1 says err 'line 1: .*positions'
+check "a line too long: the rest goes on" cmp -s out want
+translate --truncate -i lines
+check "a line too long: cut" [ "$code" = 0 -a "$(wc -l <out)" = 2 -a ! -s err ]
+translate -i nowhere
+check "no such input" one_sentence 1 'nowhere'
+translate -i .
+check "a folder as input" one_sentence 1 'directory'
+run translate -m nowhere <two.de
+check "no such model" one_sentence 1 'nowhere'
+
+# ---- Output
+translate -i "$demo/test.de" -o result
+check "-o" same result "$demo/beam4.en"
+echo old >result
+chmod 640 result
+translate --prefix-file two.prefix -i "$demo/test.de" -o result
+check "-o: a failure leaves the old file" [ "$code" = 1 -a "$(cat result)" = old ]
+check "-o: and nothing beside it" [ "$(echo result*)" = result ]
+translate -i "$demo/test.de" -o result
+check "-o: a success replaces it, access as before" [ "$(wc -l <result)" = 20 -a "$(stat -c %a result)" = 640 ]
+translate -i two.de -o nowhere/result
+check "-o: no such folder" one_sentence 1 'nowhere/result'
+if [ -w /dev/full ]; then
+    translate -i two.de -o /dev/full
+    check "-o on a full disk" one_sentence 1 'No space left'
+    "$tfm" translate -m "$demo" -i two.de >/dev/full 2>err
+    code=$?
+    check "standard output on a full disk" one_sentence 1 'No space left'
+    "$tfm" --help >/dev/full 2>err
+    code=$?
+    check "help on a full disk" one_sentence 1 'No space left'
+else
+    skip "full disks" "there is no /dev/full"
+fi
+{
+    "$tfm" translate -m "$demo" -i "$demo/test.de" 2>err
+    echo $? >code
+} | :
+code=$(cat code)
+check "a closed pipe" one_sentence 1 'standard output'
+"$tfm" translate -m "$demo" -i two.de >&- 2>err
+code=$?
+check "no standard output" one_sentence 1 'standard output'
+
+# ---- Streaming: what is there is translated before the writer goes on
+wait_for() { # a line count in `out`, for a minute
+    tries=0
+    while [ "$(wc -l <out)" -lt "$1" ] && [ $tries -lt 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    [ "$(wc -l <out)" = "$1" ]
+}
+mkfifo slow
+: >out
+"$tfm" translate -m "$demo" <slow >out 2>err &
+child=$!
+exec 3>slow
+echo "Danke." >&3
+check "a slow writer's first line comes out" wait_for 1
+printf 'Dan\377ke.\nDanke' >&3
+check "its second, bad" wait_for 2
+printf '.\nDanke.' >&3
+check "a line in two pieces" wait_for 3
+exec 3>&-
+wait $child
+code=$?
+check "its end" [ "$code" = 1 -a "$(wc -l <out)" = 4 ]
+check "lines are counted over the whole input" says err 'line 2:'
+"$tfm" translate -m "$demo" -o killed <slow >out 2>err &
+child=$!
+exec 3>slow
+echo "Danke." >&3
+tries=0
+until ls killed.* >/dev/null 2>&1 || [ $tries -ge 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+kill -TERM $child
+wait $child 2>/dev/null
+exec 3>&-
+check "-o: stopped by a signal, nothing stays" [ "$(echo killed*)" = 'killed*' ]
+
+# ---- Devices
+run devices
+check "devices: a star at the one that is taken" [ "$code" = 0 -a "$(grep -c '^\*' out)" = 1 ]
+run devices --json
+check "devices --json" [ "$(python3 -c 'import json, sys
+rows = json.load(open("out"))
+fields = """index platform_index device_index platform name vendor type driver opencl compute_units memory_bytes
+max_alloc_bytes fp16 compiler chosen""".split()
+print(all(f in r for r in rows for f in fields), sum(r["chosen"] for r in rows))')" = "True 1" ]
+translate --device nonesuch -i two.de
+check "a device that is not there" both 1 says err 'nonesuch'
+mkdir vendors
+OCL_ICD_VENDORS=$here/vendors "$tfm" translate -m "$demo" -i two.de >out 2>err
+code=$?
+check "no platform: the package is named" one_sentence 1 'pocl-opencl-icd'
+run selftest
+check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
+check "selftest: a line a provider" [ "$(grep -c '^gemm ' out)" = 4 ]
+
+# ---- Info and score
+run info "$demo"
+check "info" both 0 says out 'parameters *2619520 '
+run info --json "$demo"
+check "info --json" [ "$(python3 -c 'import json; print(json.load(open("out"))["parameters"])')" = 2619520 ]
+run info nowhere
+check "info: no such model" one_sentence 1 'nowhere'
+run score -m "$demo" --src "$demo/test.de" --tgt "$demo/beam4.en"
+check "score: a line a pair" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 20 ]
+awk '{ printf "%.6f\n", $1 / ((5 + $2) / 6) ^ 0.6 }' out >scores
+check "score: as the search's" close_to scores "$demo/beam4.scores" 1
+run score -m "$demo" --src "$demo/test.de" --tgt two.de
+check "score: unequal counts" one_sentence 1 'has 20 lines'
+check "score: both are named" says err 'two.de 2'
+printf 'Danke.\nDanke.\nDanke.\n' >source
+printf 'Thank you.\nTh\000ank.\nTh\377ank.\n' >target
+run score -m "$demo" --src source --tgt target
+check "score: bad lines" [ "$code" = 1 -a "$(grep -c 'target, line [23]' err)" = 2 -a "$(grep -c '^$' out)" = 2 ]
+
+# ---- Caches and kernel texts
+printf 'Thank you.\n' >want
+printf 'Danke.\n' >thanks
+: >file
+export TFM_CACHE_DIR="$here/file/cache"
+translate -i thanks
+check "a cache that cannot be written: one warning" [ "$(grep -c 'warning' err)" = 1 ]
+check "and on without" same out want
+export TFM_CACHE_DIR="$here/damaged"
+translate -i thanks
+for damage in 'head -c 40' 'sed s/e/E/g' 'head -c 0'; do
+    for entry in damaged/*; do
+        [ -f "$entry" ] || continue
+        $damage "$entry" >broken
+        cp broken "$entry"
+    done
+    translate -i thanks
+    check "damaged cache entries ($damage) are made again" same out want
+done
+export TFM_CACHE_DIR="$here/cache"
+mkdir kernels
+cp "$root/cl/layernorm.cl" kernels
+line=$(($(wc -l <kernels/layernorm.cl) + 1))
+echo "this is no OpenCL" >>kernels/layernorm.cl
+TFM_CL_DIR=$here/kernels "$tfm" translate -m "$demo" -i thanks >out 2>err
+code=$?
+check "a kernel text that does not build: file and line" both 1 says err "layernorm\.cl:$line:"
+cp "$root/cl/layernorm.cl" kernels
+TFM_CL_DIR=$here/kernels "$tfm" translate -m "$demo" -i thanks >out 2>err
+code=$?
+check "one that builds is used" same out want
+
+echo "1..$count"
