@@ -6,7 +6,7 @@
  *     if (tfm_model_open(&model, ctx, dir, NULL) != TFM_OK)
  *         fprintf(stderr, "%s\n", tfm_error_message());
  *
- * The library never exits, and prints nothing but through the log callback. */
+ * The library never exits, and prints nothing but through the log callback, which is stderr until one is set. */
 #ifndef TFM_BASE_H
 #define TFM_BASE_H
 
@@ -50,7 +50,7 @@ typedef enum tfm_log_level { TFM_LOG_ERROR, TFM_LOG_WARNING, TFM_LOG_INFO, TFM_L
 /* Receives one line without newline. May be called from any thread that uses the library. */
 typedef void (*tfm_log_fn)(void *user, tfm_log_level level, const char *line);
 
-/* Sends log lines up to `level` to `fn`. NULL restores the default: lines up to TFM_LOG (error, warning, info or
+/* Sends log lines up to `level` to `fn`, and the reports that were asked for (TFM_PROFILE) at the info level. NULL restores the default: lines up to TFM_LOG (error, warning, info or
  * debug; unset means warning) to stderr. Process-wide; call it before other threads use the library. */
 TFM_API void tfm_log_set(tfm_log_fn fn, void *user, tfm_log_level level);
 

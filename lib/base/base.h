@@ -14,6 +14,10 @@ tfm_status tfm__vfail(tfm_status status, const char *format, va_list args);
 /* One line to the log callback; cheap when the level is off. */
 void tfm__log(tfm_log_level level, const char *format, ...) TFM_PRINTF(2, 3);
 
+/* One line of a report that was asked for: to the log callback at the info level, without one to stderr as it is,
+ * whatever TFM_LOG says. */
+void tfm__report(const char *format, ...) TFM_PRINTF(1, 2);
+
 /* Zeroed memory for `count` elements of `size` bytes, or NULL with the sentence set. Checks the product. Free
  * with free(). */
 void *tfm__alloc(size_t count, size_t size);

@@ -24,16 +24,29 @@ void tfm_log_set(tfm_log_fn fn, void *user, tfm_log_level level) {
     sink.level = level;
 }
 
+static void send(tfm_log_level level, const char *prefix, const char *format, va_list args) {
+    char line[2048];
+    vsnprintf(line, sizeof(line), format, args);
+    if (sink.fn)
+        sink.fn(sink.user, level, line);
+    else if (prefix)
+        fprintf(stderr, "tfm: %s: %s\n", prefix, line);
+    else
+        fprintf(stderr, "%s\n", line);
+}
+
 void tfm__log(tfm_log_level level, const char *format, ...) {
     if (level > (sink.fn ? sink.level : environment_level()))
         return;
-    char line[2048];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
+    send(level, LEVELS[level], format, args);
     va_end(args);
-    if (sink.fn)
-        sink.fn(sink.user, level, line);
-    else
-        fprintf(stderr, "tfm: %s: %s\n", LEVELS[level], line);
+}
+
+void tfm__report(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    send(TFM_LOG_INFO, NULL, format, args);
+    va_end(args);
 }

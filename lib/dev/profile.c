@@ -211,16 +211,15 @@ static void print_table(tfm__profile *profile) {
         qsort(profile->kernels, profile->kernel_count, sizeof(*profile->kernels), more_time);
     for (size_t i = 0; i < profile->kernel_count; i++)
         all += profile->kernels[i].ns;
-    tfm__log(TFM_LOG_WARNING, "profile: %-28s %10s %12s %7s %11s", "kernel", "calls", "total ms", "share",
-             "mean us");
+    tfm__report("profile: %-28s %10s %12s %7s %11s", "kernel", "calls", "total ms", "share", "mean us");
     for (size_t i = 0; i < profile->kernel_count; i++) {
         const total *kernel = &profile->kernels[i];
         double ns = (double)kernel->ns;
-        tfm__log(TFM_LOG_WARNING, "profile: %-28s %10llu %12.3f %6.1f%% %11.2f", kernel->name,
-                 (unsigned long long)kernel->calls, ns / 1e6, all ? 100 * ns / (double)all : 0.0,
-                 kernel->calls ? ns / 1e3 / (double)kernel->calls : 0.0);
+        tfm__report("profile: %-28s %10llu %12.3f %6.1f%% %11.2f", kernel->name,
+                    (unsigned long long)kernel->calls, ns / 1e6, all ? 100 * ns / (double)all : 0.0,
+                    kernel->calls ? ns / 1e3 / (double)kernel->calls : 0.0);
     }
-    tfm__log(TFM_LOG_WARNING, "profile: %-28s %10s %12.3f", "all", "", (double)all / 1e6);
+    tfm__report("profile: %-28s %10s %12.3f", "all", "", (double)all / 1e6);
 }
 
 static void finish_trace(tfm__profile *profile) {

@@ -6,8 +6,7 @@
  *     tfm__profile_add(profile, "softmax_rows", event, &grid);
  *     clFinish(queue); tfm__profile_close(&profile);
  *
- * TFM_PROFILE=1 (or tfm_context_options.profile) ends with a table: one log line per kernel, most time first,
- * at the warning level, so that it reaches stderr when nobody asked for more or less than the default.
+ * TFM_PROFILE=1 (or tfm_context_options.profile) ends with a table: one reported line per kernel, most time first.
  * TFM_PROFILE=x.json, or any other path, writes a trace in Chrome's trace-event JSON, which ui.perfetto.dev
  * opens, and no table. A process's second context writes x-2.json, and so on. TFM_PROFILE unset, empty or 0
  * is off. */
