@@ -1,38 +1,55 @@
-# The folder is the layer: what a folder's files include lies in it or below it. TAP.
+# The rules of lib/README.md that a grep can check. Prints TAP.
 #     sh tests/layers.sh [ROOT]
+set -u
+export LC_ALL=C
 cd "${1:-$(dirname "$0")/..}" || exit 1
-number=0
+count=0
 
-# rule WHAT COMMAND...: the command lists offences, one a line
-rule() {
-    what=$1
-    shift
-    number=$((number + 1))
-    found=$("$@")
-    if [ -z "$found" ]; then
-        echo "ok $number - $what"
+# nothing NAME FOUND: fails if something was found, and shows it
+nothing() {
+    count=$((count + 1))
+    if [ -z "$2" ]; then
+        echo "ok $count - $1"
     else
-        echo "not ok $number - $what"
-        echo "$found" | sed 's/^/# /'
+        echo "not ok $count - $1"
+        echo "$2" | sed 's/^/# /'
     fi
 }
-# outside LAYER FOLDERS HEADERS: what lib/LAYER includes besides these folders of lib/ and these headers of tfm/
-outside() {
-    grep -nE '#include "(base|dev|ops|nn|text|model)/' "lib/$1"/* | grep -vE "#include \"($2)/"
-    grep -nE '#include [<"]tfm/' "lib/$1"/* | grep -vE "[<\"]tfm/($3)\.h"
-}
-# opencl: OpenCL and CLBlast named where they are not at home
-opencl() {
-    grep -rnE '#include [<"](CL/|clblast|tfm/opencl\.h)|\bcl[A-Z][A-Za-z]+\(' lib apps include --include='*.[ch]' --include='*.cc' |
-        grep -vE '^(lib/dev/|include/tfm/opencl\.h|lib/ops/gemm_clblast\.c)'
+code() { # what grep -n found, less lines that are comments
+    grep -vE ':[0-9]+: *(/?\*|//)'
 }
 
-echo "1..8"
-rule "base includes base" outside base 'base' 'base'
-rule "dev includes base and itself" outside dev 'base|dev' 'base|device|tensor|opencl'
-rule "ops includes dev and below" outside ops 'base|dev|ops' 'base|device|tensor|opencl|ops|selftest'
-rule "nn includes ops and below" outside nn 'base|dev|ops|nn' 'base|device|tensor|ops|nn'
-rule "text includes base and itself" outside text 'base|text' 'base|text'
-rule "model includes what there is" outside model 'base|dev|ops|nn|text|model' 'base|device|tensor|ops|nn|text|model'
-rule "apps include public headers only" grep -rnE '#include "(base|dev|ops|nn|text|model)/' apps --include='*.[ch]'
-rule "OpenCL is named in its rooms only" opencl
+# may LAYER FOLDERS HEADERS: where a layer's files may include from, and which public headers
+may() {
+    nothing "lib/$1 includes from $2" "$(grep -nE '^#include "[a-z_]+/' "lib/$1"/* | grep -vE "#include \"($2|tfm)/"
+        grep -nE '^#include ["<]tfm/' "lib/$1"/* | grep -vE "[\"<]tfm/($3)\.h")"
+}
+may base 'base' 'base'
+may text 'base|text' 'base|text'
+may dev 'base|dev' 'base|device|tensor|opencl'
+may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|selftest'
+may nn 'base|dev|ops|nn' 'base|device|tensor|ops|nn'
+may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|nn|text|model'
+nothing "apps use include/ only" "$(grep -nE '#include "(base|dev|ops|nn|text|model)/' apps/*.[ch] apps/examples/*.c)"
+nothing "public headers include each other only" "$(grep -nE '#include "[a-z_]+/' include/tfm/*.h)"
+
+# CLBlast's interface is OpenCL's, so its provider speaks it too.
+nothing "only lib/dev, opencl.h and the CLBlast provider name OpenCL symbols" "$(
+    grep -nwE 'clblast_c\.h|cl[A-Z][A-Za-z]+|cl_(mem|int|uint|event|kernel|context|program|device_id|command_queue)|CL_[A-Z_]+' \
+        lib/base/* lib/ops/* lib/nn/* lib/text/* lib/model/* apps/*.[ch] include/tfm/*.h |
+        grep -vE '^(lib/ops/gemm_clblast\.c|include/tfm/opencl\.h):' | code)"
+nothing "the library never exits and never prints" "$(
+    grep -nwE 'exit|abort|_exit|puts|putchar|printf|perror|assert' lib/*/*.c lib/*/*.cc | code)"
+nothing "only the log writes to standard error" "$(grep -nwE 'stdout|stderr' lib/*/*.c lib/*/*.cc |
+    grep -v '^lib/base/log\.c:' | code)"
+nothing "no work is left for later in the code" "$(grep -rnwE 'TODO|FIXME' lib cl include apps tests --include='*.[chs]*' |
+    grep -v '^tests/layers\.sh:')"
+nothing "file names are unique" "$(find lib cl apps tests -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' |
+    grep -v '^apps/examples/' | sed 's|.*/||' | sort | uniq -d)"
+for header in include/tfm/*.h; do
+    nothing "$header stands alone in C" "$(cc -x c -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$header" 2>&1 |
+        grep -E 'error|warning')"
+    nothing "$header stands alone in C++" "$(c++ -x c++ -fsyntax-only -Wall -Wextra -Iinclude "$header" 2>&1 |
+        grep -E 'error|warning')"
+done
+echo "1..$count"
