@@ -15,7 +15,7 @@ enum { MAX_OPTIONS = 24, LONG_ONLY = 256, HELP = 512 };
 static bool progress_shown;
 
 void cli_progress(const char *format, ...) {
-    if (!isatty(STDERR_FILENO) || (!format && !progress_shown))
+    if ((!format && !progress_shown) || !isatty(STDERR_FILENO))
         return;
     fputs("\r\033[K", stderr);
     progress_shown = format != NULL;

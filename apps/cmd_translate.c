@@ -49,6 +49,7 @@ static void put_text(FILE *file, const char *text) {
 static bool on_translation(void *user, size_t line, int best, const char *text, double score) {
     job *j = user;
     FILE *file = j->out.file;
+    cli_progress(NULL); /* both may go to one terminal */
     if (j->blank[line]) {
         if (best == 0)
             fputc('\n', file);
@@ -107,13 +108,14 @@ static int translate_all(job *j) {
         int code = cli_lines_next(&j->in, ahead);
         if (code != CLI_OK || j->in.count == 0)
             return code;
+        double elapsed = cli_seconds() - start;
+        if (progress && j->in.first == 0)
+            cli_progress("translating %zu lines", j->in.count);
+        else if (progress && elapsed > 1)
+            cli_progress("%zu lines, %.0f a second", j->in.first, (double)j->in.first / elapsed);
         code = translate_chunk(j);
         if (code != CLI_OK)
             return code;
-        double elapsed = cli_seconds() - start;
-        if (progress && elapsed > 1)
-            cli_progress("%zu lines, %.0f a second", j->in.first + j->in.count,
-                         (double)(j->in.first + j->in.count) / elapsed);
     }
 }
 
