@@ -60,23 +60,36 @@ suite() {
     rm -f "$build/$folder/meson-logs/$label.json"
     meson test -C "$build/$folder" --no-rebuild --logbase "$label" "$@"
     code=$?
-    python3 tests/tally.py "$label" "$build/$folder/meson-logs/$label.json" >"$build/tally" || echo "0 1 0" >"$build/tally"
-    cat "$build/tally" >>"$counts"
-    read -r _ failed _ <"$build/tally"
-    [ $code = 0 ] || [ "$failed" != 0 ] || echo "0 1 0" >>"$counts"
+    tally=$(python3 tests/tally.py "$label" "$build/$folder/meson-logs/$label.json") || tally="0 1 0"
+    case $tally in
+    *" 0 "*) [ $code = 0 ] || echo "0 1 0" >>"$counts" ;; # Meson knows of a failure that the log does not tell
+    esac
+    echo "$tally" >>"$counts"
 }
 
 say "building"
 configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib
+configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
 ninja -C "$build/check" --quiet || die "it does not build"
+
+# Most of a test's time goes into compilers that take one core. So the sanitized build and its suite use the other, in
+# the background. Clover, which comes with llvmpipe, crashes under the sanitizers: PoCL alone is shown.
+sanitized() {
+    mkdir -p "$build/vendors"
+    if ! cp /etc/OpenCL/vendors/pocl.icd "$build/vendors/" || ! ninja -C "$build/sanitized" -j 1 --quiet; then
+        echo "0 1 0" >>"$counts"
+        return
+    fi
+    export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp:print_suppressions=0"
+    export OCL_ICD_VENDORS="$build/vendors" TFM_DEVICE=pocl
+    suite sanitized sanitized
+}
+sanitized >"$build/sanitized.log" 2>&1 &
+sanitizing=$!
 
 TFM_DEVICE=pocl suite pocl check
 TFM_DEVICE=pocl TFM_GEMM=clblast suite clblast check model
-
-# The sanitized build takes one core while the tests on llvmpipe, which mostly compile kernels, take the other.
-configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
-ninja -C "$build/sanitized" -j 1 --quiet >"$build/sanitized.log" 2>&1 &
-building=$!
 if RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe "$build/check/apps/tfm" selftest >"$build/last.log" 2>&1; then
     RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe suite llvmpipe check --suite device
 else
@@ -84,18 +97,8 @@ else
     echo "0 0 1" >>"$counts"
     say "llvmpipe does not run here: skipped"
 fi
-wait $building || {
-    cat "$build/sanitized.log"
-    die "the sanitized build fails"
-}
-
-# Clover, which comes with llvmpipe, crashes under the sanitizers: PoCL alone is shown.
-mkdir -p "$build/vendors"
-cp /etc/OpenCL/vendors/pocl.icd "$build/vendors/" || die "PoCL has no pocl.icd in /etc/OpenCL/vendors"
-export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp:print_suppressions=0"
-OCL_ICD_VENDORS="$build/vendors" TFM_DEVICE=pocl suite sanitized sanitized
-unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
+wait $sanitizing
+cat "$build/sanitized.log"
 
 say "installing"
 rm -rf "$build/install"
