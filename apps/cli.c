@@ -183,6 +183,8 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
             return cli_misuse(syntax, "%s needs a value", argv[optind - 1]);
         if (code == '?' && optopt && optopt < LONG_ONLY)
             return cli_misuse(syntax, "there is no option -%c", optopt);
+        if (code == '?' && optopt)
+            return cli_misuse(syntax, "%s: that option takes no value", argv[optind - 1]);
         if (code == '?')
             return cli_misuse(syntax, "there is no option %s", argv[optind - 1]);
         int result = set_value(syntax, find_option(syntax, code), optarg);

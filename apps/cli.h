@@ -3,8 +3,8 @@
  *
  * A command is a table of options, a parse, and its work:
  *
- *     const cli_option options[] = {{'m', "model", CLI_TEXT, &dir, "DIR", "the model's directory"},
- * CLI_DEVICE(&device)}; const cli_syntax syntax = {"info", "info DIR", ..., options, CLI_COUNT(options), 1};
+ *     const cli_option options[] = {{'m', "model", CLI_TEXT, &dir, "DIR", "the directory", NULL}};
+ *     const cli_syntax syntax = {"info", "info DIR", ..., options, CLI_COUNT(options), 1};
  *     int code = cli_parse(&syntax, argc, argv);
  *     if (code != CLI_GO)
  *         return code; */
@@ -20,8 +20,7 @@ enum { CLI_GO = -1, CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- Commands
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Commands ------------------------------------------------------------------------------------------ */
 
 int cmd_devices(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
@@ -29,8 +28,7 @@ int cmd_info(int argc, char **argv);
 int cmd_translate(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 
-/* ---- Options (cli.c)
- * --------------------------------------------------------------------------------------------- */
+/* ---- Options (cli.c) ----------------------------------------------------------------------------------- */
 
 typedef enum cli_kind {
     CLI_FLAG,   /* bool */
@@ -85,8 +83,7 @@ void cli_progress(const char *format, ...) TFM_PRINTF(1, 2);
 /* A clock that only goes forward. */
 double cli_seconds(void);
 
-/* ---- Lines in (lines.c)
- * ------------------------------------------------------------------------------------------ */
+/* ---- Lines in (lines.c) -------------------------------------------------------------------------------- */
 
 /* A reader of lines, and the lines it has read last. "\r\n" ends a line as "\n" does, the last one needs no
  * end, a byte order mark at the very start is dropped. */
@@ -112,8 +109,7 @@ void cli_lines_close(cli_lines *lines);
 /* All lines of a file at once. */
 int cli_lines_all(cli_lines *lines, const char *path);
 
-/* ---- Results out (output.c)
- * -------------------------------------------------------------------------------------- */
+/* ---- Results out (output.c) ---------------------------------------------------------------------------- */
 
 /* Standard output, or a file that appears under its name when it is complete. */
 typedef struct cli_output {

@@ -82,6 +82,8 @@ translate --frobnicate
 check "an unknown option is one" one_sentence 2 '--frobnicate'
 translate -q
 check "an unknown letter is one" one_sentence 2 '-q'
+run devices --json=yes
+check "a value where none goes is one" one_sentence 2 'takes no value'
 run translate -m
 check "a missing value is one" one_sentence 2 '-m needs a value'
 run translate

@@ -219,8 +219,7 @@ static void check_topk(tfm__check *c) {
     tfm__check_judge_ints(c, indices, order);
 }
 
-/* ---- Attention
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Attention ----------------------------------------------------------------------------------------- */
 
 /* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and what is given. */
 static const struct form {
