@@ -1,6 +1,6 @@
-/* Softmax and its logarithm over the last dimension of x (rows, n).
+/* Softmax and its logarithm over the last dimension of x (rows, n), and over the middle one of x (rows, n, inner).
  *
- * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each;
+ * Layout over the last dimension: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each;
  * what does not fill a vector is done by scalars. Three passes over a row that stays in cache: maximum, sum of
  * exponentials, result. An item touches the same elements in every pass, so y may be x. */
 
@@ -71,3 +71,57 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
     for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
         out[i] = (in[i] - shift) - log_sum;
 }
+
+/* ---- Over the middle dimension of x (rows, n, inner) ----
+ *
+ * Layout: a work-item takes TFM_WIDTH adjacent columns of one row, so a vector is one load, and nothing is reduced
+ * across items; a work-group takes TFM_GROUP such vectors, `blocks` groups a row. Where fewer columns are left than
+ * fill a vector, the item takes them one by one. Three passes as above; y may be x. */
+
+/* What to take off before exp, a column each: as shift_of. */
+#define SHIFT_OF(T, best) select(best, (T)(0.0f), best == (T)(-INFINITY))
+#define FACTOR_OF(T, sum) select((T)(1.0f) / sum, (T)(0.0f), sum == (T)(0.0f))
+#define LOG_OF(T, sum) select(log(sum), (T)(0.0f), sum == (T)(0.0f))
+
+/* One column, or TFM_WIDTH of them; T is float or tfm_vec. */
+#define COLUMNS(T, LOAD, STORE, in, out)                                                  \
+    {                                                                                     \
+        T best = (T)(-INFINITY), sum = (T)(0.0f);                                         \
+        for (long i = 0; i < n; i++)                                                      \
+            best = fmax(best, LOAD(in + i * inner));                                      \
+        const T shift = SHIFT_OF(T, best);                                                \
+        for (long i = 0; i < n; i++) {                                                    \
+            const T e = exp(LOAD(in + i * inner) - shift);                                \
+            sum += e;                                                                     \
+            if (!logarithm)                                                               \
+                STORE(e, out + i * inner);                                                \
+        }                                                                                 \
+        const T last = logarithm ? LOG_OF(T, sum) : FACTOR_OF(T, sum);                    \
+        for (long i = 0; i < n; i++)                                                      \
+            if (logarithm)                                                                \
+                STORE((LOAD(in + i * inner) - shift) - last, out + i * inner);            \
+            else                                                                          \
+                STORE(LOAD(out + i * inner) * last, out + i * inner);                     \
+    }
+#define LOAD_ONE(p) (*(p))
+#define STORE_ONE(v, p) (*(p) = (v))
+
+static inline void columns(__global float *y, __global const float *x, const long n, const long inner,
+                           const long left, const int logarithm) {
+    if (left >= TFM_WIDTH)
+        COLUMNS(tfm_vec, tfm_load, tfm_store, x, y)
+    else
+        for (long c = 0; c < left; c++)
+            COLUMNS(float, LOAD_ONE, STORE_ONE, (x + c), (y + c))
+}
+
+#define COLUMN_KERNEL(name, logarithm)                                                                        \
+    TFM_KERNEL void name(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n,            \
+                         const long inner, const long blocks) {                                               \
+        const long block = TFM_ROW(), row = block / blocks;                                                   \
+        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                     \
+        const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                       \
+        columns(TFM_AT(y) + at, TFM_AT(x) + at, n, inner, left, logarithm);                                   \
+    }
+COLUMN_KERNEL(softmax_columns, 0)
+COLUMN_KERNEL(log_softmax_columns, 1)

@@ -111,6 +111,78 @@ static void test_many_rows(void **state) {
     check(&random, 100000, 7, RESIDUAL | GAMMA | BETA, 0, 5e-6);
 }
 
+/* Over the trailing dims of (5, 3, 4, n) from `axis` on, with the statistics where they are asked for. */
+static void check_axes(harness_random *random, int64_t n, int axis, int flags, bool mean_out, bool inv_out) {
+    tfm_context *ctx = harness_context();
+    const int64_t dims[4] = {5, 3, 4, n};
+    int64_t rows = 1, width = 1, ones[4];
+    for (int i = 0; i < 4; i++) {
+        *(i < axis ? &rows : &width) *= dims[i];
+        ones[i] = i < axis ? dims[i] : 1;
+    }
+    const size_t count = (size_t)(rows * width);
+    const float epsilon = 1e-2f; /* so that it counts */
+    float *host = random_floats(random, count, 3, 2), *g_host = random_floats(random, (size_t)width, 1, 0.5f),
+          *b_host = random_floats(random, (size_t)width, 0, 1);
+    double *want = malloc(count * sizeof(double)), *means = calloc((size_t)rows, sizeof(double)),
+           *inverses = calloc((size_t)rows, sizeof(double));
+    assert_true(want && means && inverses);
+    oracle(want, host, rows, width, flags & GAMMA ? g_host : NULL, flags & BETA ? b_host : NULL, (double)epsilon);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < width; i++)
+            means[r] += host[r * width + i] / (double)width;
+        for (int64_t i = 0; i < width; i++)
+            inverses[r] += pow(host[r * width + i] - means[r], 2) / (double)width;
+        inverses[r] = 1 / sqrt(inverses[r] + (double)epsilon);
+    }
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = harness_tensor(TFM_F32, 4, dims, host), gamma = {0}, beta = {0};
+    tfm_tensor y = flags & OVER_X ? x : harness_tensor(TFM_F32, 4, dims, NULL);
+    tfm_tensor mean = harness_tensor(TFM_F32, 4, ones, NULL), inv_std = {0}; /* one given, one made */
+    if (flags & GAMMA)
+        gamma = harness_tensor(TFM_F32, 4 - axis, dims + axis, g_host);
+    if (flags & BETA)
+        beta = harness_tensor(TFM_F32, 4 - axis, dims + axis, b_host);
+    harness_ok(tfm_layernorm_axes(ctx, &y, mean_out ? &mean : NULL, inv_out ? &inv_std : NULL, x, gamma, beta,
+                                  flags & OVER_X ? axis - 4 : axis, epsilon));
+    float *got = harness_floats(y);
+    harness_close(got, want, count, 2e-6, "layernorm over several axes");
+    harness_guards(y);
+    free(got);
+    if (mean_out) {
+        got = harness_floats(mean);
+        harness_close(got, means, (size_t)rows, 1e-6, "mean");
+        harness_guards(mean);
+        free(got);
+    }
+    if (inv_out) {
+        assert_memory_equal(inv_std.dims, ones, sizeof(ones));
+        got = harness_floats(inv_std);
+        harness_close(got, inverses, (size_t)rows, 1e-6, "inverse deviation");
+        free(got);
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(host);
+    free(g_host);
+    free(b_host);
+    free(want);
+    free(means);
+    free(inverses);
+}
+
+static void test_axes(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 17, 65};
+    harness_random random = {4};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int axis = 0; axis < 4; axis++) {
+            check_axes(&random, sizes[i], axis, 0, true, true);
+            check_axes(&random, sizes[i], axis, GAMMA | OVER_X, false, true);
+            check_axes(&random, sizes[i], axis, BETA, true, false);
+            check_axes(&random, sizes[i], axis, GAMMA | BETA, false, false);
+        }
+}
+
 static void test_constant_row(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -145,6 +217,12 @@ static void test_refused(void **state) {
     harness_refused(tfm_layernorm(ctx, &y, &y, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "same tensor");
     harness_refused(tfm_layernorm(ctx, &other, NULL, x, none, none, none, 0), TFM_ERROR_ARGUMENT,
                     "layernorm: the output");
+    harness_refused(tfm_layernorm_axes(ctx, &y, NULL, NULL, x, none, none, 2, 0), TFM_ERROR_ARGUMENT,
+                    "layernorm: axis 2 of (2, 6) F32");
+    harness_refused(tfm_layernorm_axes(ctx, &y, NULL, NULL, x, row, none, 0, 0), TFM_ERROR_ARGUMENT,
+                    "gamma is (1, 6) F32");
+    harness_refused(tfm_layernorm_axes(ctx, &y, &five, NULL, x, none, none, -1, 0), TFM_ERROR_ARGUMENT,
+                    "layernorm: the output is (5) F32, the result (2, 1) F32");
     y = x;
     harness_refused(tfm_layernorm(ctx, &y, &x, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "same tensor");
 }
@@ -153,7 +231,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),    cmocka_unit_test(test_large_mean),
         cmocka_unit_test(test_many_rows), cmocka_unit_test(test_constant_row),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_axes),      cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

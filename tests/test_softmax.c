@@ -72,6 +72,69 @@ static void test_shapes(void **state) {
         }
 }
 
+/* Dimension `axis` of (2, 3, n, ...): each line along it is a row of the oracle. */
+static void check_axis(bool logarithm, const int64_t *dims, int axis, const float *host, bool in_place) {
+    tfm_context *ctx = harness_context();
+    int64_t rows = 1, inner = 1;
+    const int64_t n = dims[axis];
+    for (int i = 0; i < 4; i++) {
+        rows *= i < axis ? dims[i] : 1;
+        inner *= i > axis ? dims[i] : 1;
+    }
+    const size_t count = (size_t)(rows * n * inner);
+    double *want = malloc(count * sizeof(double)), *line = malloc((size_t)n * sizeof(double));
+    float *in = malloc((size_t)n * sizeof(float));
+    assert_true(want && line && in);
+    for (int64_t r = 0; r < rows * inner; r++) {
+        const int64_t at = r / inner * n * inner + r % inner;
+        for (int64_t i = 0; i < n; i++)
+            in[i] = host[at + i * inner];
+        oracle(line, in, 1, n, logarithm);
+        for (int64_t i = 0; i < n; i++)
+            want[at + i * inner] = logarithm ? line[i] : line[i] / (double)n;
+    }
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = harness_tensor(TFM_F32, 4, dims, host);
+    tfm_tensor y = in_place ? x : harness_tensor(TFM_F32, 4, dims, NULL);
+    const int given = in_place ? axis - 4 : axis;
+    harness_ok(logarithm ? tfm_log_softmax_axis(ctx, &y, x, given) : tfm_softmax_axis(ctx, &y, x, given));
+    float *got = harness_floats(y);
+    char what[100];
+    snprintf(what, sizeof(what), "%ssoftmax over axis %d of %lld x %lld x %lld", logarithm ? "log " : "", given,
+             (long long)rows, (long long)n, (long long)inner);
+    harness_close(got, want, count, 3e-6, what);
+    harness_guards(y);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(got);
+    free(want);
+    free(line);
+    free(in);
+}
+
+static void test_axes(void **state) {
+    (void)state;
+    const int64_t shapes[][4] = {{2, 3, 5, 17}, {3, 65, 1, 7}, {17, 1, 3, 1}, {1, 1000, 1, 33}, {65, 3, 2, 16}};
+    harness_random random = {5};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        const int64_t *d = shapes[i], count = d[0] * d[1] * d[2] * d[3];
+        float *host = random_rows(&random, 1, count, 4);
+        for (int64_t k = 0; k < count; k += 11)
+            host[k] = k % 3 ? -INFINITY : 3e38f;
+        if (i == 0)
+            for (int k = 0; k < 3 * 5 * 17; k++)
+                host[k] = -INFINITY; /* along axes 1 to 3: nothing else */
+        for (int axis = 0; axis < 4; axis++)
+            for (int logarithm = 0; logarithm < 2; logarithm++)
+                for (int in_place = 0; in_place < 2; in_place++)
+                    check_axis(logarithm, d, axis, host, in_place);
+        free(host);
+    }
+    const int64_t wide[4] = {9, 3, 1, 40001}; /* more groups than one axis of the grid takes */
+    float *host = random_rows(&random, 27, 40001, 1);
+    check_axis(false, wide, 1, host, false);
+    free(host);
+}
+
 static void test_large_values(void **state) {
     (void)state;
     harness_random random = {2};
@@ -149,6 +212,9 @@ static void test_refused(void **state) {
     harness_refused(tfm_softmax(ctx, &y, whole), TFM_ERROR_ARGUMENT, "softmax: input 1 is (2, 3) I32");
     harness_refused(tfm_softmax(ctx, &small, x), TFM_ERROR_ARGUMENT, "softmax: the output is (3, 2) F32");
     harness_refused(tfm_log_softmax(ctx, &small, x), TFM_ERROR_ARGUMENT, "log_softmax");
+    harness_refused(tfm_softmax_axis(ctx, &y, x, 2), TFM_ERROR_ARGUMENT,
+                    "softmax: axis 2 of (2, 3) F32: it must be from -2 to 1");
+    harness_refused(tfm_log_softmax_axis(ctx, &y, x, -3), TFM_ERROR_ARGUMENT, "log_softmax: axis -3");
     assert_null(y.buffer);
 }
 
@@ -157,7 +223,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),         cmocka_unit_test(test_large_values),
         cmocka_unit_test(test_minus_infinity), cmocka_unit_test(test_nan_shows),
         cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_makes_output),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_axes),             cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -49,12 +49,20 @@ TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm
 TFM_API tfm_status tfm_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
 /* y (..., N) = x - log sum exp x over the last dimension; a row of -inf alone gives -inf. y may be x. */
 TFM_API tfm_status tfm_log_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
+/* The same two over dimension `axis` of x; a negative one counts from the end, -1 is the last. */
+TFM_API tfm_status tfm_softmax_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis);
+TFM_API tfm_status tfm_log_softmax_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis);
 
 /* y (..., E) = (s - mean s) / sqrt(var s + epsilon) * gamma + beta over the last dimension, s = x + residual ("Layer
  * Normalization", Ba et al. 2016; biased variance). residual: same dims as x, or empty. gamma, beta: (E) or empty for
  * 1 and 0. sum: if not NULL also gets s (the next residual of a pre-norm block). y and sum may be x or residual. */
 TFM_API tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                                  tfm_tensor gamma, tfm_tensor beta, float epsilon);
+/* The same without a residual over the trailing dimensions of x from `axis` on, all of them together; a negative axis
+ * counts from the end. gamma, beta: those trailing dims of x, or empty. mean, inv_std: if not NULL also get the mean
+ * and 1 / sqrt(var + epsilon), with x's dims but 1 from `axis` on. y may be x. */
+TFM_API tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean, tfm_tensor *inv_std,
+                                      tfm_tensor x, tfm_tensor gamma, tfm_tensor beta, int axis, float epsilon);
 
 /* y = activation(x), any dims. y may be x. */
 TFM_API tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation);

@@ -1,34 +1,67 @@
-/* Layer normalisation with the residual addition in front of it: cl/layernorm.cl. */
+/* Layer normalisation, with the residual addition in front of it or with its statistics: cl/layernorm.cl. */
+#include <string.h>
 #include "ops/ops.h"
 
-static tfm_status check_vector(tfm_context *ctx, const char *label, tfm_tensor v, tfm_tensor x) {
-    if (!v.buffer || (v.rank == 1 && v.dims[0] == tfm__last_dim(x)))
+/* Whether v is empty or has the dims of x from `axis` on. */
+static tfm_status check_scale(tfm_context *ctx, const char *label, tfm_tensor v, tfm_tensor x, int axis) {
+    const int trailing = x.rank - axis;
+    if (!v.buffer ||
+        (v.rank == trailing && memcmp(v.dims, x.dims + axis, (size_t)trailing * sizeof(*v.dims)) == 0))
         return TFM_OK;
     return tfm__op_refuse(ctx, "layernorm", "%s is %s, but x is %s: give one value for each column of x",
                           label, TFM_SHAPE(v), TFM_SHAPE(x));
 }
 
+static tfm_status check_params(tfm_context *ctx, tfm_tensor gamma, tfm_tensor beta, tfm_tensor x, int axis,
+                               float epsilon) {
+    if (check_scale(ctx, "gamma", gamma, x, axis) != TFM_OK || check_scale(ctx, "beta", beta, x, axis) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (!(epsilon >= 0.0f))
+        return tfm__op_refuse(ctx, "layernorm", "epsilon is %g: it must not be negative", (double)epsilon);
+    return TFM_OK;
+}
+
+/* Where the caller wants no s, y itself holds it between the passes. */
+static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor sum, tfm_tensor mean, tfm_tensor inv_std,
+                         tfm_tensor x, tfm_tensor residual, tfm_tensor gamma, tfm_tensor beta, int axis,
+                         float epsilon) {
+    const int64_t n = tfm__dims_from(x, axis), rows = tfm__dims_before(x, axis);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "layernorm", "layernorm", "");
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
+                       TFM_ARGS(TFM_T(y), TFM_T(sum), TFM_T(mean), TFM_T(inv_std), TFM_T(x), TFM_T(residual),
+                                TFM_T(gamma), TFM_T(beta), TFM_I(rows), TFM_I(n), TFM_F(epsilon)));
+}
+
 tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                          tfm_tensor gamma, tfm_tensor beta, float epsilon) {
     const char *op = "layernorm";
+    const tfm_tensor none = {0};
     if (TFM_OP_BEGIN(ctx, op, "fFFF", x, residual, gamma, beta) != TFM_OK)
         return tfm_context_status(ctx);
     if (residual.buffer && !tfm__same_dims(residual, x))
         return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal",
                               TFM_SHAPE(residual), TFM_SHAPE(x));
-    if (check_vector(ctx, "gamma", gamma, x) != TFM_OK || check_vector(ctx, "beta", beta, x) != TFM_OK)
-        return tfm_context_status(ctx);
-    if (!(epsilon >= 0.0f))
-        return tfm__op_refuse(ctx, op, "epsilon is %g: it must not be negative", (double)epsilon);
-    if (tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
-        (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
+    if (check_params(ctx, gamma, beta, x, x.rank - 1, epsilon) != TFM_OK ||
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK || (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
     if (sum && sum->buffer == y->buffer && sum->offset == y->offset)
         return tfm__op_refuse(ctx, op, "y and sum are the same tensor: give each its own");
-    const int64_t n = tfm__last_dim(x), rows = tfm__row_count(x);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "layernorm", "");
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T_AS("sum", sum ? *sum : *y), TFM_T(x),
-                                TFM_T(residual), TFM_T(gamma), TFM_T(beta), TFM_I(rows), TFM_I(n),
-                                TFM_F(epsilon)));
+    return launch(ctx, *y, sum ? *sum : *y, none, none, x, residual, gamma, beta, x.rank - 1, epsilon);
+}
+
+tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean, tfm_tensor *inv_std,
+                              tfm_tensor x, tfm_tensor gamma, tfm_tensor beta, int axis, float epsilon) {
+    const char *op = "layernorm";
+    const tfm_tensor none = {0};
+    if (TFM_OP_BEGIN(ctx, op, "fFF", x, gamma, beta) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
+        check_params(ctx, gamma, beta, x, axis, epsilon) != TFM_OK)
+        return tfm_context_status(ctx);
+    int64_t dims[TFM_MAX_RANK];
+    for (int i = 0; i < x.rank; i++)
+        dims[i] = i < axis ? x.dims[i] : 1;
+    if (tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
+        (mean && tfm__op_output(ctx, op, mean, TFM_F32, x.rank, dims) != TFM_OK) ||
+        (inv_std && tfm__op_output(ctx, op, inv_std, TFM_F32, x.rank, dims) != TFM_OK))
+        return tfm_context_status(ctx);
+    return launch(ctx, *y, *y, mean ? *mean : none, inv_std ? *inv_std : none, x, none, gamma, beta, axis, epsilon);
 }

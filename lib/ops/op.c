@@ -91,10 +91,30 @@ int64_t tfm__last_dim(tfm_tensor x) {
 }
 
 int64_t tfm__row_count(tfm_tensor x) {
-    int64_t rows = 1;
-    for (int i = 0; i + 1 < x.rank; i++)
-        rows *= x.dims[i];
-    return rows;
+    return tfm__dims_before(x, x.rank - 1);
+}
+
+tfm_status tfm__op_axis(tfm_context *ctx, const char *op, int *axis, tfm_tensor x) {
+    if (*axis < -x.rank || *axis >= x.rank)
+        return tfm__op_refuse(ctx, op, "axis %d of %s: it must be from %d to %d", *axis, TFM_SHAPE(x), -x.rank,
+                              x.rank - 1);
+    if (*axis < 0)
+        *axis += x.rank;
+    return TFM_OK;
+}
+
+int64_t tfm__dims_before(tfm_tensor x, int axis) {
+    int64_t count = 1;
+    for (int i = 0; i < axis; i++)
+        count *= x.dims[i];
+    return count;
+}
+
+int64_t tfm__dims_from(tfm_tensor x, int axis) {
+    int64_t count = 1;
+    for (int i = axis; i < x.rank; i++)
+        count *= x.dims[i];
+    return count;
 }
 
 static tfm__grid folded(int64_t groups, int group) {

@@ -35,6 +35,12 @@ bool tfm__same_dims(tfm_tensor a, tfm_tensor b);
 int64_t tfm__last_dim(tfm_tensor x);
 int64_t tfm__row_count(tfm_tensor x);
 
+/* The axis as 0 .. rank - 1, a negative one counted from the end; refuses one that x does not have. */
+tfm_status tfm__op_axis(tfm_context *ctx, const char *op, int *axis, tfm_tensor x);
+/* Products of x's dims: those before `axis`, those from `axis` on. */
+int64_t tfm__dims_before(tfm_tensor x, int axis);
+int64_t tfm__dims_from(tfm_tensor x, int axis);
+
 /* A grid for a kernel where `group` work-items share each of `rows` rows (group 1 on wide devices). Rows lie on the x
  * axis, rows beyond 32768 on y: some drivers compile a second variant for wide grids. The kernel takes its row from
  * TFM_ROW() and returns when it is >= rows. */

@@ -87,6 +87,24 @@ static void check_softmax(tfm__check *c) {
     tfm__check_judge(c, y, want);
 }
 
+/* Over the middle dimension. */
+static void check_softmax_axis(tfm__check *c) {
+    const int64_t n = 17, inner = 37, rows = 3;
+    float *x;
+    tfm_tensor y = {0}, tx = FLOATS(x, rows, n, inner);
+    double *want = WANTED(rows * n * inner);
+    for (int64_t k = 0; tfm__check_ready(c) && k < rows * inner; k++) {
+        const int64_t at = k / inner * n * inner + k % inner;
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += exp((double)x[at + i * inner]);
+        for (int64_t i = 0; i < n; i++)
+            want[at + i * inner] = exp((double)x[at + i * inner]) / sum;
+    }
+    tfm_softmax_axis(c->ctx, &y, tx, 1);
+    tfm__check_judge(c, y, want);
+}
+
 static void check_layernorm(tfm__check *c) {
     const int64_t rows = 3, n = 65;
     const float epsilon = 1e-5f;
@@ -107,6 +125,30 @@ static void check_layernorm(tfm__check *c) {
     tfm_layernorm(c->ctx, &y, &sum, tx, tr, tg, tb, epsilon);
     tfm__check_judge(c, y, want);
     tfm__check_judge(c, sum, want_sum);
+}
+
+static void check_layernorm_axes(tfm__check *c) {
+    const int64_t rows = 3, n = 5 * 17;
+    const float epsilon = 1e-5f;
+    float *x, *gamma, *beta;
+    tfm_tensor y = {0}, mean = {0}, inv_std = {0}, tx = FLOATS(x, rows, 5, 17), tg = FLOATS(gamma, 5, 17),
+               tb = FLOATS(beta, 5, 17);
+    double *want = WANTED(rows * n), *want_mean = WANTED(rows), *want_inverse = WANTED(rows);
+    for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
+        double variance = 0;
+        for (int64_t i = 0; i < n; i++)
+            want_mean[r] += (double)x[r * n + i] / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            variance += pow((double)x[r * n + i] - want_mean[r], 2) / (double)n;
+        want_inverse[r] = 1 / sqrt(variance + (double)epsilon);
+        for (int64_t i = 0; i < n; i++)
+            want[r * n + i] = ((double)x[r * n + i] - want_mean[r]) * want_inverse[r] * (double)gamma[i] +
+                              (double)beta[i];
+    }
+    tfm_layernorm_axes(c->ctx, &y, &mean, &inv_std, tx, tg, tb, 1, epsilon);
+    tfm__check_judge(c, y, want);
+    tfm__check_judge(c, mean, want_mean);
+    tfm__check_judge(c, inv_std, want_inverse);
 }
 
 static void check_activate(tfm__check *c) {
@@ -327,7 +369,9 @@ const tfm__check_entry TFM__CHECKS[] = {
     {"linear", "silu", check_linear, 0},
     {"softmax", "", check_softmax, 0},
     {"log_softmax", "", check_softmax, 1},
+    {"softmax", "columns", check_softmax_axis, 0},
     {"layernorm", "residual", check_layernorm, 0},
+    {"layernorm", "axes, statistics", check_layernorm_axes, 0},
     {"activate", "relu", check_activate, TFM_RELU},
     {"activate", "gelu", check_activate, TFM_GELU},
     {"activate", "gelu_tanh", check_activate, TFM_GELU_TANH},
