@@ -119,7 +119,7 @@ static char *assemble(tfm_context *ctx, const char *file) {
     char *source = text ? tfm__format("#line 1 \"prelude.cl\"\n%s\n#line 1 \"%s.cl\"\n%s\n", prelude, file, text) : NULL;
     free(prelude);
     free(text);
-    if (!source)
+    if (!source && ctx->status == TFM_OK)
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "no memory for the text of %s.cl", file);
     return source;
 }

@@ -5,8 +5,8 @@
  *     runs_add("call 17", (const char *[]){"TFM_FAULT_CALL=17", NULL}, RUNS_RIGHT | RUNS_SENTENCE);
  *     runs_finish();                                           // waits; fails the test if any run was bad
  *
- * Every run is judged: it ends by itself within a minute, with the right translation and exit 0, or with exit
- * 1 and one sentence on standard error; no OpenCL object outlives it, and none is released twice. */
+ * Every run is judged: it ends by itself within two minutes, with the right translation and exit 0, or with
+ * exit 1 and one sentence on standard error; no OpenCL object outlives it, and none is released twice. */
 #ifndef TFM_TESTS_RUNS_H
 #define TFM_TESTS_RUNS_H
 
