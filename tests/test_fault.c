@@ -5,6 +5,7 @@
 #include <string.h>
 #include "fault/runs.h"
 #include "harness.h"
+#include "tfm/tfm.h"
 
 #define SAMPLE 200
 #define HEAD 40 /* of the sample: every one of the first calls, which choose a device */
@@ -15,7 +16,8 @@ static bool all_wanted(void) {
     return all && strcmp(all, "1") == 0;
 }
 
-/* Fails the call of this number; `more` are further settings, or NULL. */
+/* Fails the call of this number, of this function if there is a name; `more` are further settings, or NULL.
+ */
 static void fail_call(unsigned long number, const char *name, const char *const *more) {
     char title[128], call[64], only[96];
     const char *settings[8] = {call};
@@ -125,11 +127,70 @@ static void test_clblast(void **state) {
     runs_finish("one call fails, and CLBlast multiplies");
 }
 
-int main(void) {
+/* ---- Going on after a failure
+ * ------------------------------------------------------------------------------------ */
+
+static bool print(void *user, size_t line, int best, const char *text, double score) {
+    (void)user, (void)line, (void)best, (void)score;
+    return puts(text) >= 0;
+}
+
+/* What a run with the argument "again" does: each step is tried once more where it fails. */
+static int again(void) {
+    char line[1024];
+    const char *const lines[] = {line};
+    const tfm_search_options options = {.beam = 4};
+    tfm_context *ctx;
+    tfm_model *model = NULL;
+    if (!fgets(line, sizeof(line), stdin))
+        return 1;
+    line[strcspn(line, "\n")] = 0;
+    tfm_status status = tfm_context_open(&ctx, NULL);
+    if (status != TFM_OK)
+        status = tfm_context_open(&ctx, NULL);
+    if (status == TFM_OK && tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL) != TFM_OK) {
+        tfm_context_clear_error(ctx);
+        status = tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL);
+    }
+    if (status == TFM_OK && tfm_translate(model, lines, 1, &options, print, NULL) != TFM_OK) {
+        tfm_context_clear_error(ctx);
+        status = tfm_translate(model, lines, 1, &options, print, NULL);
+    }
+    if (status != TFM_OK)
+        fprintf(stderr, "tfm: %s\n", tfm_error_message());
+    tfm_model_free(&model);
+    tfm_context_free(&ctx);
+    return status == TFM_OK ? 0 : 1;
+}
+
+static void again_after(unsigned long number, const char *name) {
+    char title[128], call[64], only[96];
+    snprintf(title, sizeof(title), "again after %s %lu", name ? name : "call", number);
+    snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
+    snprintf(only, sizeof(only), "TFM_FAULT_NAME=%s", name ? name : "");
+    runs_add_again(title, (const char *const[]){call, only, NULL});
+}
+
+/* A failure leaves nothing half-made behind: with the error cleared, the same call gives the right answer. */
+static void test_go_on(void **state) {
+    (void)state;
+    const runs_report *plain = runs_plain();
+    unsigned sample = all_wanted() ? SAMPLE : runs_slow() ? 4 : SAMPLE / 4;
+    for (unsigned turn = 0; turn < sample; turn++)
+        again_after(sampled(turn, sample, sample / 5), NULL);
+    for (int i = 0; i < plain->function_count && !runs_slow(); i++)
+        again_after(1 + plain->functions[i].calls / 2, plain->functions[i].name);
+    runs_finish("one call fails, and the caller goes on");
+}
+
+int main(int count, char **arguments) {
+    if (count > 1 && strcmp(arguments[1], "again") == 0)
+        return again();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call),   cmocka_unit_test(test_each_function),
         cmocka_unit_test(test_dead_device), cmocka_unit_test(test_cold_cache),
-        cmocka_unit_test(test_profiled),    cmocka_unit_test(test_clblast),
+        cmocka_unit_test(test_go_on),       cmocka_unit_test(test_profiled),
+        cmocka_unit_test(test_clblast),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

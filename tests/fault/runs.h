@@ -46,6 +46,10 @@ void runs_add(const char *title, const char *const *settings, int may_end);
 /* The same, for a run that must end with a sentence that has `part` in it. */
 void runs_add_refused(const char *title, const char *const *settings, const char *part);
 
+/* A run of the test's own program with the argument "again" instead of `tfm`, for what only the library can
+ * do. It must end with the right answer. */
+void runs_add_again(const char *title, const char *const *settings);
+
 /* A run without a fault that compiles much: it has minutes, and the next begins when it is over. */
 void runs_add_long(const char *title, const char *const *settings);
 
