@@ -26,13 +26,18 @@
 #define QUERIES 64 /* of one work-item of attention_block */
 #endif
 
+/* The larger of a and b; a where either is NaN. */
+static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
+    return select(a, b, b > a);
+}
+
 /* x + 1.5 * 2^23 has round(x) in its low bits: rint() and a conversion are many instructions on some CPUs. */
 #define ROUNDER 12582912.0f
 
 /* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative
  * error 1.8e-7 with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
 static inline tfm_vec exp2_down(tfm_vec x) {
-    const tfm_vec c = max(x, (tfm_vec)(-127.0f)), t = c + ROUNDER, f = c - (t - ROUNDER);
+    const tfm_vec c = larger(x, (tfm_vec)(-127.0f)), t = c + ROUNDER, f = c - (t - ROUNDER);
     tfm_vec p = tfm_fma(f, (tfm_vec)(1.3337413716e-03f), (tfm_vec)(9.6681666653e-03f));
     p = tfm_fma(p, f, (tfm_vec)(5.5504904886e-02f));
     p = tfm_fma(p, f, (tfm_vec)(2.4022303031e-01f));
@@ -121,13 +126,13 @@ static inline tfm_vec max_each(tfm_vec *t) {
     for (int count = MOST_ROWS; count > 1; count /= 2) {
 #pragma unroll
         for (int i = 0; i < count / 2; i++)
-            t[i] =
-                max((tfm_vec)(t[2 * i].even, t[2 * i + 1].even), (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd));
+            t[i] = larger((tfm_vec)(t[2 * i].even, t[2 * i + 1].even),
+                          (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd));
     }
     tfm_vec m = t[0];
 #pragma unroll
     for (int parts = W / MOST_ROWS; parts > 1; parts /= 2)
-        m = max((tfm_vec)(m.even, m.even), (tfm_vec)(m.odd, m.odd));
+        m = larger((tfm_vec)(m.even, m.even), (tfm_vec)(m.odd, m.odd));
     return m;
 }
 
@@ -401,8 +406,8 @@ INLINED void attend(const int R, state *st, const int first, const tile *keys, _
     }
 #pragma unroll
     for (int r = 0; r < MOST_ROWS; r++)
-        highest[r] = r < R ? max(z[r][0], z[r][1]) : (tfm_vec)(-INFINITY);
-    const tfm_vec before = st->maximum[first / MOST_ROWS], reached = max(before, max_each(highest));
+        highest[r] = r < R ? larger(z[r][0], z[r][1]) : (tfm_vec)(-INFINITY);
+    const tfm_vec before = st->maximum[first / MOST_ROWS], reached = larger(before, max_each(highest));
     const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY),
                   shrink = exp2_down(before - base);
     st->maximum[first / MOST_ROWS] = reached;

@@ -375,13 +375,17 @@ static void test_unseen(void **state) {
     harness_random random = {9};
     problem p = make(&s, &random);
     double *want = oracle(&p);
-    for (int64_t i = 20 * 16; i < 40 * 16; i++)
-        p.k[i] = p.v[i] = i % 2 ? NAN : INFINITY;
-    float *got = run(&p);
-    harness_close(got, want, 20 * 16, 3e-6, "before the first NaN");
-    for (int64_t i = 20 * 16; i < 40 * 16; i++)
-        assert_true(isnan(got[i]));
-    free(got);
+    for (int spoilt = 0; spoilt < 2; spoilt++) { /* a key, then a value: who sees it must say so */
+        float *which = spoilt ? p.v + 20 * 16 + 3 : p.k + 20 * 16 + 3;
+        const float kept = *which;
+        *which = NAN;
+        float *got = run(&p);
+        harness_close(got, want, 20 * 16, 3e-6, "before the first NaN");
+        for (int64_t t = 20; t < 40; t++)
+            assert_true(isnan(got[t * 16 + 3]));
+        free(got);
+        *which = kept;
+    }
     free(want);
     drop(&p);
 
@@ -391,8 +395,18 @@ static void test_unseen(void **state) {
                y = {0};
     tfm_tensor rows = HARNESS_TENSOR(TFM_I32, ((int32_t[]){0, -1, 3, 2, 1 << 30, -77}), 3, 2);
     harness_ok(tfm_attention(ctx, &y, q, pool, pool, &(tfm_attention_options){.heads = 1, .rows = rows}));
-    got = harness_floats(y);
+    float *got = harness_floats(y);
     harness_close(got, (double[]){1, 1, 4, 4, 0, 0}, 6, 1e-6, "rows outside the pool");
+    free(got);
+    int32_t late[80]; /* nothing in sight for tiles on end, then one key: its value is the answer */
+    for (int i = 0; i < 80; i++)
+        late[i] = i == 75 ? 1 : -1;
+    tfm_tensor twice = HARNESS_TENSOR(TFM_F32, ones, 1, 3, 2), late_y = {0};
+    tfm_tensor late_rows = HARNESS_TENSOR(TFM_I32, late, 1, 80);
+    harness_ok(tfm_attention(ctx, &late_y, twice, pool, pool,
+                             &(tfm_attention_options){.heads = 1, .rows = late_rows}));
+    got = harness_floats(late_y);
+    harness_close(got, (double[]){2, 2, 2, 2, 2, 2}, 6, 1e-6, "one row in the pool, late");
     free(got);
     tfm_tensor keys = HARNESS_TENSOR(TFM_F32, ones, 3, 1, 2), z = {0};
     tfm_tensor sources = HARNESS_TENSOR(TFM_I32, ((int32_t[]){3, 1, -1}), 3);
