@@ -11,3 +11,54 @@ TFM_KERNEL void add(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, 
     for (; i < end; i++)
         out[i] = left[i] + right[i];
 }
+
+/* One run along the last dimension, where each of a and b either goes on (step 1) or stays (step 0). */
+static inline void add_run(__global float *out, __global const float *left, __global const float *right,
+                           const long run, const long a_step, const long b_step) {
+    long c = 0;
+    for (; c + TFM_WIDTH <= run; c += TFM_WIDTH) {
+        const tfm_vec l = a_step ? tfm_load(left + c) : (tfm_vec)(*left);
+        const tfm_vec r = b_step ? tfm_load(right + c) : (tfm_vec)(*right);
+        tfm_store(l + r, out + c);
+    }
+    for (; c < run; c++)
+        out[c] = left[c * a_step] + right[c * b_step];
+}
+
+/* y[i] = a[sum i_k a_k] + b[sum i_k b_k] for all (i0, ..., i4) of a grid of n = d0 d1 d2 d3 d4, y dense; a stride of 0
+ * repeats. The host joins dims, so the last stride of each is 0 or 1.
+ *
+ * Layout: one work-item for TFM_CHUNK elements of y, found by division once and carried on by runs along the last
+ * dimension. y may be the input that has its dims. */
+TFM_KERNEL void add_broadcast(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, b), const long n,
+                              const long d1, const long d2, const long d3, const long d4, const long a0,
+                              const long a1, const long a2, const long a3, const long a4, const long b0,
+                              const long b1, const long b2, const long b3, const long b4) {
+    long i = TFM_ELEMENT();
+    const long end = min(i + TFM_CHUNK, n);
+    if (i >= end)
+        return;
+    long rest = i / d4, i4 = i - rest * d4;
+    long i3 = rest % d3;
+    rest /= d3;
+    long i2 = rest % d2;
+    rest /= d2;
+    long i1 = rest % d1, i0 = rest / d1;
+    while (i < end) {
+        const long run = min(d4 - i4, end - i);
+        add_run(TFM_AT(y) + i, TFM_AT(a) + i0 * a0 + i1 * a1 + i2 * a2 + i3 * a3 + i4 * a4,
+                TFM_AT(b) + i0 * b0 + i1 * b1 + i2 * b2 + i3 * b3 + i4 * b4, run, a4, b4);
+        i += run;
+        i4 = 0;
+        if (++i3 == d3) {
+            i3 = 0;
+            if (++i2 == d2) {
+                i2 = 0;
+                if (++i1 == d1) {
+                    i1 = 0;
+                    i0++;
+                }
+            }
+        }
+    }
+}

@@ -71,6 +71,64 @@ static void test_itself(void **state) {
     free(got);
 }
 
+/* dims of a and b, both padded to rank 5; y made, or over the one that has y's dims. */
+static void check_broadcast(harness_random *random, const int64_t *da, const int64_t *db, int first,
+                            int where) {
+    tfm_context *ctx = harness_context();
+    int64_t dims[5], na = 1, nb = 1, n = 1;
+    for (int i = 0; i < 5; i++) {
+        dims[i] = da[i] > db[i] ? da[i] : db[i];
+        na *= da[i];
+        nb *= db[i];
+        n *= dims[i];
+    }
+    float *a_host = malloc((size_t)na * sizeof(float)), *b_host = malloc((size_t)nb * sizeof(float));
+    assert_true(a_host && b_host);
+    harness_fill(random, a_host, (size_t)na, 1);
+    harness_fill(random, b_host, (size_t)nb, 1);
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor a = harness_tensor(TFM_F32, 5, da, a_host);
+    tfm_tensor b = harness_tensor(TFM_F32, 5 - first, db + first, b_host); /* without leading ones */
+    tfm_tensor y = where == OVER_A ? a : harness_tensor(TFM_F32, 5, dims, NULL);
+    harness_ok(tfm_add(ctx, &y, a, b));
+    float *got = harness_floats(y);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t place[5], at_a = 0, at_b = 0;
+        for (int64_t i = 4, rest = k; i >= 0; rest /= dims[i--])
+            place[i] = rest % dims[i];
+        for (int i = 0; i < 5; i++) {
+            at_a = at_a * da[i] + (da[i] == 1 ? 0 : place[i]);
+            at_b = at_b * db[i] + (db[i] == 1 ? 0 : place[i]);
+        }
+        assert_true(got[k] == a_host[at_a] + b_host[at_b]);
+    }
+    harness_guards(y);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(got);
+    free(a_host);
+    free(b_host);
+}
+
+static void test_broadcast(void **state) {
+    (void)state;
+    harness_random random = {3};
+    const struct {
+        int64_t a[5], b[5];
+        int first;
+    } shapes[] = {
+        {{1, 1, 3, 5, 65}, {1, 1, 1, 1, 65}, 4},    {{2, 3, 5, 7, 17}, {1, 3, 1, 7, 1}, 1},
+        {{2, 3, 1, 7, 17}, {2, 1, 5, 1, 17}, 0},    {{1, 3, 5, 7, 1}, {2, 3, 1, 1, 33}, 0},
+        {{2, 3, 5, 7, 17}, {1, 1, 1, 1, 1}, 4},     {{1, 1, 1, 1, 1}, {2, 1, 3, 1, 1000}, 0},
+        {{1, 1, 1, 1000, 1}, {1, 1, 1, 1, 999}, 4}, {{1, 17, 1, 1, 65}, {1, 17, 1, 1, 65}, 1},
+        {{1, 301, 1, 7, 3}, {1, 301, 9, 7, 1}, 1},
+    };
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        check_broadcast(&random, shapes[i].a, shapes[i].b, shapes[i].first, FRESH);
+        if (i == 0 || i == 1 || i == 4 || i == 7)
+            check_broadcast(&random, shapes[i].a, shapes[i].b, shapes[i].first, OVER_A);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -80,15 +138,19 @@ static void test_refused(void **state) {
     harness_refused(tfm_add(ctx, &y, a, ints), TFM_ERROR_ARGUMENT, "add: input 2 is (2, 3) I32");
     harness_refused(tfm_add(ctx, &y, a, (tfm_tensor){0}), TFM_ERROR_ARGUMENT,
                     "add: input 2 is an empty tensor");
+    tfm_tensor column = HARNESS_TENSOR(TFM_F32, NULL, 2, 1), rows = HARNESS_TENSOR(TFM_F32, NULL, 4, 1, 3),
+               part;
+    harness_refused(tfm_add(ctx, &column, a, column), TFM_ERROR_ARGUMENT, "add: the output is (2, 1) F32");
+    harness_ok(tfm_tensor_rows(ctx, &part, rows, 1, 1));
+    harness_refused(tfm_add(ctx, &rows, rows, part), TFM_ERROR_ARGUMENT,
+                    "add: y (4, 1, 3) F32 shares memory");
     harness_refused(tfm_add(ctx, &b, a, a), TFM_ERROR_ARGUMENT, "add: the output is (3, 2) F32");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_itself),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_many),    cmocka_unit_test(test_itself),
+        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

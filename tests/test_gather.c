@@ -46,6 +46,65 @@ static void test_shapes(void **state) {
     check(&random, TFM_F32, 3, 100, 333, 2);
 }
 
+/* x (outer, count, width), indices (2, n) along axis 1. */
+static void check_axis(harness_random *random, int64_t outer, int64_t count, int64_t width, int64_t n) {
+    tfm_context *ctx = harness_context();
+    const int64_t total = outer * 2 * n * width;
+    int32_t *x_host = malloc((size_t)(outer * count * width) * 4), *index = malloc((size_t)n * 8);
+    int32_t *want = calloc((size_t)total, 4), *got = malloc((size_t)total * 4);
+    assert_true(x_host && index && want && got);
+    for (int64_t i = 0; i < outer * count * width; i++)
+        x_host[i] = (int32_t)harness_next(random);
+    for (int64_t i = 0; i < 2 * n; i++)
+        index[i] = (int32_t)harness_range(random, -1, count);
+    for (int64_t i = 0; i < total; i++) {
+        const int64_t at = index[i / width % (2 * n)];
+        if (at >= 0 && at < count)
+            want[i] = x_host[(i / width / (2 * n) * count + at) * width + i % width];
+    }
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, x_host, outer, count, width),
+               indices = HARNESS_TENSOR(TFM_I32, index, 2, n);
+    tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, outer, 2, n, width);
+    harness_ok(tfm_gather_axis(ctx, &y, x, indices, n % 2 ? 1 : -2));
+    harness_ok(tfm_tensor_read(ctx, got, y));
+    assert_memory_equal(got, want, (size_t)total * 4);
+    harness_guards(y);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(x_host);
+    free(index);
+    free(want);
+    free(got);
+}
+
+static void test_axes(void **state) {
+    (void)state;
+    const int64_t widths[] = {1, 3, 17, 65, 1000};
+    harness_random random = {2};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
+        check_axis(&random, 1, 5, widths[i], 1);
+        check_axis(&random, 3, 9, widths[i], 17);
+        check_axis(&random, 65, 2, widths[i], 4);
+    }
+    tfm_context *ctx =
+        harness_context(); /* the last axis, and the first with its dims in the output's place */
+    const int32_t values[] = {0, 1, 2, 3, 4, 5}, index[] = {2, 0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_I32, values, 2, 3), indices = HARNESS_TENSOR(TFM_I32, index, 1, 2),
+               y = {0};
+    harness_ok(tfm_gather_axis(ctx, &y, x, indices, 1));
+    assert_true(y.rank == 3 && y.dims[0] == 2 && y.dims[1] == 1 && y.dims[2] == 2);
+    int32_t *got = harness_ints(y);
+    assert_memory_equal(got, ((int32_t[]){2, 0, 5, 3}), 16);
+    free(got);
+    tfm_tensor_free(ctx, &y);
+    harness_ok(tfm_gather_axis(ctx, &y, x, indices, -2));
+    assert_true(y.rank == 3 && y.dims[0] == 1 && y.dims[1] == 2 && y.dims[2] == 3);
+    got = harness_ints(y);
+    assert_memory_equal(got, ((int32_t[]){0, 0, 0, 0, 1, 2}), 24);
+    free(got);
+    tfm_tensor_free(ctx, &y);
+}
+
 /* One dimension: single elements; the output is made. */
 static void test_elements(void **state) {
     (void)state;
@@ -70,6 +129,9 @@ static void test_refused(void **state) {
     harness_refused(tfm_gather(ctx, &y, x, x), TFM_ERROR_ARGUMENT, "gather: input 2");
     harness_refused(tfm_gather(ctx, &y, half, two), TFM_ERROR_ARGUMENT, "gather: input 1 is (4, 3) F16");
     harness_refused(tfm_gather(ctx, &ints, x, two), TFM_ERROR_ARGUMENT, "gather: the output is (2, 3) I32");
+    tfm_tensor deep = HARNESS_TENSOR(TFM_I32, NULL, 1, 1, 1, 1, 2);
+    harness_refused(tfm_gather_axis(ctx, &y, x, two, 2), TFM_ERROR_ARGUMENT, "gather: axis 2 of (4, 3) F32");
+    harness_refused(tfm_gather_axis(ctx, &y, x, deep, 0), TFM_ERROR_ARGUMENT, "6 dimensions, at most 5");
     harness_ok(tfm_tensor_rows(ctx, &part, x, 2, 2));
     harness_refused(tfm_gather(ctx, &part, x, two), TFM_ERROR_ARGUMENT, "gather: y shares memory");
 }
@@ -97,10 +159,8 @@ static void test_beside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_axes),   cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_beside),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -127,7 +127,8 @@ static void check_axes(harness_random *random, int64_t n, int axis, int flags, b
     double *want = malloc(count * sizeof(double)), *means = calloc((size_t)rows, sizeof(double)),
            *inverses = calloc((size_t)rows, sizeof(double));
     assert_true(want && means && inverses);
-    oracle(want, host, rows, width, flags & GAMMA ? g_host : NULL, flags & BETA ? b_host : NULL, (double)epsilon);
+    oracle(want, host, rows, width, flags & GAMMA ? g_host : NULL, flags & BETA ? b_host : NULL,
+           (double)epsilon);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t i = 0; i < width; i++)
             means[r] += host[r * width + i] / (double)width;

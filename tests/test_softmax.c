@@ -100,8 +100,8 @@ static void check_axis(bool logarithm, const int64_t *dims, int axis, const floa
     harness_ok(logarithm ? tfm_log_softmax_axis(ctx, &y, x, given) : tfm_softmax_axis(ctx, &y, x, given));
     float *got = harness_floats(y);
     char what[100];
-    snprintf(what, sizeof(what), "%ssoftmax over axis %d of %lld x %lld x %lld", logarithm ? "log " : "", given,
-             (long long)rows, (long long)n, (long long)inner);
+    snprintf(what, sizeof(what), "%ssoftmax over axis %d of %lld x %lld x %lld", logarithm ? "log " : "",
+             given, (long long)rows, (long long)n, (long long)inner);
     harness_close(got, want, count, 3e-6, what);
     harness_guards(y);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -113,7 +113,8 @@ static void check_axis(bool logarithm, const int64_t *dims, int axis, const floa
 
 static void test_axes(void **state) {
     (void)state;
-    const int64_t shapes[][4] = {{2, 3, 5, 17}, {3, 65, 1, 7}, {17, 1, 3, 1}, {1, 1000, 1, 33}, {65, 3, 2, 16}};
+    const int64_t shapes[][4] = {
+        {2, 3, 5, 17}, {3, 65, 1, 7}, {17, 1, 3, 1}, {1, 1000, 1, 33}, {65, 3, 2, 16}};
     harness_random random = {5};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         const int64_t *d = shapes[i], count = d[0] * d[1] * d[2] * d[3];
@@ -223,7 +224,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),         cmocka_unit_test(test_large_values),
         cmocka_unit_test(test_minus_infinity), cmocka_unit_test(test_nan_shows),
         cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_makes_output),
-        cmocka_unit_test(test_axes),             cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_axes),           cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -67,7 +67,8 @@ TFM_API tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tenso
 /* y = activation(x), any dims. y may be x. */
 TFM_API tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation);
 
-/* y = a + b, equal dims. y may be a or b. */
+/* y = a + b. Dims broadcast as in NumPy: aligned at the last, a dim of 1 (or a missing one) repeats. y may be a or b if
+ * that has y's dims. */
 TFM_API tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
 
 /* y (..., E) = scale table[ids] + positions[p]: table (V, E), ids (..., T) I32 in [0, V). positions (P, E) or empty;
@@ -113,6 +114,30 @@ TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *in
 
 /* y (n, ...) = x[indices]: rows of x (R, ...) of any 4-byte dtype, indices (n) I32. An index outside gives zeros. */
 TFM_API tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices);
+
+/* y (A..., I..., C...) = x (A..., n, C...) at the indices I32 (I...) of dimension `axis`; a negative axis counts from the
+ * end. For the rest as tfm_gather, which it is for axis 0 and indices of one dimension. */
+TFM_API tfm_status tfm_gather_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis);
+
+/* y = x with its dimensions in another order, NumPy's transpose: y.dims[i] = x.dims[axes[i]], axes a permutation of
+ * 0 .. rank - 1. Any dtype. y may not share memory with x. */
+TFM_API tfm_status tfm_permute(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes);
+
+/* y = the `count` inputs one behind the other along `axis` (negative: from the end), whose other dims and dtypes must be
+ * equal. Any dtype. y may not share memory with an input. */
+TFM_API tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_tensor *inputs, int axis);
+
+/* Part of a dimension, Python's start:end:step. A negative start or end counts from the dimension's end; both are then
+ * brought into the dimension. step 0 means 1; a negative step walks backwards, and with an `end` of INT64_MIN to the
+ * first element included. */
+typedef struct tfm_range {
+    int64_t start, end, step;
+} tfm_range;
+#define TFM_WHOLE ((tfm_range){0, INT64_MAX, 1})
+
+/* y = x[range, range, ...], one range for each dimension of x; none may be empty. Any dtype. y may not share memory with
+ * x. Rows of the first dimension need no copy: tfm_tensor_rows. */
+TFM_API tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges);
 
 /* y = x as another dtype among F32, F16, BF16; round to nearest even. Any dims. */
 TFM_API tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype);

@@ -1,15 +1,69 @@
-/* Addition of two tensors of equal dims: cl/add.cl. */
-#include "ops/ops.h"
+/* Addition, with dims that broadcast: cl/add.cl. */
+#include "ops/strided.h"
+
+/* The dims of a + b, and each one's strides in them, 0 where it repeats; false where they do not fit. */
+static bool broadcast(tfm_tensor *y, int64_t strides[3][TFM_MAX_RANK], tfm_tensor a, tfm_tensor b) {
+    const tfm_tensor *inputs[2] = {&a, &b};
+    y->dtype = a.dtype;
+    y->rank = a.rank > b.rank ? a.rank : b.rank;
+    for (int i = 0; i < y->rank; i++)
+        y->dims[i] = 1;
+    for (int w = 0; w < 2; w++) {
+        const int missing = y->rank - inputs[w]->rank;
+        int64_t dense[TFM_MAX_RANK];
+        tfm__dense_strides(dense, inputs[w]->rank, inputs[w]->dims);
+        for (int i = 0; i < y->rank; i++) {
+            const int64_t dim = i < missing ? 1 : inputs[w]->dims[i - missing];
+            strides[w + 1][i] = dim == 1 ? 0 : dense[i - missing];
+            if (dim != 1 && y->dims[i] != 1 && dim != y->dims[i])
+                return false;
+            if (dim != 1)
+                y->dims[i] = dim;
+        }
+    }
+    tfm__dense_strides(strides[0], y->rank, y->dims);
+    return true;
+}
+
+/* Whether writing y spoils what is still to be read of x: not where both are the same elements in the same
+ * order. */
+static bool spoils(tfm_tensor y, tfm_tensor x) {
+    return tfm__overlap(y, x) && !(y.offset == x.offset && tfm_tensor_count(y) == tfm_tensor_count(x));
+}
+
+static tfm_status launch_broadcast(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b,
+                                   int64_t strides[3][TFM_MAX_RANK]) {
+    const tfm__walk walk =
+        tfm__walk_make(y.rank, y.dims, 3, (const int64_t *const[]){strides[0], strides[1], strides[2]});
+    const int64_t *d = walk.dims, *p = walk.strides[1], *q = walk.strides[2];
+    const int64_t n = (int64_t)tfm_tensor_count(y);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "add", "add_broadcast", "");
+    return tfm__launch(
+        ctx, kernel, tfm__element_grid(ctx, n),
+        TFM_ARGS(TFM_T(y), TFM_T(a), TFM_T(b), TFM_I(n), TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]),
+                 TFM_I_AS("d3", d[3]), TFM_I_AS("d4", d[4]), TFM_I_AS("a0", p[0]), TFM_I_AS("a1", p[1]),
+                 TFM_I_AS("a2", p[2]), TFM_I_AS("a3", p[3]), TFM_I_AS("a4", p[4]), TFM_I_AS("b0", q[0]),
+                 TFM_I_AS("b1", q[1]), TFM_I_AS("b2", q[2]), TFM_I_AS("b3", q[3]), TFM_I_AS("b4", q[4])));
+}
 
 tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b) {
-    if (TFM_OP_BEGIN(ctx, "add", "ff", a, b) != TFM_OK)
+    const char *op = "add";
+    tfm_tensor sum = {0};
+    int64_t strides[3][TFM_MAX_RANK];
+    if (TFM_OP_BEGIN(ctx, op, "ff", a, b) != TFM_OK)
         return tfm_context_status(ctx);
-    if (!tfm__same_dims(a, b))
-        return tfm__op_refuse(ctx, "add", "a is %s and b is %s: the dims must be equal", TFM_SHAPE(a),
+    if (!broadcast(&sum, strides, a, b))
+        return tfm__op_refuse(ctx, op, "a is %s and b is %s: dims must be equal or 1", TFM_SHAPE(a),
                               TFM_SHAPE(b));
-    if (tfm__op_output_like(ctx, "add", y, a) != TFM_OK)
+    if (tfm__op_output_like(ctx, op, y, sum) != TFM_OK)
         return tfm_context_status(ctx);
-    const int64_t n = (int64_t)tfm_tensor_count(a);
+    if (spoils(*y, a) || spoils(*y, b))
+        return tfm__op_refuse(ctx, op,
+                              "y %s shares memory with an input that it would overwrite before it is read",
+                              TFM_SHAPE(*y));
+    const int64_t n = (int64_t)tfm_tensor_count(*y);
+    if (tfm_tensor_count(a) != (size_t)n || tfm_tensor_count(b) != (size_t)n)
+        return launch_broadcast(ctx, *y, a, b, strides);
     tfm__kernel *kernel = tfm__kernel_get(ctx, "add", "add", "");
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
                        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(a), TFM_T(b), TFM_I(n)));

@@ -1,11 +1,19 @@
-/* Rows by index: cl/gather.cl. */
+/* Rows, or slices of any dimension, by index: cl/gather.cl. */
 #include <string.h>
 #include "ops/ops.h"
 
-/* Whether two tensors of four-byte elements share memory. */
-static bool overlap(tfm_tensor a, tfm_tensor b) {
-    return a.buffer == b.buffer && a.offset < b.offset + tfm_tensor_count(b) &&
-           b.offset < a.offset + tfm_tensor_count(a);
+static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tensor indices, int axis) {
+    const char *op = "gather";
+    if (tfm__overlap(y, x) || tfm__overlap(y, indices))
+        return tfm__op_refuse(ctx, op,
+                              "y shares memory with an input: rows would be read after they are overwritten, "
+                              "so give y memory of its own");
+    const int64_t n = (int64_t)tfm_tensor_count(y), count = x.dims[axis];
+    const int64_t taken = (int64_t)tfm_tensor_count(indices), width = tfm__dims_from(x, axis + 1);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "gather", "");
+    return tfm__launch(
+        ctx, kernel, tfm__element_grid(ctx, n),
+        TFM_ARGS(TFM_T(y), TFM_T(x), TFM_T(indices), TFM_I(n), TFM_I(width), TFM_I(count), TFM_I(taken)));
 }
 
 tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices) {
@@ -19,13 +27,24 @@ tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
     dims[0] = indices.dims[0];
     if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK)
         return tfm_context_status(ctx);
-    if (overlap(*y, x) || overlap(*y, indices))
+    return launch(ctx, *y, x, indices, 0);
+}
+
+tfm_status tfm_gather_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis) {
+    const char *op = "gather";
+    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
+        return tfm_context_status(ctx);
+    const int rank = x.rank - 1 + indices.rank;
+    if (rank > TFM_MAX_RANK)
         return tfm__op_refuse(ctx, op,
-                              "y shares memory with an input: rows would be read after they are overwritten, "
-                              "so give y memory of its own");
-    const int64_t n = (int64_t)tfm_tensor_count(*y), count = x.dims[0], width = n / dims[0];
-    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "gather", "");
-    return tfm__launch(
-        ctx, kernel, tfm__element_grid(ctx, n),
-        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(indices), TFM_I(n), TFM_I(width), TFM_I(count)));
+                              "x is %s and indices is %s: the result would have %d dimensions, at most %d",
+                              TFM_SHAPE(x), TFM_SHAPE(indices), rank, TFM_MAX_RANK);
+    int64_t dims[TFM_MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        dims[i] = i < axis                  ? x.dims[i]
+                  : i < axis + indices.rank ? indices.dims[i - axis]
+                                            : x.dims[i - indices.rank + 1];
+    if (tfm__op_output(ctx, op, y, x.dtype, rank, dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    return launch(ctx, *y, x, indices, axis);
 }

@@ -14,7 +14,8 @@ static tfm_status check_scale(tfm_context *ctx, const char *label, tfm_tensor v,
 
 static tfm_status check_params(tfm_context *ctx, tfm_tensor gamma, tfm_tensor beta, tfm_tensor x, int axis,
                                float epsilon) {
-    if (check_scale(ctx, "gamma", gamma, x, axis) != TFM_OK || check_scale(ctx, "beta", beta, x, axis) != TFM_OK)
+    if (check_scale(ctx, "gamma", gamma, x, axis) != TFM_OK ||
+        check_scale(ctx, "beta", beta, x, axis) != TFM_OK)
         return tfm_context_status(ctx);
     if (!(epsilon >= 0.0f))
         return tfm__op_refuse(ctx, "layernorm", "epsilon is %g: it must not be negative", (double)epsilon);
@@ -42,7 +43,8 @@ tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_t
         return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal",
                               TFM_SHAPE(residual), TFM_SHAPE(x));
     if (check_params(ctx, gamma, beta, x, x.rank - 1, epsilon) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK || (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
+        (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
     if (sum && sum->buffer == y->buffer && sum->offset == y->offset)
         return tfm__op_refuse(ctx, op, "y and sum are the same tensor: give each its own");
@@ -63,5 +65,6 @@ tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean,
         (mean && tfm__op_output(ctx, op, mean, TFM_F32, x.rank, dims) != TFM_OK) ||
         (inv_std && tfm__op_output(ctx, op, inv_std, TFM_F32, x.rank, dims) != TFM_OK))
         return tfm_context_status(ctx);
-    return launch(ctx, *y, *y, mean ? *mean : none, inv_std ? *inv_std : none, x, none, gamma, beta, axis, epsilon);
+    return launch(ctx, *y, *y, mean ? *mean : none, inv_std ? *inv_std : none, x, none, gamma, beta, axis,
+                  epsilon);
 }

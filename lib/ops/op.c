@@ -86,6 +86,12 @@ bool tfm__same_dims(tfm_tensor a, tfm_tensor b) {
     return a.rank == b.rank && memcmp(a.dims, b.dims, (size_t)a.rank * sizeof(a.dims[0])) == 0;
 }
 
+bool tfm__overlap(tfm_tensor a, tfm_tensor b) {
+    const size_t size_a = tfm_dtype_size(a.dtype), size_b = tfm_dtype_size(b.dtype);
+    return a.buffer == b.buffer && a.offset * size_a < (b.offset + tfm_tensor_count(b)) * size_b &&
+           b.offset * size_b < (a.offset + tfm_tensor_count(a)) * size_a;
+}
+
 int64_t tfm__last_dim(tfm_tensor x) {
     return x.rank > 0 ? x.dims[x.rank - 1] : 0;
 }

@@ -31,6 +31,8 @@ const char *tfm__shape_text(char *text, tfm_tensor x);
 
 /* Whether two tensors have the same dims. */
 bool tfm__same_dims(tfm_tensor a, tfm_tensor b);
+/* Whether two tensors have bytes in common. */
+bool tfm__overlap(tfm_tensor a, tfm_tensor b);
 /* The last dimension, and the product of all before it. */
 int64_t tfm__last_dim(tfm_tensor x);
 int64_t tfm__row_count(tfm_tensor x);

@@ -36,6 +36,13 @@ void tfm__check_judge_ints(tfm__check *c, tfm_tensor got, const int32_t *want);
 /* Whether the inputs are there. */
 bool tfm__check_ready(const tfm__check *c);
 
+/* Layout ops (selftest_layout.c). */
+void tfm__check_permute(tfm__check *c);
+void tfm__check_concat(tfm__check *c);
+void tfm__check_slice(tfm__check *c);
+void tfm__check_add_broadcast(tfm__check *c);
+void tfm__check_gather_axis(tfm__check *c);
+
 typedef struct tfm__check_entry {
     const char *op, *variant;
     void (*run)(tfm__check *c);

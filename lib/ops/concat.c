@@ -1,0 +1,52 @@
+/* Tensors one behind the other: a strided copy each, cl/strided.cl. */
+#include "ops/strided.h"
+
+/* Checks the inputs against the first and adds up their sizes along the axis. */
+static tfm_status add_up(tfm_context *ctx, int64_t *total, size_t count, const tfm_tensor *inputs, int axis) {
+    *total = 0;
+    for (size_t k = 0; k < count; k++) {
+        tfm_tensor x = inputs[k];
+        bool fits = x.rank == inputs[0].rank && x.dtype == inputs[0].dtype;
+        for (int i = 0; i < x.rank && fits; i++)
+            fits = i == axis || x.dims[i] == inputs[0].dims[i];
+        if (!fits)
+            return tfm__op_refuse(ctx, "concat",
+                                  "input %zu is %s, but input 1 is %s: all but dimension %d must be equal",
+                                  k + 1, TFM_SHAPE(x), TFM_SHAPE(inputs[0]), axis);
+        *total += x.dims[axis];
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_tensor *inputs, int axis) {
+    const char *op = "concat";
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (count == 0 || !inputs)
+        return tfm__op_refuse(ctx, op, "there is nothing to put together: give at least one input");
+    for (size_t k = 0; k < count; k++)
+        if (TFM_OP_BEGIN(ctx, op, "*", inputs[k]) != TFM_OK)
+            return tfm_context_status(ctx);
+    tfm_tensor whole = inputs[0];
+    int64_t total;
+    if (tfm__op_axis(ctx, op, &axis, whole) != TFM_OK || add_up(ctx, &total, count, inputs, axis) != TFM_OK)
+        return tfm_context_status(ctx);
+    whole.dims[axis] = total;
+    if (tfm__op_output_like(ctx, op, y, whole) != TFM_OK)
+        return tfm_context_status(ctx);
+    for (size_t k = 0; k < count; k++)
+        if (tfm__overlap(*y, inputs[k]))
+            return tfm__op_refuse(ctx, op, "y shares memory with input %zu: give it memory of its own",
+                                  k + 1);
+    const int64_t rows = tfm__dims_before(whole, axis), width = tfm__dims_from(whole, axis);
+    tfm_tensor part = *y;
+    for (size_t k = 0; k < count; k++) { /* (rows, run) into the columns of (rows, width) */
+        const int64_t run = tfm__dims_from(inputs[k], axis);
+        const tfm__walk walk =
+            tfm__walk_make(2, (int64_t[]){rows, run}, 2,
+                           (const int64_t *const[]){(int64_t[]){width, 1}, (int64_t[]){run, 1}});
+        tfm__strided_copy(ctx, part, inputs[k], &walk);
+        part.offset += (size_t)run;
+    }
+    return tfm_context_status(ctx);
+}

@@ -1,0 +1,51 @@
+/* A part of each dimension: a strided copy, cl/strided.cl. */
+#include <inttypes.h>
+#include "ops/strided.h"
+
+/* Python's slice.indices: the first place, and how many, of a dimension of n; 0 where nothing is left. */
+static int64_t places(int64_t *first, tfm_range range, int64_t n) {
+    const int64_t low = range.step < 0 ? -1 : 0, high = range.step < 0 ? n - 1 : n;
+    int64_t bounds[2] = {range.start, range.end};
+    for (int i = 0; i < 2; i++) {
+        if (bounds[i] < 0)
+            bounds[i] = bounds[i] < -n ? low : bounds[i] + n;
+        bounds[i] = bounds[i] < low ? low : bounds[i] > high ? high : bounds[i];
+    }
+    const int64_t span = range.step < 0 ? bounds[0] - bounds[1] : bounds[1] - bounds[0];
+    *first = bounds[0];
+    if (span <= 0)
+        return 0;
+    /* -step of INT64_MIN is not a number; any step beyond the span takes one element */
+    const int64_t stride = range.step > 0 ? range.step : range.step <= -span ? span : -range.step;
+    return (span - 1) / stride + 1;
+}
+
+tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges) {
+    const char *op = "slice";
+    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (!ranges)
+        return tfm__op_refuse(ctx, op, "it needs a range for each dimension of %s", TFM_SHAPE(x));
+    int64_t dims[TFM_MAX_RANK], dense[TFM_MAX_RANK], to[TFM_MAX_RANK], from[TFM_MAX_RANK], start = 0;
+    tfm__dense_strides(dense, x.rank, x.dims);
+    for (int i = 0; i < x.rank; i++) {
+        tfm_range range = ranges[i];
+        int64_t first;
+        range.step = range.step ? range.step : 1;
+        dims[i] = places(&first, range, x.dims[i]);
+        if (dims[i] == 0)
+            return tfm__op_refuse(ctx, op,
+                                  "%" PRId64 ":%" PRId64 ":%" PRId64 " of dimension %d of %s is empty",
+                                  range.start, range.end, range.step, i, TFM_SHAPE(x));
+        start += first * dense[i];
+        from[i] = dims[i] > 1 ? dense[i] * range.step : 0;
+    }
+    if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (tfm__overlap(*y, x))
+        return tfm__op_refuse(ctx, op, "y shares memory with x: give it memory of its own");
+    tfm__dense_strides(to, x.rank, dims);
+    const tfm__walk walk = tfm__walk_make(x.rank, dims, 2, (const int64_t *const[]){to, from});
+    x.offset += (size_t)start;
+    return tfm__strided_copy(ctx, *y, x, &walk);
+}

@@ -1,0 +1,48 @@
+/* Copies between strided views: cl/strided.cl. */
+#include "ops/strided.h"
+
+void tfm__dense_strides(int64_t *strides, int rank, const int64_t *dims) {
+    int64_t stride = 1;
+    for (int i = rank - 1; i >= 0; stride *= dims[i--])
+        strides[i] = stride;
+}
+
+tfm__walk tfm__walk_make(int rank, const int64_t *dims, int count, const int64_t *const *strides) {
+    tfm__walk walk = {.dims = {1, 1, 1, 1, 1}};
+    int place = TFM_MAX_RANK; /* the dim filled last */
+    for (int i = rank - 1; i >= 0; i--) {
+        if (dims[i] == 1)
+            continue;
+        bool joins = place < TFM_MAX_RANK;
+        for (int w = 0; w < count && joins; w++)
+            joins = strides[w][i] == walk.strides[w][place] * walk.dims[place];
+        if (joins) {
+            walk.dims[place] *= dims[i];
+            continue;
+        }
+        walk.dims[--place] = dims[i];
+        for (int w = 0; w < count; w++)
+            walk.strides[w][place] = strides[w][i];
+    }
+    if (place == TFM_MAX_RANK) /* a single element: let kernels take it for a contiguous one */
+        for (int w = 0; w < count; w++)
+            walk.strides[w][TFM_MAX_RANK - 1] = 1;
+    return walk;
+}
+
+tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk) {
+    const int64_t *d = walk->dims, *to = walk->strides[0], *from = walk->strides[1];
+    const int64_t n = d[0] * d[1] * d[2] * d[3] * d[4];
+    const size_t size = tfm_dtype_size(y.dtype);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "strided", "strided", "-DELEMENT=%s",
+                                          size == 4   ? "int"
+                                          : size == 2 ? "short"
+                                                      : "char");
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+                       TFM_ARGS(TFM_T(y), TFM_T(x), TFM_I(n), TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]),
+                                TFM_I_AS("d3", d[3]), TFM_I_AS("d4", d[4]), TFM_I_AS("to0", to[0]),
+                                TFM_I_AS("to1", to[1]), TFM_I_AS("to2", to[2]), TFM_I_AS("to3", to[3]),
+                                TFM_I_AS("to4", to[4]), TFM_I_AS("from0", from[0]),
+                                TFM_I_AS("from1", from[1]), TFM_I_AS("from2", from[2]),
+                                TFM_I_AS("from3", from[3]), TFM_I_AS("from4", from[4])));
+}
