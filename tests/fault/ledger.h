@@ -5,9 +5,9 @@
  *     TFM_FAULT_NAME=clX    only calls of this function are counted for that
  *     TFM_FAULT_DEAD=1      and every call after it fails too: a device that went away
  *     TFM_FAULT_LIE=a=1,b=2 what the device says of itself: see layer.c
- *     TFM_FAULT_REPORT=path a text at the process's end, one "name value" per line: the number of calls, the
- * function that failed ("none"), releases of what is not alive, the live references of each type, the calls
- * of each function */
+ *     TFM_FAULT_REPORT=path a text at the process's end, one "name value" per line: the number of calls,
+ *                           the function that failed ("none"), releases of what is not alive, the live
+ *                           references of each type, the calls of each function */
 #ifndef TFM_TESTS_LEDGER_H
 #define TFM_TESTS_LEDGER_H
 
