@@ -243,12 +243,14 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     keep_best(kept, at, in, n, INFINITY, -1);
     int more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
     long found = 0;
-    for (; found < k; found++) {
+    /* No break: every item comes to the barriers of every turn. PoCL 3.1 writes past its own memory where a loop
+     * with barriers is left early, even by all items at once. */
+    for (long turn = 0; turn < k; turn++) {
         group_best(best, where, kept[0], at[0]);
         const float value = best[0];
         const int index = where[0];
         if (value == -INFINITY)
-            break;
+            continue;
         highest = found == 0 ? value : highest;
         if (index % TFM_GROUP == TFM_LANE()) {
             value_out[found] = value;
@@ -264,6 +266,7 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
                 more = kept[KEEP - 1] > -INFINITY;
             }
         }
+        found++;
     }
     if (found < k && TFM_LANE() == 0)
         fill_rest(value_out, index_out, in, found, k, n);
