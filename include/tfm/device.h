@@ -76,7 +76,8 @@ TFM_API tfm_status tfm_context_status(const tfm_context *ctx);
 /* The sentence of that failure; "" if there is none. Borrowed. */
 TFM_API const char *tfm_context_error(const tfm_context *ctx);
 
-/* Forgets the failure and closes the scopes that it left open, so that the caller can go on, e.g. with less. */
+/* Forgets the failure and closes all scopes that are open, the caller's own too, so that the caller can go on from a
+ * known state, e.g. with less. */
 TFM_API void tfm_context_clear_error(tfm_context *ctx);
 
 /* Waits until everything enqueued is done. */

@@ -166,10 +166,13 @@ int tfm__scope_depth(const tfm_context *ctx) {
 }
 
 void tfm__context_recover(tfm_context *ctx, int depth) {
+    bool crowded = ctx->status == TFM_ERROR_MEMORY;
     ctx->status = TFM_OK;
     ctx->message[0] = 0;
     while (ctx->depth > depth)
         tfm_scope_close(ctx, 0, NULL);
+    if (crowded) /* a driver that allocates late found no room beside the free blocks */
+        tfm__pool_trim(ctx);
 }
 
 void tfm_context_clear_error(tfm_context *ctx) {
@@ -179,11 +182,6 @@ void tfm_context_clear_error(tfm_context *ctx) {
 tfm_status tfm_context_finish(tfm_context *ctx) {
     cl_int error = clFinish(ctx->queue);
     return error == CL_SUCCESS ? ctx->status : tfm__cl_fail(ctx, error, "clFinish");
-}
-
-void tfm__flush(tfm_context *ctx) {
-    if (ctx->status == TFM_OK)
-        clFlush(ctx->queue);
 }
 
 const tfm__row *tfm__context_row(const tfm_context *ctx) {

@@ -72,9 +72,6 @@ typedef struct tfm__kernel tfm__kernel;
 tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *name, const char *defines, ...)
     TFM_PRINTF(4, 5);
 
-/* The largest work-group that this kernel can run with here (CL_KERNEL_WORK_GROUP_SIZE). */
-size_t tfm__kernel_max_group(tfm_context *ctx, tfm__kernel *kernel);
-
 typedef struct tfm__grid {
     size_t global[3];
     size_t local[3];
@@ -123,20 +120,15 @@ tfm_status tfm__tensor_new_lasting(tfm_context *ctx, tfm_tensor *out, tfm_dtype 
 /* Moves the tensor's memory to the root scope: it lives until tfm_tensor_free, whatever scopes are open now. */
 void tfm__tensor_keep(tfm_context *ctx, tfm_tensor x);
 
-/* Copies between buffers, and the async read that search polls with. `done` becomes true by tfm__read_poll. */
+/* Copies count(to) elements between two tensors of the same size. */
 tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from);
 
-/* A read that does not wait: start it, go on enqueueing, ask later. One buffer of host memory per read, owned by it. */
+/* A read that does not wait: start it, go on enqueueing, and wait for it when its value is needed. */
 typedef struct tfm__read tfm__read;
 tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x);
-/* True when the data is there (or the context failed: ask its status). Never blocks. */
-bool tfm__read_ready(tfm_context *ctx, tfm__read *read);
 /* Waits; the host copy, borrowed until tfm__read_free. NULL after a failure. */
 const void *tfm__read_wait(tfm_context *ctx, tfm__read *read);
 void tfm__read_free(tfm_context *ctx, tfm__read **read);
-
-/* Pushes enqueued work to the device without waiting (clFlush). */
-void tfm__flush(tfm_context *ctx);
 
 /* Sets all elements to one byte pattern of the element's size. */
 tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element);

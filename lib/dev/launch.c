@@ -15,7 +15,6 @@ static bool same_name(const char *driver, const char *ours) {
 /* Once per kernel, where the driver keeps names: the n-th argument is the one that the kernel calls so. A tensor's
  * second parameter, its offset, follows by the prelude's macro. */
 static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t count, const tfm__arg *args) {
-    kernel->checked = true;
     cl_uint index = 0;
     for (size_t i = 0; i < count; i++) {
         char name[128] = "";
@@ -29,6 +28,7 @@ static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t coun
     if (index != kernel->parameters)
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s has %u parameters, the launch gives %u", kernel->name,
                                  (unsigned)kernel->parameters, (unsigned)index);
+    kernel->checked = true;
     return TFM_OK;
 }
 

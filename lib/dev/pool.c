@@ -86,9 +86,9 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     size_t rounded;
     int class = size_class(bytes, &rounded);
     /* A block up to twice as large serves too: batches shrink and grow, and the pool should stop growing. */
-    for (int i = class; i <= class + 4 && i < TFM__SIZE_CLASSES; i++) {
-        if (ctx->free[i]) {
-            tfm_buffer *buffer = ctx->free[i];
+    for (int i = class > 0 ? class - 1 : 0; i <= class + 4 && i < TFM__SIZE_CLASSES; i++) {
+        tfm_buffer *buffer = ctx->free[i];
+        if (buffer && buffer->bytes >= bytes) { /* the class below has blocks cut at the largest allocation */
             list_take(buffer);
             scope_push(ctx, ctx->depth, buffer);
             return buffer;

@@ -241,13 +241,6 @@ tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *nam
     return NULL;
 }
 
-size_t tfm__kernel_max_group(tfm_context *ctx, tfm__kernel *kernel) {
-    size_t group = 1;
-    if (kernel)
-        clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(group), &group, NULL);
-    return group;
-}
-
 static void export_program(tfm__program *program) {
     size_t bytes = 0;
     cl_uint devices = 0;

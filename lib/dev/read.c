@@ -83,18 +83,6 @@ tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x) {
     return TFM_OK;
 }
 
-bool tfm__read_ready(tfm_context *ctx, tfm__read *read) {
-    if (!read || ctx->status != TFM_OK)
-        return true;
-    cl_int state = CL_QUEUED;
-    cl_int error = clGetEventInfo(read->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL);
-    if (error != CL_SUCCESS)
-        tfm__cl_fail(ctx, error, "read_ready: clGetEventInfo");
-    else if (state < 0)
-        tfm__cl_fail(ctx, state, "a read that was waited for");
-    return ctx->status != TFM_OK || state == CL_COMPLETE;
-}
-
 const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
     if (!read || ctx->status != TFM_OK)
         return NULL;

@@ -26,6 +26,16 @@ size_t tfm_tensor_count(tfm_tensor x) {
     return count;
 }
 
+/* Whether the dims are positive and multiply to `count`, which is sane, without a product that wraps. */
+static bool same_count(tfm_tensor view, size_t count) {
+    for (int i = 0; i < view.rank; i++) {
+        if (view.dims[i] < 1 || count % (uint64_t)view.dims[i] != 0)
+            return false;
+        count /= (size_t)view.dims[i];
+    }
+    return count == 1;
+}
+
 tfm_status tfm_tensor_reshape(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int rank, const int64_t *dims) {
     tfm_tensor view = x;
     view.rank = rank;
@@ -34,7 +44,7 @@ tfm_status tfm_tensor_reshape(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, i
     *out = (tfm_tensor){0};
     if (TFM_OP_BEGIN(ctx, "reshape", "*", x) != TFM_OK)
         return tfm_context_status(ctx);
-    if (rank < 1 || rank > TFM_MAX_RANK || tfm_tensor_count(view) != tfm_tensor_count(x))
+    if (rank < 1 || rank > TFM_MAX_RANK || !same_count(view, tfm_tensor_count(x)))
         return tfm__op_refuse(ctx, "reshape", "%s cannot be seen as %s", TFM_SHAPE(x), TFM_SHAPE(view));
     *out = view;
     return TFM_OK;
