@@ -73,11 +73,12 @@ typedef struct tfm_kv_cache {
     tfm_keys_values *logs; /* [layers], each (capacity, E) */
 } tfm_kv_cache;
 
-/* An empty cache with room for `capacity` rows; grows by itself. It outlives the scope that it is made in: free it. */
+/* An empty cache with room for `capacity` rows. It outlives the scope that it is made in: free it, after a failure too. */
 TFM_API tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity);
 /* Forgets all rows and keeps the memory. */
 TFM_API void tfm_kv_cache_clear(tfm_kv_cache *cache);
-/* Makes room for `count` more rows. A larger log replaces the old one: views of that are stale. */
+/* Makes room for `count` more rows. A larger log replaces the old one: views of that are stale. After a failure the
+ * cache is as it was. */
 TFM_API tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t count);
 TFM_API void tfm_kv_cache_free(tfm_context *ctx, tfm_kv_cache *cache);
 

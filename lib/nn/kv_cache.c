@@ -30,31 +30,37 @@ static void copy_rows(tfm_context *ctx, tfm_tensor to, tfm_tensor from, int64_t 
     tfm__tensor_copy(ctx, head, source);
 }
 
-tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t count) {
-    if (tfm_context_status(ctx) != TFM_OK || cache->rows + count <= cache->capacity)
-        return tfm_context_status(ctx);
-    int64_t capacity = 2 * cache->capacity;
-    if (capacity < cache->rows + count)
-        capacity = cache->rows + count;
-    for (int i = 0; i < cache->layers; i++) {
-        tfm_keys_values larger = {{0}, {0}}, *old = &cache->logs[i];
-        if (logs_new(ctx, &larger, 1, capacity, cache->width) == TFM_OK && cache->rows > 0) {
-            copy_rows(ctx, larger.keys, old->keys, cache->rows);
-            copy_rows(ctx, larger.values, old->values, cache->rows);
-        }
-        tfm_tensor_free(ctx, &old->keys);
-        tfm_tensor_free(ctx, &old->values);
-        *old = larger;
+static void logs_free(tfm_context *ctx, tfm_keys_values *logs, int layers) {
+    for (int i = 0; logs && i < layers; i++) {
+        tfm_tensor_free(ctx, &logs[i].keys);
+        tfm_tensor_free(ctx, &logs[i].values);
     }
+    free(logs);
+}
+
+tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t count) {
+    if (tfm_context_status(ctx) != TFM_OK || count <= cache->capacity - cache->rows)
+        return tfm_context_status(ctx);
+    int64_t doubled = 2 * cache->capacity, capacity = doubled > cache->rows + count ? doubled : cache->rows + count;
+    tfm_keys_values *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));
+    if (!larger)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
+    logs_new(ctx, larger, cache->layers, capacity, cache->width);
+    for (int i = 0; i < cache->layers && cache->rows > 0; i++) {
+        copy_rows(ctx, larger[i].keys, cache->logs[i].keys, cache->rows);
+        copy_rows(ctx, larger[i].values, cache->logs[i].values, cache->rows);
+    }
+    if (tfm_context_status(ctx) != TFM_OK) { /* the cache stays as it was */
+        logs_free(ctx, larger, cache->layers);
+        return tfm_context_status(ctx);
+    }
+    logs_free(ctx, cache->logs, cache->layers);
+    cache->logs = larger;
     cache->capacity = capacity;
-    return tfm_context_status(ctx);
+    return TFM_OK;
 }
 
 void tfm_kv_cache_free(tfm_context *ctx, tfm_kv_cache *cache) {
-    for (int i = 0; cache->logs && i < cache->layers; i++) {
-        tfm_tensor_free(ctx, &cache->logs[i].keys);
-        tfm_tensor_free(ctx, &cache->logs[i].values);
-    }
-    free(cache->logs);
+    logs_free(ctx, cache->logs, cache->layers);
     *cache = (tfm_kv_cache){0};
 }
