@@ -4,8 +4,11 @@
  * and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number is also its row in
  * the log of keys and values. A row's past is a line of the table: the nodes from the start to its newest token.
  *
- * Defines: BEAM, CANDIDATES per row: 1 when BEAM is 1 (greedy), else 2 BEAM. */
+ * Defines: BEAM; CANDIDATES, how many of a row are known: WALK, or the vocabulary if that is smaller. */
 #ifdef BEAM
+
+/* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be ends. */
+#define WALK (BEAM == 1 ? 1 : 2 * BEAM)
 
 /* One item per live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished ones.
  *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser
@@ -50,7 +53,7 @@ __kernel void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
         for (int b = 0; b < BEAM; b++)
             head[b] = 0;
 
-        for (int c = 0; c < CANDIDATES && live < BEAM; c++) {
+        for (int c = 0; c < WALK && live < BEAM; c++) {
             /* The best head of the rows' sorted lists; a lower beam wins a tie. */
             int best_beam = -1, best_token = 0;
             float best = -INFINITY;

@@ -42,9 +42,9 @@ static void test_demo(void **state) {
     assert_false(c.normalize_before || c.normalize_embedding || c.add_final_layer_norm);
     assert_true(c.scale_embedding && c.static_positions && c.share_embeddings && c.tie_embeddings);
     assert_int_equal(c.position_offset, 0);
-    assert_true(c.pad_id == 6000 && c.start_id == 6000 && c.eos_id == 0 && c.forced_eos_id == 0);
+    assert_true(c.pad_id == 6000 && c.start_id == 6000 && c.eos_id == 0);
     assert_int_equal(c.forced_bos_id, -1);
-    assert_true(c.beams == 4 && c.max_length == 512 && !c.has_length_penalty);
+    assert_true(c.beams == 4 && !c.has_length_penalty);
     assert_true(c.bad_id_count == 1 && c.bad_ids[0] == 6000);
 }
 
@@ -62,8 +62,8 @@ static void test_defaults(void **state) {
     assert_false(c.normalize_before || c.normalize_embedding || c.add_final_layer_norm || c.scale_embedding);
     assert_true(c.static_positions && c.share_embeddings && c.tie_embeddings);
     assert_true(c.pad_id == 58100 && c.start_id == 58100 && c.eos_id == 0);
-    assert_true(c.forced_bos_id == -1 && c.forced_eos_id == -1);
-    assert_true(c.beams == 0 && c.max_length == 0 && !c.has_length_penalty && c.bad_id_count == 0);
+    assert_true(c.forced_bos_id == -1);
+    assert_true(c.beams == 0 && !c.has_length_penalty && c.bad_id_count == 0);
     scratch_text("config.json", "{\"architectures\": [\"MarianMTModel\"]}");
     harness_ok(tfm__config_load(&c, scratch_root));
 }
@@ -118,8 +118,7 @@ static void test_precedence(void **state) {
                  "{\"num_beams\": 6, \"length_penalty\": 0.5, \"max_length\": null, \"eos_token_id\": [7, 8],"
                  "\"bad_words_ids\": [[5], [1, 2], [6]], \"d_model\": 7}");
     harness_ok(load(&c, "{\"length_penalty\": 2, \"max_length\": 100}"));
-    assert_true(c.beams == 6 && c.max_length == 100 && c.has_length_penalty && c.eos_id == 7 &&
-                c.d_model == 128);
+    assert_true(c.beams == 6 && c.has_length_penalty && c.eos_id == 7 && c.d_model == 128);
     assert_true(c.length_penalty > 0.4999 && c.length_penalty < 0.5001);
     assert_true(c.bad_id_count == 2 && c.bad_ids[0] == 5 && c.bad_ids[1] == 6);
     scratch_text("generation_config.json", "{\"num_beams\": \"six\"}");
@@ -179,7 +178,6 @@ static void test_refused(void **state) {
         {"{\"bad_words_ids\": [[]]}", "`bad_words_ids` holds []", TFM_ERROR_FORMAT},
         {"{\"bad_words_ids\": [[6001]]}", "`bad_words_ids` is 6001", TFM_ERROR_FORMAT},
         {"{\"num_beams\": 0}", "`num_beams` is 0", TFM_ERROR_FORMAT},
-        {"{\"max_length\": 0}", "`max_length` is 0", TFM_ERROR_FORMAT},
         {"{\"length_penalty\": \"1\"}", "`length_penalty` is \"1\"", TFM_ERROR_FORMAT},
         {"{\"length_penalty\": 1e300}", "`length_penalty` is", TFM_ERROR_FORMAT},
     };

@@ -1,13 +1,12 @@
 /* Lines of text to checked ids, and groups of similar length. */
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include "model/batch.h"
 
 /* A bad line: told to the caller, or the end of the call. */
-static tfm_status reject(tfm__line *line, const tfm_search_options *options, tfm_status status) {
+static tfm_status reject(tfm__line *line, const char *what, const tfm_search_options *options, tfm_status status) {
     char reason[512];
-    strncpy(reason, tfm_error_message(), sizeof(reason) - 1);
-    reason[sizeof(reason) - 1] = 0;
+    snprintf(reason, sizeof(reason), "%s%s", what, tfm_error_message());
     free(line->ids);
     line->ids = NULL;
     line->count = 0;
@@ -35,7 +34,7 @@ static tfm_status encode_line(const tfm_model *model, tfm__line *line, const cha
 }
 
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *const *lines, size_t count, tfm_side side,
-                             const tfm_search_options *options) {
+                             const char *what, const tfm_search_options *options) {
     *out = NULL;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
@@ -48,7 +47,12 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *cons
             continue;
         status = encode_line(model, &encoded[i], lines[i], bytes, side, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
-            status = reject(&encoded[i], options, status);
+            status = reject(&encoded[i], what, options, status);
+        if (encoded[i].count == 1) { /* blanks alone leave nothing but EOS */
+            tfm_ids_free(&encoded[i].ids);
+            encoded[i].count = 0;
+        }
+        encoded[i].cost = encoded[i].count;
     }
     if (status != TFM_OK)
         tfm__lines_free(&encoded, count);
@@ -73,7 +77,7 @@ tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int
 size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit) {
     size_t longest = 0, n = 0;
     while (first + n < count && n < limit.lines) {
-        size_t length = order[first + n]->count;
+        size_t length = order[first + n]->cost;
         longest = length > longest ? length : longest;
         if (n > 0 && longest * (n + 1) > limit.tokens)
             break;
@@ -84,19 +88,36 @@ size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm_
 
 static int longer_first(const void *a, const void *b) {
     const tfm__line *x = *(tfm__line *const *)a, *y = *(tfm__line *const *)b;
-    if (x->count != y->count)
-        return x->count < y->count ? 1 : -1;
+    if (x->cost != y->cost)
+        return x->cost < y->cost ? 1 : -1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-tfm_status tfm__batch_order(tfm__line ***out, size_t *ordered, tfm__line *lines, size_t count) {
-    *ordered = 0;
-    *out = tfm__alloc(count, sizeof(**out));
-    if (!*out)
-        return TFM_ERROR_MEMORY;
-    for (size_t i = 0; i < count; i++)
+static tfm_status run_fitting(tfm_model *model, tfm__line *const *batch, size_t n, tfm__batch_fn run, void *user) {
+    int depth = tfm__scope_depth(model->ctx);
+    tfm_status status = run(user, batch, n);
+    if (status != TFM_ERROR_MEMORY || n < 2)
+        return status;
+    tfm__log(TFM_LOG_INFO, "a batch of %zu lines does not fit and is split: %s", n, tfm_error_message());
+    tfm__context_recover(model->ctx, depth);
+    status = run_fitting(model, batch, n / 2, run, user);
+    return status == TFM_OK ? run_fitting(model, batch + n / 2, n - n / 2, run, user) : status;
+}
+
+tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit, tfm__batch_fn run,
+                            void *user) {
+    tfm__line **order = tfm__alloc(count, sizeof(*order));
+    size_t ordered = 0;
+    tfm_status status = order ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; order && i < count; i++)
         if (lines[i].ids)
-            (*out)[(*ordered)++] = &lines[i];
-    qsort(*out, *ordered, sizeof(**out), longer_first);
-    return TFM_OK;
+            order[ordered++] = &lines[i];
+    if (order)
+        qsort(order, ordered, sizeof(*order), longer_first);
+    for (size_t first = 0, n; first < ordered && status == TFM_OK; first += n) {
+        n = tfm__batch_next(order, first, ordered, limit);
+        status = run_fitting(model, order + first, n, run, user);
+    }
+    free(order);
+    return status;
 }

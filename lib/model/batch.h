@@ -12,20 +12,17 @@ typedef struct tfm__line {
     size_t index; /* in the caller's order */
     int32_t *ids; /* NULL: nothing to do, empty or rejected */
     size_t count; /* with EOS */
+    size_t cost;  /* tokens that its batch must be wide: count, or those of its translation if they are more */
     bool rejected;
 } tfm__line;
 
-/* Encodes `count` lines of one side. Empty lines get ids NULL, bad ones are rejected through the options or fail the
- * call. The array and its ids are freed with tfm__lines_free. */
+/* Encodes `count` lines of one side. Lines that are empty or blank get ids NULL, bad ones are rejected through the options,
+ * with `what` before the reason, or fail the call. The array and its ids are freed with tfm__lines_free. */
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *const *lines, size_t count, tfm_side side,
-                             const tfm_search_options *options);
+                             const char *what, const tfm_search_options *options);
 void tfm__lines_free(tfm__line **lines, size_t count);
 
-/* Pointers to the lines that have ids, longest first: the batch that needs most memory comes first, and what it took
- * serves all others. Free with free(). */
-tfm_status tfm__batch_order(tfm__line ***out, size_t *ordered, tfm__line *lines, size_t count);
-
-/* How large a batch may be: source tokens, padding included, and lines. */
+/* How large a batch may be: tokens, padding included, and lines. */
 typedef struct tfm__batch_limit {
     size_t tokens, lines;
 } tfm__batch_limit;
@@ -35,5 +32,12 @@ tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int
 
 /* How many lines from `first` on make one batch; at least one. */
 size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit);
+
+typedef tfm_status (*tfm__batch_fn)(void *user, tfm__line *const *batch, size_t n);
+
+/* Calls `run` on batches of the lines that have ids, longest first: the batch that needs most memory comes first, and what
+ * it took serves all others. A batch that the device has no room for is run as two. */
+tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit, tfm__batch_fn run,
+                            void *user);
 
 #endif

@@ -215,7 +215,7 @@ static tfm_status trace(tfm_hypothesis *out, const results *r, int64_t slot, int
     out->count = ends ? length - 1 : length;
     out->ids = tfm__alloc(out->count + 1, sizeof(*out->ids));
     if (!out->ids)
-        return TFM_ERROR_MEMORY;
+        return TFM_ERROR_MEMORY; /* said by tfm__alloc */
     int32_t node = r->node[slot];
     if (!ends)
         out->ids[length - 1] = r->token[slot];
@@ -243,6 +243,9 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
         }
         out[rank].score = best_score;
         out[rank].log_prob = -INFINITY;
+        if (best < 0 && rank == 0)
+            return tfm__fail(TFM_ERROR_FORMAT, "the model gives no token a finite probability: its weights are damaged, or "
+                                               "a forced beginning holds an id that is never generated");
         if (best < 0)
             continue;
         used[best] = true;

@@ -200,7 +200,6 @@ static tfm_status read_ids(tfm__config *out, const source *from) {
         {"eos_token_id", &out->eos_id, 0},
         {"decoder_start_token_id", &out->start_id, 58100},
         {"forced_bos_token_id", &out->forced_bos_id, -1},
-        {"forced_eos_token_id", &out->forced_eos_id, -1},
     };
     for (size_t i = 0; i < TFM_COUNT(ids); i++) {
         tfm_status status = read_id(ids[i].value, from, ids[i].key, ids[i].fallback, size);
@@ -240,8 +239,6 @@ static tfm_status read_bad_ids(tfm__config *out, const source *from) {
 
 static tfm_status read_search(tfm__config *out, const source *from) {
     tfm_status status = read_int(&out->beams, search_key(from, "num_beams"), "num_beams", 1, 1024);
-    if (status == TFM_OK)
-        status = read_int(&out->max_length, search_key(from, "max_length"), "max_length", 1, MAX_WIDTH);
     if (status != TFM_OK)
         return status;
     found penalty = search_key(from, "length_penalty");

@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "tfm/ops.h"
 
-#define TFM_MAX_BAD_IDS 16
+#define TFM_MAX_BAD_IDS 1024
 
 typedef struct tfm__config {
     /* Sizes. Heads divide d_model. */
@@ -36,11 +36,10 @@ typedef struct tfm__config {
 
     /* Token ids, each below both vocabulary sizes. */
     int pad_id, eos_id, start_id;
-    int forced_bos_id, forced_eos_id; /* -1: none */
+    int forced_bos_id; /* first token of every translation; -1: none */
 
     /* Search, as far as the directory asks for it. */
     int beams;      /* num_beams; 0: absent */
-    int max_length; /* 0: absent */
     bool has_length_penalty;
     double length_penalty; /* the exponent of the Hugging Face form */
     int bad_id_count;      /* bad_words_ids of one token */

@@ -7,6 +7,8 @@
 typedef struct loader {
     tfm_model *model;
     const tfm__safetensors *file;
+    const tfm__stored **used; /* [count of the file] */
+    size_t used_count;
     tfm_status status;
 } loader;
 
@@ -36,8 +38,10 @@ static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, con
         l->status = tfm__safetensors_get(l->file, &stored, name, rank, dims);
     if (l->status == TFM_OK)
         l->status = upload(l->model->ctx, &param->value, stored, rank, dims);
-    if (l->status == TFM_OK)
+    if (l->status == TFM_OK) {
         l->model->info.parameters += stored->count;
+        l->used[l->used_count++] = stored; /* each name is loaded once: there is a place for all */
+    }
 }
 
 static void load_dense(loader *l, tfm_dense *layer, int64_t outputs, int64_t inputs, const char *prefix,
@@ -108,15 +112,15 @@ const tfm__stored *tfm__model_find_table(const tfm__safetensors *file, const tfm
         [TFM__OUTPUT_TABLE] = {OUTPUT_TABLE, DECODER_TABLE, SHARED, ENCODER_TABLE},
     };
     int usable = config->share_embeddings ? 4 : role == TFM__OUTPUT_TABLE ? 3 : 2;
-    if (role == TFM__OUTPUT_TABLE && !config->tie_embeddings && !config->share_embeddings)
-        usable = 1;
+    if (role == TFM__OUTPUT_TABLE && !config->tie_embeddings)
+        usable = 1; /* a matrix of its own, which nothing can stand in for */
     for (int i = 0; i < usable; i++) {
         const tfm__stored *stored = tfm__safetensors_find(file, names[role][i]);
         if (stored)
             return stored;
     }
-    tfm__fail(TFM_ERROR_FORMAT, "%s: neither %s nor an alias of it is there", tfm__safetensors_at(file, 0)->file,
-              names[role][0]);
+    tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__safetensors_at(file, 0)->file, names[role][0],
+              usable > 1 ? ", and so are its aliases" : "");
     return NULL;
 }
 
@@ -218,9 +222,30 @@ static void load_biases(loader *l) {
     free(bias);
 }
 
+/* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the same. */
+static tfm_status check_unused(const loader *l) {
+    for (size_t i = 0; i < tfm__safetensors_count(l->file); i++) {
+        const tfm__stored *stored = tfm__safetensors_at(l->file, i);
+        size_t k = 0;
+        while (k < l->used_count && l->used[k] != stored)
+            k++;
+        bool used = k < l->used_count, part = strstr(stored->name, "layers.") || strstr(stored->name, "layer_norm") ||
+                                              strstr(stored->name, "layernorm");
+        if (!used && part)
+            return tfm__fail(TFM_ERROR_FORMAT,
+                             "%s: %s has no place in the model that config.json describes: check its numbers of layers "
+                             "and its norms",
+                             stored->file, stored->name);
+    }
+    return TFM_OK;
+}
+
 tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file) {
     loader l = {.model = model, .file = file};
     const tfm__config *config = &model->config;
+    l.used = tfm__alloc(tfm__safetensors_count(file), sizeof(*l.used));
+    if (!l.used)
+        return TFM_ERROR_MEMORY;
     load_tables(&l);
     load_positions(&l, &model->source_positions, "model.encoder.embed_positions.weight");
     load_positions(&l, &model->target_positions, "model.decoder.embed_positions.weight");
@@ -237,5 +262,8 @@ tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file) {
         load_encoder_block(&l, &model->encoder[i], i);
     for (int i = 0; i < config->decoder_layers && l.status == TFM_OK; i++)
         load_decoder_block(&l, &model->decoder[i], i);
+    if (l.status == TFM_OK)
+        l.status = check_unused(&l);
+    free(l.used);
     return l.status;
 }

@@ -75,6 +75,16 @@ tfm_status tfm_model_inspect(tfm_model_info *out, const char *dir) {
     return status;
 }
 
+/* Rows of an embedding that have no piece: some checkpoints round the number of rows up. */
+enum { MOST_PADDING = 256 };
+
+static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int rows) {
+    int64_t count = 0;
+    for (int32_t id = 0; id < rows; id++)
+        count += tfm_tokenizer_piece(tokenizer, side, id) == NULL;
+    return count;
+}
+
 static tfm_status check_vocabulary(const tfm_model *model, const char *dir) {
     tfm_tokenizer_info text = tfm_tokenizer_get_info(model->tokenizer);
     const tfm__config *config = &model->config;
@@ -84,6 +94,16 @@ static tfm_status check_vocabulary(const tfm_model *model, const char *dir) {
                          "vocab.json and model are not of one model",
                          dir, text.source_size - 1, text.target_size - 1, config->vocab_size,
                          config->decoder_vocab_size);
+    int64_t nameless = nameless_ids(model->tokenizer, TFM_SOURCE, config->vocab_size) +
+                       nameless_ids(model->tokenizer, TFM_TARGET, config->decoder_vocab_size);
+    if (nameless > 2 * MOST_PADDING)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: %lld rows of the embeddings have no piece in the vocabulary: vocab.json is not the model's", dir,
+                         (long long)nameless);
+    if ((text.source_pad >= 0 && text.source_pad != config->pad_id) ||
+        (text.target_pad >= 0 && text.target_pad != config->pad_id))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: <pad> is id %d in the vocabulary, pad_token_id in the configuration is %d",
+                         dir, text.source_pad != config->pad_id ? text.source_pad : text.target_pad, config->pad_id);
     if (text.source_eos != config->eos_id || text.target_eos != config->eos_id)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: </s> is id %d in the vocabulary, eos_token_id in config.json is %d", dir,
                          text.source_eos != config->eos_id ? text.source_eos : text.target_eos, config->eos_id);

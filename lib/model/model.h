@@ -43,6 +43,15 @@ tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor x,
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths);
 
+/* A search's rules, resolved: the caller's wish, then the directory's, then the paper's. */
+typedef struct tfm__search_rules {
+    int beam, n_best;
+    tfm_length_penalty form;
+    double alpha;
+    int max_length; /* 0: source tokens + 50 */
+} tfm__search_rules;
+tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options);
+
 /* A clock that only goes forward. */
 double tfm__seconds(void);
 

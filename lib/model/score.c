@@ -2,10 +2,13 @@
 #include <math.h>
 #include "model/batch.h"
 
-typedef struct scores {
-    double *log_prob; /* [count] */
+typedef struct job {
+    tfm_model *model;
+    tfm__line *sources, *targets; /* [count] */
+    double *log_prob;             /* [count] */
     size_t *tokens;
-} scores;
+    tfm_search_stats stats;
+} job;
 
 /* Pads one side of a batch: `shift` 1 puts the start token in front and leaves the last one out, as the decoder reads. */
 static tfm_status upload_ids(tfm_model *model, tfm_tensor *out, tfm__line *const *batch, const tfm__line *lines, size_t n,
@@ -39,7 +42,8 @@ static int64_t widest(tfm__line *const *batch, const tfm__line *lines, size_t n)
 static tfm_status token_log_probs(tfm_model *model, float *out, tfm_tensor hidden, tfm_tensor targets) {
     tfm_context *ctx = model->ctx;
     const int64_t rows = (int64_t)tfm_tensor_count(targets), vocabulary = model->config.decoder_vocab_size;
-    const int64_t chunk = 2048; /* rows of logits in memory at a time */
+    const size_t allowed = tfm__batch_limits(model, 0, 1).lines;
+    const int64_t chunk = allowed < 2048 ? (int64_t)allowed : 2048; /* rows of logits in memory at a time */
     tfm_tensor flat = {0}, flat_targets = {0};
     tfm_tensor_reshape(ctx, &flat, hidden, 2, (int64_t[]){rows, model->config.d_model});
     tfm_tensor_reshape(ctx, &flat_targets, targets, 1, &rows);
@@ -63,9 +67,27 @@ static tfm_status token_log_probs(tfm_model *model, float *out, tfm_tensor hidde
     return tfm_context_status(ctx);
 }
 
-static tfm_status score_batch(tfm_model *model, scores *out, tfm__line *const *batch, const tfm__line *sources,
-                              const tfm__line *targets, size_t n) {
+/* Sums one pair's row of log p. */
+static tfm_status keep_score(job *j, size_t index, const float *picked) {
+    double sum = 0;
+    for (size_t k = 0; k < j->targets[index].count; k++)
+        sum += (double)picked[k];
+    if (isnan(sum))
+        return tfm__fail(TFM_ERROR_FORMAT, "line %zu: the model's probabilities are no numbers: its weights are damaged",
+                         index + 1);
+    j->log_prob[index] = sum;
+    j->tokens[index] = j->targets[index].count;
+    j->stats.sentences++;
+    j->stats.source_tokens += j->sources[index].count;
+    j->stats.target_tokens += j->targets[index].count;
+    return TFM_OK;
+}
+
+static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
+    job *j = user;
+    tfm_model *model = j->model;
     tfm_context *ctx = model->ctx;
+    const tfm__line *sources = j->sources, *targets = j->targets;
     const int64_t source_width = widest(batch, sources, n), width = widest(batch, targets, n), count = (int64_t)n;
     int32_t *host_lengths = tfm__alloc(n, sizeof(*host_lengths));
     float *picked = tfm__alloc(n * (size_t)width, sizeof(*picked));
@@ -87,13 +109,8 @@ static tfm_status score_batch(tfm_model *model, scores *out, tfm__line *const *b
     tfm__model_decode_hidden(model, &hidden, input, encoded, lengths);
     tfm_status status = token_log_probs(model, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
-    for (size_t i = 0; i < n && status == TFM_OK; i++) {
-        size_t index = batch[i]->index;
-        out->log_prob[index] = 0;
-        out->tokens[index] = targets[index].count;
-        for (size_t k = 0; k < targets[index].count; k++)
-            out->log_prob[index] += (double)picked[i * (size_t)width + k];
-    }
+    for (size_t i = 0; i < n && status == TFM_OK; i++)
+        status = keep_score(j, batch[i]->index, picked + i * (size_t)width);
     free(host_lengths);
     free(picked);
     return status;
@@ -113,62 +130,62 @@ static tfm_status only_eos(const tfm_model *model, tfm__line *lines, size_t coun
     return TFM_OK;
 }
 
-/* A pair with one bad side has nothing to score. */
-static void drop_pairs(tfm__line *sources, tfm__line *targets, size_t count) {
+/* A pair with one bad side has nothing to score; the others are as wide as their wider side. */
+static void make_pairs(tfm__line *sources, const tfm__line *targets, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (sources[i].rejected || targets[i].rejected) {
-            free(sources[i].ids);
-            sources[i].ids = NULL;
-        }
+        if (sources[i].rejected || targets[i].rejected)
+            tfm_ids_free(&sources[i].ids);
+        sources[i].cost = sources[i].count > targets[i].count ? sources[i].count : targets[i].count;
     }
 }
 
-static tfm_status score_all(tfm_model *model, scores *out, tfm__line *sources, tfm__line *targets, size_t count,
-                            const tfm_search_options *options) {
-    tfm__line **order = NULL;
-    size_t ordered = 0;
-    tfm__batch_limit limit = tfm__batch_limits(model, options ? options->batch_tokens : 0, 1);
-    tfm_status status = only_eos(model, sources, count);
+static tfm_status encode_pairs(job *j, const char *const *sources, const char *const *targets, size_t count,
+                               const tfm_search_options *options) {
+    tfm_status status = tfm__lines_encode(j->model, &j->sources, sources, count, TFM_SOURCE, "", options);
     if (status == TFM_OK)
-        status = only_eos(model, targets, count);
-    drop_pairs(sources, targets, count);
+        status = tfm__lines_encode(j->model, &j->targets, targets, count, TFM_TARGET, "its translation: ", options);
     if (status == TFM_OK)
-        status = tfm__batch_order(&order, &ordered, sources, count);
-    for (size_t first = 0, n; first < ordered && status == TFM_OK; first += n) {
-        n = tfm__batch_next(order, first, ordered, limit);
-        status = score_batch(model, out, order + first, sources, targets, n);
-        for (size_t i = first; i < first + n && status == TFM_OK && options && options->stats; i++) {
-            options->stats->sentences++;
-            options->stats->source_tokens += order[i]->count;
-            options->stats->target_tokens += targets[order[i]->index].count;
-        }
-    }
-    free(order);
+        status = only_eos(j->model, j->sources, count);
+    if (status == TFM_OK)
+        status = only_eos(j->model, j->targets, count);
+    if (status == TFM_OK)
+        make_pairs(j->sources, j->targets, count);
     return status;
+}
+
+static void add_stats(tfm_search_stats *to, const tfm_search_stats *more) {
+    to->sentences += more->sentences;
+    to->source_tokens += more->source_tokens;
+    to->target_tokens += more->target_tokens;
+    to->seconds += more->seconds;
 }
 
 tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
                      const tfm_search_options *options, tfm_score_fn emit, void *user) {
-    tfm__line *source_lines = NULL, *target_lines = NULL;
-    scores out = {tfm__alloc(count, sizeof(double)), tfm__alloc(count, sizeof(size_t))};
+    static const tfm_search_options defaults;
+    options = options ? options : &defaults;
+    job j = {.model = model,
+             .log_prob = tfm__alloc(count, sizeof(double)),
+             .tokens = tfm__alloc(count, sizeof(size_t))};
     double start = tfm__seconds();
-    tfm_status status = out.log_prob && out.tokens ? TFM_OK : TFM_ERROR_MEMORY;
+    tfm_status status = j.log_prob && j.tokens ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count && status == TFM_OK; i++)
-        out.log_prob[i] = NAN;
+        j.log_prob[i] = NAN;
     if (status == TFM_OK)
-        status = tfm__lines_encode(model, &source_lines, sources, count, TFM_SOURCE, options);
+        status = encode_pairs(&j, sources, targets, count, options);
+    tfm__batch_limit limit = tfm__batch_limits(model, options->batch_tokens, 1);
+    limit.lines = SIZE_MAX; /* logits come in chunks here */
     if (status == TFM_OK)
-        status = tfm__lines_encode(model, &target_lines, targets, count, TFM_TARGET, options);
-    if (status == TFM_OK)
-        status = score_all(model, &out, source_lines, target_lines, count, options);
-    if (status == TFM_OK && options && options->stats)
-        options->stats->seconds += tfm__seconds() - start;
+        status = tfm__batches_run(model, j.sources, count, limit, score_batch, &j);
+    j.stats.seconds = tfm__seconds() - start;
+    if (status == TFM_OK && options->stats)
+        add_stats(options->stats, &j.stats);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
-        if (!emit(user, i, out.log_prob[i], out.tokens[i]))
+        if (!emit(user, i, j.log_prob[i], j.tokens[i]))
             status = tfm__fail(TFM_ERROR_CANCELLED, "scoring was stopped at line %zu", i + 1);
-    tfm__lines_free(&source_lines, count);
-    tfm__lines_free(&target_lines, count);
-    free(out.log_prob);
-    free(out.tokens);
+    tfm__lines_free(&j.sources, count);
+    tfm__lines_free(&j.targets, count);
+    free(j.log_prob);
+    free(j.tokens);
     return status;
 }

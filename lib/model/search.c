@@ -4,15 +4,7 @@
 #include <string.h>
 #include "model/beam.h"
 
-/* The search's rules, resolved: flag, then the directory, then the paper. */
-typedef struct search_rules {
-    int beam, n_best;
-    tfm_length_penalty form;
-    double alpha;
-    int max_length;
-} search_rules;
-
-static tfm_status resolve(search_rules *out, const tfm_model *model, const tfm_search_options *options) {
+tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options) {
     static const tfm_search_options none;
     const tfm__config *config = &model->config;
     if (!options)
@@ -33,8 +25,8 @@ static tfm_status resolve(search_rules *out, const tfm_model *model, const tfm_s
         return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give 1 to the beam, %d", out->n_best, out->beam);
     if (out->max_length < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "max length is %d: give at least 1", out->max_length);
-    if (!isfinite(out->alpha))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "alpha is not a finite number");
+    if (!(fabs(out->alpha) <= 10)) /* lp(n) must fit a float; NaN fails too */
+        return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g: give -10 to 10", out->alpha);
     return TFM_OK;
 }
 
@@ -87,13 +79,33 @@ static size_t sum(const size_t *counts, size_t n) {
     return total;
 }
 
-static tfm_status batch_make(batch *b, const tfm_model *model, const search_rules *rules, const int32_t *ids,
+/* Forced beginnings: the first token that the directory asks for, if it does, then the caller's. */
+static tfm_status make_prefixes(batch *b, const tfm__config *config, const int32_t *prefixes, const size_t *counts) {
+    const int64_t first = config->forced_bos_id >= 0 ? 1 : 0;
+    const int64_t width = first + (prefixes ? (int64_t)largest(counts, (size_t)b->count) : 0);
+    b->prefix_width = width > 0 ? width : 1;
+    b->prefixes = tfm__alloc((size_t)(b->count * b->prefix_width), sizeof(*b->prefixes));
+    b->prefix_counts = tfm__alloc((size_t)b->count, sizeof(*b->prefix_counts));
+    if (!b->prefixes || !b->prefix_counts)
+        return TFM_ERROR_MEMORY;
+    for (int64_t i = 0; i < b->count; i++) {
+        int32_t *row = b->prefixes + i * b->prefix_width;
+        const size_t count = prefixes ? counts[i] : 0;
+        if (first)
+            row[0] = config->forced_bos_id;
+        for (size_t k = 0; k < count; k++)
+            row[first + (int64_t)k] = *prefixes++;
+        b->prefix_counts[i] = (int32_t)(first + (int64_t)count);
+    }
+    return TFM_OK;
+}
+
+static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search_rules *rules, const int32_t *ids,
                              const size_t *counts, size_t sentences, const int32_t *prefixes,
                              const size_t *prefix_counts) {
     const tfm__config *config = &model->config;
     *b = (batch){.count = (int64_t)sentences,
-                 .width = (int64_t)largest(counts, sentences),
-                 .prefix_width = (int64_t)largest(prefix_counts, sentences)};
+                 .width = (int64_t)largest(counts, sentences)};
     for (size_t i = 0; i < sentences; i++)
         if (counts[i] < 1 || counts[i] > (size_t)config->max_positions)
             return tfm__fail(TFM_ERROR_INPUT, "sentence %zu has %zu tokens, the model takes 1 to %d: split or truncate it",
@@ -103,26 +115,16 @@ static tfm_status batch_make(batch *b, const tfm_model *model, const search_rule
         status = check_ids("prefix", prefixes, sum(prefix_counts, sentences), config->decoder_vocab_size);
     if (status != TFM_OK)
         return status;
-    static const int32_t nothing[1];
-    size_t *none = tfm__alloc(sentences, sizeof(*none));
-    if (b->prefix_width == 0)
-        b->prefix_width = 1;
     b->ids = padded(ids, counts, sentences, b->width, config->pad_id);
-    b->prefixes = none ? padded(prefixes ? prefixes : nothing, prefixes ? prefix_counts : none, sentences,
-                                b->prefix_width, config->pad_id)
-                       : NULL;
-    free(none);
     b->lengths = tfm__alloc(sentences, sizeof(*b->lengths));
     b->limits = tfm__alloc(sentences, sizeof(*b->limits));
-    b->prefix_counts = tfm__alloc(sentences, sizeof(*b->prefix_counts));
-    if (!b->ids || !b->prefixes || !b->lengths || !b->limits || !b->prefix_counts)
+    if (!b->ids || !b->lengths || !b->limits || make_prefixes(b, config, prefixes, prefix_counts) != TFM_OK)
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < sentences; i++) {
         int64_t limit = rules->max_length ? rules->max_length : (int64_t)counts[i] + 50;
         limit = limit < config->max_positions ? limit : config->max_positions;
         b->lengths[i] = (int32_t)counts[i];
         b->limits[i] = (int32_t)limit;
-        b->prefix_counts[i] = prefixes ? (int32_t)prefix_counts[i] : 0;
         b->longest = limit > b->longest ? limit : b->longest;
     }
     b->penalty = tfm__alloc((size_t)b->longest + 1, sizeof(*b->penalty));
@@ -194,7 +196,7 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     return tfm_context_status(ctx);
 }
 
-static tfm_status run(tfm_model *model, tfm_hypotheses *out, const search_rules *rules, const batch *b) {
+static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const batch *b) {
     tfm_context *ctx = model->ctx;
     tfm_tensor ids = {0}, lengths = {0}, encoded = {0};
     tfm_kv_cache cache = {0};
@@ -236,15 +238,17 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const search_rules 
 
 tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts, size_t sentences,
                       const int32_t *prefixes, const size_t *prefix_counts, const tfm_search_options *options) {
-    search_rules rules;
+    tfm__search_rules rules;
     batch b = {0};
     *out = (tfm_hypotheses){0};
     tfm_status status = tfm_context_status(model->ctx);
     if (status != TFM_OK)
         return tfm__fail(status, "search: the context has failed before: %s", tfm_context_error(model->ctx));
-    status = resolve(&rules, model, options);
+    status = tfm__search_rules_of(&rules, model, options);
     if (status != TFM_OK || sentences == 0)
         return status;
+    if (prefixes && !prefix_counts)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "search: prefixes are given without their counts");
     out->items = tfm__alloc(sentences * (size_t)rules.n_best, sizeof(*out->items));
     out->sentences = sentences;
     out->n_best = rules.n_best;

@@ -19,7 +19,7 @@ typedef struct job {
     const tfm_search_options *options;
     tfm__line *lines, *prefixes;
     result *results; /* [count * n_best] */
-    int n_best;
+    int beam, n_best;
     tfm_search_stats stats;
 } job;
 
@@ -54,7 +54,8 @@ static tfm_status join(int32_t **ids, size_t *counts, tfm__line *const *batch, s
     return *ids ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-static tfm_status run_batch(job *j, tfm__line *const *batch, size_t n) {
+static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
+    job *j = user;
     int32_t *ids = NULL, *forced = NULL;
     size_t *counts = tfm__alloc(2 * n, sizeof(*counts));
     tfm__line **prefixes = j->prefixes ? tfm__alloc(n, sizeof(*prefixes)) : NULL;
@@ -74,32 +75,6 @@ static tfm_status run_batch(job *j, tfm__line *const *batch, size_t n) {
     free(counts);
     free(forced);
     free(ids);
-    return status;
-}
-
-/* A batch that the device has no room for is run as two. */
-static tfm_status run_fitting(job *j, tfm__line *const *batch, size_t n) {
-    int depth = tfm__scope_depth(j->model->ctx);
-    tfm_status status = run_batch(j, batch, n);
-    if (status != TFM_ERROR_MEMORY || n < 2)
-        return status;
-    tfm__log(TFM_LOG_INFO, "a batch of %zu lines does not fit and is split: %s", n, tfm_error_message());
-    tfm__context_recover(j->model->ctx, depth);
-    status = run_fitting(j, batch, n / 2);
-    return status == TFM_OK ? run_fitting(j, batch + n / 2, n - n / 2) : status;
-}
-
-static tfm_status run_all(job *j, size_t count) {
-    tfm__line **order = NULL;
-    size_t ordered = 0;
-    int beam = j->options->beam > 0 ? j->options->beam : j->model->info.beam;
-    tfm__batch_limit limit = tfm__batch_limits(j->model, j->options->batch_tokens, beam);
-    tfm_status status = tfm__batch_order(&order, &ordered, j->lines, count);
-    for (size_t first = 0, n; first < ordered && status == TFM_OK; first += n) {
-        n = tfm__batch_next(order, first, ordered, limit);
-        status = run_fitting(j, order + first, n);
-    }
-    free(order);
     return status;
 }
 
@@ -128,8 +103,11 @@ static tfm_status encode_prefixes(job *j, size_t count) {
         texts[i] = j->options->prefixes[i] ? j->options->prefixes[i] : "";
     tfm_search_options plain = *j->options;
     plain.line_bytes = NULL;
-    tfm_status status = tfm__lines_encode(j->model, &j->prefixes, texts, count, TFM_TARGET, &plain);
+    tfm_status status = tfm__lines_encode(j->model, &j->prefixes, texts, count, TFM_TARGET, "its prefix: ", &plain);
     free(texts);
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        if (j->prefixes[i].rejected) /* and so is the line */
+            tfm_ids_free(&j->lines[i].ids);
     return status;
 }
 
@@ -137,16 +115,21 @@ tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t coun
                          tfm_emit_fn emit, void *user) {
     static const tfm_search_options defaults;
     job j = {.model = model, .options = options ? options : &defaults};
+    tfm__search_rules rules;
     double start = tfm__seconds();
-    j.n_best = j.options->n_best ? j.options->n_best : 1;
-    if (j.n_best < 1)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give at least 1", j.n_best);
-    tfm_status status = tfm__lines_encode(model, &j.lines, lines, count, TFM_SOURCE, j.options);
+    tfm_status status = tfm__search_rules_of(&rules, model, j.options);
+    if (status != TFM_OK)
+        return status;
+    j.beam = rules.beam;
+    j.n_best = rules.n_best;
+    status = tfm__lines_encode(model, &j.lines, lines, count, TFM_SOURCE, "", j.options);
     if (status == TFM_OK)
         status = encode_prefixes(&j, count);
     if (status == TFM_OK) {
         j.results = tfm__alloc(count * (size_t)j.n_best, sizeof(*j.results));
-        status = j.results ? run_all(&j, count) : TFM_ERROR_MEMORY;
+        status = j.results ? tfm__batches_run(model, j.lines, count,
+                                              tfm__batch_limits(model, j.options->batch_tokens, j.beam), run_batch, &j)
+                           : TFM_ERROR_MEMORY;
     }
     j.stats.seconds = tfm__seconds() - start;
     if (status == TFM_OK && j.options->stats) {
