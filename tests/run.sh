@@ -19,7 +19,8 @@ die() {
 }
 
 sh apps/packages.sh gcc g++ make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
-    libsentencepiece-dev libjansson-dev libcmocka-dev pocl-opencl-icd mesa-opencl-icd ||
+    libsentencepiece-dev libjansson-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler pocl-opencl-icd \
+    mesa-opencl-icd ||
     die "the packages cannot be installed"
 
 mkdir -p "$build"

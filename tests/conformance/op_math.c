@@ -1,0 +1,210 @@
+/* Sums, products, activations, the largest, and casts. */
+#include <string.h>
+#include "op_table.h"
+
+static void output_like_input(node *n, tfm_tensor y) {
+    if (!node_ok(n))
+        return;
+    if (node_scalar(n, 0))
+        node_output_scalar(n, 0, y, node_type(n, 0));
+    else
+        node_output(n, 0, y, node_type(n, 0));
+}
+
+void op_sum(node *n) {
+    tfm_tensor y = node_floats(n, 0);
+    bool scalar = node_ok(n) && node_scalar(n, 0);
+    for (size_t i = 1; i < n->proto->n_input && node_ok(n); i++) {
+        tfm_tensor x = node_floats(n, i), sum = {0};
+        if (!node_ok(n))
+            return;
+        scalar = scalar && node_scalar(n, i);
+        tfm_add(n->graph->ctx, &sum, y, x);
+        y = sum;
+    }
+    if (node_ok(n) && scalar)
+        node_output_scalar(n, 0, y, node_type(n, 0));
+    else if (node_ok(n))
+        node_output(n, 0, y, node_type(n, 0));
+}
+
+void op_add(node *n) {
+    if (n->proto->n_input != 2)
+        NODE_WRONG(n, "Add of %zu inputs", n->proto->n_input);
+    else
+        op_sum(n);
+}
+
+/* x with `rank` dims, ones in front. */
+static tfm_tensor raised(node *n, tfm_tensor x, int rank) {
+    int64_t dims[TFM_MAX_RANK];
+    if (!node_ok(n) || x.rank >= rank)
+        return x;
+    for (int i = 0; i < rank; i++)
+        dims[i] = i < rank - x.rank ? 1 : x.dims[i - (rank - x.rank)];
+    return node_reshape(n, x, rank, dims);
+}
+
+/* x with the batch dims of both, by gathering the repeated ones along each. */
+static tfm_tensor repeated(node *n, tfm_tensor x, tfm_tensor other) {
+    for (int i = 0; node_ok(n) && i < x.rank - 2; i++) {
+        int32_t zeros[4096] = {0};
+        if (x.dims[i] != 1 || other.dims[i] == 1)
+            continue;
+        if (other.dims[i] > 4096) {
+            NODE_UNSUPPORTED(n, "MatMul with a dimension repeated %lld times", (long long)other.dims[i]);
+            return x;
+        }
+        tfm_tensor indices = node_upload(n, TFM_I32, 1, &other.dims[i], zeros), y = {0};
+        if (node_ok(n))
+            tfm_gather_axis(n->graph->ctx, &y, x, indices, i);
+        x = y;
+    }
+    return x;
+}
+
+void op_matmul(node *n) {
+    tfm_tensor a = node_floats(n, 0), b = node_floats(n, 1), c = {0};
+    if (!node_ok(n))
+        return;
+    const bool row = a.rank == 1, column = b.rank == 1; /* these dims vanish from the product */
+    if (row)
+        a = raised(n, a, 2);
+    if (column)
+        b = node_reshape(n, b, 2, (int64_t[]){b.dims[0], 1});
+    if (!node_ok(n))
+        return;
+    if (b.rank > 2 || a.rank < b.rank) {
+        const int rank = a.rank > b.rank ? a.rank : b.rank;
+        const tfm_tensor high_a = raised(n, a, rank), high_b = raised(n, b, rank);
+        a = repeated(n, high_a, high_b);
+        b = repeated(n, high_b, high_a);
+    }
+    if (!node_ok(n) || tfm_gemm(n->graph->ctx, &c, a, b, NULL) != TFM_OK)
+        return;
+    int64_t dims[TFM_MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < c.rank; i++)
+        if (!(row && i == c.rank - 2) && !(column && i == c.rank - 1))
+            dims[rank++] = c.dims[i];
+    if (rank == 0)
+        node_output_scalar(n, 0, node_reshape(n, c, 1, (int64_t[]){1}), node_type(n, 0));
+    else
+        node_output(n, 0, node_reshape(n, c, rank, dims), node_type(n, 0));
+}
+
+/* factor x, as the product of x as a column with (1). */
+static tfm_tensor scaled(node *n, tfm_tensor x, float factor) {
+    tfm_tensor one = node_upload(n, TFM_F32, 2, (int64_t[]){1, 1}, &(float){1}), column = {0};
+    const tfm_tensor numbers = node_reshape(n, x, 2, (int64_t[]){(int64_t)tfm_tensor_count(x), 1});
+    if (node_ok(n))
+        tfm_gemm(n->graph->ctx, &column, numbers, one, &(tfm_gemm_options){.alpha = factor});
+    return node_reshape(n, column, x.rank, x.dims);
+}
+
+void op_gemm(node *n) {
+    tfm_tensor a = node_floats(n, 0), b = node_floats(n, 1), product = {0}, y = {0};
+    const float alpha = node_float(n, "alpha", 1), beta = node_float(n, "beta", 1);
+    const bool added = node_has(n, 2) && beta != 0;
+    const tfm_tensor bias = added ? node_floats(n, 2) : y;
+    if (!node_ok(n))
+        return;
+    if (alpha == 0) { /* which means 1 to tfm_gemm */
+        NODE_UNSUPPORTED(n, "attribute alpha of Gemm at 0");
+        return;
+    }
+    tfm_gemm_options options = {.transpose_a = node_int(n, "transA", 0) != 0,
+                                .transpose_b = node_int(n, "transB", 0) != 0,
+                                .alpha = alpha};
+    tfm_gemm(n->graph->ctx, &product, a, b, &options);
+    if (!added) {
+        node_output(n, 0, product, node_type(n, 0));
+        return;
+    }
+    const tfm_tensor addend = beta == 1 ? bias : scaled(n, bias, beta);
+    if (node_ok(n) && tfm_add(n->graph->ctx, &y, product, addend) == TFM_OK)
+        node_output(n, 0, y, node_type(n, 0));
+}
+
+static void activate(node *n, tfm_activation activation) {
+    tfm_tensor x = node_floats(n, 0), y = {0};
+    if (!node_ok(n))
+        return;
+    tfm_activate(n->graph->ctx, &y, x, activation);
+    output_like_input(n, y);
+}
+
+void op_relu(node *n) {
+    activate(n, TFM_RELU);
+}
+
+void op_gelu(node *n) {
+    activate(n, node_text(n, "approximate", "none", "tanh") ? TFM_GELU_TANH : TFM_GELU);
+}
+
+void op_swish(node *n) {
+    if (node_float(n, "alpha", 1) != 1)
+        NODE_UNSUPPORTED(n, "attribute alpha of Swish at %g", (double)node_float(n, "alpha", 1));
+    activate(n, TFM_SILU);
+}
+
+/* The axis and the last dimension changed places; again, and they are where they were. */
+static tfm_tensor axis_last(node *n, tfm_tensor x, int axis) {
+    int axes[TFM_MAX_RANK];
+    tfm_tensor y = {0};
+    if (!node_ok(n) || axis == x.rank - 1)
+        return x;
+    for (int i = 0; i < x.rank; i++)
+        axes[i] = i == axis ? x.rank - 1 : i == x.rank - 1 ? axis : i;
+    tfm_permute(n->graph->ctx, &y, x, axes);
+    return y;
+}
+
+/* Rows as tfm_topk wants them: (R, n), with the axis last. The smallest are the largest of -x. */
+void op_topk(node *n) {
+    tfm_tensor x = node_floats(n, 0), values = {0}, indices = {0};
+    int64_t k = 0, dims[TFM_MAX_RANK];
+    if (!node_ok(n))
+        return;
+    const int axis = node_axis(n, node_int(n, "axis", -1), x.rank);
+    const bool smallest = node_int(n, "largest", 1) == 0;
+    if (node_ints(n, 1, &k, 1) != 1 && node_ok(n))
+        NODE_WRONG(n, "TopK has no k");
+    if (k > 64)
+        NODE_UNSUPPORTED(n, "TopK of %lld, more than 64", (long long)k);
+    x = axis_last(n, smallest ? scaled(n, x, -1) : x, axis);
+    if (!node_ok(n))
+        return;
+    memcpy(dims, x.dims, sizeof(dims));
+    const int64_t width = dims[x.rank - 1], rows = (int64_t)tfm_tensor_count(x) / width;
+    tfm_topk(n->graph->ctx, &values, &indices, NULL, node_reshape(n, x, 2, (int64_t[]){rows, width}), (int)k);
+    dims[x.rank - 1] = k;
+    values = axis_last(n, node_reshape(n, values, x.rank, dims), axis);
+    indices = axis_last(n, node_reshape(n, indices, x.rank, dims), axis);
+    node_output(n, 0, smallest ? scaled(n, values, -1) : values, node_type(n, 0));
+    node_output(n, 1, indices, ONNX_INT64);
+}
+
+static void cast_to(node *n, int64_t type) {
+    tfm_tensor x = node_input(n, 0), y = {0};
+    if (!node_ok(n))
+        return;
+    if (x.dtype != TFM_F32 && x.dtype != TFM_F16 && x.dtype != TFM_BF16)
+        NODE_UNSUPPORTED(n, "Cast from %s", onnx_type_name(node_type(n, 0)));
+    else if (type != ONNX_FLOAT && type != ONNX_FLOAT16 && type != ONNX_BFLOAT16)
+        NODE_UNSUPPORTED(n, "Cast to %s", onnx_type_name(type > 0 && type < 100 ? (int)type : 0));
+    else
+        tfm_cast(n->graph->ctx, &y, x,
+                 type == ONNX_FLOAT     ? TFM_F32
+                 : type == ONNX_FLOAT16 ? TFM_F16
+                                        : TFM_BF16);
+    node_output(n, 0, y, (int)type);
+}
+
+void op_cast(node *n) {
+    cast_to(n, node_int(n, "to", 0));
+}
+
+void op_cast_like(node *n) {
+    cast_to(n, node_type(n, 1));
+}

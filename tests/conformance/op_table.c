@@ -1,0 +1,42 @@
+/* Which op of ONNX is which function. An op that is not here, or an attribute that its line does not name,
+ * makes a case unsupported by that name. */
+#include "op_table.h"
+
+#include <string.h>
+
+static const op_entry entries[] = {
+    {"Add", "", op_add},
+    {"Attention", "is_causal kv_num_heads q_num_heads scale softcap qk_matmul_output_mode softmax_precision",
+     op_attention},
+    {"Cast", "to saturate", op_cast},
+    {"CastLike", "saturate", op_cast_like},
+    {"Concat", "axis", op_concat},
+    {"Constant", "value", op_constant},
+    {"Dropout", "seed ratio", op_dropout},
+    {"Flatten", "axis", op_flatten},
+    {"Gather", "axis", op_gather},
+    {"Gelu", "approximate", op_gelu},
+    {"Gemm", "alpha beta transA transB", op_gemm},
+    {"Identity", "", op_identity},
+    {"LayerNormalization", "axis epsilon stash_type", op_layer_normalization},
+    {"LogSoftmax", "axis", op_log_softmax},
+    {"MatMul", "", op_matmul},
+    {"Relu", "", op_relu},
+    {"Reshape", "allowzero", op_reshape},
+    {"Slice", "axes starts ends", op_slice},
+    {"Softmax", "axis", op_softmax},
+    {"Split", "axis split num_outputs", op_split},
+    {"Squeeze", "axes", op_squeeze},
+    {"Sum", "", op_sum},
+    {"Swish", "alpha", op_swish},
+    {"TopK", "axis largest sorted", op_topk},
+    {"Transpose", "perm", op_transpose},
+    {"Unsqueeze", "axes", op_unsqueeze},
+};
+
+const op_entry *op_find(const char *name) {
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+        if (strcmp(entries[i].name, name) == 0)
+            return &entries[i];
+    return NULL;
+}

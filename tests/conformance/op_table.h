@@ -1,0 +1,39 @@
+/* The op functions: one a name or a few, in the file of their kind. */
+#ifndef TFM_TESTS_OP_TABLE_H
+#define TFM_TESTS_OP_TABLE_H
+
+#include "graph.h"
+
+/* op_math.c */
+void op_add(node *n);
+void op_sum(node *n);
+void op_matmul(node *n);
+void op_gemm(node *n);
+void op_relu(node *n);
+void op_gelu(node *n);
+void op_swish(node *n);
+void op_topk(node *n);
+void op_cast(node *n);
+void op_cast_like(node *n);
+/* op_norm.c */
+void op_softmax(node *n);
+void op_log_softmax(node *n);
+void op_layer_normalization(node *n);
+/* op_layout.c */
+void op_identity(node *n);
+void op_dropout(node *n);
+void op_constant(node *n);
+void op_transpose(node *n);
+void op_concat(node *n);
+void op_split(node *n);
+void op_slice(node *n);
+void op_gather(node *n);
+/* op_shape.c */
+void op_reshape(node *n);
+void op_flatten(node *n);
+void op_squeeze(node *n);
+void op_unsqueeze(node *n);
+/* op_attention.c */
+void op_attention(node *n);
+
+#endif
