@@ -115,6 +115,10 @@ static void test_shapes(void **state) {
     harness_ok(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){3, 4}));
     harness_refused(tfm_tensor_rows(ctx, &view, view, 2, 2), TFM_ERROR_ARGUMENT, "rows");
     harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){3, 5}), TFM_ERROR_ARGUMENT, "(3, 5)");
+    harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){-3, -4}), TFM_ERROR_ARGUMENT, "(-3, -4)");
+    /* A product that wraps around to the right number. */
+    harness_refused(tfm_tensor_reshape(ctx, &view, x, 2, (int64_t[]){12, (INT64_C(1) << 62) + 1}), TFM_ERROR_ARGUMENT,
+                    "cannot be seen");
 }
 
 static void test_scopes_unclosed(void **state) {

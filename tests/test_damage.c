@@ -1,0 +1,152 @@
+/* Model directories that are well-formed and wrong: each must end in a sentence, never in plausible text. */
+#include "harness.h"
+#include "scratch.h"
+#include "tfm/tfm.h"
+
+static const char *const FILES[] = {"config.json",  "generation_config.json", "tokenizer_config.json",
+                                    "vocab.json",   "source.spm",             "target.spm",
+                                    "model.safetensors"};
+
+/* Copies a model into the scratch folder. */
+static void copy_model(const char *relative) {
+    for (size_t i = 0; i < sizeof(FILES) / sizeof(FILES[0]); i++) {
+        char from[256];
+        snprintf(from, sizeof(from), "%s/%s", relative, FILES[i]);
+        scratch_copy(from, FILES[i]);
+    }
+}
+
+/* Replaces the first `old` in a file of the copy. */
+static void edit(const char *name, const char *old, const char *with) {
+    char *content = NULL;
+    harness_ok(tfm__file_read(&content, NULL, scratch_path(name)));
+    char *at = strstr(content, old);
+    assert_non_null(at);
+    char *edited = malloc(strlen(content) + strlen(with) + 1);
+    sprintf(edited, "%.*s%s%s", (int)(at - content), content, with, at + strlen(old));
+    scratch_text(name, edited);
+    free(edited);
+    free(content);
+}
+
+static tfm_model *opened(void) {
+    tfm_model *model = NULL;
+    harness_ok(tfm_model_open(&model, harness_context(), scratch_root, NULL));
+    return model;
+}
+
+static void refused(const char *part) {
+    tfm_model *model = NULL;
+    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), TFM_ERROR_FORMAT, part);
+    assert_null(model);
+}
+
+static char emitted[8][256];
+
+static bool on_text(void *user, size_t line, int best, const char *text, double score) {
+    (void)user, (void)best, (void)score;
+    snprintf(emitted[line], sizeof(emitted[line]), "%s", text);
+    return true;
+}
+
+static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
+    (void)user, (void)line, (void)log_prob, (void)tokens;
+    return true;
+}
+
+static bool on_reject(void *user, size_t line, const char *message) {
+    *(size_t *)user = line;
+    return strstr(message, "its prefix: ") != NULL;
+}
+
+/* One norm's weights are not numbers, as after a torn download. */
+static void test_not_numbers(void **state) {
+    (void)state;
+    copy_model("tests/golden/prenorm-embedding-norm");
+    char *content = NULL;
+    size_t size;
+    harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
+    memset(content + size - 64, 0xff, 64);
+    scratch_write("model.safetensors", content, size);
+    free(content);
+    tfm_model *model = opened();
+    const char *line[] = {"one two"};
+    for (int beam = 1; beam <= 4; beam += 3)
+        harness_refused(tfm_translate(model, line, 1, &(tfm_search_options){.beam = beam}, on_text, NULL),
+                        TFM_ERROR_FORMAT, "finite probability");
+    harness_refused(tfm_score(model, line, line, 1, NULL, on_score, NULL), TFM_ERROR_FORMAT, "weights are damaged");
+    tfm_model_free(&model);
+}
+
+static void test_other_configuration(void **state) {
+    (void)state;
+    copy_model("apps/demo");
+    edit("config.json", "\"decoder_layers\": 4", "\"decoder_layers\": 2");
+    refused("model.decoder.layers.2");
+    copy_model("apps/demo");
+    edit("config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
+    refused("lm_head.weight is missing");
+    copy_model("tests/golden/prenorm-embedding-norm");
+    edit("config.json", "\"normalize_embedding\": true", "\"normalize_embedding\": false");
+    refused("layernorm_embedding");
+}
+
+static void test_other_vocabulary(void **state) {
+    (void)state;
+    copy_model("apps/demo");
+    scratch_text("vocab.json", "{\"</s>\": 0, \"<unk>\": 1, \"\xe2\x96\x81" "das\": 2, \"<pad>\": 6000}");
+    refused("no piece in the vocabulary");
+    copy_model("apps/demo");
+    edit("config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
+    edit("generation_config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
+    refused("<pad> is id 6000");
+}
+
+static void test_lines(void **state) {
+    (void)state;
+    copy_model("apps/demo");
+    tfm_model *model = opened();
+    const char *lines[] = {" \t ", "Ja.", "Guten Morgen."}, *prefixes[] = {NULL, "\xff", NULL};
+    size_t rejected = 99;
+    harness_ok(tfm_translate(model, lines, 3,
+                             &(tfm_search_options){.prefixes = prefixes, .reject = on_reject, .reject_user = &rejected},
+                             on_text, NULL));
+    assert_int_equal(rejected, 1);
+    assert_string_equal(emitted[0], "");
+    assert_string_equal(emitted[1], "");
+    assert_string_equal(emitted[2], "Good morning.");
+    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam = 999}, on_text, NULL), TFM_ERROR_ARGUMENT,
+                    "beam is 999");
+    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.has_alpha = true, .alpha = 1e5}, on_text, NULL),
+                    TFM_ERROR_ARGUMENT, "alpha");
+    tfm_model_free(&model);
+}
+
+/* The directory's own first token is forced, in front of the caller's prefix. */
+static void test_forced_first(void **state) {
+    (void)state;
+    copy_model("apps/demo");
+    edit("generation_config.json", "{", "{\"forced_bos_token_id\": 17,");
+    tfm_model *model = opened();
+    const int32_t source[] = {5, 9, 300, 0}, prefix[] = {40};
+    const size_t count = 4, prefix_count = 1;
+    tfm_hypotheses found;
+    harness_ok(tfm_search(model, &found, source, &count, 1, prefix, &prefix_count, NULL));
+    assert_true(found.items[0].count >= 2 && found.items[0].ids[0] == 17 && found.items[0].ids[1] == 40);
+    tfm_hypotheses_free(&found);
+    harness_ok(tfm_search(model, &found, source, &count, 1, NULL, NULL, &(tfm_search_options){.beam = 1}));
+    assert_true(found.items[0].count >= 1 && found.items[0].ids[0] == 17);
+    tfm_hypotheses_free(&found);
+    tfm_model_free(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_not_numbers, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_configuration, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_vocabulary, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_lines, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_forced_first, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
