@@ -64,8 +64,25 @@ TFM_API tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *su
 TFM_API tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean, tfm_tensor *inv_std,
                                       tfm_tensor x, tfm_tensor gamma, tfm_tensor beta, int axis, float epsilon);
 
+/* y = s / sqrt(mean s^2 + epsilon) * gamma over the trailing dimensions from `axis` on (negative: from the end),
+ * s = x + residual ("Root Mean Square Layer Normalization", Zhang and Sennrich 2019). residual: same dims as x, or empty.
+ * gamma: those trailing dims of x, or empty for 1. sum: if not NULL also gets s. y and sum may be x or residual. */
+TFM_API tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
+                               tfm_tensor gamma, int axis, float epsilon);
+
 /* y = activation(x), any dims. y may be x. */
 TFM_API tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation);
+
+typedef enum tfm_glu_layout {
+    TFM_GLU_GATE_FIRST, /* the gate in the first half of each row: the paper */
+    TFM_GLU_GATE_LAST,  /* in the second half */
+} tfm_glu_layout;
+
+/* y = activation(gate) * x: GEGLU with TFM_GELU, SwiGLU with TFM_SILU, ReGLU with TFM_RELU, bilinear with none ("GLU
+ * Variants Improve Transformer", Shazeer 2020). With a gate of x's dims y has them too, and may be x or gate; `layout`
+ * is then not looked at. With an empty gate x is (..., 2E), one product with both matrices, and y (..., E). */
+TFM_API tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gate, tfm_activation activation,
+                           tfm_glu_layout layout);
 
 /* y = a + b. Dims broadcast as in NumPy: aligned at the last, a dim of 1 (or a missing one) repeats. y may be a or b if
  * that has y's dims. */
@@ -86,6 +103,25 @@ typedef enum tfm_sinusoid_layout {
  * section 3.5). P and E from dims of `table` if given, else from the arguments. Computed in double precision. */
 TFM_API tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, int64_t width,
                                 tfm_sinusoid_layout layout);
+
+typedef struct tfm_rotary_options {
+    int heads;            /* H; needed for 3-D x, else 0 */
+    bool interleaved;     /* pairs are (0, 1), (2, 3), ...; otherwise (0, R/2), (1, R/2 + 1), ... */
+    tfm_tensor positions; /* (B, T) I32 in [0, P): the row of the tables for each token; empty: first + t */
+    int64_t first;        /* position of the first token, where there is a past */
+} tfm_rotary_options;
+
+/* Rotary position embedding ("RoFormer", Su et al. 2021): each pair (a, b) of a head's first R columns becomes
+ * (a cos - b sin, a sin + b cos), the columns from R on stay. x (B, T, H D) or (B, H, T, D), y like x and may be x.
+ * cosines, sines (P, R/2), a row a position; or (B, T, R/2), a row a token, without positions. R <= D. A position
+ * outside the tables gives a head of NaN rather than a read outside them. `options` may be NULL for 4-D x. */
+TFM_API tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
+                              const tfm_rotary_options *options);
+
+/* The tables for it: cosines, sines (P, R/2) of p / base^(2i/R). P and R are the arguments; base 0 means 10000. Computed
+ * in double precision. */
+TFM_API tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
+                                     int64_t width, float base);
 
 typedef struct tfm_attention_options {
     int heads;          /* H; needed for 3-D inputs, else 0 */

@@ -43,6 +43,11 @@ void tfm__check_slice(tfm__check *c);
 void tfm__check_add_broadcast(tfm__check *c);
 void tfm__check_gather_axis(tfm__check *c);
 
+/* What language models since 2019 added (selftest_llm.c). */
+void tfm__check_rmsnorm(tfm__check *c);
+void tfm__check_glu(tfm__check *c);
+void tfm__check_rotary(tfm__check *c);
+
 typedef struct tfm__check_entry {
     const char *op, *variant;
     void (*run)(tfm__check *c);

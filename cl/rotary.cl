@@ -1,0 +1,85 @@
+/* Rotary position embedding of x, `vectors` heads of D columns one behind the other, those of (B, T, H, D) or of
+ * (B, H, T, D): each pair (a, b) of a head's first 2 `half` columns becomes (a c - b s, a s + b c), where c and s are
+ * the pair's column of the row of cosines and sines (P, half) that belongs to the head's position; other columns are
+ * copied. positions (B, T) may be null: then the position is first + t, or, with per_token, b T + t. A position
+ * outside [0, P) gives NaN.
+ *
+ * Layout: a work-group takes `share` heads; its TFM_GROUP items step over the pairs of a head together, a vector of
+ * pairs each. An item reads both of a pair before it writes them, so y may be x. */
+
+#define STEP (TFM_GROUP * TFM_WIDTH)
+
+#if TFM_WIDTH > 1
+/* TFM_WIDTH pairs, which lie in two vectors. */
+static inline void turn_vectors(__global float *out, __global const float *in, const tfm_vec c, const tfm_vec s) {
+    const tfm_vec v = tfm_load(in), w = tfm_load(in + TFM_WIDTH);
+    const tfm_vec a = (tfm_vec)(v.even, w.even), b = (tfm_vec)(v.odd, w.odd);
+    const tfm_vec left = a * c - b * s, right = a * s + b * c;
+    tfm_vec low, high;
+    low.even = left.lo;
+    low.odd = right.lo;
+    high.even = left.hi;
+    high.odd = right.hi;
+    tfm_store(low, out);
+    tfm_store(high, out + TFM_WIDTH);
+}
+#endif
+
+static inline void turn(__global float *out, __global const float *in, const long first, const long second,
+                        const float c, const float s) {
+    const float a = in[first], b = in[second];
+    out[first] = a * c - b * s;
+    out[second] = a * s + b * c;
+}
+
+/* One head; `pairs` of (2i, 2i + 1) or of (i, half + i). */
+static inline void turn_head(__global float *out, __global const float *in, __global const float *cosine,
+                             __global const float *sine, const long half_width, const long interleaved) {
+    long done = 0;
+#if TFM_WIDTH > 1
+    done = half_width - half_width % TFM_WIDTH;
+    for (long i = TFM_LANE() * TFM_WIDTH; i < done; i += STEP) {
+        const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i);
+        if (interleaved) {
+            turn_vectors(out + 2 * i, in + 2 * i, c, s);
+        } else {
+            const tfm_vec a = tfm_load(in + i), b = tfm_load(in + half_width + i);
+            tfm_store(a * c - b * s, out + i);
+            tfm_store(a * s + b * c, out + half_width + i);
+        }
+    }
+#endif
+    for (long i = done + TFM_LANE(); i < half_width; i += TFM_GROUP)
+        if (interleaved)
+            turn(out, in, 2 * i, 2 * i + 1, cosine[i], sine[i]);
+        else
+            turn(out, in, i, half_width + i, cosine[i], sine[i]);
+}
+
+TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, cosines), TFM_INPUT(float, sines),
+                       TFM_INPUT(int, positions), const long vectors, const long share, const long T, const long H,
+                       const long D, const long P, const long half_width, const long first, const long heads_first,
+                       const long per_token, const long interleaved) {
+    const long end = min((TFM_ROW() + 1) * share, vectors);
+    for (long v = TFM_ROW() * share; v < end; v++) {
+        const long b = v / (T * H), t = heads_first ? v % T : v / H % T, token = b * T + t;
+        long position = per_token ? token : first + t;
+        int outside = 0;
+        if (positions != 0) {
+            const int given = TFM_AT(positions)[token]; /* no long: see gather.cl */
+            outside = given < 0 || given >= P;
+            position = outside ? 0 : given;
+        }
+        __global const float *in = TFM_AT(x) + v * D;
+        __global float *out = TFM_AT(y) + v * D;
+        if (outside) {
+            for (long i = TFM_LANE(); i < D; i += TFM_GROUP)
+                out[i] = NAN;
+            continue;
+        }
+        turn_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
+                  interleaved);
+        for (long i = 2 * half_width + TFM_LANE(); i < D; i += TFM_GROUP)
+            out[i] = in[i];
+    }
+}

@@ -1,0 +1,51 @@
+/* Gated linear units, the product after the two matrices: cl/glu.cl. */
+#include "ops/ops.h"
+
+/* Takes the halves of x's rows apart; the width of one. */
+static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_glu_layout layout) {
+    const int64_t width = tfm__last_dim(*x) / 2;
+    *gate = *x;
+    if (layout == TFM_GLU_GATE_FIRST)
+        x->offset += (size_t)width;
+    else
+        gate->offset += (size_t)width;
+    return width;
+}
+
+/* Whether y may be written while x is read: elsewhere, or the same elements in the same order. */
+static bool apart(tfm_tensor y, tfm_tensor x) {
+    return !tfm__overlap(y, x) || (y.offset == x.offset && tfm__same_dims(y, x));
+}
+
+tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gate, tfm_activation activation,
+                   tfm_glu_layout layout) {
+    const char *op = "glu";
+    if (TFM_OP_BEGIN(ctx, op, "fF", x, gate) != TFM_OK)
+        return tfm_context_status(ctx);
+    if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
+        return tfm__op_refuse(ctx, op, "there is no activation %d: use one of enum tfm_activation",
+                              (int)activation);
+    if (layout != TFM_GLU_GATE_FIRST && layout != TFM_GLU_GATE_LAST)
+        return tfm__op_refuse(ctx, op, "there is no layout %d: use one of enum tfm_glu_layout", (int)layout);
+    if (gate.buffer && !tfm__same_dims(gate, x))
+        return tfm__op_refuse(ctx, op, "gate is %s, but x is %s: the dims must be equal", TFM_SHAPE(gate),
+                              TFM_SHAPE(x));
+    if (!gate.buffer && tfm__last_dim(x) % 2 != 0)
+        return tfm__op_refuse(ctx, op, "x is %s: without a gate its last dimension has two halves",
+                              TFM_SHAPE(x));
+    const int64_t pitch = tfm__last_dim(x);
+    tfm_tensor result = x;
+    if (!gate.buffer)
+        result.dims[x.rank - 1] /= 2;
+    if (tfm__op_output_like(ctx, op, y, result) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (!apart(*y, x) || (gate.buffer && !apart(*y, gate)))
+        return tfm__op_refuse(ctx, op,
+                              "y %s shares memory with an input that it would overwrite before it is read",
+                              TFM_SHAPE(*y));
+    const int64_t n = (int64_t)tfm_tensor_count(*y), width = gate.buffer ? pitch : halve(&x, &gate, layout);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "glu", "-DTFM_ACTIVATION=%d", (int)activation);
+    return tfm__launch(
+        ctx, kernel, tfm__element_grid(ctx, n),
+        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(gate), TFM_I(n), TFM_I(width), TFM_I(pitch)));
+}

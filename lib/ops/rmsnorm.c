@@ -1,0 +1,31 @@
+/* Root-mean-square normalisation with the residual addition in front of it: cl/rmsnorm.cl. */
+#include <string.h>
+#include "ops/ops.h"
+
+tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
+                       tfm_tensor gamma, int axis, float epsilon) {
+    const char *op = "rmsnorm";
+    if (TFM_OP_BEGIN(ctx, op, "fFF", x, residual, gamma) != TFM_OK ||
+        tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (residual.buffer && !tfm__same_dims(residual, x))
+        return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal",
+                              TFM_SHAPE(residual), TFM_SHAPE(x));
+    const int trailing = x.rank - axis;
+    if (gamma.buffer && (gamma.rank != trailing ||
+                         memcmp(gamma.dims, x.dims + axis, (size_t)trailing * sizeof(*gamma.dims)) != 0))
+        return tfm__op_refuse(ctx, op, "gamma is %s, but x is %s: it must have x's dims from %d on",
+                              TFM_SHAPE(gamma), TFM_SHAPE(x), axis);
+    if (!(epsilon >= 0.0f))
+        return tfm__op_refuse(ctx, op, "epsilon is %g: it must not be negative", (double)epsilon);
+    if (tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
+        (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
+        return tfm_context_status(ctx);
+    if (sum && sum->buffer == y->buffer && sum->offset == y->offset)
+        return tfm__op_refuse(ctx, op, "y and sum are the same tensor: give each its own");
+    const int64_t n = tfm__dims_from(x, axis), rows = tfm__dims_before(x, axis);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "rmsnorm", "");
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
+                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T_AS("sum", sum ? *sum : *y), TFM_T(x),
+                                TFM_T(residual), TFM_T(gamma), TFM_I(rows), TFM_I(n), TFM_F(epsilon)));
+}

@@ -1,0 +1,111 @@
+/* Rotary position embedding and its tables: cl/rotary.cl. */
+#include <inttypes.h>
+#include <math.h>
+#include "ops/ops.h"
+
+typedef struct shape {
+    int64_t B, T, H, D;
+} shape;
+
+static tfm_status read_shape(tfm_context *ctx, shape *s, tfm_tensor x, int heads) {
+    if (x.rank == 3 && heads >= 1 && x.dims[2] % heads == 0)
+        *s = (shape){x.dims[0], x.dims[1], heads, x.dims[2] / heads};
+    else if (x.rank == 4 && (heads == 0 || heads == x.dims[1]))
+        *s = (shape){x.dims[0], x.dims[2], x.dims[1], x.dims[3]};
+    else
+        return tfm__op_refuse(ctx, "rotary", "x is %s and heads is %d: x must be (B, T, H D) or (B, H, T, D)",
+                              TFM_SHAPE(x), heads);
+    return TFM_OK;
+}
+
+static tfm_status check_tables(tfm_context *ctx, shape s, tfm_tensor cosines, tfm_tensor sines,
+                               const tfm_rotary_options *options) {
+    const char *op = "rotary";
+    const tfm_tensor positions = options->positions;
+    if (!tfm__same_dims(cosines, sines))
+        return tfm__op_refuse(ctx, op, "cosines is %s, but sines is %s: the dims must be equal",
+                              TFM_SHAPE(cosines), TFM_SHAPE(sines));
+    const bool per_token = cosines.rank == 3 && cosines.dims[0] == s.B && cosines.dims[1] == s.T;
+    if (cosines.rank != 2 && !per_token)
+        return tfm__op_refuse(ctx, op,
+                              "cosines is %s: it must be (P, R/2) or (%" PRId64 ", %" PRId64 ", R/2)",
+                              TFM_SHAPE(cosines), s.B, s.T);
+    if (2 * tfm__last_dim(cosines) > s.D)
+        return tfm__op_refuse(ctx, op, "cosines is %s: its pairs do not fit a head of %" PRId64 " columns",
+                              TFM_SHAPE(cosines), s.D);
+    if (positions.buffer &&
+        (per_token || positions.rank != 2 || positions.dims[0] != s.B || positions.dims[1] != s.T))
+        return tfm__op_refuse(ctx, op,
+                              "positions is %s and cosines %s: positions must be (%" PRId64 ", %" PRId64
+                              "), with cosines (P, R/2)",
+                              TFM_SHAPE(positions), TFM_SHAPE(cosines), s.B, s.T);
+    if (!per_token && !positions.buffer && (options->first < 0 || options->first > cosines.dims[0] - s.T))
+        return tfm__op_refuse(ctx, op, "positions %" PRId64 " to %" PRId64 " are not in cosines %s",
+                              options->first, options->first + s.T - 1, TFM_SHAPE(cosines));
+    return TFM_OK;
+}
+
+tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
+                      const tfm_rotary_options *options) {
+    const char *op = "rotary";
+    const tfm_rotary_options defaults = {0};
+    options = options ? options : &defaults;
+    const tfm_tensor positions = options->positions;
+    shape s = {0};
+    if (TFM_OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
+        read_shape(ctx, &s, x, options->heads) != TFM_OK ||
+        check_tables(ctx, s, cosines, sines, options) != TFM_OK ||
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK)
+        return tfm_context_status(ctx);
+    /* A work-item of a wide device gets a row's worth of elements, for a head alone is small. */
+    const tfm__row *row = tfm__context_row(ctx);
+    const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)row->chunk * row->group / s.D;
+    const int64_t share = wish < 1 ? 1 : wish, groups = (vectors + share - 1) / share;
+    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "rotary", "");
+    return tfm__launch(
+        ctx, kernel, tfm__row_grid(ctx, groups),
+        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(cosines), TFM_T(sines), TFM_T(positions), TFM_I(vectors),
+                 TFM_I(share), TFM_I_AS("T", s.T), TFM_I_AS("H", s.H), TFM_I_AS("D", s.D),
+                 TFM_I_AS("P", cosines.dims[0]), TFM_I_AS("half_width", tfm__last_dim(cosines)),
+                 TFM_I_AS("first", options->first), TFM_I_AS("heads_first", x.rank == 4),
+                 TFM_I_AS("per_token", cosines.rank == 3), TFM_I_AS("interleaved", options->interleaved)));
+}
+
+/* On the host, in double precision: a float argument of sin() would be wrong by 1e-4 at position 2000. */
+static tfm_status write_table(tfm_context *ctx, tfm_tensor table, double base, bool cosine) {
+    const int64_t positions = table.dims[0], half = table.dims[1];
+    float *host = tfm__alloc(tfm_tensor_count(table), sizeof(float));
+    if (!host)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "rotary_tables: no host memory for %s",
+                                 TFM_SHAPE(table));
+    for (int64_t i = 0; i < half; i++) {
+        const double rate = pow(base, -(double)i / (double)half);
+        for (int64_t p = 0; p < positions; p++)
+            host[p * half + i] = (float)(cosine ? cos((double)p * rate) : sin((double)p * rate));
+    }
+    const tfm_status status = tfm_tensor_write(ctx, table, host);
+    free(host);
+    return status;
+}
+
+tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
+                             int64_t width, float base) {
+    const char *op = "rotary_tables";
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (positions < 1 || width < 2 || width % 2 != 0)
+        return tfm__op_refuse(ctx, op,
+                              "%" PRId64 " positions of width %" PRId64
+                              " are asked: at least one, of an even width of at least 2",
+                              positions, width);
+    if (!(base >= 0.0f) || isinf(base))
+        return tfm__op_refuse(ctx, op, "base is %g: it must be positive, or 0 for 10000", (double)base);
+    const int64_t dims[] = {positions, width / 2};
+    if (tfm__op_output(ctx, op, cosines, TFM_F32, 2, dims) != TFM_OK ||
+        tfm__op_output(ctx, op, sines, TFM_F32, 2, dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    const double theta = base == 0.0f ? 10000.0 : (double)base;
+    if (write_table(ctx, *cosines, theta, true) != TFM_OK || write_table(ctx, *sines, theta, false) != TFM_OK)
+        return tfm_context_status(ctx);
+    return TFM_OK;
+}
