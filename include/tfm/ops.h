@@ -148,6 +148,22 @@ TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, 
 TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,
                             int k);
 
+typedef struct tfm_sample_options {
+    float temperature; /* logits are divided by it; 0 means 1 */
+    int top_k;         /* only the k largest may be drawn; 0: all */
+    float top_p;       /* of those, only the fewest largest whose probabilities add up to p; 0 means 1: all */
+    uint64_t seed;     /* equal seeds and steps draw equally, on every device but for roundings */
+    uint64_t step;     /* which draw of the seed's stream: count it up from token to token */
+} tfm_sample_options;
+
+/* Draws one index of each row of logits (R, V), V <= 2^24, from softmax(logits / temperature) within top k and top p
+ * ("The Curious Case of Neural Text Degeneration", Holtzman et al. 2020): ids (R) I32. Of equal logits the ones with
+ * lower indices stay within; NaN counts as -inf; a row with nothing above -inf gives -1. probabilities: if not NULL, (R),
+ * the chance that the drawn one had. Row r's random number is Philox4x32-10 of counter (step, r) and key seed ("Parallel
+ * Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011). `options` may be NULL. */
+TFM_API tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilities, tfm_tensor logits,
+                              const tfm_sample_options *options);
+
 /* y (n, ...) = x[indices]: rows of x (R, ...) of any 4-byte dtype, indices (n) I32. An index outside gives zeros. */
 TFM_API tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices);
 

@@ -47,6 +47,7 @@ void tfm__check_gather_axis(tfm__check *c);
 void tfm__check_rmsnorm(tfm__check *c);
 void tfm__check_glu(tfm__check *c);
 void tfm__check_rotary(tfm__check *c);
+void tfm__check_sample(tfm__check *c);
 
 typedef struct tfm__check_entry {
     const char *op, *variant;

@@ -398,5 +398,7 @@ const tfm__check_entry TFM__CHECKS[] = {
     {"attention", "rows", check_attention, 3},
     {"attention", "sources", check_attention, 4},
     {"topk", "", check_topk, 0},
+    {"sample", "top k", tfm__check_sample, 0},
+    {"sample", "top p", tfm__check_sample, 1},
     {NULL, NULL, NULL, 0},
 };

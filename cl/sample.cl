@@ -1,0 +1,229 @@
+/* One index drawn from each row of logits (rows, n): ids (rows), and the chance that each had.
+ *
+ * The weight of x is e^((x - maximum) sharpness). Which entries may be drawn is said by a threshold t and a quota:
+ * those above t, and the first `quota` of those equal to t. Thresholds are found by bisection over the floats in their
+ * order, so no row is sorted: the k-th largest is the largest t with at least k entries >= t, and top p ends at the
+ * largest t whose entries >= t weigh at least p of all. The draw is the first index at which the weights passed exceed
+ * u times their total, u from a counter-based generator: equal seeds give equal draws.
+ *
+ * Layout: TFM_GROUP work-items share a row (one on wide devices). Sums step over it together, a vector each; for the
+ * draw, which goes by index, each item has one contiguous share. */
+
+#define STEP (TFM_GROUP * TFM_WIDTH)
+#define TAIL(n) ((n) - (n) % TFM_WIDTH)
+
+#if TFM_GROUP == 1
+#define LOCAL_PARAM
+#define LOCAL
+#else
+#define LOCAL_PARAM , __local float *tfm_scratch
+#define LOCAL , tfm_scratch
+#endif
+
+typedef struct {
+    __global const float *x;
+    long n;
+    float maximum, sharpness;
+} row_type;
+
+/* Philox4x32-10 (Salmon et al. 2011): the first word of the block of counter (step, row, 0) and key `seed`. */
+static inline uint philox(const ulong seed, const ulong step, const uint row) {
+    uint key0 = (uint)seed, key1 = (uint)(seed >> 32);
+    uint c0 = (uint)step, c1 = (uint)(step >> 32), c2 = row, c3 = 0;
+    for (int round = 0; round < 10; round++) {
+        const uint high0 = mul_hi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
+        const uint high1 = mul_hi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
+        c0 = high1 ^ c1 ^ key0;
+        c1 = low1;
+        c2 = high0 ^ c3 ^ key1;
+        c3 = low0;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return c0;
+}
+
+/* Floats in their order as unsigned numbers, and back. */
+static inline uint key_of(const float v) {
+    const uint bits = as_uint(v);
+    return bits >= 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+static inline float float_of(const uint key) {
+    return as_float(key >= 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
+/* The maximum itself weighs 1 also where it is +inf, or the temperature so small that 0 sharpness is NaN. */
+#define WEIGHT(T, v) select(exp(((v)-r->maximum) * r->sharpness), (T)(1.0f), (v) == (T)(r->maximum))
+
+/* The number of entries > t, or their weight; with `equal_too`, of those >= t. Exact as long as n <= 2^24. */
+static inline float sum_of(const row_type *r, const float t, const int equal_too, const int weighted LOCAL_PARAM) {
+    const tfm_vec none = (tfm_vec)(0.0f), one = (tfm_vec)(1.0f), limit = (tfm_vec)(t);
+    tfm_vec sums = none;
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= r->n; i += STEP) {
+        const tfm_vec v = tfm_load(r->x + i), term = weighted ? WEIGHT(tfm_vec, v) : one;
+        sums += equal_too ? select(none, term, v >= limit) : select(none, term, v > limit);
+    }
+    float sum = tfm_vec_sum(sums);
+    for (long i = TAIL(r->n) + TFM_LANE(); i < r->n; i += TFM_GROUP)
+        if (r->x[i] > t || (equal_too && r->x[i] == t))
+            sum += weighted ? WEIGHT(float, r->x[i]) : 1.0f;
+    return tfm_group_sum(sum);
+}
+
+/* The largest t from `low` on for which the sum of entries >= t is at least `least`; `low` itself where none is. */
+static inline float largest(const row_type *r, const float low, const float least, const int weighted LOCAL_PARAM) {
+    uint from = key_of(low), to = key_of(r->maximum);
+    while (from < to) {
+        const uint middle = from + (to - from + 1) / 2;
+        const float sum = sum_of(r, float_of(middle), 1, weighted LOCAL);
+        if (sum >= least)
+            from = middle;
+        else
+            to = middle - 1;
+        if (sum == least && !weighted)
+            break;
+    }
+    return float_of(from);
+}
+
+/* The sum of the values of the items before this one; *total of all. In the same order everywhere, so that the shares
+ * [before, before + own) meet without a gap. */
+static inline float sum_before(const float own, float *total LOCAL_PARAM) {
+#if TFM_GROUP == 1
+    *total = own;
+    return 0.0f;
+#else
+    float sum = 0.0f, before = 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    tfm_scratch[get_local_id(0)] = own;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < TFM_GROUP; i++) {
+        before = i == (int)get_local_id(0) ? sum : before;
+        sum += tfm_scratch[i];
+    }
+    *total = sum;
+    return before;
+#endif
+}
+
+/* The weight of entries begin .. begin + TFM_WIDTH - 1 above t, and the number of those equal to t. */
+static inline float block_above(const row_type *r, const long begin, const float t, float *equal) {
+    const tfm_vec none = (tfm_vec)(0.0f), v = tfm_load(r->x + begin);
+    *equal = tfm_vec_sum(select(none, (tfm_vec)(1.0f), v == (tfm_vec)(t)));
+    return tfm_vec_sum(select(none, WEIGHT(tfm_vec, v), v > (tfm_vec)(t)));
+}
+
+/* The same of one entry. */
+static inline float one_above(const row_type *r, const long i, const float t, float *equal) {
+    const float v = r->x[i];
+    *equal = v == t ? 1.0f : 0.0f;
+    return v > t ? WEIGHT(float, v) : 0.0f;
+}
+
+/* Of the kept entries begin .. end - 1, the first at which the weights passed exceed `goal`, else the last. */
+static inline long pick(const row_type *r, const long begin, const long end, const float t, float quota,
+                        const float goal) {
+    const float weight = WEIGHT(float, t);
+    float passed = 0.0f;
+    long found = -1;
+    for (long i = begin; i < end && !(passed > goal); i++) {
+        float equal;
+        const float above = one_above(r, i, t, &equal);
+        if (r->x[i] > t || (equal == 1.0f && quota >= 1.0f)) {
+            found = i;
+            passed += equal == 1.0f ? weight : above;
+            quota -= equal;
+        }
+    }
+    return found;
+}
+
+/* The share [begin, end) of one item: its weight, and where goal >= 0 also what is drawn in it. */
+static inline float walk(const row_type *r, const long begin, const long end, const float t, float quota,
+                         const float goal, long *drawn) {
+    const float weight = WEIGHT(float, t);
+    float passed = 0.0f, last_quota = 0.0f;
+    long last = -1, last_end = -1;
+    for (long i = begin; i < end;) {
+        const long stop = i + TFM_WIDTH <= end ? i + TFM_WIDTH : i + 1;
+        float equal, above = stop - i == TFM_WIDTH ? block_above(r, i, t, &equal) : one_above(r, i, t, &equal);
+        equal = fmin(equal, quota);
+        above += equal * weight;
+        if (goal >= 0.0f && above > 0.0f) {
+            last = i;
+            last_end = stop;
+            last_quota = quota;
+            if (passed + above > goal)
+                break;
+        }
+        passed += above;
+        quota -= equal;
+        i = stop;
+    }
+    if (goal >= 0.0f)
+        *drawn = pick(r, last, last_end, t, last_quota, goal - passed);
+    return passed;
+}
+
+TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), TFM_INPUT(float, logits),
+                       const long rows, const long n, const long k, const float p, const float sharpness,
+                       const long seed, const long counter) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    row_type full = {TFM_AT(logits) + row * n, n, -INFINITY, sharpness};
+    tfm_vec best = (tfm_vec)(-INFINITY);
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+        best = fmax(best, tfm_load(full.x + i));
+    float maximum = tfm_vec_max(best);
+    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+        maximum = fmax(maximum, full.x[i]);
+    full.maximum = tfm_group_max(maximum);
+    const row_type *r = &full;
+    if (full.maximum == -INFINITY) {
+        if (TFM_LANE() == 0) {
+            TFM_AT(ids)[row] = -1;
+            if (probabilities != 0)
+                TFM_AT(probabilities)[row] = 0.0f;
+        }
+        return;
+    }
+
+    /* The k largest. */
+    float t = -FLT_MAX;
+    if (k < n)
+        t = largest(r, t, (float)k, 0 LOCAL);
+    float above = sum_of(r, t, 0, 0 LOCAL), equal = sum_of(r, t, 1, 0 LOCAL) - above;
+    float quota = fmin(fmax((float)k - above, 0.0f), equal);
+
+    /* Of those, the fewest that weigh p. */
+    if (p < 1.0f) {
+        const float goal = p * (sum_of(r, t, 0, 1 LOCAL) + (quota > 0.0f ? quota * WEIGHT(float, t) : 0.0f));
+        const float higher = largest(r, t, goal, 1 LOCAL), least = WEIGHT(float, higher);
+        const float missing = goal - sum_of(r, higher, 0, 1 LOCAL);
+        above = sum_of(r, higher, 0, 0 LOCAL);
+        equal = higher > t ? sum_of(r, higher, 1, 0 LOCAL) - above : quota;
+        quota = least > 0.0f ? fmin(fmax(ceil(missing / least), above > 0.0f ? 0.0f : 1.0f), equal) : equal;
+        t = higher;
+    }
+
+    /* Each item's share: its part of the quota, its weight, and the draw in the share where it falls. */
+    const long share = (n + STEP - 1) / STEP * TFM_WIDTH, begin = min(TFM_LANE() * share, n);
+    const long end = min(begin + share, n);
+    float own = 0.0f, total;
+    for (long i = begin; i < end; i++)
+        own += full.x[i] == t ? 1.0f : 0.0f;
+    quota = fmin(fmax(quota - sum_before(own, &total LOCAL), 0.0f), own);
+    long drawn = -1;
+    own = walk(r, begin, end, t, quota, -1.0f, &drawn);
+    const float before = sum_before(own, &total LOCAL);
+    const uint word = philox((ulong)seed, (ulong)counter, (uint)row);
+    const float goal = (float)(word >> 8) * 0x1p-24f * total;
+    if (goal < before || !(goal < before + own))
+        return;
+    walk(r, begin, end, t, quota, goal - before, &drawn);
+    TFM_AT(ids)[row] = (int)drawn;
+    if (probabilities != 0)
+        TFM_AT(probabilities)[row] = WEIGHT(float, full.x[drawn]) / total;
+}

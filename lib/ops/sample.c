@@ -1,0 +1,42 @@
+/* Drawing tokens: cl/sample.cl. */
+#include <math.h>
+#include "ops/ops.h"
+
+static tfm_status check_options(tfm_context *ctx, const tfm_sample_options *o) {
+    if (!(o->temperature >= 0.0f) || isinf(o->temperature))
+        return tfm__op_refuse(ctx, "sample", "temperature is %g: it must be positive, or 0 for 1",
+                              (double)o->temperature);
+    if (o->top_k < 0)
+        return tfm__op_refuse(ctx, "sample", "top_k is %d: it must be positive, or 0 for all", o->top_k);
+    if (!(o->top_p >= 0.0f && o->top_p <= 1.0f))
+        return tfm__op_refuse(ctx, "sample", "top_p is %g: it must be at most 1 and positive, or 0 for 1",
+                              (double)o->top_p);
+    return TFM_OK;
+}
+
+tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilities, tfm_tensor logits,
+                      const tfm_sample_options *options) {
+    const char *op = "sample";
+    const tfm_sample_options defaults = {0};
+    const tfm_tensor none = {0};
+    options = options ? options : &defaults;
+    if (TFM_OP_BEGIN(ctx, op, "f", logits) != TFM_OK || check_options(ctx, options) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (logits.rank != 2 || logits.dims[1] > 1 << 24)
+        return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM_SHAPE(logits));
+    const int64_t rows = logits.dims[0], n = logits.dims[1];
+    if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
+        (probabilities && tfm__op_output(ctx, op, probabilities, TFM_F32, 1, &rows) != TFM_OK))
+        return tfm_context_status(ctx);
+    if (tfm__overlap(*ids, logits) || (probabilities && tfm__overlap(*probabilities, logits)))
+        return tfm__op_refuse(ctx, op, "an output shares memory with the logits: give it memory of its own");
+    const float sharpness = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
+    const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
+    const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
+    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "sample", "");
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
+                       TFM_ARGS(TFM_T_AS("ids", *ids),
+                                TFM_T_AS("probabilities", probabilities ? *probabilities : none),
+                                TFM_T(logits), TFM_I(rows), TFM_I(n), TFM_I(k), TFM_F(p), TFM_F(sharpness),
+                                TFM_I_AS("seed", options->seed), TFM_I_AS("counter", options->step)));
+}
