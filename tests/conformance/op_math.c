@@ -1,4 +1,4 @@
-/* Sums, products, activations, the largest, and casts. */
+/* Matrix products, activations, the largest, and casts. */
 #include <string.h>
 #include "op_table.h"
 
@@ -9,30 +9,6 @@ static void output_like_input(node *n, tfm_tensor y) {
         node_output_scalar(n, 0, y, node_type(n, 0));
     else
         node_output(n, 0, y, node_type(n, 0));
-}
-
-void op_sum(node *n) {
-    tfm_tensor y = node_floats(n, 0);
-    bool scalar = node_ok(n) && node_scalar(n, 0);
-    for (size_t i = 1; i < n->proto->n_input && node_ok(n); i++) {
-        tfm_tensor x = node_floats(n, i), sum = {0};
-        if (!node_ok(n))
-            return;
-        scalar = scalar && node_scalar(n, i);
-        tfm_add(n->graph->ctx, &sum, y, x);
-        y = sum;
-    }
-    if (node_ok(n) && scalar)
-        node_output_scalar(n, 0, y, node_type(n, 0));
-    else if (node_ok(n))
-        node_output(n, 0, y, node_type(n, 0));
-}
-
-void op_add(node *n) {
-    if (n->proto->n_input != 2)
-        NODE_WRONG(n, "Add of %zu inputs", n->proto->n_input);
-    else
-        op_sum(n);
 }
 
 /* x with `rank` dims, ones in front. */
@@ -93,15 +69,6 @@ void op_matmul(node *n) {
         node_output(n, 0, node_reshape(n, c, rank, dims), node_type(n, 0));
 }
 
-/* factor x, as the product of x as a column with (1). */
-static tfm_tensor scaled(node *n, tfm_tensor x, float factor) {
-    tfm_tensor one = node_upload(n, TFM_F32, 2, (int64_t[]){1, 1}, &(float){1}), column = {0};
-    const tfm_tensor numbers = node_reshape(n, x, 2, (int64_t[]){(int64_t)tfm_tensor_count(x), 1});
-    if (node_ok(n))
-        tfm_gemm(n->graph->ctx, &column, numbers, one, &(tfm_gemm_options){.alpha = factor});
-    return node_reshape(n, column, x.rank, x.dims);
-}
-
 void op_gemm(node *n) {
     tfm_tensor a = node_floats(n, 0), b = node_floats(n, 1), product = {0}, y = {0};
     const float alpha = node_float(n, "alpha", 1), beta = node_float(n, "beta", 1);
@@ -121,7 +88,7 @@ void op_gemm(node *n) {
         node_output(n, 0, product, node_type(n, 0));
         return;
     }
-    const tfm_tensor addend = beta == 1 ? bias : scaled(n, bias, beta);
+    const tfm_tensor addend = beta == 1 ? bias : part_scaled(n, bias, beta);
     if (node_ok(n) && tfm_add(n->graph->ctx, &y, product, addend) == TFM_OK)
         node_output(n, 0, y, node_type(n, 0));
 }
@@ -172,7 +139,7 @@ void op_topk(node *n) {
         NODE_WRONG(n, "TopK has no k");
     if (k > 64)
         NODE_UNSUPPORTED(n, "TopK of %lld, more than 64", (long long)k);
-    x = axis_last(n, smallest ? scaled(n, x, -1) : x, axis);
+    x = axis_last(n, smallest ? part_scaled(n, x, -1) : x, axis);
     if (!node_ok(n))
         return;
     memcpy(dims, x.dims, sizeof(dims));
@@ -181,7 +148,7 @@ void op_topk(node *n) {
     dims[x.rank - 1] = k;
     values = axis_last(n, node_reshape(n, values, x.rank, dims), axis);
     indices = axis_last(n, node_reshape(n, indices, x.rank, dims), axis);
-    node_output(n, 0, smallest ? scaled(n, values, -1) : values, node_type(n, 0));
+    node_output(n, 0, smallest ? part_scaled(n, values, -1) : values, node_type(n, 0));
     node_output(n, 1, indices, ONNX_INT64);
 }
 

@@ -4,9 +4,19 @@
 
 #include "graph.h"
 
-/* op_math.c */
+/* op_broadcast.c */
 void op_add(node *n);
+void op_expand(node *n);
+void op_mean(node *n);
+void op_mul(node *n);
+void op_neg(node *n);
+void op_sub(node *n);
 void op_sum(node *n);
+/* factor x; x repeated to these dims; a b, each repeated along the other. F32, sticky as all of graph.h. */
+tfm_tensor part_scaled(node *n, tfm_tensor x, float factor);
+tfm_tensor part_spread(node *n, tfm_tensor x, int rank, const int64_t *dims);
+tfm_tensor part_product(node *n, tfm_tensor a, tfm_tensor b);
+/* op_math.c */
 void op_matmul(node *n);
 void op_gemm(node *n);
 void op_relu(node *n);
@@ -19,6 +29,10 @@ void op_cast_like(node *n);
 void op_softmax(node *n);
 void op_log_softmax(node *n);
 void op_layer_normalization(node *n);
+void op_rms_normalization(node *n);
+void op_group_normalization(node *n);
+void op_instance_normalization(node *n);
+void op_rotary_embedding(node *n);
 /* op_layout.c */
 void op_identity(node *n);
 void op_dropout(node *n);
