@@ -106,7 +106,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
                                 const long heads_first, const long sequences, const long padded,
                                 const long mapped, const long pool, const float scale, const long items) {
     __local float qs[QUERIES * DK], weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
-    __local float maximum[QUERIES], reached[QUERIES];
+    __local float reached[QUERIES];
     __local int row[TILE], limit[QUERIES];
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
@@ -128,19 +128,19 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
         const long at = query_at(min(index, queries - 1), b, kv_head, targets, heads, kv_heads, heads_first);
         for (int d = lane; d < DK; d += TFM_GROUP)
             qs[i * DK + d] = TFM_AT(q)[at * DK + d] * scale;
-        if (lane == i % TFM_GROUP) {
-            maximum[i] = -INFINITY;
+        if (lane == i % TFM_GROUP)
             limit[i] = index < queries ? (int)min((long)visible, index % targets + past + 1) : 0;
-        }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     int furthest = 0;
     for (int i = 0; i < QUERIES; i++)
         furthest = max(furthest, limit[i]);
 
-    float sum[QUERIES][COLUMNS], total[QUERIES];
+    /* Every item keeps the maxima for itself: shared ones, written behind a barrier, PoCL 3.1 loses. */
+    float sum[QUERIES][COLUMNS], total[QUERIES], maximum[QUERIES];
     for (int i = 0; i < QUERIES; i++) {
         total[i] = 0.0f;
+        maximum[i] = -INFINITY;
         for (int c = 0; c < COLUMNS; c++)
             sum[i][c] = 0.0f;
     }
@@ -166,6 +166,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
         for (int i = 0; i < QUERIES; i++) {
             const float highest = fmax(maximum[i], reached[i]), base = highest == -INFINITY ? 0.0f : highest;
             const float shrink = exp2(maximum[i] - base);
+            maximum[i] = highest;
             total[i] *= shrink;
             for (int c = 0; c < COLUMNS; c++)
                 sum[i][c] *= shrink;
@@ -175,9 +176,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
                 total[i] += p;
             }
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* weights written, maxima read by all */
-        for (int i = lane; i < QUERIES; i += TFM_GROUP)
-            maximum[i] = fmax(maximum[i], reached[i]);
+        barrier(CLK_LOCAL_MEM_FENCE); /* weights written */
         for (int j = part; j < count; j += PARTS) {
             if (row[j] < 0)
                 continue;
