@@ -68,6 +68,33 @@ static inline void scratch_copy(const char *relative, const char *name) {
     free(bytes);
 }
 
+/* Copies a model of the source tree into the folder. */
+static inline void scratch_model(const char *relative) {
+    static const char *const files[] = {"config.json",  "generation_config.json", "tokenizer_config.json",
+                                        "vocab.json",   "source.spm",             "target.spm",
+                                        "model.safetensors"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char from[256];
+        snprintf(from, sizeof(from), "%s/%s", relative, files[i]);
+        scratch_copy(from, files[i]);
+    }
+}
+
+/* Replaces the first `old` in a text file of the folder. */
+static inline void scratch_edit(const char *name, const char *old, const char *with) {
+    char *content = NULL;
+    harness_ok(tfm__file_read(&content, NULL, scratch_path(name)));
+    char *at = strstr(content, old);
+    assert_non_null(at);
+    size_t size = strlen(content) + strlen(with) + 1;
+    char *edited = malloc(size);
+    assert_non_null(edited);
+    snprintf(edited, size, "%.*s%s%s", (int)(at - content), content, with, at + strlen(old));
+    scratch_text(name, edited);
+    free(edited);
+    free(content);
+}
+
 /* Fails unless the call was refused with this status and one sentence that has `part` in it. */
 static inline void scratch_refused(tfm_status got, tfm_status want, const char *part) {
     const char *sentence = tfm_error_message();

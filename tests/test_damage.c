@@ -3,32 +3,6 @@
 #include "scratch.h"
 #include "tfm/tfm.h"
 
-static const char *const FILES[] = {"config.json",  "generation_config.json", "tokenizer_config.json",
-                                    "vocab.json",   "source.spm",             "target.spm",
-                                    "model.safetensors"};
-
-/* Copies a model into the scratch folder. */
-static void copy_model(const char *relative) {
-    for (size_t i = 0; i < sizeof(FILES) / sizeof(FILES[0]); i++) {
-        char from[256];
-        snprintf(from, sizeof(from), "%s/%s", relative, FILES[i]);
-        scratch_copy(from, FILES[i]);
-    }
-}
-
-/* Replaces the first `old` in a file of the copy. */
-static void edit(const char *name, const char *old, const char *with) {
-    char *content = NULL;
-    harness_ok(tfm__file_read(&content, NULL, scratch_path(name)));
-    char *at = strstr(content, old);
-    assert_non_null(at);
-    char *edited = malloc(strlen(content) + strlen(with) + 1);
-    sprintf(edited, "%.*s%s%s", (int)(at - content), content, with, at + strlen(old));
-    scratch_text(name, edited);
-    free(edited);
-    free(content);
-}
-
 static tfm_model *opened(void) {
     tfm_model *model = NULL;
     harness_ok(tfm_model_open(&model, harness_context(), scratch_root, NULL));
@@ -62,7 +36,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 /* One norm's weights are not numbers, as after a torn download. */
 static void test_not_numbers(void **state) {
     (void)state;
-    copy_model("tests/golden/prenorm-embedding-norm");
+    scratch_model("tests/golden/prenorm-embedding-norm");
     char *content = NULL;
     size_t size;
     harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
@@ -80,31 +54,31 @@ static void test_not_numbers(void **state) {
 
 static void test_other_configuration(void **state) {
     (void)state;
-    copy_model("apps/demo");
-    edit("config.json", "\"decoder_layers\": 4", "\"decoder_layers\": 2");
+    scratch_model("apps/demo");
+    scratch_edit("config.json", "\"decoder_layers\": 4", "\"decoder_layers\": 2");
     refused("model.decoder.layers.2");
-    copy_model("apps/demo");
-    edit("config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
+    scratch_model("apps/demo");
+    scratch_edit("config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
     refused("lm_head.weight is missing");
-    copy_model("tests/golden/prenorm-embedding-norm");
-    edit("config.json", "\"normalize_embedding\": true", "\"normalize_embedding\": false");
+    scratch_model("tests/golden/prenorm-embedding-norm");
+    scratch_edit("config.json", "\"normalize_embedding\": true", "\"normalize_embedding\": false");
     refused("layernorm_embedding");
 }
 
 static void test_other_vocabulary(void **state) {
     (void)state;
-    copy_model("apps/demo");
+    scratch_model("apps/demo");
     scratch_text("vocab.json", "{\"</s>\": 0, \"<unk>\": 1, \"\xe2\x96\x81" "das\": 2, \"<pad>\": 6000}");
     refused("no piece in the vocabulary");
-    copy_model("apps/demo");
-    edit("config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
-    edit("generation_config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
+    scratch_model("apps/demo");
+    scratch_edit("config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
+    scratch_edit("generation_config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
     refused("<pad> is id 6000");
 }
 
 static void test_lines(void **state) {
     (void)state;
-    copy_model("apps/demo");
+    scratch_model("apps/demo");
     tfm_model *model = opened();
     const char *lines[] = {" \t ", "Ja.", "Guten Morgen."}, *prefixes[] = {NULL, "\xff", NULL};
     size_t rejected = 99;
@@ -125,8 +99,8 @@ static void test_lines(void **state) {
 /* The directory's own first token is forced, in front of the caller's prefix. */
 static void test_forced_first(void **state) {
     (void)state;
-    copy_model("apps/demo");
-    edit("generation_config.json", "{", "{\"forced_bos_token_id\": 17,");
+    scratch_model("apps/demo");
+    scratch_edit("generation_config.json", "{", "{\"forced_bos_token_id\": 17,");
     tfm_model *model = opened();
     const int32_t source[] = {5, 9, 300, 0}, prefix[] = {40};
     const size_t count = 4, prefix_count = 1;
