@@ -45,3 +45,40 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const lon
         }
     }
 }
+
+#if TFM_WIDTH > 1
+/* The same where y is contiguous along dim 4 and x along another, `across` = dim j, as in a transpose: element by element
+ * every read would touch another cache line, and lose it before its neighbour is wanted. d0, d1, d2 are the other dims.
+ *
+ * Layout: one work-item for a tile of TFM_WIDTH x TFM_WIDTH, read by vectors along j, turned in private memory, written
+ * by vectors along dim 4; tiles at the edges go by elements. `tiles` = number of tiles, along dim 4 first. */
+TFM_KERNEL void strided_turn(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const long tiles, const long along,
+                             const long across, const long d1, const long d2, const long to0, const long to1,
+                             const long to2, const long to_across, const long from0, const long from1,
+                             const long from2, const long from_along) {
+    const long tile = TFM_ROW();
+    if (tile >= tiles)
+        return;
+    const long wide = (along + TFM_WIDTH - 1) / TFM_WIDTH, high = (across + TFM_WIDTH - 1) / TFM_WIDTH;
+    const long outer = tile / (wide * high), c = tile % wide * TFM_WIDTH, r = tile / wide % high * TFM_WIDTH;
+    const long i2 = outer % d2, i1 = outer / d2 % d1, i0 = outer / d2 / d1;
+    __global ELEMENT *out = TFM_AT(y) + i0 * to0 + i1 * to1 + i2 * to2 + r * to_across + c;
+    __global const ELEMENT *in = TFM_AT(x) + i0 * from0 + i1 * from1 + i2 * from2 + c * from_along + r;
+    const long rows = min(across - r, (long)TFM_WIDTH), columns = min(along - c, (long)TFM_WIDTH);
+    if (rows < TFM_WIDTH || columns < TFM_WIDTH) {
+        for (long k = 0; k < rows; k++)
+            for (long i = 0; i < columns; i++)
+                out[k * to_across + i] = in[i * from_along + k];
+        return;
+    }
+    ELEMENT square[TFM_WIDTH][TFM_WIDTH];
+    for (int i = 0; i < TFM_WIDTH; i++)
+        tfm_store(tfm_load(in + i * from_along), square[i]);
+    for (int k = 0; k < TFM_WIDTH; k++) {
+        ELEMENT line[TFM_WIDTH];
+        for (int i = 0; i < TFM_WIDTH; i++)
+            line[i] = square[i][k];
+        tfm_store(tfm_load(line), out + k * to_across);
+    }
+}
+#endif

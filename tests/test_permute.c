@@ -50,6 +50,8 @@ static void test_shapes(void **state) {
         check(&random, dtypes[i], 4, (int64_t[]){3, 17, 2, 65}, (int[]){0, 1, 2, 3});
         check(&random, dtypes[i], 5, (int64_t[]){2, 3, 5, 7, 17}, (int[]){4, 3, 2, 1, 0});
         check(&random, dtypes[i], 5, (int64_t[]){7, 3, 5, 2, 3}, (int[]){1, 3, 0, 2, 4});
+        check(&random, dtypes[i], 5, (int64_t[]){3, 17, 2, 65, 33}, (int[]){2, 4, 0, 3, 1});
+        check(&random, dtypes[i], 5, (int64_t[]){2, 65, 3, 5, 16}, (int[]){3, 4, 0, 2, 1});
         check(&random, dtypes[i], 5, (int64_t[]){1, 3, 1, 65, 1}, (int[]){3, 4, 1, 0, 2});
     }
     check(&random, TFM_F32, 2, (int64_t[]){1000, 1001}, (int[]){1, 0});

@@ -30,14 +30,52 @@ tfm__walk tfm__walk_make(int rank, const int64_t *dims, int count, const int64_t
     return walk;
 }
 
+static const char *element_type(tfm_tensor x) {
+    const size_t size = tfm_dtype_size(x.dtype);
+    return size == 4 ? "int" : size == 2 ? "short" : "char";
+}
+
+/* The dim along which x is contiguous where a copy by tiles pays, else the last. */
+static int turned_dim(const tfm_context *ctx, const tfm__walk *walk) {
+    const int last = TFM_MAX_RANK - 1, width = tfm__context_row(ctx)->width;
+    if (width == 1 || walk->strides[0][last] != 1 || walk->strides[1][last] == 1 || walk->dims[last] < width)
+        return last;
+    for (int j = 0; j < last; j++)
+        if (walk->strides[1][j] == 1 && walk->dims[j] >= width)
+            return j;
+    return last;
+}
+
+static tfm_status launch_turn(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk,
+                              int turned) {
+    const int64_t width = tfm__context_row(ctx)->width;
+    const int64_t along = walk->dims[TFM_MAX_RANK - 1], across = walk->dims[turned];
+    int64_t d[3], to[3], from[3], tiles = ((along + width - 1) / width) * ((across + width - 1) / width);
+    for (int i = 0, k = 0; i < TFM_MAX_RANK - 1; i++) {
+        if (i == turned)
+            continue;
+        d[k] = walk->dims[i];
+        to[k] = walk->strides[0][i];
+        from[k] = walk->strides[1][i];
+        tiles *= d[k++];
+    }
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "strided", "strided_turn", "-DELEMENT=%s", element_type(y));
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tiles),
+                       TFM_ARGS(TFM_T(y), TFM_T(x), TFM_I(tiles), TFM_I(along), TFM_I(across),
+                                TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]), TFM_I_AS("to0", to[0]),
+                                TFM_I_AS("to1", to[1]), TFM_I_AS("to2", to[2]),
+                                TFM_I_AS("to_across", walk->strides[0][turned]), TFM_I_AS("from0", from[0]),
+                                TFM_I_AS("from1", from[1]), TFM_I_AS("from2", from[2]),
+                                TFM_I_AS("from_along", walk->strides[1][TFM_MAX_RANK - 1])));
+}
+
 tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk) {
     const int64_t *d = walk->dims, *to = walk->strides[0], *from = walk->strides[1];
     const int64_t n = d[0] * d[1] * d[2] * d[3] * d[4];
-    const size_t size = tfm_dtype_size(y.dtype);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "strided", "strided", "-DELEMENT=%s",
-                                          size == 4   ? "int"
-                                          : size == 2 ? "short"
-                                                      : "char");
+    const int turned = turned_dim(ctx, walk);
+    if (turned < TFM_MAX_RANK - 1)
+        return launch_turn(ctx, y, x, walk, turned);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "strided", "strided", "-DELEMENT=%s", element_type(y));
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
                        TFM_ARGS(TFM_T(y), TFM_T(x), TFM_I(n), TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]),
                                 TFM_I_AS("d3", d[3]), TFM_I_AS("d4", d[4]), TFM_I_AS("to0", to[0]),
