@@ -11,6 +11,7 @@
 #include "dev/cache.h"
 #include "fault/runs.h"
 #include "harness.h"
+#include "tfm/tfm.h"
 
 static void small(const char *lie, const char *refusal) {
     char setting[128], cache[4300];
@@ -41,6 +42,96 @@ static void test_small_devices(void **state) {
     small("max_alloc=1048576", "takes at most 1048576 bytes in one allocation");
     runs_finish("a device that can do less");
 }
+
+/* ---- Many lines -------------------------------------------------------------------------------------- */
+
+enum { LINES = 160, TEXT = 512 }; /* wider, as one batch, than 4 MiB of the feed-forward's inside */
+
+typedef struct translation {
+    char text[LINES][TEXT];
+    size_t count;
+} translation;
+
+static bool keep(void *user, size_t line, int best, const char *text, double score) {
+    translation *t = user;
+    (void)best, (void)score;
+    snprintf(t->text[line], TEXT, "%s", text);
+    t->count++;
+    return true;
+}
+
+static void count_splits(void *user, tfm_log_level level, const char *line) {
+    (void)level;
+    *(int *)user += strstr(line, "does not fit and is split") != NULL;
+}
+
+/* The demo's lines over and over, each with a number in front so that no two are alike. */
+static void many_lines(char lines[LINES][TEXT]) {
+    FILE *file = fopen(TFM_ROOT "/apps/demo/test.de", "r");
+    char line[TEXT - 24];
+    for (size_t i = 0; file && i < LINES; i++) {
+        if (!fgets(line, sizeof(line), file)) {
+            rewind(file);
+            if (!fgets(line, sizeof(line), file))
+                break;
+        }
+        line[strcspn(line, "\n")] = 0;
+        snprintf(lines[i], TEXT, "%zu %s", i, line);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* What a run with the argument "again" does on a device whose largest allocation is small: a default batch of many
+ * lines has to be split there, and gives the text that small batches give. */
+static int again(void) {
+    static char lines[LINES][TEXT];
+    static translation whole, small_batches, first;
+    const char *pointers[LINES];
+    int splits = 0, splits_small = 0;
+    tfm_context *ctx = NULL;
+    tfm_model *model = NULL;
+    many_lines(lines);
+    for (size_t i = 0; i < LINES; i++)
+        pointers[i] = lines[i];
+    tfm_status status = tfm_context_open(&ctx, NULL);
+    if (status == TFM_OK)
+        status = tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL);
+    const tfm_search_options greedy = {.beam = 1}, few = {.beam = 1, .batch_tokens = 512}, beam = {.beam = 4};
+    tfm_log_set(count_splits, &splits, TFM_LOG_INFO);
+    if (status == TFM_OK)
+        status = tfm_translate(model, pointers, LINES, &greedy, keep, &whole);
+    tfm_log_set(count_splits, &splits_small, TFM_LOG_INFO);
+    if (status == TFM_OK)
+        status = tfm_translate(model, pointers, LINES, &few, keep, &small_batches);
+    char *original = strchr(lines[0], ' ') + 1; /* the line that the runs' right answer is of */
+    if (status == TFM_OK)
+        status = tfm_translate(model, (const char *[]){original}, 1, &beam, keep, &first);
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    if (status != TFM_OK)
+        fprintf(stderr, "tfm: %s\n", tfm_error_message());
+    if (splits == 0 || splits_small > 0)
+        fprintf(stderr, "tfm: %d batches were split, and %d of the small ones\n", splits, splits_small);
+    for (size_t i = 0; i < LINES; i++)
+        if (strcmp(whole.text[i], small_batches.text[i]) != 0)
+            fprintf(stderr, "tfm: line %zu is \"%s\", in a small batch \"%s\"\n", i + 1, whole.text[i],
+                    small_batches.text[i]);
+    if (whole.count == LINES && small_batches.count == LINES)
+        puts(first.text[0]);
+    tfm_model_free(&model);
+    tfm_context_free(&ctx);
+    return status == TFM_OK ? 0 : 1;
+}
+
+static void test_split_batches(void **state) {
+    (void)state;
+    char cache[4300];
+    snprintf(cache, sizeof(cache), "TFM_CACHE_DIR=%s/small", runs_folder());
+    runs_add_again("many lines", (const char *const[]){"TFM_FAULT_LIE=max_alloc=4194304", cache, NULL});
+    runs_finish("a batch that does not fit");
+}
+
+/* ---- No compiler ------------------------------------------------------------------------------------- */
 
 static char prebuilt[4200];
 
@@ -116,9 +207,12 @@ static void test_prebuilt(void **state) {
     runs_finish("one binary is empty");
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    if (count > 1 && strcmp(arguments[1], "again") == 0)
+        return again();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_devices),
+        cmocka_unit_test(test_split_batches),
         cmocka_unit_test(test_prebuilt),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);

@@ -212,10 +212,49 @@ static void test_not_mixed(void **state) {
     tfm_context_free(&second);
 }
 
+/* A tensor around the caller's buffer is stale once it was given back, by itself or by its scope, also when another one
+ * has come in its place. */
+static void test_stale_wrapped(void **state) {
+    (void)state;
+    tfm_context *ctx;
+    cl_int error;
+    const int64_t dims[] = {17};
+    float host[17] = {0}, numbers[17];
+    for (int i = 0; i < 17; i++)
+        numbers[i] = (float)i;
+    harness_ok(tfm_context_wrap(&ctx, own.context, own.device, own.queue, NULL));
+    for (int by_scope = 0; by_scope < 2; by_scope++) {
+        cl_mem memory = clCreateBuffer(own.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(numbers),
+                                       numbers, &error);
+        assert_int_equal(error, CL_SUCCESS);
+        tfm_tensor x = {0}, next = {0};
+        harness_ok(tfm_scope_open(ctx));
+        harness_ok(tfm_tensor_wrap(ctx, &x, memory, 0, TFM_F32, 1, dims));
+        const tfm_tensor stale = x;
+        if (!by_scope)
+            tfm_tensor_free(ctx, &x);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+        for (int replaced = 0; replaced < 2; replaced++) {
+            if (replaced)
+                harness_ok(tfm_tensor_wrap(ctx, &next, memory, 0, TFM_F32, 1, dims));
+            assert_int_equal(tfm_tensor_read(ctx, host, stale), TFM_ERROR_ARGUMENT);
+            tfm_context_clear_error(ctx);
+            assert_int_equal(tfm_tensor_write(ctx, stale, numbers), TFM_ERROR_ARGUMENT);
+            tfm_context_clear_error(ctx);
+        }
+        harness_ok(tfm_tensor_read(ctx, host, next));
+        assert_memory_equal(host, numbers, sizeof(numbers));
+        tfm_tensor_free(ctx, &next);
+        clReleaseMemObject(memory);
+    }
+    tfm_context_free(&ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_queue), cmocka_unit_test(test_made_queue), cmocka_unit_test(test_two),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_profile),    cmocka_unit_test(test_not_mixed),
+        cmocka_unit_test(test_stale_wrapped),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
