@@ -115,13 +115,14 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
     if (item >= items)
         return;
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
-    const long source = mapped ? TFM_AT(sources)[b] : b, known = source >= 0 && source < sequences;
+    /* As int: llvmpipe compiles a comparison of an int, widened to long, with 0 wrong. */
+    const int source = mapped ? TFM_AT(sources)[b] : (int)b, known = source >= 0 && source < (int)sequences;
     const long paged = pool >= 0, side = heads_first && !paged, n = known ? source : 0;
     const long first = paged  ? kv_head
                        : side ? (n * kv_heads + kv_head) * length
                               : n * length * kv_heads + kv_head;
     const long step = side ? 1 : kv_heads;
-    const int visible = known ? (int)(padded ? clamp((long)TFM_AT(lengths)[n], 0L, length) : length) : 0;
+    const int visible = !known ? 0 : padded ? clamp(TFM_AT(lengths)[n], 0, (int)length) : (int)length;
 
     for (int i = 0; i < QUERIES; i++) {
         const long index = block * QUERIES + i;

@@ -160,7 +160,7 @@ static inline shared_keys keys_at(__global const float *k, __global const float 
                                   const long sequences, const long padded, const long mapped,
                                   const long pool) {
     shared_keys keys;
-    const long source = mapped ? sources[b] : b, known = source >= 0 && source < sequences;
+    const int source = mapped ? sources[b] : (int)b, known = source >= 0 && source < (int)sequences;
     const long paged = pool >= 0, side = heads_first && !paged, n = known ? source : 0;
     const long first = paged  ? kv_head
                        : side ? (n * kv_heads + kv_head) * length
@@ -171,7 +171,7 @@ static inline shared_keys keys_at(__global const float *k, __global const float 
     keys.v_step = side ? DV : kv_heads * DV;
     keys.rows = paged ? rows + b * length : 0;
     keys.pool = (int)pool;
-    keys.visible = known ? (int)(padded ? clamp((long)lengths[n], 0L, length) : length) : 0;
+    keys.visible = !known ? 0 : padded ? clamp(lengths[n], 0, (int)length) : (int)length;
     return keys;
 }
 

@@ -418,6 +418,38 @@ static void test_unseen(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
+/* However many keys come before, and whatever length or source is given, the keys that there are are seen. */
+static void test_limits(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const int64_t pasts[] = {INT64_MAX, INT64_MAX - 1, INT32_MAX, 5};
+    const float keys[] = {1, 1, 1, 1}, values[] = {1, 2, 3, 6};
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, keys, 1, 1, 4, 1), k = HARNESS_TENSOR(TFM_F32, keys, 1, 1, 4, 1);
+    tfm_tensor v = HARNESS_TENSOR(TFM_F32, values, 1, 1, 4, 1);
+    for (size_t i = 0; i < 4; i++) {
+        tfm_tensor y = {0};
+        harness_ok(tfm_attention(ctx, &y, q, k, v,
+                                 &(tfm_attention_options){.causal = true, .past = pasts[i]}));
+        float *got = harness_floats(y);
+        harness_close(got, (double[]){3, 3, 3, 3}, 4, 1e-6, "many keys before");
+        free(got);
+    }
+    tfm_tensor ones = HARNESS_TENSOR(TFM_F32, keys, 4, 1, 1, 1), y = {0};
+    tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, ((int32_t[]){-1, INT32_MIN, 1, INT32_MAX}), 4);
+    tfm_tensor sources = HARNESS_TENSOR(TFM_I32, ((int32_t[]){2, INT32_MIN, 3, INT32_MAX}), 4);
+    tfm_tensor each = HARNESS_TENSOR(TFM_F32, values, 4, 1, 1, 1);
+    harness_ok(tfm_attention(ctx, &y, ones, ones, each, &(tfm_attention_options){.lengths = lengths}));
+    float *got = harness_floats(y);
+    harness_close(got, (double[]){0, 0, 3, 6}, 4, 1e-6, "lengths out of range");
+    free(got);
+    harness_ok(tfm_attention(ctx, &y, ones, ones, each, &(tfm_attention_options){.sources = sources}));
+    got = harness_floats(y);
+    harness_close(got, (double[]){3, 0, 6, 0}, 4, 1e-6, "sources out of range");
+    free(got);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
 /* Many sequences: more work-groups than one axis of a grid takes. */
 static void test_many(void **state) {
     (void)state;
@@ -477,6 +509,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),      cmocka_unit_test(test_kinds),    cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),   cmocka_unit_test(test_many),
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

@@ -72,11 +72,13 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     if (a->padded && (a->lengths.rank != 1 || a->lengths.dims[0] != a->sequences))
         return tfm__op_refuse(ctx, "attention", "lengths is %s for %" PRId64 " sequences of keys",
                               TFM_SHAPE(a->lengths), a->sequences);
-    if (a->past < 0 || a->length > INT32_MAX || (a->paged && k.dims[0] > INT32_MAX))
+    if (a->past < 0 || a->length > INT32_MAX || k.dims[0] > INT32_MAX || q.dims[0] > INT32_MAX)
         return tfm__op_refuse(ctx, "attention",
-                              "past is %" PRId64 " and k %s: past must be at least 0, keys fewer than "
-                              "2^31",
-                              a->past, TFM_SHAPE(k));
+                              "past is %" PRId64 ", q %s and k %s: past must be at least 0, sequences and "
+                              "keys fewer than 2^31",
+                              a->past, TFM_SHAPE(q), TFM_SHAPE(k));
+    if (!a->causal || a->past > a->length)
+        a->past = a->length; /* the first query sees all; no sum with it overflows */
     return TFM_OK;
 }
 
@@ -93,7 +95,7 @@ tfm_status tfm__attention_launch(tfm_context *ctx, const tfm__attention *a, cons
                  TFM_T_AS("key_rows", a->rows), TFM_I_AS("targets", a->targets),
                  TFM_I_AS("length", a->length), TFM_I_AS("heads", a->heads),
                  TFM_I_AS("kv_heads", a->kv_heads),
-                 TFM_I_AS("past", a->causal ? a->past : a->length), /* the first query sees all */
+                 TFM_I_AS("past", a->past),
                  TFM_I_AS("heads_first", a->heads_first), TFM_I_AS("sequences", a->sequences),
                  TFM_I_AS("padded", a->padded), TFM_I_AS("mapped", a->mapped),
                  TFM_I_AS("pool", a->paged ? a->k.dims[0] : -1), TFM_F_AS("scale", a->scale * log2e),
