@@ -450,6 +450,38 @@ static void test_limits(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
+/* Heads far wider than any model's: right, or refused where the device has no room for them. */
+static void test_very_wide(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    if (!harness_slow())
+        check((shape){.batch = 1,
+                      .targets = 5,
+                      .length = 3,
+                      .heads = 1,
+                      .kv_heads = 1,
+                      .key_width = 8,
+                      .value_width = 20001});
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 8), k = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 8);
+    tfm_tensor v = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 131072), y = {0};
+    harness_refused(tfm_attention(ctx, &y, q, k, v, NULL), TFM_ERROR_ARGUMENT, "at most 65536");
+    harness_refused(tfm_attention(ctx, &y, v, v, k, NULL), TFM_ERROR_ARGUMENT, "at most 65536");
+    float *ones = take(2 * 60000, sizeof(float));
+    for (int i = 0; i < 2 * 60000; i++)
+        ones[i] = 1;
+    tfm_tensor wide = HARNESS_TENSOR(TFM_F32, ones, 1, 1, 2, 60000);
+    tfm_tensor values = HARNESS_TENSOR(TFM_F32, ((float[]){1, 3}), 1, 1, 2, 1);
+    const tfm_status status = tfm_attention(ctx, &y, wide, wide, values, NULL);
+    if (status != TFM_OK) {
+        harness_refused(status, TFM_ERROR_ARGUMENT, "bytes of local memory");
+    } else {
+        float *got = harness_floats(y);
+        harness_close(got, (double[]){2, 2}, 2, 1e-6, "very wide keys");
+        free(got);
+    }
+    free(ones);
+}
+
 /* Many sequences: more work-groups than one axis of a grid takes. */
 static void test_many(void **state) {
     (void)state;
@@ -509,7 +541,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),      cmocka_unit_test(test_kinds),    cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),   cmocka_unit_test(test_many),
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_very_wide),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

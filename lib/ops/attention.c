@@ -102,14 +102,34 @@ tfm_status tfm__attention_launch(tfm_context *ctx, const tfm__attention *a, cons
                  TFM_I(items)));
 }
 
+/* What a work-item keeps of a key and of its sums must fit on the stack of a CPU's thread. */
+static tfm_status check_widths(tfm_context *ctx, const tfm__attention *a) {
+    const int64_t most = 65536;
+    if (a->key_width > most || a->value_width > most || a->key_width + a->value_width > most)
+        return tfm__op_refuse(ctx, "attention",
+                              "a head of %" PRId64 " key and %" PRId64 " value columns is too wide: together "
+                              "they are at most %" PRId64 ", so use more heads",
+                              a->key_width, a->value_width, most);
+    return TFM_OK;
+}
+
+/* Bytes of local memory of cl/attention.cl for `block` queries. */
+static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64_t block) {
+    const int64_t group = tfm__context_row(ctx)->group, tile = group < 32 ? 32 : group;
+    return sizeof(float) * (size_t)(block * (a->key_width + tile + group + 2) + tile);
+}
+
 /* Eight queries share the reading of a key, if there are as many and their copies fit in a quarter of local
  * memory. */
 static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a, const tfm_tensor *y) {
     const int64_t queries = a->heads / a->kv_heads * a->targets;
-    const size_t bytes =
-        8 * sizeof(float) * ((size_t)a->key_width + 2 * (size_t)tfm__context_row(ctx)->group);
-    const bool many =
-        queries >= 4 && a->value_width <= 256 && bytes <= tfm__context_limits(ctx)->local_bytes / 4;
+    const size_t there = tfm__context_limits(ctx)->local_bytes;
+    const bool many = queries >= 4 && a->value_width <= 256 && local_bytes(ctx, a, 8) <= there / 4;
+    if (!many && local_bytes(ctx, a, 1) > there)
+        return tfm__op_refuse(ctx, "attention",
+                              "a head of %" PRId64 " key columns needs %zu bytes of local memory, %s has %zu: "
+                              "use more heads",
+                              a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
     const int64_t block = many ? 8 : 1, items = a->q.dims[0] * a->kv_heads * ((queries + block - 1) / block);
     return tfm__attention_launch(ctx, a, "attention", "attention_group", (int)block, items, items, y);
 }
@@ -135,7 +155,7 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
     if (check_ranks(ctx, &a) != TFM_OK || read_shape(ctx, &a, options) != TFM_OK)
         return tfm_context_status(ctx);
     a.scale = options->scale != 0.0F ? options->scale : 1.0F / sqrtf((float)a.key_width);
-    if (check_batch(ctx, &a) != TFM_OK)
+    if (check_batch(ctx, &a) != TFM_OK || check_widths(ctx, &a) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t flat[] = {q.dims[0], a.targets, a.heads * a.value_width};
     const int64_t apart[] = {q.dims[0], a.heads, a.targets, a.value_width};

@@ -10,8 +10,9 @@ static int block_of(const tfm__attention *a) {
 
 tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a, const tfm_tensor *y) {
     const int64_t batch = a->q.dims[0], queries = a->heads / a->kv_heads * a->targets;
-    /* Keys are not worth transposing for one query, nor a private copy of a tile of very wide ones. */
-    if (queries == 1 || a->key_width > 4096) {
+    /* Keys are not worth transposing for one query, nor are private copies of very wide ones or of the sums of
+     * very wide values: a thread's stack would not hold them. */
+    if (queries == 1 || a->key_width > 4096 || a->value_width > 4096) {
         const int64_t row = a->mapped ? 8 : 1; /* the kernel takes so many sequences side by side */
         return tfm__attention_launch(ctx, a, "attention_wide", "attention_query", 1,
                                      (batch + row - 1) / row * row * a->kv_heads * queries, batch, y);
