@@ -70,9 +70,9 @@ static inline void scratch_copy(const char *relative, const char *name) {
 
 /* Copies a model of the source tree into the folder. */
 static inline void scratch_model(const char *relative) {
-    static const char *const files[] = {"config.json",  "generation_config.json", "tokenizer_config.json",
-                                        "vocab.json",   "source.spm",             "target.spm",
-                                        "model.safetensors"};
+    static const char *const files[] = {
+        "config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "source.spm",
+        "target.spm",  "model.safetensors"};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         char from[256];
         snprintf(from, sizeof(from), "%s/%s", relative, files[i]);

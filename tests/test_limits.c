@@ -82,8 +82,8 @@ static void many_lines(char lines[LINES][TEXT]) {
         fclose(file);
 }
 
-/* What a run with the argument "again" does on a device whose largest allocation is small: a default batch of many
- * lines has to be split there, and gives the text that small batches give. */
+/* What a run with the argument "again" does on a device whose largest allocation is small: a default batch of
+ * many lines has to be split there, and gives the text that small batches give. */
 static int again(void) {
     static char lines[LINES][TEXT];
     static translation whole, small_batches, first;

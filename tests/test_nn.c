@@ -1,5 +1,5 @@
-/* The layers of nn.h against the paper's formulas written plainly in double precision, at odd sizes, pre- and post-norm;
- * and decoding step by step over a cache against decoding whole. */
+/* The layers of nn.h against the paper's formulas written plainly in double precision, at odd sizes, pre- and
+ * post-norm; and decoding step by step over a cache against decoding whole. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { B = 3, T = 5, S = 7, N = 2, E = 30, HEADS = 5, F = 17, LAYERS = 2 };
 static const double TOLERANCE = 2e-5;
 static harness_random source = {1}; /* of all numbers, test after test */
 
-/* ---- Host memory, freed after each test ------------------------------------------------------------------------ */
+/* ---- Host memory, freed after each test ------------------------------------------------------------ */
 
 static void *taken[1024];
 static size_t taken_count;
@@ -37,7 +37,7 @@ static float *host_of(tfm_tensor x) {
     return host;
 }
 
-/* ---- The oracle: all arrays are [rows * width] ----------------------------------------------------------------- */
+/* ---- The oracle: all arrays are [rows * width] ----------------------------------------------------- */
 
 static double activated(double x, tfm_activation activation) {
     switch (activation) {
@@ -114,7 +114,8 @@ static double *multi_head(const tfm_multi_head *layer, const double *x, int64_t 
                 for (int64_t j = 0; j < seen; j++) {
                     double dot = 0;
                     for (int d = 0; d < width; d++)
-                        dot += q[(b * targets + t) * E + h * width + d] * k[(from * length + j) * E + h * width + d];
+                        dot += q[(b * targets + t) * E + h * width + d] *
+                               k[(from * length + j) * E + h * width + d];
                     sum += weight[j] = exp(dot / sqrt(width));
                 }
                 for (int64_t j = 0; j < seen; j++)
@@ -133,7 +134,8 @@ static double *feed_forward(const tfm_feed_forward *layer, const double *x, int6
 static const double *entrance(const tfm_norm *own, const double *x, int64_t rows, bool pre_norm) {
     return pre_norm ? norm(own, x, rows) : x;
 }
-static const double *exit_of(const tfm_norm *own, const double *x, const double *y, int64_t rows, bool pre_norm) {
+static const double *exit_of(const tfm_norm *own, const double *x, const double *y, int64_t rows,
+                             bool pre_norm) {
     return pre_norm ? sum_of(x, y, rows) : norm(own, sum_of(x, y, rows), rows);
 }
 
@@ -153,13 +155,14 @@ static const double *decoder_block(const tfm_decoder_block *block, const double 
     const double *y = multi_head(&block->attention, in, B, T, in, B, T, (mask){.causal = true});
     x = exit_of(&block->attention_norm, x, y, B * T, pre);
     in = entrance(&block->cross_norm, x, B * T, pre);
-    y = multi_head(&block->cross, in, B, T, encoded, memories, S, (mask){.lengths = lengths, .sources = sources});
+    y = multi_head(&block->cross, in, B, T, encoded, memories, S,
+                   (mask){.lengths = lengths, .sources = sources});
     x = exit_of(&block->cross_norm, x, y, B * T, pre);
     y = feed_forward(&block->feed_forward, entrance(&block->feed_forward_norm, x, B * T, pre), B * T);
     return exit_of(&block->feed_forward_norm, x, y, B * T, pre);
 }
 
-/* ---- Random layers and inputs ---------------------------------------------------------------------------------- */
+/* ---- Random layers and inputs ---------------------------------------------------------------------- */
 
 static tfm_param make_param(int rank, const int64_t *dims, float scale, float shift) {
     int64_t count = 1;
@@ -192,7 +195,8 @@ static tfm_feed_forward make_feed_forward(tfm_activation activation) {
 }
 
 static tfm_encoder_block make_encoder_block(bool pre_norm) {
-    return (tfm_encoder_block){make_multi_head(), make_norm(), make_feed_forward(TFM_GELU), make_norm(), pre_norm};
+    return (tfm_encoder_block){make_multi_head(), make_norm(), make_feed_forward(TFM_GELU), make_norm(),
+                               pre_norm};
 }
 
 static tfm_decoder_block make_decoder_block(bool pre_norm) {
@@ -231,7 +235,7 @@ static void check_output(tfm_tensor y, const double *want, const char *what) {
     harness_close(host_of(y), want, tfm_tensor_count(y), TOLERANCE, what);
 }
 
-/* ---- Small layers ---------------------------------------------------------------------------------------------- */
+/* ---- Small layers ---------------------------------------------------------------------------------- */
 
 static void test_dense(void **state) {
     (void)state;
@@ -303,22 +307,29 @@ static void test_multi_head(void **state) {
         {"all", &own, B, S, {0}, {0}},
         {"lengths", &own, B, S, {.lengths = lengths}, {.lengths = LENGTHS}},
         {"causal", &x, B, T, {.causal = true}, {.causal = true}},
-        {"sources", &shared, N, S, {.sources = sources, .lengths = few}, {.lengths = LENGTHS, .sources = SOURCES}},
+        {"sources",
+         &shared,
+         N,
+         S,
+         {.sources = sources, .lengths = few},
+         {.lengths = LENGTHS, .sources = SOURCES}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tfm_keys_values memory = {{0}, {0}};
         tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
         harness_ok(tfm_multi_head_project(ctx, &memory, &layer, cases[i].memory->device));
         harness_ok(tfm_multi_head_forward(ctx, &y, &layer, x.device, memory, i ? &cases[i].options : NULL));
-        check_output(y, multi_head(&layer, x.wide, B, T, cases[i].memory->wide, cases[i].memories, cases[i].length,
-                                   cases[i].mask), cases[i].what);
+        check_output(y,
+                     multi_head(&layer, x.wide, B, T, cases[i].memory->wide, cases[i].memories,
+                                cases[i].length, cases[i].mask),
+                     cases[i].what);
         harness_guards(y);
         check_input(&x);
     }
     tfm_multi_head_free(ctx, &layer);
 }
 
-/* ---- Blocks ---------------------------------------------------------------------------------------------------- */
+/* ---- Blocks ---------------------------------------------------------------------------------------- */
 
 static void test_encoder_block(void **state) {
     (void)state;
@@ -352,15 +363,16 @@ static void test_decoder_block(void **state) {
                 memory.sources = HARNESS_TENSOR(TFM_I32, SOURCES, B);
             harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
             harness_ok(tfm_decoder_block_forward(ctx, &y, &block, x.device, &memory));
-            check_output(y, decoder_block(&block, x.wide, encoded.wide, memories, LENGTHS, shared ? SOURCES : NULL),
-                         shared ? "decoder block with sources" : "decoder block");
+            check_output(
+                y, decoder_block(&block, x.wide, encoded.wide, memories, LENGTHS, shared ? SOURCES : NULL),
+                shared ? "decoder block with sources" : "decoder block");
             harness_guards(y);
             check_input(&x);
             tfm_decoder_block_free(ctx, &block);
         }
 }
 
-/* ---- Steps ----------------------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------------- */
 
 enum { TOGETHER = 2 }; /* positions that sequences 0 and 1 have in common: until then they are one */
 
@@ -389,7 +401,8 @@ static decoder make_decoder(bool pre_norm) {
     return d;
 }
 
-/* One step of the live sequences `live`, whose past is `rows` (count, T) of the log, the new row to be put there. */
+/* One step of the live sequences `live`, whose past is `rows` (count, T) of the log, the new row to be put
+ * there. */
 static void decode_step(decoder *d, tfm_kv_cache *cache, int t, int count, const int *live, int32_t *rows) {
     tfm_context *ctx = harness_context();
     float *x = take(count * E, sizeof(*x));
@@ -492,10 +505,14 @@ static void test_growth(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_dense, drop_taken),         cmocka_unit_test_teardown(test_norm, drop_taken),
-        cmocka_unit_test_teardown(test_feed_forward, drop_taken),  cmocka_unit_test_teardown(test_multi_head, drop_taken),
-        cmocka_unit_test_teardown(test_encoder_block, drop_taken), cmocka_unit_test_teardown(test_decoder_block, drop_taken),
-        cmocka_unit_test_teardown(test_steps, drop_taken),         cmocka_unit_test_teardown(test_growth, drop_taken),
+        cmocka_unit_test_teardown(test_dense, drop_taken),
+        cmocka_unit_test_teardown(test_norm, drop_taken),
+        cmocka_unit_test_teardown(test_feed_forward, drop_taken),
+        cmocka_unit_test_teardown(test_multi_head, drop_taken),
+        cmocka_unit_test_teardown(test_encoder_block, drop_taken),
+        cmocka_unit_test_teardown(test_decoder_block, drop_taken),
+        cmocka_unit_test_teardown(test_steps, drop_taken),
+        cmocka_unit_test_teardown(test_growth, drop_taken),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -1,5 +1,5 @@
-/* Models that differ from a golden one in a way that must not show, or in one that must: what the golden directories
- * leave untold because all of them agree. Each is a golden directory, copied and edited. */
+/* Models that differ from a golden one in a way that must not show, or in one that must: what the golden
+ * directories leave untold because all of them agree. Each is a golden directory, copied and edited. */
 #include <math.h>
 #include "harness.h"
 #include "model/batch.h"
@@ -67,7 +67,7 @@ static void check_greedy(tfm_model *model) {
     tfm__safetensors_free(&golden);
 }
 
-/* ---- Other weights --------------------------------------------------------------------------------------------- */
+/* ---- Other weights --------------------------------------------------------------------------------- */
 
 /* The golden's sinusoid as a table (front + P, E), F32, behind `front` rows that must not be used. */
 static float *position_table(int front) {
@@ -108,8 +108,8 @@ static void add_positions(char *header, char *data, size_t *end, int front) {
 
 enum { NO_TABLES = -1 };
 
-/* The golden's weights as model.safetensors of the copy, with tables of positions behind `front` rows, and with
- * `pad_bias`, if it is not 0, as the bias of PAD, which is id 0. */
+/* The golden's weights as model.safetensors of the copy, with tables of positions behind `front` rows, and
+ * with `pad_bias`, if it is not 0, as the bias of PAD, which is id 0. */
 static void store_weights(int front, float pad_bias) {
     enum { HEADER = 1 << 15, DATA = 1 << 18 };
     tfm__safetensors *golden = golden_file("model.safetensors");
@@ -140,7 +140,8 @@ static void store_weights(int front, float pad_bias) {
     free(file);
 }
 
-/* PAD is never generated, whether or not the directory lists it among its bad words: here it would always be. */
+/* PAD is never generated, whether or not the directory lists it among its bad words: here it would always be.
+ */
 static void test_pad_unlisted(void **state) {
     (void)state;
     scratch_model(GOLDEN);
@@ -151,7 +152,7 @@ static void test_pad_unlisted(void **state) {
     tfm_model_free(&model);
 }
 
-/* ---- Few positions --------------------------------------------------------------------------------------------- */
+/* ---- Few positions --------------------------------------------------------------------------------- */
 
 enum { FEW = 7 };
 
@@ -171,7 +172,8 @@ static void test_limit_clamped(void **state) {
     size_t at_limit = 0;
     tfm_hypotheses want = search(whole, golden, FEW, &(tfm_search_options){.beam = 1, .max_length = FEW});
     for (size_t k = 0; k < sizeof(limits) / sizeof(limits[0]); k++) {
-        tfm_hypotheses got = search(few, golden, FEW, &(tfm_search_options){.beam = 1, .max_length = limits[k]});
+        tfm_hypotheses got =
+            search(few, golden, FEW, &(tfm_search_options){.beam = 1, .max_length = limits[k]});
         for (size_t i = 0; i < lines_wanted(); i++) {
             assert_int_equal(got.items[i].count, want.items[i].count);
             assert_memory_equal(got.items[i].ids, want.items[i].ids, want.items[i].count * sizeof(int32_t));
@@ -223,8 +225,8 @@ static void test_truncated(void **state) {
     for (size_t i = 0; i < count; i++) {
         int32_t *all;
         size_t tokens;
-        harness_ok(
-            tfm_tokenizer_encode(tfm_model_tokenizer(model), &all, &tokens, TFM_SOURCE, lines[i], strlen(lines[i])));
+        harness_ok(tfm_tokenizer_encode(tfm_model_tokenizer(model), &all, &tokens, TFM_SOURCE, lines[i],
+                                        strlen(lines[i])));
         assert_true(tokens > FEW);
         counts[i] = FEW;
         memcpy(ids + at, all, (FEW - 1) * sizeof(*ids));
@@ -238,18 +240,20 @@ static void test_truncated(void **state) {
     harness_ok(tfm_translate(model, lines, count, &options, emit, &got));
     for (size_t i = 0; i < count; i++) {
         char *text;
-        harness_ok(tfm_tokenizer_decode(tfm_model_tokenizer(model), &text, want.items[i].ids, want.items[i].count));
+        harness_ok(
+            tfm_tokenizer_decode(tfm_model_tokenizer(model), &text, want.items[i].ids, want.items[i].count));
         assert_string_equal(got.text[i], text);
         assert_true(fabs(got.score[i] - want.items[i].score) < 1e-4);
         tfm_text_free(&text);
     }
-    harness_refused(tfm_translate(model, lines, count, &uncut, emit, &got), TFM_ERROR_INPUT, "the model has 7 positions");
+    harness_refused(tfm_translate(model, lines, count, &uncut, emit, &got), TFM_ERROR_INPUT,
+                    "the model has 7 positions");
     tfm_hypotheses_free(&want);
     tfm_model_free(&model);
     free(source);
 }
 
-/* ---- Position tables ------------------------------------------------------------------------------------------- */
+/* ---- Position tables ------------------------------------------------------------------------------- */
 
 static tfm_model *opened_with_positions(const char *settings, int front) {
     char with[128];
@@ -260,8 +264,8 @@ static tfm_model *opened_with_positions(const char *settings, int front) {
     return opened();
 }
 
-/* Learned positions with the sinusoid's numbers translate as the sinusoid does, with rows in front of them and
- * without, and count as parameters; a stored sinusoid does not. */
+/* Learned positions with the sinusoid's numbers translate as the sinusoid does, with rows in front of them
+ * and without, and count as parameters; a stored sinusoid does not. */
 static void test_stored_positions(void **state) {
     (void)state;
     static const struct {
@@ -287,18 +291,21 @@ static void test_stored_positions(void **state) {
     }
 }
 
-/* A table that is neither the positions nor the positions behind the rows that it should have in front, and none. */
+/* A table that is neither the positions nor the positions behind the rows that it should have in front, and
+ * none. */
 static void test_wrong_positions(void **state) {
     (void)state;
     tfm_model *model = NULL;
     scratch_model(GOLDEN);
     scratch_edit("config.json", "\"model_type\"", "\"static_position_embeddings\": false, \"model_type\"");
-    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), TFM_ERROR_FORMAT, "embed_positions");
+    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), TFM_ERROR_FORMAT,
+                    "embed_positions");
     store_weights(3, 0);
-    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), TFM_ERROR_FORMAT, "embed_positions");
+    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), TFM_ERROR_FORMAT,
+                    "embed_positions");
 }
 
-/* ---- How large a batch may be ---------------------------------------------------------------------------------- */
+/* ---- How large a batch may be ---------------------------------------------------------------------- */
 
 /* Logits of one step, (lines * beam, V) F32, stay within 256 MiB and within what one allocation may take. */
 static void check_limits(tfm_model *model, uint64_t most) {
@@ -321,7 +328,8 @@ static void test_batch_limits(void **state) {
     (void)state;
     tfm_model model = {.ctx = harness_context()};
     tfm__limits *limits = (tfm__limits *)(uintptr_t)tfm__context_limits(model.ctx), own = *limits;
-    limits->max_alloc = UINT64_C(1) << 40; /* a device that takes more than 256 MiB, and one that takes less */
+    limits->max_alloc =
+        UINT64_C(1) << 40; /* a device that takes more than 256 MiB, and one that takes less */
     check_limits(&model, 256 << 20);
     limits->max_alloc = 12345678;
     check_limits(&model, 12345678);

@@ -212,8 +212,8 @@ static void test_not_mixed(void **state) {
     tfm_context_free(&second);
 }
 
-/* A tensor around the caller's buffer is stale once it was given back, by itself or by its scope, also when another one
- * has come in its place. */
+/* A tensor around the caller's buffer is stale once it was given back, by itself or by its scope, also when
+ * another one has come in its place. */
 static void test_stale_wrapped(void **state) {
     (void)state;
     tfm_context *ctx;
@@ -252,8 +252,9 @@ static void test_stale_wrapped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_queue), cmocka_unit_test(test_made_queue), cmocka_unit_test(test_two),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_profile),    cmocka_unit_test(test_not_mixed),
+        cmocka_unit_test(test_own_queue),     cmocka_unit_test(test_made_queue),
+        cmocka_unit_test(test_two),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_profile),       cmocka_unit_test(test_not_mixed),
         cmocka_unit_test(test_stale_wrapped),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
