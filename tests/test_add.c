@@ -143,7 +143,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_add(ctx, &column, a, column), TFM_ERROR_ARGUMENT, "add: the output is (2, 1) F32");
     harness_ok(tfm_tensor_rows(ctx, &part, rows, 1, 1));
     harness_refused(tfm_add(ctx, &rows, rows, part), TFM_ERROR_ARGUMENT,
-                    "add: y (4, 1, 3) F32 shares memory");
+                    "add: the output (4, 1, 3) F32 shares memory");
     harness_refused(tfm_add(ctx, &b, a, a), TFM_ERROR_ARGUMENT, "add: the output is (3, 2) F32");
 }
 

@@ -215,7 +215,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, none, -1), TFM_ERROR_ARGUMENT,
                     "epsilon is -1");
     harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, none, NAN), TFM_ERROR_ARGUMENT, "epsilon is");
-    harness_refused(tfm_layernorm(ctx, &y, &y, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "same tensor");
+    harness_refused(tfm_layernorm(ctx, &y, &y, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "shares memory");
     harness_refused(tfm_layernorm(ctx, &other, NULL, x, none, none, none, 0), TFM_ERROR_ARGUMENT,
                     "layernorm: the output");
     harness_refused(tfm_layernorm_axes(ctx, &y, NULL, NULL, x, none, none, 2, 0), TFM_ERROR_ARGUMENT,
@@ -225,7 +225,7 @@ static void test_refused(void **state) {
     harness_refused(tfm_layernorm_axes(ctx, &y, &five, NULL, x, none, none, -1, 0), TFM_ERROR_ARGUMENT,
                     "layernorm: the output is (5) F32, the result (2, 1) F32");
     y = x;
-    harness_refused(tfm_layernorm(ctx, &y, &x, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "same tensor");
+    harness_refused(tfm_layernorm(ctx, &y, &x, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "shares memory");
 }
 
 int main(void) {

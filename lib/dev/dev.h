@@ -114,6 +114,9 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
 /* Whether the tensor's memory is still its own and of this context. */
 bool tfm__tensor_alive(const tfm_context *ctx, tfm_tensor x);
 
+/* Whether rank, dims and offset of a tensor that is alive lie within its memory: a struct may be filled by hand. */
+bool tfm__tensor_fits(tfm_tensor x);
+
 /* Like tfm_tensor_new, but in the root scope: for what outlives the op that makes it, such as a packed weight. */
 tfm_status tfm__tensor_new_lasting(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims);
 

@@ -211,6 +211,11 @@ bool tfm__tensor_alive(const tfm_context *ctx, tfm_tensor x) {
     return x.buffer && x.buffer->ctx == ctx && x.buffer->generation == x.generation;
 }
 
+bool tfm__tensor_fits(tfm_tensor x) {
+    const size_t count = checked_count(x.dtype, x.rank, x.dims), room = x.buffer->bytes / tfm_dtype_size(x.dtype);
+    return count > 0 && count <= room && x.offset <= room - count;
+}
+
 void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor) {
     if (tensor && tfm__tensor_alive(ctx, *tensor))
         buffer_give_back(tensor->buffer);

@@ -7,7 +7,8 @@ tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activ
     if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
         return tfm__op_refuse(ctx, "activate", "there is no activation %d: use one of enum tfm_activation",
                               (int)activation);
-    if (tfm__op_output_like(ctx, "activate", y, x) != TFM_OK)
+    if (tfm__op_output_like(ctx, "activate", y, x) != TFM_OK ||
+        TFM_OP_IN_PLACE(ctx, "activate", *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(x);
     tfm__kernel *kernel =

@@ -25,12 +25,6 @@ static bool broadcast(tfm_tensor *y, int64_t strides[3][TFM_MAX_RANK], tfm_tenso
     return true;
 }
 
-/* Whether writing y spoils what is still to be read of x: not where both are the same elements in the same
- * order. */
-static bool spoils(tfm_tensor y, tfm_tensor x) {
-    return tfm__overlap(y, x) && !(y.offset == x.offset && tfm_tensor_count(y) == tfm_tensor_count(x));
-}
-
 static tfm_status launch_broadcast(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b,
                                    int64_t strides[3][TFM_MAX_RANK]) {
     const tfm__walk walk =
@@ -55,12 +49,8 @@ tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b) 
     if (!broadcast(&sum, strides, a, b))
         return tfm__op_refuse(ctx, op, "a is %s and b is %s: dims must be equal or 1", TFM_SHAPE(a),
                               TFM_SHAPE(b));
-    if (tfm__op_output_like(ctx, op, y, sum) != TFM_OK)
+    if (tfm__op_output_like(ctx, op, y, sum) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, a, b) != TFM_OK)
         return tfm_context_status(ctx);
-    if (spoils(*y, a) || spoils(*y, b))
-        return tfm__op_refuse(ctx, op,
-                              "y %s shares memory with an input that it would overwrite before it is read",
-                              TFM_SHAPE(*y));
     const int64_t n = (int64_t)tfm_tensor_count(*y);
     if (tfm_tensor_count(a) != (size_t)n || tfm_tensor_count(b) != (size_t)n)
         return launch_broadcast(ctx, *y, a, b, strides);

@@ -88,18 +88,16 @@ tfm_status tfm__attention_launch(tfm_context *ctx, const tfm__attention *a, cons
     tfm__kernel *kernel = tfm__kernel_get(ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d", (int)a->key_width,
                                           (int)a->value_width, block);
     const float log2e = 1.44269504088896340736F;
-    return tfm__launch(
-        ctx, kernel, tfm__row_grid(ctx, groups),
-        TFM_ARGS(TFM_T_AS("y", *y), TFM_T_AS("q", a->q), TFM_T_AS("k", a->k), TFM_T_AS("v", a->v),
-                 TFM_T_AS("lengths", a->lengths), TFM_T_AS("sources", a->sources),
-                 TFM_T_AS("key_rows", a->rows), TFM_I_AS("targets", a->targets),
-                 TFM_I_AS("length", a->length), TFM_I_AS("heads", a->heads),
-                 TFM_I_AS("kv_heads", a->kv_heads),
-                 TFM_I_AS("past", a->past),
-                 TFM_I_AS("heads_first", a->heads_first), TFM_I_AS("sequences", a->sequences),
-                 TFM_I_AS("padded", a->padded), TFM_I_AS("mapped", a->mapped),
-                 TFM_I_AS("pool", a->paged ? a->k.dims[0] : -1), TFM_F_AS("scale", a->scale * log2e),
-                 TFM_I(items)));
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups),
+                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T_AS("q", a->q), TFM_T_AS("k", a->k),
+                                TFM_T_AS("v", a->v), TFM_T_AS("lengths", a->lengths),
+                                TFM_T_AS("sources", a->sources), TFM_T_AS("key_rows", a->rows),
+                                TFM_I_AS("targets", a->targets), TFM_I_AS("length", a->length),
+                                TFM_I_AS("heads", a->heads), TFM_I_AS("kv_heads", a->kv_heads),
+                                TFM_I_AS("past", a->past), TFM_I_AS("heads_first", a->heads_first),
+                                TFM_I_AS("sequences", a->sequences), TFM_I_AS("padded", a->padded),
+                                TFM_I_AS("mapped", a->mapped), TFM_I_AS("pool", a->paged ? a->k.dims[0] : -1),
+                                TFM_F_AS("scale", a->scale * log2e), TFM_I(items)));
 }
 
 /* What a work-item keeps of a key and of its sums must fit on the stack of a CPU's thread. */
@@ -127,7 +125,8 @@ static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a, const 
     const bool many = queries >= 4 && a->value_width <= 256 && local_bytes(ctx, a, 8) <= there / 4;
     if (!many && local_bytes(ctx, a, 1) > there)
         return tfm__op_refuse(ctx, "attention",
-                              "a head of %" PRId64 " key columns needs %zu bytes of local memory, %s has %zu: "
+                              "a head of %" PRId64
+                              " key columns needs %zu bytes of local memory, %s has %zu: "
                               "use more heads",
                               a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
     const int64_t block = many ? 8 : 1, items = a->q.dims[0] * a->kv_heads * ((queries + block - 1) / block);
@@ -159,7 +158,8 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
         return tfm_context_status(ctx);
     const int64_t flat[] = {q.dims[0], a.targets, a.heads * a.value_width};
     const int64_t apart[] = {q.dims[0], a.heads, a.targets, a.value_width};
-    if (tfm__op_output(ctx, "attention", y, TFM_F32, q.rank, a.heads_first ? apart : flat) != TFM_OK)
+    if (tfm__op_output(ctx, "attention", y, TFM_F32, q.rank, a.heads_first ? apart : flat) != TFM_OK ||
+        TFM_OP_APART(ctx, "attention", *y, q, k, v, a.lengths, a.sources, a.rows) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm__row *row = tfm__context_row(ctx);
     return row->class == TFM__WIDE && row->width > 1 ? tfm__attention_wide(ctx, &a, y)

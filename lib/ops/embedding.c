@@ -35,7 +35,8 @@ tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_
     int64_t dims[TFM_MAX_RANK];
     memcpy(dims, ids.dims, sizeof(dims));
     dims[ids.rank] = width;
-    if (tfm__op_output(ctx, OP, y, TFM_F32, ids.rank + 1, dims) != TFM_OK)
+    if (tfm__op_output(ctx, OP, y, TFM_F32, ids.rank + 1, dims) != TFM_OK ||
+        TFM_OP_APART(ctx, OP, *y, table, ids, positions) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(*y);
     tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "embedding", "");

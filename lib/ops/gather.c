@@ -4,10 +4,8 @@
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
-    if (tfm__overlap(y, x) || tfm__overlap(y, indices))
-        return tfm__op_refuse(ctx, op,
-                              "y shares memory with an input: rows would be read after they are overwritten, "
-                              "so give y memory of its own");
+    if (TFM_OP_APART(ctx, op, y, x, indices) != TFM_OK)
+        return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(y), count = x.dims[axis];
     const int64_t taken = (int64_t)tfm_tensor_count(indices), width = tfm__dims_from(x, axis + 1);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "gather", "");

@@ -57,11 +57,6 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
     return tfm__gemm_builtin(ctx, task);
 }
 
-static bool overlap(tfm_tensor x, tfm_tensor y) {
-    return x.buffer && x.buffer == y.buffer && x.offset < y.offset + tfm_tensor_count(y) &&
-           y.offset < x.offset + tfm_tensor_count(x);
-}
-
 /* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */
 static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
                          const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
@@ -74,11 +69,9 @@ static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provi
     if (task->m > INT32_MAX || task->n > INT32_MAX || task->k > INT32_MAX)
         return tfm__op_refuse(ctx, op, "a %s by b %s: rows and columns must stay below 2^31",
                               TFM_SHAPE(task->a), TFM_SHAPE(task->b));
-    if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK)
+    if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK ||
+        TFM_OP_APART(ctx, op, *c, task->a, task->b, task->bias) != TFM_OK)
         return tfm_context_status(ctx);
-    if (overlap(*c, task->a) || overlap(*c, task->b) || overlap(*c, task->bias))
-        return tfm__op_refuse(ctx, op, "the output %s shares memory with an input: give it memory of its own",
-                              TFM_SHAPE(*c));
     task->c = *c;
     if (!provider)
         provider = tfm__gemm_choose(ctx, task);

@@ -46,8 +46,12 @@ tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_t
         tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
         (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
-    if (sum && sum->buffer == y->buffer && sum->offset == y->offset)
-        return tfm__op_refuse(ctx, op, "y and sum are the same tensor: give each its own");
+    const tfm_tensor s = sum ? *sum : none;
+    if (TFM_OP_IN_PLACE(ctx, op, *y, x, residual) != TFM_OK ||
+        TFM_OP_IN_PLACE(ctx, op, s, x, residual) != TFM_OK ||
+        TFM_OP_APART(ctx, op, *y, s, gamma, beta) != TFM_OK ||
+        TFM_OP_APART(ctx, op, s, gamma, beta) != TFM_OK)
+        return tfm_context_status(ctx);
     return launch(ctx, *y, sum ? *sum : *y, none, none, x, residual, gamma, beta, x.rank - 1, epsilon);
 }
 
@@ -65,6 +69,10 @@ tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean,
         (mean && tfm__op_output(ctx, op, mean, TFM_F32, x.rank, dims) != TFM_OK) ||
         (inv_std && tfm__op_output(ctx, op, inv_std, TFM_F32, x.rank, dims) != TFM_OK))
         return tfm_context_status(ctx);
-    return launch(ctx, *y, *y, mean ? *mean : none, inv_std ? *inv_std : none, x, none, gamma, beta, axis,
-                  epsilon);
+    const tfm_tensor m = mean ? *mean : none, i = inv_std ? *inv_std : none;
+    if (TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK || TFM_OP_APART(ctx, op, *y, m, i, gamma, beta) != TFM_OK ||
+        TFM_OP_APART(ctx, op, m, i, x, gamma, beta) != TFM_OK ||
+        TFM_OP_APART(ctx, op, i, x, gamma, beta) != TFM_OK)
+        return tfm_context_status(ctx);
+    return launch(ctx, *y, *y, m, i, x, none, gamma, beta, axis, epsilon);
 }

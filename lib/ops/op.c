@@ -53,6 +53,8 @@ tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, s
         if (!tfm__tensor_alive(ctx, x))
             return tfm__op_refuse(ctx, op, "input %zu, %s, is of another context or used after its scope was closed",
                                   i + 1, TFM_SHAPE(x));
+        if (!tfm__tensor_fits(x))
+            return tfm__op_refuse(ctx, op, "input %zu, %s, does not lie within its memory", i + 1, TFM_SHAPE(x));
         if (!dtype_fits(letter, x.dtype))
             return tfm__op_refuse(ctx, op, "input %zu is %s: not a dtype that it takes", i + 1, TFM_SHAPE(x));
     }
@@ -70,6 +72,8 @@ tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm
     if (!tfm__tensor_alive(ctx, *out))
         return tfm__op_refuse(ctx, op, "the output %s is of another context or used after its scope was closed",
                               TFM_SHAPE(*out));
+    if (!tfm__tensor_fits(*out))
+        return tfm__op_refuse(ctx, op, "the output %s does not lie within its memory", TFM_SHAPE(*out));
     if (out->dtype != dtype || out->rank != rank || memcmp(out->dims, dims, (size_t)rank * sizeof(*dims)) != 0) {
         tfm_tensor want = {.dtype = dtype, .rank = rank};
         memcpy(want.dims, dims, (size_t)rank * sizeof(*dims));
@@ -90,6 +94,20 @@ bool tfm__overlap(tfm_tensor a, tfm_tensor b) {
     const size_t size_a = tfm_dtype_size(a.dtype), size_b = tfm_dtype_size(b.dtype);
     return a.buffer == b.buffer && a.offset * size_a < (b.offset + tfm_tensor_count(b)) * size_b &&
            b.offset * size_b < (a.offset + tfm_tensor_count(a)) * size_a;
+}
+
+tfm_status tfm__op_apart(tfm_context *ctx, const char *op, bool in_place, tfm_tensor out, size_t count,
+                         const tfm_tensor *others) {
+    for (size_t i = 0; i < count && out.buffer; i++) {
+        const tfm_tensor x = others[i];
+        const bool same =
+            x.offset == out.offset && x.dtype == out.dtype && tfm_tensor_count(x) == tfm_tensor_count(out);
+        if (x.buffer && tfm__overlap(out, x) && !(in_place && same))
+            return tfm__op_refuse(
+                ctx, op, "the output %s shares memory with an input or another output: give it memory of its own",
+                TFM_SHAPE(out));
+    }
+    return tfm_context_status(ctx);
 }
 
 int64_t tfm__last_dim(tfm_tensor x) {

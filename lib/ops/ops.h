@@ -33,6 +33,16 @@ const char *tfm__shape_text(char *text, tfm_tensor x);
 bool tfm__same_dims(tfm_tensor a, tfm_tensor b);
 /* Whether two tensors have bytes in common. */
 bool tfm__overlap(tfm_tensor a, tfm_tensor b);
+/* Refuses an output that has bytes in common with one of `count` others, inputs or outputs, empty ones aside: they would
+ * be overwritten before they are read. With in_place it may be the same elements in the same order. */
+tfm_status tfm__op_apart(tfm_context *ctx, const char *op, bool in_place, tfm_tensor out, size_t count,
+                         const tfm_tensor *others);
+#define TFM_OP_APART(ctx, op, out, ...)                                                                \
+    tfm__op_apart(ctx, op, false, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),       \
+                  (tfm_tensor[]){__VA_ARGS__})
+#define TFM_OP_IN_PLACE(ctx, op, out, ...)                                                             \
+    tfm__op_apart(ctx, op, true, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),        \
+                  (tfm_tensor[]){__VA_ARGS__})
 /* The last dimension, and the product of all before it. */
 int64_t tfm__last_dim(tfm_tensor x);
 int64_t tfm__row_count(tfm_tensor x);

@@ -6,7 +6,7 @@
 static tfm_status run(tfm_context *ctx, bool logarithm, tfm_tensor *y, tfm_tensor x, int axis) {
     const char *op = logarithm ? "log_softmax" : "softmax";
     if (TFM_OP_BEGIN(ctx, op, "f", x) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK)
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = x.dims[axis], rows = tfm__dims_before(x, axis), inner = tfm__dims_from(x, axis + 1);
     if (inner == 1)

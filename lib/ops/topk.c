@@ -18,10 +18,14 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
         (log_sum && tfm__op_output(ctx, "topk", log_sum, TFM_F32, 1, dims) != TFM_OK))
         return tfm_context_status(ctx);
     const bool vectors = tfm__context_row(ctx)->width > 1;
-    const tfm_tensor none = {0};
+    const tfm_tensor none = {0}, sums = log_sum ? *log_sum : none;
+    if (TFM_OP_APART(ctx, "topk", x, *values, *indices, sums) != TFM_OK ||
+        TFM_OP_APART(ctx, "topk", *values, *indices, sums) != TFM_OK ||
+        TFM_OP_APART(ctx, "topk", *indices, sums) != TFM_OK)
+        return tfm_context_status(ctx);
     tfm__kernel *kernel = tfm__kernel_get(ctx, "topk", vectors ? "topk_row" : "topk_group", "%s", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                        TFM_ARGS(TFM_T_AS("values", *values), TFM_T_AS("indices", *indices),
-                                TFM_T_AS("log_sum", log_sum ? *log_sum : none), TFM_T(x), TFM_I(rows),
-                                TFM_I(n), TFM_I(k), TFM_I_AS("summed", log_sum != NULL)));
+                                TFM_T_AS("log_sum", sums), TFM_T(x), TFM_I(rows), TFM_I(n), TFM_I(k),
+                                TFM_I_AS("summed", log_sum != NULL)));
 }
