@@ -12,6 +12,10 @@
 #define STEP (TFM_GROUP * TFM_WIDTH)
 #define TAIL(n) ((n) - (n) % TFM_WIDTH)
 
+/* Functions that take the scratch must become part of the kernel: called, PoCL 3.1 gives them one scratch for all
+ * work-groups, which run at the same time. */
+#define INLINE static inline __attribute__((always_inline))
+
 #if TFM_GROUP == 1
 #define LOCAL_PARAM
 #define LOCAL
@@ -56,7 +60,7 @@ static inline float float_of(const uint key) {
 #define WEIGHT(T, v) select(exp(((v)-r->maximum) * r->sharpness), (T)(1.0f), (v) == (T)(r->maximum))
 
 /* The number of entries > t, or their weight; with `equal_too`, of those >= t. Exact as long as n <= 2^24. */
-static inline float sum_of(const row_type *r, const float t, const int equal_too, const int weighted LOCAL_PARAM) {
+INLINE float sum_of(const row_type *r, const float t, const int equal_too, const int weighted LOCAL_PARAM) {
     const tfm_vec none = (tfm_vec)(0.0f), one = (tfm_vec)(1.0f), limit = (tfm_vec)(t);
     tfm_vec sums = none;
     for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= r->n; i += STEP) {
@@ -71,7 +75,7 @@ static inline float sum_of(const row_type *r, const float t, const int equal_too
 }
 
 /* The largest t from `low` on for which the sum of entries >= t is at least `least`; `low` itself where none is. */
-static inline float largest(const row_type *r, const float low, const float least, const int weighted LOCAL_PARAM) {
+INLINE float largest(const row_type *r, const float low, const float least, const int weighted LOCAL_PARAM) {
     uint from = key_of(low), to = key_of(r->maximum);
     while (from < to) {
         const uint middle = from + (to - from + 1) / 2;
@@ -88,7 +92,7 @@ static inline float largest(const row_type *r, const float low, const float leas
 
 /* The sum of the values of the items before this one; *total of all. In the same order everywhere, so that the shares
  * [before, before + own) meet without a gap. */
-static inline float sum_before(const float own, float *total LOCAL_PARAM) {
+INLINE float sum_before(const float own, float *total LOCAL_PARAM) {
 #if TFM_GROUP == 1
     *total = own;
     return 0.0f;
@@ -203,7 +207,8 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         const float higher = largest(r, t, goal, 1 LOCAL), least = WEIGHT(float, higher);
         const float missing = goal - sum_of(r, higher, 0, 1 LOCAL);
         above = sum_of(r, higher, 0, 0 LOCAL);
-        equal = higher > t ? sum_of(r, higher, 1, 0 LOCAL) - above : quota;
+        const float reach = sum_of(r, higher, 1, 0 LOCAL); /* it has barriers, so it is in no choice */
+        equal = higher > t ? reach - above : quota;
         quota = least > 0.0f ? fmin(fmax(ceil(missing / least), above > 0.0f ? 0.0f : 1.0f), equal) : equal;
         t = higher;
     }
