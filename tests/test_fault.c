@@ -127,6 +127,17 @@ static void test_clblast(void **state) {
     runs_finish("one call fails, and CLBlast multiplies");
 }
 
+/* Where it was the library that chose CLBlast, as on a GPU, the library's own kernels take over. */
+static void test_clblast_chosen(void **state) {
+    (void)state;
+    const char *const settings[] = {"TFM_FAULT_LIE=type=4,width=1", "TFM_FAULT_NAME=clGetCommandQueueInfo",
+                                    "TFM_FAULT_CALL=1", NULL};
+    if (runs_slow())
+        skip();
+    runs_add("CLBlast fails at once", settings, RUNS_RIGHT);
+    runs_finish("CLBlast fails, and nobody asked for it");
+}
+
 /* ---- Going on after a failure
  * ------------------------------------------------------------------------------------ */
 
@@ -190,7 +201,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_each_call),   cmocka_unit_test(test_each_function),
         cmocka_unit_test(test_dead_device), cmocka_unit_test(test_cold_cache),
         cmocka_unit_test(test_go_on),       cmocka_unit_test(test_profiled),
-        cmocka_unit_test(test_clblast),
+        cmocka_unit_test(test_clblast),     cmocka_unit_test(test_clblast_chosen),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

@@ -56,7 +56,7 @@ typedef struct tfm__gemm_state {
     tfm__gemm_mode mode;
     uint64_t
         clblast_proven; /* a bit for each class of shapes whose result was compared with the plain kernel's */
-    bool clblast_wrong; /* a comparison failed: not used in this context any more */
+    const char *clblast_trouble; /* why it is not used in this context any more, or NULL */
     bool clblast_used;
 } tfm__gemm_state;
 

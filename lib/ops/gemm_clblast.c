@@ -1,8 +1,9 @@
 /* CLBlast as a provider: its GEMM, then our epilogue for bias and activation.
  *
  * CLBlast 1.5.3 is silently wrong on some devices, so the first result of each class of shapes in a context
- * is compared with the plain kernel's; after one mismatch the context goes on without CLBlast. This is the
- * only file outside lib/dev that speaks OpenCL: CLBlast's interface does. */
+ * is compared with the plain kernel's; after one mismatch, or one error unless TFM_GEMM asks for CLBlast, the
+ * context goes on without it. This is the only file outside lib/dev that speaks OpenCL: CLBlast's interface
+ * does. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -31,7 +32,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     (void)task;
     if (!tfm_context_device(ctx)->compiler)
         return "the device has no compiler, which CLBlast needs";
-    return state && state->clblast_wrong ? "its result was wrong on this device" : NULL;
+    return state ? state->clblast_trouble : NULL;
 }
 
 static tfm_status failed(tfm_context *ctx, const tfm__gemm_task *task, CLBlastStatusCode code) {
@@ -91,7 +92,7 @@ static CLBlastStatusCode batched(tfm_context *ctx, const tfm__gemm_task *task, c
                                       o->c_stride, (size_t)task->batch, &ctx->queue, event);
 }
 
-static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     const operands o = operands_of(task);
     cl_event event = NULL, *wanted = ctx->profile ? &event : NULL;
     CLBlastStatusCode code = CLBlastSuccess;
@@ -106,9 +107,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
                 tfm__profile_add(ctx->profile, "clblast_gemm", event, NULL);
         }
     }
-    if (code != CLBlastSuccess && ctx->status == TFM_OK)
-        return failed(ctx, task, code);
-    return ctx->status;
+    return code;
 }
 
 /* Shapes that CLBlast may run with other kernels: transposes, a batch, small or large. */
@@ -192,22 +191,26 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     if (tfm_scope_open(ctx) != TFM_OK)
         return ctx->status;
     tfm__gemm_clblast_retain(state);
-    bool agree = true;
-    if (multiply(ctx, task) == TFM_OK && !(state->clblast_proven & class_bit(task))) {
-        agree = proven(ctx, task);
-        if (agree)
-            state->clblast_proven |= class_bit(task);
-    }
+    const char *trouble = NULL;
+    const CLBlastStatusCode code = multiply(ctx, task);
+    if (code != CLBlastSuccess && state->mode == TFM__GEMM_CLBLAST && ctx->status == TFM_OK)
+        failed(ctx, task, code);
+    else if (code != CLBlastSuccess)
+        trouble = "it failed on this device";
+    else if (state->clblast_proven & class_bit(task) || proven(ctx, task))
+        state->clblast_proven |= class_bit(task);
+    else
+        trouble = "its result was wrong on this device";
     tfm_scope_close(ctx, 0, NULL);
     if (ctx->status != TFM_OK)
         return ctx->status;
-    if (agree)
+    if (!trouble)
         return epilogue(ctx, task);
-    state->clblast_wrong = true;
+    state->clblast_trouble = trouble;
     tfm__log(TFM_LOG_WARNING,
-             "CLBlast's result for m %" PRId64 ", n %" PRId64 ", k %" PRId64
-             " is wrong on %s: going on with the library's own kernels, as TFM_GEMM=builtin does",
-             task->m, task->n, task->k, ctx->info.name);
+             "CLBlast is not used on %s any more, for %s (%d) at m %" PRId64 ", n %" PRId64 ", k %" PRId64
+             ": going on with the library's own kernels, as TFM_GEMM=builtin does",
+             ctx->info.name, trouble, (int)code, task->m, task->n, task->k);
     return tfm__gemm_builtin(ctx, task)->run(ctx, task);
 }
 
