@@ -71,7 +71,8 @@ static inline float tfm_vec_max(tfm_vec v) { return TFM_CAT(tfm_max, TFM_WIDTH)(
 #define tfm_group_max(v) (v)
 #else
 #define TFM_SCRATCH __local float tfm_scratch[TFM_GROUP];
-static inline float tfm_group_reduce(float v, __local float *scratch, int is_max) {
+/* Inlined for certain: where it stayed a call, PoCL 3.1 would share one scratch among work-groups that run side by side. */
+static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __local float *scratch, int is_max) {
     const int id = get_local_id(0);
     barrier(CLK_LOCAL_MEM_FENCE); /* the last reduction's readers are done */
     scratch[id] = v;
