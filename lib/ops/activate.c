@@ -1,5 +1,5 @@
 /* Activations on their own; GEMM has them in its epilogue. cl/activate.cl, formulas in cl/prelude.cl. */
-#include "ops/ops.h"
+#include "ops/selftest.h"
 
 tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation) {
     if (TFM_OP_BEGIN(ctx, "activate", "f", x) != TFM_OK)
@@ -16,3 +16,23 @@ tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activ
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
                        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_I(n)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    float *x;
+    tfm_tensor y = {0}, tx = FLOATS(x, 3, 333);
+    double *want = WANTED(999);
+    for (int64_t i = 0; tfm__check_ready(c) && i < 999; i++)
+        want[i] = tfm__check_activated((double)x[i], (tfm_activation)c->number);
+    tfm_activate(c->ctx, &y, tx, (tfm_activation)c->number);
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_activate[] = {
+    {"activate", "relu", check, TFM_RELU},
+    {"activate", "gelu", check, TFM_GELU},
+    {"activate", "gelu_tanh", check, TFM_GELU_TANH},
+    {"activate", "silu", check, TFM_SILU},
+    {0},
+};

@@ -1,4 +1,5 @@
 /* Addition, with dims that broadcast: cl/add.cl. */
+#include "ops/selftest.h"
 #include "ops/strided.h"
 
 /* The dims of a + b, and each one's strides in them, 0 where it repeats; false where they do not fit. */
@@ -58,3 +59,32 @@ tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b) 
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
                        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(a), TFM_T(b), TFM_I(n)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    float *a, *b;
+    tfm_tensor y = {0}, ta = FLOATS(a, 17, 65), tb = FLOATS(b, 17, 65);
+    double *want = WANTED(17 * 65);
+    for (int64_t i = 0; tfm__check_ready(c) && i < 17 * 65; i++)
+        want[i] = (double)a[i] + (double)b[i];
+    tfm_add(c->ctx, &y, ta, tb);
+    tfm__check_judge(c, y, want);
+}
+
+/* (3, 1, 17) + (5, 1) */
+static void check_broadcast(tfm__check *c) {
+    float *a, *b;
+    tfm_tensor y = {0}, ta = FLOATS(a, 3, 1, 17), tb = FLOATS(b, 5, 1);
+    double *want = WANTED(3 * 5 * 17);
+    for (int64_t i = 0; tfm__check_ready(c) && i < 3 * 5 * 17; i++)
+        want[i] = (double)a[i / 85 * 17 + i % 17] + (double)b[i / 17 % 5];
+    tfm_add(c->ctx, &y, ta, tb);
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_add[] = {
+    {"add", "", check, 0},
+    {"add", "broadcast", check_broadcast, 0},
+    {0},
+};

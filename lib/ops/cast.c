@@ -1,5 +1,6 @@
 /* Conversion among F32, F16 and BF16: cl/cast.cl. */
-#include "ops/ops.h"
+#include <math.h>
+#include "ops/selftest.h"
 
 tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype) {
     const char *op = "cast";
@@ -17,3 +18,30 @@ tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dty
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
                        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_I(n)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+/* To a half and back: exactly the nearest, ties to even. */
+static void check(tfm__check *c) {
+    const tfm_dtype dtype = c->number == TFM_BF16 ? TFM_BF16 : TFM_F16;
+    const int bits = dtype == TFM_BF16 ? 8 : 11, smallest = dtype == TFM_BF16 ? -133 : -24;
+    float *x;
+    tfm_tensor half = {0}, y = {0}, tx = FLOATS(x, 333);
+    double *want = WANTED(333);
+    for (int64_t i = 0; tfm__check_ready(c) && i < 333; i++) {
+        int exponent, unit;
+        frexp((double)x[i], &exponent);
+        unit = exponent - bits > smallest ? exponent - bits : smallest;
+        want[i] = ldexp(rint(ldexp((double)x[i], -unit)), unit);
+    }
+    tfm_cast(c->ctx, &half, tx, dtype);
+    tfm_cast(c->ctx, &y, half, TFM_F32);
+    tfm__check_judge(c, y, want);
+    c->error = c->error > 0 ? INFINITY : 0;
+}
+
+const tfm__check_entry tfm__selftest_cast[] = {
+    {"cast", "f16", check, TFM_F16},
+    {"cast", "bf16", check, TFM_BF16},
+    {0},
+};

@@ -1,4 +1,5 @@
 /* Tensors one behind the other: a strided copy each, cl/strided.cl. */
+#include "ops/selftest.h"
 #include "ops/strided.h"
 
 /* Checks the inputs against the first and adds up their sizes along the axis. */
@@ -50,3 +51,21 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
     }
     return tfm_context_status(ctx);
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t rows = 5, left = 17, right = 3, n = left + right;
+    float *a, *b;
+    tfm_tensor y = {0}, inputs[2] = {FLOATS(a, rows, left), FLOATS(b, rows, right)};
+    double *want = WANTED(rows * n);
+    for (int64_t i = 0; tfm__check_ready(c) && i < rows * n; i++)
+        want[i] = i % n < left ? (double)a[i / n * left + i % n] : (double)b[i / n * right + i % n - left];
+    tfm_concat(c->ctx, &y, 2, inputs, 1);
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_concat[] = {
+    {"concat", "", check, 0},
+    {0},
+};

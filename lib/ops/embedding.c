@@ -1,7 +1,7 @@
 /* Embedding with scale and positions: cl/embedding.cl. */
 #include <inttypes.h>
 #include <string.h>
-#include "ops/ops.h"
+#include "ops/selftest.h"
 
 #define OP "embedding"
 
@@ -45,3 +45,26 @@ tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_
                                 TFM_I(width), TFM_I(vocabulary), TFM_I_AS("steps", length), TFM_I(first),
                                 TFM_F(scale)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t vocabulary = 29, sequences = 3, length = 5, width = 17, first = 2;
+    float *table, *positions;
+    int32_t *ids;
+    tfm_tensor y = {0}, tt = FLOATS(table, vocabulary, width), tp = FLOATS(positions, first + length, width),
+               ti = INTS(ids, (int)vocabulary, sequences, length);
+    double *want = WANTED(sequences * length * width);
+    for (int64_t i = 0; tfm__check_ready(c) && i < sequences * length * width; i++) {
+        int64_t token = i / width, position = first + token % length;
+        want[i] = 1.5 * (double)table[ids[token] * width + i % width] +
+                  (double)positions[position * width + i % width];
+    }
+    tfm_embedding(c->ctx, &y, tt, ti, 1.5f, tp, first);
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_embedding[] = {
+    {"embedding", "positions", check, 0},
+    {0},
+};

@@ -1,6 +1,6 @@
 /* Rows, or slices of any dimension, by index: cl/gather.cl. */
 #include <string.h>
-#include "ops/ops.h"
+#include "ops/selftest.h"
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
@@ -46,3 +46,36 @@ tfm_status tfm_gather_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_te
         return tfm_context_status(ctx);
     return launch(ctx, *y, x, indices, axis);
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t rows = 9, n = 21, width = 17;
+    float *x;
+    int32_t *indices;
+    tfm_tensor y = {0}, tx = FLOATS(x, rows, width),
+               ti = INTS(indices, (int)rows + 2, n); /* two lie outside */
+    double *want = WANTED(n * width);
+    for (int64_t i = 0; tfm__check_ready(c) && i < n * width; i++)
+        want[i] = indices[i / width] < rows ? (double)x[indices[i / width] * width + i % width] : 0;
+    tfm_gather(c->ctx, &y, tx, ti);
+    tfm__check_judge(c, y, want);
+}
+
+static void check_axis(tfm__check *c) {
+    const int64_t outer = 3, count = 9, n = 4, width = 17;
+    float *x;
+    int32_t *indices;
+    tfm_tensor y = {0}, tx = FLOATS(x, outer, count, width), ti = INTS(indices, (int)count, 2, 2);
+    double *want = WANTED(outer * n * width);
+    for (int64_t i = 0; tfm__check_ready(c) && i < outer * n * width; i++)
+        want[i] = (double)x[(i / width / n * count + indices[i / width % n]) * width + i % width];
+    tfm_gather_axis(c->ctx, &y, tx, ti, 1);
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_gather[] = {
+    {"gather", "", check, 0},
+    {"gather", "axis 1", check_axis, 0},
+    {0},
+};

@@ -1,5 +1,6 @@
 /* Gated linear units, the product after the two matrices: cl/glu.cl. */
-#include "ops/ops.h"
+#include <math.h>
+#include "ops/selftest.h"
 
 /* Takes the halves of x's rows apart; the width of one. */
 static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_glu_layout layout) {
@@ -49,3 +50,23 @@ tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gat
         ctx, kernel, tfm__element_grid(ctx, n),
         TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(gate), TFM_I(n), TFM_I(width), TFM_I(pitch)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t rows = 5, n = 65;
+    float *x;
+    tfm_tensor y = {0}, tx = FLOATS(x, rows, 2 * n);
+    double *want = WANTED(rows * n);
+    for (int64_t i = 0; tfm__check_ready(c) && i < rows * n; i++) {
+        const double gate = (double)x[i / n * 2 * n + i % n], value = (double)x[i / n * 2 * n + n + i % n];
+        want[i] = gate / (1 + exp(-gate)) * value;
+    }
+    tfm_glu(c->ctx, &y, tx, (tfm_tensor){0}, TFM_SILU, TFM_GLU_GATE_FIRST);
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_glu[] = {
+    {"glu", "swiglu, halves", check, 0},
+    {0},
+};

@@ -1,6 +1,7 @@
 /* Layer normalisation, with the residual addition in front of it or with its statistics: cl/layernorm.cl. */
+#include <math.h>
 #include <string.h>
-#include "ops/ops.h"
+#include "ops/selftest.h"
 
 /* Whether v is empty or has the dims of x from `axis` on. */
 static tfm_status check_scale(tfm_context *ctx, const char *label, tfm_tensor v, tfm_tensor x, int axis) {
@@ -76,3 +77,57 @@ tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean,
         return tfm_context_status(ctx);
     return launch(ctx, *y, *y, m, i, x, none, gamma, beta, axis, epsilon);
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t rows = 3, n = 65;
+    const float epsilon = 1e-5f;
+    float *x, *residual, *gamma, *beta;
+    tfm_tensor y = {0}, sum = {0}, tx = FLOATS(x, rows, n), tr = FLOATS(residual, rows, n),
+               tg = FLOATS(gamma, n), tb = FLOATS(beta, n);
+    double *want = WANTED(rows * n), *want_sum = WANTED(rows * n);
+    for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
+        double mean = 0, variance = 0, *s = want_sum + r * n;
+        for (int64_t i = 0; i < n; i++)
+            mean += (s[i] = (double)x[r * n + i] + (double)residual[r * n + i]) / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            variance += (s[i] - mean) * (s[i] - mean) / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            want[r * n + i] =
+                (s[i] - mean) / sqrt(variance + (double)epsilon) * (double)gamma[i] + (double)beta[i];
+    }
+    tfm_layernorm(c->ctx, &y, &sum, tx, tr, tg, tb, epsilon);
+    tfm__check_judge(c, y, want);
+    tfm__check_judge(c, sum, want_sum);
+}
+
+static void check_axes(tfm__check *c) {
+    const int64_t rows = 3, n = 5 * 17;
+    const float epsilon = 1e-5f;
+    float *x, *gamma, *beta;
+    tfm_tensor y = {0}, mean = {0}, inv_std = {0}, tx = FLOATS(x, rows, 5, 17), tg = FLOATS(gamma, 5, 17),
+               tb = FLOATS(beta, 5, 17);
+    double *want = WANTED(rows * n), *want_mean = WANTED(rows), *want_inverse = WANTED(rows);
+    for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
+        double variance = 0;
+        for (int64_t i = 0; i < n; i++)
+            want_mean[r] += (double)x[r * n + i] / (double)n;
+        for (int64_t i = 0; i < n; i++)
+            variance += pow((double)x[r * n + i] - want_mean[r], 2) / (double)n;
+        want_inverse[r] = 1 / sqrt(variance + (double)epsilon);
+        for (int64_t i = 0; i < n; i++)
+            want[r * n + i] = ((double)x[r * n + i] - want_mean[r]) * want_inverse[r] * (double)gamma[i] +
+                              (double)beta[i];
+    }
+    tfm_layernorm_axes(c->ctx, &y, &mean, &inv_std, tx, tg, tb, 1, epsilon);
+    tfm__check_judge(c, y, want);
+    tfm__check_judge(c, mean, want_mean);
+    tfm__check_judge(c, inv_std, want_inverse);
+}
+
+const tfm__check_entry tfm__selftest_layernorm[] = {
+    {"layernorm", "residual", check, 0},
+    {"layernorm", "axes, statistics", check_axes, 0},
+    {0},
+};

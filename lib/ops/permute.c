@@ -1,4 +1,5 @@
 /* Dimensions in another order: a strided copy, cl/strided.cl. */
+#include "ops/selftest.h"
 #include "ops/strided.h"
 
 tfm_status tfm_permute(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes) {
@@ -24,3 +25,21 @@ tfm_status tfm_permute(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int 
     const tfm__walk walk = tfm__walk_make(x.rank, dims, 2, (const int64_t *const[]){to, from});
     return tfm__strided_copy(ctx, *y, x, &walk);
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t a = 3, b = 5, d = 17;
+    float *x;
+    tfm_tensor y = {0}, tx = FLOATS(x, a, b, d);
+    double *want = WANTED(a * b * d);
+    for (int64_t i = 0; tfm__check_ready(c) && i < a * b * d; i++)
+        want[(i % d * a + i / d / b) * b + i / d % b] = (double)x[i];
+    tfm_permute(c->ctx, &y, tx, (int[]){2, 0, 1});
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_permute[] = {
+    {"permute", "", check, 0},
+    {0},
+};

@@ -1,6 +1,7 @@
 /* Root-mean-square normalisation with the residual addition in front of it: cl/rmsnorm.cl. */
+#include <math.h>
 #include <string.h>
-#include "ops/ops.h"
+#include "ops/selftest.h"
 
 tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                        tfm_tensor gamma, int axis, float epsilon) {
@@ -29,3 +30,30 @@ tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_ten
                        TFM_ARGS(TFM_T_AS("y", *y), TFM_T_AS("sum", sum ? *sum : *y), TFM_T(x),
                                 TFM_T(residual), TFM_T(gamma), TFM_I(rows), TFM_I(n), TFM_F(epsilon)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t rows = 3, n = 65;
+    float *x, *residual, *gamma;
+    tfm_tensor y = {0}, sum = {0}, tx = FLOATS(x, rows, n), tr = FLOATS(residual, rows, n),
+               tg = FLOATS(gamma, n);
+    double *want = WANTED(rows * n), *want_sum = WANTED(rows * n);
+    for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
+        double square = 0, *s = want_sum + r * n;
+        for (int64_t i = 0; i < n; i++) {
+            s[i] = (double)x[r * n + i] + (double)residual[r * n + i];
+            square += s[i] * s[i] / (double)n;
+        }
+        for (int64_t i = 0; i < n; i++)
+            want[r * n + i] = s[i] / sqrt(square + 1e-5) * (double)gamma[i];
+    }
+    tfm_rmsnorm(c->ctx, &y, &sum, tx, tr, tg, -1, 1e-5f);
+    tfm__check_judge(c, y, want);
+    tfm__check_judge(c, sum, want_sum);
+}
+
+const tfm__check_entry tfm__selftest_rmsnorm[] = {
+    {"rmsnorm", "residual", check, 0},
+    {0},
+};

@@ -1,7 +1,7 @@
 /* Rotary position embedding and its tables: cl/rotary.cl. */
 #include <inttypes.h>
 #include <math.h>
-#include "ops/ops.h"
+#include "ops/selftest.h"
 
 typedef struct shape {
     int64_t B, T, H, D;
@@ -109,3 +109,35 @@ tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *
         return tfm_context_status(ctx);
     return TFM_OK;
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+/* Three heads of 70 columns, 66 of them turned, at positions from 2 on. */
+static void check(tfm__check *c) {
+    const int64_t batch = 2, length = 5, heads = 3, width = 70, half = 33, first = 2;
+    const bool interleaved = c->number != 0;
+    float *x;
+    tfm_tensor y = {0}, cosines = {0}, sines = {0}, tx = FLOATS(x, batch, length, heads * width);
+    double *want = WANTED(batch * length * heads * width);
+    tfm_rotary_tables(c->ctx, &cosines, &sines, first + length, 2 * half, 0);
+    for (int64_t i = 0; tfm__check_ready(c) && i < batch * length * heads * width; i++) {
+        const int64_t column = i % width, position = first + i / (heads * width) % length;
+        const int64_t pair = interleaved ? column / 2 : column % half;
+        const bool second = interleaved ? column % 2 : column >= half;
+        const int64_t other = interleaved ? i ^ 1 : second ? i - half : i + half; /* width is even */
+        const double angle = (double)position / pow(10000, (double)pair / (double)half);
+        if (column >= 2 * half)
+            want[i] = (double)x[i];
+        else
+            want[i] = (double)x[i] * cos(angle) + (second ? 1 : -1) * (double)x[other] * sin(angle);
+    }
+    tfm_rotary(c->ctx, &y, tx, cosines, sines,
+               &(tfm_rotary_options){.heads = (int)heads, .interleaved = interleaved, .first = first});
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_rotary[] = {
+    {"rotary", "split, partial", check, 0},
+    {"rotary", "interleaved", check, 1},
+    {0},
+};

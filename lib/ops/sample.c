@@ -1,6 +1,7 @@
 /* Drawing tokens: cl/sample.cl. */
 #include <math.h>
-#include "ops/ops.h"
+#include <stdlib.h>
+#include "ops/selftest.h"
 
 static tfm_status check_options(tfm_context *ctx, const tfm_sample_options *o) {
     if (!(o->temperature >= 0.0f) || isinf(o->temperature))
@@ -40,3 +41,51 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
                                 TFM_T(logits), TFM_I(rows), TFM_I(n), TFM_I(k), TFM_F(p), TFM_F(sharpness),
                                 TFM_I_AS("seed", options->seed), TFM_I_AS("counter", options->step)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+/* Logits -i/8, with one far above: within the top 4 the chances are known, and the first random number of
+ * seed 0 is 0x6627e8d5 / 2^32, Philox's published answer. */
+static void check(tfm__check *c) {
+    enum { V = 333, AT = 97 };
+    tfm_tensor ids = {0}, probabilities = {0}, logits = {0};
+    float *host = tfm__check_block(c, V, sizeof(*host));
+    double *want = WANTED(1), total = 0, sum = 0;
+    const double u = 0x6627e8 / 16777216.0;
+    int32_t drawn = 0;
+    for (int i = 0; host && i < V; i++)
+        host[i] = -(float)abs(i - AT) / 8;
+    tfm_tensor_new(c->ctx, &logits, TFM_F32, 2, (int64_t[]){1, V});
+    if (host)
+        tfm_tensor_write(c->ctx, logits, host);
+    tfm_sample_options options = {.top_k = c->number ? 0 : 4};
+    /* Kept by k: AT, both beside it, and of the next two the one with the lower index; by p, 5 of them. */
+    const int first = AT - 2, kept = c->number ? 5 : 4;
+    for (int i = -2; c->number && i <= 2; i++)
+        sum += exp(-abs(i) / 8.0);
+    for (int i = 0; c->number && i < V; i++)
+        total += exp(-abs(i - AT) / 8.0);
+    if (c->number)
+        options.top_p = (float)((sum - 0.5 * exp(-0.25)) / total); /* half of the fifth is missing */
+    sum = 0;
+    for (int i = 0; i < kept; i++)
+        sum += exp(-abs(first + i - AT) / 8.0);
+    double passed = 0;
+    for (int i = 0; want && i < kept; i++) {
+        const double weight = exp(-abs(first + i - AT) / 8.0) / sum;
+        if (passed <= u) {
+            drawn = first + i;
+            *want = weight;
+        }
+        passed += weight;
+    }
+    tfm_sample(c->ctx, &ids, &probabilities, logits, &options);
+    tfm__check_judge_ints(c, ids, &drawn);
+    tfm__check_judge(c, probabilities, want);
+}
+
+const tfm__check_entry tfm__selftest_sample[] = {
+    {"sample", "top k", check, 0},
+    {"sample", "top p", check, 1},
+    {0},
+};

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "op_list.h"
 #include "ops/selftest.h"
 #include "tfm/selftest.h"
 
@@ -69,6 +70,21 @@ void tfm__check_judge_ints(tfm__check *c, tfm_tensor got, const int32_t *want) {
         c->error = INFINITY;
 }
 
+double tfm__check_activated(double x, tfm_activation activation) {
+    switch (activation) {
+    case TFM_RELU:
+        return x > 0 ? x : 0;
+    case TFM_GELU:
+        return x * 0.5 * erfc(-x / sqrt(2));
+    case TFM_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case TFM_SILU:
+        return x / (1 + exp(-x));
+    default:
+        return x;
+    }
+}
+
 bool tfm__check_ready(const tfm__check *c) {
     return tfm_context_status(c->ctx) == TFM_OK;
 }
@@ -102,12 +118,20 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
     return report(user, &record);
 }
 
+/* TFM__OPS is meson.build's list: X(activate) X(add) ... */
+#define DECLARE(op) extern const tfm__check_entry tfm__selftest_##op[];
+#define NAME(op) tfm__selftest_##op,
+TFM__OPS(DECLARE)
+static const tfm__check_entry *const OPS[] = {TFM__OPS(NAME)};
+
 tfm_status tfm_selftest(tfm_context *ctx, tfm_selftest_fn report, void *user) {
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm__fail(tfm_context_status(ctx), "selftest: the context has failed before: %s",
                          tfm_context_error(ctx));
-    for (const tfm__check_entry *entry = TFM__CHECKS; entry->op; entry++)
-        if (!run_check(ctx, entry, report, user))
-            return tfm__fail(TFM_ERROR_CANCELLED, "selftest: stopped after %s %s", entry->op, entry->variant);
+    for (size_t i = 0; i < TFM_COUNT(OPS); i++)
+        for (const tfm__check_entry *entry = OPS[i]; entry->op; entry++)
+            if (!run_check(ctx, entry, report, user))
+                return tfm__fail(TFM_ERROR_CANCELLED, "selftest: stopped after %s %s", entry->op,
+                                 entry->variant);
     return TFM_OK;
 }

@@ -36,18 +36,8 @@ void tfm__check_judge_ints(tfm__check *c, tfm_tensor got, const int32_t *want);
 /* Whether the inputs are there. */
 bool tfm__check_ready(const tfm__check *c);
 
-/* Layout ops (selftest_layout.c). */
-void tfm__check_permute(tfm__check *c);
-void tfm__check_concat(tfm__check *c);
-void tfm__check_slice(tfm__check *c);
-void tfm__check_add_broadcast(tfm__check *c);
-void tfm__check_gather_axis(tfm__check *c);
-
-/* What language models since 2019 added (selftest_llm.c). */
-void tfm__check_rmsnorm(tfm__check *c);
-void tfm__check_glu(tfm__check *c);
-void tfm__check_rotary(tfm__check *c);
-void tfm__check_sample(tfm__check *c);
+/* The activation of a value, for ops that have one at their end. */
+double tfm__check_activated(double x, tfm_activation activation);
 
 typedef struct tfm__check_entry {
     const char *op, *variant;
@@ -55,7 +45,11 @@ typedef struct tfm__check_entry {
     int number;
 } tfm__check_entry;
 
-/* All checks (selftest_checks.c); the last has a NULL op. */
-extern const tfm__check_entry TFM__CHECKS[];
+/* Each op of meson.build's list `ops` ends with its checks, which are found by the op's name:
+ *
+ *     const tfm__check_entry tfm__selftest_scale[] = {
+ *         {"scale", "", check, 0},
+ *         {0},
+ *     }; */
 
 #endif

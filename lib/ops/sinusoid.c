@@ -2,7 +2,7 @@
  * since a float argument of sin() would be wrong by 1e-4 at position 2000. */
 #include <inttypes.h>
 #include <math.h>
-#include "ops/ops.h"
+#include "ops/selftest.h"
 
 /* "Attention Is All You Need", section 3.5: the angle of pair i at position p is p / 10000^(2i/E). */
 static void fill_column(float *column, int64_t positions, int64_t width, int64_t pair, bool cosine) {
@@ -49,3 +49,26 @@ tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, 
     free(host);
     return status;
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t positions = 33, width = 18, half = width / 2;
+    tfm_tensor table = {0};
+    double *want = WANTED(positions * width);
+    for (int64_t i = 0; tfm__check_ready(c) && i < positions * width; i++) {
+        int64_t column = i % width;
+        bool split = c->number == TFM_SINUSOID_SPLIT, sine = split ? column < half : column % 2 == 0;
+        int64_t pair = split ? column % half : column / 2;
+        double angle = (double)(i / width) / pow(10000, 2 * (double)pair / (double)width);
+        want[i] = sine ? sin(angle) : cos(angle);
+    }
+    tfm_sinusoid(c->ctx, &table, positions, width, (tfm_sinusoid_layout)c->number);
+    tfm__check_judge(c, table, want);
+}
+
+const tfm__check_entry tfm__selftest_sinusoid[] = {
+    {"sinusoid", "interleaved", check, TFM_SINUSOID_INTERLEAVED},
+    {"sinusoid", "split", check, TFM_SINUSOID_SPLIT},
+    {0},
+};

@@ -1,5 +1,6 @@
 /* A part of each dimension: a strided copy, cl/strided.cl. */
 #include <inttypes.h>
+#include "ops/selftest.h"
 #include "ops/strided.h"
 
 /* Python's slice.indices: the first place, and how many, of a dimension of n; 0 where nothing is left. */
@@ -49,3 +50,22 @@ tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_ra
     x.offset += (size_t)start;
     return tfm__strided_copy(ctx, *y, x, &walk);
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+/* x[1:4, ::-2] */
+static void check(tfm__check *c) {
+    const int64_t rows = 5, n = 21;
+    float *x;
+    tfm_tensor y = {0}, tx = FLOATS(x, rows, n);
+    double *want = WANTED(3 * 11);
+    for (int64_t i = 0; tfm__check_ready(c) && i < 3 * 11; i++)
+        want[i] = (double)x[(1 + i / 11) * n + 20 - 2 * (i % 11)];
+    tfm_slice(c->ctx, &y, tx, (tfm_range[]){{1, 4, 1}, {-1, INT64_MIN, -2}});
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_slice[] = {
+    {"slice", "backwards", check, 0},
+    {0},
+};

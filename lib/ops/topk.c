@@ -1,6 +1,7 @@
 /* The k largest of each row: cl/topk.cl. */
 #include <inttypes.h>
-#include "ops/ops.h"
+#include <math.h>
+#include "ops/selftest.h"
 
 tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum,
                     tfm_tensor x, int k) {
@@ -29,3 +30,37 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
                                 TFM_T_AS("log_sum", sums), TFM_T(x), TFM_I(rows), TFM_I(n), TFM_I(k),
                                 TFM_I_AS("summed", log_sum != NULL)));
 }
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+static void check(tfm__check *c) {
+    const int64_t rows = 3, n = 333;
+    const int k = 8;
+    float *x;
+    tfm_tensor values = {0}, indices = {0}, log_sum = {0}, tx = FLOATS(x, rows, n);
+    double *want = WANTED(rows * k), *want_sum = WANTED(rows);
+    int32_t *order = tfm__check_block(c, (size_t)(rows * k), sizeof(*order));
+    for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
+        for (int64_t i = 0; i < n; i++)
+            want_sum[r] += exp((double)x[r * n + i]);
+        want_sum[r] = log(want_sum[r]);
+        for (int64_t i = 0; i < n; i++) { /* how many are before it */
+            int64_t rank = 0;
+            for (int64_t j = 0; j < n; j++)
+                rank += x[r * n + j] > x[r * n + i] || (x[r * n + j] == x[r * n + i] && j < i);
+            if (rank < k) {
+                want[r * k + rank] = (double)x[r * n + i];
+                order[r * k + rank] = (int32_t)i;
+            }
+        }
+    }
+    tfm_topk(c->ctx, &values, &indices, &log_sum, tx, k);
+    tfm__check_judge(c, values, want);
+    tfm__check_judge(c, log_sum, want_sum);
+    tfm__check_judge_ints(c, indices, order);
+}
+
+const tfm__check_entry tfm__selftest_topk[] = {
+    {"topk", "", check, 0},
+    {0},
+};

@@ -1,0 +1,110 @@
+/* The selftest of attention, in the forms that it takes. */
+#include <math.h>
+#include "ops/selftest.h"
+
+/* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and what is given. */
+static const struct form {
+    int64_t B, N, T, S, H, Hk, dk, dv, past;
+    bool causal, lengths, rows, sources, heads_first;
+} FORMS[] = {
+    {.B = 2, .N = 2, .T = 5, .S = 37, .H = 3, .Hk = 3, .dk = 17, .dv = 9},
+    {.B = 3,
+     .N = 3,
+     .T = 9,
+     .S = 12,
+     .H = 2,
+     .Hk = 2,
+     .dk = 32,
+     .dv = 32,
+     .past = 3,
+     .causal = true,
+     .lengths = true},
+    {.B = 2,
+     .N = 2,
+     .T = 7,
+     .S = 21,
+     .H = 4,
+     .Hk = 2,
+     .dk = 16,
+     .dv = 16,
+     .lengths = true,
+     .heads_first = true},
+    {.B = 5, .N = 5, .T = 1, .S = 11, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .rows = true},
+    {.B = 6, .N = 2, .T = 1, .S = 13, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .lengths = true, .sources = true},
+};
+
+enum { POOL_ROWS = 40 }; /* of a key/value log that `rows` points into */
+
+typedef struct attention_data {
+    float *q, *k, *v;
+    int32_t *lengths, *rows, *sources;
+} attention_data;
+
+/* Where query head h's key or value of width d lies. */
+static const float *key_at(const struct form *f, const attention_data *a, const float *base, int64_t b,
+                           int64_t h, int64_t s, int64_t d) {
+    int64_t head = h / (f->H / f->Hk), sequence = f->sources ? a->sources[b] : b;
+    if (f->heads_first)
+        return base + ((sequence * f->Hk + head) * f->S + s) * d;
+    int64_t row = f->rows ? a->rows[b * f->S + s] : sequence * f->S + s;
+    return base + (row * f->Hk + head) * d;
+}
+
+/* One query's row of the result, dv wide: softmax of scaled products over what it sees, times the values. */
+static void attend(double *out, const struct form *f, const attention_data *a, const float *q, int64_t b,
+                   int64_t h, int64_t t) {
+    int64_t visible = f->lengths ? a->lengths[f->sources ? a->sources[b] : b] : f->S;
+    double total = 0;
+    for (int64_t s = 0; s < visible && (!f->causal || s <= t + f->past); s++) {
+        const float *k = key_at(f, a, a->k, b, h, s, f->dk), *v = key_at(f, a, a->v, b, h, s, f->dv);
+        double score = 0, weight;
+        for (int64_t d = 0; d < f->dk; d++)
+            score += (double)q[d] * (double)k[d];
+        total += weight = exp(score / sqrt((double)f->dk));
+        for (int64_t d = 0; d < f->dv; d++)
+            out[d] += weight * (double)v[d];
+    }
+    for (int64_t d = 0; d < f->dv && total > 0; d++)
+        out[d] /= total;
+}
+
+static void check(tfm__check *c) {
+    const struct form *f = &FORMS[c->number];
+    attention_data a = {0};
+    tfm_tensor y = {0}, q, k, v;
+    tfm_attention_options options = {.heads = f->heads_first ? 0 : (int)f->H,
+                                     .kv_heads = (int)f->Hk,
+                                     .causal = f->causal,
+                                     .past = f->past};
+    if (f->heads_first) {
+        q = FLOATS(a.q, f->B, f->H, f->T, f->dk);
+        k = FLOATS(a.k, f->N, f->Hk, f->S, f->dk);
+        v = FLOATS(a.v, f->N, f->Hk, f->S, f->dv);
+    } else {
+        q = FLOATS(a.q, f->B, f->T, f->H * f->dk);
+        k = f->rows ? FLOATS(a.k, POOL_ROWS, f->Hk * f->dk) : FLOATS(a.k, f->N, f->S, f->Hk * f->dk);
+        v = f->rows ? FLOATS(a.v, POOL_ROWS, f->Hk * f->dv) : FLOATS(a.v, f->N, f->S, f->Hk * f->dv);
+    }
+    if (f->lengths) /* a length of 0 is among what may come: such a row gives zeros */
+        options.lengths = INTS(a.lengths, (int)f->S + 1, f->N);
+    if (f->rows)
+        options.rows = INTS(a.rows, POOL_ROWS, f->B, f->S);
+    if (f->sources)
+        options.sources = INTS(a.sources, (int)f->N, f->B);
+    double *want = WANTED(f->B * f->H * f->T * f->dv);
+    for (int64_t i = 0; tfm__check_ready(c) && i < f->B * f->H * f->T; i++) { /* in q's own order */
+        int64_t b = i / (f->H * f->T), h = f->heads_first ? i / f->T % f->H : i % f->H;
+        attend(want + i * f->dv, f, &a, a.q + i * f->dk, b, h, f->heads_first ? i % f->T : i / f->H % f->T);
+    }
+    tfm_attention(c->ctx, &y, q, k, v, &options);
+    tfm__check_judge(c, y, want);
+}
+
+const tfm__check_entry tfm__selftest_attention[] = {
+    {"attention", "dk != dv", check, 0},
+    {"attention", "causal, past, lengths", check, 1},
+    {"attention", "heads first, grouped", check, 2},
+    {"attention", "rows", check, 3},
+    {"attention", "sources", check, 4},
+    {0},
+};
