@@ -125,3 +125,74 @@ static inline void columns(__global float *y, __global const float *x, const lon
     }
 COLUMN_KERNEL(softmax_columns, 0)
 COLUMN_KERNEL(log_softmax_columns, 1)
+
+/* ---- Backward ----
+ *
+ * Softmax: dx = y (dy - sum dy y). Its logarithm: dx = dy - e^y sum dy. Added to dx where `add`; dx may be dy. Layouts as
+ * above. */
+#define WEIGHED(logarithm, d, v) ((logarithm) ? (d) : (d) * (v))
+#define SLOPE(T, logarithm, d, v, sum) ((logarithm) ? tfm_fma(-exp(v), (T)(sum), d) : (v) * ((d) - (sum)))
+
+static inline __attribute__((always_inline)) float
+row_total(__global const float *dy, __global const float *y, const long n, const int logarithm) {
+    tfm_vec sums = (tfm_vec)(0.0f);
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+        sums += WEIGHED(logarithm, tfm_load(dy + i), tfm_load(y + i));
+    float sum = tfm_vec_sum(sums);
+    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
+        sum += WEIGHED(logarithm, dy[i], y[i]);
+    return sum;
+}
+
+#define ROW_BACKWARD(name, logarithm)                                                                         \
+    TFM_KERNEL void name(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, y), const long add,    \
+                         const long rows, const long n) {                                                     \
+        TFM_SCRATCH                                                                                           \
+        const long row = TFM_ROW();                                                                           \
+        if (row >= rows)                                                                                      \
+            return;                                                                                           \
+        __global const float *d = TFM_AT(dy) + row * n, *v = TFM_AT(y) + row * n;                             \
+        __global float *out = TFM_AT(dx) + row * n;                                                           \
+        const float lane = row_total(d, v, n, logarithm), sum = tfm_group_sum(lane);                          \
+        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {                                \
+            const tfm_vec g = SLOPE(tfm_vec, logarithm, tfm_load(d + i), tfm_load(v + i), sum);               \
+            tfm_store(add ? tfm_load(out + i) + g : g, out + i);                                              \
+        }                                                                                                     \
+        for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {                                          \
+            const float g = SLOPE(float, logarithm, d[i], v[i], sum);                                         \
+            out[i] = add ? out[i] + g : g;                                                                    \
+        }                                                                                                     \
+    }
+ROW_BACKWARD(softmax_backward, 0)
+ROW_BACKWARD(log_softmax_backward, 1)
+
+#define COLUMNS_BACK(T, LOAD, STORE, at)                                                                      \
+    {                                                                                                         \
+        T sum = (T)(0.0f);                                                                                    \
+        for (long i = at; i < at + n * inner; i += inner)                                                     \
+            sum += WEIGHED(logarithm, LOAD(d + i), LOAD(v + i));                                              \
+        for (long i = at; i < at + n * inner; i += inner) {                                                   \
+            const T g = SLOPE(T, logarithm, LOAD(d + i), LOAD(v + i), sum);                                   \
+            STORE(add ? LOAD(out + i) + g : g, out + i);                                                      \
+        }                                                                                                     \
+    }
+
+static inline void columns_back(__global float *out, __global const float *d, __global const float *v, const long n,
+                                const long inner, const long left, const int logarithm, const long add) {
+    if (left >= TFM_WIDTH)
+        COLUMNS_BACK(tfm_vec, tfm_load, tfm_store, 0)
+    else
+        for (long c = 0; c < left; c++)
+            COLUMNS_BACK(float, LOAD_ONE, STORE_ONE, c)
+}
+
+#define COLUMN_BACKWARD(name, logarithm)                                                                      \
+    TFM_KERNEL void name(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, y), const long add,    \
+                         const long rows, const long n, const long inner, const long blocks) {                \
+        const long block = TFM_ROW(), row = block / blocks;                                                   \
+        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                     \
+        const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                       \
+        columns_back(TFM_AT(dx) + at, TFM_AT(dy) + at, TFM_AT(y) + at, n, inner, left, logarithm, add);       \
+    }
+COLUMN_BACKWARD(softmax_columns_backward, 0)
+COLUMN_BACKWARD(log_softmax_columns_backward, 1)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 static double oracle(tfm_activation activation, double v) {
@@ -121,6 +121,37 @@ static void test_nan_stays(void **state) {
     }
 }
 
+static void oracle_of_all(const gradient_case *c, double *y, double *const *inputs) {
+    for (size_t i = 0; i < c->count; i++)
+        y[i] = oracle(*(const tfm_activation *)c->user, inputs[0][i]);
+}
+
+static tfm_status run_one(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    return tfm_activate(ctx, y, inputs[0], *(const tfm_activation *)c->user);
+}
+
+/* ReLU has a corner at 0: inputs stay away from it, and the tails are visited. */
+static void test_backward(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 17, 65, 1000};
+    harness_random random = {5};
+    for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
+            float host[1000];
+            harness_fill(&random, host, (size_t)sizes[s], 3);
+            for (int64_t i = 0; i < sizes[s]; i++)
+                host[i] += host[i] < 0 ? -0.02F : 0.02F;
+            const tfm_activation which = (tfm_activation)activation;
+            gradient_check(&(gradient_case){.name = "activate",
+                                            .inputs = {{1, {sizes[s]}, host, false}},
+                                            .oracle = oracle_of_all,
+                                            .run = run_one,
+                                            .user = &which,
+                                            .count = (size_t)sizes[s],
+                                            .tolerance = 2e-6});
+        }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -138,7 +169,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),    cmocka_unit_test(test_sweep),   cmocka_unit_test(test_gelu_tail),
-        cmocka_unit_test(test_nan_stays), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_nan_stays), cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

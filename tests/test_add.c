@@ -1,7 +1,7 @@
 /* Addition: exact. */
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 enum { FRESH, OVER_A, OVER_B };
@@ -129,6 +129,64 @@ static void test_broadcast(void **state) {
     }
 }
 
+/* Offset in `in` of an element of y's dims (d0, d1, d2, d3), in's dims being 1 or theirs. */
+static size_t broadcast_at(const gradient_input *in, const int64_t *index) {
+    size_t at = 0;
+    for (int i = 0; i < in->rank; i++)
+        at = at * (size_t)in->dims[i] + (size_t)(in->dims[i] == 1 ? 0 : index[4 - in->rank + i]);
+    return at;
+}
+
+static void oracle_broadcast(const gradient_case *c, double *y, double *const *inputs) {
+    const int64_t *d = c->user;
+    for (size_t e = 0; e < c->count; e++) {
+        int64_t index[4], rest = (int64_t)e;
+        for (int i = 3; i >= 0; i--) {
+            index[i] = rest % d[i];
+            rest /= d[i];
+        }
+        y[e] = inputs[0][broadcast_at(&c->inputs[0], index)] + inputs[1][broadcast_at(&c->inputs[1], index)];
+    }
+}
+
+static tfm_status run_add(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    (void)c;
+    return tfm_add(ctx, y, inputs[0], inputs[1]);
+}
+
+/* The gradient of what is repeated is summed: over first, last, inner and several dims, and over many rows. */
+static void test_backward(void **state) {
+    (void)state;
+    static const struct {
+        int64_t y[4];
+        int rank_a, rank_b;
+        int64_t a[4], b[4];
+    } cases[] = {
+        {{1, 1, 3, 17}, 2, 2, {3, 17}, {3, 17}},      {{1, 1, 65, 17}, 2, 1, {65, 17}, {17}},
+        {{1, 1, 17, 65}, 2, 2, {17, 1}, {17, 65}},    {{2, 3, 5, 4}, 4, 4, {2, 3, 5, 4}, {1, 3, 1, 4}},
+        {{2, 3, 5, 4}, 4, 4, {2, 1, 5, 1}, {1, 3, 1, 4}}, {{1, 1, 1000, 3}, 2, 1, {1000, 3}, {1}},
+        {{1, 2, 300, 17}, 3, 3, {2, 300, 17}, {2, 1, 17}}, {{1, 1, 1, 1}, 1, 1, {1}, {1}},
+    };
+    harness_random random = {12};
+    float a[12000], b[12000];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        gradient_case c = {.name = "add",
+                           .inputs = {{cases[i].rank_a, {0}, a, false}, {cases[i].rank_b, {0}, b, false}},
+                           .oracle = oracle_broadcast,
+                           .run = run_add,
+                           .user = cases[i].y,
+                           .count = 1,
+                           .tolerance = 3e-6};
+        harness_fill(&random, a, 12000, 1);
+        harness_fill(&random, b, 12000, 1);
+        memcpy(c.inputs[0].dims, cases[i].a, sizeof(cases[i].a));
+        memcpy(c.inputs[1].dims, cases[i].b, sizeof(cases[i].b));
+        for (int d = 0; d < 4; d++)
+            c.count *= (size_t)cases[i].y[d];
+        gradient_check(&c);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -150,7 +208,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),    cmocka_unit_test(test_many),    cmocka_unit_test(test_itself),
-        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 typedef tfm_status (*op_fn)(tfm_context *, tfm_tensor *, tfm_tensor);
@@ -204,6 +204,54 @@ static void test_makes_output(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
+typedef struct softmax_case {
+    bool logarithm;
+    int axis;
+} softmax_case;
+
+static void oracle_axis(const gradient_case *c, double *y, double *const *inputs) {
+    const softmax_case *s = c->user;
+    const gradient_input *in = &c->inputs[0];
+    int64_t inner = 1;
+    for (int i = s->axis + 1; i < in->rank; i++)
+        inner *= in->dims[i];
+    const int64_t n = in->dims[s->axis];
+    for (int64_t line = 0; line < (int64_t)c->count / n; line++) {
+        const double *x = inputs[0] + line / inner * n * inner + line % inner;
+        double *out = y + (x - inputs[0]), sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += exp(x[i * inner]);
+        for (int64_t i = 0; i < n; i++)
+            out[i * inner] = s->logarithm ? x[i * inner] - log(sum) : exp(x[i * inner]) / sum;
+    }
+}
+
+static tfm_status run_axis(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const softmax_case *s = c->user;
+    return s->logarithm ? tfm_log_softmax_axis(ctx, y, inputs[0], s->axis)
+                        : tfm_softmax_axis(ctx, y, inputs[0], s->axis);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    const int64_t shapes[][3] = {{1, 1, 1}, {3, 17, 1}, {2, 65, 3}, {3, 3, 17}, {2, 1, 1000}, {1, 1000, 1}, {1, 5, 65}};
+    harness_random random = {9};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
+        for (int variant = 0; variant < 4; variant++) {
+            const int64_t *d = shapes[i];
+            const softmax_case s = {variant % 2 == 1, variant < 2 ? 1 : 2};
+            float *host = random_rows(&random, d[0] * d[1], d[2], 2);
+            gradient_check(&(gradient_case){.name = s.logarithm ? "log_softmax" : "softmax",
+                                            .inputs = {{3, {d[0], d[1], d[2]}, host, false}},
+                                            .oracle = oracle_axis,
+                                            .run = run_axis,
+                                            .user = &s,
+                                            .count = (size_t)(d[0] * d[1] * d[2]),
+                                            .tolerance = 3e-6});
+            free(host);
+        }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -224,7 +272,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),         cmocka_unit_test(test_large_values),
         cmocka_unit_test(test_minus_infinity), cmocka_unit_test(test_nan_shows),
         cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_makes_output),
-        cmocka_unit_test(test_axes),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_axes),           cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

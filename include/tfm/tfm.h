@@ -14,6 +14,7 @@
 #include "device.h"
 #include "tensor.h"
 #include "ops.h"
+#include "tape.h"
 #include "nn.h"
 #include "text.h"
 #include "model.h"

@@ -6,6 +6,7 @@
 #include "tfm/opencl.h"
 
 #define TFM__MAX_SCOPES 64
+#define TFM__PINNED (-1)
 #define TFM__SIZE_CLASSES 160
 #define TFM__KERNEL_SLOTS 512 /* power of two; far above what a model asks for */
 
@@ -16,7 +17,9 @@ struct tfm_buffer {
     size_t bytes;
     uint64_t generation; /* moves each time the block is given back */
     bool foreign;        /* the caller's cl_mem: released, never reused */
-    int depth;           /* of its scope */
+    int depth;           /* of its scope; TFM__PINNED once only pins hold it */
+    int pins;            /* who else needs it, whatever becomes of its scope */
+    uint64_t mark;       /* the tape's number for what lies here; 0 in a fresh block */
     tfm_buffer *next;    /* in its scope's list, or in the free list of its size class */
     tfm_buffer **link;   /* what points here while in a scope */
     tfm_buffer *all;     /* every struct of the context */
@@ -50,6 +53,7 @@ struct tfm_context {
     tfm_buffer *free[TFM__SIZE_CLASSES];
     tfm_buffer *spare; /* structs without memory */
     tfm_buffer *scopes[TFM__MAX_SCOPES]; /* 0 is the root */
+    tfm_buffer *pinned;                  /* blocks whose scope has closed, and that pins hold */
     int depth;
 
     tfm__program *programs;

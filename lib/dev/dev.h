@@ -45,7 +45,7 @@ const tfm__limits *tfm__context_limits(const tfm_context *ctx);
 
 /* ---- What a layer above keeps with a context ---------------------------------------------------------------- */
 
-typedef enum tfm__slot { TFM__SLOT_GEMM, TFM__SLOTS } tfm__slot;
+typedef enum tfm__slot { TFM__SLOT_GEMM, TFM__SLOT_TAPE, TFM__SLOTS } tfm__slot;
 
 /* The slot's data, or NULL. */
 void *tfm__context_slot(const tfm_context *ctx, tfm__slot slot);
@@ -122,6 +122,15 @@ tfm_status tfm__tensor_new_lasting(tfm_context *ctx, tfm_tensor *out, tfm_dtype 
 
 /* Moves the tensor's memory to the root scope: it lives until tfm_tensor_free, whatever scopes are open now. */
 void tfm__tensor_keep(tfm_context *ctx, tfm_tensor x);
+
+/* A pin holds the tensor's memory, whatever becomes of its scope, until it is taken out again: what a backward pass
+ * needs. Pins are counted. */
+void tfm__tensor_pin(tfm_context *ctx, tfm_tensor x);
+void tfm__tensor_unpin(tfm_context *ctx, tfm_tensor x);
+bool tfm__tensor_pinned(tfm_tensor x);
+
+/* A number that stays with the tensor's block until the block is given back: 0 in a fresh one. */
+uint64_t *tfm__tensor_mark(tfm_tensor x);
 
 /* Copies count(to) elements between two tensors of the same size. */
 tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from);

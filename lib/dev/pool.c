@@ -119,7 +119,13 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
 static void buffer_give_back(tfm_buffer *buffer) {
     tfm_context *ctx = buffer->ctx;
     list_take(buffer);
+    if (buffer->pins > 0) {
+        buffer->depth = TFM__PINNED;
+        list_push(&ctx->pinned, buffer);
+        return;
+    }
     buffer->generation++;
+    buffer->mark = 0;
     if (buffer->foreign) {
         release_memory(buffer);
         return;
@@ -224,10 +230,31 @@ void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor) {
 }
 
 void tfm__tensor_keep(tfm_context *ctx, tfm_tensor x) {
-    if (!tfm__tensor_alive(ctx, x) || x.buffer->depth == 0)
+    if (!tfm__tensor_alive(ctx, x) || x.buffer->depth <= 0)
         return;
     list_take(x.buffer);
     scope_push(ctx, 0, x.buffer);
+}
+
+void tfm__tensor_pin(tfm_context *ctx, tfm_tensor x) {
+    if (tfm__tensor_alive(ctx, x))
+        x.buffer->pins++;
+}
+
+void tfm__tensor_unpin(tfm_context *ctx, tfm_tensor x) {
+    if (!tfm__tensor_alive(ctx, x) || x.buffer->pins == 0)
+        return;
+    x.buffer->pins--;
+    if (x.buffer->pins == 0 && x.buffer->depth == TFM__PINNED)
+        buffer_give_back(x.buffer);
+}
+
+bool tfm__tensor_pinned(tfm_tensor x) {
+    return x.buffer->pins > 0;
+}
+
+uint64_t *tfm__tensor_mark(tfm_tensor x) {
+    return &x.buffer->mark;
 }
 
 /* Scopes open and close in a failed context too, so that callers stay balanced. */

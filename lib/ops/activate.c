@@ -1,5 +1,17 @@
 /* Activations on their own; GEMM has them in its epilogue. cl/activate.cl, formulas in cl/prelude.cl. */
 #include "ops/selftest.h"
+#include "ops/tape.h"
+
+/* dx = dy f'(x). Of relu y says enough: it is above 0 where x is. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const tfm_tensor dy = tfm__tape_out(ctx, record, 0), x = record->keep[0];
+    const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
+    const int64_t n = (int64_t)tfm_tensor_count(x);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate_backward", "-DTFM_ACTIVATION=%d",
+                                          (int)record->n[0]);
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+                       TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T(dy), TFM_T(x), TFM_I(n), TFM_I_AS("add", dx.add)));
+}
 
 tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation) {
     if (TFM_OP_BEGIN(ctx, "activate", "f", x) != TFM_OK)
@@ -13,8 +25,13 @@ tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activ
     const int64_t n = (int64_t)tfm_tensor_count(x);
     tfm__kernel *kernel =
         tfm__kernel_get(ctx, "activate", "activate", "-DTFM_ACTIVATION=%d", (int)activation);
-    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_I(n)));
+    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_I(n)));
+    return tfm__tape_add(ctx, &(tfm__record){.op = "activate",
+                                             .backward = backward,
+                                             .out = {*y},
+                                             .in = {x},
+                                             .keep = {activation == TFM_RELU ? *y : x},
+                                             .n = {activation}});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

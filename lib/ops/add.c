@@ -1,6 +1,7 @@
 /* Addition, with dims that broadcast: cl/add.cl. */
 #include "ops/selftest.h"
 #include "ops/strided.h"
+#include "ops/sum.h"
 
 /* The dims of a + b, and each one's strides in them, 0 where it repeats; false where they do not fit. */
 static bool broadcast(tfm_tensor *y, int64_t strides[3][TFM_MAX_RANK], tfm_tensor a, tfm_tensor b) {
@@ -41,6 +42,26 @@ static tfm_status launch_broadcast(tfm_context *ctx, tfm_tensor y, tfm_tensor a,
                  TFM_I_AS("b1", q[1]), TFM_I_AS("b2", q[2]), TFM_I_AS("b3", q[3]), TFM_I_AS("b4", q[4])));
 }
 
+static tfm_status launch_same(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b) {
+    const int64_t n = (int64_t)tfm_tensor_count(y);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add", ""), tfm__element_grid(ctx, n),
+                       TFM_ARGS(TFM_T(y), TFM_T(a), TFM_T(b), TFM_I(n)));
+}
+
+tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x) {
+    if (!to.to.buffer)
+        return tfm_context_status(ctx);
+    return to.add ? launch_same(ctx, to.to, to.to, x) : tfm__tensor_copy(ctx, to.to, x);
+}
+
+/* da = dy, db = dy, summed over what was repeated. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const tfm_tensor dy = tfm__tape_out(ctx, record, 0);
+    for (int i = 0; i < 2; i++)
+        tfm__sum_broadcast(ctx, tfm__tape_in(ctx, record, i), dy);
+    return tfm_context_status(ctx);
+}
+
 tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b) {
     const char *op = "add";
     tfm_tensor sum = {0};
@@ -52,12 +73,12 @@ tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b) 
                               TFM_SHAPE(b));
     if (tfm__op_output_like(ctx, op, y, sum) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, a, b) != TFM_OK)
         return tfm_context_status(ctx);
-    const int64_t n = (int64_t)tfm_tensor_count(*y);
-    if (tfm_tensor_count(a) != (size_t)n || tfm_tensor_count(b) != (size_t)n)
-        return launch_broadcast(ctx, *y, a, b, strides);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "add", "add", "");
-    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T(a), TFM_T(b), TFM_I(n)));
+    const size_t n = tfm_tensor_count(*y);
+    if (tfm_tensor_count(a) != n || tfm_tensor_count(b) != n)
+        launch_broadcast(ctx, *y, a, b, strides);
+    else
+        launch_same(ctx, *y, a, b);
+    return tfm__tape_add(ctx, &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {a, b}});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -1,0 +1,53 @@
+/* Sums over the middle dimension of x (outer, rows, inner), in an order that depends on the shape alone.
+ *
+ * Long sums are made in two launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner), then
+ * over the chunks. Where `add`, the sum is added to what y holds. */
+
+/* y (outer, chunks, inner): y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c.
+ *
+ * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors, `blocks` groups
+ * a chunk. Where fewer columns are left than fill a vector, the item takes them one by one. */
+TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long inner,
+                            const long chunk, const long chunks, const long blocks, const long items,
+                            const long add) {
+    const long item = TFM_ROW(), block = item % blocks, c = item / blocks % chunks, o = item / (blocks * chunks);
+    const long first = (block * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;
+    if (item >= items || first >= inner)
+        return;
+    const long begin = c * chunk, end = min(begin + chunk, rows);
+    __global const float *in = TFM_AT(x) + (o * rows + begin) * inner + first;
+    __global float *out = TFM_AT(y) + (o * chunks + c) * inner + first;
+    if (first + TFM_WIDTH <= inner) {
+        tfm_vec s = (tfm_vec)(0.0f);
+        for (long r = begin; r < end; r++, in += inner)
+            s += tfm_load(in);
+        tfm_store(add ? tfm_load(out) + s : s, out);
+        return;
+    }
+    for (long i = 0; i < inner - first; i++) {
+        float s = 0.0f;
+        for (long r = 0; r < end - begin; r++)
+            s += in[r * inner + i];
+        out[i] = add ? out[i] + s : s;
+    }
+}
+
+/* The same for inner = 1: y (outer), each the sum of a row of x (outer, rows). TFM_GROUP work-items share a row. */
+TFM_KERNEL void sum_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long outer, const long rows,
+                         const long add) {
+    TFM_SCRATCH
+    const long o = TFM_ROW();
+    if (o >= outer)
+        return;
+    __global const float *in = TFM_AT(x) + o * rows;
+    __global float *out = TFM_AT(y) + o;
+    tfm_vec sums = (tfm_vec)(0.0f);
+    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= rows; i += TFM_GROUP * TFM_WIDTH)
+        sums += tfm_load(in + i);
+    float lane = tfm_vec_sum(sums);
+    for (long i = rows - rows % TFM_WIDTH + TFM_LANE(); i < rows; i += TFM_GROUP)
+        lane += in[i];
+    const float sum = tfm_group_sum(lane);
+    if (TFM_LANE() == 0)
+        *out = add ? *out + sum : sum;
+}

@@ -1,0 +1,43 @@
+/* The tape: while it records, each op writes down what its backward pass needs, and tfm_backward walks back.
+ *
+ *     tfm_tape_start(ctx);
+ *     tfm_tape_watch(ctx, weight.value, weight_gradient);
+ *     tfm_linear(ctx, &y, x, &weight, bias, TFM_NO_ACTIVATION);
+ *     tfm_softmax(ctx, &p, y);
+ *     tfm_backward(ctx, p, dp);
+ *
+ * Only ops that a watched tensor has a part in are written down, and the tape holds only what their backward reads;
+ * everything else dies with its scope as ever. Gradients of what lies between are made when they are first needed and
+ * given back as soon as they were used. Gradients are F32 and deterministic: the same calls give the same bits.
+ *
+ * While the tape records an op may not write onto what the tape holds, nor an output onto its own input: such a call is
+ * refused with a sentence. One tape a context; the context's rules for threads hold. */
+#ifndef TFM_TAPE_H
+#define TFM_TAPE_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Forgets what was recorded and watched before, and records from here on. */
+TFM_API tfm_status tfm_tape_start(tfm_context *ctx);
+
+/* Asks for the gradient of x (F32, any dims): tfm_backward ADDS it to `gradient`, of the same number of elements. Views
+ * of x (tfm_tensor_rows, tfm_tensor_reshape, the parameters in one flat tensor) are watched with it. Both are borrowed
+ * until the backward pass is over. */
+TFM_API tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient);
+
+/* Stops recording and walks back from y with dy, the gradient of y by its dims, or empty for ones: the gradients of what
+ * is watched are added where tfm_tape_watch said. Empties the tape, also after a failure. An op that has no backward
+ * pass, between y and what is watched, was refused when it was recorded. */
+TFM_API tfm_status tfm_backward(tfm_context *ctx, tfm_tensor y, tfm_tensor dy);
+
+/* Stops recording and forgets everything, without a backward pass. */
+TFM_API void tfm_tape_stop(tfm_context *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

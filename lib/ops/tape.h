@@ -1,0 +1,71 @@
+/* What ops tell the tape. An op's forward, after its launch:
+ *
+ *     tfm__tape_add(ctx, &(tfm__record){.op = "softmax", .backward = backward, .out = {*y}, .in = {x}, .keep
+ * = {*y}});
+ *
+ * and its backward, beside it:
+ *
+ *     static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+ *         tfm__gradient dx = tfm__tape_in(ctx, record, 0);
+ *         tfm_tensor dy = tfm__tape_out(ctx, record, 0);
+ *         ... launch, adding to dx.to if dx.add, else overwriting it
+ *     }
+ */
+#ifndef TFM_LIB_TAPE_H
+#define TFM_LIB_TAPE_H
+
+#include "ops/ops.h"
+#include "tfm/tape.h"
+
+enum { TFM__TAPE_OUT = 2, TFM__TAPE_IN = 4, TFM__TAPE_KEEP = 10, TFM__TAPE_DATA = 192 };
+
+typedef struct tfm__record tfm__record;
+struct tfm__record {
+    const char *op;
+    tfm_status (*backward)(tfm_context *ctx, const tfm__record *record);
+    tfm_tensor out[TFM__TAPE_OUT];   /* whose gradients backward reads */
+    tfm_tensor in[TFM__TAPE_IN];     /* whose gradients it makes; empty ones are skipped */
+    tfm_tensor keep[TFM__TAPE_KEEP]; /* what it reads besides: held until it has run */
+    int64_t n[4];                    /* small facts */
+    float f[2];
+    const void *data; /* larger ones: copied by tfm__tape_add, at most TFM__TAPE_DATA bytes */
+    size_t data_bytes;
+    /* The tape's own. */
+    uint32_t out_slot[TFM__TAPE_OUT], in_slot[TFM__TAPE_IN];
+    unsigned char copy[TFM__TAPE_DATA];
+};
+
+/* Whether the tape records and at least one of `count` tensors, empty ones aside, has a gradient. */
+bool tfm__tape_wants(tfm_context *ctx, size_t count, const tfm_tensor *x);
+#define TFM_TAPE_WANTS(ctx, ...)                                                                             \
+    tfm__tape_wants(ctx, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                           \
+                    (tfm_tensor[]){__VA_ARGS__})
+
+/* Writes an op down, unless the tape is off or none of `in` has a gradient. Fails where an output shares
+ * memory with an input that has one. Returns the context's status. */
+tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record);
+
+/* For an op that has no backward: fails if the tape would need one. */
+#define TFM_TAPE_NONE(ctx, op, ...)                                                                          \
+    (TFM_TAPE_WANTS(ctx, __VA_ARGS__)                                                                        \
+         ? tfm__op_refuse(ctx, op, "it has no backward pass: stop the tape first")                           \
+         : tfm_context_status(ctx))
+
+/* The gradient of record->out[i]: empty if nothing that counts was made of it. Backward may overwrite it. */
+tfm_tensor tfm__tape_out(tfm_context *ctx, const tfm__record *record, int i);
+
+/* Where the gradient of record->in[i] goes, with in[i]'s dims. */
+typedef struct tfm__gradient {
+    tfm_tensor to; /* empty: not wanted */
+    bool add;      /* add to what is there; else overwrite, all of it */
+} tfm__gradient;
+tfm__gradient tfm__tape_in(tfm_context *ctx, const tfm__record *record, int i);
+
+/* to = or += x, of as many elements: the backward of what passes a gradient on. An empty `to` is nothing to
+ * do. */
+tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x);
+
+/* Whether ops are being recorded: for ops that must choose another way then. */
+bool tfm__tape_on(tfm_context *ctx);
+
+#endif

@@ -1,0 +1,182 @@
+/* The tape itself: chains, shared and unused tensors, views, what is refused, and what is given back. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "gradient.h"
+#include "tfm/ops.h"
+
+enum { N = 65 };
+
+/* y = relu(x) + silu(relu(x)): a tensor that two ops use, made and freed inside a scope. */
+static tfm_status run_diamond(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_tensor a = {0}, b = {0};
+    (void)c;
+    tfm_activate(ctx, &a, inputs[0], TFM_GELU);
+    tfm_activate(ctx, &b, a, TFM_SILU);
+    tfm_add(ctx, y, a, b);
+    tfm_tensor_free(ctx, &a); /* the tape holds what it needs */
+    return tfm_context_status(ctx);
+}
+
+static double gelu(double v) {
+    return v * 0.5 * erfc(-v / sqrt(2));
+}
+
+static void oracle_diamond(const gradient_case *c, double *y, double *const *inputs) {
+    for (size_t i = 0; i < c->count; i++) {
+        const double a = gelu(inputs[0][i]);
+        y[i] = a + a / (1 + exp(-a));
+    }
+}
+
+static void test_diamond(void **state) {
+    (void)state;
+    harness_random random = {3};
+    float host[N];
+    harness_fill(&random, host, N, 2);
+    gradient_check(&(gradient_case){.name = "a diamond",
+                                    .inputs = {{1, {N}, host, false}},
+                                    .oracle = oracle_diamond,
+                                    .run = run_diamond,
+                                    .count = N,
+                                    .tolerance = 2e-6});
+}
+
+/* y = silu(x[1..2]) + gelu(x[1..2] seen as (2, N)): parts of a watched tensor, and other dims. */
+static tfm_status run_views(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_tensor rows = {0}, flat = {0}, whole = {0}, again = {0}, part = {0};
+    (void)c;
+    tfm_tensor_reshape(ctx, &whole, inputs[0], 2, (int64_t[]){4, N});
+    tfm_tensor_rows(ctx, &rows, whole, 1, 2);
+    tfm_tensor_reshape(ctx, &flat, rows, 1, (int64_t[]){2 * N});
+    tfm_activate(ctx, &again, flat, TFM_SILU); /* (2 N) */
+    tfm_tensor_reshape(ctx, &part, again, 2, (int64_t[]){2, N});
+    tfm_tensor_rows(ctx, &part, part, 1, 1); /* only the second row counts */
+    return tfm_activate(ctx, y, part, TFM_GELU);
+}
+
+static void oracle_views(const gradient_case *c, double *y, double *const *inputs) {
+    for (size_t i = 0; i < c->count; i++) {
+        const double v = inputs[0][2 * N + i];
+        y[i] = gelu(v / (1 + exp(-v)));
+    }
+}
+
+static void test_views(void **state) {
+    (void)state;
+    harness_random random = {4};
+    float host[4 * N];
+    harness_fill(&random, host, 4 * N, 2);
+    gradient_check(&(gradient_case){.name = "views",
+                                    .inputs = {{1, {4 * N}, host, false}},
+                                    .oracle = oracle_views,
+                                    .run = run_views,
+                                    .count = N,
+                                    .tolerance = 2e-6});
+}
+
+static tfm_tensor ones(int64_t n) {
+    float host[N];
+    for (int i = 0; i < N; i++)
+        host[i] = 1;
+    tfm_tensor x = {0};
+    harness_ok(tfm_tensor_new(harness_context(), &x, TFM_F32, 1, &n));
+    harness_ok(tfm_tensor_write(harness_context(), x, host));
+    return x;
+}
+
+/* The seed is one where none is given; what does not lead to y gets nothing; without the tape nothing is
+ * kept. */
+static void test_seed_and_unused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor x = ones(N), z = ones(N), dx = ones(N), dz = ones(N), y = {0}, unused = {0};
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_tape_watch(ctx, z, dz));
+    harness_ok(tfm_activate(ctx, &y, x, TFM_RELU));
+    harness_ok(tfm_activate(ctx, &unused, z, TFM_RELU));
+    harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+    float *gx = harness_floats(dx), *gz = harness_floats(dz);
+    for (int i = 0; i < N; i++) {
+        assert_float_equal(gx[i], 2, 0);
+        assert_float_equal(gz[i], 1, 0);
+    }
+    free(gx);
+    free(gz);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
+/* What would spoil a backward pass is refused, and the tape can start again. */
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = ones(N), dx = ones(N), y = {0}, short_one = ones(3);
+    tfm_tape_stop(ctx);
+    harness_refused(tfm_tape_watch(ctx, x, dx), TFM_ERROR_ARGUMENT, "call tfm_tape_start first");
+    harness_refused(tfm_backward(ctx, x, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "no recorded op");
+    harness_ok(tfm_tape_start(ctx));
+    harness_refused(tfm_tape_watch(ctx, x, short_one), TFM_ERROR_ARGUMENT, "as large");
+    harness_refused(tfm_tape_watch(ctx, x, x), TFM_ERROR_ARGUMENT, "in other memory");
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_refused(tfm_activate(ctx, &x, x, TFM_RELU), TFM_ERROR_ARGUMENT, "gradient the tape needs");
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_activate(ctx, &y, x, TFM_RELU));
+    harness_refused(tfm_activate(ctx, &y, dx, TFM_RELU), TFM_ERROR_ARGUMENT,
+                    "the tape needs what is in the output");
+    harness_refused(tfm_backward(ctx, dx, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "no recorded op");
+    harness_ok(tfm_activate(ctx, &y, dx, TFM_RELU)); /* that emptied it */
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    tfm_tensor z = {0};
+    harness_ok(tfm_activate(ctx, &z, x, TFM_RELU));
+    harness_refused(tfm_backward(ctx, z, short_one), TFM_ERROR_ARGUMENT, "dy is (3)");
+    tfm_tensor_free(ctx, &x);
+    tfm_tensor_free(ctx, &dx);
+    tfm_tensor_free(ctx, &y);
+    tfm_tensor_free(ctx, &z);
+    tfm_tensor_free(ctx, &short_one);
+}
+
+/* A tensor that only the tape holds is given back when its op has gone backwards: a hundred passes take the
+ * memory of one, seen by the buffers that come back. */
+static void test_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_buffer *seen[64];
+    size_t count = 0;
+    for (int pass = 0; pass < 100; pass++) {
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor x = ones(N), dx = ones(N), y = {0};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_scope_open(ctx));
+        harness_ok(tfm_activate(ctx, &y, x, TFM_SILU));
+        for (int i = 0; i < 8; i++) {
+            tfm_tensor next = {0};
+            harness_ok(tfm_activate(ctx, &next, y, TFM_SILU));
+            size_t at = 0;
+            while (at < count && seen[at] != next.buffer)
+                at++;
+            assert_true(at < 64);
+            seen[at] = next.buffer;
+            count += at == count;
+            y = next;
+        }
+        harness_ok(tfm_scope_close(ctx, 1, (tfm_tensor *[]){&y}));
+        harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    assert_true(count < 32);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_diamond), cmocka_unit_test(test_views),  cmocka_unit_test(test_seed_and_unused),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
