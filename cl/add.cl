@@ -38,27 +38,11 @@ TFM_KERNEL void add_broadcast(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INP
     const long end = min(i + TFM_CHUNK, n);
     if (i >= end)
         return;
-    long rest = i / d4, i4 = i - rest * d4;
-    long i3 = rest % d3;
-    rest /= d3;
-    long i2 = rest % d2;
-    rest /= d2;
-    long i1 = rest % d1, i0 = rest / d1;
+    tfm_place p = tfm_place_at(i, d1, d2, d3, d4);
     while (i < end) {
-        const long run = min(d4 - i4, end - i);
-        add_run(TFM_AT(y) + i, TFM_AT(a) + i0 * a0 + i1 * a1 + i2 * a2 + i3 * a3 + i4 * a4,
-                TFM_AT(b) + i0 * b0 + i1 * b1 + i2 * b2 + i3 * b3 + i4 * b4, run, a4, b4);
+        const long run = min(d4 - p.i4, end - i);
+        add_run(TFM_AT(y) + i, TFM_AT(a) + TFM_PLACE(p, a), TFM_AT(b) + TFM_PLACE(p, b), run, a4, b4);
         i += run;
-        i4 = 0;
-        if (++i3 == d3) {
-            i3 = 0;
-            if (++i2 == d2) {
-                i2 = 0;
-                if (++i1 == d1) {
-                    i1 = 0;
-                    i0++;
-                }
-            }
-        }
+        tfm_place_next_run(&p, d1, d2, d3);
     }
 }

@@ -136,5 +136,36 @@ static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec)
  *     for (; i < end; i++) ... the tail */
 #define TFM_ELEMENT() (((long)get_global_id(0) + (long)get_global_id(1) * (long)get_global_size(0)) * TFM_CHUNK)
 
+/* A place (i0, ..., i4) of a grid of dims d0 to d4, whose last dim kernels walk in runs: the i-th in row-major order is
+ * found by division, and the beginning of the run after it by carrying. */
+typedef struct tfm_place {
+    long i0, i1, i2, i3, i4;
+} tfm_place;
+static inline tfm_place tfm_place_at(long i, long d1, long d2, long d3, long d4) {
+    tfm_place p;
+    const long i3 = i / d4, i2 = i3 / d3, i1 = i2 / d2;
+    p.i4 = i - i3 * d4;
+    p.i3 = i3 % d3;
+    p.i2 = i2 % d2;
+    p.i1 = i1 % d1;
+    p.i0 = i1 / d1;
+    return p;
+}
+static inline void tfm_place_next_run(tfm_place *p, long d1, long d2, long d3) {
+    p->i4 = 0;
+    if (++p->i3 < d3)
+        return;
+    p->i3 = 0;
+    if (++p->i2 < d2)
+        return;
+    p->i2 = 0;
+    if (++p->i1 < d1)
+        return;
+    p->i1 = 0;
+    p->i0++;
+}
+/* Where it lies in a tensor of these strides. */
+#define TFM_PLACE(p, s) ((p).i0 * s##0 + (p).i1 * s##1 + (p).i2 * s##2 + (p).i3 * s##3 + (p).i4 * s##4)
+
 /* Both kinds of kernel run with work-groups of TFM_GROUP items (1 on wide devices). */
 #define TFM_KERNEL __kernel __attribute__((reqd_work_group_size(TFM_GROUP, 1, 1)))

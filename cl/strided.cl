@@ -11,16 +11,11 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const lon
     const long end = min(i + TFM_CHUNK, n);
     if (i >= end)
         return;
-    long rest = i / d4, i4 = i - rest * d4;
-    long i3 = rest % d3;
-    rest /= d3;
-    long i2 = rest % d2;
-    rest /= d2;
-    long i1 = rest % d1, i0 = rest / d1;
+    tfm_place p = tfm_place_at(i, d1, d2, d3, d4);
     while (i < end) {
-        const long run = min(d4 - i4, end - i);
-        __global ELEMENT *out = TFM_AT(y) + i0 * to0 + i1 * to1 + i2 * to2 + i3 * to3 + i4 * to4;
-        __global const ELEMENT *in = TFM_AT(x) + i0 * from0 + i1 * from1 + i2 * from2 + i3 * from3 + i4 * from4;
+        const long run = min(d4 - p.i4, end - i);
+        __global ELEMENT *out = TFM_AT(y) + TFM_PLACE(p, to);
+        __global const ELEMENT *in = TFM_AT(x) + TFM_PLACE(p, from);
         if (to4 == 1 && from4 == 1) {
             long c = 0;
             for (; c + TFM_WIDTH <= run; c += TFM_WIDTH)
@@ -32,17 +27,7 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const lon
                 out[c * to4] = in[c * from4];
         }
         i += run;
-        i4 = 0;
-        if (++i3 == d3) {
-            i3 = 0;
-            if (++i2 == d2) {
-                i2 = 0;
-                if (++i1 == d1) {
-                    i1 = 0;
-                    i0++;
-                }
-            }
-        }
+        tfm_place_next_run(&p, d1, d2, d3);
     }
 }
 

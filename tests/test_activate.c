@@ -166,10 +166,23 @@ static void test_refused(void **state) {
                     "activate: the output is (6) F32");
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), over = x;
+    over.offset += 3;
+    harness_refused(tfm_activate(ctx, &over, x, TFM_RELU), no, why);
+    harness_ok(tfm_activate(ctx, &x, x, TFM_RELU)); /* in place is well */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_sweep),   cmocka_unit_test(test_gelu_tail),
-        cmocka_unit_test(test_nan_stays), cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_gelu_tail),     cmocka_unit_test(test_nan_stays),
+        cmocka_unit_test(test_backward),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -536,12 +536,24 @@ static void test_refusals(void **state) {
     harness_guards(wrong);
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 4, 8), far = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 4, 8);
+    harness_refused(tfm_attention(ctx, &q, q, far, far, NULL), no, why);
+    harness_refused(tfm_attention(ctx, &q, far, q, far, NULL), no, why);
+    harness_refused(tfm_attention(ctx, &q, far, far, q, NULL), no, why);
+}
+
 int main(void) {
     const struct CMUnitTest all[] = {
         cmocka_unit_test(test_shapes),      cmocka_unit_test(test_kinds),    cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),   cmocka_unit_test(test_many),
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_limits),      cmocka_unit_test(test_very_wide),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

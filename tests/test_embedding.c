@@ -112,12 +112,24 @@ static void test_refused(void **state) {
     assert_null(y.buffer);
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    const tfm_tensor none = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), z = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), over = x;
+    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, NULL, 4);
+    over.offset += 3;
+    harness_refused(tfm_embedding(ctx, &over, x, ids, 1, none, 0), no, why);
+    harness_refused(tfm_embedding(ctx, &x, z, ids, 1, x, 0), no, why);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_id_outside),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_id_outside),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

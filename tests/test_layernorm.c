@@ -228,11 +228,37 @@ static void test_refused(void **state) {
     harness_refused(tfm_layernorm(ctx, &y, &x, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "shares memory");
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    const tfm_tensor none = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), z = HARNESS_TENSOR(TFM_F32, NULL, 4, 8);
+    tfm_tensor over = x, row = x, column = x;
+    over.offset += 3;
+    row.rank = 1;
+    row.dims[0] = 8;
+    column.dims[1] = 1;
+    harness_refused(tfm_layernorm(ctx, &over, NULL, x, none, none, none, 0), no, why);
+    harness_refused(tfm_layernorm(ctx, &over, NULL, z, x, none, none, 0), no, why);
+    harness_refused(tfm_layernorm(ctx, &z, &over, x, none, none, none, 0), no, why);
+    harness_refused(tfm_layernorm(ctx, &x, &over, z, none, none, none, 0), no, why);
+    harness_refused(tfm_layernorm(ctx, &x, NULL, z, none, row, none, 0), no, why);
+    harness_refused(tfm_layernorm(ctx, &x, NULL, z, none, none, row, 0), no, why);
+    harness_refused(tfm_layernorm_axes(ctx, &z, &column, NULL, x, none, none, -1, 0), no, why);
+    harness_refused(tfm_layernorm_axes(ctx, &x, NULL, &column, z, none, none, -1, 0), no, why);
+    harness_guards(x);
+    harness_guards(z);
+    harness_ok(tfm_layernorm(ctx, &x, &z, x, z, none, none, 0)); /* in place is well */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_many_rows), cmocka_unit_test(test_constant_row),
-        cmocka_unit_test(test_axes),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_large_mean),
+        cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_constant_row),
+        cmocka_unit_test(test_axes),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

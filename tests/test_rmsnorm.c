@@ -103,9 +103,29 @@ static void test_refused(void **state) {
                     "rmsnorm: gamma is (6, 2) F32");
     harness_refused(tfm_rmsnorm(ctx, &y, NULL, x, none, none, 2, 0), TFM_ERROR_ARGUMENT, "rmsnorm: axis 2");
     harness_refused(tfm_rmsnorm(ctx, &y, NULL, x, none, none, -1, NAN), TFM_ERROR_ARGUMENT, "epsilon is");
-    harness_refused(tfm_rmsnorm(ctx, &x, &x, x, none, none, -1, 0), TFM_ERROR_ARGUMENT, "same tensor");
     harness_refused(tfm_rmsnorm(ctx, &other, NULL, x, none, none, -1, 0), TFM_ERROR_ARGUMENT,
                     "rmsnorm: the output");
+}
+
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    const tfm_tensor none = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), z = HARNESS_TENSOR(TFM_F32, NULL, 4, 8);
+    tfm_tensor over = x, row = x;
+    over.offset += 3;
+    row.rank = 1;
+    row.dims[0] = 8;
+    harness_refused(tfm_rmsnorm(ctx, &over, NULL, x, none, none, -1, 0), no, why);
+    harness_refused(tfm_rmsnorm(ctx, &over, NULL, z, x, none, -1, 0), no, why);
+    harness_refused(tfm_rmsnorm(ctx, &z, &over, x, none, none, -1, 0), no, why);
+    harness_refused(tfm_rmsnorm(ctx, &x, &over, z, none, none, -1, 0), no, why);
+    harness_refused(tfm_rmsnorm(ctx, &x, &x, z, none, none, -1, 0), no, why);
+    harness_refused(tfm_rmsnorm(ctx, &x, NULL, z, none, row, -1, 0), no, why);
+    harness_refused(tfm_rmsnorm(ctx, &z, &x, z, none, row, -1, 0), no, why);
+    harness_ok(tfm_rmsnorm(ctx, &x, &z, x, z, none, -1, 0)); /* in place is well */
 }
 
 int main(void) {
@@ -113,6 +133,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

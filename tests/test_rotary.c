@@ -195,11 +195,26 @@ static void test_refused(void **state) {
     harness_refused(tfm_rotary_tables(ctx, &y, &wide, 3, 4, -1), TFM_ERROR_ARGUMENT, "base is -1");
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 1, 2, 4, 8), over = x, pairs = x;
+    tfm_tensor c = HARNESS_TENSOR(TFM_F32, NULL, 4, 4);
+    over.offset += 3;
+    pairs.rank = 2;
+    pairs.dims[0] = pairs.dims[1] = 4;
+    harness_refused(tfm_rotary(ctx, &over, x, c, c, NULL), no, why);
+    harness_refused(tfm_rotary(ctx, &x, x, pairs, pairs, NULL), no, why);
+    harness_ok(tfm_rotary(ctx, &x, x, c, c, NULL)); /* in place is well */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),  cmocka_unit_test(test_positions_outside),
         cmocka_unit_test(test_tables),  cmocka_unit_test(test_distance),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

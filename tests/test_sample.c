@@ -236,10 +236,26 @@ static void test_refused(void **state) {
     harness_refused(tfm_sample(ctx, &y, NULL, x, &odd), TFM_ERROR_ARGUMENT, "top_p is");
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 6), ids = HARNESS_TENSOR(TFM_I32, NULL, 2), part = x;
+    part.rank = 1;
+    tfm_tensor whole = part, same = ids;
+    whole.dtype = TFM_I32;
+    same.dtype = TFM_F32;
+    harness_refused(tfm_sample(ctx, &whole, NULL, x, NULL), no, why);
+    harness_refused(tfm_sample(ctx, &ids, &part, x, NULL), no, why);
+    harness_refused(tfm_sample(ctx, &ids, &same, x, NULL), no, why);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),   cmocka_unit_test(test_shapes), cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_stream), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_philox),        cmocka_unit_test(test_shapes), cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_odd_rows),      cmocka_unit_test(test_stream), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -234,7 +234,8 @@ static tfm_status run_axis(const gradient_case *c, tfm_context *ctx, tfm_tensor 
 
 static void test_backward(void **state) {
     (void)state;
-    const int64_t shapes[][3] = {{1, 1, 1}, {3, 17, 1}, {2, 65, 3}, {3, 3, 17}, {2, 1, 1000}, {1, 1000, 1}, {1, 5, 65}};
+    const int64_t shapes[][3] = {{1, 1, 1},    {3, 17, 1},   {2, 65, 3}, {3, 3, 17},
+                                 {2, 1, 1000}, {1, 1000, 1}, {1, 5, 65}};
     harness_random random = {9};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
         for (int variant = 0; variant < 4; variant++) {
@@ -267,12 +268,25 @@ static void test_refused(void **state) {
     assert_null(y.buffer);
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), over = x;
+    over.offset += 3;
+    harness_refused(tfm_softmax(ctx, &over, x), no, why);
+    harness_refused(tfm_log_softmax_axis(ctx, &over, x, 0), no, why);
+    harness_ok(tfm_softmax(ctx, &x, x)); /* in place is well */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),         cmocka_unit_test(test_large_values),
         cmocka_unit_test(test_minus_infinity), cmocka_unit_test(test_nan_shows),
         cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_makes_output),
-        cmocka_unit_test(test_axes),           cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_axes),           cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -173,11 +173,28 @@ static void test_refusals(void **state) {
     harness_refused(tfm_topk(ctx, &values, &indices, NULL, x, 2), TFM_ERROR_ARGUMENT, "output");
 }
 
+static void test_shared_memory(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_status no = TFM_ERROR_ARGUMENT;
+    const char *why = "shares memory";
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 4, 8), column = x, sums = x, ints = {0};
+    tfm_tensor best = HARNESS_TENSOR(TFM_F32, NULL, 4, 1);
+    column.dims[1] = 1;
+    sums.rank = 1;
+    harness_refused(tfm_topk(ctx, &column, &ints, NULL, x, 1), no, why);
+    harness_refused(tfm_topk(ctx, &best, &ints, &sums, x, 1), no, why);
+    sums = best;
+    sums.rank = 1;
+    harness_refused(tfm_topk(ctx, &best, &ints, &sums, x, 1), no, why);
+}
+
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_ties_and_orders),
-        cmocka_unit_test(test_missing),   cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_many_rows), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_ties_and_orders),
+        cmocka_unit_test(test_missing),       cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests_name("topk", all, harness_setup, harness_teardown);
 }

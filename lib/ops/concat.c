@@ -33,12 +33,9 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
     if (tfm__op_axis(ctx, op, &axis, whole) != TFM_OK || add_up(ctx, &total, count, inputs, axis) != TFM_OK)
         return tfm_context_status(ctx);
     whole.dims[axis] = total;
-    if (tfm__op_output_like(ctx, op, y, whole) != TFM_OK)
+    if (tfm__op_output_like(ctx, op, y, whole) != TFM_OK ||
+        tfm__op_apart(ctx, op, false, *y, count, inputs) != TFM_OK)
         return tfm_context_status(ctx);
-    for (size_t k = 0; k < count; k++)
-        if (tfm__overlap(*y, inputs[k]))
-            return tfm__op_refuse(ctx, op, "y shares memory with input %zu: give it memory of its own",
-                                  k + 1);
     const int64_t rows = tfm__dims_before(whole, axis), width = tfm__dims_from(whole, axis);
     tfm_tensor part = *y;
     for (size_t k = 0; k < count; k++) { /* (rows, run) into the columns of (rows, width) */

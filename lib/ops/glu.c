@@ -13,11 +13,6 @@ static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_glu_layout layout) {
     return width;
 }
 
-/* Whether y may be written while x is read: elsewhere, or the same elements in the same order. */
-static bool apart(tfm_tensor y, tfm_tensor x) {
-    return !tfm__overlap(y, x) || (y.offset == x.offset && tfm__same_dims(y, x));
-}
-
 tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gate, tfm_activation activation,
                    tfm_glu_layout layout) {
     const char *op = "glu";
@@ -38,12 +33,8 @@ tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gat
     tfm_tensor result = x;
     if (!gate.buffer)
         result.dims[x.rank - 1] /= 2;
-    if (tfm__op_output_like(ctx, op, y, result) != TFM_OK)
+    if (tfm__op_output_like(ctx, op, y, result) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x, gate) != TFM_OK)
         return tfm_context_status(ctx);
-    if (!apart(*y, x) || (gate.buffer && !apart(*y, gate)))
-        return tfm__op_refuse(ctx, op,
-                              "y %s shares memory with an input that it would overwrite before it is read",
-                              TFM_SHAPE(*y));
     const int64_t n = (int64_t)tfm_tensor_count(*y), width = gate.buffer ? pitch : halve(&x, &gate, layout);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "glu", "-DTFM_ACTIVATION=%d", (int)activation);
     return tfm__launch(

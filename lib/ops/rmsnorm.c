@@ -22,8 +22,11 @@ tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_ten
     if (tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
         (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
-    if (sum && sum->buffer == y->buffer && sum->offset == y->offset)
-        return tfm__op_refuse(ctx, op, "y and sum are the same tensor: give each its own");
+    const tfm_tensor s = sum ? *sum : (tfm_tensor){0};
+    if (TFM_OP_IN_PLACE(ctx, op, *y, x, residual) != TFM_OK ||
+        TFM_OP_IN_PLACE(ctx, op, s, x, residual) != TFM_OK || TFM_OP_APART(ctx, op, *y, s, gamma) != TFM_OK ||
+        TFM_OP_APART(ctx, op, s, gamma) != TFM_OK)
+        return tfm_context_status(ctx);
     const int64_t n = tfm__dims_from(x, axis), rows = tfm__dims_before(x, axis);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "rmsnorm", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),

@@ -55,7 +55,8 @@ tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
     if (TFM_OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
         read_shape(ctx, &s, x, options->heads) != TFM_OK ||
         check_tables(ctx, s, cosines, sines, options) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK)
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK ||
+        TFM_OP_APART(ctx, op, *y, cosines, sines, positions) != TFM_OK)
         return tfm_context_status(ctx);
     /* A work-item of a wide device gets a row's worth of elements, for a head alone is small. */
     const tfm__row *row = tfm__context_row(ctx);

@@ -29,16 +29,17 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
     if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
         (probabilities && tfm__op_output(ctx, op, probabilities, TFM_F32, 1, &rows) != TFM_OK))
         return tfm_context_status(ctx);
-    if (tfm__overlap(*ids, logits) || (probabilities && tfm__overlap(*probabilities, logits)))
-        return tfm__op_refuse(ctx, op, "an output shares memory with the logits: give it memory of its own");
+    const tfm_tensor chances = probabilities ? *probabilities : none;
+    if (TFM_OP_APART(ctx, op, *ids, logits, chances) != TFM_OK ||
+        TFM_OP_APART(ctx, op, chances, logits) != TFM_OK)
+        return tfm_context_status(ctx);
     const float sharpness = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
     const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
     const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "sample", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM_ARGS(TFM_T_AS("ids", *ids),
-                                TFM_T_AS("probabilities", probabilities ? *probabilities : none),
-                                TFM_T(logits), TFM_I(rows), TFM_I(n), TFM_I(k), TFM_F(p), TFM_F(sharpness),
+                       TFM_ARGS(TFM_T_AS("ids", *ids), TFM_T_AS("probabilities", chances), TFM_T(logits),
+                                TFM_I(rows), TFM_I(n), TFM_I(k), TFM_F(p), TFM_F(sharpness),
                                 TFM_I_AS("seed", options->seed), TFM_I_AS("counter", options->step)));
 }
 
