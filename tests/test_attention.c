@@ -93,7 +93,8 @@ static void drop(problem *p) {
     free(p->rows);
 }
 
-static double *oracle(const problem *p) {
+/* y, and if `scores` is not NULL the scores of that stage, too. */
+static double *oracle_scores(const problem *p, double *scores, tfm_attention_stage stage) {
     const shape *s = &p->s;
     const double scale = s->scale != 0 ? s->scale : 1 / sqrt((double)s->key_width);
     double *y = take(s->batch * s->targets * s->heads * s->value_width, sizeof(double));
@@ -118,13 +119,28 @@ static double *oracle(const problem *p) {
                     for (int64_t d = 0; d < s->value_width; d++)
                         y[query * s->value_width + d] +=
                             weight[j] / sum * p->v[key_index(p, b, j, kv) * s->value_width + d];
+                for (int64_t j = 0; scores && j < s->length; j++) {
+                    double z = 0;
+                    for (int64_t d = 0; d < s->key_width; d++)
+                        z += scale * p->q[query * s->key_width + d] *
+                             p->k[key_index(p, b, j, kv) * s->key_width + d];
+                    if (stage == TFM_ATTENTION_WEIGHTS)
+                        z = j < limit ? weight[j] / sum : 0;
+                    else if (stage == TFM_ATTENTION_MASKED && j >= limit)
+                        z = -INFINITY;
+                    scores[((b * s->heads + h) * s->targets + t) * s->length + j] = z;
+                }
             }
     free(weight);
     return y;
 }
 
-/* Runs the op between guards; the result is the caller's. */
-static float *run(const problem *p) {
+static double *oracle(const problem *p) {
+    return oracle_scores(p, NULL, TFM_ATTENTION_WEIGHTS);
+}
+
+/* Runs the op between guards; the result is the caller's. So is *scores, of the stage, unless it is NULL. */
+static float *run_scores(const problem *p, float **scores, tfm_attention_stage stage) {
     const shape *s = &p->s;
     tfm_context *ctx = harness_context();
     tfm_attention_options options = {.heads = s->heads_first ? 0 : (int)s->heads,
@@ -154,11 +170,21 @@ static float *run(const problem *p) {
         options.lengths = HARNESS_TENSOR(TFM_I32, p->lengths, p->sequences);
     if (s->beams)
         options.sources = HARNESS_TENSOR(TFM_I32, p->sources, s->batch);
+    tfm_tensor z = HARNESS_TENSOR(TFM_F32, NULL, s->batch, s->heads, s->targets, s->length);
+    options.scores = scores ? &z : NULL;
+    options.stage = stage;
     harness_ok(tfm_attention(ctx, &y, q, k, v, &options));
     float *got = harness_floats(y);
+    if (scores)
+        *scores = harness_floats(z);
     harness_guards(y);
+    harness_guards(z);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     return got;
+}
+
+static float *run(const problem *p) {
+    return run_scores(p, NULL, TFM_ATTENTION_WEIGHTS);
 }
 
 static void check(shape s) {
@@ -321,6 +347,44 @@ static void test_extremes(void **state) {
                       .key_width = 16,
                       .value_width = 16,
                       .scale = 1e-6F});
+    }
+}
+
+/* The scores at each stage, for queries of one length or another. */
+static void test_scores(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 16; kind++) {
+        const tfm_attention_stage stage = (tfm_attention_stage)(kind % 4);
+        const shape s = {.batch = 3,
+                         .targets = 7,
+                         .length = kind & 4 ? 19 : 3,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .key_width = kind & 4 ? 16 : 5,
+                         .value_width = 24,
+                         .heads_first = kind & 8,
+                         .causal = kind & 4,
+                         .padded = true,
+                         .past = 4,
+                         .paged = kind >= 12};
+        harness_random random = {(uint64_t)kind};
+        problem p = make(&s, &random);
+        const int64_t count = s.batch * s.heads * s.targets * s.length;
+        double *want = take(count, sizeof(*want)), *want_y = oracle_scores(&p, want, stage);
+        float *got, *y = run_scores(&p, &got, stage);
+        for (int64_t i = 0; i < count; i++)
+            if (isnan(want[i])) {
+                assert_true(isnan(got[i]));
+                got[i] = 0;
+                want[i] = 0;
+            }
+        harness_close(got, want, (size_t)count, 3e-6, "scores");
+        harness_close(y, want_y, (size_t)(s.batch * s.targets * s.heads * s.value_width), 3e-6, "y beside scores");
+        free(got);
+        free(want);
+        free(y);
+        free(want_y);
+        drop(&p);
     }
 }
 
@@ -530,6 +594,15 @@ static void test_refusals(void **state) {
     REFUSED("past", q, k, k, .heads = 4, .past = -1);
     REFUSED("dtype", q, k, k, .heads = 4, .lengths = flat);
     REFUSED("empty", q, (tfm_tensor){0}, k, .heads = 4);
+    tfm_tensor scores = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 3, 6);
+    REFUSED("result", q, k, k, .heads = 4, .scores = &scores);
+    tfm_tensor all = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 5, 5), keys = all;
+    keys.rank = 3;
+    memcpy(keys.dims, (int64_t[]){2, 5, 12}, 3 * sizeof(int64_t));
+    memcpy(all.dims, (int64_t[]){2, 4, 3, 5}, 4 * sizeof(int64_t));
+    REFUSED("shares memory", q, keys, k, .heads = 4, .scores = &all);
+    scores = (tfm_tensor){0};
+    REFUSED("stage", q, k, k, .heads = 4, .scores = &scores, .stage = (tfm_attention_stage)4);
     y = wrong;
     REFUSED("output", q, k, k, .heads = 4);
 #undef REFUSED
@@ -553,7 +626,7 @@ int main(void) {
         cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),   cmocka_unit_test(test_many),
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_limits),      cmocka_unit_test(test_very_wide),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_scores),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

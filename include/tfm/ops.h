@@ -123,6 +123,14 @@ TFM_API tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm
 TFM_API tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
                                      int64_t width, float base);
 
+/* Where the scores of attention may be looked at. */
+typedef enum tfm_attention_stage {
+    TFM_ATTENTION_WEIGHTS, /* after the softmax: what the values are multiplied by */
+    TFM_ATTENTION_PRODUCT, /* scale q k^T, of every key that there is, seen or not */
+    TFM_ATTENTION_CAPPED,  /* the same */
+    TFM_ATTENTION_MASKED,  /* -inf where a query does not see a key */
+} tfm_attention_stage;
+
 typedef struct tfm_attention_options {
     int heads;          /* H; needed for 3-D inputs, else 0 */
     int kv_heads;       /* Hk, a divisor of H; 0 means H */
@@ -134,6 +142,8 @@ typedef struct tfm_attention_options {
                            shared by beams is read where it lies; empty: k and v are (B, S, ...) themselves */
     tfm_tensor sources; /* (B) I32: query sequence b reads key and length sequence sources[b] of the N that k, v and
                            lengths hold (beams of one source share it); empty: b itself, and N = B */
+    tfm_tensor *scores; /* if not NULL also gets the scores (B, H, T, S) of `stage`: a second way through, in slower kernels */
+    tfm_attention_stage stage;
 } tfm_attention_options;
 
 /* y = softmax(scale q k^T) v, fused: no T x S matrix in memory. q (B, T, H dk), k (N, S, Hk dk), v (N, S, Hk dv),

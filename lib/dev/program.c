@@ -113,15 +113,58 @@ static cl_program from_prebuilt(tfm_context *ctx, const char *name, const char *
     return program;
 }
 
+/* Takes `more` behind `*source` and frees it; false, both freed, without memory. */
+static bool append(char **source, char *more) {
+    char *both = more ? tfm__format("%s%s", *source, more) : NULL;
+    free(*source);
+    free(more);
+    *source = both;
+    return both != NULL;
+}
+
+/* The next line of the text that begins with #include, or its end. */
+static const char *next_include(const char *text) {
+    static const char WORD[] = "#include \"";
+    if (strncmp(text, WORD, strlen(WORD)) == 0)
+        return text;
+    const char *found = strstr(text, "\n#include \"");
+    return found ? found + 1 : text + strlen(text);
+}
+
+/* `#include "name.cl"` on a line of its own stands for that text, so that kernels of several files share functions. A
+ * text that is included includes none itself. */
+static bool append_with_includes(tfm_context *ctx, char **source, const char *file, const char *text) {
+    bool whole = append(source, tfm__format("#line 1 \"%s.cl\"\n", file));
+    for (int line = 1; whole && *text;) {
+        const char *end = next_include(text);
+        whole = append(source, tfm__format("%.*s", (int)(end - text), text));
+        for (; text < end; text++)
+            line += *text == '\n';
+        if (!whole || !*text)
+            break;
+        text = strchr(text, '"') + 1;
+        char *other = tfm__format("%.*s", (int)strcspn(text, ".\"\n"), text), *part = other ? kernel_text(ctx, other) : NULL;
+        whole = part && append(source, tfm__format("#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file));
+        text += strcspn(text, "\n");
+        free(other);
+        free(part);
+    }
+    return whole && append(source, tfm__strdup("\n"));
+}
+
 /* prelude and op text as one source. #line makes build logs name the file and line that a person would edit. */
 static char *assemble(tfm_context *ctx, const char *file) {
     char *prelude = kernel_text(ctx, "prelude"), *text = prelude ? kernel_text(ctx, file) : NULL;
-    char *source = text ? tfm__format("#line 1 \"prelude.cl\"\n%s\n#line 1 \"%s.cl\"\n%s\n", prelude, file, text) : NULL;
+    char *source = text ? tfm__format("#line 1 \"prelude.cl\"\n%s\n", prelude) : NULL;
+    const bool whole = source && append_with_includes(ctx, &source, file, text);
     free(prelude);
     free(text);
-    if (!source && ctx->status == TFM_OK)
+    if (!whole && ctx->status == TFM_OK)
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "no memory for the text of %s.cl", file);
-    return source;
+    if (whole)
+        return source;
+    free(source);
+    return NULL;
 }
 
 static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *options) {

@@ -1,6 +1,7 @@
 /* Attention: the door, and the variant for devices whose work-items run side by side (cl/attention.cl). */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include "ops/attention.h"
 
 static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
@@ -72,13 +73,16 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     if (a->padded && (a->lengths.rank != 1 || a->lengths.dims[0] != a->sequences))
         return tfm__op_refuse(ctx, "attention", "lengths is %s for %" PRId64 " sequences of keys",
                               TFM_SHAPE(a->lengths), a->sequences);
-    if (a->past < 0 || a->length > INT32_MAX || k.dims[0] > INT32_MAX || q.dims[0] > INT32_MAX)
+    if (a->past < 0 || a->length >= TFM__ATTENTION_MOST || a->targets >= TFM__ATTENTION_MOST ||
+        k.dims[0] > INT32_MAX || q.dims[0] > INT32_MAX)
         return tfm__op_refuse(ctx, "attention",
-                              "past is %" PRId64 ", q %s and k %s: past must be at least 0, sequences and "
-                              "keys fewer than 2^31",
+                              "past is %" PRId64 ", q %s and k %s: past must be at least 0, targets and keys of a "
+                              "sequence fewer than 2^29, and the rest than 2^31",
                               a->past, TFM_SHAPE(q), TFM_SHAPE(k));
     if (!a->causal || a->past > a->length)
         a->past = a->length; /* the first query sees all; no sum with it overflows */
+    a->from = -TFM__ATTENTION_FAR;
+    a->to = a->causal ? a->past + 1 : TFM__ATTENTION_FAR;
     return TFM_OK;
 }
 
@@ -98,6 +102,21 @@ tfm_status tfm__attention_launch(tfm_context *ctx, const tfm__attention *a, cons
                                 TFM_I_AS("sequences", a->sequences), TFM_I_AS("padded", a->padded),
                                 TFM_I_AS("mapped", a->mapped), TFM_I_AS("pool", a->paged ? a->k.dims[0] : -1),
                                 TFM_F_AS("scale", a->scale * log2e), TFM_I(items)));
+}
+
+tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
+                                  size_t count, const tfm__arg *own) {
+    const tfm__arg common[] = {
+        TFM_T_AS("q", a->q), TFM_T_AS("k", a->k), TFM_T_AS("v", a->v), TFM_T_AS("lengths", a->lengths),
+        TFM_T_AS("sources", a->sources), TFM_T_AS("key_rows", a->rows), TFM_I_AS("targets", a->targets),
+        TFM_I_AS("length", a->length), TFM_I_AS("heads", a->heads), TFM_I_AS("kv_heads", a->kv_heads),
+        TFM_I_AS("heads_first", a->heads_first), TFM_I_AS("sequences", a->sequences), TFM_I_AS("padded", a->padded),
+        TFM_I_AS("mapped", a->mapped), TFM_I_AS("pool", a->paged ? a->k.dims[0] : -1), TFM_I_AS("from", a->from),
+        TFM_I_AS("to", a->to), TFM_I_AS("aligned", false)};
+    tfm__arg all[TFM_COUNT(common) + 8];
+    memcpy(all, own, count * sizeof(*own));
+    memcpy(all + count, common, sizeof(common));
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups), count + TFM_COUNT(common), all);
 }
 
 /* What a work-item keeps of a key and of its sums must fit on the stack of a CPU's thread. */
@@ -133,6 +152,19 @@ static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a, const 
     return tfm__attention_launch(ctx, a, "attention", "attention_group", (int)block, items, items, y);
 }
 
+static tfm_status make_scores(tfm_context *ctx, const tfm__attention *a, const tfm_attention_options *options,
+                              tfm_tensor y) {
+    const int64_t dims[] = {a->q.dims[0], a->heads, a->targets, a->length};
+    tfm_tensor *scores = options->scores;
+    if ((unsigned)options->stage > TFM_ATTENTION_MASKED)
+        return tfm__op_refuse(ctx, "attention", "stage %d of the scores is none of enum tfm_attention_stage",
+                              (int)options->stage);
+    if (tfm__op_output(ctx, "attention", scores, TFM_F32, 4, dims) != TFM_OK ||
+        TFM_OP_APART(ctx, "attention", *scores, y, a->q, a->k, a->v, a->lengths, a->sources, a->rows) != TFM_OK)
+        return tfm_context_status(ctx);
+    return tfm__attention_scores(ctx, a, scores, options->stage);
+}
+
 tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                          const tfm_attention_options *options) {
     const tfm_attention_options none = {0};
@@ -160,6 +192,8 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
     const int64_t apart[] = {q.dims[0], a.heads, a.targets, a.value_width};
     if (tfm__op_output(ctx, "attention", y, TFM_F32, q.rank, a.heads_first ? apart : flat) != TFM_OK ||
         TFM_OP_APART(ctx, "attention", *y, q, k, v, a.lengths, a.sources, a.rows) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (options->scores && make_scores(ctx, &a, options, *y) != TFM_OK)
         return tfm_context_status(ctx);
     const tfm__row *row = tfm__context_row(ctx);
     return row->class == TFM__WIDE && row->width > 1 ? tfm__attention_wide(ctx, &a, y)

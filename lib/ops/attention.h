@@ -12,8 +12,12 @@ typedef struct tfm__attention {
     bool heads_first;               /* (B, H, T, d), not (B, T, H d) */
     bool padded, mapped, paged;     /* lengths, sources, rows are given */
     bool causal;
+    int64_t from, to; /* target t sees keys t + from <= s < t + to */
     float scale;
 } tfm__attention;
+
+/* No sum of a target, a key, a past and a window leaves an int. */
+enum { TFM__ATTENTION_MOST = 1 << 29, TFM__ATTENTION_FAR = 1 << 30 };
 
 /* The variants for wide devices: lib/ops/attention_wide.c. */
 tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a, const tfm_tensor *y);
@@ -23,5 +27,13 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a, const 
 tfm_status tfm__attention_launch(tfm_context *ctx, const tfm__attention *a, const char *file,
                                  const char *name, int block, int64_t groups, int64_t items,
                                  const tfm_tensor *y);
+
+/* Enqueues a kernel of `groups` work-groups: its own arguments, then those of ATTENTION_PARAMETERS. */
+tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
+                                  size_t count, const tfm__arg *own);
+
+/* scores (B, H, T, S): lib/ops/attention_scores.c. */
+tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, const tfm_tensor *scores,
+                                 tfm_attention_stage stage);
 
 #endif

@@ -1,0 +1,99 @@
+/* What the kernels of attention share: the numbers that come in, where they lie, and who sees what.
+ *
+ * Letters: B query sequences, T targets, S keys, H heads, Hk key heads, dk and dv the widths of a key and a value. H/Hk * T
+ * queries of a sequence share keys; query i of them is target i % T of the head group's i / T th head. Given by the host:
+ * DK, DV, and NUMBERS, the dtype of q, k and v of enum tfm_dtype: 0 F32, 1 F16, 2 BF16. Sums are in fp32 whatever it is. */
+
+#ifndef NUMBERS
+#define NUMBERS 0
+#endif
+#if NUMBERS == 0
+typedef float number;
+#define NUMBER(p, i) ((p)[i])
+#define NUMBERS4(p) vload4(0, p)
+#elif NUMBERS == 1
+typedef half number;
+#define NUMBER(p, i) vload_half(i, p)
+#define NUMBERS4(p) vload_half4(0, p)
+#else
+typedef ushort number;
+#define NUMBER(p, i) as_float((uint)(p)[i] << 16)
+#define NUMBERS4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
+#endif
+
+/* q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; sequences is N, of k, v and lengths (N);
+ * sources (B) says which is b's, where mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is, unless
+ * pool is -1. A source or row that is none is not seen. Target t sees keys t + from <= s < t + to, both plus the sequence's
+ * length where `aligned`. */
+#define ATTENTION_PARAMETERS                                                                                           \
+    TFM_INPUT(number, q), TFM_INPUT(number, k), TFM_INPUT(number, v), TFM_INPUT(int, lengths),                         \
+        TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), const long targets, const long length, const long heads,    \
+        const long kv_heads, const long heads_first, const long sequences, const long padded, const long mapped,       \
+        const long pool, const long from, const long to, const long aligned
+
+/* The parameters that say where things lie, as one value to pass on. */
+typedef struct attention_shape {
+    __global const number *k, *v;
+    __global const int *lengths, *sources, *rows;
+    long targets, length, heads, kv_heads, heads_first, pool;
+    int sequences, padded, mapped, from, to, aligned;
+} attention_shape;
+
+#define ATTENTION_SHAPE                                                                                                \
+    {                                                                                                                  \
+        TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), targets, length, heads, kv_heads,    \
+            heads_first, pool, (int)sequences, (int)padded, (int)mapped, (int)from, (int)to, (int)aligned              \
+    }
+
+/* The keys and values that queries share. */
+typedef struct shared_keys {
+    __global const number *k, *v; /* of key 0, or of pool row 0 */
+    long k_step, v_step;
+    __global const int *rows; /* NULL: key s is row s */
+    int pool;
+    int known;    /* whether there are any: no source may be b's */
+    int visible;  /* keys in this sequence */
+    int from, to; /* target t sees keys t + from <= s < t + to */
+} shared_keys;
+
+/* Those of query sequence b: rows are its own, keys and length those of its source. Ids stay int: llvmpipe compiles a
+ * comparison of an int, widened to long, with 0 wrong. */
+static inline shared_keys keys_at(const attention_shape a, const long b, const long kv_head) {
+    shared_keys keys;
+    const int source = a.mapped ? a.sources[b] : (int)b, known = source >= 0 && source < a.sequences;
+    const long paged = a.pool >= 0, side = a.heads_first && !paged, n = known ? source : 0;
+    const long first = paged  ? kv_head
+                       : side ? (n * a.kv_heads + kv_head) * a.length
+                              : n * a.length * a.kv_heads + kv_head;
+    keys.k = a.k + first * DK;
+    keys.v = a.v + first * DV;
+    keys.k_step = side ? DK : a.kv_heads * DK;
+    keys.v_step = side ? DV : a.kv_heads * DV;
+    keys.rows = paged ? a.rows + b * a.length : 0;
+    keys.pool = (int)a.pool;
+    keys.known = known;
+    keys.visible = !known ? 0 : a.padded ? clamp(a.lengths[n], 0, (int)a.length) : (int)a.length;
+    keys.from = a.from + (a.aligned ? keys.visible : 0);
+    keys.to = a.to + (a.aligned ? keys.visible : 0);
+    return keys;
+}
+
+/* The row of k and v of key s; -1, an invisible key, if it lies outside the pool. */
+static inline int key_row(const shared_keys keys, const int s) {
+    const int row = keys.rows ? keys.rows[s] : s;
+    return keys.rows && (row < 0 || row >= keys.pool) ? -1 : row;
+}
+
+/* Target t sees the keys seen_from <= s < seen_to. */
+static inline int seen_from(const shared_keys keys, const int t) {
+    return clamp(t + keys.from, 0, keys.visible);
+}
+
+static inline int seen_to(const shared_keys keys, const int t) {
+    return clamp(t + keys.to, 0, keys.visible);
+}
+
+/* Where query (b, t, h) lies among all: (B, H, T) where heads come first, else (B, T, H). */
+static inline long query_at(const attention_shape a, const long b, const long t, const long h) {
+    return a.heads_first ? (b * a.heads + h) * a.targets + t : (b * a.targets + t) * a.heads + h;
+}

@@ -1,0 +1,54 @@
+/* The scores of attention, (B, H, T, S), at one of its stages (enum tfm_attention_stage; the softmax is an op by itself):
+ *
+ *     1 product  z = scale q_t . k_s                    -inf where no such key exists
+ *     2 capped   cap tanh(z / cap)                      z itself if cap is 0
+ *     3 masked   + mask                                 -inf where t does not see s
+ *
+ * Parameters and letters as in attention_parts.cl. Layout: a work-group for each row of S scores, an item for each of its
+ * keys, or, on wide devices, one item that takes them one by one. */
+#include "attention_parts.cl"
+#if TFM_WIDTH > 1
+#include "attention_vectors.cl"
+#endif
+
+/* q . k */
+static inline float product(__global const number *q, __global const number *k) {
+    int d = 0;
+    float sum = 0.0f;
+#if TFM_WIDTH > 1
+    tfm_vec part = 0.0f;
+    for (; d + W <= DK; d += W)
+        part = tfm_fma(load(q + d), load(k + d), part);
+    sum = tfm_vec_sum(part);
+#else
+    float4 part = 0.0f;
+    for (; d + 4 <= DK; d += 4)
+        part = tfm_fma(NUMBERS4(q + d), NUMBERS4(k + d), part);
+    sum = part.x + part.y + part.z + part.w;
+#endif
+    for (; d < DK; d++)
+        sum = tfm_fma(NUMBER(q, d), NUMBER(k, d), sum);
+    return sum;
+}
+
+TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, const long items,
+                                 const float scale, ATTENTION_PARAMETERS) {
+    const long item = TFM_ROW();
+    if (item >= items)
+        return;
+    const attention_shape shape = ATTENTION_SHAPE;
+    const long t = item % targets, h = item / targets % heads, b = item / (targets * heads);
+    const shared_keys keys = keys_at(shape, b, h / (heads / kv_heads));
+    const int first = seen_from(keys, (int)t), end = seen_to(keys, (int)t);
+    __global const number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
+    __global float *out = TFM_AT(scores) + item * length;
+    for (int s = (int)TFM_LANE(); s < (int)length; s += TFM_GROUP) {
+        const int row = keys.known ? key_row(keys, s) : -1;
+        float z = -INFINITY;
+        if (row >= 0)
+            z = scale * product(query, keys.k + row * keys.k_step);
+        if (stage >= 3 && (s < first || s >= end)) /* whatever the key is, NaN included */
+            z = -INFINITY;
+        out[s] = z;
+    }
+}
