@@ -3,7 +3,7 @@
  *     s = x + residual
  *     y = (s - mean s) / sqrt(var s + epsilon) * gamma + beta
  *
- * residual, gamma and beta may be null. `sum` (rows, n) gets s: it is y itself where the caller does not
+ * residual, gamma and beta may be null. With DROPOUT residual is not, and is dropped from before it is added. `sum` (rows, n) gets s: it is y itself where the caller does not
  * ask for s, which spares a second addition in the later passes. mean and inv_std (rows) get the row's mean and
  * 1 / sqrt(var s + epsilon) where they are not null.
  *
@@ -15,18 +15,29 @@
  * corrected two-pass algorithm). The mean of 1e4 +- 1 does not fit a float to more than 1e-3; s - mean is
  * exact near it, and `rest`, the mean of s - mean, is what the float mean lacks. */
 
-#define STEP (TFM_GROUP * TFM_WIDTH)
-#define TAIL(n) ((n) - (n) % TFM_WIDTH)
+#ifdef DROPOUT
+#define BLOCK TFM_DROP_BLOCK
+#else
+#define BLOCK TFM_WIDTH
+#endif
+#define STEP (TFM_GROUP * BLOCK)
+/* Columns that this item takes by blocks, by vectors within them, and, where they fill no block, one by one. */
+#define EACH_BLOCK(b, n) for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP)
+#define EACH_VECTOR(i, n) EACH_BLOCK(block_, n) for (long i = block_; i < block_ + BLOCK; i += TFM_WIDTH)
+#define EACH_REST(i, n) for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
 
 TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENSOR(float, mean),
                           TFM_TENSOR(float, inv_std), TFM_INPUT(float, x), TFM_INPUT(float, residual),
                           TFM_INPUT(float, gamma), TFM_INPUT(float, beta), const long rows,
-                          const long n, const float epsilon) {
+                          const long n, const float epsilon, TFM_DROPOUT_PARAMETERS) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= rows)
         return;
-    const int has_residual = residual != 0, has_gamma = gamma != 0, has_beta = beta != 0;
+#ifndef DROPOUT
+    const int has_residual = residual != 0;
+#endif
+    const int has_gamma = gamma != 0, has_beta = beta != 0;
     __global const float *in = TFM_AT(x) + row * n;
     __global const float *more = TFM_AT(residual) + row * n;
     __global const float *scale = TFM_AT(gamma);
@@ -35,29 +46,49 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     __global float *out = TFM_AT(y) + row * n;
 
     tfm_vec totals = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    float total = 0.0f;
+#ifdef DROPOUT
+    const tfm_drops drops = TFM_DROPS();
+    EACH_BLOCK(b, n) {
+        tfm_vec factors[4];
+        tfm_drop_factors(factors, drops, row, b);
+        for (int u = 0; u < 4; u++) {
+            const long i = b + u * TFM_WIDTH;
+            const tfm_vec v = tfm_fma(tfm_load(more + i), factors[u], tfm_load(in + i));
+            tfm_store(v, s + i);
+            totals += v;
+        }
+    }
+    EACH_REST(i, n) {
+        const float v = tfm_fma(more[i], tfm_drop_factor(drops, row, i), in[i]);
+        s[i] = v;
+        total += v;
+    }
+#else
+    EACH_VECTOR(i, n) {
         tfm_vec v = tfm_load(in + i);
         if (has_residual)
             v += tfm_load(more + i);
         tfm_store(v, s + i);
         totals += v;
     }
-    float total = tfm_vec_sum(totals);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+    EACH_REST(i, n) {
         const float v = has_residual ? in[i] + more[i] : in[i];
         s[i] = v;
         total += v;
     }
+#endif
+    total += tfm_vec_sum(totals);
     const float center = tfm_group_sum(total) / (float)n;
 
     tfm_vec squares = (tfm_vec)(0.0f), rests = (tfm_vec)(0.0f);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    EACH_VECTOR(i, n) {
         const tfm_vec d = tfm_load(s + i) - center;
         squares = tfm_fma(d, d, squares);
         rests += d;
     }
     float square = tfm_vec_sum(squares), rest = tfm_vec_sum(rests);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+    EACH_REST(i, n) {
         const float d = s[i] - center;
         square = tfm_fma(d, d, square);
         rest += d;
@@ -72,7 +103,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             TFM_AT(inv_std)[row] = factor;
     }
 
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
+    EACH_VECTOR(i, n) {
         tfm_vec v = ((tfm_load(s + i) - center) - rest) * factor;
         if (has_gamma)
             v *= tfm_load(scale + i);
@@ -80,12 +111,100 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             v += tfm_load(bias + i);
         tfm_store(v, out + i);
     }
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
+    EACH_REST(i, n) {
         float v = ((s[i] - center) - rest) * factor;
         if (has_gamma)
             v *= scale[i];
         if (has_beta)
             v += bias[i];
         out[i] = v;
+    }
+}
+
+/* ---- Backward ----
+ *
+ * With h = (s - mean) inv_std, and g = dy gamma:
+ *
+ *     ds = inv_std (g - mean g - h mean(g h)) + dsum,   dgamma = sum over rows of dy h,   dbeta = sum over rows of dy
+ *
+ * dx and dresidual get ds each, dresidual what was not dropped of it; they are added to where `add_x`, `add_residual`.
+ * dsum may be null, and so may any of the outputs. dgamma and dbeta come as a sum for each chunk of rows,
+ * (chunks, n), which another launch adds up.
+ *
+ * Layout: a work-group takes `chunk` rows, one after the other, as above. */
+
+/* The part of v that goes on, and dy h, dy into the chunk's sums. */
+#define SPREAD(T, LOAD, STORE, i, factor)                                                                     \
+    {                                                                                                         \
+        const T d = LOAD(dyp + i), h = (LOAD(sp + i) - m) * inverse;                                          \
+        const T g = has_gamma ? d * LOAD(TFM_AT(gamma) + i) : d;                                              \
+        T ds = (g - mean_g - h * mean_gh) * inverse;                                                          \
+        if (has_dsum)                                                                                         \
+            ds += LOAD(dsp + i);                                                                              \
+        if (has_dx)                                                                                           \
+            STORE(add_x ? LOAD(dxp + i) + ds : ds, dxp + i);                                                  \
+        ds *= factor;                                                                                         \
+        if (has_dresidual)                                                                                    \
+            STORE(add_residual ? LOAD(drp + i) + ds : ds, drp + i);                                           \
+        if (has_dgamma)                                                                                       \
+            STORE(first ? d * h : tfm_fma(d, h, LOAD(dgp + i)), dgp + i);                                     \
+        if (has_dbeta)                                                                                        \
+            STORE(first ? d : LOAD(dbp + i) + d, dbp + i);                                                    \
+    }
+#define LOAD_ONE(p) (*(p))
+#define STORE_ONE(v, p) (*(p) = (v))
+
+TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dresidual), TFM_TENSOR(float, dgamma),
+                                   TFM_TENSOR(float, dbeta), TFM_INPUT(float, dy), TFM_INPUT(float, dsum),
+                                   TFM_INPUT(float, s), TFM_INPUT(float, mean), TFM_INPUT(float, inv_std),
+                                   TFM_INPUT(float, gamma), const long rows, const long n, const long chunk,
+                                   const long add_x, const long add_residual, TFM_DROPOUT_PARAMETERS) {
+    TFM_SCRATCH
+    const long c = TFM_ROW();
+    if (c * chunk >= rows)
+        return;
+    const int has_gamma = gamma != 0, has_dsum = dsum != 0, has_dx = dx != 0, has_dresidual = dresidual != 0;
+    const int has_dgamma = dgamma != 0, has_dbeta = dbeta != 0;
+    __global float *dgp = TFM_AT(dgamma) + c * n, *dbp = TFM_AT(dbeta) + c * n;
+#ifdef DROPOUT
+    const tfm_drops drops = TFM_DROPS();
+#endif
+    for (long row = c * chunk; row < min(c * chunk + chunk, rows); row++) {
+        const float m = TFM_AT(mean)[row], inverse = TFM_AT(inv_std)[row];
+        const int first = row == c * chunk;
+        __global const float *dyp = TFM_AT(dy) + row * n, *sp = TFM_AT(s) + row * n, *dsp = TFM_AT(dsum) + row * n;
+        __global float *dxp = TFM_AT(dx) + row * n, *drp = TFM_AT(dresidual) + row * n;
+        tfm_vec sums = (tfm_vec)(0.0f), products = (tfm_vec)(0.0f);
+        float sum_g = 0.0f, sum_gh = 0.0f;
+        EACH_VECTOR(i, n) {
+            const tfm_vec g = has_gamma ? tfm_load(dyp + i) * tfm_load(TFM_AT(gamma) + i) : tfm_load(dyp + i);
+            sums += g;
+            products = tfm_fma(g, (tfm_load(sp + i) - m) * inverse, products);
+        }
+        EACH_REST(i, n) {
+            const float g = has_gamma ? dyp[i] * TFM_AT(gamma)[i] : dyp[i];
+            sum_g += g;
+            sum_gh = tfm_fma(g, (sp[i] - m) * inverse, sum_gh);
+        }
+        sum_g += tfm_vec_sum(sums);
+        sum_gh += tfm_vec_sum(products);
+        const float mean_g = tfm_group_sum(sum_g) / (float)n, mean_gh = tfm_group_sum(sum_gh) / (float)n;
+#ifdef DROPOUT
+        EACH_BLOCK(b, n) {
+            tfm_vec factors[4];
+            tfm_drop_factors(factors, drops, row, b);
+            for (int u = 0; u < 4; u++) {
+                const long i = b + u * TFM_WIDTH;
+                SPREAD(tfm_vec, tfm_load, tfm_store, i, factors[u])
+            }
+        }
+        EACH_REST(i, n)
+            SPREAD(float, LOAD_ONE, STORE_ONE, i, tfm_drop_factor(drops, row, i))
+#else
+        EACH_VECTOR(i, n)
+            SPREAD(tfm_vec, tfm_load, tfm_store, i, 1.0f)
+        EACH_REST(i, n)
+            SPREAD(float, LOAD_ONE, STORE_ONE, i, 1.0f)
+#endif
     }
 }

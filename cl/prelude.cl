@@ -27,12 +27,14 @@
 #if TFM_WIDTH == 1
 typedef float tfm_vec;
 typedef int tfm_ivec;
+typedef uint tfm_uvec;
 #define tfm_load(p) (*(p))
 #define tfm_store(v, p) (*(p) = (v))
 #define tfm_convert_int(v) convert_int(v)
 #else
 typedef TFM_CAT(float, TFM_WIDTH) tfm_vec;
 typedef TFM_CAT(int, TFM_WIDTH) tfm_ivec;
+typedef TFM_CAT(uint, TFM_WIDTH) tfm_uvec;
 #define tfm_load(p) TFM_CAT(vload, TFM_WIDTH)(0, p)
 #define tfm_store(v, p) TFM_CAT(vstore, TFM_WIDTH)(v, 0, p)
 #define tfm_convert_int(v) TFM_CAT(convert_int, TFM_WIDTH)(v)
@@ -126,6 +128,62 @@ static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __l
 static inline float tfm_activate(float v) { TFM_ACTIVATION_BODY(float) }
 static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec) }
 #endif
+
+/* Random numbers that are a function of seed, stream, row and column, so that a backward pass draws what its forward drew
+ * and nothing is stored: Philox4x32-10 ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011), of the key
+ * `seed` and the counter (block, row, stream), a block being four words: those of columns TFM_WIDTH apart. A T is a uint,
+ * or TFM_WIDTH of them. */
+#define TFM_PHILOX(T, c0, c1, c2, c3, seed)                                                       \
+    {                                                                                             \
+        uint key0 = (uint)(seed), key1 = (uint)((seed) >> 32);                                    \
+        for (int round = 0; round < 10; round++) {                                                \
+            const T high0 = mul_hi((T)(0xD2511F53u), c0), low0 = (T)(0xD2511F53u) * c0;           \
+            const T high1 = mul_hi((T)(0xCD9E8D57u), c2), low1 = (T)(0xCD9E8D57u) * c2;           \
+            c0 = high1 ^ c1 ^ (T)(key0);                                                          \
+            c1 = low1;                                                                            \
+            c2 = high0 ^ c3 ^ (T)(key1);                                                          \
+            c3 = low0;                                                                            \
+            key0 += 0x9E3779B9u;                                                                  \
+            key1 += 0xBB67AE85u;                                                                  \
+        }                                                                                         \
+    }
+
+/* Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al. 2014): the factor of an
+ * element, 0 with a chance of threshold / 2^32, else `keep`. Given by the host as tfm_dropout's arguments. */
+typedef struct tfm_drops {
+    ulong seed, stream;
+    uint threshold;
+    float keep;
+} tfm_drops;
+#define TFM_DROPOUT_PARAMETERS const long seed, const long stream, const long threshold, const float keep
+#define TFM_DROPS() ((tfm_drops){(ulong)seed, (ulong)stream, (uint)threshold, keep})
+/* Columns whose factors come at a time. */
+#define TFM_DROP_BLOCK (4 * TFM_WIDTH)
+
+static inline float tfm_drop_factor(const tfm_drops d, const long row, const long column) {
+    uint c0 = (uint)(column / TFM_DROP_BLOCK * TFM_WIDTH + column % TFM_WIDTH), c1 = (uint)row;
+    uint c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
+    TFM_PHILOX(uint, c0, c1, c2, c3, d.seed)
+    const int word = (int)(column / TFM_WIDTH % 4);
+    return (word < 2 ? word == 0 ? c0 : c1 : word == 2 ? c2 : c3) < d.threshold ? 0.0f : d.keep;
+}
+
+/* The factors of columns column .. column + TFM_DROP_BLOCK - 1, a multiple of that. */
+static inline void tfm_drop_factors(tfm_vec *factors, const tfm_drops d, const long row, const long column) {
+#if TFM_WIDTH == 1
+    uint c0 = (uint)(column / 4);
+#else
+    tfm_uvec c0 = (uint)(column / 4);
+    for (int i = 0; i < TFM_WIDTH; i++)
+        ((uint *)&c0)[i] += (uint)i;
+#endif
+    tfm_uvec c1 = (tfm_uvec)((uint)row), c2 = (tfm_uvec)((uint)d.stream), c3 = (tfm_uvec)((uint)(d.stream >> 32));
+    TFM_PHILOX(tfm_uvec, c0, c1, c2, c3, d.seed)
+    factors[0] = c0 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
+    factors[1] = c1 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
+    factors[2] = c2 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
+    factors[3] = c3 < d.threshold ? (tfm_vec)(0.0f) : (tfm_vec)(d.keep);
+}
 
 /* The row of a kernel launched on tfm__row_grid, and this item's place in it. */
 #define TFM_ROW() ((long)get_group_id(0) + (long)get_group_id(1) * (long)get_num_groups(0))

@@ -30,20 +30,10 @@ typedef struct {
     float maximum, sharpness;
 } row_type;
 
-/* Philox4x32-10 (Salmon et al. 2011): the first word of the block of counter (step, row, 0) and key `seed`. */
+/* The first word of Philox's block of counter (step, row, 0) and key `seed`. */
 static inline uint philox(const ulong seed, const ulong step, const uint row) {
-    uint key0 = (uint)seed, key1 = (uint)(seed >> 32);
     uint c0 = (uint)step, c1 = (uint)(step >> 32), c2 = row, c3 = 0;
-    for (int round = 0; round < 10; round++) {
-        const uint high0 = mul_hi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
-        const uint high1 = mul_hi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
-        c0 = high1 ^ c1 ^ key0;
-        c1 = low1;
-        c2 = high0 ^ c3 ^ key1;
-        c3 = low0;
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
-    }
+    TFM_PHILOX(uint, c0, c1, c2, c3, seed)
     return c0;
 }
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 enum { RESIDUAL = 1, GAMMA = 2, BETA = 4, SUM = 8, OVER_X = 16, OVER_RESIDUAL = 32 };
@@ -199,6 +199,111 @@ static void test_constant_row(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
+/* What a gradient case is of, besides its inputs x, residual, gamma, beta. */
+typedef struct backward_case {
+    int64_t rows, n;
+    int flags;
+    bool axes;            /* tfm_layernorm_axes over n = 5 n / 5 */
+    const double *factor; /* of the residual: 0 or 1 / (1 - rate) */
+    tfm_dropout_options dropout;
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    const double *x = inputs[0], *residual = inputs[1], *gamma = inputs[2], *beta = inputs[3];
+    for (int64_t r = 0; r < b->rows; r++, x += b->n, residual += b->n, y += b->n) {
+        double mean = 0, variance = 0, s[1000];
+        for (int64_t i = 0; i < b->n; i++) {
+            s[i] = x[i] + (b->flags & RESIDUAL ? b->factor[r * b->n + i] * residual[i] : 0);
+            mean += s[i] / (double)b->n;
+        }
+        for (int64_t i = 0; i < b->n; i++)
+            variance += (s[i] - mean) * (s[i] - mean) / (double)b->n;
+        for (int64_t i = 0; i < b->n; i++)
+            y[i] = (s[i] - mean) / sqrt(variance + 0.01) * (b->flags & GAMMA ? gamma[i] : 1) +
+                   (b->flags & BETA ? beta[i] : 0) + (b->flags & SUM ? s[i] : 0);
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    const tfm_tensor none = {0}, gamma = b->flags & GAMMA ? inputs[2] : none,
+                     beta = b->flags & BETA ? inputs[3] : none;
+    tfm_tensor sum = {0}, normed = {0};
+    if (b->axes)
+        return tfm_layernorm_axes(ctx, y, NULL, NULL, inputs[0], gamma, beta, 1, 0.01f);
+    tfm_layernorm_dropout(ctx, b->flags & SUM ? &normed : y, b->flags & SUM ? &sum : NULL, inputs[0],
+                          b->flags & RESIDUAL ? inputs[1] : none, gamma, beta, 0.01f, &b->dropout);
+    return b->flags & SUM ? tfm_add(ctx, y, normed, sum) : tfm_context_status(ctx);
+}
+
+/* What tfm_dropout makes of ones. */
+static double *dropout_factors(const tfm_dropout_options *dropout, int64_t rows, int64_t n) {
+    tfm_context *ctx = harness_context();
+    const size_t count = (size_t)(rows * n);
+    double *factors = malloc(count * sizeof(double));
+    float *ones = malloc(count * sizeof(float));
+    assert_true(factors && ones);
+    for (size_t i = 0; i < count; i++)
+        ones[i] = 1;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, ones, rows, n), y = {0};
+    harness_ok(tfm_dropout(ctx, &y, x, dropout));
+    float *got = harness_floats(y);
+    for (size_t i = 0; i < count; i++)
+        factors[i] = got[i];
+    tfm_tensor_free(ctx, &x);
+    tfm_tensor_free(ctx, &y);
+    free(got);
+    free(ones);
+    return factors;
+}
+
+static void check_backward(harness_random *random, int64_t rows, int64_t n, int flags, float rate,
+                           bool axes) {
+    backward_case b = {rows, n, flags, axes, NULL, {rate, 99, 7}};
+    double *factor = dropout_factors(&b.dropout, rows, n);
+    const size_t count = (size_t)(rows * n);
+    float *x = random_floats(random, count, 1, 1), *residual = random_floats(random, count, 0, 1);
+    float *gamma = random_floats(random, (size_t)n, 1, 0.5f), *beta = random_floats(random, (size_t)n, 0, 1);
+    b.factor = factor;
+    gradient_case c = {.name = "layernorm",
+                       .inputs = {{2, {rows, n}, x, false},
+                                  {2, {rows, n}, residual, !(flags & RESIDUAL)},
+                                  {1, {n}, gamma, !(flags & GAMMA)},
+                                  {1, {n}, beta, !(flags & BETA)}},
+                       .oracle = oracle_backward,
+                       .run = run_backward,
+                       .user = &b,
+                       .count = count,
+                       .tolerance = 5e-6};
+    if (axes) {
+        c.inputs[0] = (gradient_input){3, {rows, n / 5, 5}, x, false};
+        c.inputs[2].rank = c.inputs[3].rank = 2;
+        c.inputs[2].dims[0] = c.inputs[3].dims[0] = n / 5;
+        c.inputs[2].dims[1] = c.inputs[3].dims[1] = 5;
+    }
+    gradient_check(&c);
+    free(factor);
+    free(x);
+    free(residual);
+    free(gamma);
+    free(beta);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 17, 65, 130};
+    harness_random random = {6};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int flags = 0; flags < 16; flags += sizes[i] == 65 ? 1 : 5)
+            check_backward(&random, 5, sizes[i], flags, 0, false);
+    check_backward(&random, 2, 1000, RESIDUAL | GAMMA | BETA, 0.3f, false);
+    check_backward(&random, 5, 65, RESIDUAL | GAMMA | BETA, 0.5f, false);
+    check_backward(&random, 40, 130, RESIDUAL | GAMMA | BETA | SUM, 0.1f, false);
+    check_backward(&random, 1100, 3, RESIDUAL | GAMMA | BETA, 0, false); /* many chunks of rows */
+    check_backward(&random, 5, 85, GAMMA | BETA, 0, true);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -258,7 +363,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),        cmocka_unit_test(test_large_mean),
         cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_constant_row),
         cmocka_unit_test(test_axes),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -53,11 +53,29 @@ TFM_API tfm_status tfm_log_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x
 TFM_API tfm_status tfm_softmax_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis);
 TFM_API tfm_status tfm_log_softmax_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis);
 
+/* What dropout draws: the same options draw the same, on the same device, so a backward pass repeats its forward. Count
+ * `stream` up from call to call. */
+typedef struct tfm_dropout_options {
+    float rate;      /* the chance of an element to become 0; the others are divided by 1 - rate */
+    uint64_t seed;
+    uint64_t stream;
+} tfm_dropout_options;
+
+/* y = x, some elements 0 and the others larger ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting",
+ * Srivastava et al. 2014), drawn by Philox4x32-10 from seed, stream, row and column. Any dims. y may be x. `dropout` may
+ * be NULL for none. */
+TFM_API tfm_status tfm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_dropout_options *dropout);
+
 /* y (..., E) = (s - mean s) / sqrt(var s + epsilon) * gamma + beta over the last dimension, s = x + residual ("Layer
  * Normalization", Ba et al. 2016; biased variance). residual: same dims as x, or empty. gamma, beta: (E) or empty for
  * 1 and 0. sum: if not NULL also gets s (the next residual of a pre-norm block). y and sum may be x or residual. */
 TFM_API tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                                  tfm_tensor gamma, tfm_tensor beta, float epsilon);
+/* The same with s = x + dropout(branch), as in training ("Attention Is All You Need", section 5.4). branch: same dims as
+ * x. `dropout` may be NULL for none. */
+TFM_API tfm_status tfm_layernorm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x,
+                                         tfm_tensor branch, tfm_tensor gamma, tfm_tensor beta, float epsilon,
+                                         const tfm_dropout_options *dropout);
 /* The same without a residual over the trailing dimensions of x from `axis` on, all of them together; a negative axis
  * counts from the end. gamma, beta: those trailing dims of x, or empty. mean, inv_std: if not NULL also get the mean
  * and 1 / sqrt(var + epsilon), with x's dims but 1 from `axis` on. y may be x. */

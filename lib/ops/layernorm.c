@@ -1,7 +1,9 @@
 /* Layer normalisation, with the residual addition in front of it or with its statistics: cl/layernorm.cl. */
 #include <math.h>
 #include <string.h>
+#include "ops/dropout.h"
 #include "ops/selftest.h"
+#include "ops/sum.h"
 
 /* Whether v is empty or has the dims of x from `axis` on. */
 static tfm_status check_scale(tfm_context *ctx, const char *label, tfm_tensor v, tfm_tensor x, int axis) {
@@ -23,37 +25,119 @@ static tfm_status check_params(tfm_context *ctx, tfm_tensor gamma, tfm_tensor be
     return TFM_OK;
 }
 
-/* Where the caller wants no s, y itself holds it between the passes. */
-static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor sum, tfm_tensor mean, tfm_tensor inv_std,
-                         tfm_tensor x, tfm_tensor residual, tfm_tensor gamma, tfm_tensor beta, int axis,
-                         float epsilon) {
-    const int64_t n = tfm__dims_from(x, axis), rows = tfm__dims_before(x, axis);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "layernorm", "layernorm", "");
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM_ARGS(TFM_T(y), TFM_T(sum), TFM_T(mean), TFM_T(inv_std), TFM_T(x), TFM_T(residual),
-                                TFM_T(gamma), TFM_T(beta), TFM_I(rows), TFM_I(n), TFM_F(epsilon)));
+typedef struct norm {
+    tfm_tensor x, residual, gamma, beta;
+    tfm_tensor y, sum, mean, inv_std;
+    int axis;
+    float epsilon;
+    const tfm_dropout_options *dropout; /* of the residual; NULL: none */
+} norm;
+
+static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, const tfm_dropout_options *dropout) {
+    return tfm__kernel_get(ctx, "layernorm", name, tfm__dropout_on(dropout) ? "-DDROPOUT" : "");
 }
 
-tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
-                         tfm_tensor gamma, tfm_tensor beta, float epsilon) {
+enum { DX, DRESIDUAL, DGAMMA, DBETA };
+
+/* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const int64_t rows = record->n[0], n = record->n[1], chunk = rows > 1024 ? 64 : 16;
+    const int64_t chunks = (rows + chunk - 1) / chunk;
+    const tfm_tensor *keep = record->keep;
+    const tfm_dropout_options *dropout = record->data;
+    tfm__gradient to[4];
+    tfm_tensor part[4] = {{0}}, dy = tfm__tape_out(ctx, record, 0), dsum = tfm__tape_out(ctx, record, 1),
+               zeros = {0};
+    for (int i = 0; i < 4; i++) {
+        to[i] = tfm__tape_in(ctx, record, i);
+        part[i] = to[i].to;
+        if (i >= DGAMMA && to[i].to.buffer) {
+            part[i] = (tfm_tensor){0};
+            tfm_tensor_new(ctx, &part[i], TFM_F32, 2, (int64_t[]){chunks, n});
+        }
+    }
+    if (!dy.buffer) { /* only the sum was used */
+        tfm_tensor_new(ctx, &zeros, TFM_F32, 2, (int64_t[]){rows, n});
+        tfm__tensor_fill(ctx, zeros, &(float){0});
+        dy = zeros;
+    }
+    tfm__launch(ctx, kernel_get(ctx, "layernorm_backward", dropout), tfm__row_grid(ctx, chunks),
+                TFM_ARGS(TFM_T_AS("dx", part[DX]), TFM_T_AS("dresidual", part[DRESIDUAL]),
+                         TFM_T_AS("dgamma", part[DGAMMA]), TFM_T_AS("dbeta", part[DBETA]), TFM_T(dy),
+                         TFM_T(dsum), TFM_T_AS("s", keep[0]), TFM_T_AS("mean", keep[1]),
+                         TFM_T_AS("inv_std", keep[2]), TFM_T_AS("gamma", keep[3]), TFM_I(rows), TFM_I(n),
+                         TFM_I(chunk), TFM_I_AS("add_x", to[DX].add),
+                         TFM_I_AS("add_residual", to[DRESIDUAL].add), TFM_DROPOUT_ARGS(dropout)));
+    for (int i = DGAMMA; i <= DBETA; i++)
+        tfm__sum_into(ctx, to[i], part[i], 1, chunks, n);
+    return tfm_context_status(ctx);
+}
+
+/* Where nobody wants s, y itself holds it between the passes. The tape does: s is x if nothing was added. */
+static tfm_status run(tfm_context *ctx, norm m) {
+    const int64_t n = tfm__dims_from(m.x, m.axis), rows = tfm__dims_before(m.x, m.axis);
+    const bool recorded = TFM_TAPE_WANTS(ctx, m.x, m.residual, m.gamma, m.beta);
+    if (recorded) {
+        if (m.residual.buffer && !m.sum.buffer)
+            tfm_tensor_new(ctx, &m.sum, TFM_F32, m.x.rank, m.x.dims);
+        if (!m.mean.buffer)
+            tfm_tensor_new(ctx, &m.mean, TFM_F32, 1, &rows);
+        if (!m.inv_std.buffer)
+            tfm_tensor_new(ctx, &m.inv_std, TFM_F32, 1, &rows);
+    }
+    tfm__launch(ctx, kernel_get(ctx, "layernorm", m.dropout), tfm__row_grid(ctx, rows),
+                TFM_ARGS(TFM_T_AS("y", m.y), TFM_T_AS("sum", m.sum.buffer ? m.sum : m.y),
+                         TFM_T_AS("mean", m.mean), TFM_T_AS("inv_std", m.inv_std), TFM_T_AS("x", m.x),
+                         TFM_T_AS("residual", m.residual), TFM_T_AS("gamma", m.gamma),
+                         TFM_T_AS("beta", m.beta), TFM_I(rows), TFM_I(n), TFM_F_AS("epsilon", m.epsilon),
+                         TFM_DROPOUT_ARGS(m.dropout)));
+    if (!recorded)
+        return tfm_context_status(ctx);
+    return tfm__tape_add(ctx, &(tfm__record){.op = "layernorm",
+                                             .backward = backward,
+                                             .out = {m.y, m.sum},
+                                             .in = {m.x, m.residual, m.gamma, m.beta},
+                                             .keep = {m.sum.buffer ? m.sum : m.x, m.mean, m.inv_std, m.gamma},
+                                             .n = {rows, n},
+                                             .data = m.dropout,
+                                             .data_bytes = m.dropout ? sizeof(*m.dropout) : 0});
+}
+
+tfm_status tfm_layernorm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x,
+                                 tfm_tensor branch, tfm_tensor gamma, tfm_tensor beta, float epsilon,
+                                 const tfm_dropout_options *dropout) {
     const char *op = "layernorm";
     const tfm_tensor none = {0};
-    if (TFM_OP_BEGIN(ctx, op, "fFFF", x, residual, gamma, beta) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "fFFF", x, branch, gamma, beta) != TFM_OK ||
+        tfm__dropout_check(ctx, op, dropout) != TFM_OK)
         return tfm_context_status(ctx);
-    if (residual.buffer && !tfm__same_dims(residual, x))
+    if (branch.buffer && !tfm__same_dims(branch, x))
         return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal",
-                              TFM_SHAPE(residual), TFM_SHAPE(x));
+                              TFM_SHAPE(branch), TFM_SHAPE(x));
     if (check_params(ctx, gamma, beta, x, x.rank - 1, epsilon) != TFM_OK ||
         tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
         (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor s = sum ? *sum : none;
-    if (TFM_OP_IN_PLACE(ctx, op, *y, x, residual) != TFM_OK ||
-        TFM_OP_IN_PLACE(ctx, op, s, x, residual) != TFM_OK ||
+    if (TFM_OP_IN_PLACE(ctx, op, *y, x, branch) != TFM_OK ||
+        TFM_OP_IN_PLACE(ctx, op, s, x, branch) != TFM_OK ||
         TFM_OP_APART(ctx, op, *y, s, gamma, beta) != TFM_OK ||
         TFM_OP_APART(ctx, op, s, gamma, beta) != TFM_OK)
         return tfm_context_status(ctx);
-    return launch(ctx, *y, sum ? *sum : *y, none, none, x, residual, gamma, beta, x.rank - 1, epsilon);
+    return run(ctx, (norm){.x = x,
+                           .residual = branch,
+                           .gamma = gamma,
+                           .beta = beta,
+                           .y = *y,
+                           .sum = s,
+                           .axis = x.rank - 1,
+                           .epsilon = epsilon,
+                           .dropout = branch.buffer && tfm__dropout_on(dropout) ? dropout : NULL});
+}
+
+tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
+                         tfm_tensor gamma, tfm_tensor beta, float epsilon) {
+    return tfm_layernorm_dropout(ctx, y, sum, x, residual, gamma, beta, epsilon, NULL);
 }
 
 tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean, tfm_tensor *inv_std,
@@ -75,7 +159,14 @@ tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean,
         TFM_OP_APART(ctx, op, m, i, x, gamma, beta) != TFM_OK ||
         TFM_OP_APART(ctx, op, i, x, gamma, beta) != TFM_OK)
         return tfm_context_status(ctx);
-    return launch(ctx, *y, *y, m, i, x, none, gamma, beta, axis, epsilon);
+    return run(ctx, (norm){.x = x,
+                           .gamma = gamma,
+                           .beta = beta,
+                           .y = *y,
+                           .mean = m,
+                           .inv_std = i,
+                           .axis = axis,
+                           .epsilon = epsilon});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -117,8 +208,8 @@ static void check_axes(tfm__check *c) {
             variance += pow((double)x[r * n + i] - want_mean[r], 2) / (double)n;
         want_inverse[r] = 1 / sqrt(variance + (double)epsilon);
         for (int64_t i = 0; i < n; i++)
-            want[r * n + i] = ((double)x[r * n + i] - want_mean[r]) * want_inverse[r] * (double)gamma[i] +
-                              (double)beta[i];
+            want[r * n + i] =
+                ((double)x[r * n + i] - want_mean[r]) * want_inverse[r] * (double)gamma[i] + (double)beta[i];
     }
     tfm_layernorm_axes(c->ctx, &y, &mean, &inv_std, tx, tg, tb, 1, epsilon);
     tfm__check_judge(c, y, want);

@@ -1,0 +1,23 @@
+/* Dropout for the ops that have it inside. */
+#ifndef TFM_LIB_DROPOUT_H
+#define TFM_LIB_DROPOUT_H
+
+#include "ops/ops.h"
+
+/* Refuses a rate outside [0, 1). `dropout` may be NULL. */
+tfm_status tfm__dropout_check(tfm_context *ctx, const char *op, const tfm_dropout_options *dropout);
+
+/* Whether anything is dropped. */
+bool tfm__dropout_on(const tfm_dropout_options *dropout);
+
+/* The chance of being dropped as a share of 2^32, and the factor of what is not. NULL and a rate of 0 drop
+ * nothing. */
+int64_t tfm__dropout_threshold(const tfm_dropout_options *dropout);
+float tfm__dropout_keep(const tfm_dropout_options *dropout);
+
+/* The kernel's TFM_DROPOUT_PARAMETERS, of a const tfm_dropout_options *. */
+#define TFM_DROPOUT_ARGS(d)                                                                                  \
+    TFM_I_AS("seed", (d) ? (d)->seed : 0), TFM_I_AS("stream", (d) ? (d)->stream : 0),                        \
+        TFM_I_AS("threshold", tfm__dropout_threshold(d)), TFM_F_AS("keep", tfm__dropout_keep(d))
+
+#endif
