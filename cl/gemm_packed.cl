@@ -1,4 +1,4 @@
-/* GEMM for WIDE devices: c (B, M, N) = activation(alpha a b + bias), b packed in panels.
+/* GEMM for WIDE devices: c (B, M, N) = activation(alpha a b + addend), b packed in panels; the addend is a bias, or c itself.
  *
  * A panel is TFM_PANEL = TFM_VECTORS * TFM_WIDTH columns of b, laid out [K][TFM_PANEL], so that the inner
  * loop reads it in one stream; the last panel is filled up with zeros. A work-group is one item; it computes
@@ -47,40 +47,46 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const 
             to[i * TFM_PANEL + j] = j < width ? from[i * b_row + j * b_column] : 0.0f;
 }
 
-/* activation(alpha sum + bias), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the
+/* Where a tile goes: rows x width of c are there, and what is added, a line of a bias (addend_row 0) or c itself. */
+typedef struct tile_out {
+    __global float *c;
+    __global const float *addend; /* or 0 */
+    long n, addend_row;
+    int rows, width;
+    float alpha, least;
+} tile_out;
+
+/* activation(alpha sum + addend), at least `least`: 0 for ReLU, -inf otherwise, so that one program serves the
  * two activations that cost nothing. NaN stays NaN. */
-static inline tfm_vec finished(tfm_vec sum, float alpha, tfm_vec bias, float least) {
-    tfm_vec v = tfm_fma((tfm_vec)(alpha), sum, bias);
-    v = v < (tfm_vec)(least) ? (tfm_vec)(least) : v;
+static inline tfm_vec finished(const tile_out *out, tfm_vec sum, tfm_vec addend) {
+    tfm_vec v = tfm_fma((tfm_vec)(out->alpha), sum, addend);
+    v = v < (tfm_vec)(out->least) ? (tfm_vec)(out->least) : v;
     return tfm_activate_vec(v);
 }
 
-/* One vector of the bias, of which `width` floats exist: more than a vector, or less. */
-static inline tfm_vec bias_vector(__global const float *bias, int width) {
-    if (width >= TFM_WIDTH)
-        return tfm_load(bias);
+/* A vector that begins with `count` floats of `from` and is 0 behind. */
+static inline tfm_vec first_floats(__global const float *from, int count) {
     float part[TFM_WIDTH];
     for (int x = 0; x < TFM_WIDTH; x++)
-        part[x] = x < width ? bias[x] : 0.0f;
+        part[x] = x < count ? from[x] : 0.0f;
     return tfm_load(part);
 }
 
 /* A tile's way out where it hangs over the right edge of c, or has an activation too long to be unrolled. */
-static void store_tile(__global float *c, long n, const tfm_vec *sums, int rows, int width,
-                       __global const float *bias, int has_bias, float alpha, float least) {
-    for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < width; j++) {
-        const int columns = min(width - j * TFM_WIDTH, TFM_WIDTH);
-        const tfm_vec add = has_bias ? bias_vector(bias + j * TFM_WIDTH, columns) : (tfm_vec)(0.0f);
+static void store_tile(const tile_out *out, const tfm_vec *sums) {
+    for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < out->width; j++) {
+        const int columns = min(out->width - j * TFM_WIDTH, TFM_WIDTH);
 #pragma unroll 1
-        for (int i = 0; i < rows; i++) {
-            __global float *to = c + i * n + j * TFM_WIDTH;
-            const tfm_vec v = finished(sums[i * TFM_VECTORS + j], alpha, add, least);
+        for (int i = 0; i < out->rows; i++) {
+            __global float *to = out->c + i * out->n + j * TFM_WIDTH;
+            __global const float *more = out->addend + i * out->addend_row + j * TFM_WIDTH;
+            const tfm_vec sum = sums[i * TFM_VECTORS + j];
             if (columns == TFM_WIDTH) {
-                tfm_store(v, to);
+                tfm_store(finished(out, sum, out->addend ? tfm_load(more) : (tfm_vec)(0.0f)), to);
                 continue;
             }
             float part[TFM_WIDTH];
-            tfm_store(v, part);
+            tfm_store(finished(out, sum, first_floats(more, out->addend ? columns : 0)), part);
             for (int x = 0; x < columns; x++)
                 to[x] = part[x];
         }
@@ -91,15 +97,14 @@ static void store_tile(__global float *c, long n, const tfm_vec *sums, int rows,
 #define EACH_ROW(R) UNROLL for (int i = 0; i < R; i++)
 #define EACH_VECTOR UNROLL for (int j = 0; j < TFM_VECTORS; j++)
 
-/* tile_R: R x TFM_PANEL of c at `c`, from rows of a at `a` and one panel of b at `b`. Of the R rows `rows`
- * exist: the others read the last one and are not stored. `sums` is a second array because one that is
- * indexed by a variable would live in memory, not in registers. */
+/* tile_R: R x TFM_PANEL of c, from rows of a at `a` and one panel of b at `b`. Of the R rows out->rows exist: the others
+ * read the last one and are not stored. `sums` is a second array because one that is indexed by a variable would live in
+ * memory, not in registers. */
 #define DEFINE_TILE(R)                                                                                       \
-    static void TFM_CAT(tile_, R)(__global float *c, __global const float *a, __global const float *b,       \
-                                  int rows, int width, long m, long n, int k, __global const float *bias,    \
-                                  int has_bias, float alpha, float least) {                                  \
+    static void TFM_CAT(tile_, R)(const tile_out *out, __global const float *a, __global const float *b,     \
+                                  long m, int k) {                                                           \
         __global const float *row[R];                                                                        \
-        EACH_ROW(R) row[i] = a + min(i, rows - 1) * A_ROW(m, (long)k);                                       \
+        EACH_ROW(R) row[i] = a + min(i, out->rows - 1) * A_ROW(m, (long)k);                                  \
         tfm_vec sum[R][TFM_VECTORS];                                                                         \
         EACH_ROW(R) EACH_VECTOR sum[i][j] = (tfm_vec)(0.0f);                                                 \
         for (int s = 0; s < k; s++) {                                                                        \
@@ -110,23 +115,32 @@ static void store_tile(__global float *c, long n, const tfm_vec *sums, int rows,
                 EACH_VECTOR sum[i][j] = tfm_fma(x, line[j], sum[i][j]);                                      \
             }                                                                                                \
         }                                                                                                    \
-        if (width == TFM_PANEL && TFM_ACTIVATION <= 1) {                                                     \
-            tfm_vec add[TFM_VECTORS];                                                                        \
-            EACH_VECTOR add[j] = has_bias ? tfm_load(bias + j * TFM_WIDTH) : (tfm_vec)(0.0f);                \
-            EACH_ROW(R) if (i < rows) EACH_VECTOR                                                            \
-                tfm_store(finished(sum[i][j], alpha, add[j], least), c + i * n + j * TFM_WIDTH);             \
+        if (out->width == TFM_PANEL && TFM_ACTIVATION <= 1) {                                                \
+            EACH_ROW(R) if (i < out->rows) EACH_VECTOR {                                                     \
+                __global const float *more = out->addend + i * out->addend_row + j * TFM_WIDTH;              \
+                const tfm_vec add = out->addend ? tfm_load(more) : (tfm_vec)(0.0f);                          \
+                tfm_store(finished(out, sum[i][j], add), out->c + i * out->n + j * TFM_WIDTH);               \
+            }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
         tfm_vec sums[R * TFM_VECTORS];                                                                       \
         EACH_ROW(R) EACH_VECTOR sums[i * TFM_VECTORS + j] = sum[i][j];                                       \
-        store_tile(c, n, sums, rows, width, bias, has_bias, alpha, least);                                   \
+        store_tile(out, sums);                                                                               \
     }
 
 /* What both kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. */
 #define GEMM_PARAMETERS                                                                                      \
-    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, bias),             \
-        const long m, const long n, const long k, const long b_batch, const long has_bias,                   \
-        const float alpha, const float least
+    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, addend),           \
+        const long m, const long n, const long k, const long b_batch, const long addend_batch,               \
+        const long addend_row, const long has_addend, const float alpha, const float least
+
+/* The tile at (row, column) of matrix z. */
+#define TILE_OUT(row, column, z, rows)                                                                       \
+    {                                                                                                        \
+        TFM_AT(c) + ((z) * m + (row)) * n + (column),                                                        \
+            has_addend ? TFM_AT(addend) + (z) * addend_batch + (row) * addend_row + (column) : 0, n,         \
+            addend_row, rows, (int)min((long)TFM_PANEL, n - (column)), alpha, least                          \
+    }
 
 DEFINE_TILE(TFM_ROWS)
 DEFINE_TILE(TFM_HALF_ROWS)
@@ -135,16 +149,13 @@ DEFINE_TILE(TFM_HALF_ROWS)
  * A last tile of few rows runs on the half tile. */
 TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS, panel = get_global_id(1), z = get_global_id(2);
-    const long column = panel * TFM_PANEL;
-    const int rows = (int)min((long)TFM_ROWS, m - row), width = (int)min((long)TFM_PANEL, n - column);
-    __global float *to = TFM_AT(c) + (z * m + row) * n + column;
+    const tile_out out = TILE_OUT(row, panel * TFM_PANEL, z, (int)min((long)TFM_ROWS, m - row));
     __global const float *from = TFM_AT(a) + z * m * k + row * A_ROW(m, k);
     __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
-    __global const float *add = has_bias ? TFM_AT(bias) + column : 0;
-    if (rows > TFM_HALF_ROWS)
-        TFM_CAT(tile_, TFM_ROWS)(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+    if (out.rows > TFM_HALF_ROWS)
+        TFM_CAT(tile_, TFM_ROWS)(&out, from, line, m, (int)k);
     else
-        TFM_CAT(tile_, TFM_HALF_ROWS)(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+        TFM_CAT(tile_, TFM_HALF_ROWS)(&out, from, line, m, (int)k);
 }
 
 /* For M <= 8, as when decoding: b is read once, and the time is the time of that. Grid: 1 x panels x B. */
@@ -153,18 +164,16 @@ DEFINE_TILE(2)
 DEFINE_TILE(4)
 DEFINE_TILE(8)
 TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
-    const long panel = get_global_id(1), z = get_global_id(2), column = panel * TFM_PANEL;
-    const int width = (int)min((long)TFM_PANEL, n - column), rows = (int)m;
-    __global float *to = TFM_AT(c) + z * m * n + column;
+    const long panel = get_global_id(1), z = get_global_id(2);
+    const tile_out out = TILE_OUT(0, panel * TFM_PANEL, z, (int)m);
     __global const float *from = TFM_AT(a) + z * m * k;
     __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
-    __global const float *add = has_bias ? TFM_AT(bias) + column : 0;
-    if (rows == 1)
-        tile_1(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
-    else if (rows == 2)
-        tile_2(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
-    else if (rows <= 4)
-        tile_4(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+    if (m == 1)
+        tile_1(&out, from, line, m, (int)k);
+    else if (m == 2)
+        tile_2(&out, from, line, m, (int)k);
+    else if (m <= 4)
+        tile_4(&out, from, line, m, (int)k);
     else
-        tile_8(to, from, line, rows, width, m, n, (int)k, add, has_bias, alpha, least);
+        tile_8(&out, from, line, m, (int)k);
 }

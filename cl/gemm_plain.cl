@@ -1,4 +1,5 @@
-/* GEMM that runs anywhere: c (B, M, N) = activation(alpha a b + bias), any strides of a and b.
+/* GEMM that runs anywhere: c (B, M, N) = activation(alpha a b + addend), any strides of a, b and the addend, which is a
+ * bias, or c itself.
  *
  * A work-group computes TILE_M x TILE_N of c, in steps of TILE_K of the inner dimension that pass through
  * local memory; each item holds ITEM_M x ITEM_N of it. Items own every LY-th row and every LX-th column, so
@@ -18,10 +19,10 @@
 #define ITEMS (LX * LY)
 
 __kernel __attribute__((reqd_work_group_size(LX, LY, 1))) void
-gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, bias),
+gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, addend),
            const long batch, const long m, const long n, const long k, const long a_batch, const long a_row,
            const long a_column, const long b_batch, const long b_row, const long b_column,
-           const long has_bias, const float alpha) {
+           const long addend_batch, const long addend_row, const long has_addend, const float alpha) {
     __local float a_tile[TILE_K][TILE_M + 1]; /* + 1: columns fall into different banks */
     __local float b_tile[TILE_K][TILE_N + 1];
     const int x = get_local_id(0), y = get_local_id(1), id = y * LX + x;
@@ -81,7 +82,8 @@ gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_I
             for (int j = 0; j < ITEM_N; j++) {
                 const int r = y + i * LY, q = x + j * LX;
                 if (r < rows && q < columns) {
-                    const float add = has_bias ? TFM_AT(bias)[column + q] : 0.0f;
+                    const long more = z * addend_batch + (row + r) * addend_row + column + q;
+                    const float add = has_addend ? TFM_AT(addend)[more] : 0.0f;
                     const long at = (z * m + row + r) * n + column + q;
                     TFM_AT(c)[at] = tfm_activate(tfm_fma(alpha, sum[i][j], add));
                 }

@@ -17,6 +17,7 @@ typedef struct extras {
     const float *bias;
     tfm_activation activation;
     float alpha; /* 0: 1 */
+    bool accumulate;
 } extras;
 
 static double activated(double v, tfm_activation activation) {
@@ -34,6 +35,7 @@ static double activated(double v, tfm_activation activation) {
     }
 }
 
+/* With e->accumulate c holds what the product is added to. */
 static void oracle(double *c, const float *a, const float *b, const shape *s, const extras *e) {
     const int64_t a_row = s->transpose_a ? 1 : s->k, a_column = s->transpose_a ? s->m : 1;
     const int64_t b_row = s->transpose_b ? 1 : s->n, b_column = s->transpose_b ? s->k : 1;
@@ -45,8 +47,9 @@ static void oracle(double *c, const float *a, const float *b, const shape *s, co
                 double sum = 0;
                 for (int64_t l = 0; l < s->k; l++)
                     sum += (double)x[l * a_column] * y[l * b_row];
-                sum = sum * (e->alpha != 0 ? e->alpha : 1) + (e->bias ? e->bias[j] : 0);
-                c[(z * s->m + i) * s->n + j] = activated(sum, e->activation);
+                double *to = &c[(z * s->m + i) * s->n + j];
+                sum = sum * (e->alpha != 0 ? e->alpha : 1) + (e->bias ? e->bias[j] : e->accumulate ? *to : 0);
+                *to = activated(sum, e->activation);
             }
 }
 
@@ -73,23 +76,27 @@ static bool check(const tfm__gemm_provider *provider, shape s, extras e, harness
     tfm_gemm_options options = {.transpose_a = s.transpose_a,
                                 .transpose_b = s.transpose_b,
                                 .alpha = e.alpha,
+                                .accumulate = e.accumulate,
                                 .activation = e.activation};
     if (e.bias)
         options.bias = HARNESS_TENSOR(TFM_F32, e.bias, s.n);
     tfm_tensor ta = operand(a, batched, s.batch, s.m, s.k, s.transpose_a);
     tfm_tensor tb = operand(b, batched && !s.shared_b, s.batch, s.k, s.n, s.transpose_b);
-    tfm_tensor c = operand(NULL, batched, s.batch, s.m, s.n, false);
+    const size_t count = (size_t)(s.batch * s.m * s.n);
+    float *before = e.accumulate ? normals(random, (int64_t)count) : NULL;
+    tfm_tensor c = operand(before, batched, s.batch, s.m, s.n, false);
     const char *why = NULL;
     harness_ok(tfm__gemm_with(ctx, provider, &why, &c, ta, tb, &options));
     if (!why) {
         char what[160];
-        snprintf(what, sizeof(what), "%s: batch %d, m %d, n %d, k %d%s%s%s, activation %d",
+        snprintf(what, sizeof(what), "%s: batch %d, m %d, n %d, k %d%s%s%s%s, activation %d",
                  provider ? provider->name : "chosen", (int)s.batch, (int)s.m, (int)s.n, (int)s.k,
                  s.transpose_a ? ", a transposed" : "", s.transpose_b ? ", b transposed" : "",
-                 s.shared_b ? ", b shared" : "", (int)e.activation);
-        const size_t count = (size_t)(s.batch * s.m * s.n);
+                 s.shared_b ? ", b shared" : "", e.accumulate ? ", accumulated" : "", (int)e.activation);
         double *want = malloc(count * sizeof(double));
         assert_non_null(want);
+        for (size_t i = 0; before && i < count; i++)
+            want[i] = (double)before[i];
         oracle(want, a, b, &s, &e);
         float *got = harness_floats(c);
         harness_close(got, want, count, 2e-5, what);
@@ -100,6 +107,7 @@ static bool check(const tfm__gemm_provider *provider, shape s, extras e, harness
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     free(a);
     free(b);
+    free(before);
     return !why;
 }
 
@@ -188,7 +196,7 @@ static void epilogues(const tfm__gemm_provider *provider) {
     for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
         for (int64_t n = 3; n <= 200; n += 61) {
             float *bias = normals(&random, n);
-            extras e = {bias, (tfm_activation)activation, 0.5f};
+            extras e = {.bias = bias, .activation = (tfm_activation)activation, .alpha = 0.5f};
             check(provider, (shape){1, 5, n, 11, false, true, true}, e, &random);
             check(provider, (shape){1, 15, n, 11, false, true, true}, e, &random);
             e.bias = NULL;
@@ -207,6 +215,25 @@ static void test_epilogues(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
         epilogues(tfm__gemm_all[p]);
+}
+
+static void accumulations(const tfm__gemm_provider *provider) {
+    harness_random random = {9};
+    const extras sum = {.accumulate = true}, scaled = {.accumulate = true, .alpha = -0.5f};
+    for (int t = 0; t < 4; t++) {
+        check(provider, (shape){1, 3, 65, 17, t & 1, t & 2, true}, sum, &random);
+        check(provider, (shape){1, 65, 33, 40, t & 1, t & 2, true}, scaled, &random);
+        check(provider, (shape){3, 14, 5, 9, t & 1, t & 2, t & 1}, scaled, &random);
+    }
+}
+
+/* c += alpha a b, as gradients are summed. */
+static void test_accumulate(void **state) {
+    (void)state;
+    for (int p = 0; p < TFM__GEMM_PROVIDERS; p++)
+        if (!harness_slow() || tfm__gemm_all[p] != &tfm__gemm_clblast)
+            accumulations(tfm__gemm_all[p]);
+    assert_null(tfm__gemm_state_of(harness_context())->clblast_trouble);
 }
 
 static void test_clblast(void **state) {
@@ -287,6 +314,8 @@ static void test_other_rows(void **state) {
         batches(&tfm__gemm_packed, 3);
         epilogues(&tfm__gemm_packed);
         epilogues(&tfm__gemm_small);
+        accumulations(&tfm__gemm_packed);
+        accumulations(&tfm__gemm_small);
     }
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
@@ -338,7 +367,8 @@ static void check_linear(tfm_tensor x, tfm_param *weight, tfm_tensor bias, const
     assert_int_equal(y.rank, x.rank);
     assert_int_equal(y.dims[y.rank - 1], n);
     float *got = harness_floats(y);
-    oracle(want, hx, hw, &(shape){1, rows, n, k, false, true, true}, &(extras){hb, TFM_RELU, 0});
+    oracle(want, hx, hw, &(shape){1, rows, n, k, false, true, true},
+           &(extras){.bias = hb, .activation = TFM_RELU});
     harness_close(got, want, (size_t)(rows * n), 2e-5, "linear");
     free(got);
     free(want);
@@ -399,12 +429,47 @@ static void test_refused(void **state) {
     harness_refused(tfm_gemm(ctx, &c, a, three, NULL), no, "disagree on the batch");
     harness_refused(tfm_gemm(ctx, &c, a, b, &(tfm_gemm_options){.bias = flat}), no, "bias is (6) F32");
     harness_refused(tfm_gemm(ctx, &c, a, b, &(tfm_gemm_options){.activation = 9}), no, "activation number 9");
+    const tfm_gemm_options more = {.accumulate = true}, relu = {.accumulate = true, .activation = TFM_RELU};
+    tfm_tensor sum = HARNESS_TENSOR(TFM_F32, NULL, 4, 5);
+    harness_refused(tfm_gemm(ctx, &c, a, b, &more), no, "needs a c to add to");
+    harness_refused(tfm_gemm(ctx, &sum, a, b, &relu), no, "neither bias nor activation");
     harness_refused(tfm_gemm(ctx, &flat, a, b, NULL), no, "output is (6) F32, the result (4, 5) F32");
     harness_refused(tfm_gemm(ctx, &square, square, square, NULL), no, "shares memory");
     harness_refused(tfm_linear(ctx, &c, a, NULL, (tfm_tensor){0}, TFM_RELU), no, "linear: input 2");
     harness_refused(tfm_linear(ctx, &c, a, &none, (tfm_tensor){0}, TFM_RELU), no, "linear: input 2");
     harness_refused(tfm_linear(ctx, &c, a, &odd, (tfm_tensor){0}, TFM_RELU), no, "must be (N, K)");
     assert_null(c.buffer);
+}
+
+/* Providers by name, as strangers ask for them. */
+static void test_by_name(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const char *why = NULL;
+    size_t count = 0;
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 9, 6), b = HARNESS_TENSOR(TFM_F32, NULL, 6, 5), c = {0};
+    tfm_tensor w = HARNESS_TENSOR(TFM_F32, NULL, 5, 6);
+    tfm_param weight = {.value = w};
+    for (; tfm_gemm_provider(count); count++)
+        assert_string_equal(tfm_gemm_provider(count), tfm__gemm_all[count]->name);
+    assert_int_equal(count, TFM__GEMM_PROVIDERS);
+    harness_ok(tfm_gemm_by(ctx, "plain", &why, &c, a, b, NULL));
+    assert_null(why);
+    harness_ok(tfm_gemm_by(ctx, NULL, &why, &c, a, b, NULL));
+    assert_null(why);
+    harness_ok(tfm_gemm_by(ctx, "small", &why, &c, a, b, NULL)); /* nine rows are not few, anywhere */
+    assert_non_null(why);
+    harness_ok(tfm_linear_by(ctx, "small", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
+    assert_non_null(why);
+    harness_ok(tfm_linear_by(ctx, "plain", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU));
+    assert_null(why);
+    assert_non_null(tfm_gemm_chosen(ctx, 100, 100, 100));
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    harness_refused(tfm_gemm_by(ctx, "fastest", &why, &c, a, b, NULL), TFM_ERROR_ARGUMENT,
+                    "no provider 'fastest'");
+    harness_refused(tfm_linear_by(ctx, "", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU),
+                    TFM_ERROR_ARGUMENT, "linear: there is no provider ''");
 }
 
 static void test_environment(void **state) {
@@ -433,22 +498,15 @@ static void test_environment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),
-        cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_many_matrices),
-        cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_clblast),
-        cmocka_unit_test(test_wrong_clblast),
-        cmocka_unit_test(test_other_rows),
-        cmocka_unit_test(test_other_groups),
-        cmocka_unit_test(test_nan_stays_in_its_row),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_small),         cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_plain),         cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_edges),         cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_many_matrices), cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_accumulate),    cmocka_unit_test(test_clblast),
+        cmocka_unit_test(test_wrong_clblast), cmocka_unit_test(test_other_rows),
+        cmocka_unit_test(test_other_groups),  cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_linear),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_by_name),       cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -32,6 +32,7 @@ typedef struct tfm_gemm_options {
     bool transpose_a;          /* a is (..., K, M) */
     bool transpose_b;          /* b is (..., N, K) */
     float alpha;               /* 0 means 1 */
+    bool accumulate;           /* c += alpha a b: c must be given, and neither bias nor activation */
     tfm_tensor bias;           /* (N), added to every row; may hold -inf; optional */
     tfm_activation activation; /* applied last */
 } tfm_gemm_options;
@@ -44,6 +45,31 @@ TFM_API tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_t
  * copy in `weight` for the next call. */
 TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                               tfm_activation activation);
+
+/* ---- Providers: who multiplies ----
+ *
+ * tfm_gemm and tfm_linear take the provider that suits device and shape. To compare them, or to hold on to one:
+ *
+ *     const char *why;
+ *     for (size_t i = 0; tfm_gemm_provider(i); i++)
+ *         if (tfm_gemm_by(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
+ *             printf("%s declined: %s\n", tfm_gemm_provider(i), why); */
+
+/* The name of a provider, counted from 0, best for few rows first: "small", "packed", "plain", "clblast". NULL behind the
+ * last. Static. */
+TFM_API const char *tfm_gemm_provider(size_t index);
+
+/* The provider that tfm_gemm takes on this device for m x n x k, no batch and no transposes; static. NULL after a
+ * failure. */
+TFM_API const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k);
+
+/* tfm_gemm and tfm_linear by this provider and no other; NULL: the chosen one. *declined is NULL if it ran, else half a
+ * sentence that says why it cannot, static: then nothing was computed, and the context stays as it is. A name that no
+ * provider has is TFM_ERROR_ARGUMENT. */
+TFM_API tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c, tfm_tensor a,
+                               tfm_tensor b, const tfm_gemm_options *options);
+TFM_API tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
+                                 tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation);
 
 /* y (..., N) = softmax of x over the last dimension. A row of -inf alone gives zeros. y may be x. */
 TFM_API tfm_status tfm_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);

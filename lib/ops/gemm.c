@@ -57,6 +57,12 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
     return tfm__gemm_builtin(ctx, task);
 }
 
+tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
+    if (task->accumulate)
+        return (tfm__gemm_addend){task->c, task->m * task->n, task->n};
+    return (tfm__gemm_addend){task->bias, 0, 0};
+}
+
 /* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */
 static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
                          const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
@@ -69,6 +75,9 @@ static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provi
     if (task->m > INT32_MAX || task->n > INT32_MAX || task->k > INT32_MAX)
         return tfm__op_refuse(ctx, op, "a %s by b %s: rows and columns must stay below 2^31",
                               TFM_SHAPE(task->a), TFM_SHAPE(task->b));
+    if (task->accumulate && (!c->buffer || task->bias.buffer || task->activation != TFM_NO_ACTIVATION))
+        return tfm__op_refuse(ctx, op,
+                              "to accumulate it needs a c to add to, and neither bias nor activation");
     if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK ||
         TFM_OP_APART(ctx, op, *c, task->a, task->b, task->bias) != TFM_OK)
         return tfm_context_status(ctx);
@@ -119,6 +128,7 @@ tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, 
     task.transpose_b = tb;
     task.alpha = o->alpha != 0.0f ? o->alpha : 1.0f;
     task.bias = o->bias;
+    task.accumulate = o->accumulate;
     task.activation = o->activation;
     return finish(ctx, "gemm", provider, why, c, &task, a.rank, dims);
 }
@@ -128,8 +138,11 @@ tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b,
     return tfm__gemm_with(ctx, NULL, NULL, c, a, b, options);
 }
 
-tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
-                      tfm_activation activation) {
+static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
+                              tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
+                              tfm_activation activation) {
+    if (why)
+        *why = NULL;
     tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
     if (TFM_OP_BEGIN(ctx, "linear", "ffF", x, w, bias) != TFM_OK)
         return tfm_context_status(ctx);
@@ -153,5 +166,53 @@ tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *
     int64_t dims[TFM_MAX_RANK];
     memcpy(dims, x.dims, sizeof(dims));
     dims[x.rank - 1] = task.n;
-    return finish(ctx, "linear", NULL, NULL, y, &task, x.rank, dims);
+    return finish(ctx, "linear", provider, why, y, &task, x.rank, dims);
+}
+
+tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
+                      tfm_activation activation) {
+    return linear_with(ctx, NULL, NULL, y, x, weight, bias, activation);
+}
+
+/* ---- By name ---- */
+
+const char *tfm_gemm_provider(size_t index) {
+    return index < TFM__GEMM_PROVIDERS ? tfm__gemm_all[index]->name : NULL;
+}
+
+const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
+    const tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .shared_b = true, .alpha = 1.0f};
+    const tfm__gemm_provider *provider =
+        tfm_context_status(ctx) == TFM_OK ? tfm__gemm_choose(ctx, &task) : NULL;
+    return provider ? provider->name : NULL;
+}
+
+/* *out: the provider of that name, NULL for NULL. */
+static tfm_status provider_named(tfm_context *ctx, const char *op, const tfm__gemm_provider **out,
+                                 const char *name) {
+    *out = NULL;
+    if (!name)
+        return tfm_context_status(ctx);
+    for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++)
+        if (strcmp(name, tfm__gemm_all[i]->name) == 0) {
+            *out = tfm__gemm_all[i];
+            return tfm_context_status(ctx);
+        }
+    return tfm__op_refuse(ctx, op, "there is no provider '%s': tfm_gemm_provider lists them", name);
+}
+
+tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c,
+                       tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options) {
+    const tfm__gemm_provider *found;
+    *declined = NULL;
+    const tfm_status status = provider_named(ctx, "gemm", &found, provider);
+    return status == TFM_OK ? tfm__gemm_with(ctx, found, declined, c, a, b, options) : status;
+}
+
+tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
+                         tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
+    const tfm__gemm_provider *found;
+    *declined = NULL;
+    const tfm_status status = provider_named(ctx, "linear", &found, provider);
+    return status == TFM_OK ? linear_with(ctx, found, declined, y, x, weight, bias, activation) : status;
 }

@@ -9,12 +9,13 @@
 
 #include "ops/ops.h"
 
-/* c (batch, m, n) = activation(alpha a b + bias); a (batch, m, k), b (batch, k, n) or (k, n), or their
- * transposes. c exists, and all was checked. */
+/* c (batch, m, n) = activation(alpha a b + bias), or c += alpha a b; a (batch, m, k), b (batch, k, n) or (k,
+ * n), or their transposes. c exists, and all was checked. */
 typedef struct tfm__gemm_task {
     int64_t batch, m, n, k;
     tfm_tensor c, a, b;
     tfm_tensor bias; /* (n) or empty */
+    bool accumulate; /* c += alpha a b; then there is neither bias nor activation */
     bool transpose_a, transpose_b;
     bool shared_b; /* one b for the whole batch */
     float alpha;
@@ -42,6 +43,13 @@ extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
  * reason if the provider declines (then nothing runs and the context stays as it is), else NULL. */
 tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
                           tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
+
+/* What is added to the product, as kernels take it: the bias, one line for all rows, or c itself. */
+typedef struct tfm__gemm_addend {
+    tfm_tensor tensor;  /* empty: nothing */
+    int64_t batch, row; /* strides */
+} tfm__gemm_addend;
+tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task);
 
 /* The provider that `auto` or TFM_GEMM takes here. NULL after a failure. */
 const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task);

@@ -79,17 +79,17 @@ static CLBlastStatusCode one(tfm_context *ctx, const tfm__gemm_task *task, const
         return CLBlastTempBufferAllocFailure;
     return CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k,
                                       task->alpha, tfm_tensor_cl(task->a), a, o->a_ld, tfm_tensor_cl(task->b),
-                                      b, o->b_ld, 0.0f, tfm_tensor_cl(task->c), c, o->n, &ctx->queue, event,
-                                      tfm_tensor_cl(temp));
+                                      b, o->b_ld, task->accumulate ? 1.0f : 0.0f, tfm_tensor_cl(task->c), c,
+                                      o->n, &ctx->queue, event, tfm_tensor_cl(temp));
 }
 
 static CLBlastStatusCode batched(tfm_context *ctx, const tfm__gemm_task *task, const operands *o,
                                  cl_event *event) {
-    return CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k,
-                                      task->alpha, tfm_tensor_cl(task->a), task->a.offset, o->a_ld,
-                                      o->a_stride, tfm_tensor_cl(task->b), task->b.offset, o->b_ld,
-                                      o->b_stride, 0.0f, tfm_tensor_cl(task->c), task->c.offset, o->n,
-                                      o->c_stride, (size_t)task->batch, &ctx->queue, event);
+    return CLBlastSgemmStridedBatched(
+        CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k, task->alpha,
+        tfm_tensor_cl(task->a), task->a.offset, o->a_ld, o->a_stride, tfm_tensor_cl(task->b), task->b.offset,
+        o->b_ld, o->b_stride, task->accumulate ? 1.0f : 0.0f, tfm_tensor_cl(task->c), task->c.offset, o->n,
+        o->c_stride, (size_t)task->batch, &ctx->queue, event);
 }
 
 static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -110,12 +110,12 @@ static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task) 
     return code;
 }
 
-/* Shapes that CLBlast may run with other kernels: transposes, a batch, small or large. */
+/* Tasks that CLBlast may run with other kernels: transposes, a batch, a c to add to, small or large. */
 static uint64_t class_bit(const tfm__gemm_task *task) {
     double work = (double)task->m * (double)task->n * (double)task->k;
     int size = work <= 1 << 18 ? 0 : work <= 1 << 22 ? 1 : work <= 1 << 26 ? 2 : 3;
-    int bit =
-        (task->transpose_a ? 1 : 0) | (task->transpose_b ? 2 : 0) | (task->batch > 1 ? 4 : 0) | size << 3;
+    int bit = (task->transpose_a ? 1 : 0) | (task->transpose_b ? 2 : 0) | (task->batch > 1 ? 4 : 0) |
+              (task->accumulate ? 8 : 0) | size << 4;
     return (uint64_t)1 << bit;
 }
 
@@ -134,6 +134,15 @@ static tfm__gemm_task corner(const tfm__gemm_task *task, int64_t rows) {
     return part;
 }
 
+/* The rows of c, or of a tensor like it, that `corner` computes. */
+static tfm_tensor last_rows(tfm_tensor c, const tfm__gemm_task *task, int64_t rows) {
+    c.offset += (size_t)((task->batch * task->m - rows) * task->n);
+    c.rank = 2;
+    c.dims[0] = rows;
+    c.dims[1] = task->n;
+    return c;
+}
+
 static bool same(const float *x, const float *y, size_t count) {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < count; i++) {
@@ -148,16 +157,13 @@ static bool same(const float *x, const float *y, size_t count) {
     return difference <= 1e-6 * norm;
 }
 
-/* Compares task->c, as CLBlast left it, with the plain kernel; true if they agree. */
-static bool proven(tfm_context *ctx, const tfm__gemm_task *task) {
+/* Compares `result`, the task's c as CLBlast left it, with the plain kernel; true if they agree. `before`:
+ * what c was, where the task adds to it. */
+static bool proven(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor before) {
     /* A transposed a cannot be cut by rows without a stride of its own. */
     const int64_t rows = task->transpose_a || task->m < 64 ? task->m : 64;
     tfm__gemm_task part = corner(task, rows);
-    tfm_tensor result = task->c;
-    result.offset += (size_t)((task->batch * task->m - rows) * task->n);
-    result.rank = 2;
-    result.dims[0] = rows;
-    result.dims[1] = task->n;
+    const tfm_tensor result = last_rows(task->c, task, rows);
     bool agree = false;
     size_t count = tfm_tensor_count(result);
     float *x = tfm__alloc(count, sizeof(*x)), *y = tfm__alloc(count, sizeof(*y));
@@ -165,6 +171,7 @@ static bool proven(tfm_context *ctx, const tfm__gemm_task *task) {
     if (!x || !y)
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the proof of CLBlast");
     else if (tfm_tensor_new(ctx, &part.c, TFM_F32, 2, result.dims) == TFM_OK &&
+             (!task->accumulate || tfm__tensor_copy(ctx, part.c, last_rows(before, task, rows)) == TFM_OK) &&
              tfm__gemm_plain.run(ctx, &part) == TFM_OK && tfm_tensor_read(ctx, x, part.c) == TFM_OK &&
              tfm_tensor_read(ctx, y, result) == TFM_OK)
         agree = same(x, y, count);
@@ -184,6 +191,26 @@ static tfm_status epilogue(tfm_context *ctx, const tfm__gemm_task *task) {
                                 TFM_I_AS("n", task->n), TFM_I_AS("has_bias", task->bias.buffer != NULL)));
 }
 
+/* A first product of its class: compared with the plain kernel's. One that adds to c works on a copy until
+ * then, so that another provider may still begin anew. NULL, or why CLBlast is not to be trusted. */
+static const char *first_of_class(tfm_context *ctx, const tfm__gemm_task *task, CLBlastStatusCode *code) {
+    tfm__gemm_task trial = *task;
+    if (task->accumulate) {
+        trial.c = (tfm_tensor){0};
+        if (tfm_tensor_new(ctx, &trial.c, TFM_F32, task->c.rank, task->c.dims) != TFM_OK ||
+            tfm__tensor_copy(ctx, trial.c, task->c) != TFM_OK)
+            return NULL;
+    }
+    *code = multiply(ctx, &trial);
+    if (*code != CLBlastSuccess)
+        return "it failed on this device";
+    if (!proven(ctx, &trial, task->c))
+        return "its result was wrong on this device";
+    if (task->accumulate)
+        tfm__tensor_copy(ctx, task->c, trial.c);
+    return NULL;
+}
+
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     tfm__gemm_state *state = tfm__gemm_state_of(ctx);
     if (!state)
@@ -192,15 +219,18 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
         return ctx->status;
     tfm__gemm_clblast_retain(state);
     const char *trouble = NULL;
-    const CLBlastStatusCode code = multiply(ctx, task);
-    if (code != CLBlastSuccess && state->mode == TFM__GEMM_CLBLAST && ctx->status == TFM_OK)
-        failed(ctx, task, code);
-    else if (code != CLBlastSuccess)
+    CLBlastStatusCode code = CLBlastSuccess;
+    const bool first = !(state->clblast_proven & class_bit(task));
+    if (first)
+        trouble = first_of_class(ctx, task, &code);
+    else if ((code = multiply(ctx, task)) != CLBlastSuccess)
         trouble = "it failed on this device";
-    else if (state->clblast_proven & class_bit(task) || proven(ctx, task))
+    /* What was added to c in part cannot be begun anew. */
+    const bool final = state->mode == TFM__GEMM_CLBLAST || (task->accumulate && !first);
+    if (code != CLBlastSuccess && final && ctx->status == TFM_OK)
+        failed(ctx, task, code);
+    else if (!trouble)
         state->clblast_proven |= class_bit(task);
-    else
-        trouble = "its result was wrong on this device";
     tfm_scope_close(ctx, 0, NULL);
     if (ctx->status != TFM_OK)
         return ctx->status;

@@ -80,11 +80,14 @@ tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, con
     if (packed_b(ctx, &packed, task) == TFM_OK) {
         const int64_t b_batch = task->shared_b ? 0 : packed.dims[1] * packed.dims[2] * packed.dims[3];
         tfm__grid grid = TFM_GRID_3D((size_t)row_tiles, (size_t)packed.dims[1], (size_t)task->batch, 1, 1, 1);
+        const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
         tfm__launch(ctx, kernel_get(ctx, kernel, task->activation, task->transpose_a), grid,
                     TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T(packed),
-                             TFM_T_AS("bias", task->bias), TFM_I_AS("m", task->m), TFM_I_AS("n", task->n),
-                             TFM_I_AS("k", task->k), TFM_I(b_batch),
-                             TFM_I_AS("has_bias", task->bias.buffer != NULL), TFM_F_AS("alpha", task->alpha),
+                             TFM_T_AS("addend", addend.tensor), TFM_I_AS("m", task->m),
+                             TFM_I_AS("n", task->n), TFM_I_AS("k", task->k), TFM_I(b_batch),
+                             TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
+                             TFM_I_AS("has_addend", addend.tensor.buffer != NULL),
+                             TFM_F_AS("alpha", task->alpha),
                              TFM_F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
     }
     return tfm_scope_close(ctx, 0, NULL);

@@ -49,12 +49,14 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t a_batch = m * k, b_batch = task->shared_b ? 0 : k * n;
     const int64_t a_row = task->transpose_a ? 1 : k, a_column = task->transpose_a ? m : 1;
     const int64_t b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
-    return tfm__launch(ctx, kernel, grid,
-                       TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T_AS("b", task->b),
-                                TFM_T_AS("bias", task->bias), TFM_I(batch), TFM_I(m), TFM_I(n), TFM_I(k),
-                                TFM_I(a_batch), TFM_I(a_row), TFM_I(a_column), TFM_I(b_batch), TFM_I(b_row),
-                                TFM_I(b_column), TFM_I_AS("has_bias", task->bias.buffer != NULL),
-                                TFM_F_AS("alpha", task->alpha)));
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    return tfm__launch(
+        ctx, kernel, grid,
+        TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T_AS("b", task->b),
+                 TFM_T_AS("addend", addend.tensor), TFM_I(batch), TFM_I(m), TFM_I(n), TFM_I(k),
+                 TFM_I(a_batch), TFM_I(a_row), TFM_I(a_column), TFM_I(b_batch), TFM_I(b_row), TFM_I(b_column),
+                 TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
+                 TFM_I_AS("has_addend", addend.tensor.buffer != NULL), TFM_F_AS("alpha", task->alpha)));
 }
 
 const tfm__gemm_provider tfm__gemm_plain = {"plain", declines, run};
