@@ -165,12 +165,39 @@ static void test_override(void **state) {
     unsetenv("TFM_CL_DIR");
 }
 
+/* Another kind of device's kernels on this one, by name. */
+static void test_variant(void **state) {
+    (void)state;
+    tfm_context *ctx = NULL;
+    const float host[] = {3, -4, 0.5f};
+    float got[3];
+    harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.variant = "scalar"}));
+    assert_string_equal(tfm_context_variant(ctx), "scalar");
+    tfm_tensor x = {0}, y = {0};
+    harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 1, (int64_t[]){3}));
+    harness_ok(tfm_tensor_write(ctx, x, host));
+    harness_ok(tfm_add(ctx, &y, x, x));
+    harness_ok(tfm_tensor_read(ctx, got, y));
+    for (int i = 0; i < 3; i++)
+        assert_true(got[i] == 2 * host[i]);
+    tfm_context_free(&ctx);
+
+    size_t count = 0, own = 0;
+    for (; tfm_variant_name(count); count++)
+        own += strcmp(tfm_variant_name(count), tfm_context_variant(harness_context())) == 0;
+    assert_true(count > 1 && own == 1);
+    assert_int_equal(tfm_context_open(&ctx, &(tfm_context_options){.variant = "round"}), TFM_ERROR_ARGUMENT);
+    assert_null(ctx);
+    assert_non_null(strstr(tfm_error_message(), "no variant 'round'"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scope_reuses), cmocka_unit_test(test_scope_keeps),
         cmocka_unit_test(test_scope_keeps_outer), cmocka_unit_test(test_stale),
         cmocka_unit_test(test_sticky), cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_scopes_unclosed), cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_variant),
         cmocka_unit_test_setup_teardown(test_override, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

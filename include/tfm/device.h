@@ -57,7 +57,13 @@ TFM_API void tfm_devices_free(tfm_device_info **devices);
 typedef struct tfm_context_options {
     const char *device; /* the grammar above; NULL: TFM_DEVICE, then the ranking */
     bool profile;       /* time every kernel by events, as TFM_PROFILE does */
+    const char *variant; /* kernels for another kind of device: a name of tfm_variant_name; NULL: what suits this one */
 } tfm_context_options;
+
+/* The kinds of device that there are kernels for, counted from 0: "wide-16", "wide-8", "wide-4" for CPUs by the width of
+ * their vectors, "gpu", "scalar". NULL behind the last. A device gets the first whose demands it meets, and runs those
+ * behind it too, if not as fast; one before it may take hundreds of times as long. Static. */
+TFM_API const char *tfm_variant_name(size_t index);
 
 /* Opens one device: a context is one device, one in-order queue, one memory pool, one program cache. Not to be shared
  * between threads without a lock; any number may live in one process. `options` may be NULL. On failure *out is NULL. */
@@ -69,6 +75,9 @@ TFM_API void tfm_context_free(tfm_context **ctx);
 
 /* The device of this context. Borrowed. */
 TFM_API const tfm_device_info *tfm_context_device(const tfm_context *ctx);
+
+/* The name of the variant whose kernels it runs. Static. */
+TFM_API const char *tfm_context_variant(const tfm_context *ctx);
 
 /* The first failure since the context was opened or cleared; ops after it are no-ops, so a chain is checked once. */
 TFM_API tfm_status tfm_context_status(const tfm_context *ctx);

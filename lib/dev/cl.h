@@ -83,6 +83,7 @@ void tfm__pool_free(tfm_context *ctx);
 bool tfm__pool_trim(tfm_context *ctx);
 
 /* The row of tuning data for a device (rows.c). */
-tfm__row tfm__row_choose(cl_device_id device, const tfm_device_info *info);
+/* The row for this device, or the one named `variant` if that is not NULL. */
+tfm_status tfm__row_choose(tfm__row *out, cl_device_id device, const tfm_device_info *info, const char *variant);
 
 #endif

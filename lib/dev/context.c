@@ -26,7 +26,7 @@ tfm_status tfm__cl_fail(tfm_context *ctx, cl_int code, const char *what) {
 }
 
 /* Everything that follows from the device and the OpenCL context, which are set. */
-static tfm_status set_up(tfm_context *ctx, bool profile, bool own_queue) {
+static tfm_status set_up(tfm_context *ctx, const char *variant, bool profile, bool own_queue) {
     if (own_queue) {
         cl_int error;
         cl_command_queue_properties flags = profile ? CL_QUEUE_PROFILING_ENABLE : 0;
@@ -44,7 +44,9 @@ static tfm_status set_up(tfm_context *ctx, bool profile, bool own_queue) {
     ctx->limits.max_group = group;
     ctx->limits.max_alloc = ctx->info.max_alloc_bytes;
     ctx->limits.align = align_bits / 8 > 256 ? align_bits / 8 : 256;
-    ctx->row = tfm__row_choose(ctx->device, &ctx->info);
+    const tfm_status status = tfm__row_choose(&ctx->row, ctx->device, &ctx->info, variant);
+    if (status != TFM_OK)
+        return status;
     return profile ? tfm__profile_open(&ctx->profile) : TFM_OK;
 }
 
@@ -58,7 +60,8 @@ tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *option
         cl_int error;
         cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)ctx->platform, 0};
         ctx->cl = clCreateContext(properties, 1, &ctx->device, NULL, NULL, &error);
-        status = error == CL_SUCCESS ? set_up(ctx, tfm__profile_wanted(options && options->profile), true)
+        const char *variant = options ? options->variant : NULL;
+        status = error == CL_SUCCESS ? set_up(ctx, variant, tfm__profile_wanted(options && options->profile), true)
                                      : tfm__cl_fail(ctx, error, "clCreateContext");
     }
     if (status != TFM_OK) {
@@ -113,7 +116,7 @@ tfm_status tfm_context_wrap(tfm_context **out, cl_context context, cl_device_id 
         else if (queue)
             status = check_queue(ctx, profile);
         if (status == TFM_OK)
-            status = set_up(ctx, profile, !queue);
+            status = set_up(ctx, options ? options->variant : NULL, profile, !queue);
     } else if (status == TFM_OK) {
         status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the context is not a cl_context");
     }
@@ -151,6 +154,10 @@ void tfm_context_free(tfm_context **pointer) {
 
 const tfm_device_info *tfm_context_device(const tfm_context *ctx) {
     return &ctx->info;
+}
+
+const char *tfm_context_variant(const tfm_context *ctx) {
+    return ctx->row.name;
 }
 
 tfm_status tfm_context_status(const tfm_context *ctx) {
