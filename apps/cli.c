@@ -193,7 +193,7 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
     }
     if (argc - optind < syntax->operands)
         return cli_misuse(syntax, "something is missing: usage is tfm %s", syntax->usage);
-    if (argc - optind > syntax->operands)
+    if (argc - optind > syntax->operands && !syntax->more)
         return cli_misuse(syntax, "'%s' is too much", argv[optind + syntax->operands]);
     return CLI_GO;
 }

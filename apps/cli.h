@@ -27,6 +27,7 @@ int cmd_selftest(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_translate(int argc, char **argv);
 int cmd_score(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 
 /* ---- Options (cli.c) ----------------------------------------------------------------------------------- */
 
@@ -62,6 +63,7 @@ typedef struct cli_syntax {
     const cli_option *options;
     size_t option_count;
     int operands; /* how many must follow the options */
+    bool more;    /* and any number may */
 } cli_syntax;
 
 /* Fills the options' values. CLI_GO, with the operands from argv[optind] on; or what the command is to

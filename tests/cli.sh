@@ -70,7 +70,7 @@ run --version
 check "version" both 0 says out '^tfm [0-9]'
 run --help
 check "help" both 0 says out 'translate'
-for command in devices selftest info translate score; do
+for command in devices selftest info translate score bench; do
     run $command --help
     check "$command --help has examples" both 0 says out 'examples:'
 done
@@ -257,6 +257,28 @@ check "no platform: the package is named" one_sentence 1 'pocl-opencl-icd'
 run selftest
 check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
 check "selftest: a line a provider" [ "$(grep -c '^gemm ' out)" = 4 ]
+
+# ---- Timings
+run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
+check "bench: a line a provider" [ "$code" = 0 -a "$(grep -c '"provider":"plain"' out)" -ge 1 ]
+check "bench: the keys" says out '^{"bench":"gemm","shape":"5x65x33","provider":".*","precision":"fp32","runs":2,"median_s":[0-9].*,"min_s":.*,"gflops":[0-9.e-]*}$'
+check "bench: who declines says why" says out '"shape":"33x20x7tn",.*"gflops":null,"declined":"it is for'
+run bench norm --runs 2 --variant scalar 17x65
+check "bench: a table with ratios" both 0 says out '^norm softmax 17x65 .*of copy'
+run bench attention --json --runs 2 --variant scalar --causal 1x2x9x16
+check "bench: attention" both 0 says out '"attention","shape":"1x2x9x9x16 causal","provider":"scalar"'
+run bench translate --json --runs 1 --variant scalar -m "$demo" -i "$demo/test.de"
+check "bench: translation" both 0 says out '"bench":"translate",.*"per_s":[0-9]'
+run bench translate
+check "bench: translation needs a model" one_sentence 2 '-m DIR'
+run bench
+check "bench: of what?" one_sentence 2 'something is missing'
+for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attention 1x2x3' 'gemm --variant frob' \
+    'gemm --provider frob' 'translate stray' 'gemm 99999999999x1x1'; do
+    # shellcheck disable=SC2086 # words
+    run bench $wrong
+    check "bench $wrong is a usage error" one_sentence 2 "$(echo "$wrong" | sed 's/.* //')"
+done
 
 # ---- Info and score
 run info "$demo"

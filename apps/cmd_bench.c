@@ -1,0 +1,193 @@
+/* tfm bench: how fast is this device? */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench.h"
+
+const bench_model bench_models[BENCH_MODELS] = {
+    {"tiny", 128, 4, 256, 8000},
+    {"base", 512, 8, 2048, 32000},
+    {"big", 1024, 16, 4096, 32000},
+};
+
+const bench_model *bench_model_named(const char *name) {
+    for (size_t i = 0; i < BENCH_MODELS; i++)
+        if (strcmp(name, bench_models[i].name) == 0)
+            return &bench_models[i];
+    return NULL;
+}
+
+bool bench_wanted(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    while (list && *list) {
+        const size_t word = strcspn(list, ",");
+        if (word == length && strncmp(list, name, word) == 0)
+            return true;
+        list += word + (list[word] == ',');
+    }
+    return !list;
+}
+
+int bench_numbers_of(int64_t *out, const char *text, int least, int most, const char **rest) {
+    int count = 0;
+    for (;; text++) {
+        char *end;
+        errno = 0;
+        const long number = *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
+        if (number < 1 || number > INT32_MAX || errno || count == most)
+            return 0;
+        out[count++] = number;
+        text = end;
+        if (*text != 'x')
+            break;
+    }
+    if (rest)
+        *rest = text;
+    return count >= least && (rest || !*text) ? count : 0;
+}
+
+/* ---- Devices and numbers ---- */
+
+static int add_context(bench_devices *devices, const char *device, const char *variant) {
+    tfm_context *ctx;
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .variant = variant}) != TFM_OK)
+        return cli_fail_library();
+    devices->contexts[devices->count++] = ctx;
+    return tfm_scope_open(ctx) == TFM_OK ? CLI_OK : cli_fail_library();
+}
+
+int bench_devices_open(bench_devices *devices, const bench_options *options) {
+    *devices = (bench_devices){0};
+    int code = add_context(devices, options->device, NULL);
+    if (code != CLI_OK)
+        return code;
+    tfm_context *first = devices->contexts[0];
+    const char *own = tfm_context_variant(first);
+    fprintf(stderr, "%s, %s, variant %s\n", tfm_context_device(first)->name,
+            tfm_context_device(first)->opencl, own);
+    bool behind = options->variants != NULL;
+    for (size_t i = 0; tfm_variant_name(i) && code == CLI_OK && devices->count < BENCH_VARIANTS; i++) {
+        const char *name = tfm_variant_name(i);
+        if (behind && strcmp(name, own) != 0 && bench_wanted(options->variants, name))
+            code = add_context(devices, options->device, name);
+        behind = behind || strcmp(name, own) == 0;
+    }
+    if (code == CLI_OK && !bench_wanted(options->variants, own)) {
+        tfm_context_free(&devices->contexts[0]);
+        devices->count--;
+        memmove(devices->contexts, devices->contexts + 1, devices->count * sizeof(first));
+    }
+    return code;
+}
+
+void bench_devices_free(bench_devices *devices) {
+    for (size_t i = 0; i < devices->count; i++)
+        tfm_context_free(&devices->contexts[i]);
+}
+
+float *bench_numbers(size_t count) {
+    float *host = malloc(count * sizeof(*host));
+    uint32_t state = 2017;
+    for (size_t i = 0; host && i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        host[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
+    }
+    return host;
+}
+
+tfm_tensor bench_fill(tfm_context *ctx, int rank, const int64_t *dims) {
+    tfm_tensor x = {0};
+    if (tfm_tensor_new(ctx, &x, TFM_F32, rank, dims) != TFM_OK)
+        return x;
+    float *host = bench_numbers(tfm_tensor_count(x));
+    if (host)
+        tfm_tensor_write(ctx, x, host);
+    free(host);
+    return x;
+}
+
+/* ---- The command ---- */
+
+static const struct {
+    const char *name;
+    int (*run)(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
+} BENCHES[] = {
+    {"gemm", bench_gemm},
+    {"attention", bench_attention},
+    {"norm", bench_norm},
+    {"translate", bench_translate},
+};
+
+/* Lists of variants and providers hold no name that there is not. */
+static int check_list(const cli_syntax *syntax, const char *option, const char *list,
+                      const char *(*name)(size_t), const char *extra) {
+    while (list && *list) {
+        char word[32];
+        const size_t length = strcspn(list, ",");
+        snprintf(word, sizeof(word), "%.*s", (int)length, list);
+        bool known = extra && strcmp(word, extra) == 0;
+        for (size_t i = 0; name(i) && !known; i++)
+            known = strcmp(word, name(i)) == 0;
+        if (!known)
+            return cli_misuse(syntax, "there is no %s '%s'", option, word);
+        list += length + (list[length] == ',');
+    }
+    return CLI_GO;
+}
+
+int cmd_bench(int argc, char **argv) {
+    bench_options o = {.rounds = 15};
+    const cli_option options[] = {
+        CLI_DEVICE(&o.device),
+        {0, "json", CLI_FLAG, &o.json, NULL, "a JSON object a line instead of tables", NULL},
+        {0, "variant", CLI_TEXT, &o.variants, "NAME,...",
+         "kernels made for these kinds of device (wide-16, wide-8, wide-4, gpu, scalar) instead of for this "
+         "one and "
+         "all that ask less of it",
+         NULL},
+        {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
+         "gemm: only these of small, packed, plain, clblast and openblas", NULL},
+        {0, "runs", CLI_INT, &o.rounds, "N", "rounds, 15 if not given; what is slow gets fewer", NULL},
+        {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it",
+         NULL},
+        {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: given shapes are causal", NULL},
+        {'m', "model", CLI_TEXT, &o.model, "DIR", "translate: the model's directory", NULL},
+        {'i', "input", CLI_TEXT, &o.input, "FILE", "translate: these lines instead of some that are built in",
+         NULL},
+    };
+    const cli_syntax syntax = {
+        .name = "bench",
+        .usage = "bench gemm|attention|norm|translate [option...] [SHAPE...]",
+        .about = "Times every provider and variant of an operation on one device, in turns, and prints\n"
+                 "medians. A SHAPE is tiny, base or big, for the sizes of that Transformer, or\n"
+                 "  gemm        MxNxK, with two letters n or t behind it where a or b is transposed:\n"
+                 "              512x512x4096tn\n"
+                 "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
+                 "  norm        ROWSxCOLUMNS\n"
+                 "'packed' multiplies by a matrix that it packed once, as a layer does; 'packed fresh'\n"
+                 "packs it every time. A star marks what tfm takes by itself. OpenBLAS runs beside them\n"
+                 "where it is installed, on all cores. norm counts bytes read and written, and has a copy\n"
+                 "beside it; attention has a product of 1024x1024x1024.\n",
+        .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant wide-16\n"
+                    "  tfm bench attention 1x8x1024x64 --causal\n  tfm bench norm 4096x1024 --json\n"
+                    "  tfm bench translate -m apps/demo\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+        .operands = 1,
+        .more = true,
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    code = check_list(&syntax, "variant", o.variants, tfm_variant_name, NULL);
+    if (code == CLI_GO)
+        code = check_list(&syntax, "provider", o.providers, tfm_gemm_provider, "openblas");
+    if (code != CLI_GO)
+        return code;
+    const char *name = argv[optind];
+    for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
+        if (strcmp(name, BENCHES[i].name) == 0)
+            return BENCHES[i].run(&syntax, &o, argc - optind - 1, argv + optind + 1);
+    return cli_misuse(&syntax, "there is no bench '%s': give one of gemm, attention, norm, translate", name);
+}
