@@ -1,7 +1,7 @@
 /* Embedding, with scale and positions. */
 #include <math.h>
 #include <stdlib.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 enum { VOCABULARY = 29, POSITIONS = 40 };
@@ -87,6 +87,57 @@ static void test_id_outside(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
+typedef struct backward_case {
+    int64_t batch, length, width;
+    const int32_t *ids;
+    bool places;
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    for (size_t i = 0; i < c->count; i++) {
+        const int64_t row = (int64_t)i / b->width, column = (int64_t)i % b->width;
+        y[i] = 1.75 * inputs[0][b->ids[row] * b->width + column] +
+               (b->places ? inputs[1][(3 + row % b->length) * b->width + column] : 0);
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, b->ids, b->batch, b->length);
+    return tfm_embedding(ctx, y, inputs[0], ids, 1.75f, b->places ? inputs[1] : (tfm_tensor){0},
+                         b->places ? 3 : 0);
+}
+
+/* Ids come more than once, some never; learned positions, of which only a part is used. */
+static void test_backward(void **state) {
+    (void)state;
+    const int64_t widths[] = {1, 3, 17, 65, 1000};
+    harness_random random = {7};
+    float *words = malloc(VOCABULARY * 1000 * sizeof(float)),
+          *places = malloc(POSITIONS * 1000 * sizeof(float));
+    assert_true(words && places);
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
+        for (int with = 0; with < 2; with++) {
+            int32_t ids[3 * 17];
+            const backward_case b = {3, widths[i] == 1000 ? 2 : 17, widths[i], ids, with};
+            for (int k = 0; k < 3 * 17; k++)
+                ids[k] = (int32_t)harness_range(&random, 0, VOCABULARY / 2);
+            harness_fill(&random, words, (size_t)(VOCABULARY * widths[i]), 1);
+            harness_fill(&random, places, (size_t)(POSITIONS * widths[i]), 1);
+            gradient_check(&(gradient_case){.name = "embedding",
+                                            .inputs = {{2, {VOCABULARY, widths[i]}, words, false},
+                                                       {2, {POSITIONS, widths[i]}, places, !with}},
+                                            .oracle = oracle_backward,
+                                            .run = run_backward,
+                                            .user = &b,
+                                            .count = (size_t)(b.batch * b.length * b.width),
+                                            .tolerance = 2e-6});
+        }
+    free(words);
+    free(places);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -127,9 +178,9 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_id_outside),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_id_outside), cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }
