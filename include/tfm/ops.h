@@ -248,6 +248,27 @@ TFM_API tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, cons
 /* y = x as another dtype among F32, F16, BF16; round to nearest even. Any dims. */
 TFM_API tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype);
 
+/* norm (1) = sqrt(sum x^2) over all of x, any dims. */
+TFM_API tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x);
+
+typedef struct tfm_adam_options {
+    double rate;         /* the learning rate of this step */
+    double beta1, beta2; /* the paper's training has 0.9 and 0.98 */
+    double epsilon;      /* and 1e-9 */
+    double decay;        /* of the weights, apart from the gradient: x -= rate decay x */
+    int64_t step;        /* t, from 1 */
+    double clip;         /* gradients are scaled so that `norm` becomes at most this; 0: never */
+    tfm_tensor norm;     /* (1), of all gradients: tfm_l2_norm. If it is not finite, x, m and v stay as they are.
+                            May be empty where nothing is clipped */
+} tfm_adam_options;
+
+/* One step of Adam, or AdamW with a decay, on x with its gradient and both moments m and v, all of one size and zero
+ * before the first step; the gradient becomes 0 for the next ("Adam: A Method for Stochastic Optimization", Kingma and Ba
+ * 2015; "Decoupled Weight Decay Regularization", Loshchilov and Hutter 2019). A tfm_param whose value lies in x gets
+ * version + 1 by the caller. */
+TFM_API tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_tensor m, tfm_tensor v,
+                            const tfm_adam_options *options);
+
 #ifdef __cplusplus
 }
 #endif

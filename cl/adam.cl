@@ -1,0 +1,47 @@
+/* One step of Adam ("Adam: A Method for Stochastic Optimization", Kingma and Ba 2015), weights decayed apart from the
+ * gradient ("Decoupled Weight Decay Regularization", Loshchilov and Hutter 2019), on n elements:
+ *
+ *     g = gradient * clip,  m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+ *     x = x - decay x - step m / (sqrt(v) root + epsilon),  gradient = 0
+ *
+ * rest1 = 1 - beta1 and rest2 = 1 - beta2, which a float of beta has lost digits of;
+ * step = rate / (1 - beta1^t), root = 1 / sqrt(1 - beta2^t), decay = rate * weight decay. clip = most / norm where
+ * the norm of all gradients is above `most`, unless `most` is 0. A norm that is not finite stops the step: nothing but
+ * the gradient is touched.
+ *
+ * Layout: one work-item for TFM_CHUNK elements. */
+
+#define STEP_BODY(T, LOAD, STORE, i)                                                                  \
+    {                                                                                                 \
+        const T g = LOAD(gp + i) * clip;                                                              \
+        const T first = tfm_fma(LOAD(mp + i), (T)(beta1), rest1 * g);                                 \
+        const T second = tfm_fma(LOAD(vp + i), (T)(beta2), rest2 * g * g);                            \
+        const T value = LOAD(xp + i);                                                                 \
+        STORE(first, mp + i);                                                                         \
+        STORE(second, vp + i);                                                                        \
+        STORE(value - decay * value - step * first / tfm_fma(sqrt(second), (T)(root), (T)(epsilon)), xp + i); \
+    }
+#define LOAD_ONE(p) (*(p))
+#define STORE_ONE(value, p) (*(p) = (value))
+
+TFM_KERNEL void adam(TFM_TENSOR(float, x), TFM_TENSOR(float, gradient), TFM_TENSOR(float, m), TFM_TENSOR(float, v),
+                     TFM_INPUT(float, norm), const long n, const float step, const float root, const float decay,
+                     const float beta1, const float beta2, const float rest1, const float rest2,
+                     const float epsilon, const float most) {
+    long i = TFM_ELEMENT();
+    const long end = min(i + TFM_CHUNK, n);
+    __global float *xp = TFM_AT(x), *gp = TFM_AT(gradient), *mp = TFM_AT(m), *vp = TFM_AT(v);
+    const float length_of = norm != 0 ? *TFM_AT(norm) : 0.0f;
+    const float clip = most > 0.0f && length_of > most ? most / length_of : 1.0f;
+    const int good = isfinite(length_of);
+    for (; i + TFM_WIDTH <= end; i += TFM_WIDTH) {
+        if (good)
+            STEP_BODY(tfm_vec, tfm_load, tfm_store, i)
+        tfm_store((tfm_vec)(0.0f), gp + i);
+    }
+    for (; i < end; i++) {
+        if (good)
+            STEP_BODY(float, LOAD_ONE, STORE_ONE, i)
+        gp[i] = 0.0f;
+    }
+}
