@@ -2,15 +2,18 @@
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
-/* dx = dy f'(x). Of relu y says enough: it is above 0 where x is. */
-static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const tfm_tensor dy = tfm__tape_out(ctx, record, 0), x = record->keep[0];
-    const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
+tfm_status tfm__activate_backward(tfm_context *ctx, tfm__gradient dx, tfm_tensor dy, tfm_tensor x,
+                                  tfm_activation activation) {
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate_backward", "-DTFM_ACTIVATION=%d",
-                                          (int)record->n[0]);
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "activate", "activate_backward", "-DTFM_ACTIVATION=%d", (int)activation);
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
                        TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T(dy), TFM_T(x), TFM_I(n), TFM_I_AS("add", dx.add)));
+}
+
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    return tfm__activate_backward(ctx, tfm__tape_in(ctx, record, 0), tfm__tape_out(ctx, record, 0), record->keep[0],
+                                  (tfm_activation)record->n[0]);
 }
 
 tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation) {

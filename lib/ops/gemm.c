@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "ops/gemm.h"
+#include "ops/tape.h"
 
 const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {&tfm__gemm_small, &tfm__gemm_packed,
                                                                       &tfm__gemm_plain, &tfm__gemm_clblast};
@@ -63,6 +64,30 @@ tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
     return (tfm__gemm_addend){task->bias, 0, 0};
 }
 
+/* Where the tape records, it needs what an activation other than ReLU was made of: then that is an op of its
+ * own. */
+static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
+                      tfm__gemm_task *task) {
+    const bool recorded = TFM_TAPE_WANTS(ctx, task->a, task->b, task->bias);
+    if (!recorded)
+        return provider->run(ctx, task);
+    if (task->accumulate)
+        return tfm__op_refuse(ctx, op, "accumulating has no backward pass: stop the tape first");
+    if (task->activation <= TFM_RELU) {
+        provider->run(ctx, task);
+        return tfm__gemm_record(ctx, op, task);
+    }
+    tfm__gemm_task inner = *task;
+    tfm_tensor y = task->c;
+    inner.activation = TFM_NO_ACTIVATION;
+    inner.c = (tfm_tensor){0};
+    tfm_tensor_new(ctx, &inner.c, TFM_F32, y.rank, y.dims);
+    if (tfm_context_status(ctx) == TFM_OK)
+        provider->run(ctx, &inner);
+    tfm__gemm_record(ctx, op, &inner);
+    return tfm_activate(ctx, &y, inner.c, task->activation);
+}
+
 /* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */
 static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
                          const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
@@ -91,7 +116,7 @@ static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provi
         *why = reason;
     if (reason)
         return tfm_context_status(ctx);
-    return provider->run(ctx, task);
+    return run(ctx, op, provider, task);
 }
 
 tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,

@@ -44,6 +44,10 @@ extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
                           tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
 
+/* gemm_backward.c: writes the product down, if the tape wants it. The task has been run; activations other than ReLU are
+ * not in it: they are ops of their own where the tape records. */
+tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_task *task);
+
 /* What is added to the product, as kernels take it: the bias, one line for all rows, or c itself. */
 typedef struct tfm__gemm_addend {
     tfm_tensor tensor;  /* empty: nothing */

@@ -61,6 +61,10 @@ typedef struct tfm__gradient {
 } tfm__gradient;
 tfm__gradient tfm__tape_in(tfm_context *ctx, const tfm__record *record, int i);
 
+/* dx = or += dy f'(x). Of ReLU, x may as well be its result. dx may be dy. */
+tfm_status tfm__activate_backward(tfm_context *ctx, tfm__gradient dx, tfm_tensor dy, tfm_tensor x,
+                                  tfm_activation activation);
+
 /* to = or += x, of as many elements: the backward of what passes a gradient on. An empty `to` is nothing to
  * do. */
 tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x);

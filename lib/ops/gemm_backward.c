@@ -1,0 +1,114 @@
+/* GEMM backwards. With c (m, n) = f(alpha op(a) op(b) + bias) and dz = dc f'(c):
+ *
+ *     d op(a) = alpha dz op(b)^T,   d op(b) = alpha op(a)^T dz,   dbias = dz summed over rows
+ *
+ * which are products again, written the other way round where a or b came transposed. */
+#include <string.h>
+#include "ops/gemm.h"
+#include "ops/sum.h"
+
+/* What the record knows of the task. */
+typedef struct facts {
+    int64_t batch, m, n, k;
+    bool transpose_a, transpose_b, shared_b;
+    float alpha;
+} facts;
+
+enum { A, B, BIAS }; /* of record->in; record->keep has a, b, and c if it went through ReLU */
+
+/* x as (batch, rows, columns), or as one matrix. */
+static tfm_tensor matrix(tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
+    const int64_t dims[] = {batch, rows, columns};
+    x.rank = batch > 1 ? 3 : 2;
+    memcpy(x.dims, dims + (batch > 1 ? 0 : 1), (size_t)x.rank * sizeof(*dims));
+    return x;
+}
+
+/* to = or += alpha op(a) op(b). */
+static tfm_status product(tfm_context *ctx, tfm__gradient to, tfm_tensor a, bool transpose_a, tfm_tensor b,
+                          bool transpose_b, float alpha) {
+    return tfm_gemm(
+        ctx, &to.to, a, b,
+        &(tfm_gemm_options){
+            .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = alpha, .accumulate = to.add});
+}
+
+static tfm_status backward_a(tfm_context *ctx, const facts *f, tfm__gradient da, tfm_tensor b,
+                             tfm_tensor dz) {
+    const int64_t m = f->m, k = f->k;
+    if (!da.to.buffer)
+        return tfm_context_status(ctx);
+    da.to = f->transpose_a ? matrix(da.to, f->batch, k, m) : matrix(da.to, f->batch, m, k);
+    if (!f->transpose_a)
+        return product(ctx, da, dz, false, b, !f->transpose_b, f->alpha);
+    if (!f->shared_b || f->batch == 1)
+        return product(ctx, da, b, f->transpose_b, dz, true, f->alpha);
+    for (int64_t i = 0; i < f->batch; i++) { /* op(b) dz^T, one b for all */
+        tfm__gradient part = da;
+        tfm_tensor rows = {0};
+        tfm_tensor_rows(ctx, &part.to, da.to, i, 1);
+        tfm_tensor_rows(ctx, &rows, dz, i, 1);
+        part.to = matrix(part.to, 1, k, m);
+        product(ctx, part, b, f->transpose_b, matrix(rows, 1, m, f->n), true, f->alpha);
+    }
+    return tfm_context_status(ctx);
+}
+
+static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db, tfm_tensor a,
+                             tfm_tensor dz) {
+    const int64_t batch = f->shared_b ? 1 : f->batch, n = f->n, k = f->k;
+    if (!db.to.buffer)
+        return tfm_context_status(ctx);
+    db.to = f->transpose_b ? matrix(db.to, batch, n, k) : matrix(db.to, batch, k, n);
+    if (f->batch > 1 && f->shared_b) { /* one b for all: its gradients add up */
+        for (int64_t i = 0; i < f->batch; i++, db.add = true) {
+            facts one = *f;
+            tfm_tensor a_part = {0}, dz_part = {0};
+            one.batch = 1;
+            tfm_tensor_rows(ctx, &a_part, a, i, 1);
+            tfm_tensor_rows(ctx, &dz_part, dz, i, 1);
+            backward_b(ctx, &one, db,
+                       f->transpose_a ? matrix(a_part, 1, k, f->m) : matrix(a_part, 1, f->m, k),
+                       matrix(dz_part, 1, f->m, n));
+        }
+        return tfm_context_status(ctx);
+    }
+    return f->transpose_b ? product(ctx, db, dz, true, a, f->transpose_a, f->alpha)
+                          : product(ctx, db, a, !f->transpose_a, dz, false, f->alpha);
+}
+
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    facts f;
+    memcpy(&f, record->data, sizeof(f));
+    const tfm_tensor c = record->keep[2];
+    tfm_tensor dz = tfm__tape_out(ctx, record, 0), a = record->keep[A], b = record->keep[B];
+    if (c.buffer)
+        tfm__activate_backward(ctx, (tfm__gradient){dz, false}, dz, c, TFM_RELU);
+    dz = matrix(dz, f.batch, f.m, f.n);
+    a = f.transpose_a ? matrix(a, f.batch, f.k, f.m) : matrix(a, f.batch, f.m, f.k);
+    const int64_t b_batch = f.shared_b ? 1 : f.batch;
+    b = f.transpose_b ? matrix(b, b_batch, f.n, f.k) : matrix(b, b_batch, f.k, f.n);
+    tfm__sum_into(ctx, tfm__tape_in(ctx, record, BIAS), dz, 1, f.batch * f.m, f.n);
+    backward_b(ctx, &f, tfm__tape_in(ctx, record, B), a, dz);
+    return backward_a(ctx, &f, tfm__tape_in(ctx, record, A), b, dz);
+}
+
+tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_task *task) {
+    const facts f = {.batch = task->batch,
+                     .m = task->m,
+                     .n = task->n,
+                     .k = task->k,
+                     .transpose_a = task->transpose_a,
+                     .transpose_b = task->transpose_b,
+                     .shared_b = task->shared_b,
+                     .alpha = task->alpha};
+    return tfm__tape_add(
+        ctx,
+        &(tfm__record){.op = op,
+                       .backward = backward,
+                       .out = {task->c},
+                       .in = {task->a, task->b, task->bias},
+                       .keep = {task->a, task->b, task->activation == TFM_RELU ? task->c : (tfm_tensor){0}},
+                       .data = &f,
+                       .data_bytes = sizeof(f)});
+}

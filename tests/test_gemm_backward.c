@@ -1,0 +1,203 @@
+/* Products going backwards: transposes, batches, one b for all, biases, activations, and a weight used twice.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include "gradient.h"
+#include "tfm/ops.h"
+
+enum { A, B, BIAS };
+
+typedef struct product {
+    int64_t batch, m, n, k;
+    bool transpose_a, transpose_b, shared_b, linear;
+    tfm_activation activation;
+    float alpha;
+} product;
+
+static double activated(double v, tfm_activation activation) {
+    switch (activation) {
+    case TFM_RELU:
+        return v > 0 ? v : 0;
+    case TFM_GELU:
+        return v * 0.5 * erfc(-v / sqrt(2));
+    case TFM_SILU:
+        return v / (1 + exp(-v));
+    default:
+        return v;
+    }
+}
+
+static void oracle(const gradient_case *c, double *y, double *const *inputs) {
+    const product *p = c->user;
+    for (int64_t e = 0; e < (int64_t)c->count; e++) {
+        const int64_t z = e / (p->m * p->n), i = e / p->n % p->m, j = e % p->n;
+        const double *a = inputs[A] + z * p->m * p->k, *b = inputs[B] + (p->shared_b ? 0 : z * p->k * p->n);
+        double sum = 0;
+        for (int64_t s = 0; s < p->k; s++)
+            sum += a[p->transpose_a ? s * p->m + i : i * p->k + s] *
+                   b[p->transpose_b ? j * p->k + s : s * p->n + j];
+        y[e] = activated(p->alpha * sum + inputs[BIAS][j], p->activation);
+    }
+}
+
+static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const product *p = c->user;
+    if (!p->linear)
+        return tfm_gemm(ctx, y, inputs[A], inputs[B],
+                        &(tfm_gemm_options){.transpose_a = p->transpose_a,
+                                            .transpose_b = p->transpose_b,
+                                            .alpha = p->alpha,
+                                            .bias = inputs[BIAS],
+                                            .activation = p->activation});
+    tfm_param weight = {.value = inputs[B]};
+    tfm_status status = tfm_linear(ctx, y, inputs[A], &weight, inputs[BIAS], p->activation);
+    tfm_tensor_free(ctx, &weight.packed); /* the tape does not need it */
+    return status;
+}
+
+static void check(harness_random *random, product p) {
+    const int64_t most = 40000;
+    float *a = malloc((size_t)most * sizeof(float)), *b = malloc((size_t)most * sizeof(float)), bias[300];
+    assert_true(a && b);
+    harness_fill(random, a, (size_t)most, 1);
+    harness_fill(random, b, (size_t)most, 1 / sqrtf((float)p.k));
+    harness_fill(random, bias, 300, 1);
+    const int64_t a_rows = p.transpose_a ? p.k : p.m, a_columns = p.transpose_a ? p.m : p.k;
+    const int64_t b_rows = p.transpose_b ? p.n : p.k, b_columns = p.transpose_b ? p.k : p.n;
+    gradient_case c = {.name = p.linear ? "linear" : "gemm",
+                       .inputs = {{3, {p.batch, a_rows, a_columns}, a, false},
+                                  {3, {p.batch, b_rows, b_columns}, b, false},
+                                  {1, {p.n}, bias, false}},
+                       .oracle = oracle,
+                       .run = run,
+                       .user = &p,
+                       .count = (size_t)(p.batch * p.m * p.n),
+                       .tolerance = 5e-6};
+    if (p.shared_b)
+        c.inputs[B] = (gradient_input){2, {b_rows, b_columns}, b, false};
+    gradient_check(&c);
+    free(a);
+    free(b);
+}
+
+static void test_gemm(void **state) {
+    (void)state;
+    harness_random random = {1};
+    const int64_t sizes[][3] = {{1, 1, 1}, {3, 17, 1}, {17, 3, 65}, {65, 33, 17}};
+    for (int s = 0; s < 4; s++)
+        for (int t = 0; t < 4; t++)
+            check(&random,
+                  (product){1, sizes[s][0], sizes[s][1], sizes[s][2], t & 1, t & 2, true, false, 0, 0.5f});
+}
+
+static void test_batches(void **state) {
+    (void)state;
+    harness_random random = {2};
+    for (int t = 0; t < 8; t++)
+        check(&random, (product){3, 5, 17, 9, t & 1, t & 2, t & 4, false, 0, 2});
+}
+
+static void test_linear(void **state) {
+    (void)state;
+    harness_random random = {3};
+    for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
+        if (activation != TFM_RELU && activation != TFM_GELU_TANH)
+            check(&random, (product){1, 33, 17, 65, false, true, true, true, (tfm_activation)activation, 1});
+    check(&random, (product){2, 150, 5, 3, false, true, true, true, 0, 1}); /* the bias: two steps of a sum */
+}
+
+/* ReLU has corners that differences see: here each product is far from them by its bias. */
+static void oracle_relu(const gradient_case *c, double *y, double *const *inputs) {
+    for (size_t e = 0; e < c->count; e++) {
+        double sum = inputs[BIAS][e % 17];
+        for (int s = 0; s < 9; s++)
+            sum += inputs[A][e / 17 * 9 + (size_t)s] * inputs[B][e % 17 * 9 + (size_t)s];
+        y[e] = sum > 0 ? sum : 0;
+    }
+}
+
+static tfm_status run_relu(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_param weight = {.value = inputs[B]};
+    (void)c;
+    tfm_status status = tfm_linear(ctx, y, inputs[A], &weight, inputs[BIAS], TFM_RELU);
+    tfm_tensor_free(ctx, &weight.packed);
+    return status;
+}
+
+static void test_relu(void **state) {
+    (void)state;
+    harness_random random = {4};
+    float a[33 * 9], b[17 * 9], bias[17];
+    harness_fill(&random, a, 33 * 9, 0.3f);
+    harness_fill(&random, b, 17 * 9, 0.3f);
+    for (int j = 0; j < 17; j++)
+        bias[j] = j % 2 ? 4 : -4;
+    gradient_check(
+        &(gradient_case){.name = "linear with relu",
+                         .inputs = {{2, {33, 9}, a, false}, {2, {17, 9}, b, false}, {1, {17}, bias, false}},
+                         .oracle = oracle_relu,
+                         .run = run_relu,
+                         .count = 33 * 17,
+                         .tolerance = 3e-6});
+}
+
+/* y = x w^T w: a weight, packed once, whose two gradients add up. */
+static tfm_status run_twice(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_tensor hidden = {0};
+    (void)c;
+    tfm_param weight = {.value = inputs[B]};
+    tfm_linear(ctx, &hidden, inputs[A], &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+    tfm_status status = tfm_linear(ctx, y, hidden, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+    tfm_tensor_free(ctx, &weight.packed);
+    return status;
+}
+
+static void oracle_twice(const gradient_case *c, double *y, double *const *inputs) {
+    for (size_t r = 0; r < c->count / 17; r++) {
+        double hidden[17];
+        for (int pass = 0; pass < 2; pass++)
+            for (int j = 0; j < 17; j++) {
+                double sum = 0;
+                for (int s = 0; s < 17; s++)
+                    sum += (pass ? hidden[s] : inputs[A][r * 17 + (size_t)s]) * inputs[B][j * 17 + s];
+                y[r * 17 + (size_t)j] = sum;
+                if (j == 16)
+                    for (int s = 0; s < 17 && !pass; s++)
+                        hidden[s] = y[r * 17 + (size_t)s];
+            }
+    }
+}
+
+static void test_twice(void **state) {
+    (void)state;
+    harness_random random = {5};
+    float a[20 * 17], b[17 * 17];
+    harness_fill(&random, a, 20 * 17, 1);
+    harness_fill(&random, b, 17 * 17, 0.3f);
+    gradient_check(&(gradient_case){.name = "a weight used twice",
+                                    .inputs = {{2, {20, 17}, a, false}, {2, {17, 17}, b, false}},
+                                    .oracle = oracle_twice,
+                                    .run = run_twice,
+                                    .count = 20 * 17,
+                                    .tolerance = 5e-6});
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 3, 5), b = HARNESS_TENSOR(TFM_F32, NULL, 5, 4),
+               c = HARNESS_TENSOR(TFM_F32, NULL, 3, 4), da = HARNESS_TENSOR(TFM_F32, NULL, 3, 5);
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, a, da));
+    harness_refused(tfm_gemm(ctx, &c, a, b, &(tfm_gemm_options){.accumulate = true}), TFM_ERROR_ARGUMENT,
+                    "accumulating has no backward pass");
+    tfm_tape_stop(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gemm), cmocka_unit_test(test_batches), cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_relu), cmocka_unit_test(test_twice),   cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
