@@ -27,6 +27,7 @@ struct gradient_case {
     const void *user;
     size_t count;     /* elements of y */
     double tolerance; /* as harness_close takes it */
+    bool ones;        /* the gradient of y is 1 everywhere, as a loss has it, not random */
 };
 
 /* Checks that the recorded forward gives the bits of the unrecorded one, that each gradient is what was there

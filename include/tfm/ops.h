@@ -248,6 +248,27 @@ TFM_API tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, cons
 /* y = x as another dtype among F32, F16, BF16; round to nearest even. Any dims. */
 TFM_API tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype);
 
+typedef struct tfm_cross_entropy_options {
+    float smoothing; /* the share of each target that is spread over all V: q_i = (1 - s) [i = target] + s / V */
+    float scale;     /* of the gradient; 0 means 1. Training has 1 / the tokens of the update */
+    int64_t chunk;   /* rows whose logits are there at a time; 0: as many as are fast */
+} tfm_cross_entropy_options;
+
+/* loss (1) = the sum over rows of the cross-entropy of logits (..., V) with targets (...) I32, smoothed ("Rethinking the
+ * Inception Architecture for Computer Vision", Szegedy et al. 2016, section 7). A row with a target outside [0, V) does
+ * not count. nll: if not NULL, (1), the sum of -log p of the targets, of which perplexity is made; it has no gradient.
+ * `options` may be NULL. */
+TFM_API tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor logits,
+                                     tfm_tensor targets, const tfm_cross_entropy_options *options);
+
+/* The same of logits = x weight^T + bias: x (..., E), weight (V, E), bias (V) or empty; but the logits, or their gradient,
+ * are never all in memory. While the tape records, the gradients are made at once: weight and bias must be watched
+ * themselves, theirs are added up before tfm_backward, which then wants no dy for this loss but the one that it has
+ * without. */
+TFM_API tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor x,
+                                            tfm_param *weight, tfm_tensor bias, tfm_tensor targets,
+                                            const tfm_cross_entropy_options *options);
+
 /* norm (1) = sqrt(sum x^2) over all of x, any dims. */
 TFM_API tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x);
 

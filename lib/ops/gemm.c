@@ -163,6 +163,23 @@ tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b,
     return tfm__gemm_with(ctx, NULL, NULL, c, a, b, options);
 }
 
+tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_param *b) {
+    if (TFM_OP_BEGIN(ctx, "gemm", "ff", a, b->value) != TFM_OK)
+        return tfm_context_status(ctx);
+    tfm__gemm_task task = {
+        .batch = 1,
+        .m = a.dims[0],
+        .n = b->value.dims[1],
+        .k = a.dims[1],
+        .a = a,
+        .b = b->value,
+        .shared_b = true,
+        .alpha = 1.0f,
+        .weight = b,
+    };
+    return finish(ctx, "gemm", NULL, NULL, c, &task, 2, (int64_t[]){task.m, task.n});
+}
+
 static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
                               tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                               tfm_activation activation) {

@@ -44,6 +44,9 @@ extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
                           tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
 
+/* c (M, N) = a (M, K) b (K, N), with b's packed copy kept in `b` as tfm_linear keeps its weight's. */
+tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_param *b);
+
 /* gemm_backward.c: writes the product down, if the tape wants it. The task has been run; activations other than ReLU are
  * not in it: they are ops of their own where the tape records. */
 tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_task *task);

@@ -238,6 +238,32 @@ tfm__gradient tfm__tape_in(tfm_context *ctx, const tfm__record *record, int i) {
     return gradient_to(ctx, &tape_of(ctx)->slots[record->in_slot[i]], record->in[i]);
 }
 
+tfm_tensor tfm__tape_now(tfm_context *ctx, const char *op, tfm_tensor x) {
+    const tape *t = tape_of(ctx);
+    const uint32_t i = tfm__tape_on(ctx) ? slot_find(t, x) : 0;
+    if (!i)
+        return (tfm_tensor){0};
+    if (!t->slots[i].given) {
+        tfm__op_refuse(ctx, op, "%s is the result of an op: its gradient is made here only for what the tape watches",
+                       TFM_SHAPE(x));
+        return (tfm_tensor){0};
+    }
+    return part_of(&t->slots[i], x);
+}
+
+bool tfm__tape_pause(tfm_context *ctx) {
+    tape *t = tape_of(ctx);
+    const bool recorded = t && t->recording;
+    if (t)
+        t->recording = false;
+    return recorded;
+}
+
+void tfm__tape_resume(tfm_context *ctx, bool recorded) {
+    if (recorded)
+        tape_of(ctx)->recording = true;
+}
+
 /* After an op has gone backwards: what it kept, and the gradients of what it made, are not needed any more.
  */
 static void record_done(tfm_context *ctx, tape *t, tfm__record *r) {

@@ -69,6 +69,14 @@ tfm_status tfm__activate_backward(tfm_context *ctx, tfm__gradient dx, tfm_tensor
  * do. */
 tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x);
 
+/* For an op that makes gradients while it goes forward: where the gradient of x, which must be watched, is added up.
+ * Empty if it has none; fails if it is one of what lies between, whose gradient only a walk back can make. */
+tfm_tensor tfm__tape_now(tfm_context *ctx, const char *op, tfm_tensor x);
+
+/* Stops recording for a while; returns whether it did record, for tfm__tape_resume. */
+bool tfm__tape_pause(tfm_context *ctx);
+void tfm__tape_resume(tfm_context *ctx, bool recorded);
+
 /* Whether ops are being recorded: for ops that must choose another way then. */
 bool tfm__tape_on(tfm_context *ctx);
 

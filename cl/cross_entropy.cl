@@ -1,0 +1,79 @@
+/* Cross-entropy of logits z (rows, n) with smoothed targets ("Rethinking the Inception Architecture", Szegedy et al. 2016,
+ * section 7), q_i = (1 - smoothing) [i = target] + smoothing / n:
+ *
+ *     loss = - sum_i q_i log p_i = lse - (1 - smoothing) z_target - smoothing mean z,    nll = lse - z_target
+ *
+ * with lse = log sum exp z, and dz_i = scale (p_i - q_i). A row whose target is none of 0 .. n - 1 does not count: its
+ * losses and its gradient are 0, whatever its logits.
+ *
+ * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does not
+ * fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
+
+#define STEP (TFM_GROUP * TFM_WIDTH)
+#define EACH_VECTOR(i) for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
+#define EACH_REST(i) for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP)
+
+/* losses (rows), nlls (rows); dz (rows, n) or null; `upstream` is null, or has a factor of dz. */
+TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), TFM_TENSOR(float, nlls),
+                              TFM_INPUT(float, z), TFM_INPUT(int, targets), TFM_INPUT(float, upstream), const long rows,
+                              const long n, const float smoothing, const float scale, const long add) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    const int has_dz = dz != 0, target = TFM_AT(targets)[row], counts = target >= 0 && target < (int)n;
+    __global const float *in = TFM_AT(z) + row * n;
+    __global float *out = TFM_AT(dz) + row * n;
+
+    tfm_vec best = (tfm_vec)(-INFINITY);
+    EACH_VECTOR(i)
+        best = fmax(best, tfm_load(in + i));
+    float lane_best = tfm_vec_max(best);
+    EACH_REST(i)
+        lane_best = fmax(lane_best, in[i]);
+    const float wanted = in[counts ? target : 0], maximum = tfm_group_max(lane_best);
+
+    /* Without an `add`, the exponentials wait in dz. */
+    const int waits = has_dz && !add;
+    tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
+    EACH_VECTOR(i) {
+        const tfm_vec d = tfm_load(in + i) - maximum, e = exp(d);
+        exps += e;
+        plain += d;
+        if (waits)
+            tfm_store(e, out + i);
+    }
+    float lane_exps = tfm_vec_sum(exps), lane_plain = tfm_vec_sum(plain);
+    EACH_REST(i) {
+        const float d = in[i] - maximum, e = exp(d);
+        lane_exps += e;
+        lane_plain += d;
+        if (waits)
+            out[i] = e;
+    }
+    const float total = tfm_group_sum(lane_exps), mean = tfm_group_sum(lane_plain) / (float)n;
+    const float nll = log(total) - (wanted - maximum);
+    if (TFM_LANE() == 0 && losses != 0) {
+        TFM_AT(losses)[row] = counts ? nll + smoothing * ((wanted - maximum) - mean) : 0.0f;
+        TFM_AT(nlls)[row] = counts ? nll : 0.0f;
+    }
+    if (!has_dz)
+        return;
+    const float factor = upstream != 0 ? scale * *TFM_AT(upstream) : scale;
+    const float p = factor / total, q = factor * smoothing / (float)n;
+    EACH_VECTOR(i) {
+        const tfm_vec e = waits ? tfm_load(out + i) : exp(tfm_load(in + i) - maximum);
+        const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) : (tfm_vec)(0.0f);
+        tfm_store(add ? tfm_load(out + i) + d : d, out + i);
+    }
+    EACH_REST(i) {
+        const float e = waits ? out[i] : exp(in[i] - maximum);
+        const float d = counts ? tfm_fma(e, p, -q) : 0.0f;
+        out[i] = add ? out[i] + d : d;
+    }
+#if TFM_GROUP > 1
+    barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
+    if (TFM_LANE() == 0 && counts)
+        out[target] -= factor * (1.0f - smoothing);
+}
