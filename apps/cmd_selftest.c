@@ -9,7 +9,7 @@ typedef struct tally {
 
 static bool on_record(void *user, const tfm_selftest_record *record) {
     tally *t = user;
-    printf("%-12s %-22s ", record->op, record->variant);
+    printf("%-14s %-22s ", record->op, record->variant);
     switch (record->state) {
     case TFM_SELFTEST_PASS:
         printf("pass           error %.1e\n", record->error);

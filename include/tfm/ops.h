@@ -197,6 +197,37 @@ typedef struct tfm_attention_options {
 TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                                  const tfm_attention_options *options);
 
+/* ---- Classical attention of sequence-to-sequence models ----
+ *
+ * Scores, weights and context one by one; with TFM_NO_ACTIVATION projections and keys projected once for all steps:
+ *
+ *     tfm_score_additive(ctx, &weights, wq, uk, v);   or tfm_score_general, or a score of your own
+ *     tfm_align(ctx, &weights, weights, &(tfm_align_options){.lengths = lengths});
+ *     tfm_gemm(ctx, &context, weights, values, NULL);   (B, T, S) by (B, S, dv) */
+
+/* scores (B, T, S) = sum_a v[a] tanh(q[b, t, a] + k[b, s, a]): q (B, T, A), k (B, S, A), the projections Wq and Uk with
+ * their biases, v (A). No (B, T, S, A) in memory. "Neural Machine Translation by Jointly Learning to Align and
+ * Translate", Bahdanau et al. 2015, A.1.2; "concat" in Luong et al. 2015. Has no backward pass. */
+TFM_API tfm_status tfm_score_additive(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_tensor k, tfm_tensor v);
+
+/* scores (B, T, S) = (weight q) . k: q (B, T, dq), k (B, S, dk), weight (dk, dq), the transpose of the paper's W in
+ * q^T W k; without a weight (NULL) the dot product, dq = dk. Not scaled. Keeps the weight's packed copy in `weight`.
+ * "Effective Approaches to Attention-based Neural Machine Translation", Luong et al. 2015, section 3.1. */
+TFM_API tfm_status tfm_score_general(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_param *weight, tfm_tensor k);
+
+typedef struct tfm_align_options {
+    tfm_tensor lengths; /* (B) I32: keys of each sequence, the rest is padding; empty: all S */
+    int64_t window;     /* D: query t sees keys s with |p - s| <= D; 0: all, global attention */
+    int64_t past;       /* p = t + past: local-m */
+    tfm_tensor centers; /* (B, T) F32: p of each query, local-p: the weights are then multiplied by
+                           exp(-(s - p)^2 / (2 (D/2)^2)); a NaN gives NaN; empty: t + past */
+} tfm_align_options;
+
+/* weights (B, T, S) = softmax of scores (B, T, S) over the keys that a query sees, zeros elsewhere; S <= 2^24. A query
+ * that sees nothing gives zeros. weights may be scores. `options` may be NULL. Luong et al. 2015, sections 3.1 and 3.2.
+ * Has no backward pass. */
+TFM_API tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores, const tfm_align_options *options);
+
 /* The k largest of each row, largest first, equal ones by lower index: x (R, N) to values (R, k) F32 and indices
  * (R, k) I32, 1 <= k <= min(N, 64). log_sum: if not NULL, (R), log sum exp of the row. NaN counts as -inf. */
 TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,

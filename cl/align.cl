@@ -1,0 +1,74 @@
+/* The weights of classical attention: y[b, t, :] = softmax of scores x[b, t, :] over the keys that query t of sequence b
+ * sees, zeros elsewhere: x, y (rows, n), rows = B targets. It sees keys below lengths[b] (all n, if not `padded`), and
+ *     LOCAL 0   all of these
+ *     LOCAL 1   those with |t + past - s| <= window
+ *     LOCAL 2   those with |centers[b, t] - s| <= window; then y[s] *= exp(-(s - center)^2 / (2 (window / 2)^2)).
+ * A center of NaN gives NaN.
+ *
+ * Layout: TFM_GROUP work-items share a row (one on wide devices) as in softmax.cl, but begin at the first key seen. An
+ * item touches the same elements in every pass, so y may be x. */
+#ifndef LOCAL
+#define LOCAL 2
+#endif
+#define STEP (TFM_GROUP * TFM_WIDTH)
+
+/* What a weight is multiplied by. */
+static inline float nearness(const long s, const float center, const float reach) {
+#if LOCAL == 2
+    const float far = ((float)s - center) / reach;
+    return exp(-2.0f * far * far);
+#else
+    return 1.0f;
+#endif
+}
+
+TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(int, lengths),
+                           TFM_INPUT(float, centers), const long rows, const long targets, const long n,
+                           const long padded, const long past, const long window) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    const int length = padded ? clamp(TFM_AT(lengths)[row / targets], 0, (int)n) : (int)n;
+    const long visible = length;
+    const float reach = (float)window, center = LOCAL == 2 ? TFM_AT(centers)[row] : 0.0f;
+    long from = 0, to = visible;
+#if LOCAL == 1
+    const long middle = row % targets + past;
+    from = clamp(middle - window, 0L, visible);
+    to = clamp(middle + window + 1, 0L, visible);
+#elif LOCAL == 2 /* of NaN fmin and fmax give the other */
+    from = (long)fmin(fmax(ceil(center - reach), 0.0f), (float)visible);
+    to = (long)fmax(fmin(floor(center + reach) + 1.0f, (float)visible), 0.0f);
+#endif
+    const long run = max(to - from, 0L), whole = run - run % TFM_WIDTH, lane = TFM_LANE();
+    __global const float *in = TFM_AT(x) + row * n + from;
+    __global float *out = TFM_AT(y) + row * n + from;
+    /* First, since behind the last barrier PoCL 3.1 lets items whose i is beyond n write them too. */
+    for (long i = lane; i < n; i += TFM_GROUP)
+        if (i < from || i >= from + run)
+            out[i - from] = 0.0f;
+    tfm_vec best = (tfm_vec)(-INFINITY);
+    for (long i = lane * TFM_WIDTH; i < whole; i += STEP)
+        best = fmax(best, tfm_load(in + i));
+    float lane_best = tfm_vec_max(best);
+    for (long i = whole + lane; i < run; i += TFM_GROUP)
+        lane_best = fmax(lane_best, in[i]);
+    const float maximum = tfm_group_max(lane_best);
+    const float shift = maximum == -INFINITY ? 0.0f : maximum; /* a row of -inf alone gives zeros */
+    tfm_vec sums = (tfm_vec)(0.0f);
+    for (long i = lane * TFM_WIDTH; i < whole; i += STEP) {
+        const tfm_vec e = exp(tfm_load(in + i) - shift);
+        tfm_store(e, out + i);
+        sums += e;
+    }
+    float lane_sum = tfm_vec_sum(sums);
+    for (long i = whole + lane; i < run; i += TFM_GROUP)
+        lane_sum += out[i] = exp(in[i] - shift);
+    const float sum = tfm_group_sum(lane_sum), factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+    for (long i = lane * TFM_WIDTH; i < whole; i += STEP)
+        for (long j = i; j < i + TFM_WIDTH; j++)
+            out[j] *= factor * nearness(from + j, center, reach);
+    for (long i = whole + lane; i < run; i += TFM_GROUP)
+        out[i] *= factor * nearness(from + i, center, reach);
+}
