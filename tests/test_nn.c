@@ -91,10 +91,12 @@ static double *sum_of(const double *a, const double *b, int64_t rows) {
     return y;
 }
 
-/* Who sees what: NULL lengths: all; NULL sources: sequence b reads memory b. */
+/* Who sees what: NULL lengths: all; NULL sources: sequence b reads memory b. weights, if not NULL, gets those of the
+ * softmax (batch, HEADS, targets, length). */
 typedef struct mask {
     bool causal;
     const int32_t *lengths, *sources;
+    double *weights;
 } mask;
 
 /* x (batch, targets, E) over memory (memories, length, E). */
@@ -118,6 +120,8 @@ static double *multi_head(const tfm_multi_head *layer, const double *x, int64_t 
                                k[(from * length + j) * E + h * width + d];
                     sum += weight[j] = exp(dot / sqrt(width));
                 }
+                for (int64_t j = 0; j < seen && m.weights; j++)
+                    m.weights[((b * HEADS + h) * targets + t) * length + j] = weight[j] / sum;
                 for (int64_t j = 0; j < seen; j++)
                     for (int d = 0; d < width; d++)
                         mixed[(b * targets + t) * E + h * width + d] +=
@@ -139,24 +143,28 @@ static const double *exit_of(const tfm_norm *own, const double *x, const double 
     return pre_norm ? sum_of(x, y, rows) : norm(own, sum_of(x, y, rows), rows);
 }
 
-static const double *encoder_block(const tfm_encoder_block *block, const double *x, const int32_t *lengths) {
+static const double *encoder_block(const tfm_encoder_block *block, const double *x, const int32_t *lengths,
+                                   double *weights) {
     const bool pre = block->pre_norm;
     const double *in = entrance(&block->attention_norm, x, B * S, pre);
-    const double *y = multi_head(&block->attention, in, B, S, in, B, S, (mask){.lengths = lengths});
+    const double *y = multi_head(&block->attention, in, B, S, in, B, S,
+                                 (mask){.lengths = lengths, .weights = weights});
     x = exit_of(&block->attention_norm, x, y, B * S, pre);
     y = feed_forward(&block->feed_forward, entrance(&block->feed_forward_norm, x, B * S, pre), B * S);
     return exit_of(&block->feed_forward_norm, x, y, B * S, pre);
 }
 
 static const double *decoder_block(const tfm_decoder_block *block, const double *x, const double *encoded,
-                                   int64_t memories, const int32_t *lengths, const int32_t *sources) {
+                                   int64_t memories, const int32_t *lengths, const int32_t *sources,
+                                   double *self_weights, double *cross_weights) {
     const bool pre = block->pre_norm;
     const double *in = entrance(&block->attention_norm, x, B * T, pre);
-    const double *y = multi_head(&block->attention, in, B, T, in, B, T, (mask){.causal = true});
+    const double *y = multi_head(&block->attention, in, B, T, in, B, T,
+                                 (mask){.causal = true, .weights = self_weights});
     x = exit_of(&block->attention_norm, x, y, B * T, pre);
     in = entrance(&block->cross_norm, x, B * T, pre);
     y = multi_head(&block->cross, in, B, T, encoded, memories, S,
-                   (mask){.lengths = lengths, .sources = sources});
+                   (mask){.lengths = lengths, .sources = sources, .weights = cross_weights});
     x = exit_of(&block->cross_norm, x, y, B * T, pre);
     y = feed_forward(&block->feed_forward, entrance(&block->feed_forward_norm, x, B * T, pre), B * T);
     return exit_of(&block->feed_forward_norm, x, y, B * T, pre);
@@ -341,8 +349,8 @@ static void test_encoder_block(void **state) {
         tfm_tensor all = {0}, padded = HARNESS_TENSOR(TFM_F32, NULL, B, S, E);
         harness_ok(tfm_encoder_block_forward(ctx, &all, &block, x.device, (tfm_tensor){0}));
         harness_ok(tfm_encoder_block_forward(ctx, &padded, &block, x.device, lengths));
-        check_output(all, encoder_block(&block, x.wide, NULL), "encoder block");
-        check_output(padded, encoder_block(&block, x.wide, LENGTHS), "encoder block with lengths");
+        check_output(all, encoder_block(&block, x.wide, NULL, NULL), "encoder block");
+        check_output(padded, encoder_block(&block, x.wide, LENGTHS, NULL), "encoder block with lengths");
         harness_guards(padded);
         check_input(&x);
         tfm_encoder_block_free(ctx, &block);
@@ -364,12 +372,67 @@ static void test_decoder_block(void **state) {
             harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
             harness_ok(tfm_decoder_block_forward(ctx, &y, &block, x.device, &memory));
             check_output(
-                y, decoder_block(&block, x.wide, encoded.wide, memories, LENGTHS, shared ? SOURCES : NULL),
+                y,
+                decoder_block(&block, x.wide, encoded.wide, memories, LENGTHS, shared ? SOURCES : NULL, NULL,
+                              NULL),
                 shared ? "decoder block with sources" : "decoder block");
             harness_guards(y);
             check_input(&x);
             tfm_decoder_block_free(ctx, &block);
         }
+}
+
+/* The weights of a block's attention, and that asking for them leaves its output alone. */
+static void test_encoder_weights(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B);
+    for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
+        tfm_encoder_block block = make_encoder_block(pre_norm);
+        input x = make_input(B, S);
+        double *want = take((int64_t)B * HEADS * S * S, sizeof(*want));
+        tfm_tensor y = {0}, fresh = {0}, given = HARNESS_TENSOR(TFM_F32, NULL, B, HEADS, S, S);
+        const double *output = encoder_block(&block, x.wide, LENGTHS, want);
+        harness_ok(tfm_scope_open(ctx));
+        harness_ok(tfm_encoder_block_attend(ctx, &y, &given, &block, x.device, lengths));
+        check_output(y, output, "encoder block with its weights");
+        check_output(given, want, "the weights of an encoder block");
+        harness_guards(given);
+        harness_ok(tfm_encoder_block_attend(ctx, &y, &fresh, &block, x.device, lengths));
+        check_output(fresh, want, "fresh weights of an encoder block");
+        check_input(&x);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+        tfm_encoder_block_free(ctx, &block);
+    }
+}
+
+static void test_decoder_weights(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
+        tfm_decoder_block block = make_decoder_block(pre_norm);
+        input x = make_input(B, T), encoded = make_input(N, S);
+        double *self = take((int64_t)B * HEADS * T * T, sizeof(*self));
+        double *cross = take((int64_t)B * HEADS * T * S, sizeof(*cross));
+        const double *output =
+            decoder_block(&block, x.wide, encoded.wide, N, LENGTHS, SOURCES, self, cross);
+        tfm_decoder_memory memory = {.lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
+                                     .sources = HARNESS_TENSOR(TFM_I32, SOURCES, B)};
+        tfm_tensor y = {0}, weights = {0}, over_source = HARNESS_TENSOR(TFM_F32, NULL, B, HEADS, T, S);
+        harness_ok(tfm_scope_open(ctx));
+        harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
+        harness_ok(tfm_decoder_block_attend(ctx, &y, &weights, &over_source, &block, x.device, &memory));
+        check_output(y, output, "decoder block with its weights");
+        check_output(weights, self, "the weights over the target");
+        check_output(over_source, cross, "the weights over the source");
+        harness_guards(over_source);
+        over_source = (tfm_tensor){0};
+        harness_ok(tfm_decoder_block_attend(ctx, &y, NULL, &over_source, &block, x.device, &memory));
+        check_output(over_source, cross, "the weights over the source alone");
+        check_input(&x);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+        tfm_decoder_block_free(ctx, &block);
+    }
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------------- */
@@ -396,7 +459,7 @@ static decoder make_decoder(bool pre_norm) {
     for (int i = 0; i < LAYERS; i++) {
         d.blocks[i] = make_decoder_block(pre_norm);
         harness_ok(tfm_multi_head_project(ctx, &d.cross[i], &d.blocks[i].cross, encoded.device));
-        d.whole = decoder_block(&d.blocks[i], d.whole, encoded.wide, N, LENGTHS, SOURCES);
+        d.whole = decoder_block(&d.blocks[i], d.whole, encoded.wide, N, LENGTHS, SOURCES, NULL, NULL);
     }
     return d;
 }
@@ -511,6 +574,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_multi_head, drop_taken),
         cmocka_unit_test_teardown(test_encoder_block, drop_taken),
         cmocka_unit_test_teardown(test_decoder_block, drop_taken),
+        cmocka_unit_test_teardown(test_encoder_weights, drop_taken),
+        cmocka_unit_test_teardown(test_decoder_weights, drop_taken),
         cmocka_unit_test_teardown(test_steps, drop_taken),
         cmocka_unit_test_teardown(test_growth, drop_taken),
     };

@@ -108,6 +108,9 @@ TFM_API void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer);
 /* y (B, S, E) from x (B, S, E); lengths (B) I32 or empty. */
 TFM_API tfm_status tfm_encoder_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_encoder_block *block, tfm_tensor x,
                                              tfm_tensor lengths);
+/* The same, and weights (B, H, S, S): what its attention gives each position, a row for each that looks. */
+TFM_API tfm_status tfm_encoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *weights,
+                                            tfm_encoder_block *block, tfm_tensor x, tfm_tensor lengths);
 TFM_API void tfm_encoder_block_free(tfm_context *ctx, tfm_encoder_block *block);
 
 /* What a decoder block attends to besides its input. */
@@ -125,6 +128,11 @@ typedef struct tfm_decoder_memory {
 /* y (B, T, E) from x (B, T, E), causal. */
 TFM_API tfm_status tfm_decoder_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_decoder_block *block, tfm_tensor x,
                                              const tfm_decoder_memory *memory);
+/* The same, and the weights of its two attentions: over the target, self_weights (B, H, T, T), zero above the diagonal,
+ * and over the source, cross_weights (B, H, T, S). Either may be NULL. */
+TFM_API tfm_status tfm_decoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
+                                            tfm_tensor *cross_weights, tfm_decoder_block *block, tfm_tensor x,
+                                            const tfm_decoder_memory *memory);
 TFM_API void tfm_decoder_block_free(tfm_context *ctx, tfm_decoder_block *block);
 
 #ifdef __cplusplus

@@ -41,19 +41,30 @@ static void leave(tfm_context *ctx, tfm_tensor *out, stream s, tfm_tensor y, con
         tfm_norm_forward(ctx, out, NULL, own, s.x, y);
 }
 
+/* The end of a block's scope: its result stays, and the weights that somebody wants. */
+static tfm_status close_keeping(tfm_context *ctx, tfm_tensor *y, tfm_tensor *weights, tfm_tensor *more) {
+    tfm_tensor none = {0};
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, weights ? weights : &none, more ? more : &none});
+}
+
 tfm_status tfm_encoder_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_encoder_block *block, tfm_tensor x,
                                      tfm_tensor lengths) {
+    return tfm_encoder_block_attend(ctx, y, NULL, block, x, lengths);
+}
+
+tfm_status tfm_encoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *weights, tfm_encoder_block *block,
+                                    tfm_tensor x, tfm_tensor lengths) {
     tfm_tensor mixed = {0}, fed = {0}; /* (B, S, E) */
     tfm_keys_values memory = {{0}, {0}};
     tfm_scope_open(ctx);
     stream s = enter(ctx, x, &block->attention_norm, block->pre_norm);
     tfm_multi_head_project(ctx, &memory, &block->attention, s.input);
     tfm_multi_head_forward(ctx, &mixed, &block->attention, s.input, memory,
-                           &(tfm_attention_options){.lengths = lengths});
+                           &(tfm_attention_options){.lengths = lengths, .scores = weights});
     s = join(ctx, s, mixed, &block->attention_norm, &block->feed_forward_norm, block->pre_norm);
     tfm_feed_forward_forward(ctx, &fed, &block->feed_forward, s.input);
     leave(ctx, y, s, fed, &block->feed_forward_norm, block->pre_norm);
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
+    return close_keeping(ctx, y, weights, NULL);
 }
 
 void tfm_encoder_block_free(tfm_context *ctx, tfm_encoder_block *block) {
@@ -64,12 +75,13 @@ void tfm_encoder_block_free(tfm_context *ctx, tfm_encoder_block *block) {
 }
 
 /* Causal attention over the target: a whole one, or one step whose keys and values join the log. */
-static void attend_target(tfm_context *ctx, tfm_tensor *mixed, tfm_decoder_block *block, tfm_tensor input,
-                          const tfm_decoder_memory *memory) {
+static void attend_target(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_decoder_block *block,
+                          tfm_tensor input, const tfm_decoder_memory *memory) {
     if (!memory->rows.buffer) {
         tfm_keys_values own = {{0}, {0}};
         tfm_multi_head_project(ctx, &own, &block->attention, input);
-        tfm_multi_head_forward(ctx, mixed, &block->attention, input, own, &(tfm_attention_options){.causal = true});
+        tfm_multi_head_forward(ctx, mixed, &block->attention, input, own,
+                               &(tfm_attention_options){.causal = true, .scores = weights});
         return;
     }
     tfm_keys_values fresh = memory->fresh;
@@ -77,22 +89,29 @@ static void attend_target(tfm_context *ctx, tfm_tensor *mixed, tfm_decoder_block
     tfm_tensor_reshape(ctx, &step, input, 2, (int64_t[]){input.dims[0], input.dims[2]});
     tfm_multi_head_project(ctx, &fresh, &block->attention, step);
     tfm_multi_head_forward(ctx, mixed, &block->attention, input, memory->log,
-                           &(tfm_attention_options){.rows = memory->rows});
+                           &(tfm_attention_options){.rows = memory->rows, .scores = weights});
 }
 
 tfm_status tfm_decoder_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_decoder_block *block, tfm_tensor x,
                                      const tfm_decoder_memory *memory) {
+    return tfm_decoder_block_attend(ctx, y, NULL, NULL, block, x, memory);
+}
+
+tfm_status tfm_decoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
+                                    tfm_tensor *cross_weights, tfm_decoder_block *block, tfm_tensor x,
+                                    const tfm_decoder_memory *memory) {
     tfm_tensor mixed = {0}, crossed = {0}, fed = {0}; /* (B, T, E) */
     tfm_scope_open(ctx);
     stream s = enter(ctx, x, &block->attention_norm, block->pre_norm);
-    attend_target(ctx, &mixed, block, s.input, memory);
+    attend_target(ctx, &mixed, self_weights, block, s.input, memory);
     s = join(ctx, s, mixed, &block->attention_norm, &block->cross_norm, block->pre_norm);
     tfm_multi_head_forward(ctx, &crossed, &block->cross, s.input, memory->cross,
-                           &(tfm_attention_options){.lengths = memory->lengths, .sources = memory->sources});
+                           &(tfm_attention_options){
+                               .lengths = memory->lengths, .sources = memory->sources, .scores = cross_weights});
     s = join(ctx, s, crossed, &block->cross_norm, &block->feed_forward_norm, block->pre_norm);
     tfm_feed_forward_forward(ctx, &fed, &block->feed_forward, s.input);
     leave(ctx, y, s, fed, &block->feed_forward_norm, block->pre_norm);
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
+    return close_keeping(ctx, y, self_weights, cross_weights);
 }
 
 void tfm_decoder_block_free(tfm_context *ctx, tfm_decoder_block *block) {
