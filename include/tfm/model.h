@@ -73,6 +73,21 @@ TFM_API tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_t
 TFM_API tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths);
 
+/* Which attention: the encoder's over the source, the decoder's over the target so far, the decoder's over the source. */
+typedef enum tfm_attention_kind { TFM_ENCODER_SELF, TFM_DECODER_SELF, TFM_DECODER_CROSS } tfm_attention_kind;
+
+/* Receives the weights of one attention layer, counted from 0: (B, H, rows, columns), a row for each position that
+ * looks, which adds up to 1 over the positions that it looks at; alive until it returns. tfm_tensor_read fetches them.
+ * Return false to stop. */
+typedef bool (*tfm_attention_fn)(void *user, tfm_attention_kind kind, int layer, tfm_tensor weights);
+
+/* Shows the attention of one forward pass with both sides given (teacher forcing): the encoder's layers (B, H, S, S), then
+ * of each decoder layer TFM_DECODER_SELF (B, H, T, T), zero above the diagonal, and TFM_DECODER_CROSS (B, H, T, S). Columns
+ * behind a sequence's length are zero. Arguments as for tfm_model_encode and tfm_model_decode. A pass that is not watched
+ * never holds such matrices. TFM_ERROR_CANCELLED if `see` stopped it. */
+TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
+                                    tfm_attention_fn see, void *user);
+
 /* ---- Search ---------------------------------------------------------------------------------------------------- */
 
 typedef enum tfm_length_penalty {
@@ -144,6 +159,32 @@ typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t to
  * truncate, reject and stats count; a rejected pair is emitted with NaN and 0 tokens. */
 TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
                              const tfm_search_options *options, tfm_score_fn emit, void *user);
+
+/* The tokens along one side of an attention map. */
+typedef struct tfm_attention_axis {
+    size_t count;
+    const int32_t *ids;
+    const char *const *tokens; /* the vocabulary's pieces, such as "▁Haus"; "#7" for an id that has none */
+} tfm_attention_axis;
+
+/* What one attention layer does with one pair of texts. All is borrowed. */
+typedef struct tfm_attention_map {
+    tfm_attention_kind kind;
+    int layer; /* from 0 */
+    int heads;
+    tfm_attention_axis rows, columns; /* who looks, and at what */
+    const float *weights;             /* [heads][rows][columns]; a row adds up to 1 */
+} tfm_attention_map;
+
+/* Receives one map. Return false to stop. */
+typedef bool (*tfm_map_fn)(void *user, const tfm_attention_map *map);
+
+/* The attention of every layer for one pair, in the order of tfm_model_attend. A NULL `target` means the model's own
+ * translation by `options`. The source's axis is its tokens with EOS; the target's is what the decoder reads: start_id and
+ * the tokens without EOS, so row i is position i about to write token i + 1. Of `options` (NULL: defaults) those of the
+ * search count, and truncate. A text that is no UTF-8 or too long, and a source without words, is TFM_ERROR_INPUT. */
+TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target,
+                              const tfm_search_options *options, tfm_map_fn emit, void *user);
 
 #ifdef __cplusplus
 }

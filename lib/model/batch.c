@@ -18,9 +18,8 @@ static tfm_status reject(tfm__line *line, const char *what, const tfm_search_opt
     return TFM_OK;
 }
 
-/* The ids of one line; too long is cut (EOS stays) or refused. */
-static tfm_status encode_line(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                              bool truncate) {
+tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                            bool truncate) {
     size_t most = (size_t)model->config.max_positions;
     tfm_status status = tfm_tokenizer_encode(model->tokenizer, &line->ids, &line->count, side, text, bytes);
     if (status != TFM_OK || line->count <= most)
@@ -45,7 +44,7 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *cons
         encoded[i].index = i;
         if (bytes == 0)
             continue;
-        status = encode_line(model, &encoded[i], lines[i], bytes, side, options && options->truncate);
+        status = tfm__line_encode(model, &encoded[i], lines[i], bytes, side, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
             status = reject(&encoded[i], what, options, status);
         if (encoded[i].count == 1) { /* blanks alone leave nothing but EOS */

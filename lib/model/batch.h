@@ -16,6 +16,11 @@ typedef struct tfm__line {
     bool rejected;
 } tfm__line;
 
+/* The ids of one line into line->ids and count; one of more tokens than the model has positions is cut (EOS stays) or
+ * refused. */
+tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                            bool truncate);
+
 /* Encodes `count` lines of one side. Lines that are empty or blank get ids NULL, bad ones are rejected through the options,
  * with `what` before the reason, or fail the call. The array and its ids are freed with tfm__lines_free. */
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *const *lines, size_t count, tfm_side side,

@@ -216,7 +216,18 @@ static tfm_status check_ids(tfm_model *model, const char *what, tfm_tensor ids) 
     return TFM_OK;
 }
 
+/* One layer's weights to whoever watches. After a failure there are none. */
+static void show(tfm_model *model, tfm__watch *watch, tfm_attention_kind kind, int layer, tfm_tensor weights) {
+    if (watch && !watch->stopped && tfm_context_status(model->ctx) == TFM_OK)
+        watch->stopped = !watch->see(watch->user, kind, layer, weights);
+}
+
 tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths) {
+    return tfm__model_encode_watched(model, encoded, ids, lengths, NULL);
+}
+
+tfm_status tfm__model_encode_watched(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
+                                     tfm__watch *watch) {
     tfm_context *ctx = model->ctx;
     if (check_ids(model, "model_encode", ids) != TFM_OK)
         return tfm_context_status(ctx);
@@ -225,9 +236,11 @@ tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor id
     embed(model, &x, model->source, ids, model->source_positions, 0, &model->source_norm);
     bool final_norm = model->encoder_norm.gamma.value.buffer != NULL;
     for (int i = 0; i < model->config.encoder_layers; i++) {
-        tfm_tensor y = {0};
+        tfm_tensor y = {0}, weights = {0};
         bool last = i + 1 == model->config.encoder_layers && !final_norm;
-        tfm_encoder_block_forward(ctx, last ? encoded : &y, &model->encoder[i], x, lengths);
+        tfm_encoder_block_attend(ctx, last ? encoded : &y, watch ? &weights : NULL, &model->encoder[i], x, lengths);
+        show(model, watch, TFM_ENCODER_SELF, i, weights);
+        tfm_tensor_free(ctx, &weights);
         tfm_tensor_free(ctx, &x);
         x = y;
     }
@@ -237,7 +250,7 @@ tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor id
 }
 
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
-                                    tfm_tensor lengths) {
+                                    tfm_tensor lengths, tfm__watch *watch) {
     tfm_context *ctx = model->ctx;
     if (check_ids(model, "model_decode", ids) != TFM_OK)
         return tfm_context_status(ctx);
@@ -246,10 +259,12 @@ tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_te
     tfm__model_embed_target(model, &x, ids, 0);
     for (int i = 0; i < model->config.decoder_layers; i++) {
         tfm_decoder_memory memory = {.lengths = lengths};
-        tfm_tensor y = {0};
+        tfm_tensor y = {0}, self = {0}, cross = {0};
         tfm_scope_open(ctx);
         tfm_multi_head_project(ctx, &memory.cross, &model->decoder[i].cross, encoded);
-        tfm_decoder_block_forward(ctx, &y, &model->decoder[i], x, &memory);
+        tfm_decoder_block_attend(ctx, &y, watch ? &self : NULL, watch ? &cross : NULL, &model->decoder[i], x, &memory);
+        show(model, watch, TFM_DECODER_SELF, i, self);
+        show(model, watch, TFM_DECODER_CROSS, i, cross);
         tfm_scope_close(ctx, 1, (tfm_tensor *[]){&y});
         tfm_tensor_free(ctx, &x);
         x = y;
@@ -262,7 +277,7 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
                             tfm_tensor lengths) {
     tfm_tensor hidden = {0};
     tfm_scope_open(model->ctx);
-    tfm__model_decode_hidden(model, &hidden, ids, encoded, lengths);
+    tfm__model_decode_hidden(model, &hidden, ids, encoded, lengths, NULL);
     tfm__model_logits(model, logits, hidden, model->logits_bias);
     return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
 }

@@ -39,9 +39,19 @@ tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor i
 /* The decoder's exit: logits (..., V) of x (..., E), with `bias` (V). */
 tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor x, tfm_tensor bias);
 
-/* The decoder without its exit: hidden (B, T, E), before the final norm. */
+/* Who is shown the attention weights of a forward pass, layer by layer, and whether he has seen enough. */
+typedef struct tfm__watch {
+    tfm_attention_fn see;
+    void *user;
+    bool stopped;
+} tfm__watch;
+
+/* tfm_model_encode under a watch; NULL: nobody's, and no weights are made. */
+tfm_status tfm__model_encode_watched(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
+                                     tfm__watch *watch);
+/* The decoder without its exit: hidden (B, T, E), before the final norm. `watch` may be NULL. */
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
-                                    tfm_tensor lengths);
+                                    tfm_tensor lengths, tfm__watch *watch);
 
 /* A search's rules, resolved: the caller's wish, then the directory's, then the paper's. */
 typedef struct tfm__search_rules {

@@ -106,7 +106,7 @@ static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
     tfm_tensor_new(ctx, &lengths, TFM_I32, 1, &count);
     tfm_tensor_write(ctx, lengths, host_lengths);
     tfm_model_encode(model, &encoded, source_ids, lengths);
-    tfm__model_decode_hidden(model, &hidden, input, encoded, lengths);
+    tfm__model_decode_hidden(model, &hidden, input, encoded, lengths, NULL);
     tfm_status status = token_log_probs(model, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
