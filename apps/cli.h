@@ -27,6 +27,7 @@ int cmd_selftest(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_translate(int argc, char **argv);
 int cmd_score(int argc, char **argv);
+int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
 /* ---- Options (cli.c) ----------------------------------------------------------------------------------- */

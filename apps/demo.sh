@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 sh apps/packages.sh gcc g++ meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
-    libsentencepiece-dev libjansson-dev pocl-opencl-icd
+    libsentencepiece-dev libjansson-dev libcairo2-dev fonts-dejavu-core pocl-opencl-icd
 
 build=build/demo
 [ -f $build/build.ninja ] || meson setup $build -Dtests=false --buildtype=release >/dev/null
@@ -23,4 +23,6 @@ echo
 padding=$(printf '%68s' '')
 LC_ALL=C.UTF-8 sed "s/\$/$padding/; s/^\(.\{68\}\).*/\1/" apps/demo/test.de | paste -d ' ' - $build/demo.en
 echo
+$tfm attend -m apps/demo "Wo ist mein Auto?" -o $build/attention.svg
+echo "What the model's attention looked at for one of them is drawn in $build/attention.svg"
 echo "Now your own: echo \"Wo ist der Bahnhof?\" | $tfm translate -m apps/demo"

@@ -1,11 +1,12 @@
 # The command line's behaviour, as a stranger meets it: output, exit codes, bad input, pipes, disks, caches.
-#     sh tests/cli.sh PROGRAM SOURCE_ROOT
+#     sh tests/cli.sh PROGRAM SOURCE_ROOT PROGRAM_WITHOUT_PICTURES
 # Prints TAP.
 set -u
 export LC_ALL=C
 
 tfm=$(realpath "$1")
 root=$(realpath "$2")
+plain=$(realpath "$3")
 demo=$root/apps/demo
 here=$(mktemp -d "${TMPDIR:-/tmp}/tfm-cli-XXXXXX")
 trap 'rm -rf "$here"' EXIT
@@ -70,7 +71,7 @@ run --version
 check "version" both 0 says out '^tfm [0-9]'
 run --help
 check "help" both 0 says out 'translate'
-for command in devices selftest info translate score bench; do
+for command in devices selftest info translate score attend bench; do
     run $command --help
     check "$command --help has examples" both 0 says out 'examples:'
 done
@@ -153,6 +154,7 @@ check "bad lines: named" [ "$(grep -c 'line [23]:' err)" = 2 ]
 translate --n-best 2 -i lines
 check "bad lines in n-best keep the count" both 1 says out '^3 ||| Thank you'
 awk 'BEGIN { for (i = 0; i < 900; i++) printf "Haus "; print ""; print "Danke." }' >lines
+cp lines lines.long
 translate -i lines
 printf '\nThank you.\n' >want
 check "a line too long: refused by number" both 1 says err 'line 1: .*positions'
@@ -298,6 +300,103 @@ printf 'Danke.\nDanke.\nDanke.\n' >source
 printf 'Thank you.\nTh\000ank.\nTh\377ank.\n' >target
 run score -m "$demo" --src source --tgt target
 check "score: bad lines" [ "$code" = 1 -a "$(grep -c 'target, line [23]' err)" = 2 -a "$(grep -c '^$' out)" = 2 ]
+
+# ---- Attend
+attend() {
+    run attend -m "$demo" "$@"
+}
+# shapes FILE: what the numbers are, and whether they are attention: a line `layers first last heads rows columns good`.
+shapes() {
+    python3 - "$1" <<'END'
+import json, sys
+layers = json.load(open(sys.argv[1]))["layers"]
+good = True
+for l in layers:
+    w = l["weights"]
+    good &= sorted(l) == ["columns", "heads", "name", "rows", "weights"] and len(w) == l["heads"]
+    for head in w:
+        good &= len(head) == len(l["rows"])
+        for i, row in enumerate(head):
+            good &= len(row) == len(l["columns"]) and abs(sum(row) - 1) < 1e-5 and min(row) >= 0
+            good &= "decoder" not in l["name"] or "self" not in l["name"] or all(x == 0 for x in row[i + 1:])
+print(len(layers), layers[0]["name"], layers[-1]["name"], layers[-1]["heads"], "".join(layers[-1]["rows"]),
+      "".join(layers[-1]["columns"]), good)
+END
+}
+# picture FILE: what it is by its content
+picture() {
+    case $(head -c 8 "$1" | od -An -tx1 | tr -d ' \n') in
+    89504e470d0a1a0a) echo png ;;
+    *) grep -q '<svg ' "$1" && tail -n 1 "$1" | grep -q '^</svg>$' && echo svg ;;
+    esac
+}
+attend "Ich liebe dich." --json
+check "attend --json" [ "$code" = 0 -a "$(shapes out)" = \
+    "12 encoder.0.self decoder.3.cross 4 <pad>▁I▁love▁you. ▁Ich▁liebe▁dich.</s> True" ]
+mv out whole.json
+attend "Ich liebe dich." -o numbers.json
+check "attend -o .json" both 0 cmp -s numbers.json whole.json
+attend "Ich liebe dich." --json --target "I love Tom" --kind cross --layer 2 --head 3
+check "attend --target, and a choice" [ "$code" = 0 -a "$(shapes out)" = \
+    "1 decoder.1.cross decoder.1.cross 1 <pad>▁I▁love▁Tom ▁Ich▁liebe▁dich.</s> True" ]
+attend "Danke." --json --kind encoder
+check "attend --kind" [ "$(shapes out | cut -d' ' -f1-3)" = "4 encoder.0.self encoder.3.self" ]
+attend "Danke." -o picture.gif
+check "attend: an unknown ending" one_sentence 2 "'picture.gif'"
+attend "Danke."
+check "attend: nowhere to write to" one_sentence 2 '--json'
+attend --json
+check "attend: no text" one_sentence 2 'missing'
+run attend "Danke." --json
+check "attend: no model" one_sentence 2 '-m DIR'
+attend "" --json
+check "attend: an empty text" one_sentence 1 'no words'
+attend "$(printf 'Dan\377ke.')" --json
+check "attend: a text that is no UTF-8" one_sentence 1 'source text: byte 4'
+attend "Danke." --target "$(printf 'Th\377anks.')" --json
+check "attend: a target that is none" one_sentence 1 'target text: byte 3'
+attend "$(head -n 1 lines.long)" --json
+check "attend: a text too long" one_sentence 1 'positions'
+attend "Danke." --layer 5 --json
+check "attend: a layer that is not there" one_sentence 1 '--layer is 5'
+attend "Danke." --head 5 --json
+check "attend: a head that is not there" one_sentence 1 '--head is 5'
+"$plain" attend -m "$demo" "Ich liebe dich." --json >out 2>err
+code=$?
+check "attend without cairo: numbers" both 0 cmp -s out whole.json
+"$plain" attend -m "$demo" "Danke." -o picture.svg >out 2>err
+code=$?
+check "attend without cairo: the package is named" one_sentence 1 'libcairo2-dev'
+attend "Danke." -o picture.svg
+if [ "$code" = 1 ] && grep -q 'libcairo2-dev\|fonts-dejavu-core' err; then
+    skip "attend: pictures" "$(cat err)"
+else
+    check "attend -o .svg" [ "$code" = 0 -a "$(picture picture.svg)" = svg -a ! -s err ]
+    cp picture.svg again.svg
+    attend "Danke." -o picture.svg
+    check "attend: the same picture again" same picture.svg again.svg
+    attend "Ich liebe dich." -o picture.PNG --json
+    check "attend -o .PNG" [ "$code" = 0 -a "$(picture picture.PNG)" = png ]
+    check "attend: numbers beside the picture" cmp -s out whole.json
+    attend "$(sed -n '1,8p' "$demo/test.de" | tr '\n' ' ')" --kind cross -o long.png
+    check "attend: a long text" [ "$code" = 0 -a "$(picture long.png)" = png ]
+    attend "Danke." -o nowhere/picture.svg
+    check "attend: no such folder" one_sentence 1 'nowhere/picture.svg'
+    echo old >old.svg
+    attend "$(printf 'Dan\377ke.')" -o old.svg
+    check "attend: a failure leaves the old file" [ "$code" = 1 -a "$(cat old.svg)" = old -a "$(echo old.svg*)" = old.svg ]
+    echo '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig></fontconfig>' >fonts.conf
+    FONTCONFIG_FILE=$here/fonts.conf "$tfm" attend -m "$demo" "Danke." -o bare.svg >out 2>err
+    code=$?
+    check "attend without fonts: the package is named" one_sentence 1 'fonts-dejavu-core'
+    if [ -w /dev/full ]; then
+        for ending in svg png; do
+            ln -s /dev/full full.$ending
+            attend "Danke." -o full.$ending
+            check "attend: a full disk, .$ending" one_sentence 1 'No space left'
+        done
+    fi
+fi
 
 # ---- Caches and kernel texts
 printf 'Thank you.\n' >want

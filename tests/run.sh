@@ -20,7 +20,7 @@ die() {
 
 sh apps/packages.sh gcc g++ make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
     libsentencepiece-dev libjansson-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler pocl-opencl-icd \
-    mesa-opencl-icd ||
+    mesa-opencl-icd libcairo2-dev fonts-dejavu-core ||
     die "the packages cannot be installed"
 
 mkdir -p "$build"
@@ -69,7 +69,7 @@ suite() {
 }
 
 say "building"
-configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib
+configure check -Dwerror=true -Dpictures=enabled -Dprefix="$build/install" -Dlibdir=lib
 configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
 ninja -C "$build/check" --quiet || die "it does not build"
 

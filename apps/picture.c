@@ -1,0 +1,214 @@
+/* The picture: a title, what the colours mean, and lines of panels. */
+#include <cairo-svg.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "picture_draw.h"
+
+/* Lengths are in units of a screen's pixel: an SVG has them as they are, a PNG has two pixels for one where
+ * it can. */
+static const double NARROWEST = 560, TITLE = 14, LEGEND_WIDTH = 220, LEGEND_HEIGHT = 10;
+
+/* What cairo can draw at all, and what is sane to hold in memory. */
+static const double MOST_PIXELS_ASIDE = 32767, MOST_PIXELS = 1 << 28;
+
+static void ink(const drawing *d, double grey) {
+    cairo_set_source_rgb(d->cr, grey, grey, grey);
+}
+
+/* ---- Text ---------------------------------------------------------------------------------------------- */
+
+/* Bytes of `text` that make a line of at most `most`: up to a space, or the whole word that does not fit
+ * alone. */
+static size_t line_bytes(const drawing *d, const char *text, double size, bool bold, double most) {
+    char *line = strdup(text);
+    size_t taken = strlen(text);
+    while (line && picture_text_width(d, line, size, bold) > most) {
+        char *space = strrchr(line, ' ');
+        if (!space || space == line)
+            break;
+        *space = 0;
+        taken = (size_t)(space - line);
+    }
+    free(line);
+    return taken;
+}
+
+/* Lines of text below `y`; returns where they end. */
+static double draw_lines(const drawing *d, double y, const char *text, double size, bool bold) {
+    while (*text) {
+        size_t bytes = line_bytes(d, text, size, bold, d->width - 2 * PICTURE_MARGIN);
+        char *line = strndup(text, bytes);
+        for (char *c = line; c && *c; c++)
+            *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c; /* a tab has no shape */
+        y += 1.35 * size;
+        if (line)
+            picture_text_draw(d, PICTURE_MARGIN, y, line, size, bold);
+        free(line);
+        text += bytes;
+        text += strspn(text, " ");
+    }
+    return y;
+}
+
+/* ---- The whole ----------------------------------------------------------------------------------------- */
+
+/* The colours of weights, as a bar below `y`; returns where it ends. */
+static double draw_legend(const drawing *d, double y) {
+    static const double ticks[] = {0, 0.01, 0.05, 0.1, 0.25, 0.5, 1};
+    enum { STEPS = 110 };
+    const double cell = LEGEND_WIDTH / STEPS, tick_text = 0.85 * PICTURE_SMALL;
+    float weights[STEPS];
+    y += 12;
+    for (int i = 0; i < STEPS; i++)
+        weights[i] = (float)pow((i + 0.5) / STEPS, 2);
+    cairo_save(d->cr);
+    cairo_translate(d->cr, PICTURE_MARGIN, y);
+    cairo_scale(d->cr, 1, LEGEND_HEIGHT / cell);
+    picture_weights_draw(d, 0, 0, weights, 1, STEPS, cell);
+    cairo_restore(d->cr);
+    cairo_set_line_width(d->cr, 0.5);
+    ink(d, 0.45);
+    cairo_rectangle(d->cr, PICTURE_MARGIN, y, LEGEND_WIDTH, LEGEND_HEIGHT);
+    cairo_stroke(d->cr);
+    y += LEGEND_HEIGHT;
+    for (size_t i = 0; i < CLI_COUNT(ticks); i++) {
+        char text[16];
+        const double x = PICTURE_MARGIN + LEGEND_WIDTH * sqrt(ticks[i]);
+        snprintf(text, sizeof(text), "%g", ticks[i]);
+        cairo_move_to(d->cr, x, y);
+        cairo_rel_line_to(d->cr, 0, 3);
+        cairo_stroke(d->cr);
+        ink(d, 0.25);
+        picture_text_draw(d, x - picture_text_width(d, text, tick_text, false) / 2, y + 1.2 * PICTURE_SMALL,
+                          text, tick_text, false);
+    }
+    picture_text_draw(d, PICTURE_MARGIN + LEGEND_WIDTH + 14, y - 1, "weight", PICTURE_SMALL, false);
+    return y + 1.4 * PICTURE_SMALL;
+}
+
+/* What is above the panels; returns where they begin. */
+static double draw_head(const drawing *d) {
+    const picture *p = d->p;
+    char *target = malloc(strlen(p->target) + 8);
+    ink(d, 0);
+    double y = draw_lines(d, PICTURE_MARGIN - TITLE / 2, p->source, TITLE, true);
+    if (target)
+        y = draw_lines(d, y, strcat(strcpy(target, "\xe2\x86\x92 "), p->target), TITLE, true);
+    free(target);
+    y += 4;
+    ink(d, 0.25);
+    for (size_t i = 0; i < p->note_count; i++)
+        y = draw_lines(d, y, p->notes[i], PICTURE_SMALL, false);
+    return draw_legend(d, y) + PICTURE_GAP;
+}
+
+static cairo_status_t write_bytes(void *user, const unsigned char *data, unsigned int length) {
+    cli_output *out = user;
+    fwrite(data, 1, length, out->file);
+    return cli_output_good(out) ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+}
+
+/* A context on this surface, whose reference it takes over. Text is the same on all of them. */
+static cairo_t *begin(cairo_surface_t *surface, double scale) {
+    cairo_t *cr = cairo_create(surface);
+    cairo_surface_destroy(surface);
+    cairo_font_options_t *options = cairo_font_options_create();
+    cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
+    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
+    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
+    cairo_set_font_options(cr, options);
+    cairo_font_options_destroy(options);
+    cairo_scale(cr, scale, scale);
+    cairo_set_source_rgb(cr, 1, 1, 1);
+    cairo_paint(cr);
+    return cr;
+}
+
+/* How large the picture is, and its labels. False when out of memory. */
+static bool lay_out(drawing *d, extent *all) {
+    extent panels = {0, 0};
+    d->cr = begin(cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1), 1);
+    d->measuring = true;
+    bool good = picture_panels_lay_out(d, &panels);
+    d->width = fmax(panels.width + 2 * PICTURE_MARGIN, NARROWEST);
+    *all = (extent){d->width, draw_head(d) + panels.height + PICTURE_MARGIN};
+    d->measuring = false;
+    cairo_destroy(d->cr);
+    return good;
+}
+
+static cairo_surface_t *make_surface(const drawing *d, extent all, double scale, cli_output *out) {
+    if (!d->vector)
+        return cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(all.width * scale),
+                                          (int)ceil(all.height * scale));
+    cairo_surface_t *surface = cairo_svg_surface_create_for_stream(write_bytes, out, all.width, all.height);
+    cairo_svg_surface_set_document_unit(surface, CAIRO_SVG_UNIT_PX);
+    return surface;
+}
+
+static cairo_status_t draw_file(drawing *d, extent all, double scale, cli_output *out) {
+    cairo_surface_t *surface = cairo_surface_reference(make_surface(d, all, scale, out));
+    d->cr = begin(surface, scale);
+    picture_panels_draw(d, PICTURE_MARGIN, draw_head(d));
+    cairo_status_t status = cairo_status(d->cr);
+    cairo_destroy(d->cr);
+    if (status == CAIRO_STATUS_SUCCESS && !d->vector)
+        status = cairo_surface_write_to_png_stream(surface, write_bytes, out);
+    cairo_surface_finish(surface);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_status(surface);
+    cairo_surface_destroy(surface);
+    return status;
+}
+
+static bool fits(extent all, double scale) {
+    const double width = ceil(all.width * scale), height = ceil(all.height * scale);
+    return width <= MOST_PIXELS_ASIDE && height <= MOST_PIXELS_ASIDE && width * height <= MOST_PIXELS;
+}
+
+static int draw_fitting(drawing *d, cli_output *out) {
+    extent all;
+    if (!lay_out(d, &all))
+        return cli_fail("out of memory for the picture");
+    const double scale = !d->vector && fits(all, 2) ? 2 : 1;
+    if (!d->vector && !fits(all, scale))
+        return cli_fail(
+            "the picture would have %.0f x %.0f pixels, too many for a PNG: choose some of it with --kind, "
+            "--layer or --head, or write an SVG",
+            all.width, all.height);
+    cairo_status_t status = draw_file(d, all, scale, out);
+    if (status != CAIRO_STATUS_SUCCESS && status != CAIRO_STATUS_WRITE_ERROR)
+        return cli_fail("the picture cannot be drawn: %s", cairo_status_to_string(status));
+    return CLI_OK;
+}
+
+/* Opens the fonts, or says what to install. */
+static picture_fonts *need_fonts(void) {
+    picture_fonts *fonts = picture_fonts_open();
+    if (!fonts)
+        cli_fail("there is no font to draw tokens with: install fonts-dejavu-core, or any TrueType font");
+    return fonts;
+}
+
+int picture_ready(void) {
+    picture_fonts *fonts = need_fonts();
+    picture_fonts_close(fonts);
+    return fonts ? CLI_OK : CLI_FAILED;
+}
+
+int picture_write(const picture *p, picture_format format, cli_output *out) {
+    drawing d = {.p = p, .vector = format == PICTURE_SVG, .fonts = need_fonts()};
+    if (!d.fonts)
+        return CLI_FAILED;
+    int code = draw_fitting(&d, out);
+    if (code == CLI_OK && picture_fonts_missing(d.fonts))
+        fprintf(stderr,
+                "tfm: warning: no installed font has all characters of '%s', which are drawn as boxes: "
+                "install one "
+                "for its script, such as fonts-noto-core or fonts-noto-cjk\n",
+                picture_fonts_missing(d.fonts));
+    picture_panels_free(&d);
+    picture_fonts_close(d.fonts);
+    return code;
+}

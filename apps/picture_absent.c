@@ -1,0 +1,12 @@
+/* In the place of picture.c where tfm is built without cairo. */
+#include "picture.h"
+
+int picture_ready(void) {
+    return cli_fail("this tfm was built without cairo and draws no pictures: install libcairo2-dev and build "
+                    "it again, or ask for --json");
+}
+
+int picture_write(const picture *p, picture_format format, cli_output *out) {
+    (void)p, (void)format, (void)out;
+    return picture_ready();
+}

@@ -1,0 +1,65 @@
+/* What the files that draw share: a drawing at work, its text, its panels. */
+#ifndef TFM_PICTURE_DRAW_H
+#define TFM_PICTURE_DRAW_H
+
+#include <cairo.h>
+#include "picture.h"
+
+typedef struct picture_fonts picture_fonts;
+
+typedef struct extent {
+    double width, height;
+} extent;
+
+/* Where a panel goes, and the labels of its tokens. */
+typedef struct picture_place {
+    double x, y;      /* left upper corner, from that of all panels */
+    double left, top; /* the room of the labels */
+    char **rows, **columns;
+} picture_place;
+
+/* A picture on its way to a surface. Lengths are in units of a screen's pixel. */
+typedef struct drawing {
+    const picture *p;
+    bool vector;    /* an SVG */
+    bool measuring; /* no ink: only how large it gets */
+    picture_fonts *fonts;
+    cairo_t *cr;
+    double width;          /* of the whole */
+    double cell, text;     /* of one weight, and of its tokens' text */
+    picture_place *places; /* [panels] */
+} drawing;
+
+/* Margin of the whole, what keeps things apart, and text: headings, and what is small but for tokens. */
+#define PICTURE_MARGIN 24.0
+#define PICTURE_GAP 22.0
+#define PICTURE_HEADING 13.0
+#define PICTURE_SMALL 10.5
+
+/* ---- Text (picture_text.c): each piece of it in an installed font that has its characters -------------- */
+
+/* NULL where there is no font at all, or no memory. */
+picture_fonts *picture_fonts_open(void);
+void picture_fonts_close(picture_fonts *fonts);
+/* The first text that no installed font has all characters of, cut short; NULL if there was none. */
+const char *picture_fonts_missing(const picture_fonts *fonts);
+
+double picture_text_width(const drawing *d, const char *text, double size, bool bold);
+/* From (x, y), the left end of its baseline; nothing while measuring. */
+void picture_text_draw(const drawing *d, double x, double y, const char *text, double size, bool bold);
+/* A token as a label, cut with an ellipsis to at most `most` wide: fresh memory, NULL where there is none. */
+char *picture_text_label(const drawing *d, const char *token, double size, double most);
+
+/* ---- Panels (picture_panels.c) ------------------------------------------------------------------------- */
+
+/* Chooses cell, text and places; *all is the size of all panels. False when out of memory. To be freed in any
+ * case. */
+bool picture_panels_lay_out(drawing *d, extent *all);
+void picture_panels_draw(const drawing *d, double x, double y);
+void picture_panels_free(drawing *d);
+
+/* Weights as squares of `cell`, from (x, y). */
+void picture_weights_draw(const drawing *d, double x, double y, const float *weights, size_t rows,
+                          size_t columns, double cell);
+
+#endif
