@@ -107,14 +107,18 @@ say "installing"
 rm -rf "$build/install"
 count_one "install" ninja -C "$build/check" --quiet install
 export PKG_CONFIG_PATH="$build/install/lib/pkgconfig" LD_LIBRARY_PATH="$build/install/lib"
-for example in translate attention; do
+for example in translate attention self_attention own_buffers; do
     # shellcheck disable=SC2046 # words
     count_one "example $example" cc -std=c11 -Wall -Wextra -Werror "apps/examples/$example.c" \
-        $(pkg-config --cflags --libs tfm) -o "$build/example_$example"
+        $(pkg-config --cflags --libs tfm OpenCL) -o "$build/example_$example"
 done
 count_one "the translation of an example" sh -c \
     "'$build/example_translate' apps/demo 'Guten Morgen.' | tee /dev/stderr | grep -qx 'Good morning.'"
 count_one "the attention of an example" sh -c "'$build/example_attention' | tee /dev/stderr | grep -q '^1.00[0-9] '"
+count_one "the tutorial of self-attention" sh -c \
+    "'$build/example_self_attention' | tee /dev/stderr | grep -q '1.93662   6.68310   1.59507'"
+count_one "the example with own buffers" sh -c \
+    "'$build/example_own_buffers' | tee /dev/stderr | grep -qx '0.03206 0.08714 0.23688 0.64391'"
 count_one "the installed program" "$build/install/bin/tfm" info apps/demo
 count_one "its page" test -s "$build/install/share/man/man1/tfm.1"
 count_one "hidden symbols stay hidden" sh -c \
