@@ -199,17 +199,17 @@ static tfm_multi_head make_multi_head(void) {
 }
 
 static tfm_feed_forward make_feed_forward(tfm_activation activation) {
-    return (tfm_feed_forward){make_dense(F, E), make_dense(E, F), activation};
+    return (tfm_feed_forward){make_dense(F, E), make_dense(E, F), activation, NULL};
 }
 
 static tfm_encoder_block make_encoder_block(bool pre_norm) {
     return (tfm_encoder_block){make_multi_head(), make_norm(), make_feed_forward(TFM_GELU), make_norm(),
-                               pre_norm};
+                               pre_norm, NULL};
 }
 
 static tfm_decoder_block make_decoder_block(bool pre_norm) {
     return (tfm_decoder_block){make_multi_head(),           make_norm(), make_multi_head(), make_norm(),
-                               make_feed_forward(TFM_SILU), make_norm(), pre_norm};
+                               make_feed_forward(TFM_SILU), make_norm(), pre_norm, NULL};
 }
 
 /* Numbers on the host, and the same on the device: (batch, length, E). */

@@ -13,6 +13,24 @@
 extern "C" {
 #endif
 
+/* Where training drops something ("Attention Is All You Need", section 5.4). */
+typedef enum tfm_drop {
+    TFM_DROP_RESIDUAL,   /* each sub-layer's result, before it is added, and the embeddings */
+    TFM_DROP_ATTENTION,  /* attention's weights */
+    TFM_DROP_ACTIVATION, /* the feed-forward's inner activations */
+    TFM_DROPS
+} tfm_drop;
+
+/* One struct serves all layers of a model; each draw takes the next stream. */
+typedef struct tfm_training {
+    float rates[TFM_DROPS];
+    uint64_t seed;
+    uint64_t stream; /* of the next draw: set it before a forward pass, from the number of the update */
+} tfm_training;
+
+/* The next draw, for an op that takes it: `out`, filled. NULL where `training` is NULL or the rate 0. */
+TFM_API const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where, tfm_dropout_options *out);
+
 /* y = x weight^T + bias: weight (N, K), bias (N) or empty. */
 typedef struct tfm_dense {
     tfm_param weight;
@@ -36,6 +54,7 @@ typedef struct tfm_multi_head {
 typedef struct tfm_feed_forward {
     tfm_dense up, down;
     tfm_activation activation;
+    tfm_training *training; /* borrowed, as in the blocks below */
 } tfm_feed_forward;
 
 typedef struct tfm_encoder_block {
@@ -43,7 +62,8 @@ typedef struct tfm_encoder_block {
     tfm_norm attention_norm;
     tfm_feed_forward feed_forward;
     tfm_norm feed_forward_norm;
-    bool pre_norm; /* x + f(norm(x)) instead of the paper's norm(x + f(x)) */
+    bool pre_norm;          /* x + f(norm(x)) instead of the paper's norm(x + f(x)) */
+    tfm_training *training; /* borrowed; NULL: nothing is dropped */
 } tfm_encoder_block;
 
 typedef struct tfm_decoder_block {
@@ -54,6 +74,7 @@ typedef struct tfm_decoder_block {
     tfm_feed_forward feed_forward;
     tfm_norm feed_forward_norm;
     bool pre_norm;
+    tfm_training *training;
 } tfm_decoder_block;
 
 /* Projected keys and values of one attention layer. */

@@ -182,14 +182,22 @@ const tfm_tokenizer *tfm_model_tokenizer(const tfm_model *model) {
     return model->tokenizer;
 }
 
-/* x (B, T, E) = embedding * scale + positions, then the norm over it where the model has one. */
+/* x (B, T, E) = embedding * scale + positions, then the norm over it where the model has one, and in training dropout. */
 static tfm_status embed(tfm_model *model, tfm_tensor *x, const tfm_param *table, tfm_tensor ids, tfm_tensor positions,
                         int64_t first, const tfm_norm *norm) {
+    tfm_context *ctx = model->ctx;
     float scale = model->config.scale_embedding ? sqrtf((float)model->config.d_model) : 1;
-    tfm_embedding(model->ctx, x, table->value, ids, scale, positions, first);
-    if (norm->gamma.value.buffer)
-        tfm_norm_forward(model->ctx, x, NULL, norm, *x, (tfm_tensor){0});
-    return tfm_context_status(model->ctx);
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout = tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw);
+    const bool normed = norm->gamma.value.buffer != NULL;
+    tfm_tensor sum = {0}, between = {0};
+    tfm_scope_open(ctx);
+    tfm_embedding(ctx, normed || dropout ? &sum : x, table->value, ids, scale, positions, first);
+    if (normed)
+        tfm_norm_forward(ctx, dropout ? &between : x, NULL, norm, sum, (tfm_tensor){0});
+    if (dropout)
+        tfm_dropout(ctx, x, normed ? between : sum, dropout);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
 }
 
 tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position) {

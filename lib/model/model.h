@@ -26,6 +26,7 @@ struct tfm_model {
     tfm_tensor search_bias;           /* (V): the same with -inf at ids that are never generated */
     tfm_encoder_block *encoder;
     tfm_decoder_block *decoder;
+    tfm_training *training; /* borrowed; NULL outside of training */
 };
 
 /* Fills the model's parameters from its directory's weights (load.c). */

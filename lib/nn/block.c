@@ -1,4 +1,5 @@
-/* Encoder and decoder blocks: sub-layers joined by residual connections ("Attention Is All You Need", section 3.1).
+/* Encoder and decoder blocks: sub-layers joined by residual connections ("Attention Is All You Need",
+ * section 3.1).
  *
  * Post-norm, the paper's:  x <- norm(x + f(x)).
  * Pre-norm:                x <- x + f(norm(x)); the sum and the next sub-layer's norm are one op. */
@@ -21,24 +22,41 @@ static stream enter(tfm_context *ctx, tfm_tensor x, const tfm_norm *norm, bool p
     return s;
 }
 
-/* After a sub-layer gave `y`. `own` is that sub-layer's norm (post-norm), `next` the following one's (pre-norm). */
-static stream join(tfm_context *ctx, stream s, tfm_tensor y, const tfm_norm *own, const tfm_norm *next, bool pre_norm) {
+/* norm(x + dropout(y)), and the sum. */
+static void add_norm(tfm_context *ctx, tfm_tensor *out, tfm_tensor *sum, const tfm_norm *norm, tfm_tensor x,
+                     tfm_tensor y, tfm_training *training) {
+    tfm_dropout_options draw;
+    tfm_layernorm_dropout(ctx, out, sum, x, y, norm->gamma.value, norm->beta.value, norm->epsilon,
+                          tfm_training_draw(training, TFM_DROP_RESIDUAL, &draw));
+}
+
+/* After a sub-layer gave `y`. `own` is that sub-layer's norm (post-norm), `next` the following one's
+ * (pre-norm). */
+static stream join(tfm_context *ctx, stream s, tfm_tensor y, const tfm_norm *own, const tfm_norm *next,
+                   bool pre_norm, tfm_training *training) {
     stream out = {{0}, {0}};
     if (pre_norm) {
-        tfm_norm_forward(ctx, &out.input, &out.x, next, s.x, y);
+        add_norm(ctx, &out.input, &out.x, next, s.x, y, training);
     } else {
-        tfm_norm_forward(ctx, &out.x, NULL, own, s.x, y);
+        add_norm(ctx, &out.x, NULL, own, s.x, y, training);
         out.input = out.x;
     }
     return out;
 }
 
 /* The block's end: there is no next norm in it. */
-static void leave(tfm_context *ctx, tfm_tensor *out, stream s, tfm_tensor y, const tfm_norm *own, bool pre_norm) {
-    if (pre_norm)
-        tfm_add(ctx, out, s.x, y);
-    else
-        tfm_norm_forward(ctx, out, NULL, own, s.x, y);
+static void leave(tfm_context *ctx, tfm_tensor *out, stream s, tfm_tensor y, const tfm_norm *own,
+                  bool pre_norm, tfm_training *training) {
+    tfm_tensor dropped = {0};
+    tfm_dropout_options draw;
+    if (!pre_norm) {
+        add_norm(ctx, out, NULL, own, s.x, y, training);
+        return;
+    }
+    const tfm_dropout_options *dropout = tfm_training_draw(training, TFM_DROP_RESIDUAL, &draw);
+    if (dropout)
+        tfm_dropout(ctx, &dropped, y, dropout);
+    tfm_add(ctx, out, s.x, dropout ? dropped : y);
 }
 
 /* The end of a block's scope: its result stays, and the weights that somebody wants. */
@@ -61,9 +79,10 @@ tfm_status tfm_encoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor 
     tfm_multi_head_project(ctx, &memory, &block->attention, s.input);
     tfm_multi_head_forward(ctx, &mixed, &block->attention, s.input, memory,
                            &(tfm_attention_options){.lengths = lengths, .scores = weights});
-    s = join(ctx, s, mixed, &block->attention_norm, &block->feed_forward_norm, block->pre_norm);
+    s = join(ctx, s, mixed, &block->attention_norm, &block->feed_forward_norm, block->pre_norm,
+             block->training);
     tfm_feed_forward_forward(ctx, &fed, &block->feed_forward, s.input);
-    leave(ctx, y, s, fed, &block->feed_forward_norm, block->pre_norm);
+    leave(ctx, y, s, fed, &block->feed_forward_norm, block->pre_norm, block->training);
     return close_keeping(ctx, y, weights, NULL);
 }
 
@@ -104,13 +123,14 @@ tfm_status tfm_decoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor 
     tfm_scope_open(ctx);
     stream s = enter(ctx, x, &block->attention_norm, block->pre_norm);
     attend_target(ctx, &mixed, self_weights, block, s.input, memory);
-    s = join(ctx, s, mixed, &block->attention_norm, &block->cross_norm, block->pre_norm);
+    s = join(ctx, s, mixed, &block->attention_norm, &block->cross_norm, block->pre_norm, block->training);
     tfm_multi_head_forward(ctx, &crossed, &block->cross, s.input, memory->cross,
                            &(tfm_attention_options){
                                .lengths = memory->lengths, .sources = memory->sources, .scores = cross_weights});
-    s = join(ctx, s, crossed, &block->cross_norm, &block->feed_forward_norm, block->pre_norm);
+    s = join(ctx, s, crossed, &block->cross_norm, &block->feed_forward_norm, block->pre_norm,
+             block->training);
     tfm_feed_forward_forward(ctx, &fed, &block->feed_forward, s.input);
-    leave(ctx, y, s, fed, &block->feed_forward_norm, block->pre_norm);
+    leave(ctx, y, s, fed, &block->feed_forward_norm, block->pre_norm, block->training);
     return close_keeping(ctx, y, self_weights, cross_weights);
 }
 

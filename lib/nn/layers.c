@@ -2,7 +2,17 @@
 #include "ops/ops.h"
 #include "tfm/nn.h"
 
-tfm_status tfm_dense_forward(tfm_context *ctx, tfm_tensor *y, tfm_dense *layer, tfm_tensor x, tfm_activation activation) {
+const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where,
+                                             tfm_dropout_options *out) {
+    if (!training || training->rates[where] == 0.0f)
+        return NULL;
+    *out = (tfm_dropout_options){
+        .rate = training->rates[where], .seed = training->seed, .stream = training->stream++};
+    return out;
+}
+
+tfm_status tfm_dense_forward(tfm_context *ctx, tfm_tensor *y, tfm_dense *layer, tfm_tensor x,
+                             tfm_activation activation) {
     return tfm_linear(ctx, y, x, &layer->weight, layer->bias.value, activation);
 }
 
@@ -11,8 +21,8 @@ void tfm_dense_free(tfm_context *ctx, tfm_dense *layer) {
     tfm_param_free(ctx, &layer->bias);
 }
 
-tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer, tfm_tensor x,
-                            tfm_tensor residual) {
+tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer,
+                            tfm_tensor x, tfm_tensor residual) {
     return tfm_layernorm(ctx, y, sum, x, residual, layer->gamma.value, layer->beta.value, layer->epsilon);
 }
 
@@ -22,10 +32,14 @@ void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
 }
 
 tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor x) {
-    tfm_tensor hidden = {0}; /* (..., F) */
+    tfm_tensor hidden = {0}, dropped = {0}; /* (..., F) */
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout = tfm_training_draw(layer->training, TFM_DROP_ACTIVATION, &draw);
     tfm_scope_open(ctx);
     tfm_dense_forward(ctx, &hidden, &layer->up, x, layer->activation);
-    tfm_dense_forward(ctx, y, &layer->down, hidden, TFM_NO_ACTIVATION);
+    if (dropout)
+        tfm_dropout(ctx, &dropped, hidden, dropout);
+    tfm_dense_forward(ctx, y, &layer->down, dropout ? dropped : hidden, TFM_NO_ACTIVATION);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
 }
 
@@ -34,7 +48,8 @@ void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer) {
     tfm_dense_free(ctx, &layer->down);
 }
 
-tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
+tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer,
+                                  tfm_tensor memory) {
     tfm_dense_forward(ctx, &out->keys, &layer->key, memory, TFM_NO_ACTIVATION);
     return tfm_dense_forward(ctx, &out->values, &layer->value, memory, TFM_NO_ACTIVATION);
 }
