@@ -24,16 +24,8 @@ static tfm_status upload(tfm_context *ctx, tfm_tensor *out, const tfm__stored *s
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, const char *format, ...)
-    TFM_PRINTF(5, 6);
-
-static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, const char *format, ...) {
-    char name[256];
+static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, const char *name) {
     const tfm__stored *stored;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(name, sizeof(name), format, args);
-    va_end(args);
     if (l->status == TFM_OK)
         l->status = tfm__safetensors_get(l->file, &stored, name, rank, dims);
     if (l->status == TFM_OK)
@@ -44,59 +36,10 @@ static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, con
     }
 }
 
-static void load_dense(loader *l, tfm_dense *layer, int64_t outputs, int64_t inputs, const char *prefix,
-                       const char *name) {
-    load(l, &layer->weight, 2, (int64_t[]){outputs, inputs}, "%s.%s.weight", prefix, name);
-    load(l, &layer->bias, 1, (int64_t[]){outputs}, "%s.%s.bias", prefix, name);
-}
-
-static void load_norm(loader *l, tfm_norm *layer, const char *prefix, const char *name) {
-    const int64_t width = l->model->config.d_model;
-    layer->epsilon = 1e-5f; /* torch.nn.LayerNorm's own; the family has no key for it */
-    load(l, &layer->gamma, 1, &width, "%s.%s.weight", prefix, name);
-    load(l, &layer->beta, 1, &width, "%s.%s.bias", prefix, name);
-}
-
-static void load_attention(loader *l, tfm_multi_head *layer, int heads, const char *prefix, const char *name) {
-    const int64_t width = l->model->config.d_model;
-    char path[192];
-    snprintf(path, sizeof(path), "%s.%s", prefix, name);
-    layer->heads = heads;
-    load_dense(l, &layer->query, width, width, path, "q_proj");
-    load_dense(l, &layer->key, width, width, path, "k_proj");
-    load_dense(l, &layer->value, width, width, path, "v_proj");
-    load_dense(l, &layer->out, width, width, path, "out_proj");
-}
-
-static void load_feed_forward(loader *l, tfm_feed_forward *layer, int64_t inner, const char *prefix) {
-    const int64_t width = l->model->config.d_model;
-    layer->activation = l->model->config.activation;
-    load_dense(l, &layer->up, inner, width, prefix, "fc1");
-    load_dense(l, &layer->down, width, inner, prefix, "fc2");
-}
-
-static void load_encoder_block(loader *l, tfm_encoder_block *block, int index) {
-    const tfm__config *config = &l->model->config;
-    char prefix[128];
-    snprintf(prefix, sizeof(prefix), "model.encoder.layers.%d", index);
-    block->pre_norm = config->normalize_before;
-    load_attention(l, &block->attention, config->encoder_heads, prefix, "self_attn");
-    load_norm(l, &block->attention_norm, prefix, "self_attn_layer_norm");
-    load_feed_forward(l, &block->feed_forward, config->encoder_ffn, prefix);
-    load_norm(l, &block->feed_forward_norm, prefix, "final_layer_norm");
-}
-
-static void load_decoder_block(loader *l, tfm_decoder_block *block, int index) {
-    const tfm__config *config = &l->model->config;
-    char prefix[128];
-    snprintf(prefix, sizeof(prefix), "model.decoder.layers.%d", index);
-    block->pre_norm = config->normalize_before;
-    load_attention(l, &block->attention, config->decoder_heads, prefix, "self_attn");
-    load_norm(l, &block->attention_norm, prefix, "self_attn_layer_norm");
-    load_attention(l, &block->cross, config->decoder_heads, prefix, "encoder_attn");
-    load_norm(l, &block->cross_norm, prefix, "encoder_attn_layer_norm");
-    load_feed_forward(l, &block->feed_forward, config->decoder_ffn, prefix);
-    load_norm(l, &block->feed_forward_norm, prefix, "final_layer_norm");
+static tfm_status load_parameter(void *user, const tfm__parameter *p) {
+    loader *l = user;
+    load(l, p->param, p->rank, p->dims, p->name);
+    return l->status;
 }
 
 static const char SHARED[] = "model.shared.weight";
@@ -141,7 +84,7 @@ static void load_tables(loader *l) {
         *roles[role] = &model->tables[same];
         const int64_t dims[] = {rows, model->config.d_model};
         if (same == role)
-            load(l, &model->tables[role], 2, dims, "%s", found[role]->name);
+            load(l, &model->tables[role], 2, dims, found[role]->name);
         else if (found[role]->dims[0] != rows)
             l->status = tfm__fail(TFM_ERROR_FORMAT,
                                   "%s: %s has %lld rows and serves as a table of %lld: the configuration says otherwise",
@@ -167,7 +110,7 @@ static void load_positions(loader *l, tfm_tensor *out, const char *name) {
     /* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
     int64_t skipped = stored && stored->rank == 2 && stored->dims[0] == config->max_positions ? 0 : config->position_offset;
     tfm_param table = {0};
-    load(l, &table, 2, (int64_t[]){config->max_positions + skipped, config->d_model}, "%s", name);
+    load(l, &table, 2, (int64_t[]){config->max_positions + skipped, config->d_model}, name);
     *out = table.value;
     if (l->status == TFM_OK && skipped > 0)
         l->status = tfm_tensor_rows(l->model->ctx, out, table.value, skipped, config->max_positions);
@@ -242,7 +185,6 @@ static tfm_status check_unused(const loader *l) {
 
 tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file) {
     loader l = {.model = model, .file = file};
-    const tfm__config *config = &model->config;
     l.used = tfm__alloc(tfm__safetensors_count(file), sizeof(*l.used));
     if (!l.used)
         return TFM_ERROR_MEMORY;
@@ -250,18 +192,8 @@ tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file) {
     load_positions(&l, &model->source_positions, "model.encoder.embed_positions.weight");
     load_positions(&l, &model->target_positions, "model.decoder.embed_positions.weight");
     load_biases(&l);
-    if (config->normalize_embedding) {
-        load_norm(&l, &model->source_norm, "model.encoder", "layernorm_embedding");
-        load_norm(&l, &model->target_norm, "model.decoder", "layernorm_embedding");
-    }
-    if (config->add_final_layer_norm) {
-        load_norm(&l, &model->encoder_norm, "model.encoder", "layer_norm");
-        load_norm(&l, &model->decoder_norm, "model.decoder", "layer_norm");
-    }
-    for (int i = 0; i < config->encoder_layers && l.status == TFM_OK; i++)
-        load_encoder_block(&l, &model->encoder[i], i);
-    for (int i = 0; i < config->decoder_layers && l.status == TFM_OK; i++)
-        load_decoder_block(&l, &model->decoder[i], i);
+    if (l.status == TFM_OK)
+        l.status = tfm__model_walk(model, load_parameter, &l);
     if (l.status == TFM_OK)
         l.status = check_unused(&l);
     free(l.used);

@@ -29,6 +29,24 @@ struct tfm_model {
     tfm_training *training; /* borrowed; NULL outside of training */
 };
 
+/* One parameter, by the name that Hugging Face's Marian checkpoints have for it. */
+typedef enum tfm__parameter_kind { TFM__MATRIX, TFM__BIAS, TFM__GAMMA, TFM__BETA, TFM__TABLE } tfm__parameter_kind;
+typedef struct tfm__parameter {
+    tfm_param *param;
+    const char *name; /* borrowed for the call */
+    tfm__parameter_kind kind;
+    int rank;
+    int64_t dims[2];
+} tfm__parameter;
+
+/* Calls `each` for every parameter of blocks and norms, in one order, until it fails; on the way it sets what the
+ * configuration says of the layers: heads, activation, order of norms (parameters.c). */
+typedef tfm_status (*tfm__parameter_fn)(void *user, const tfm__parameter *parameter);
+tfm_status tfm__model_walk(tfm_model *model, tfm__parameter_fn each, void *user);
+
+/* The same for the embedding tables, each once. */
+tfm_status tfm__model_walk_tables(tfm_model *model, tfm__parameter_fn each, void *user);
+
 /* Fills the model's parameters from its directory's weights (load.c). */
 tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file);
 
