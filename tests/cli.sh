@@ -380,6 +380,9 @@ else
     check "attend: numbers beside the picture" cmp -s out whole.json
     attend "$(sed -n '1,8p' "$demo/test.de" | tr '\n' ' ')" --kind cross -o long.png
     check "attend: a long text" [ "$code" = 0 -a "$(picture long.png)" = png ]
+    long=$(awk 'BEGIN { for (i = 0; i < 480; i++) printf "Haus " }')
+    attend "$long" --target "$long" -o huge.png
+    check "attend: more pixels than a PNG may have" one_sentence 1 'with --kind'
     attend "Danke." -o nowhere/picture.svg
     check "attend: no such folder" one_sentence 1 'nowhere/picture.svg'
     echo old >old.svg

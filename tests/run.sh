@@ -69,7 +69,7 @@ suite() {
 }
 
 say "building"
-configure check -Dwerror=true -Dpictures=enabled -Dprefix="$build/install" -Dlibdir=lib
+configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib
 configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
 ninja -C "$build/check" --quiet || die "it does not build"
 
@@ -119,6 +119,7 @@ count_one "the tutorial of self-attention" sh -c \
     "'$build/example_self_attention' | tee /dev/stderr | grep -q '1.93662   6.68310   1.59507'"
 count_one "the example with own buffers" sh -c \
     "'$build/example_own_buffers' | tee /dev/stderr | grep -qx '0.03206 0.08714 0.23688 0.64391'"
+count_one "a picture" "$build/check/apps/tfm" attend -m apps/demo "Danke." -o "$build/attention.svg"
 count_one "the installed program" "$build/install/bin/tfm" info apps/demo
 count_one "its page" test -s "$build/install/share/man/man1/tfm.1"
 count_one "hidden symbols stay hidden" sh -c \
