@@ -63,8 +63,9 @@ static tfm_multi_head multi_head(const char *set, const char *layer, const char 
 }
 
 static tfm_feed_forward feed_forward(const char *set, const char *layer, tfm_activation activation) {
-    return (tfm_feed_forward){dense(set, layer, "linear1", 0, 0), dense(set, layer, "linear2", 0, 0),
-                              activation};
+    return (tfm_feed_forward){.up = dense(set, layer, "linear1", 0, 0),
+                              .down = dense(set, layer, "linear2", 0, 0),
+                              .activation = activation};
 }
 
 /* ---- Comparisons ------------------------------------------------------------------------------------- */
@@ -107,8 +108,11 @@ static void compare(tfm_tensor y, const variant *c, const char *layer, const cha
 static void check_encoder(const variant *c) {
     tfm_context *ctx = harness_context();
     const char *l = "encoder";
-    tfm_encoder_block block = {multi_head(c->set, l, "self_attn", c->heads), norm(c->set, l, "norm1"),
-                               feed_forward(c->set, l, c->activation), norm(c->set, l, "norm2"), c->pre_norm};
+    tfm_encoder_block block = {.attention = multi_head(c->set, l, "self_attn", c->heads),
+                               .attention_norm = norm(c->set, l, "norm1"),
+                               .feed_forward = feed_forward(c->set, l, c->activation),
+                               .feed_forward_norm = norm(c->set, l, "norm2"),
+                               .pre_norm = c->pre_norm};
     tfm_tensor x = tensor(c->set, "source"), lengths = tensor(c->set, "source_lengths"), none = {0};
     for (int masked = 0; masked < 2; masked++) {
         tfm_tensor y = harness_tensor(TFM_F32, 3, x.dims, NULL);
@@ -155,13 +159,13 @@ static tfm_tensor open_decoder(const variant *c, tfm_decoder_block *d, tfm_tenso
 static void check_decoder(const variant *c) {
     tfm_context *ctx = harness_context();
     const char *l = "decoder";
-    tfm_decoder_block block = {multi_head(c->set, l, "self_attn", c->heads),
-                               norm(c->set, l, "norm1"),
-                               multi_head(c->set, l, "multihead_attn", c->heads),
-                               norm(c->set, l, "norm2"),
-                               feed_forward(c->set, l, c->activation),
-                               norm(c->set, l, "norm3"),
-                               c->pre_norm};
+    tfm_decoder_block block = {.attention = multi_head(c->set, l, "self_attn", c->heads),
+                               .attention_norm = norm(c->set, l, "norm1"),
+                               .cross = multi_head(c->set, l, "multihead_attn", c->heads),
+                               .cross_norm = norm(c->set, l, "norm2"),
+                               .feed_forward = feed_forward(c->set, l, c->activation),
+                               .feed_forward_norm = norm(c->set, l, "norm3"),
+                               .pre_norm = c->pre_norm};
     tfm_tensor x = tensor(c->set, "target"), y = harness_tensor(TFM_F32, 3, x.dims, NULL);
     tfm_decoder_memory memory = {.lengths = tensor(c->set, "source_lengths")};
     harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, tensor(c->set, "memory")));
