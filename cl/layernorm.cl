@@ -3,8 +3,9 @@
  *     s = x + residual
  *     y = (s - mean s) / sqrt(var s + epsilon) * gamma + beta
  *
- * residual, gamma and beta may be null. With DROPOUT residual is not, and is dropped from before it is added. `sum` (rows, n) gets s: it is y itself where the caller does not
- * ask for s, which spares a second addition in the later passes. mean and inv_std (rows) get the row's mean and
+ * residual, gamma and beta may be null. With DROPOUT residual is not, and is dropped from before it is added. sum
+ * (rows, n) gets s where it is not null; else y holds s between the passes, which spares a second addition, or
+ * without a residual nothing does, since x is s. mean and inv_std (rows) get the row's mean and
  * 1 / sqrt(var s + epsilon) where they are not null.
  *
  * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each;
@@ -24,6 +25,16 @@
 /* Columns that this item takes by blocks, by vectors within them, and, where they fill no block, one by one. */
 #define EACH_BLOCK(b, n) for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP)
 #define EACH_VECTOR(i, n) EACH_BLOCK(block_, n) for (long i = block_; i < block_ + BLOCK; i += TFM_WIDTH)
+/* The same, and u = 0 .. 3 for a sum of its own: one sum alone would wait for each addition. */
+#ifdef DROPOUT
+#define EACH_OF_4(i, u, n)                                                                                    \
+    EACH_BLOCK(block_, n)                                                                                     \
+    _Pragma("unroll") for (long u = 0, i = block_; u < BLOCK / TFM_WIDTH; u++, i += TFM_WIDTH)
+#else
+#define EACH_OF_4(i, u, n)                                                                                    \
+    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += 4 * STEP)                           \
+        _Pragma("unroll") for (long u = 0, i = block_; u < 4; u++, i += STEP) if (i + BLOCK <= n)
+#endif
 #define EACH_REST(i, n) for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
 
 TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENSOR(float, mean),
@@ -42,10 +53,10 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     __global const float *more = TFM_AT(residual) + row * n;
     __global const float *scale = TFM_AT(gamma);
     __global const float *bias = TFM_AT(beta);
-    __global float *s = TFM_AT(sum) + row * n;
     __global float *out = TFM_AT(y) + row * n;
+    __global float *s = sum != 0 ? TFM_AT(sum) + row * n : out;
 
-    tfm_vec totals = (tfm_vec)(0.0f);
+    tfm_vec totals[4] = {(tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f), (tfm_vec)(0.0f)};
     float total = 0.0f;
 #ifdef DROPOUT
     const tfm_drops drops = TFM_DROPS();
@@ -56,7 +67,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             const long i = b + u * TFM_WIDTH;
             const tfm_vec v = tfm_fma(tfm_load(more + i), factors[u], tfm_load(in + i));
             tfm_store(v, s + i);
-            totals += v;
+            totals[u] += v;
         }
     }
     EACH_REST(i, n) {
@@ -64,32 +75,40 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
         s[i] = v;
         total += v;
     }
+    __global const float *from = s;
 #else
-    EACH_VECTOR(i, n) {
+    const int stored = has_residual || sum != 0;
+    __global const float *from = stored ? s : in;
+    EACH_OF_4(i, u, n) {
         tfm_vec v = tfm_load(in + i);
         if (has_residual)
             v += tfm_load(more + i);
-        tfm_store(v, s + i);
-        totals += v;
+        if (stored)
+            tfm_store(v, s + i);
+        totals[u] += v;
     }
     EACH_REST(i, n) {
         const float v = has_residual ? in[i] + more[i] : in[i];
-        s[i] = v;
+        if (stored)
+            s[i] = v;
         total += v;
     }
 #endif
-    total += tfm_vec_sum(totals);
+    total += tfm_vec_sum((totals[0] + totals[1]) + (totals[2] + totals[3]));
     const float center = tfm_group_sum(total) / (float)n;
 
-    tfm_vec squares = (tfm_vec)(0.0f), rests = (tfm_vec)(0.0f);
-    EACH_VECTOR(i, n) {
-        const tfm_vec d = tfm_load(s + i) - center;
-        squares = tfm_fma(d, d, squares);
-        rests += d;
+    tfm_vec squares[4], rests[4];
+    for (int u = 0; u < 4; u++)
+        squares[u] = rests[u] = (tfm_vec)(0.0f);
+    EACH_OF_4(i, u, n) {
+        const tfm_vec d = tfm_load(from + i) - center;
+        squares[u] = tfm_fma(d, d, squares[u]);
+        rests[u] += d;
     }
-    float square = tfm_vec_sum(squares), rest = tfm_vec_sum(rests);
+    float square = tfm_vec_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
+    float rest = tfm_vec_sum((rests[0] + rests[1]) + (rests[2] + rests[3]));
     EACH_REST(i, n) {
-        const float d = s[i] - center;
+        const float d = from[i] - center;
         square = tfm_fma(d, d, square);
         rest += d;
     }
@@ -104,7 +123,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     }
 
     EACH_VECTOR(i, n) {
-        tfm_vec v = ((tfm_load(s + i) - center) - rest) * factor;
+        tfm_vec v = ((tfm_load(from + i) - center) - rest) * factor;
         if (has_gamma)
             v *= tfm_load(scale + i);
         if (has_beta)
@@ -112,7 +131,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
         tfm_store(v, out + i);
     }
     EACH_REST(i, n) {
-        float v = ((s[i] - center) - rest) * factor;
+        float v = ((from[i] - center) - rest) * factor;
         if (has_gamma)
             v *= scale[i];
         if (has_beta)

@@ -31,14 +31,33 @@ typedef uint tfm_uvec;
 #define tfm_load(p) (*(p))
 #define tfm_store(v, p) (*(p) = (v))
 #define tfm_convert_int(v) convert_int(v)
+#define tfm_as_int_vec(v) as_int(v)
+#define tfm_as_float_vec(v) as_float(v)
 #else
 typedef TFM_CAT(float, TFM_WIDTH) tfm_vec;
 typedef TFM_CAT(int, TFM_WIDTH) tfm_ivec;
 typedef TFM_CAT(uint, TFM_WIDTH) tfm_uvec;
-#define tfm_load(p) TFM_CAT(vload, TFM_WIDTH)(0, p)
-#define tfm_store(v, p) TFM_CAT(vstore, TFM_WIDTH)(v, 0, p)
+/* vloadn and vstoren say the same, but PoCL takes a vector to memory in three pieces. */
+#define TFM_LOOSE(type, T)                                                                                        \
+    typedef struct __attribute__((packed)) tfm_loose_##type { T all; } tfm_loose_##type;                          \
+    TFM_OVERLOADED T tfm_load(__global const type *p) { return ((__global const tfm_loose_##type *)p)->all; }     \
+    TFM_OVERLOADED T tfm_load(__private const type *p) { return ((__private const tfm_loose_##type *)p)->all; }   \
+    TFM_OVERLOADED void tfm_store(T v, __global type *p) { ((__global tfm_loose_##type *)p)->all = v; }           \
+    TFM_OVERLOADED void tfm_store(T v, __private type *p) { ((__private tfm_loose_##type *)p)->all = v; }
+#define TFM_OVERLOADED static inline __attribute__((overloadable))
+TFM_LOOSE(float, tfm_vec)
+TFM_LOOSE(int, tfm_ivec)
+TFM_LOOSE(uint, tfm_uvec)
+TFM_LOOSE(ushort, TFM_CAT(ushort, TFM_WIDTH))
+TFM_LOOSE(short, TFM_CAT(short, TFM_WIDTH))
+TFM_LOOSE(char, TFM_CAT(char, TFM_WIDTH))
 #define tfm_convert_int(v) TFM_CAT(convert_int, TFM_WIDTH)(v)
+#define tfm_as_int_vec(v) TFM_CAT(as_int, TFM_WIDTH)(v)
+#define tfm_as_float_vec(v) TFM_CAT(as_float, TFM_WIDTH)(v)
 #endif
+
+#define tfm_as_int(v) as_int(v)
+#define tfm_as_float(v) as_float(v)
 
 /* One instruction where the device has it, two where fma() would be a slow call. */
 #ifdef TFM_FMA
@@ -90,43 +109,82 @@ static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __l
 #define tfm_group_max(v) tfm_group_reduce(v, tfm_scratch, 1)
 #endif
 
+/* tfm_exp2_down, tfm_exp_down: 2^x and e^x for x <= 0, of a float, or with _vec of a tfm_vec; 0 below the smallest
+ * normal float. tfm_exp2_near: 2^x for -127.4 <= x <= 0. A wide device, whose exp() is a long call, gets 2^n by the
+ * exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error 1.8e-7, and 2^0 = 1).
+ * x + 1.5 2^23 has round x in its low bits: rint() and a conversion are many instructions on some CPUs. */
+#ifdef TFM_WIDE
+#define TFM_ROUNDER 12582912.0f
+#define TFM_EXP_BODY(T, V, ROUNDED, REST)                                                 \
+    const T t = ROUNDED, n = t - TFM_ROUNDER, f = REST;                                   \
+    T p = tfm_fma(f, (T)(1.3337413716e-03f), (T)(9.6681666653e-03f));                     \
+    p = tfm_fma(p, f, (T)(5.5504904886e-02f));                                            \
+    p = tfm_fma(p, f, (T)(2.4022303031e-01f));                                            \
+    p = tfm_fma(p, f, (T)(6.9314713614e-01f));                                            \
+    p = tfm_fma(p, f, (T)(1.0f));                                                         \
+    p *= TFM_CAT(tfm_as_float, V)((TFM_CAT(tfm_as_int, V)(t) << 23) + 0x3f800000);
+#define TFM_EXP2_NEAR(T, V) TFM_EXP_BODY(T, V, x + TFM_ROUNDER, x - n) return p;
+#define TFM_EXP2(T, V) return x < (T)(-126.0f) ? (T)(0.0f) : TFM_CAT(tfm_exp2_near, V)(x);
+#define TFM_EXP(T, V)                                                                     \
+    TFM_EXP_BODY(T, V, tfm_fma(x, (T)(1.44269502f), (T)(TFM_ROUNDER)),                    \
+                 tfm_fma(x, (T)(1.92596303e-08f), tfm_fma(x, (T)(1.44269502f), -n)))      \
+    return x < (T)(-87.3365f) ? (T)(0.0f) : p;
+#else
+#define TFM_EXP2_NEAR(T, V) return exp2(x);
+#define TFM_EXP2(T, V) return exp2(x);
+#define TFM_EXP(T, V) return exp(x);
+#endif
+static inline float tfm_exp2_near(const float x) { TFM_EXP2_NEAR(float, ) }
+static inline tfm_vec tfm_exp2_near_vec(const tfm_vec x) { TFM_EXP2_NEAR(tfm_vec, _vec) }
+static inline float tfm_exp2_down(const float x) { TFM_EXP2(float, ) }
+static inline tfm_vec tfm_exp2_down_vec(const tfm_vec x) { TFM_EXP2(tfm_vec, _vec) }
+static inline float tfm_exp_down(const float x) { TFM_EXP(float, ) }
+static inline tfm_vec tfm_exp_down_vec(const tfm_vec x) { TFM_EXP(tfm_vec, _vec) }
+/* 1 / (1 + e^-x), without the overflow of e^-x. */
+#define TFM_SIGMOID(T, V, x)                                                              \
+    TFM_CAT(tfm_sigmoid, V)(x, TFM_CAT(tfm_exp_down, V)(-fabs(x)))
+static inline float tfm_sigmoid(const float x, const float e) { return (x < 0.0f ? e : 1.0f) / (1.0f + e); }
+static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
+    return (x < (tfm_vec)(0.0f) ? e : (tfm_vec)(1.0f)) / ((tfm_vec)(1.0f) + e);
+}
+
 /* The activation of enum tfm_activation, given by the host as -DTFM_ACTIVATION=<its number>: tfm_activate(v) of
  * a float, tfm_activate_vec(v) of a tfm_vec. NaN stays NaN. */
 #ifdef TFM_ACTIVATION
 #if TFM_ACTIVATION == 0
-#define TFM_ACTIVATION_BODY(T) return v;
+#define TFM_ACTIVATION_BODY(T, V) return v;
 #elif TFM_ACTIVATION == 1 /* relu */
-#define TFM_ACTIVATION_BODY(T) return v < (T)(0.0f) ? (T)(0.0f) : v;
+#define TFM_ACTIVATION_BODY(T, V) return v < (T)(0.0f) ? (T)(0.0f) : v;
 #elif TFM_ACTIVATION == 2
-/* gelu: v Phi(v). The tail Phi(-z), z = |v|, is exp(-z^2/2 + q(z)); q, the smooth rest of log Phi(-z), is a
- * weighted least-squares fit on [0, 5], held beyond. |error| < 1.5e-7 for Phi; in the tail it is small
- * relatively, too, where 1 + erf(v) would cancel. One exp costs a third of the built-in erf on PoCL. */
-#define TFM_ACTIVATION_BODY(T)                                       \
-    const T z = fabs(v), s = fmin(z, (T)(5.0f));                     \
-    T q = (T)(1.420368249682724e-07f);                               \
-    q = tfm_fma(q, s, (T)(-3.300490789115429e-06f));                 \
-    q = tfm_fma(q, s, (T)(3.083117553615011e-05f));                  \
-    q = tfm_fma(q, s, (T)(-0.00012648457777686417f));                \
-    q = tfm_fma(q, s, (T)(-0.00012297453940846026f));                \
-    q = tfm_fma(q, s, (T)(0.0049470714293420315f));                  \
-    q = tfm_fma(q, s, (T)(-0.036427464336156845f));                  \
-    q = tfm_fma(q, s, (T)(0.1817147582769394f));                     \
-    q = tfm_fma(q, s, (T)(-0.7978870272636414f));                    \
-    q = tfm_fma(q, s, (T)(-0.6931471228599548f));                    \
-    const T tail = exp(tfm_fma((T)(-0.5f) * z, z, q));               \
-    return v * (v < (T)(0.0f) ? tail : (T)(1.0f) - tail);
+/* gelu: v Phi(v) = max(v, 0) - |v| Phi(-|v|). The logarithm to base 2 of Phi(-z), z >= 0, is smooth: this is a fit
+ * with an error of Phi below 6.1e-8, and relative to it below 4.9e-6 down to z = 5 and 1% to the end, where 1 + erf(v)
+ * would cancel. At the largest z it is -127, of which 2 to the power is 0, so that inf gives inf and -inf 0. */
+#define TFM_ACTIVATION_BODY(T, V)                                                         \
+    const T a = fabs(v), z = a < (T)(13.0047f) ? a : (T)(13.0047f);                       \
+    T q = tfm_fma((T)(5.03155295e-10f), z, (T)(-2.75353962e-08f));                        \
+    q = tfm_fma(q, z, (T)(6.31676983e-07f));                                              \
+    q = tfm_fma(q, z, (T)(-7.88324633e-06f));                                             \
+    q = tfm_fma(q, z, (T)(5.70168122e-05f));                                              \
+    q = tfm_fma(q, z, (T)(-0.000211504128f));                                             \
+    q = tfm_fma(q, z, (T)(-0.000138802483f));                                             \
+    q = tfm_fma(q, z, (T)(0.00710895192f));                                               \
+    q = tfm_fma(q, z, (T)(-0.052543655f));                                                \
+    q = tfm_fma(q, z, (T)(-0.459189862f));                                                \
+    q = tfm_fma(q, z, (T)(-1.15110767f));                                                 \
+    q = tfm_fma(q, z, (T)(-0.99999994f));                                                 \
+    return (v < (T)(0.0f) ? (T)(0.0f) : v) - z * TFM_CAT(tfm_exp2_near, V)(q);
 #elif TFM_ACTIVATION == 3
 /* gelu's tanh form, v (1 + tanh u) / 2 with u = sqrt(2/pi) (v + 0.044715 v^3), is v sigmoid(2u). */
-#define TFM_ACTIVATION_BODY(T)                                                                 \
+#define TFM_ACTIVATION_BODY(T, V)                                                              \
     const T u = v * tfm_fma((T)(0.07135481282f) * v, v, (T)(1.595769122f));                    \
-    return v / ((T)(1.0f) + exp(-u));
+    return v * TFM_SIGMOID(T, V, u);
 #elif TFM_ACTIVATION == 4 /* silu */
-#define TFM_ACTIVATION_BODY(T) return v / ((T)(1.0f) + exp(-v));
+#define TFM_ACTIVATION_BODY(T, V) return v * TFM_SIGMOID(T, V, v);
 #else
 #error "TFM_ACTIVATION is not a number of enum tfm_activation"
 #endif
-static inline float tfm_activate(float v) { TFM_ACTIVATION_BODY(float) }
-static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec) }
+static inline float tfm_activate(float v) { TFM_ACTIVATION_BODY(float, ) }
+static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec, _vec) }
 #endif
 
 /* Random numbers that are a function of seed, stream, row and column, so that a backward pass draws what its forward drew

@@ -6,14 +6,21 @@
 
 #define STEP (TFM_GROUP * TFM_WIDTH)
 #define TAIL(n) ((n) - (n) % TFM_WIDTH)
+#define EACH_OF_4 _Pragma("unroll") for (int u = 0; u < 4; u++)
+
+static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) { return b > a ? b : a; }
 
 static inline float lane_max(__global const float *x, const long n) {
-    tfm_vec best = (tfm_vec)(-INFINITY);
-    for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
-        best = fmax(best, tfm_load(x + i));
-    float result = tfm_vec_max(best);
-    for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
-        result = fmax(result, x[i]);
+    tfm_vec best[4];
+    EACH_OF_4 best[u] = (tfm_vec)(-INFINITY);
+    long i = TFM_LANE() * TFM_WIDTH;
+    for (; i + 3 * STEP + TFM_WIDTH <= n; i += 4 * STEP)
+        EACH_OF_4 best[u] = larger(best[u], tfm_load(x + i + u * STEP));
+    for (; i + TFM_WIDTH <= n; i += STEP)
+        best[0] = larger(best[0], tfm_load(x + i));
+    float result = tfm_vec_max(larger(larger(best[0], best[1]), larger(best[2], best[3])));
+    for (long e = TAIL(n) + TFM_LANE(); e < n; e += TFM_GROUP)
+        result = fmax(result, x[e]);
     return result;
 }
 
@@ -31,13 +38,13 @@ TFM_KERNEL void softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long ro
     const float shift = shift_of(tfm_group_max(lane_max(in, n)));
     tfm_vec sums = (tfm_vec)(0.0f);
     for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {
-        const tfm_vec e = exp(tfm_load(in + i) - shift);
+        const tfm_vec e = tfm_exp_down_vec(tfm_load(in + i) - shift);
         tfm_store(e, out + i);
         sums += e;
     }
     float lane_sum = tfm_vec_sum(sums);
     for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {
-        const float e = exp(in[i] - shift);
+        const float e = tfm_exp_down(in[i] - shift);
         out[i] = e;
         lane_sum += e;
     }
@@ -60,10 +67,10 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
     const float shift = shift_of(tfm_group_max(lane_max(in, n)));
     tfm_vec sums = (tfm_vec)(0.0f);
     for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
-        sums += exp(tfm_load(in + i) - shift);
+        sums += tfm_exp_down_vec(tfm_load(in + i) - shift);
     float lane_sum = tfm_vec_sum(sums);
     for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP)
-        lane_sum += exp(in[i] - shift);
+        lane_sum += tfm_exp_down(in[i] - shift);
     const float sum = tfm_group_sum(lane_sum);
     const float log_sum = sum == 0.0f ? 0.0f : log(sum);
     for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)

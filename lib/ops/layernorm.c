@@ -86,7 +86,7 @@ static tfm_status run(tfm_context *ctx, norm m) {
             tfm_tensor_new(ctx, &m.inv_std, TFM_F32, 1, &rows);
     }
     tfm__launch(ctx, kernel_get(ctx, "layernorm", m.dropout), tfm__row_grid(ctx, rows),
-                TFM_ARGS(TFM_T_AS("y", m.y), TFM_T_AS("sum", m.sum.buffer ? m.sum : m.y),
+                TFM_ARGS(TFM_T_AS("y", m.y), TFM_T_AS("sum", m.sum),
                          TFM_T_AS("mean", m.mean), TFM_T_AS("inv_std", m.inv_std), TFM_T_AS("x", m.x),
                          TFM_T_AS("residual", m.residual), TFM_T_AS("gamma", m.gamma),
                          TFM_T_AS("beta", m.beta), TFM_I(rows), TFM_I(n), TFM_F_AS("epsilon", m.epsilon),
