@@ -3,10 +3,11 @@
  * A panel is TFM_PANEL = TFM_VECTORS * TFM_WIDTH columns of b, laid out [K][TFM_PANEL], so that the inner
  * loop reads it in one stream; the last panel is filled up with zeros. A work-group is one item; it computes
  * TFM_ROWS x TFM_PANEL of c in registers. Rows of a are read where they lie: packing them too gained nothing
- * on AVX-512 and costs a pass.
+ * on AVX-512 and costs a pass. A transposed a, whose rows are far apart, is packed by gemm_pack_a, in tiles of
+ * TFM_ROWS laid out [K][TFM_ROWS].
  *
- * Given by the host: TFM_ROWS, TFM_HALF_ROWS (their half), TFM_VECTORS, TFM_ACTIVATION, TFM_A_TRANSPOSED if a
- * is (B, K, M). TFM_ROWS and its half are none of 1, 2, 4, 8, which gemm_small defines. */
+ * Given by the host: TFM_ROWS, TFM_HALF_ROWS (their half), TFM_VECTORS, TFM_ACTIVATION, and TFM_A_TRANSPOSED if a
+ * is (B, K, M), TFM_A_PACKED if it is packed. TFM_ROWS and its half are none of 1, 2, 4, 8, which gemm_small defines. */
 #ifndef TFM_ROWS
 #define TFM_ROWS 12
 #endif
@@ -18,12 +19,19 @@
 #endif
 #define TFM_PANEL (TFM_VECTORS * TFM_WIDTH)
 
-#ifdef TFM_A_TRANSPOSED
+/* Row i of a tile of which `rows` exist, what lies between rows, and element s of a row. */
+#if defined(TFM_A_PACKED)
 #define A_ROW(m, k) 1
-#define A_AT(row, i) row[(i) * (long)m]
+#define A_LINE(i, rows) (i)
+#define A_AT(row, s) row[(s) * (long)TFM_ROWS]
+#elif defined(TFM_A_TRANSPOSED)
+#define A_ROW(m, k) 1
+#define A_LINE(i, rows) min(i, (rows) - 1)
+#define A_AT(row, s) row[(s) * (long)m]
 #else
 #define A_ROW(m, k) (k)
-#define A_AT(row, i) row[i]
+#define A_LINE(i, rows) min(i, (rows) - 1)
+#define A_AT(row, s) row[s]
 #endif
 
 /* packed (B, ceil(N / TFM_PANEL), K, TFM_PANEL) from b with b[z][i][j] at z b_batch + i b_row + j b_column.
@@ -45,6 +53,26 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const 
     for (long i = first; i < last; i++)
         for (int j = 0; j < TFM_PANEL; j++)
             to[i * TFM_PANEL + j] = j < width ? from[i * b_row + j * b_column] : 0.0f;
+}
+
+/* packed (B, ceil(M / TFM_ROWS), K, TFM_ROWS) from a (B, K, M). Grid: tiles x blocks of `block` of K x B. What a
+ * vector stores too much the next one overwrites, but for the last. */
+TFM_KERNEL void gemm_pack_a(TFM_TENSOR(float, packed), TFM_INPUT(float, a), const long m, const long k,
+                            const long block) {
+    const long tile = get_global_id(0), z = get_global_id(2), tiles = get_global_size(0);
+    const long first = get_global_id(1) * block, last = min(first + block, k), column = tile * TFM_ROWS;
+    const int width = (int)min((long)TFM_ROWS, m - column);
+    const int whole = column + (TFM_ROWS + TFM_WIDTH - 1) / TFM_WIDTH * TFM_WIDTH <= m;
+    __global float *to = TFM_AT(packed) + (z * tiles + tile) * k * TFM_ROWS;
+    __global const float *from = TFM_AT(a) + z * k * m + column;
+    for (long s = first; s < last; s++) {
+        if (whole && s + TFM_WIDTH < last)
+            for (int i = 0; i < TFM_ROWS; i += TFM_WIDTH)
+                tfm_store(tfm_load(from + s * m + i), to + s * TFM_ROWS + i);
+        else
+            for (int i = 0; i < TFM_ROWS; i++)
+                to[s * TFM_ROWS + i] = i < width ? from[s * m + i] : 0.0f;
+    }
 }
 
 /* Where a tile goes: rows x width of c are there, and what is added, a line of a bias (addend_row 0) or c itself. */
@@ -94,27 +122,38 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
 }
 
 #define UNROLL _Pragma("unroll")
+#define EACH_PART(P) UNROLL for (int p = 0; p < P; p++)
 #define EACH_ROW(R) UNROLL for (int i = 0; i < R; i++)
 #define EACH_VECTOR UNROLL for (int j = 0; j < TFM_VECTORS; j++)
 
+#define STEP_OF_K(R, P, S)                                                                                   \
+    {                                                                                                        \
+        tfm_vec line[TFM_VECTORS];                                                                           \
+        EACH_VECTOR line[j] = tfm_load(b + (long)(S) * TFM_PANEL + j * TFM_WIDTH);                           \
+        EACH_ROW(R) {                                                                                        \
+            const tfm_vec x = (tfm_vec)(A_AT(row[i], S));                                                    \
+            EACH_VECTOR part[P][i][j] = tfm_fma(x, line[j], part[P][i][j]);                                  \
+        }                                                                                                    \
+    }
+
 /* tile_R: R x TFM_PANEL of c, from rows of a at `a` and one panel of b at `b`. Of the R rows out->rows exist: the others
- * read the last one and are not stored. `sums` is a second array because one that is indexed by a variable would live in
- * memory, not in registers. */
-#define DEFINE_TILE(R)                                                                                       \
+ * read the last one and are not stored. Few rows are too few sums to have a sum ready when it is wanted again: they have
+ * P each, for steps of K that lie P apart. `sums` is a second array because one that is indexed by a variable would live
+ * in memory, not in registers. */
+#define DEFINE_TILE(R, P)                                                                                    \
     static void TFM_CAT(tile_, R)(const tile_out *out, __global const float *a, __global const float *b,     \
                                   long m, int k) {                                                           \
         __global const float *row[R];                                                                        \
-        EACH_ROW(R) row[i] = a + min(i, out->rows - 1) * A_ROW(m, (long)k);                                  \
-        tfm_vec sum[R][TFM_VECTORS];                                                                         \
-        EACH_ROW(R) EACH_VECTOR sum[i][j] = (tfm_vec)(0.0f);                                                 \
-        for (int s = 0; s < k; s++) {                                                                        \
-            tfm_vec line[TFM_VECTORS];                                                                       \
-            EACH_VECTOR line[j] = tfm_load(b + (long)s * TFM_PANEL + j * TFM_WIDTH);                         \
-            EACH_ROW(R) {                                                                                    \
-                const tfm_vec x = (tfm_vec)(A_AT(row[i], s));                                                \
-                EACH_VECTOR sum[i][j] = tfm_fma(x, line[j], sum[i][j]);                                      \
-            }                                                                                                \
-        }                                                                                                    \
+        EACH_ROW(R) row[i] = a + A_LINE(i, out->rows) * A_ROW(m, (long)k);                                   \
+        tfm_vec part[P][R][TFM_VECTORS], sum[R][TFM_VECTORS];                                                \
+        EACH_PART(P) EACH_ROW(R) EACH_VECTOR part[p][i][j] = (tfm_vec)(0.0f);                                \
+        int first = 0;                                                                                       \
+        for (; first + P <= k; first += P)                                                                   \
+            EACH_PART(P) STEP_OF_K(R, p, first + p)                                                          \
+        for (; first < k; first++)                                                                           \
+            STEP_OF_K(R, 0, first)                                                                           \
+        EACH_ROW(R) EACH_VECTOR sum[i][j] = part[0][i][j];                                                   \
+        UNROLL for (int p = 1; p < P; p++) EACH_ROW(R) EACH_VECTOR sum[i][j] += part[p][i][j];               \
         if (out->width == TFM_PANEL && TFM_ACTIVATION <= 1) {                                                \
             EACH_ROW(R) if (i < out->rows) EACH_VECTOR {                                                     \
                 __global const float *more = out->addend + i * out->addend_row + j * TFM_WIDTH;              \
@@ -142,15 +181,19 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
             addend_row, rows, (int)min((long)TFM_PANEL, n - (column)), alpha, least                          \
     }
 
-DEFINE_TILE(TFM_ROWS)
-DEFINE_TILE(TFM_HALF_ROWS)
+DEFINE_TILE(TFM_ROWS, 1)
+DEFINE_TILE(TFM_HALF_ROWS, 1)
 
 /* Grid: ceil(M / TFM_ROWS) x panels x B. Row tiles come first, so that neighbours share a panel in the cache.
  * A last tile of few rows runs on the half tile. */
 TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS, panel = get_global_id(1), z = get_global_id(2);
     const tile_out out = TILE_OUT(row, panel * TFM_PANEL, z, (int)min((long)TFM_ROWS, m - row));
+#ifdef TFM_A_PACKED
+    __global const float *from = TFM_AT(a) + (z * get_global_size(0) + get_global_id(0)) * k * TFM_ROWS;
+#else
     __global const float *from = TFM_AT(a) + z * m * k + row * A_ROW(m, k);
+#endif
     __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
     if (out.rows > TFM_HALF_ROWS)
         TFM_CAT(tile_, TFM_ROWS)(&out, from, line, m, (int)k);
@@ -159,10 +202,10 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
 }
 
 /* For M <= 8, as when decoding: b is read once, and the time is the time of that. Grid: 1 x panels x B. */
-DEFINE_TILE(1)
-DEFINE_TILE(2)
-DEFINE_TILE(4)
-DEFINE_TILE(8)
+DEFINE_TILE(1, 4)
+DEFINE_TILE(2, 2)
+DEFINE_TILE(4, 1)
+DEFINE_TILE(8, 1)
 TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
     const long panel = get_global_id(1), z = get_global_id(2);
     const tile_out out = TILE_OUT(0, panel * TFM_PANEL, z, (int)m);

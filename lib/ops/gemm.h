@@ -47,8 +47,8 @@ tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, 
 /* c (M, N) = a (M, K) b (K, N), with b's packed copy kept in `b` as tfm_linear keeps its weight's. */
 tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_param *b);
 
-/* gemm_backward.c: writes the product down, if the tape wants it. The task has been run; activations other than ReLU are
- * not in it: they are ops of their own where the tape records. */
+/* gemm_backward.c: writes the product down, if the tape wants it. The task has been run; activations other
+ * than ReLU are not in it: they are ops of their own where the tape records. */
 tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_task *task);
 
 /* What is added to the product, as kernels take it: the bias, one line for all rows, or c itself. */
@@ -66,6 +66,21 @@ const tfm__gemm_provider *tfm__gemm_builtin(tfm_context *ctx, const tfm__gemm_ta
 
 typedef enum tfm__gemm_mode { TFM__GEMM_AUTO, TFM__GEMM_CLBLAST, TFM__GEMM_BUILTIN } tfm__gemm_mode;
 
+/* The kernels of cl/gemm_packed.cl, and how they find a. */
+typedef enum tfm__panel_kernel {
+    TFM__GEMM_PACK,
+    TFM__GEMM_PACK_A,
+    TFM__GEMM_SMALL,
+    TFM__GEMM_PACKED,
+    TFM__PANEL_KERNELS
+} tfm__panel_kernel;
+typedef enum tfm__a_layout {
+    TFM__A_AS_IT_IS,
+    TFM__A_TRANSPOSED,
+    TFM__A_PACKED,
+    TFM__A_LAYOUTS
+} tfm__a_layout;
+
 /* What GEMM keeps with a context. */
 typedef struct tfm__gemm_state {
     tfm__gemm_mode mode;
@@ -73,6 +88,8 @@ typedef struct tfm__gemm_state {
         clblast_proven; /* a bit for each class of shapes whose result was compared with the plain kernel's */
     const char *clblast_trouble; /* why it is not used in this context any more, or NULL */
     bool clblast_used;
+    /* Those that were asked for: a name and its defines take longer to look up than to launch. */
+    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM__A_LAYOUTS][TFM_SILU + 1];
 } tfm__gemm_state;
 
 /* Made at first use. NULL after a failure. */
@@ -83,9 +100,10 @@ void tfm__gemm_clblast_retain(tfm__gemm_state *state);
 void tfm__gemm_clblast_release(tfm__gemm_state *state);
 
 /* gemm_packed.c, for the providers that work on panels: launches `kernel` of cl/gemm_packed.cl on `row_tiles`
- * x panels x batch, with b packed first if no packed copy is at hand. */
-tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, const char *kernel,
-                               int64_t row_tiles);
+ * x panels x batch, with b packed first if no packed copy is at hand, and a, which is transposed, if pack_a.
+ */
+tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
+                               int64_t row_tiles, bool pack_a);
 /* Why a device has no panels, or NULL. */
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
 /* The most rows that gemm_small's tiles hold in this device's registers. */

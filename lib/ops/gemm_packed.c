@@ -25,13 +25,21 @@ int tfm__gemm_small_rows(const tfm_context *ctx) {
 }
 
 /* No activation and ReLU share a program: see `least` in the kernel. */
-static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm_activation activation,
-                               bool transpose_a) {
+static tfm__kernel *kernel_get(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
+                               tfm__a_layout layout) {
+    static const char *const names[] = {"gemm_pack", "gemm_pack_a", "gemm_small", "gemm_packed"};
+    static const char *const layouts[] = {"", " -DTFM_A_TRANSPOSED", " -DTFM_A_PACKED"};
     const tfm__row *row = tfm__context_row(ctx);
-    return tfm__kernel_get(
-        ctx, "gemm_packed", name, "-DTFM_ROWS=%d -DTFM_HALF_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s",
-        row->gemm_rows, row->gemm_rows / 2, row->gemm_vectors,
-        activation == TFM_RELU ? TFM_NO_ACTIVATION : activation, transpose_a ? " -DTFM_A_TRANSPOSED" : "");
+    tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    if (activation == TFM_RELU)
+        activation = TFM_NO_ACTIVATION;
+    tfm__kernel **kernel = state ? &state->panel_kernels[which][layout][activation] : NULL;
+    if (kernel && !*kernel)
+        *kernel = tfm__kernel_get(ctx, "gemm_packed", names[which],
+                                  "-DTFM_ROWS=%d -DTFM_HALF_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s",
+                                  row->gemm_rows, row->gemm_rows / 2, row->gemm_vectors, activation,
+                                  layouts[layout]);
+    return kernel ? *kernel : NULL;
 }
 
 static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
@@ -39,7 +47,7 @@ static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task
     const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
     tfm__grid grid =
         TFM_GRID_3D((size_t)packed.dims[1], (size_t)divide_up(k, block), (size_t)packed.dims[0], 1, 1, 1);
-    return tfm__launch(ctx, kernel_get(ctx, "gemm_pack", TFM_NO_ACTIVATION, false), grid,
+    return tfm__launch(ctx, kernel_get(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION, TFM__A_AS_IT_IS), grid,
                        TFM_ARGS(TFM_T(packed), TFM_T_AS("b", task->b), TFM_I(n), TFM_I(k), TFM_I(block),
                                 TFM_I(b_batch), TFM_I(b_row), TFM_I(b_column)));
 }
@@ -72,30 +80,46 @@ static tfm_status packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm
     return status;
 }
 
-tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, const char *kernel,
-                               int64_t row_tiles) {
-    tfm_tensor packed = {0};
+/* A transposed a in tiles of the kernel's rows, for the scope that the caller has opened. */
+static tfm_status packed_a(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
+    const int64_t block = 128, m = task->m, k = task->k, rows = tfm__context_row(ctx)->gemm_rows;
+    const int64_t dims[] = {task->batch, divide_up(m, rows), k, rows};
+    if (tfm_tensor_new(ctx, packed, TFM_F32, 4, dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    tfm__grid grid = TFM_GRID_3D((size_t)dims[1], (size_t)divide_up(k, block), (size_t)task->batch, 1, 1, 1);
+    return tfm__launch(
+        ctx, kernel_get(ctx, TFM__GEMM_PACK_A, TFM_NO_ACTIVATION, TFM__A_AS_IT_IS), grid,
+        TFM_ARGS(TFM_T_AS("packed", *packed), TFM_T_AS("a", task->a), TFM_I(m), TFM_I(k), TFM_I(block)));
+}
+
+tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
+                               int64_t row_tiles, bool pack_a) {
+    tfm_tensor packed = {0}, a = task->a;
     if (tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if (packed_b(ctx, &packed, task) == TFM_OK) {
+    if (packed_b(ctx, &packed, task) == TFM_OK && (!pack_a || packed_a(ctx, &a, task) == TFM_OK)) {
         const int64_t b_batch = task->shared_b ? 0 : packed.dims[1] * packed.dims[2] * packed.dims[3];
+        const tfm__a_layout layout = pack_a              ? TFM__A_PACKED
+                                     : task->transpose_a ? TFM__A_TRANSPOSED
+                                                         : TFM__A_AS_IT_IS;
         tfm__grid grid = TFM_GRID_3D((size_t)row_tiles, (size_t)packed.dims[1], (size_t)task->batch, 1, 1, 1);
         const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
-        tfm__launch(ctx, kernel_get(ctx, kernel, task->activation, task->transpose_a), grid,
-                    TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T(packed),
-                             TFM_T_AS("addend", addend.tensor), TFM_I_AS("m", task->m),
-                             TFM_I_AS("n", task->n), TFM_I_AS("k", task->k), TFM_I(b_batch),
-                             TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
-                             TFM_I_AS("has_addend", addend.tensor.buffer != NULL),
-                             TFM_F_AS("alpha", task->alpha),
-                             TFM_F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+        tfm__launch(
+            ctx, kernel_get(ctx, kernel, task->activation, layout), grid,
+            TFM_ARGS(TFM_T_AS("c", task->c), TFM_T(a), TFM_T(packed), TFM_T_AS("addend", addend.tensor),
+                     TFM_I_AS("m", task->m), TFM_I_AS("n", task->n), TFM_I_AS("k", task->k), TFM_I(b_batch),
+                     TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
+                     TFM_I_AS("has_addend", addend.tensor.buffer != NULL), TFM_F_AS("alpha", task->alpha),
+                     TFM_F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
     }
     return tfm_scope_close(ctx, 0, NULL);
 }
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    return tfm__gemm_on_panels(ctx, task, "gemm_packed",
-                               divide_up(task->m, tfm__context_row(ctx)->gemm_rows));
+    /* A tile of a is read once for each panel: with few of them, packing it would not pay. */
+    const bool pack_a = task->transpose_a && task->n > 2 * panel_width(ctx);
+    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_PACKED,
+                               divide_up(task->m, tfm__context_row(ctx)->gemm_rows), pack_a);
 }
 
 const tfm__gemm_provider tfm__gemm_packed = {"packed", tfm__gemm_declines_panels, run};

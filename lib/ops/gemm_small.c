@@ -10,7 +10,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
 }
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    return tfm__gemm_on_panels(ctx, task, "gemm_small", 1);
+    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_SMALL, 1, false);
 }
 
 const tfm__gemm_provider tfm__gemm_small = {"small", declines, run};
