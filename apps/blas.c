@@ -10,9 +10,6 @@
 static __typeof__(cblas_sgemm) *sgemm;
 
 static const char *opened(void) {
-    /* Between products its threads spin, on cores that others want in their turn: for 2^20 cycles instead of
-     * 2^26, which is still longer than from one product of a turn to the next. */
-    setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);
     void *library = dlopen(TFM_OPENBLAS, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return "OpenBLAS was there when tfm was built, but cannot be opened now";

@@ -146,7 +146,7 @@ static int enter_blas(bench_race *race, const shape *s, const bench_options *o) 
     c->run = blas_run;
     c->free = blas_free;
     c->self = x;
-    c->rest = 0.005; /* its threads spin for a while after a product: see blas.c */
+    c->rest = 0.05; /* its threads spin for 2^26 cycles after a product, on cores that the next one wants */
     if (!x || c->declined)
         return x ? CLI_OK : cli_fail("out of memory");
     *x = (blas){s, bench_numbers((size_t)(s->m * s->n)), bench_numbers((size_t)(s->m * s->k)),
