@@ -35,6 +35,10 @@ struct tfm__kernel {
     uint64_t hash;
     cl_uint parameters;
     bool checked;
+    struct {
+        uint64_t bits;
+        bool set;
+    } *scalars; /* [parameters]: those that are no buffers, as they were set last */
 };
 
 struct tfm_context {

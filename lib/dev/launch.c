@@ -37,6 +37,19 @@ static tfm_status refuse(tfm_context *ctx, tfm__kernel *kernel, const tfm__arg *
                              arg->name, ctx->info.name, tfm__cl_error_name(error), (int)error);
 }
 
+/* A scalar stays set until it is set anew, and most are what they were at the last launch. Buffers are set every time:
+ * another one may have got the handle of one that is gone. */
+static cl_int set_scalar(tfm__kernel *kernel, cl_uint index, const void *value, size_t size) {
+    uint64_t bits = 0;
+    memcpy(&bits, value, size);
+    if (kernel->scalars[index].set && kernel->scalars[index].bits == bits)
+        return CL_SUCCESS;
+    const cl_int error = clSetKernelArg(kernel->cl, index, size, value);
+    kernel->scalars[index].bits = bits;
+    kernel->scalars[index].set = error == CL_SUCCESS;
+    return error;
+}
+
 static tfm_status set_arg(tfm_context *ctx, tfm__kernel *kernel, cl_uint index, const tfm__arg *arg) {
     cl_int error;
     if (arg->kind == TFM__ARG_TENSOR) {
@@ -47,13 +60,13 @@ static tfm_status set_arg(tfm_context *ctx, tfm__kernel *kernel, cl_uint index, 
                                      kernel->name, arg->name);
         error = clSetKernelArg(kernel->cl, index, sizeof(cl_mem), memory);
         if (error == CL_SUCCESS)
-            error = clSetKernelArg(kernel->cl, index + 1, sizeof(offset), &offset);
+            error = set_scalar(kernel, index + 1, &offset, sizeof(offset));
     } else if (arg->kind == TFM__ARG_INT) {
         cl_long value = arg->integer;
-        error = clSetKernelArg(kernel->cl, index, sizeof(value), &value);
+        error = set_scalar(kernel, index, &value, sizeof(value));
     } else {
         cl_float value = arg->real;
-        error = clSetKernelArg(kernel->cl, index, sizeof(value), &value);
+        error = set_scalar(kernel, index, &value, sizeof(value));
     }
     return error == CL_SUCCESS ? TFM_OK : refuse(ctx, kernel, arg, error);
 }

@@ -247,7 +247,11 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
         copy[strlen(file) + 1 + strlen(name)] = 0;
         error = clGetKernelInfo(kernel->cl, CL_KERNEL_NUM_ARGS, sizeof(kernel->parameters), &kernel->parameters, NULL);
         if (error == CL_SUCCESS)
+            kernel->scalars = tfm__alloc(kernel->parameters, sizeof(*kernel->scalars));
+        if (kernel->scalars)
             return kernel;
+        if (error == CL_SUCCESS)
+            error = CL_OUT_OF_HOST_MEMORY;
         clReleaseKernel(kernel->cl);
     }
     tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
@@ -314,6 +318,7 @@ void tfm__programs_free(tfm_context *ctx) {
         if (ctx->kernels[i]) {
             clReleaseKernel(ctx->kernels[i]->cl);
             free(ctx->kernels[i]->key);
+            free(ctx->kernels[i]->scalars);
             free(ctx->kernels[i]);
             ctx->kernels[i] = NULL;
         }
