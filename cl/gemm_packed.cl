@@ -126,22 +126,25 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
 #define EACH_ROW(R) UNROLL for (int i = 0; i < R; i++)
 #define EACH_VECTOR UNROLL for (int j = 0; j < TFM_VECTORS; j++)
 
-#define STEP_OF_K(R, P, S)                                                                                   \
+#define LOAD_WHOLE(j) tfm_load(at + j * TFM_WIDTH)
+#define LOAD_PART(j) first_floats(at + j * TFM_WIDTH, out->width - j * TFM_WIDTH)
+#define STEP_OF_K(R, P, S, LINE, LOAD)                                                                       \
     {                                                                                                        \
+        __global const float *at = b + (long)(S) * (LINE);                                                   \
         tfm_vec line[TFM_VECTORS];                                                                           \
-        EACH_VECTOR line[j] = tfm_load(b + (long)(S) * TFM_PANEL + j * TFM_WIDTH);                           \
+        EACH_VECTOR line[j] = LOAD(j);                                                                       \
         EACH_ROW(R) {                                                                                        \
             const tfm_vec x = (tfm_vec)(A_AT(row[i], S));                                                    \
             EACH_VECTOR part[P][i][j] = tfm_fma(x, line[j], part[P][i][j]);                                  \
         }                                                                                                    \
     }
 
-/* tile_R: R x TFM_PANEL of c, from rows of a at `a` and one panel of b at `b`. Of the R rows out->rows exist: the others
- * read the last one and are not stored. Few rows are too few sums to have a sum ready when it is wanted again: they have
+/* NAME: R x TFM_PANEL of c, from rows of a at `a` and TFM_PANEL columns of b at `b`, whose rows are LINE apart and read by
+ * LOAD. Of the R rows out->rows exist: the others read the last one and are not stored. Few rows are too few sums to have a sum ready when it is wanted again: they have
  * P each, for steps of K that lie P apart. `sums` is a second array because one that is indexed by a variable would live
  * in memory, not in registers. */
-#define DEFINE_TILE(R, P)                                                                                    \
-    static void TFM_CAT(tile_, R)(const tile_out *out, __global const float *a, __global const float *b,     \
+#define DEFINE_TILE(NAME, R, P, LINE, LOAD)                                                                             \
+    static void NAME(const tile_out *out, __global const float *a, __global const float *b,     \
                                   long m, int k) {                                                           \
         __global const float *row[R];                                                                        \
         EACH_ROW(R) row[i] = a + A_LINE(i, out->rows) * A_ROW(m, (long)k);                                   \
@@ -149,9 +152,9 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
         EACH_PART(P) EACH_ROW(R) EACH_VECTOR part[p][i][j] = (tfm_vec)(0.0f);                                \
         int first = 0;                                                                                       \
         for (; first + P <= k; first += P)                                                                   \
-            EACH_PART(P) STEP_OF_K(R, p, first + p)                                                          \
+            EACH_PART(P) STEP_OF_K(R, p, first + p, LINE, LOAD)                                                        \
         for (; first < k; first++)                                                                           \
-            STEP_OF_K(R, 0, first)                                                                           \
+            STEP_OF_K(R, 0, first, LINE, LOAD)                                                                         \
         EACH_ROW(R) EACH_VECTOR sum[i][j] = part[0][i][j];                                                   \
         UNROLL for (int p = 1; p < P; p++) EACH_ROW(R) EACH_VECTOR sum[i][j] += part[p][i][j];               \
         if (out->width == TFM_PANEL && TFM_ACTIVATION <= 1) {                                                \
@@ -181,8 +184,8 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
             addend_row, rows, (int)min((long)TFM_PANEL, n - (column)), alpha, least                          \
     }
 
-DEFINE_TILE(TFM_ROWS, 1)
-DEFINE_TILE(TFM_HALF_ROWS, 1)
+DEFINE_TILE(tile, TFM_ROWS, 1, TFM_PANEL, LOAD_WHOLE)
+DEFINE_TILE(half_tile, TFM_HALF_ROWS, 1, TFM_PANEL, LOAD_WHOLE)
 
 /* Grid: ceil(M / TFM_ROWS) x panels x B. Row tiles come first, so that neighbours share a panel in the cache.
  * A last tile of few rows runs on the half tile. */
@@ -196,27 +199,43 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
 #endif
     __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
     if (out.rows > TFM_HALF_ROWS)
-        TFM_CAT(tile_, TFM_ROWS)(&out, from, line, m, (int)k);
+        tile(&out, from, line, m, (int)k);
     else
-        TFM_CAT(tile_, TFM_HALF_ROWS)(&out, from, line, m, (int)k);
+        half_tile(&out, from, line, m, (int)k);
 }
 
 /* For M <= 8, as when decoding: b is read once, and the time is the time of that. Grid: 1 x panels x B. */
-DEFINE_TILE(1, 4)
-DEFINE_TILE(2, 2)
-DEFINE_TILE(4, 1)
-DEFINE_TILE(8, 1)
+#define DEFINE_TILES(NAME, LINE, LOAD)                                                                       \
+    DEFINE_TILE(NAME##_1, 1, 4, LINE, LOAD)                                                                  \
+    DEFINE_TILE(NAME##_2, 2, 2, LINE, LOAD)                                                                  \
+    DEFINE_TILE(NAME##_4, 4, 1, LINE, LOAD)                                                                  \
+    DEFINE_TILE(NAME##_8, 8, 1, LINE, LOAD)                                                                  \
+    static void NAME(const tile_out *out, __global const float *a, __global const float *b, long m, int k) { \
+        if (m == 1)                                                                                          \
+            NAME##_1(out, a, b, m, k);                                                                       \
+        else if (m == 2)                                                                                     \
+            NAME##_2(out, a, b, m, k);                                                                       \
+        else if (m <= 4)                                                                                     \
+            NAME##_4(out, a, b, m, k);                                                                       \
+        else                                                                                                 \
+            NAME##_8(out, a, b, m, k);                                                                       \
+    }
+DEFINE_TILES(small, TFM_PANEL, LOAD_WHOLE)
 TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
     const long panel = get_global_id(1), z = get_global_id(2);
     const tile_out out = TILE_OUT(0, panel * TFM_PANEL, z, (int)m);
-    __global const float *from = TFM_AT(a) + z * m * k;
-    __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
-    if (m == 1)
-        tile_1(&out, from, line, m, (int)k);
-    else if (m == 2)
-        tile_2(&out, from, line, m, (int)k);
-    else if (m <= 4)
-        tile_4(&out, from, line, m, (int)k);
+    small(&out, TFM_AT(a) + z * m * k, TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL, m, (int)k);
+}
+
+/* The same where b (B, K, N) comes for this call alone and would be packed to be read once: `packed` is b as it is. */
+DEFINE_TILES(loose, out->n, LOAD_WHOLE)
+DEFINE_TILES(loose_edge, out->n, LOAD_PART)
+TFM_KERNEL void gemm_small_loose(GEMM_PARAMETERS) {
+    const long column = get_global_id(1) * TFM_PANEL, z = get_global_id(2);
+    const tile_out out = TILE_OUT(0, column, z, (int)m);
+    __global const float *from = TFM_AT(a) + z * m * k, *line = TFM_AT(packed) + z * b_batch + column;
+    if (out.width == TFM_PANEL)
+        loose(&out, from, line, m, (int)k);
     else
-        tile_8(&out, from, line, m, (int)k);
+        loose_edge(&out, from, line, m, (int)k);
 }

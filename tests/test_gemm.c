@@ -170,6 +170,9 @@ static void batches(const tfm__gemm_provider *provider, int stride) {
         s.batch = 7;
         s.m = 14;
         check(provider, s, (extras){.alpha = 0.25f}, &random);
+        s.n = 100; /* panels enough for a to be packed */
+        s.k = 140;
+        check(provider, s, (extras){0}, &random);
     }
 }
 

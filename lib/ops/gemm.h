@@ -71,6 +71,7 @@ typedef enum tfm__panel_kernel {
     TFM__GEMM_PACK,
     TFM__GEMM_PACK_A,
     TFM__GEMM_SMALL,
+    TFM__GEMM_SMALL_LOOSE,
     TFM__GEMM_PACKED,
     TFM__PANEL_KERNELS
 } tfm__panel_kernel;
@@ -100,7 +101,7 @@ void tfm__gemm_clblast_retain(tfm__gemm_state *state);
 void tfm__gemm_clblast_release(tfm__gemm_state *state);
 
 /* gemm_packed.c, for the providers that work on panels: launches `kernel` of cl/gemm_packed.cl on `row_tiles`
- * x panels x batch, with b packed first if no packed copy is at hand, and a, which is transposed, if pack_a.
+ * x panels x batch, with b packed first if no packed copy is at hand and the kernel wants one, and a, which is transposed, if pack_a.
  */
 tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
                                int64_t row_tiles, bool pack_a);

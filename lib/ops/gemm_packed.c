@@ -27,7 +27,8 @@ int tfm__gemm_small_rows(const tfm_context *ctx) {
 /* No activation and ReLU share a program: see `least` in the kernel. */
 static tfm__kernel *kernel_get(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
                                tfm__a_layout layout) {
-    static const char *const names[] = {"gemm_pack", "gemm_pack_a", "gemm_small", "gemm_packed"};
+    static const char *const names[] = {"gemm_pack", "gemm_pack_a", "gemm_small", "gemm_small_loose",
+                                        "gemm_packed"};
     static const char *const layouts[] = {"", " -DTFM_A_TRANSPOSED", " -DTFM_A_PACKED"};
     const tfm__row *row = tfm__context_row(ctx);
     tfm__gemm_state *state = tfm__gemm_state_of(ctx);
@@ -94,15 +95,18 @@ static tfm_status packed_a(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm
 
 tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
                                int64_t row_tiles, bool pack_a) {
-    tfm_tensor packed = {0}, a = task->a;
+    const bool loose = kernel == TFM__GEMM_SMALL_LOOSE;
+    const int64_t panels = divide_up(task->n, panel_width(ctx));
+    tfm_tensor packed = task->b, a = task->a;
     if (tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if (packed_b(ctx, &packed, task) == TFM_OK && (!pack_a || packed_a(ctx, &a, task) == TFM_OK)) {
-        const int64_t b_batch = task->shared_b ? 0 : packed.dims[1] * packed.dims[2] * packed.dims[3];
+    if ((loose || packed_b(ctx, &packed, task) == TFM_OK) && (!pack_a || packed_a(ctx, &a, task) == TFM_OK)) {
+        const int64_t b_columns = loose ? task->n : panels * panel_width(ctx);
+        const int64_t b_batch = task->shared_b ? 0 : b_columns * task->k;
         const tfm__a_layout layout = pack_a              ? TFM__A_PACKED
                                      : task->transpose_a ? TFM__A_TRANSPOSED
                                                          : TFM__A_AS_IT_IS;
-        tfm__grid grid = TFM_GRID_3D((size_t)row_tiles, (size_t)packed.dims[1], (size_t)task->batch, 1, 1, 1);
+        tfm__grid grid = TFM_GRID_3D((size_t)row_tiles, (size_t)panels, (size_t)task->batch, 1, 1, 1);
         const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
         tfm__launch(
             ctx, kernel_get(ctx, kernel, task->activation, layout), grid,

@@ -10,7 +10,9 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
 }
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_SMALL, 1, false);
+    /* A weight's panels serve many products. Others would be packed to be read once. */
+    const bool loose = !task->weight && !task->transpose_b;
+    return tfm__gemm_on_panels(ctx, task, loose ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, false);
 }
 
 const tfm__gemm_provider tfm__gemm_small = {"small", declines, run};
