@@ -1,15 +1,15 @@
 /* Attention, where work-items run side by side:
  *
- *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = scale log2(e) q_i . k_s
+ *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
+ *     log_sum_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
  *
- * over the keys s < limit_i, by the online softmax ("Online normalizer calculation for softmax", Milakov and
- * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new
- * one.
+ * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
+ * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one.
  *
- * Letters: T targets, H heads, Hk key heads. H/Hk * T queries of a sequence share keys, and a work-group of
- * TFM_GROUP items takes QUERIES of them. For the scores an item has a key and all QUERIES of them; for the
- * sums it has a column of v, or, where v is narrower than the group, a column and one of PARTS shares of the
- * keys. Given by the host: DK, DV the widths of a key and a value, QUERIES. */
+ * Letters, parameters and what a query sees as in attention_parts.cl. A work-group of TFM_GROUP items takes QUERIES queries
+ * that share keys. For the scores an item has a key and all QUERIES of them; for the sums it has a column of v, or, where v
+ * is narrower than the group, a column and one of PARTS shares of the keys. */
+#include "attention_parts.cl"
 
 #ifndef QUERIES
 #define QUERIES 1
@@ -30,16 +30,11 @@
 #define PARTS (TFM_GROUP / SPAN)
 #define COLUMNS ((DV + SPAN - 1) / SPAN) /* of one item */
 
-/* Query i of those that share keys is target i % T of head Hk's i / T th one. Its index among all (b, t, h),
- * or (b, h, t) where heads come first. */
-static inline long query_at(const long i, const long b, const long kv_head, const long targets,
-                            const long heads, const long kv_heads, const long heads_first) {
-    const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
-    return heads_first ? (b * heads + h) * targets + t : (b * targets + t) * heads + h;
-}
+/* Inlined for certain: where these stayed calls, PoCL 3.1 would share one scratch among work-groups. */
+#define INLINED static inline __attribute__((always_inline))
 
 /* The maxima of `values` (QUERIES, TILE) over the tile to out[query]; all items must come here. */
-static inline void tile_maxima(__local float *out, __local const float *values, __local float *scratch) {
+INLINED void tile_maxima(__local float *out, __local const float *values, __local float *scratch) {
     const int lane = get_local_id(0);
     for (int i = 0; i < QUERIES; i++) {
         float best = -INFINITY;
@@ -61,7 +56,7 @@ static inline void tile_maxima(__local float *out, __local const float *values, 
 }
 
 /* Sums `v` over the items whose lane is equal modulo `stride`, a power of two; every item gets its sum. */
-static inline float lanes_sum(const float v, const int stride, __local float *scratch) {
+INLINED float lanes_sum(const float v, const int stride, __local float *scratch) {
     const int lane = get_local_id(0);
     barrier(CLK_LOCAL_MEM_FENCE);
     scratch[lane] = v;
@@ -75,10 +70,10 @@ static inline float lanes_sum(const float v, const int stride, __local float *sc
 }
 
 /* z[i] += the products of QUERIES rows of q with one key. */
-static inline void score_key(float *z, __local const float *q, __global const float *k) {
+static inline void score_key(float *z, __local const float *q, __global const number *k) {
     int d = 0;
     for (; d + 4 <= DK; d += 4) {
-        const float4 key = vload4(0, k + d);
+        const float4 key = NUMBERS4(k + d);
 #pragma unroll
         for (int i = 0; i < QUERIES; i++) {
             const float4 query = vload4(0, q + i * DK + d);
@@ -91,23 +86,32 @@ static inline void score_key(float *z, __local const float *q, __global const fl
     for (; d < DK; d++) {
 #pragma unroll
         for (int i = 0; i < QUERIES; i++)
-            z[i] = tfm_fma(q[i * DK + d], k[d], z[i]);
+            z[i] = tfm_fma(q[i * DK + d], NUMBER(k, d), z[i]);
     }
 }
 
-/* y from q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; past is S or more where
- * attention is not causal; sequences is N, of k, v and lengths (N); sources (B) says which is b's, where
- * mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is, unless pool is -1. A source or
- * row that is none is not seen. One work-group per QUERIES queries of one (b, kv_head). */
-TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k),
-                                TFM_INPUT(float, v), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
-                                TFM_INPUT(int, key_rows), const long targets, const long length,
-                                const long heads, const long kv_heads, const long past,
-                                const long heads_first, const long sequences, const long padded,
-                                const long mapped, const long pool, const float scale, const long items) {
+/* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then, and
+ * cap by log2(e); else z is. */
+static inline float scored(const attention_shape a, float z, const float cap, const long row, const int s) {
+#if SCORED
+    if (cap > 0.0f)
+        z = cap * tanh(z);
+    if (a.mask_kind != 0) {
+        const float m = mask_at_log2(a, row, s);
+        z = m == -INFINITY ? m : z + m;
+    }
+#endif
+    return z;
+}
+
+/* One work-group per QUERIES queries of one (b, kv_head). */
+TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed,
+                                const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
     __local float qs[QUERIES * DK], weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float reached[QUERIES];
-    __local int row[TILE], limit[QUERIES];
+    __local int row[TILE], begin[QUERIES], limit[QUERIES];
+    __local long masks[QUERIES];
+    const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
     const int lane = get_local_id(0), column = lane % SPAN, part = lane / SPAN;
@@ -115,27 +119,26 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
     if (item >= items)
         return;
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
-    /* As int: llvmpipe compiles a comparison of an int, widened to long, with 0 wrong. */
-    const int source = mapped ? TFM_AT(sources)[b] : (int)b, known = source >= 0 && source < (int)sequences;
-    const long paged = pool >= 0, side = heads_first && !paged, n = known ? source : 0;
-    const long first = paged  ? kv_head
-                       : side ? (n * kv_heads + kv_head) * length
-                              : n * length * kv_heads + kv_head;
-    const long step = side ? 1 : kv_heads;
-    const int visible = !known ? 0 : padded ? clamp(TFM_AT(lengths)[n], 0, (int)length) : (int)length;
+    const shared_keys keys = keys_at(shape, b, kv_head);
 
     for (int i = 0; i < QUERIES; i++) {
-        const long index = block * QUERIES + i;
-        const long at = query_at(min(index, queries - 1), b, kv_head, targets, heads, kv_heads, heads_first);
+        const long index = min(block * QUERIES + i, queries - 1), t = index % targets;
+        const long h = kv_head * (heads / kv_heads) + index / targets, at = query_at(shape, b, t, h);
         for (int d = lane; d < DK; d += TFM_GROUP)
-            qs[i * DK + d] = TFM_AT(q)[at * DK + d] * scale;
-        if (lane == i % TFM_GROUP)
-            limit[i] = index < queries ? (int)min((long)visible, index % targets + past + 1) : 0;
+            qs[i * DK + d] = NUMBER(TFM_AT(q), at * DK + d) * scale;
+        if (lane == i % TFM_GROUP) {
+            limit[i] = block * QUERIES + i < queries ? seen_to(keys, (int)t) : 0;
+            begin[i] = seen_from(keys, (int)t);
+            masks[i] = mask_row(shape, b, t, h);
+        }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    int furthest = 0;
+    int nearest = INT_MAX, furthest = 0;
     for (int i = 0; i < QUERIES; i++)
-        furthest = max(furthest, limit[i]);
+        if (begin[i] < limit[i]) {
+            nearest = min(nearest, begin[i]);
+            furthest = max(furthest, limit[i]);
+        }
 
     /* Every item keeps the maxima for itself: shared ones, written behind a barrier, PoCL 3.1 loses. */
     float sum[QUERIES][COLUMNS], total[QUERIES], maximum[QUERIES];
@@ -145,22 +148,20 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
         for (int c = 0; c < COLUMNS; c++)
             sum[i][c] = 0.0f;
     }
-    for (int s = 0; s < furthest; s += TILE) {
+    for (int s = nearest; s < furthest; s += TILE) {
         const int count = min(furthest - s, TILE);
         for (int j = lane; j < TILE; j += TFM_GROUP) {
             float z[QUERIES];
-            int at = -1;
+            const int at = j < count ? key_row(keys, s + j) : -1;
             for (int i = 0; i < QUERIES; i++)
                 z[i] = 0.0f;
-            if (j < count) {
-                at = paged ? TFM_AT(key_rows)[b * length + s + j] : s + j;
-                at = paged && at >= pool ? -1 : at;
-            }
             if (at >= 0)
-                score_key(z, qs, TFM_AT(k) + (first + at * step) * DK);
+                score_key(z, qs, keys.k + at * keys.k_step);
             row[j] = at;
-            for (int i = 0; i < QUERIES; i++)
-                weight[i * TILE + j] = at >= 0 && s + j < limit[i] ? z[i] : -INFINITY;
+            for (int i = 0; i < QUERIES; i++) {
+                const int seen = at >= 0 && s + j >= begin[i] && s + j < limit[i];
+                weight[i * TILE + j] = seen ? scored(shape, z[i], cap, masks[i], s + j) : -INFINITY;
+            }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         tile_maxima(reached, weight, scratch);
@@ -172,23 +173,23 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
             for (int c = 0; c < COLUMNS; c++)
                 sum[i][c] *= shrink;
             for (int j = lane; j < TILE; j += TFM_GROUP) {
-                const float p = exp2(weight[i * TILE + j] - base);
-                weight[i * TILE + j] = p;
-                total[i] += p;
+                const float z = weight[i * TILE + j], p = exp2(z - base);
+                weight[i * TILE + j] = z == -INFINITY ? -1.0f : p; /* -1: hidden */
+                total[i] += z == -INFINITY ? 0.0f : p;
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE); /* weights written */
         for (int j = part; j < count; j += PARTS) {
             if (row[j] < 0)
                 continue;
-            __global const float *value = TFM_AT(v) + (first + row[j] * step) * DV;
+            __global const number *value = keys.v + row[j] * keys.v_step;
             for (int c = 0; c < COLUMNS; c++) {
                 const int at = column + c * SPAN;
-                const float x = at < DV ? value[at] : 0.0f;
-                /* What a query does not see must not touch it, NaN included. */
+                const float x = at < DV ? NUMBER(value, at) : 0.0f;
+                /* What a query does not see must not touch it, NaN included; a weight of NaN is seen. */
 #pragma unroll
                 for (int i = 0; i < QUERIES; i++)
-                    if (s + j < limit[i])
+                    if (!(weight[i * TILE + j] < 0.0f))
                         sum[i][c] = tfm_fma(weight[i * TILE + j], x, sum[i][c]);
             }
         }
@@ -196,13 +197,15 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_I
     }
     for (int i = 0; i < QUERIES; i++) {
         const float all = lanes_sum(total[i], 1, scratch), inverse = all == 0.0f ? 0.0f : 1.0f / all;
-        const long index = block * QUERIES + i;
+        const long index = block * QUERIES + i, t = index % targets;
+        const long h = kv_head * (heads / kv_heads) + index / targets;
         for (int c = 0; c < COLUMNS; c++) {
             const float value = PARTS > 1 ? lanes_sum(sum[i][c], SPAN, scratch) : sum[i][c];
             const int at = column + c * SPAN;
             if (index < queries && part == 0 && at < DV)
-                out[query_at(index, b, kv_head, targets, heads, kv_heads, heads_first) * DV + at] =
-                    value * inverse;
+                out[query_at(shape, b, t, h) * DV + at] = value * inverse;
         }
+        if (summed && index < queries && lane == 0)
+            TFM_AT(log_sum)[(b * heads + h) * targets + t] = LN_2 * (maximum[i] + log2(all));
     }
 }

@@ -2,11 +2,17 @@
  *
  * Letters: B query sequences, T targets, S keys, H heads, Hk key heads, dk and dv the widths of a key and a value. H/Hk * T
  * queries of a sequence share keys; query i of them is target i % T of the head group's i / T th head. Given by the host:
- * DK, DV, and NUMBERS, the dtype of q, k and v of enum tfm_dtype: 0 F32, 1 F16, 2 BF16. Sums are in fp32 whatever it is. */
+ * DK, DV; NUMBERS, the dtype of q, k and v of enum tfm_dtype: 0 F32, 1 F16, 2 BF16; sums are in fp32
+ * whatever it is. SCORED: whether there may be a soft cap or a mask. */
 
 #ifndef NUMBERS
 #define NUMBERS 0
 #endif
+#ifndef SCORED
+#define SCORED 0
+#endif
+#define LOG2_E 1.44269504088896340736f
+#define LN_2 0.69314718055994530942f
 #if NUMBERS == 0
 typedef float number;
 #define NUMBER(p, i) ((p)[i])
@@ -24,25 +30,31 @@ typedef ushort number;
 /* q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; sequences is N, of k, v and lengths (N);
  * sources (B) says which is b's, where mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is, unless
  * pool is -1. A source or row that is none is not seen. Target t sees keys t + from <= s < t + to, both plus the sequence's
- * length where `aligned`. */
+ * length where `aligned`. The mask lies in steps of mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it repeats, and has
+ * `columns` keys, behind which none is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for bytes, where 0 hides. */
 #define ATTENTION_PARAMETERS                                                                                           \
     TFM_INPUT(number, q), TFM_INPUT(number, k), TFM_INPUT(number, v), TFM_INPUT(int, lengths),                         \
-        TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), const long targets, const long length, const long heads,    \
-        const long kv_heads, const long heads_first, const long sequences, const long padded, const long mapped,       \
-        const long pool, const long from, const long to, const long aligned
+        TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), TFM_INPUT(uchar, mask), const long targets,                 \
+        const long length, const long heads, const long kv_heads, const long heads_first, const long sequences,        \
+        const long padded, const long mapped, const long pool, const long from, const long to, const long aligned,     \
+        const long mask_kind, const long mask_b, const long mask_h, const long mask_t, const long mask_s,              \
+        const long columns
 
 /* The parameters that say where things lie, as one value to pass on. */
 typedef struct attention_shape {
     __global const number *k, *v;
     __global const int *lengths, *sources, *rows;
-    long targets, length, heads, kv_heads, heads_first, pool;
-    int sequences, padded, mapped, from, to, aligned;
+    __global const uchar *mask;
+    long targets, length, heads, kv_heads, heads_first, pool, mask_b, mask_h, mask_t;
+    int sequences, padded, mapped, from, to, aligned, mask_kind, mask_s, columns;
 } attention_shape;
 
 #define ATTENTION_SHAPE                                                                                                \
     {                                                                                                                  \
-        TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), targets, length, heads, kv_heads,    \
-            heads_first, pool, (int)sequences, (int)padded, (int)mapped, (int)from, (int)to, (int)aligned              \
+        TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows),                                      \
+            mask + mask_offset * (mask_kind == 1 ? 4 : 1), targets, length, heads, kv_heads, heads_first, pool,        \
+            mask_b, mask_h, mask_t, (int)sequences, (int)padded, (int)mapped, (int)from, (int)to, (int)aligned,        \
+            (int)mask_kind, (int)mask_s, (int)columns                                                                  \
     }
 
 /* The keys and values that queries share. */
@@ -75,6 +87,7 @@ static inline shared_keys keys_at(const attention_shape a, const long b, const l
     keys.visible = !known ? 0 : a.padded ? clamp(a.lengths[n], 0, (int)a.length) : (int)a.length;
     keys.from = a.from + (a.aligned ? keys.visible : 0);
     keys.to = a.to + (a.aligned ? keys.visible : 0);
+    keys.visible = min(keys.visible, a.columns);
     return keys;
 }
 
@@ -96,4 +109,22 @@ static inline int seen_to(const shared_keys keys, const int t) {
 /* Where query (b, t, h) lies among all: (B, H, T) where heads come first, else (B, T, H). */
 static inline long query_at(const attention_shape a, const long b, const long t, const long h) {
     return a.heads_first ? (b * a.heads + h) * a.targets + t : (b * a.targets + t) * a.heads + h;
+}
+
+/* ---- The mask ---- */
+
+static inline long mask_row(const attention_shape a, const long b, const long t, const long h) {
+    return b * a.mask_b + h * a.mask_h + t * a.mask_t;
+}
+
+/* What the mask adds to the score of key s; -inf, and only that, hides it. */
+static inline float mask_at(const attention_shape a, const long row, const int s) {
+    const long at = row + s * a.mask_s;
+    return a.mask_kind == 1 ? ((__global const float *)a.mask)[at] : a.mask[at] ? 0.0f : -INFINITY;
+}
+
+/* The same times log2(e): the lowest float stays one, so that a row of them is no hidden row. */
+static inline float mask_at_log2(const attention_shape a, const long row, const int s) {
+    const float m = mask_at(a, row, s), bits = m * LOG2_E;
+    return m == -INFINITY ? m : bits < -FLT_MAX ? -FLT_MAX : bits;
 }

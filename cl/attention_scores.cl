@@ -32,7 +32,7 @@ static inline float product(__global const number *q, __global const number *k) 
 }
 
 TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, const long items,
-                                 const float scale, ATTENTION_PARAMETERS) {
+                                 const float scale, const float cap, ATTENTION_PARAMETERS) {
     const long item = TFM_ROW();
     if (item >= items)
         return;
@@ -40,6 +40,7 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
     const long t = item % targets, h = item / targets % heads, b = item / (targets * heads);
     const shared_keys keys = keys_at(shape, b, h / (heads / kv_heads));
     const int first = seen_from(keys, (int)t), end = seen_to(keys, (int)t);
+    const long masks = mask_row(shape, b, t, h);
     __global const number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
     __global float *out = TFM_AT(scores) + item * length;
     for (int s = (int)TFM_LANE(); s < (int)length; s += TFM_GROUP) {
@@ -47,8 +48,13 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
         float z = -INFINITY;
         if (row >= 0)
             z = scale * product(query, keys.k + row * keys.k_step);
-        if (stage >= 3 && (s < first || s >= end)) /* whatever the key is, NaN included */
-            z = -INFINITY;
+        if (row >= 0 && cap > 0.0f && stage >= 2)
+            z = cap * tanh(z / cap);
+        if (stage >= 3) { /* what is hidden is so whatever the key is, NaN included */
+            const int seen = s >= first && s < end;
+            const float m = mask_kind != 0 && seen ? mask_at(shape, masks, s) : 0.0f;
+            z = seen && m != -INFINITY ? z + m : -INFINITY;
+        }
         out[s] = z;
     }
 }

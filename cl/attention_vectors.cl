@@ -1,6 +1,17 @@
-/* What attention's kernels for wide devices share: vectors of TFM_WIDTH numbers from memory. */
+/* What attention's kernels for wide devices share: vectors of TFM_WIDTH numbers from memory, and what becomes of scores.
+ * Goes behind attention_parts.cl. */
 
 #define W TFM_WIDTH
+#define KEY_VECTORS ((DK + W - 1) / W)
+#define VALUE_VECTORS ((DV + W - 1) / W)
+/* Sums of one query stay in registers only where the loops over them are unrolled early. */
+#if KEY_VECTORS <= 8 && VALUE_VECTORS <= 8
+#define UNROLL_VECTORS _Pragma("unroll")
+#else
+#define UNROLL_VECTORS
+#endif
+
+/* ---- Vectors from memory ---- */
 
 /* A vector at any number. vload, which says the same, goes through memory in pieces of two or four. */
 #if NUMBERS == 0
@@ -11,10 +22,10 @@ typedef struct __attribute__((packed)) loose_numbers {
 typedef struct __attribute__((packed)) loose_numbers {
     TFM_CAT(ushort, TFM_WIDTH) all;
 } loose_numbers;
-typedef TFM_CAT(uint, TFM_WIDTH) bits;
-#define as_bits TFM_CAT(as_uint, TFM_WIDTH)
+typedef TFM_CAT(uint, TFM_WIDTH) words;
+#define as_words TFM_CAT(as_uint, TFM_WIDTH)
 #define as_floats TFM_CAT(as_float, TFM_WIDTH)
-#define to_bits TFM_CAT(convert_uint, TFM_WIDTH)
+#define to_words TFM_CAT(convert_uint, TFM_WIDTH)
 #endif
 
 static inline tfm_vec load(__global const number *p) {
@@ -24,10 +35,98 @@ static inline tfm_vec load(__global const number *p) {
 #elif NUMBERS == 1
     /* Exponent and fraction moved to a float's place are the number times 2^-112, denormals too; the exponent of infinity
      * and NaN is that of a float again. vload_half takes the lanes one by one. */
-    const bits u = to_bits(from.all), size = (u & 0x7fffu) << 13;
-    const bits finite = as_bits(as_floats(size) * 0x1p112f);
+    const words u = to_words(from.all), size = (u & 0x7fffu) << 13;
+    const words finite = as_words(as_floats(size) * 0x1p112f);
     return as_floats(select(finite, size | 0x7f800000u, size >= 0x7c00u << 13) | (u & 0x8000u) << 16);
 #else
-    return as_floats(to_bits(from.all) << 16);
+    return as_floats(to_words(from.all) << 16);
 #endif
 }
+
+/* The first `count` < W numbers at p, then zeros: nothing is read behind them. */
+static inline tfm_vec load_some(__global const number *p, const int count) {
+    float part[W];
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        part[i] = i < count ? NUMBER(p, i) : 0.0f;
+    return tfm_load(part);
+}
+
+static inline tfm_vec load_key(__global const number *p, const int vector) {
+    return (vector + 1) * W <= DK ? load(p + vector * W) : load_some(p + vector * W, DK % W);
+}
+
+static inline tfm_vec load_value(__global const number *p, const int vector) {
+    return (vector + 1) * W <= DV ? load(p + vector * W) : load_some(p + vector * W, DV % W);
+}
+
+typedef struct __attribute__((packed)) loose_floats {
+    tfm_vec all;
+} loose_floats;
+
+/* Vector `vector` of a query's row of y. */
+static inline void store_value(tfm_vec value, __global float *p, const int vector) {
+    if ((vector + 1) * W <= DV) {
+        ((__global loose_floats *)(p + vector * W))->all = value;
+    } else {
+        for (int i = 0; i < DV % W; i++)
+            p[vector * W + i] = ((const float *)&value)[i];
+    }
+}
+
+/* ---- Scores ---- */
+
+/* The larger of a and b; a where either is NaN. */
+static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
+    return select(a, b, b > a);
+}
+
+/* x + 1.5 * 2^23 has round(x) in its low bits: rint() and a conversion are many instructions on some CPUs. */
+#define ROUNDER 12582912.0f
+
+/* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative
+ * error 1.8e-7 with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
+static inline tfm_vec exp2_down(tfm_vec x) {
+    const tfm_vec c = larger(x, (tfm_vec)(-127.0f)), t = c + ROUNDER, f = c - (t - ROUNDER);
+    tfm_vec p = tfm_fma(f, (tfm_vec)(1.3337413716e-03f), (tfm_vec)(9.6681666653e-03f));
+    p = tfm_fma(p, f, (tfm_vec)(5.5504904886e-02f));
+    p = tfm_fma(p, f, (tfm_vec)(2.4022303031e-01f));
+    p = tfm_fma(p, f, (tfm_vec)(6.9314713614e-01f));
+    p = tfm_fma(p, f, (tfm_vec)(1.0f));
+    return TFM_CAT(as_float,
+                   TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
+}
+
+#if SCORED
+typedef struct __attribute__((packed)) loose_bytes {
+    TFM_CAT(uchar, TFM_WIDTH) all;
+} loose_bytes;
+
+/* W columns of a row of the mask from key s on, as they are; what lies behind the last column is not looked at. */
+static inline tfm_vec mask_columns(const attention_shape a, const long row, const int s) {
+    if (a.mask_s == 0)
+        return (tfm_vec)(mask_at(a, row, 0));
+    if (s + W > a.columns) {
+        float part[W];
+        for (int i = 0; i < W; i++)
+            part[i] = s + i < a.columns ? mask_at(a, row, s + i) : 0.0f;
+        return tfm_load(part);
+    }
+    if (a.mask_kind == 1)
+        return ((__global const loose_floats *)((__global const float *)a.mask + row + s))->all;
+    const tfm_ivec shown = TFM_CAT(convert_int, TFM_WIDTH)(((__global const loose_bytes *)(a.mask + row + s))->all);
+    return select((tfm_vec)(0.0f), (tfm_vec)(-INFINITY), shown == 0);
+}
+
+/* What becomes of W scores from key s on: the soft cap, if there is one, then the mask. z is scaled by 1/cap then, and cap by
+ * log2(e); else z is. The lowest float of a mask stays one, so that a row of them is no hidden row. */
+static inline tfm_vec scored(const attention_shape a, tfm_vec z, const float cap, const long row, const int s) {
+    if (cap > 0.0f)
+        z = cap * tanh(z);
+    if (a.mask_kind != 0) {
+        const tfm_vec m = mask_columns(a, row, s);
+        z = select(z + larger(m * LOG2_E, (tfm_vec)(-FLT_MAX)), m, m == -INFINITY);
+    }
+    return z;
+}
+#endif

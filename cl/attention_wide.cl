@@ -1,51 +1,24 @@
-/* Attention for wide devices: one work-item a work-group, vectors of TFM_WIDTH floats. Letters and the
- * meaning of a "query" that shares keys as in attention.cl:
+/* Attention for wide devices: one work-item a work-group, vectors of TFM_WIDTH floats. Letters, parameters and what a
+ * query sees as in attention_parts.cl:
  *
- *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = scale log2(e) q_i . k_s
+ *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
+ *     log_sum_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
  *
- * over the keys s < limit_i, by the online softmax ("Online normalizer calculation for softmax", Milakov and
- * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new
- * one. Given by the host: DK, DV the widths of a key and a value. */
+ * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
+ * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one. */
+#include "attention_parts.cl"
+#include "attention_vectors.cl"
 
-#define W TFM_WIDTH
-#define TILE (2 * W) /* keys per step of attention_block */
-#define KEY_VECTORS ((DK + W - 1) / W)
-#define VALUE_VECTORS ((DV + W - 1) / W)
+#define TILE (2 * W) /* keys per step */
 #if TFM_WIDTH == 16
 #define MOST_ROWS 8 /* queries in registers at a time: 2 * 8 sums of 32 registers */
 #else
 #define MOST_ROWS 4
 #endif
-/* Sums of one query stay in registers only where the loops over them are unrolled early. */
-#if KEY_VECTORS <= 8 && VALUE_VECTORS <= 8
-#define UNROLL_VECTORS _Pragma("unroll")
-#else
-#define UNROLL_VECTORS
-#endif
 #ifndef QUERIES
-#define QUERIES 64 /* of one work-item of attention_block */
+#define QUERIES 64 /* of one work-item */
 #endif
-
-/* The larger of a and b; a where either is NaN. */
-static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
-    return select(a, b, b > a);
-}
-
-/* x + 1.5 * 2^23 has round(x) in its low bits: rint() and a conversion are many instructions on some CPUs. */
-#define ROUNDER 12582912.0f
-
-/* 2^x for x <= 0: 2^n by the exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative
- * error 1.8e-7 with 2^0 = 1). Below -126 denormal or 0, 0 at -inf. NaN stays. */
-static inline tfm_vec exp2_down(tfm_vec x) {
-    const tfm_vec c = larger(x, (tfm_vec)(-127.0f)), t = c + ROUNDER, f = c - (t - ROUNDER);
-    tfm_vec p = tfm_fma(f, (tfm_vec)(1.3337413716e-03f), (tfm_vec)(9.6681666653e-03f));
-    p = tfm_fma(p, f, (tfm_vec)(5.5504904886e-02f));
-    p = tfm_fma(p, f, (tfm_vec)(2.4022303031e-01f));
-    p = tfm_fma(p, f, (tfm_vec)(6.9314713614e-01f));
-    p = tfm_fma(p, f, (tfm_vec)(1.0f));
-    return TFM_CAT(as_float,
-                   TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
-}
+#define BLOCKS (QUERIES / MOST_ROWS + 1)
 
 static inline tfm_vec lanes(void) {
     float index[W];
@@ -53,41 +26,6 @@ static inline tfm_vec lanes(void) {
     for (int i = 0; i < W; i++)
         index[i] = i;
     return tfm_load(index);
-}
-
-/* A vector at any float. vload and vstore, which say the same, go through memory in pieces of two or four. */
-typedef struct __attribute__((packed)) loose_vector {
-    tfm_vec all;
-} loose_vector;
-
-static inline tfm_vec load(__global const float *p) {
-    return ((__global const loose_vector *)p)->all;
-}
-
-/* The first `count` < W floats at p, then zeros: nothing is read behind them. */
-static inline tfm_vec load_some(__global const float *p, const int count) {
-    float part[W];
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        part[i] = i < count ? p[i] : 0.0f;
-    return tfm_load(part);
-}
-
-static inline tfm_vec load_key(__global const float *p, const int vector) {
-    return (vector + 1) * W <= DK ? load(p + vector * W) : load_some(p + vector * W, DK % W);
-}
-
-static inline tfm_vec load_value(__global const float *p, const int vector) {
-    return (vector + 1) * W <= DV ? load(p + vector * W) : load_some(p + vector * W, DV % W);
-}
-
-static inline void store_value(tfm_vec value, __global float *p, const int vector) {
-    if ((vector + 1) * W <= DV) {
-        ((__global loose_vector *)(p + vector * W))->all = value;
-    } else {
-        for (int i = 0; i < DV % W; i++)
-            p[vector * W + i] = ((const float *)&value)[i];
-    }
 }
 
 /* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W swap i and j. By
@@ -109,17 +47,6 @@ static inline void transpose(tfm_vec *t) {
     }
 }
 
-/* Lane i of the result is the sum of t[i]'s lanes. Overwrites t. */
-static inline tfm_vec sum_each(tfm_vec *t) {
-#pragma unroll
-    for (int count = W; count > 1; count /= 2) {
-#pragma unroll
-        for (int i = 0; i < count / 2; i++)
-            t[i] = (tfm_vec)(t[2 * i].even, t[2 * i + 1].even) + (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd);
-    }
-    return t[0];
-}
-
 /* Lane r of the result is the maximum of t[r]'s lanes, r < MOST_ROWS. Overwrites t. */
 static inline tfm_vec max_each(tfm_vec *t) {
 #pragma unroll
@@ -136,139 +63,18 @@ static inline tfm_vec max_each(tfm_vec *t) {
     return m;
 }
 
-/* ---- Where things lie ---- */
-
-#define ATTENTION_SHAPE                                                                                      \
-    const long targets, const long length, const long heads, const long kv_heads, const long past,           \
-        const long heads_first, const long sequences, const long padded, const long mapped, const long pool
-
-/* The keys and values that the work-item's queries share. */
-typedef struct shared_keys {
-    __global const float *k, *v; /* of key 0, or of pool row 0 */
-    long k_step, v_step;
-    __global const int *rows; /* NULL: key s is row s */
-    int pool;
-    int visible; /* keys in this sequence */
-} shared_keys;
-
-/* Those of query sequence b: rows are its own, keys and length those of its source. No such source: nothing
- * visible. */
-static inline shared_keys keys_at(__global const float *k, __global const float *v,
-                                  __global const int *lengths, __global const int *sources,
-                                  __global const int *rows, const long b, const long kv_head,
-                                  const long length, const long kv_heads, const long heads_first,
-                                  const long sequences, const long padded, const long mapped,
-                                  const long pool) {
-    shared_keys keys;
-    const int source = mapped ? sources[b] : (int)b, known = source >= 0 && source < (int)sequences;
-    const long paged = pool >= 0, side = heads_first && !paged, n = known ? source : 0;
-    const long first = paged  ? kv_head
-                       : side ? (n * kv_heads + kv_head) * length
-                              : n * length * kv_heads + kv_head;
-    keys.k = k + first * DK;
-    keys.v = v + first * DV;
-    keys.k_step = side ? DK : kv_heads * DK;
-    keys.v_step = side ? DV : kv_heads * DV;
-    keys.rows = paged ? rows + b * length : 0;
-    keys.pool = (int)pool;
-    keys.visible = !known ? 0 : padded ? clamp(lengths[n], 0, (int)length) : (int)length;
-    return keys;
-}
-
-/* The pool row of key s; -1, an invisible key, if it lies outside the pool. */
-static inline int key_row(const shared_keys keys, const int s) {
-    const int row = keys.rows ? keys.rows[s] : s;
-    return keys.rows && (row < 0 || row >= keys.pool) ? -1 : row;
-}
-
-/* Where query (b, t, h) lies among all: heads_first is (B, H, T), else (B, T, H). */
-static inline long query_at(const long b, const long t, const long h, const long targets, const long heads,
-                            const long heads_first) {
-    return heads_first ? (b * heads + h) * targets + t : (b * targets + t) * heads + h;
-}
-
-/* ---- One query: decoding ---- */
-
-/* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
- * once, one exponential for the W of them, then W weighted values. */
-TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k),
-                                TFM_INPUT(float, v), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
-                                TFM_INPUT(int, key_rows), ATTENTION_SHAPE, const float scale,
-                                const long items) {
-    const long item = TFM_ROW(), queries = heads / kv_heads * targets;
-    /* Where neighbours in b may share keys, eight in a row for one head, which then lies in the first cache;
-     * else all heads of one b in a row, which lie side by side. */
-    const long row = mapped ? 8 : 1, b = item / (row * kv_heads * queries) * row + item % row;
-    const long kv_head = item / row % kv_heads, i = item / (row * kv_heads) % queries;
-    if (b >= items)
-        return;
-    const shared_keys keys =
-        keys_at(TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), b, kv_head, length,
-                kv_heads, heads_first, sequences, padded, mapped, pool);
-    const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
-    const long query = query_at(b, t, h, targets, heads, heads_first);
-    const int limit = (int)min((long)keys.visible, t + past + 1);
-    __global const float *qp = TFM_AT(q) + query * DK;
-    tfm_vec qs[KEY_VECTORS], sum[VALUE_VECTORS];
-    float maximum = -INFINITY;
-    tfm_vec total = 0.0f;
-    UNROLL_VECTORS
-    for (int c = 0; c < KEY_VECTORS; c++)
-        qs[c] = load_key(qp, c) * scale;
-    UNROLL_VECTORS
-    for (int c = 0; c < VALUE_VECTORS; c++)
-        sum[c] = 0.0f;
-    for (int s = 0; s < limit; s += W) {
-        const int count = min(limit - s, W);
-        int rows[W];
-        tfm_vec part[W], bias;
-#pragma unroll
-        for (int j = 0; j < W; j++) {
-            const int known = j < count ? key_row(keys, s + j) : -1;
-            ((float *)&bias)[j] = known < 0 ? -INFINITY : 0.0f;
-            rows[j] = known;
-        }
-#pragma unroll
-        for (int j = 0; j < W; j++) {
-            __global const float *kp = keys.k + max(rows[j], 0) * keys.k_step;
-            tfm_vec dot_product = 0.0f;
-            UNROLL_VECTORS
-            for (int c = 0; c < KEY_VECTORS; c++)
-                dot_product = tfm_fma(qs[c], load_key(kp, c), dot_product);
-            part[j] = dot_product;
-        }
-        tfm_vec z = sum_each(part);
-        z = select(z, bias, bias < 0.0f);
-        const float reached = fmax(maximum, tfm_vec_max(z)), base = reached == -INFINITY ? 0.0f : reached;
-        const tfm_vec p = exp2_down(z - base), shrink = exp2_down((tfm_vec)(maximum - base));
-        maximum = reached;
-        total = tfm_fma(total, shrink, p);
-        UNROLL_VECTORS
-        for (int c = 0; c < VALUE_VECTORS; c++)
-            sum[c] *= shrink;
-        for (int j = 0; j < count; j++) {
-            if (rows[j] < 0)
-                continue;
-            __global const float *vp = keys.v + rows[j] * keys.v_step;
-            UNROLL_VECTORS
-            for (int c = 0; c < VALUE_VECTORS; c++)
-                sum[c] = tfm_fma((tfm_vec)(((const float *)&p)[j]), load_value(vp, c), sum[c]);
-        }
-    }
-    const float all = tfm_vec_sum(total), inverse = all == 0.0f ? 0.0f : 1.0f / all;
-    UNROLL_VECTORS
-    for (int c = 0; c < VALUE_VECTORS; c++)
-        store_value(sum[c] * inverse, TFM_AT(y) + query * DV, c);
-}
-
-/* ---- Many queries ---- */
-
 /* A tile of keys: transposed, so that a vector holds one component of W keys. */
 typedef struct tile {
     tfm_vec k[KEY_VECTORS * W][2];
+#if NUMBERS == 0
     tfm_vec tail[TILE]; /* the last, incomplete vector of each value */
-    tfm_vec bias[2];    /* -inf where nobody sees the key */
+#else
+    tfm_vec v[TILE][VALUE_VECTORS]; /* the values as floats */
+#endif
+    tfm_vec bias[2]; /* -inf where nobody sees the key */
     int row[TILE];
+    int whole;  /* whether all keys may be seen */
+    int finite; /* whether all values are finite; -1: not known yet */
 } tile;
 
 /* What a work-item knows of its queries between tiles. */
@@ -276,21 +82,35 @@ typedef struct state {
     tfm_vec sum[QUERIES + MOST_ROWS][VALUE_VECTORS];
     tfm_vec total[QUERIES + MOST_ROWS];
     tfm_vec q[QUERIES + MOST_ROWS][KEY_VECTORS]; /* times scale log2(e) */
-    tfm_vec maximum[QUERIES / MOST_ROWS + 1];    /* of each block of rows, a lane a row */
+    tfm_vec maximum[BLOCKS];                     /* of each block of rows, a lane a row */
     long at[QUERIES];                            /* which query of all */
-    int limit[QUERIES + MOST_ROWS]; /* sees keys below it; 0 for the rows that only fill a block */
+#if SCORED
+    long mask[QUERIES + MOST_ROWS]; /* its row of the mask */
+#endif
+    int begin[QUERIES + MOST_ROWS], limit[QUERIES + MOST_ROWS]; /* sees begin <= s < limit; nothing: both 0 */
+    /* Of each block: the keys that one of its queries sees, and those that all see. */
+    int some_begin[BLOCKS], some_limit[BLOCKS], all_begin[BLOCKS], all_limit[BLOCKS];
 } state;
 
-/* Keys s .. s + count - 1; those behind are copies of the last one, invisible. Returns whether all are
- * visible. */
-static inline int tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
-    int whole = count == TILE;
+/* Column vector c of value j of the tile. */
+static inline tfm_vec tile_value(const tile *keys, const shared_keys shared, const int j, const int c) {
+#if NUMBERS == 0
+    return DV % W && c == VALUE_VECTORS - 1 ? keys->tail[j] : load(shared.v + keys->row[j] * shared.v_step + c * W);
+#else
+    return keys->v[j][c];
+#endif
+}
+
+/* Keys s .. s + count - 1; those behind are copies of the last one, invisible. */
+static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
     float *bias = (float *)to->bias;
+    to->whole = count == TILE;
+    to->finite = -1;
     for (int j = 0; j < TILE; j++) {
         const int row = key_row(keys, s + min(j, count - 1));
         to->row[j] = max(row, 0);
         bias[j] = row < 0 || j >= count ? -INFINITY : 0.0f;
-        whole &= row >= 0;
+        to->whole &= row >= 0;
     }
     for (int side = 0; side < TILE && side < count; side += W)
         for (int c = 0; c < KEY_VECTORS; c++) {
@@ -303,13 +123,29 @@ static inline int tile_pack(tile *to, const shared_keys keys, const int s, const
             for (int j = 0; j < W; j++)
                 to->k[c * W + j][side / W] = t[j];
         }
+#if NUMBERS == 0
     if (DV % W)
         for (int j = 0; j < count; j++)
             to->tail[j] = load_value(keys.v + to->row[j] * keys.v_step, VALUE_VECTORS - 1);
-    return whole;
+#else
+    for (int j = 0; j < count; j++)
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            to->v[j][c] = load_value(keys.v + to->row[j] * keys.v_step, c);
+#endif
 }
 
-/* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. */
+/* Whether 0 times any of the tile's values is 0. Found out once, by the first who asks. */
+static inline int tile_finite(tile *keys, const shared_keys shared, const int count) {
+    if (keys->finite < 0) {
+        tfm_vec zeros = 0.0f;
+        for (int j = 0; j < count; j++)
+            for (int c = 0; c < VALUE_VECTORS; c++)
+                zeros = tfm_fma((tfm_vec)(0.0f), tile_value(keys, shared, j, c), zeros);
+        keys->finite = tfm_vec_sum(zeros) == 0.0f;
+    }
+    return keys->finite;
+}
+
 /* The compiler would rather call these than have them twice. */
 #define INLINED static inline __attribute__((always_inline))
 /* A loop to a literal bound is unrolled before R is known, so that its arrays stay in registers. */
@@ -317,10 +153,11 @@ static inline int tile_pack(tile *to, const shared_keys keys, const int s, const
     for (int r = 0; r < MOST_ROWS; r++)                                                                      \
         if (r < R)
 
+/* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. `careful`: weights below 0 mark
+ * what must not touch a query. */
 INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first,
-                        const tile *keys, __global const float *v, const long v_step,
-                        const tfm_vec (*weight)[2], const float *shrink, const int s, const int count,
-                        const int masked) {
+                        const tile *keys, const shared_keys shared, const tfm_vec (*weight)[2],
+                        const float *shrink, const int count, const int careful) {
     tfm_vec sum[MOST_ROWS][2];
 #pragma unroll
     EACH_ROW {
@@ -330,18 +167,15 @@ INLINED void add_values(const int R, const int vectors, const int c, state *st, 
                 sum[r][x] = st->sum[first + r][c + x] * shrink[r];
     }
     for (int j = 0; j < count; j++) {
-        __global const float *vp = v + keys->row[j] * v_step;
         tfm_vec value[2];
 #pragma unroll
         for (int x = 0; x < 2; x++)
             if (x < vectors)
-                value[x] = DV % W && c + x == VALUE_VECTORS - 1 ? keys->tail[j] : load(vp + (c + x) * W);
-        if (masked) { /* what a query does not see must not touch it, NaN included */
-            if (((const float *)keys->bias)[j] < 0.0f)
-                continue;
+                value[x] = tile_value(keys, shared, j, c + x);
+        if (careful) {
 #pragma unroll
             EACH_ROW {
-                if (s + j < st->limit[first + r])
+                if (!(((const float *)weight[r])[j] < 0.0f)) /* NaN is seen */
 #pragma unroll
                     for (int x = 0; x < 2; x++)
                         if (x < vectors)
@@ -367,10 +201,10 @@ INLINED void add_values(const int R, const int vectors, const int c, state *st, 
     }
 }
 
-/* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys. R is a constant where this is
- * inlined. */
-INLINED void attend(const int R, state *st, const int first, const tile *keys, __global const float *v,
-                    const long v_step, const int s, const int count, const int masked) {
+/* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys; masked: some of them do not see some of it. R is
+ * a constant where this is inlined. */
+INLINED void attend(const int R, const attention_shape shape, const float cap, state *st, const int first, tile *keys,
+                    const shared_keys shared, const int s, const int count, const int masked) {
     tfm_vec z[MOST_ROWS][2], weight[MOST_ROWS][2], highest[MOST_ROWS];
 #pragma unroll
     EACH_ROW {
@@ -394,14 +228,20 @@ INLINED void attend(const int R, state *st, const int first, const tile *keys, _
                 z[r][0] = tfm_fma((tfm_vec)(((const float *)st->q[first + r])[d]), k0, z[r][0]);
             }
         }
+#if SCORED
+#pragma unroll
+    EACH_ROW {
+        z[r][0] = scored(shape, z[r][0], cap, st->mask[first + r], s);
+        z[r][1] = scored(shape, z[r][1], cap, st->mask[first + r], s + W);
+    }
+#endif
     if (masked) {
-        const tfm_vec b0 = keys->bias[0], b1 = keys->bias[1];
-        const tfm_vec at = lanes() + (float)s;
+        const tfm_vec b0 = keys->bias[0], b1 = keys->bias[1], lane = lanes(), higher = lane + (float)W;
 #pragma unroll
         EACH_ROW {
-            const tfm_vec limit = (float)st->limit[first + r];
-            z[r][0] = select(z[r][0], (tfm_vec)(-INFINITY), b0 < 0.0f || at >= limit);
-            z[r][1] = select(z[r][1], (tfm_vec)(-INFINITY), b1 < 0.0f || at + (float)W >= limit);
+            const tfm_vec begin = (float)(st->begin[first + r] - s), limit = (float)(st->limit[first + r] - s);
+            z[r][0] = select(z[r][0], (tfm_vec)(-INFINITY), b0 < 0.0f || lane < begin || lane >= limit);
+            z[r][1] = select(z[r][1], (tfm_vec)(-INFINITY), b1 < 0.0f || higher < begin || higher >= limit);
         }
     }
 #pragma unroll
@@ -410,6 +250,13 @@ INLINED void attend(const int R, state *st, const int first, const tile *keys, _
     const tfm_vec before = st->maximum[first / MOST_ROWS], reached = larger(before, max_each(highest));
     const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY),
                   shrink = exp2_down(before - base);
+    /* A weight of 0 hides what it is multiplied by, unless that is no finite number. */
+#if SCORED
+    const int hides = masked || shape.mask_kind != 0;
+#else
+    const int hides = masked;
+#endif
+    const int careful = hides && !tile_finite(keys, shared, count);
     st->maximum[first / MOST_ROWS] = reached;
 #pragma unroll
     EACH_ROW {
@@ -417,71 +264,98 @@ INLINED void attend(const int R, state *st, const int first, const tile *keys, _
         weight[r][0] = exp2_down(z[r][0] - b);
         weight[r][1] = exp2_down(z[r][1] - b);
         st->total[first + r] = tfm_fma(st->total[first + r], (tfm_vec)(f), weight[r][0] + weight[r][1]);
+        if (careful) {
+            weight[r][0] = select(weight[r][0], (tfm_vec)(-1.0f), z[r][0] == -INFINITY);
+            weight[r][1] = select(weight[r][1], (tfm_vec)(-1.0f), z[r][1] == -INFINITY);
+        }
     }
     for (int c = 0; c + 2 <= VALUE_VECTORS; c += 2)
-        add_values(R, 2, c, st, first, keys, v, v_step, weight, (const float *)&shrink, s, count, masked);
+        add_values(R, 2, c, st, first, keys, shared, weight, (const float *)&shrink, count, careful);
     if (VALUE_VECTORS % 2)
-        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, v, v_step, weight, (const float *)&shrink, s,
-                   count, masked);
+        add_values(R, 1, VALUE_VECTORS - 1, st, first, keys, shared, weight, (const float *)&shrink, count, careful);
 }
 
-static inline int block_masked(const state *st, const int first, const int rows, const int s) {
-    int masked = 0;
-    for (int r = first; r < min(first + MOST_ROWS, rows); r++)
-        masked |= st->limit[r] < s + TILE;
-    return masked;
+/* Query r of the block of the state it stands in, or, if it is not real, one that fills up its rows. */
+static inline void state_begin(state *st, const attention_shape shape, const shared_keys keys, const int r, const int real,
+                               const long b, const long t, const long h, __global const number *q, const float scale) {
+    const int block = r / MOST_ROWS, limit = real ? seen_to(keys, (int)t) : 0;
+    const int begin = real ? min(seen_from(keys, (int)t), limit) : 0;
+    if (real)
+        st->at[r] = query_at(shape, b, t, h);
+    for (int c = 0; c < KEY_VECTORS; c++)
+        st->q[r][c] = real ? load_key(q + st->at[r] * DK, c) * scale : (tfm_vec)(0.0f);
+    for (int c = 0; c < VALUE_VECTORS; c++)
+        st->sum[r][c] = 0.0f;
+    st->total[r] = 0.0f;
+    st->begin[r] = begin;
+    st->limit[r] = limit;
+#if SCORED
+    st->mask[r] = real ? mask_row(shape, b, t, h) : 0;
+#endif
+    if (r % MOST_ROWS == 0) {
+        st->maximum[block] = -INFINITY;
+        st->some_begin[block] = INT_MAX;
+        st->all_begin[block] = st->some_limit[block] = 0;
+        st->all_limit[block] = INT_MAX;
+    }
+    if (real) {
+        st->all_begin[block] = max(st->all_begin[block], begin);
+        st->all_limit[block] = min(st->all_limit[block], limit);
+    }
+    if (begin < limit) {
+        st->some_begin[block] = min(st->some_begin[block], begin);
+        st->some_limit[block] = max(st->some_limit[block], limit);
+    }
 }
 
 /* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them,
- * and meets them in blocks of up to MOST_ROWS. */
-TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_INPUT(float, q), TFM_INPUT(float, k),
-                                TFM_INPUT(float, v), TFM_INPUT(int, lengths), TFM_INPUT(int, sources),
-                                TFM_INPUT(int, key_rows), ATTENTION_SHAPE, const float scale,
-                                const long items) {
+ * and meets them in blocks of up to MOST_ROWS. Tiles and blocks where nobody sees anything are left out. */
+TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed,
+                                const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
+    const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
     if (item >= items)
         return;
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
-    const shared_keys keys =
-        keys_at(TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows), b, kv_head, length,
-                kv_heads, heads_first, sequences, padded, mapped, pool);
+    const shared_keys keys = keys_at(shape, b, kv_head);
     const long begin = block * QUERIES;
     const int rows = (int)min((long)QUERIES, queries - begin);
     state st;
     tile packed;
-    int furthest = 0;
     long t = begin % targets, h = kv_head * (heads / kv_heads) + begin / targets;
     for (int r = 0; r < (rows + MOST_ROWS - 1) / MOST_ROWS * MOST_ROWS; r++) {
-        const int real = r < rows;
-        if (real)
-            st.at[r] = query_at(b, t, h, targets, heads, heads_first);
-        for (int c = 0; c < KEY_VECTORS; c++)
-            st.q[r][c] = real ? load_key(TFM_AT(q) + st.at[r] * DK, c) * scale : (tfm_vec)(0.0f);
-        for (int c = 0; c < VALUE_VECTORS; c++)
-            st.sum[r][c] = 0.0f;
-        st.total[r] = 0.0f;
-        st.limit[r] = real ? (int)min((long)keys.visible, t + past + 1) : 0;
-        furthest = max(furthest, st.limit[r]);
+        state_begin(&st, shape, keys, r, r < rows, b, t, h, TFM_AT(q), scale);
         t++;
         h += t == targets;
         t = t == targets ? 0 : t;
     }
-    for (int r = 0; r <= rows / MOST_ROWS; r++)
-        st.maximum[r] = -INFINITY;
-    for (int s = 0; s < furthest; s += TILE) {
-        const int count = min(furthest - s, TILE), whole = tile_pack(&packed, keys, s, count);
-        int first = 0;
-        for (; first + MOST_ROWS / 2 < rows; first += MOST_ROWS)
-            attend(MOST_ROWS, &st, first, &packed, keys.v, keys.v_step, s, count,
-                   !whole || block_masked(&st, first, rows, s));
-        if (first < rows)
-            attend(MOST_ROWS / 2, &st, first, &packed, keys.v, keys.v_step, s, count,
-                   !whole || block_masked(&st, first, rows, s));
+    int nearest = INT_MAX, furthest = 0;
+    for (int i = 0; i * MOST_ROWS < rows; i++) {
+        nearest = min(nearest, st.some_begin[i]);
+        furthest = max(furthest, st.some_limit[i]);
+    }
+    for (int s = nearest; s < furthest; s += TILE) {
+        const int count = min(furthest - s, TILE);
+        tile_pack(&packed, keys, s, count);
+        for (int i = 0; i * MOST_ROWS < rows; i++) {
+            const int masked = !packed.whole || st.all_begin[i] > s || st.all_limit[i] < s + TILE;
+            if (st.some_begin[i] >= s + TILE || st.some_limit[i] <= s)
+                continue;
+            if (i * MOST_ROWS + MOST_ROWS / 2 < rows)
+                attend(MOST_ROWS, shape, cap, &st, i * MOST_ROWS, &packed, keys, s, count, masked);
+            else
+                attend(MOST_ROWS / 2, shape, cap, &st, i * MOST_ROWS, &packed, keys, s, count, masked);
+        }
     }
     for (int r = 0; r < rows; r++) {
         const float all = tfm_vec_sum(st.total[r]), inverse = all == 0.0f ? 0.0f : 1.0f / all;
         for (int c = 0; c < VALUE_VECTORS; c++)
             store_value(st.sum[r][c] * inverse, TFM_AT(y) + st.at[r] * DV, c);
+        if (summed) {
+            const long row = begin + r, head = kv_head * (heads / kv_heads) + row / targets;
+            TFM_AT(log_sum)[(b * heads + head) * targets + row % targets] =
+                LN_2 * (((const float *)&st.maximum[r / MOST_ROWS])[r % MOST_ROWS] + log2(all));
+        }
     }
 }

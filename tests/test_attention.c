@@ -4,213 +4,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
-#include "tfm/ops.h"
+#include "attention_oracle.h"
 
-typedef struct shape {
-    int64_t batch, targets, length, heads, kv_heads, key_width, value_width;
-    bool heads_first, causal, padded, paged;
-    int64_t past,
-        beams; /* beams: so many query sequences in a row read one of keys, by `sources`; 0: none given */
-    float scale, spread; /* spread: of q, 0 means 1 */
-    double tolerance;    /* 0 means 3e-6 */
-} shape;
-
-/* Everything on the host, in the layouts that the op takes. */
-typedef struct problem {
-    shape s;
-    int64_t sequences, pool; /* N; rows of the pool */
-    float *q, *k, *v;
-    int32_t *lengths, *sources, *rows;
-} problem;
-
-static void *take(int64_t count, size_t size) {
-    void *block = calloc((size_t)(count ? count : 1), size);
-    assert_non_null(block);
-    return block;
+static float *run(const attention_problem *p) {
+    const attention_got got = attention_run(p);
+    free(got.scores);
+    free(got.log_sum);
+    return got.y;
 }
 
-static int64_t query_index(const shape *s, int64_t b, int64_t t, int64_t h) {
-    return s->heads_first ? (b * s->heads + h) * s->targets + t : (b * s->targets + t) * s->heads + h;
-}
-
-/* Which (dk) or (dv) vector of k and v is key j of head h for query sequence b. */
-static int64_t key_index(const problem *p, int64_t b, int64_t j, int64_t h) {
-    const shape *s = &p->s;
-    if (s->paged)
-        return p->rows[b * s->length + j] * s->kv_heads + h;
-    const int64_t n = s->beams ? p->sources[b] : b;
-    return s->heads_first ? (n * s->kv_heads + h) * s->length + j : (n * s->length + j) * s->kv_heads + h;
-}
-
-static int64_t visible(const problem *p, int64_t b, int64_t t) {
-    const shape *s = &p->s;
-    int64_t limit = s->padded ? p->lengths[s->beams ? p->sources[b] : b] : s->length;
-    return s->causal && t + s->past + 1 < limit ? t + s->past + 1 : limit;
-}
-
-static problem make(const shape *s, harness_random *random) {
-    problem p = {.s = *s, .sequences = s->beams ? (s->batch + s->beams - 1) / s->beams : s->batch};
-    p.pool = s->paged ? s->batch * s->length + 3 : p.sequences * s->length;
-    const int64_t keys = p.pool * s->kv_heads, nk = keys * s->key_width, nv = keys * s->value_width;
-    const int64_t nq = s->batch * s->targets * s->heads * s->key_width;
-    p.q = take(nq, sizeof(float));
-    p.k = take(nk, sizeof(float));
-    p.v = take(nv, sizeof(float));
-    p.lengths = take(p.sequences, sizeof(int32_t));
-    p.sources = take(s->batch, sizeof(int32_t));
-    p.rows = take(s->batch * s->length, sizeof(int32_t));
-    harness_fill(random, p.q, (size_t)nq, s->spread != 0 ? s->spread : 1);
-    for (int64_t i = 0; i < p.sequences; i++) /* one empty, one whole, and what lies between */
-        p.lengths[i] = i == 1   ? 0
-                       : i == 0 ? (int32_t)s->length
-                                : (int32_t)harness_range(random, 0, s->length);
-    for (int64_t b = 0; b < s->batch; b++)
-        p.sources[b] = s->beams ? (int32_t)(p.sequences - 1 - b / s->beams) : 0;
-    for (int64_t i = 0; i < s->batch * s->length; i++)
-        p.rows[i] = (int32_t)((i * 7 + 5) % p.pool); /* beams may share rows */
-    for (int64_t i = 0; i < nk; i++)
-        p.k[i] = NAN;
-    for (int64_t i = 0; i < nv; i++)
-        p.v[i] = NAN;
-    for (int64_t b = 0; b < s->batch; b++)
-        for (int64_t j = 0; j < s->length; j++)
-            for (int64_t h = 0; h < s->kv_heads; h++)
-                if (j < visible(&p, b, s->targets - 1)) {
-                    const int64_t at = key_index(&p, b, j, h);
-                    harness_fill(random, p.k + at * s->key_width, (size_t)s->key_width, 1);
-                    harness_fill(random, p.v + at * s->value_width, (size_t)s->value_width, 1);
-                }
-    return p;
-}
-
-static void drop(problem *p) {
-    free(p->q);
-    free(p->k);
-    free(p->v);
-    free(p->lengths);
-    free(p->sources);
-    free(p->rows);
-}
-
-/* y, and if `scores` is not NULL the scores of that stage, too. */
-static double *oracle_scores(const problem *p, double *scores, tfm_attention_stage stage) {
-    const shape *s = &p->s;
-    const double scale = s->scale != 0 ? s->scale : 1 / sqrt((double)s->key_width);
-    double *y = take(s->batch * s->targets * s->heads * s->value_width, sizeof(double));
-    double *weight = take(s->length, sizeof(double));
-    for (int64_t b = 0; b < s->batch; b++)
-        for (int64_t t = 0; t < s->targets; t++)
-            for (int64_t h = 0; h < s->heads; h++) {
-                const int64_t query = query_index(s, b, t, h), limit = visible(p, b, t),
-                              kv = h / (s->heads / s->kv_heads);
-                double most = -INFINITY, sum = 0;
-                for (int64_t j = 0; j < limit; j++) {
-                    const float *q = p->q + query * s->key_width,
-                                *k = p->k + key_index(p, b, j, kv) * s->key_width;
-                    weight[j] = 0;
-                    for (int64_t d = 0; d < s->key_width; d++)
-                        weight[j] += scale * q[d] * k[d];
-                    most = fmax(most, weight[j]);
-                }
-                for (int64_t j = 0; j < limit; j++)
-                    sum += weight[j] = exp(weight[j] - most);
-                for (int64_t j = 0; j < limit; j++)
-                    for (int64_t d = 0; d < s->value_width; d++)
-                        y[query * s->value_width + d] +=
-                            weight[j] / sum * p->v[key_index(p, b, j, kv) * s->value_width + d];
-                for (int64_t j = 0; scores && j < s->length; j++) {
-                    double z = 0;
-                    for (int64_t d = 0; d < s->key_width; d++)
-                        z += scale * p->q[query * s->key_width + d] *
-                             p->k[key_index(p, b, j, kv) * s->key_width + d];
-                    if (stage == TFM_ATTENTION_WEIGHTS)
-                        z = j < limit ? weight[j] / sum : 0;
-                    else if (stage == TFM_ATTENTION_MASKED && j >= limit)
-                        z = -INFINITY;
-                    scores[((b * s->heads + h) * s->targets + t) * s->length + j] = z;
-                }
-            }
-    free(weight);
-    return y;
-}
-
-static double *oracle(const problem *p) {
-    return oracle_scores(p, NULL, TFM_ATTENTION_WEIGHTS);
-}
-
-/* Runs the op between guards; the result is the caller's. So is *scores, of the stage, unless it is NULL. */
-static float *run_scores(const problem *p, float **scores, tfm_attention_stage stage) {
-    const shape *s = &p->s;
-    tfm_context *ctx = harness_context();
-    tfm_attention_options options = {.heads = s->heads_first ? 0 : (int)s->heads,
-                                     .scale = s->scale,
-                                     .kv_heads = s->kv_heads != s->heads ? (int)s->kv_heads : 0,
-                                     .causal = s->causal,
-                                     .past = s->past};
-    harness_ok(tfm_scope_open(ctx));
-    tfm_tensor q, k, v, y;
-    if (s->heads_first) {
-        q = HARNESS_TENSOR(TFM_F32, p->q, s->batch, s->heads, s->targets, s->key_width);
-        k = HARNESS_TENSOR(TFM_F32, p->k, p->sequences, s->kv_heads, s->length, s->key_width);
-        v = HARNESS_TENSOR(TFM_F32, p->v, p->sequences, s->kv_heads, s->length, s->value_width);
-        y = HARNESS_TENSOR(TFM_F32, NULL, s->batch, s->heads, s->targets, s->value_width);
-    } else {
-        q = HARNESS_TENSOR(TFM_F32, p->q, s->batch, s->targets, s->heads * s->key_width);
-        k = HARNESS_TENSOR(TFM_F32, p->k, p->sequences, s->length, s->kv_heads * s->key_width);
-        v = HARNESS_TENSOR(TFM_F32, p->v, p->sequences, s->length, s->kv_heads * s->value_width);
-        y = HARNESS_TENSOR(TFM_F32, NULL, s->batch, s->targets, s->heads * s->value_width);
-    }
-    if (s->paged) {
-        k = HARNESS_TENSOR(TFM_F32, p->k, p->pool, s->kv_heads * s->key_width);
-        v = HARNESS_TENSOR(TFM_F32, p->v, p->pool, s->kv_heads * s->value_width);
-        options.rows = HARNESS_TENSOR(TFM_I32, p->rows, s->batch, s->length);
-    }
-    if (s->padded)
-        options.lengths = HARNESS_TENSOR(TFM_I32, p->lengths, p->sequences);
-    if (s->beams)
-        options.sources = HARNESS_TENSOR(TFM_I32, p->sources, s->batch);
-    tfm_tensor z = HARNESS_TENSOR(TFM_F32, NULL, s->batch, s->heads, s->targets, s->length);
-    options.scores = scores ? &z : NULL;
-    options.stage = stage;
-    harness_ok(tfm_attention(ctx, &y, q, k, v, &options));
-    float *got = harness_floats(y);
-    if (scores)
-        *scores = harness_floats(z);
-    harness_guards(y);
-    harness_guards(z);
-    harness_ok(tfm_scope_close(ctx, 0, NULL));
-    return got;
-}
-
-static float *run(const problem *p) {
-    return run_scores(p, NULL, TFM_ATTENTION_WEIGHTS);
-}
-
-static void check(shape s) {
-    harness_random random = {(uint64_t)(s.batch * 131 + s.targets * 17 + s.length * 7 + s.key_width)};
-    problem p = make(&s, &random);
-    char what[200];
-    snprintf(what, sizeof(what), "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s past %d beams %d", (int)s.batch,
-             (int)s.targets, (int)s.length, (int)s.heads, (int)s.kv_heads, (int)s.key_width,
-             (int)s.value_width, s.heads_first ? " heads first" : "", s.causal ? " causal" : "",
-             s.padded ? " padded" : "", s.paged ? " paged" : "", (int)s.past, (int)s.beams);
-    double *want = oracle(&p);
-    float *got = run(&p);
-    harness_close(got, want, (size_t)(s.batch * s.targets * s.heads * s.value_width),
-                  s.tolerance != 0 ? s.tolerance : 3e-6, what);
-    free(got);
-    free(want);
-    drop(&p);
+static double *oracle(const attention_problem *p) {
+    const attention_wanted want = attention_oracle(p);
+    free(want.scores);
+    free(want.log_sum);
+    return want.y;
 }
 
 /* Every kind of call at once, in both layouts. */
-static void check_kinds(shape s) {
+static void check_kinds(attention_case s) {
     for (int kind = 0; kind < 8; kind++) {
         s.heads_first = kind & 1;
         s.causal = kind & 2;
         s.padded = kind & 4;
-        check(s);
+        attention_check(s);
     }
 }
 
@@ -221,7 +37,7 @@ static void test_shapes(void **state) {
     for (size_t i = 0; i < (harness_slow() ? 2 : 4); i++)
         for (size_t j = 0; j < 4; j++)
             for (size_t k = 2; k < (harness_slow() ? 4 : 6); k++)
-                check((shape){.batch = 3,
+                attention_check((attention_case){.batch = 3,
                               .targets = targets[i],
                               .length = lengths[j],
                               .heads = 2,
@@ -234,7 +50,7 @@ static void test_shapes(void **state) {
                               .past = (int64_t)k - 2});
     for (size_t k = 0; k < 7; k++)
         for (int64_t t = 1; t < 3; t++)
-            check((shape){.batch = 2,
+            attention_check((attention_case){.batch = 2,
                           .targets = t,
                           .length = 19,
                           .heads = 2,
@@ -245,7 +61,7 @@ static void test_shapes(void **state) {
 
 static void test_kinds(void **state) {
     (void)state;
-    check_kinds((shape){.batch = 4,
+    check_kinds((attention_case){.batch = 4,
                         .targets = 5,
                         .length = 40,
                         .heads = 4,
@@ -255,7 +71,7 @@ static void test_kinds(void **state) {
                         .past = 3});
     if (harness_slow())
         return;
-    check_kinds((shape){.batch = 4,
+    check_kinds((attention_case){.batch = 4,
                         .targets = 1,
                         .length = 37,
                         .heads = 4,
@@ -263,7 +79,7 @@ static void test_kinds(void **state) {
                         .key_width = 32,
                         .value_width = 32,
                         .past = 20});
-    check_kinds((shape){.batch = 3,
+    check_kinds((attention_case){.batch = 3,
                         .targets = 9,
                         .length = 9,
                         .heads = 6,
@@ -271,7 +87,7 @@ static void test_kinds(void **state) {
                         .key_width = 5,
                         .value_width = 70,
                         .scale = 0.3F});
-    check_kinds((shape){.batch = 1,
+    check_kinds((attention_case){.batch = 1,
                         .targets = 200,
                         .length = 170,
                         .heads = 2,
@@ -279,14 +95,14 @@ static void test_kinds(void **state) {
                         .key_width = 64,
                         .value_width = 64,
                         .past = 11});
-    check_kinds((shape){.batch = 2,
+    check_kinds((attention_case){.batch = 2,
                         .targets = 20,
                         .length = 33,
                         .heads = 1,
                         .kv_heads = 1,
                         .key_width = 1000,
                         .value_width = 3});
-    check_kinds((shape){.batch = 2,
+    check_kinds((attention_case){.batch = 2,
                         .targets = 6,
                         .length = 33,
                         .heads = 1,
@@ -301,7 +117,7 @@ static void test_decoding(void **state) {
     for (int64_t length = 1; length < 70; length += harness_slow() ? 31 : 8)
         for (int64_t kv_heads = 4; kv_heads > 0; kv_heads -= 3)
             for (int kind = 0; kind < 4; kind++) {
-                shape s = {.batch = 10,
+                attention_case s = {.batch = 10,
                            .targets = 1,
                            .length = length,
                            .heads = 4,
@@ -311,16 +127,16 @@ static void test_decoding(void **state) {
                            .padded = kind & 1,
                            .heads_first = kind & 2};
                 s.beams = 4;
-                check(s);
+                attention_check(s);
                 s.paged = true;
                 s.padded = false;
-                check(s);
+                attention_check(s);
                 s.beams = 0;
                 s.targets = 3;
                 s.padded = kind & 1;
                 s.causal = true;
                 s.past = length - 3 > 0 ? length - 3 : 0;
-                check(s);
+                attention_check(s);
             }
 }
 
@@ -329,7 +145,7 @@ static void test_decoding(void **state) {
 static void test_extremes(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 7; targets += 5) {
-        check((shape){.batch = 2,
+        attention_check((attention_case){.batch = 2,
                       .targets = targets,
                       .length = 50,
                       .heads = 2,
@@ -339,7 +155,7 @@ static void test_extremes(void **state) {
                       .scale = 1,
                       .spread = 100,
                       .tolerance = 3e-4});
-        check((shape){.batch = 2,
+        attention_check((attention_case){.batch = 2,
                       .targets = targets,
                       .length = 50,
                       .heads = 2,
@@ -350,57 +166,18 @@ static void test_extremes(void **state) {
     }
 }
 
-/* The scores at each stage, for queries of one length or another. */
-static void test_scores(void **state) {
-    (void)state;
-    for (int kind = 0; kind < 16; kind++) {
-        const tfm_attention_stage stage = (tfm_attention_stage)(kind % 4);
-        const shape s = {.batch = 3,
-                         .targets = 7,
-                         .length = kind & 4 ? 19 : 3,
-                         .heads = 4,
-                         .kv_heads = 2,
-                         .key_width = kind & 4 ? 16 : 5,
-                         .value_width = 24,
-                         .heads_first = kind & 8,
-                         .causal = kind & 4,
-                         .padded = true,
-                         .past = 4,
-                         .paged = kind >= 12};
-        harness_random random = {(uint64_t)kind};
-        problem p = make(&s, &random);
-        const int64_t count = s.batch * s.heads * s.targets * s.length;
-        double *want = take(count, sizeof(*want)), *want_y = oracle_scores(&p, want, stage);
-        float *got, *y = run_scores(&p, &got, stage);
-        for (int64_t i = 0; i < count; i++)
-            if (isnan(want[i])) {
-                assert_true(isnan(got[i]));
-                got[i] = 0;
-                want[i] = 0;
-            }
-        harness_close(got, want, (size_t)count, 3e-6, "scores");
-        harness_close(y, want_y, (size_t)(s.batch * s.targets * s.heads * s.value_width), 3e-6, "y beside scores");
-        free(got);
-        free(want);
-        free(y);
-        free(want_y);
-        drop(&p);
-    }
-}
-
 /* Attention does not know an order of keys: turning keys and values round together changes rounding only. */
 static void test_permutation(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 12; targets += 10) {
-        const shape s = {.batch = 2,
+        const attention_case s = {.batch = 2,
                          .targets = targets,
                          .length = 61,
                          .heads = 2,
                          .kv_heads = 2,
                          .key_width = 24,
                          .value_width = 32};
-        harness_random random = {5};
-        problem p = make(&s, &random);
+        attention_problem p = attention_make(&s);
         float *before = run(&p);
         for (int64_t n = 0; n < s.batch; n++)
             for (int64_t j = 0; j < s.length / 2; j++)
@@ -419,7 +196,7 @@ static void test_permutation(void **state) {
             assert_true(fabsf(before[i] - after[i]) < 2e-6F);
         free(before);
         free(after);
-        drop(&p);
+        attention_drop(&p);
     }
 }
 
@@ -428,7 +205,7 @@ static void test_permutation(void **state) {
 static void test_unseen(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    const shape s = {.batch = 1,
+    const attention_case s = {.batch = 1,
                      .targets = 40,
                      .length = 40,
                      .heads = 1,
@@ -436,8 +213,7 @@ static void test_unseen(void **state) {
                      .key_width = 16,
                      .value_width = 16,
                      .causal = true};
-    harness_random random = {9};
-    problem p = make(&s, &random);
+    attention_problem p = attention_make(&s);
     double *want = oracle(&p);
     for (int spoilt = 0; spoilt < 2; spoilt++) { /* a key, then a value: who sees it must say so */
         float *which = spoilt ? p.v + 20 * 16 + 3 : p.k + 20 * 16 + 3;
@@ -451,7 +227,7 @@ static void test_unseen(void **state) {
         *which = kept;
     }
     free(want);
-    drop(&p);
+    attention_drop(&p);
 
     harness_ok(tfm_scope_open(ctx));
     const float ones[] = {1, 1, 2, 2, 4, 4};
@@ -519,7 +295,7 @@ static void test_very_wide(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     if (!harness_slow())
-        check((shape){.batch = 1,
+        attention_check((attention_case){.batch = 1,
                       .targets = 5,
                       .length = 3,
                       .heads = 1,
@@ -530,7 +306,7 @@ static void test_very_wide(void **state) {
     tfm_tensor v = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 131072), y = {0};
     harness_refused(tfm_attention(ctx, &y, q, k, v, NULL), TFM_ERROR_ARGUMENT, "at most 65536");
     harness_refused(tfm_attention(ctx, &y, v, v, k, NULL), TFM_ERROR_ARGUMENT, "at most 65536");
-    float *ones = take(2 * 60000, sizeof(float));
+    float *ones = attention_take(2 * 60000, sizeof(float));
     for (int i = 0; i < 2 * 60000; i++)
         ones[i] = 1;
     tfm_tensor wide = HARNESS_TENSOR(TFM_F32, ones, 1, 1, 2, 60000);
@@ -551,20 +327,28 @@ static void test_many(void **state) {
     (void)state;
     if (harness_slow())
         return;
-    check((shape){.batch = 9001,
+    attention_check((attention_case){.batch = 9001,
                   .targets = 1,
                   .length = 3,
                   .heads = 4,
                   .kv_heads = 4,
                   .key_width = 8,
                   .value_width = 8});
-    check((shape){.batch = 9001,
+    attention_check((attention_case){.batch = 9001,
                   .targets = 2,
                   .length = 3,
                   .heads = 4,
                   .kv_heads = 4,
                   .key_width = 8,
                   .value_width = 8});
+}
+
+/* A mask of one key within it. */
+static tfm_tensor log_sum_part(tfm_tensor x) {
+    x.rank = 1;
+    x.dims[0] = 1;
+    x.offset += 3;
+    return x;
 }
 
 static void test_refusals(void **state) {
@@ -591,7 +375,21 @@ static void test_refusals(void **state) {
     REFUSED("lengths", q, k, k, .heads = 4, .lengths = numbers);
     REFUSED("sources", q, k, k, .heads = 4, .sources = numbers);
     REFUSED("rows", q, flat, flat, .heads = 4, .rows = pages);
-    REFUSED("past", q, k, k, .heads = 4, .past = -1);
+    REFUSED("past", q, k, k, .heads = 4, .past = -1, .at_end = true);
+    REFUSED("soft cap", q, k, k, .heads = 4, .soft_cap = -1);
+    REFUSED("soft cap", q, k, k, .heads = 4, .soft_cap = NAN);
+    REFUSED("mask", q, k, k, .heads = 4, .mask = longer);
+    REFUSED("mask", q, k, k, .heads = 4, .mask = HARNESS_TENSOR(TFM_U8, NULL, 1, 2, 4, 3, 5));
+    REFUSED("mask", q, k, k, .heads = 4, .mask = HARNESS_TENSOR(TFM_U8, NULL, 2, 1, 2, 5));
+    REFUSED("mask", q, k, k, .heads = 4, .mask = HARNESS_TENSOR(TFM_F32, NULL, 3, 6));
+    REFUSED("not a dtype", q, k, k, .heads = 4, .mask = HARNESS_TENSOR(TFM_I32, NULL, 3, 5));
+    REFUSED("one dtype", q, k, HARNESS_TENSOR(TFM_F16, NULL, 2, 5, 12), .heads = 4);
+    tfm_tensor log_sum = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), none = {0};
+    REFUSED("result", q, k, k, .heads = 4, .log_sum = &log_sum);
+    harness_refused(tfm_attention(ctx, NULL, q, k, k, &(tfm_attention_options){.heads = 4}), bad, "output");
+    y = HARNESS_TENSOR(TFM_BF16, NULL, 2, 3, 12);
+    REFUSED("output", q, k, k, .heads = 4);
+    y = none;
     REFUSED("dtype", q, k, k, .heads = 4, .lengths = flat);
     REFUSED("empty", q, (tfm_tensor){0}, k, .heads = 4);
     tfm_tensor scores = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 3, 6);
@@ -601,6 +399,13 @@ static void test_refusals(void **state) {
     memcpy(keys.dims, (int64_t[]){2, 5, 12}, 3 * sizeof(int64_t));
     memcpy(all.dims, (int64_t[]){2, 4, 3, 5}, 4 * sizeof(int64_t));
     REFUSED("shares memory", q, keys, k, .heads = 4, .scores = &all);
+    memcpy(log_sum.dims, (int64_t[]){2, 4, 3}, 3 * sizeof(int64_t));
+    REFUSED("shares memory", q, k, k, .heads = 4, .log_sum = &log_sum, .mask = log_sum_part(log_sum));
+    tfm_tensor both = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 3, 5);
+    log_sum.buffer = both.buffer;
+    log_sum.offset = both.offset;
+    log_sum.generation = both.generation;
+    REFUSED("shares memory", q, k, k, .heads = 4, .log_sum = &log_sum, .scores = &both);
     scores = (tfm_tensor){0};
     REFUSED("stage", q, k, k, .heads = 4, .scores = &scores, .stage = (tfm_attention_stage)4);
     y = wrong;
@@ -626,7 +431,7 @@ int main(void) {
         cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),   cmocka_unit_test(test_many),
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_limits),      cmocka_unit_test(test_very_wide),
-        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

@@ -167,33 +167,48 @@ TFM_API tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm
 TFM_API tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
                                      int64_t width, float base);
 
-/* Where the scores of attention may be looked at. */
+/* Where the scores of attention may be looked at, in natural units. */
 typedef enum tfm_attention_stage {
-    TFM_ATTENTION_WEIGHTS, /* after the softmax: what the values are multiplied by */
+    TFM_ATTENTION_WEIGHTS, /* after the softmax: what values are multiplied by; zeros for a query that sees nothing */
     TFM_ATTENTION_PRODUCT, /* scale q k^T, of every key that there is, seen or not */
-    TFM_ATTENTION_CAPPED,  /* the same */
-    TFM_ATTENTION_MASKED,  /* -inf where a query does not see a key */
+    TFM_ATTENTION_CAPPED,  /* after the soft cap, which is the same without one */
+    TFM_ATTENTION_MASKED,  /* after the mask; -inf where a query does not see a key */
 } tfm_attention_stage;
 
+/* What a query sees: all keys, but for those that one of lengths, causal, window and mask hides. A key that a query does not
+ * see does not touch it, whatever it is, NaN included. */
 typedef struct tfm_attention_options {
     int heads;          /* H; needed for 3-D inputs, else 0 */
     int kv_heads;       /* Hk, a divisor of H; 0 means H */
     float scale;        /* 0 means 1/sqrt(dk) */
+    float soft_cap;     /* c: scores become c tanh(score / c), before the mask; 0: none */
     bool causal;        /* query i sees keys j <= i + past */
-    int64_t past;       /* keys that come before the first query */
+    int64_t past;       /* keys that come before the first query; negative: the first queries come before the first key */
+    bool at_end;        /* each sequence's last query stands at its last key: its past is its length (or S) - T. past is 0 */
+    bool window;        /* query i sees keys i + past - before <= j <= i + past + after, so only itself where these are 0; */
+    int64_t before;     /* a negative one is no limit on its side */
+    int64_t after;
+    tfm_tensor mask;    /* broadcast to (B, H, T, S) as in NumPy, of rank 1 to 4. F32, F16 or BF16: added to the scores, and
+                           -inf hides; U8: 0 hides. If its last dim is neither 1 nor S but less, the keys behind are hidden.
+                           Empty: none */
     tfm_tensor lengths; /* (N) I32: keys visible in each sequence, the rest is padding; empty: all S */
     tfm_tensor rows;    /* (B, S) I32: key s of sequence b is row rows[b, s] of k (R, Hk dk) and of v (R, Hk dv): a cache
                            shared by beams is read where it lies; empty: k and v are (B, S, ...) themselves */
     tfm_tensor sources; /* (B) I32: query sequence b reads key and length sequence sources[b] of the N that k, v and
                            lengths hold (beams of one source share it); empty: b itself, and N = B */
-    tfm_tensor *scores; /* if not NULL also gets the scores (B, H, T, S) of `stage`: a second way through, in slower kernels */
+    tfm_tensor *scores; /* if not NULL also gets the scores (B, H, T, S) F32 of `stage`, by kernels of their own that are
+                           slower than the rest */
     tfm_attention_stage stage;
+    tfm_tensor *log_sum; /* if not NULL also gets log sum_s e^score (B, H, T) F32 of what each query sees, after soft cap and
+                            mask; -inf where it sees nothing */
 } tfm_attention_options;
 
-/* y = softmax(scale q k^T) v, fused: no T x S matrix in memory. q (B, T, H dk), k (N, S, Hk dk), v (N, S, Hk dv),
- * y (B, T, H dv); or all 4-D: q (B, H, T, dk), k (N, Hk, S, dk), v (N, Hk, S, dv), y (B, H, T, dv). With `rows`, k is
- * (R, Hk dk) and v (R, Hk dv). N is B unless `sources` says otherwise. A query that sees nothing gives zeros.
- * `options` may be NULL for 4-D inputs. "Attention Is All You Need", section 3.2. */
+/* y = softmax(mask + soft cap(scale q k^T)) v, fused: no T x S matrix in memory. q (B, T, H dk), k (N, S, Hk dk),
+ * v (N, S, Hk dv), y (B, T, H dv); or all 4-D: q (B, H, T, dk), k (N, Hk, S, dk), v (N, Hk, S, dv), y (B, H, T, dv). With
+ * `rows`, k is (R, Hk dk) and v (R, Hk dv). N is B unless `sources` says otherwise. T and S are less than 2^29. q, k and v
+ * are of one dtype, F32, F16 or BF16, and sums are in fp32; y is F32, or, if a y of their dtype is given, rounded to that. A
+ * query that sees nothing gives zeros. `options` may be NULL for 4-D inputs. "Attention Is All You Need", section 3.2; the
+ * order of soft cap and mask is that of ONNX's Attention. */
 TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                                  const tfm_attention_options *options);
 

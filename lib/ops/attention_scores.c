@@ -1,15 +1,14 @@
 /* The scores of attention, for whoever wants to look at them: cl/attention_scores.cl. */
 #include "ops/attention.h"
 
-tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, const tfm_tensor *scores,
+tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_tensor scores,
                                  tfm_attention_stage stage) {
     const int64_t items = a->q.dims[0] * a->heads * a->targets;
     const tfm_attention_stage reached = stage == TFM_ATTENTION_WEIGHTS ? TFM_ATTENTION_MASKED : stage;
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "attention_scores", "attention_scores", "-DDK=%d -DDV=1",
-                                          (int)a->key_width); /* no values are read */
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "attention_scores", "attention_scores", "-DDK=%d -DDV=1 -DNUMBERS=%d",
+                                          (int)a->key_width, (int)a->q.dtype); /* no values are read */
     tfm__attention_enqueue(ctx, a, kernel, items,
-                          TFM_ARGS(TFM_T_AS("scores", *scores), TFM_I_AS("stage", reached), TFM_I(items),
-                                   TFM_F_AS("scale", a->scale)));
-    tfm_tensor weights = *scores;
-    return stage == TFM_ATTENTION_WEIGHTS ? tfm_softmax(ctx, &weights, weights) : tfm_context_status(ctx);
+                           TFM_ARGS(TFM_T(scores), TFM_I_AS("stage", reached), TFM_I(items), TFM_F_AS("scale", a->scale),
+                                    TFM_F_AS("cap", a->cap)));
+    return stage == TFM_ATTENTION_WEIGHTS ? tfm_softmax(ctx, &scores, scores) : tfm_context_status(ctx);
 }

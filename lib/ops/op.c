@@ -33,6 +33,9 @@ static bool dtype_fits(char letter, tfm_dtype dtype) {
     case 'h':
     case 'H':
         return dtype == TFM_F32 || dtype == TFM_F16 || dtype == TFM_BF16;
+    case 'm':
+    case 'M':
+        return dtype != TFM_I32;
     case '4':
         return tfm_dtype_size(dtype) == 4;
     default: /* '*' */

@@ -7,8 +7,8 @@
 
 /* The door: an op opens with `if (tfm__op_begin(ctx, "softmax", ...) != TFM_OK) return status`. Checks that the
  * context has not failed, that each of the `count` inputs is alive, of this context, and of a dtype in `dtypes`
- * (one letter an input: f F32, i I32, h F16/BF16/F32, 4 any four-byte dtype, lower case needed, upper case may be
- * empty). */
+ * (one letter an input: f F32, i I32, h F16/BF16/F32, m the same or U8, 4 any four-byte dtype, lower case
+ * needed, upper case may be empty). */
 tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, size_t count, const tfm_tensor *inputs);
 #define TFM_OP_BEGIN(ctx, op, dtypes, ...)                                                          \
     tfm__op_begin(ctx, op, dtypes, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),        \

@@ -1,6 +1,5 @@
 /* Attention of opsets 23 and 24: Q (B, H, T, dk), K (B, Hk, S, dk), V (B, Hk, S, dv), or the heads beside
  * each other in 3-D inputs; a past of keys and values in front, which makes the present. */
-#include <string.h>
 #include "op_table.h"
 
 enum { QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
@@ -40,63 +39,69 @@ static tfm_tensor present(node *n, size_t past, tfm_tensor x) {
     return y;
 }
 
-/* Without a past but with lengths the last query stands at the last key of its sequence, so each has its own
- * place: one sequence at a time. */
-static void attend_each(node *n, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
-                        tfm_attention_options options, const int64_t *lengths) {
-    tfm_context *ctx = n->graph->ctx;
-    if (tfm_tensor_new(ctx, y, TFM_F32, 4, (int64_t[]){q.dims[0], q.dims[1], q.dims[2], v.dims[3]}) != TFM_OK)
-        return;
-    const tfm_tensor all = options.lengths;
-    for (int64_t b = 0; b < q.dims[0]; b++) {
-        tfm_tensor row[4] = {{0}};
-        options.past = lengths[b] - q.dims[2];
-        if (options.past < 0)
-            NODE_UNSUPPORTED(n, "queries before the first key in Attention");
-        if (!node_ok(n))
-            return;
-        tfm_tensor_rows(ctx, &row[0], *y, b, 1);
-        tfm_tensor_rows(ctx, &row[1], q, b, 1);
-        tfm_tensor_rows(ctx, &row[2], k, b, 1);
-        tfm_tensor_rows(ctx, &row[3], v, b, 1);
-        tfm_tensor_rows(ctx, &options.lengths, all, b, 1);
-        tfm_attention(ctx, &row[0], row[1], row[2], row[3], &options);
+/* The mask as the op takes it: bytes, or floats. ONNX repeats all dimensions but the last, which it fills up with what hides,
+ * be it of one column only. */
+static tfm_tensor read_mask(node *n, int64_t keys) {
+    if (node_ok(n) && node_type(n, MASK) == ONNX_BOOL) {
+        const tfm_tensor mask = node_input(n, MASK);
+        if (!node_ok(n) || keys == 1 || mask.rank == 0 || mask.dims[mask.rank - 1] != 1)
+            return mask;
+        NODE_UNSUPPORTED(n, "a boolean attn_mask of one column for %lld keys in Attention", (long long)keys);
     }
+    const tfm_tensor mask = node_floats(n, MASK);
+    if (node_ok(n) && keys > 1 && mask.rank > 0 && mask.dims[mask.rank - 1] == 1)
+        NODE_UNSUPPORTED(n, "an attn_mask of one column for %lld keys in Attention", (long long)keys);
+    return mask;
+}
+
+/* qk_matmul_output_mode as a stage. */
+static tfm_attention_stage read_stage(node *n) {
+    static const tfm_attention_stage STAGES[] = {TFM_ATTENTION_PRODUCT, TFM_ATTENTION_CAPPED, TFM_ATTENTION_MASKED,
+                                                 TFM_ATTENTION_WEIGHTS};
+    const int64_t mode = node_int(n, "qk_matmul_output_mode", 0);
+    if (mode >= 0 && mode < 4)
+        return STAGES[mode];
+    NODE_WRONG(n, "Attention with qk_matmul_output_mode %lld", (long long)mode);
+    return TFM_ATTENTION_PRODUCT;
+}
+
+/* Limits of opset 25 on either side of the query's own key; -1 is none. */
+static void read_window(node *n, tfm_attention_options *options) {
+    options->before = node_int(n, "left_window_size", -1);
+    options->after = node_int(n, "right_window_size", -1);
+    options->window = options->before >= 0 || options->after >= 0;
 }
 
 void op_attention(node *n) {
     tfm_context *ctx = n->graph->ctx;
-    tfm_tensor q = node_floats(n, QUERY), k = node_floats(n, KEY), v = node_floats(n, VALUE), y = {0};
+    tfm_tensor q = node_floats(n, QUERY), k = node_floats(n, KEY), v = node_floats(n, VALUE), y = {0}, scores = {0};
     const int64_t heads = node_int(n, "q_num_heads", 0), kv_heads = node_int(n, "kv_num_heads", 0);
     const bool flat = q.rank == 3;
     const int type = node_ok(n) ? node_type(n, QUERY) : 0;
-    int64_t lengths[64];
     tfm_attention_options options = {.scale = node_float(n, "scale", 0),
-                                     .causal = node_int(n, "is_causal", 0) != 0};
-    if (node_has(n, MASK))
-        NODE_UNSUPPORTED(n, "input attn_mask of Attention");
-    if (node_float(n, "softcap", 0) != 0)
-        NODE_UNSUPPORTED(n, "attribute softcap of Attention");
-    if (node_wants(n, SCORES))
-        NODE_UNSUPPORTED(n, "output qk_matmul_output of Attention");
+                                     .soft_cap = node_float(n, "softcap", 0),
+                                     .causal = node_int(n, "is_causal", 0) != 0,
+                                     .stage = read_stage(n)};
+    read_window(n, &options);
     q = split_heads(n, q, heads);
     k = present(n, PAST_KEY, split_heads(n, k, kv_heads));
     v = present(n, PAST_VALUE, split_heads(n, v, kv_heads));
     if (!node_ok(n))
         return;
+    if (node_has(n, MASK))
+        options.mask = read_mask(n, k.dims[2]);
     if (node_has(n, PAST_KEY))
         options.past = node_input(n, PAST_KEY).dims[2];
-    if (node_has(n, LENGTHS))
+    if (node_has(n, LENGTHS)) {
         options.lengths = node_input(n, LENGTHS);
-    if (options.causal && node_has(n, LENGTHS) && !node_has(n, PAST_KEY)) {
-        if (node_ints(n, LENGTHS, lengths, 64) != (size_t)q.dims[0] && node_ok(n))
-            NODE_WRONG(n, "Attention of %lld sequences with other lengths", (long long)q.dims[0]);
-        if (node_ok(n))
-            attend_each(n, &y, q, k, v, options, lengths);
-    } else {
-        tfm_attention(ctx, &y, q, k, v, &options);
+        options.at_end = !node_has(n, PAST_KEY);
     }
+    if (node_wants(n, SCORES))
+        options.scores = &scores;
+    if (node_ok(n))
+        tfm_attention(ctx, &y, q, k, v, &options);
     node_output(n, OUTPUT, flat ? merge_heads(n, y) : y, type);
     node_output(n, PRESENT_KEY, k, type);
     node_output(n, PRESENT_VALUE, v, type);
+    node_output(n, SCORES, scores, type);
 }

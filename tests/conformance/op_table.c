@@ -6,7 +6,8 @@
 
 static const op_entry entries[] = {
     {"Add", "", op_add},
-    {"Attention", "is_causal kv_num_heads q_num_heads scale softcap qk_matmul_output_mode softmax_precision",
+    {"Attention", "is_causal kv_num_heads q_num_heads scale softcap qk_matmul_output_mode softmax_precision "
+     "left_window_size right_window_size",
      op_attention},
     {"Cast", "to saturate", op_cast},
     {"CastLike", "saturate", op_cast_like},
