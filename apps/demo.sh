@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 sh apps/packages.sh gcc g++ meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
-    libsentencepiece-dev libjansson-dev libcairo2-dev fonts-dejavu-core pocl-opencl-icd
+    libsentencepiece-dev libjansson-dev libicu-dev libcairo2-dev fonts-dejavu-core pocl-opencl-icd
 
 build=build/demo
 [ -f $build/build.ninja ] || meson setup $build -Dtests=false --buildtype=release >/dev/null

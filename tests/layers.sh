@@ -25,7 +25,7 @@ may() {
         grep -nE '^#include ["<]tfm/' "lib/$1"/* | grep -vE "[\"<]tfm/($3)\.h")"
 }
 may base 'base' 'base'
-may text 'base|text' 'base|text'
+may text 'base|text' 'base|text|metrics'
 may dev 'base|dev' 'base|device|tensor|opencl'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'

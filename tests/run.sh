@@ -19,7 +19,7 @@ die() {
 }
 
 sh apps/packages.sh gcc g++ make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
-    libsentencepiece-dev libjansson-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler pocl-opencl-icd \
+    libsentencepiece-dev libjansson-dev libicu-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler pocl-opencl-icd \
     mesa-opencl-icd libcairo2-dev fonts-dejavu-core ||
     die "the packages cannot be installed"
 

@@ -17,6 +17,7 @@
 #include "tape.h"
 #include "nn.h"
 #include "text.h"
+#include "metrics.h"
 #include "model.h"
 #include "selftest.h"
 
