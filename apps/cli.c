@@ -53,6 +53,13 @@ int cli_misuse(const cli_syntax *syntax, const char *format, ...) {
     return CLI_USAGE;
 }
 
+int cli_check_precision(int precision) {
+    if (precision == 0)
+        return CLI_GO;
+    return cli_fail("precision %s is not available: leave --precision away, or give fp32",
+                    precision == 1 ? "fp16" : "bf16");
+}
+
 double cli_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

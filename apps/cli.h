@@ -27,6 +27,7 @@ int cmd_selftest(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_translate(int argc, char **argv);
 int cmd_score(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
 int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
@@ -56,6 +57,27 @@ typedef struct cli_option {
             "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name", NULL           \
     }
 
+/* How to search, of a tfm_search_options `search`, its penalty as an int `penalty` until it is parsed, and an int
+ * `precision` for cli_check_precision. */
+#define CLI_SEARCH(search, penalty, precision)                                                               \
+    {'k',  "beam", CLI_INT, &(search).beam, "K", "beam width; 1 is greedy (default: the model's, else 4)",    \
+     NULL},                                                                                                  \
+        {'a', "alpha", CLI_REAL, &(search).alpha, "A", "exponent of the length penalty (default 0.6)",       \
+         &(search).has_alpha},                                                                               \
+        {0, "length-penalty", CLI_CHOICE, &(penalty), "paper|hf",                                            \
+         "divide by ((5 + n) / 6)^A, or by n^A as Hugging Face does, where the model's own A is the default", \
+         NULL},                                                                                              \
+        {0, "max-length", CLI_INT, &(search).max_length, "N",                                                \
+         "most tokens of a translation (default: those of its source + 50)", NULL},                          \
+        {0, "batch-tokens", CLI_INT, &(search).batch_tokens, "N",                                            \
+         "source tokens in a batch, with padding (default 4096)", NULL},                                     \
+        {0, "truncate", CLI_FLAG, &(search).truncate, NULL,                                                  \
+         "cut lines that are longer than the model's positions", NULL},                                      \
+    {                                                                                                        \
+        0, "precision", CLI_CHOICE, &(precision), "fp32|fp16|bf16",                                          \
+            "of products and sums (default, and all there is: fp32)", NULL                                   \
+    }
+
 typedef struct cli_syntax {
     const char *name;     /* "translate" */
     const char *usage;    /* "translate -m MODEL [option...] < lines" */
@@ -82,6 +104,9 @@ int cli_misuse(const cli_syntax *syntax, const char *format, ...) TFM_PRINTF(2, 
 /* One changing line on standard error while work is long; nothing where that is no terminal. NULL clears it.
  */
 void cli_progress(const char *format, ...) TFM_PRINTF(1, 2);
+
+/* CLI_GO, or CLI_FAILED after its sentence where the precision that was asked for is not there. */
+int cli_check_precision(int precision);
 
 /* A clock that only goes forward. */
 double cli_seconds(void);
@@ -125,6 +150,8 @@ typedef struct cli_output {
 
 /* NULL and "-" are standard output. */
 int cli_output_open(cli_output *out, const char *path);
+/* Writes a text as one line whatever a model says, without an end: a vocabulary may hold line ends. */
+void cli_put_line(FILE *file, const char *text);
 /* Whether all writes went well: asked right after one, it remembers why not. */
 bool cli_output_good(cli_output *out);
 /* Hands on what is written so far; CLI_FAILED after its sentence where that does not work. */

@@ -33,19 +33,6 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-/* One line whatever the model says: a vocabulary may hold line ends. */
-static void put_text(FILE *file, const char *text) {
-    while (*text) {
-        size_t plain = strcspn(text, "\r\n");
-        fwrite(text, 1, plain, file);
-        text += plain;
-        if (*text) {
-            fputc(' ', file);
-            text++;
-        }
-    }
-}
-
 static bool on_translation(void *user, size_t line, int best, const char *text, double score) {
     job *j = user;
     FILE *file = j->out.file;
@@ -59,7 +46,7 @@ static bool on_translation(void *user, size_t line, int best, const char *text, 
         return true;
     if (j->search.n_best > 0)
         fprintf(file, "%zu ||| ", j->in.first + line);
-    put_text(file, text);
+    cli_put_line(file, text);
     if (j->search.n_best > 0)
         fprintf(file, " ||| %.6f", score);
     else if (j->scores)
@@ -188,27 +175,13 @@ int cmd_translate(int argc, char **argv) {
         {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
         {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete",
          NULL},
-        {'k', "beam", CLI_INT, &j.search.beam, "K", "beam width; 1 is greedy (default: the model's, else 4)",
-         NULL},
-        {'a', "alpha", CLI_REAL, &j.search.alpha, "A", "exponent of the length penalty (default 0.6)",
-         &j.search.has_alpha},
-        {0, "length-penalty", CLI_CHOICE, &j.penalty, "paper|hf",
-         "divide by ((5 + n) / 6)^A, or by n^A as Hugging Face does, where the model's own A is the default",
-         NULL},
-        {0, "max-length", CLI_INT, &j.search.max_length, "N",
-         "most tokens of a translation (default: those of its source + 50)", NULL},
         {'n', "n-best", CLI_INT, &j.search.n_best, "N",
          "N lines `index ||| text ||| score` for each line, from 0", NULL},
         {0, "scores", CLI_FLAG, &j.scores, NULL, "put a tab and the score behind each translation", NULL},
         {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
          "a line for each line of input: what its translation begins with", NULL},
-        {0, "batch-tokens", CLI_INT, &j.search.batch_tokens, "N",
-         "source tokens in a batch, with padding (default 4096)", NULL},
-        {0, "truncate", CLI_FLAG, &j.search.truncate, NULL,
-         "cut lines that are longer than the model's positions", NULL},
-        {0, "precision", CLI_CHOICE, &j.precision, "fp32|fp16|bf16",
-         "of products and sums (default, and all there is: fp32)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
+        CLI_SEARCH(j.search, j.penalty, j.precision),
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {
@@ -231,8 +204,6 @@ int cmd_translate(int argc, char **argv) {
         return cli_misuse(&syntax, "which model? give -m DIR");
     if (j.search.beam && j.search.n_best > j.search.beam)
         return cli_misuse(&syntax, "--n-best is %d, more than --beam %d", j.search.n_best, j.search.beam);
-    if (j.precision != 0)
-        return cli_fail("precision %s is not available: leave --precision away, or give fp32",
-                        j.precision == 1 ? "fp16" : "bf16");
-    return run(&j);
+    code = cli_check_precision(j.precision);
+    return code == CLI_GO ? run(&j) : code;
 }

@@ -62,6 +62,18 @@ int cli_output_open(cli_output *out, const char *path) {
     return out->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
 }
 
+void cli_put_line(FILE *file, const char *text) {
+    while (*text) {
+        size_t plain = strcspn(text, "\r\n");
+        fwrite(text, 1, plain, file);
+        text += plain;
+        if (*text) {
+            fputc(' ', file);
+            text++;
+        }
+    }
+}
+
 bool cli_output_good(cli_output *out) {
     if (ferror(out->file) && !out->error)
         out->error = errno;

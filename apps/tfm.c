@@ -16,6 +16,7 @@ static const struct {
     {"info", cmd_info, "say what a model is"},
     {"translate", cmd_translate, "translate lines of text"},
     {"score", cmd_score, "say how likely given translations are"},
+    {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
     {"attend", cmd_attend, "show what the attention of a model looks at"},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
 };

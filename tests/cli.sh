@@ -71,7 +71,7 @@ run --version
 check "version" both 0 says out '^tfm [0-9]'
 run --help
 check "help" both 0 says out 'translate'
-for command in devices selftest info translate score attend bench; do
+for command in devices selftest info translate score eval attend bench; do
     run $command --help
     check "$command --help has examples" both 0 says out 'examples:'
 done
@@ -300,6 +300,73 @@ printf 'Danke.\nDanke.\nDanke.\n' >source
 printf 'Thank you.\nTh\000ank.\nTh\377ank.\n' >target
 run score -m "$demo" --src source --tgt target
 check "score: bad lines" [ "$code" = 1 -a "$(grep -c 'target, line [23]' err)" = 2 -a "$(grep -c '^$' out)" = 2 ]
+
+# ---- Eval
+cat >want <<EOF
+BLEU = 20.54 77.8/42.9/10.0/8.3 (BP = 0.895 ratio = 0.900 hyp_len = 9 ref_len = 10)
+chrF2 = 41.9
+signature = nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tfm-$("$tfm" --version | cut -d' ' -f2)
+EOF
+printf 'The cat, sat down.\n\303\204pfel & \303\226l\n' >hyp
+printf 'The cat sat down there.\n\303\244pfel &amp; \303\226l.\n' >ref
+run eval --hyp hyp --ref ref
+check "eval: two files" same out want
+sed 's/$/\r/' hyp >hyp.crlf
+run eval --hyp - --ref ref <hyp.crlf
+check "eval: a pipe, CR LF" same out want
+run eval --hyp hyp --ref ref --lowercase --tokenize char
+check "eval: --lowercase, --tokenize" both 0 says out '|case:lc|eff:no|tok:char|'
+check "eval: in their own way" says out '^BLEU = 50.52 95.7/'
+run eval --hyp hyp --ref hyp --json
+check "eval --json" [ "$(python3 -c 'import json; r = json.load(open("out")); print(round(r["bleu"], 6), r["chrf2"], r["hyp_len"], r["ref_len"], r["lines"], "ppl" in r)')" = \
+    "100.0 100.0 9 9 2 False" ]
+echo more >>ref
+run eval --hyp hyp --ref ref
+check "eval: unequal counts" one_sentence 1 'hyp has 2 lines, ref 3'
+run eval --hyp ref --ref hyp
+check "eval: unequal counts the other way" one_sentence 1 'ref has 3 lines, hyp 2'
+run eval -m "$demo" --src hyp --ref ref
+check "eval: unequal counts with a model" one_sentence 1 'hyp has 2 lines, ref 3'
+check "eval: and no score" [ ! -s out ]
+run eval --hyp /dev/null --ref /dev/null
+check "eval: no lines at all" one_sentence 1 'nothing to evaluate'
+printf 'Danke.\nDan\377ke.\n' >bad
+run eval --hyp bad --ref hyp
+check "eval: a bad line" one_sentence 1 'bad, line 2: byte 4'
+run eval --hyp hyp --ref bad
+check "eval: a bad reference" one_sentence 1 'bad, line 2: byte 4'
+run eval -m "$demo" --src hyp --ref bad
+check "eval: a bad reference with a model" one_sentence 1 'bad, line 2: byte 4'
+run eval --hyp nowhere --ref hyp
+check "eval: no such file" one_sentence 1 'nowhere'
+run eval --hyp hyp
+check "eval: no references is a usage error" one_sentence 2 '--ref'
+run eval --ref hyp
+check "eval: nothing to evaluate is one" one_sentence 2 '--hyp'
+run eval -m "$demo" --hyp hyp --ref hyp
+check "eval: a model and translations is one" one_sentence 2 '--hyp'
+run eval --hyp - --ref -
+check "eval: two standard inputs is one" one_sentence 2 'standard input'
+run eval --hyp hyp --ref hyp --tokenize intl
+check "eval: an unknown tokenizer is one" one_sentence 2 '13a|none|char'
+run eval -m "$demo" --src "$demo/test.de" --ref "$demo/beam4.en" --beam 4 --alpha 0.6
+check "eval: a model translates as translate does" both 0 says out '^BLEU = 100.00 '
+check "eval: and has a perplexity" [ "$(sed -n '4s/^ppl = [0-9.]*$/ppl/p' out)" = ppl ]
+run eval -m "$demo" --src "$demo/test.de" --ref "$demo/beam4.en" --beam 1 --json
+"$tfm" eval --hyp "$demo/greedy.en" --ref "$demo/beam4.en" --json >files
+"$tfm" score -m "$demo" --src "$demo/test.de" --tgt "$demo/beam4.en" >scores
+check "eval: greedy as the files say, perplexity as score says" python3 -c '
+import json, math
+model, files = json.load(open("out")), json.load(open("files"))
+scores = [line.split("\t") for line in open("scores")]
+ppl = math.exp(-sum(float(s[0]) for s in scores) / sum(int(s[1]) for s in scores))
+assert abs(model.pop("ppl") / ppl - 1) < 1e-5 and model == files, (model, files, ppl)'
+printf 'Danke.\nDan\377ke.\nDanke.\n' >source
+printf 'Thank you.\nThank you.\nThank you.\n' >target
+run eval -m "$demo" --src source --ref target
+check "eval: a bad source line is named once" one_sentence 1 'line 2 of source and target'
+check "eval: and counts as nothing" says out 'hyp_len = 6 ref_len = 9)'
+check "eval: the perplexity is that of the others" says out '^ppl = [1-9]'
 
 # ---- Attend
 attend() {
