@@ -32,7 +32,7 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
                                TFM_I_AS("mask_t", a->mask_steps[2]),
                                TFM_I_AS("mask_s", a->mask_steps[3]),
                                TFM_I_AS("columns", a->columns)};
-    tfm__arg all[TFM_COUNT(common) + 8];
+    tfm__arg all[TFM_COUNT(common) + 12];
     memcpy(all, own, count * sizeof(*own));
     memcpy(all + count, common, sizeof(common));
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups), count + TFM_COUNT(common), all);
@@ -121,6 +121,13 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
     return options->scores ? tfm__attention_scores(ctx, a, *options->scores, options->stage) : tfm_context_status(ctx);
 }
 
+/* What a backward pass does not know. */
+static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
+    if (a->paged || a->mapped)
+        return tfm__op_refuse(ctx, "attention", "with `rows` or `sources` it has no backward pass: stop the tape first");
+    return TFM_TAPE_NONE(ctx, "attention's mask", a->mask);
+}
+
 tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                          const tfm_attention_options *options) {
     const tfm_attention_options none = {0};
@@ -141,6 +148,11 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
     if (tfm__attention_read(ctx, &a, options) != TFM_OK || make_outputs(ctx, &a, y, options) != TFM_OK ||
         tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
+    const bool recorded = TFM_TAPE_WANTS(ctx, q, k, v, a.mask);
+    if (recorded && check_recorded(ctx, &a) == TFM_OK && !options->log_sum)
+        tfm_tensor_new(ctx, &a.log_sum, TFM_F32, 3, (int64_t[]){q.dims[0], a.heads, a.targets});
     compute(ctx, &a, *y, options);
+    if (recorded)
+        tfm__attention_record(ctx, &a);
     return tfm_scope_close(ctx, 0, NULL);
 }

@@ -31,7 +31,10 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a);
 /* Scores (B, H, T, S) at a stage: lib/ops/attention_scores.c. */
 tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_tensor scores, tfm_attention_stage stage);
 
-/* Enqueues a kernel of `groups` work-groups: its own arguments, then those of ATTENTION_PARAMETERS. */
+/* Writes the call down for the tape, which keeps y and log_sum; neither sources nor rows: lib/ops/attention_backward.c. */
+tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
+
+/* Enqueues a kernel of `groups` work-groups: its own arguments, at most 12, then those of ATTENTION_PARAMETERS. */
 tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
                                   size_t count, const tfm__arg *own);
 /* The same for one that makes y and log_sum, built for `block` queries a work-group, `items` of which have work. */

@@ -17,7 +17,7 @@
 #include "ops/ops.h"
 #include "tfm/tape.h"
 
-enum { TFM__TAPE_OUT = 2, TFM__TAPE_IN = 4, TFM__TAPE_KEEP = 10, TFM__TAPE_DATA = 192 };
+enum { TFM__TAPE_OUT = 2, TFM__TAPE_IN = 4, TFM__TAPE_KEEP = 10, TFM__TAPE_DATA = 1024 };
 
 typedef struct tfm__record tfm__record;
 struct tfm__record {

@@ -1,0 +1,183 @@
+/* Attention going backwards: heads that share keys, causal, padding, windows, soft cap, masks, both layouts.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "gradient.h"
+#include "tfm/ops.h"
+
+enum { Q, K, V };
+
+typedef struct attention {
+    int64_t batch, targets, length, heads, kv_heads, dk, dv;
+    bool heads_first, causal, padded, windowed, at_end;
+    float cap;
+    tfm_dtype mask; /* I32: none */
+    const int32_t *lengths;
+    const float *mask_values; /* (T, S) */
+} attention;
+
+static int64_t query_at(const attention *a, int64_t b, int64_t t, int64_t h) {
+    return a->heads_first ? (b * a->heads + h) * a->targets + t : (b * a->targets + t) * a->heads + h;
+}
+
+static int64_t key_at(const attention *a, int64_t b, int64_t s, int64_t h) {
+    return a->heads_first ? (b * a->kv_heads + h) * a->length + s : (b * a->length + s) * a->kv_heads + h;
+}
+
+static bool sees(const attention *a, int64_t b, int64_t t, int64_t s) {
+    const int64_t visible = a->padded ? a->lengths[b] : a->length,
+                  at = t + (a->at_end ? visible - a->targets : 0);
+    return s < visible && (!a->causal || s <= at) && (!a->windowed || (s >= at - 2 && s <= at + 1)) &&
+           (a->mask == TFM_I32 || a->mask_values[t * a->length + s] != -INFINITY);
+}
+
+static void oracle(const gradient_case *c, double *y, double *const *inputs) {
+    const attention *a = c->user;
+    double *w = malloc((size_t)a->length * sizeof(double));
+    assert_non_null(w);
+    memset(y, 0, c->count * sizeof(*y));
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t h = 0; h < a->heads; h++)
+            for (int64_t t = 0; t < a->targets; t++) {
+                const int64_t q = query_at(a, b, t, h), group = h / (a->heads / a->kv_heads);
+                double sum = 0;
+                for (int64_t s = 0; s < a->length; s++) {
+                    double z = 0;
+                    for (int64_t d = 0; d < a->dk; d++)
+                        z += inputs[Q][q * a->dk + d] * inputs[K][key_at(a, b, s, group) * a->dk + d];
+                    z /= sqrt((double)a->dk);
+                    z = a->cap > 0 ? a->cap * tanh(z / a->cap) : z;
+                    z += a->mask == TFM_F32 ? a->mask_values[t * a->length + s] : 0;
+                    w[s] = sees(a, b, t, s) ? exp(z) : 0;
+                    sum += w[s];
+                }
+                for (int64_t s = 0; s < a->length && sum > 0; s++)
+                    for (int64_t d = 0; d < a->dv; d++)
+                        y[q * a->dv + d] += w[s] / sum * inputs[V][key_at(a, b, s, group) * a->dv + d];
+            }
+    free(w);
+}
+
+static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const attention *a = c->user;
+    tfm_attention_options o = {.heads = a->heads_first ? 0 : (int)a->heads,
+                               .kv_heads = (int)a->kv_heads,
+                               .causal = a->causal,
+                               .soft_cap = a->cap,
+                               .at_end = a->at_end,
+                               .window = a->windowed,
+                               .before = 2,
+                               .after = 1};
+    if (a->padded)
+        o.lengths = HARNESS_TENSOR(TFM_I32, a->lengths, a->batch);
+    if (a->mask == TFM_F32)
+        o.mask = HARNESS_TENSOR(TFM_F32, a->mask_values, a->targets, a->length);
+    if (a->mask == TFM_U8) {
+        unsigned char *bytes = malloc((size_t)(a->targets * a->length));
+        assert_non_null(bytes);
+        for (int64_t i = 0; i < a->targets * a->length; i++)
+            bytes[i] = a->mask_values[i] != -INFINITY;
+        harness_ok(tfm_tensor_new(ctx, &o.mask, TFM_U8, 2, (int64_t[]){a->targets, a->length}));
+        harness_ok(tfm_tensor_write(ctx, o.mask, bytes));
+        free(bytes);
+    }
+    return tfm_attention(ctx, y, inputs[Q], inputs[K], inputs[V], &o);
+}
+
+static void check(harness_random *random, attention a) {
+    const int64_t queries = a.batch * a.targets * a.heads, keys = a.batch * a.length * a.kv_heads;
+    const size_t sizes[] = {(size_t)(queries * a.dk), (size_t)(keys * a.dk), (size_t)(keys * a.dv),
+                            (size_t)(a.targets * a.length)};
+    float *host[4];
+    int32_t lengths[8];
+    for (int i = 0; i < 4; i++) {
+        host[i] = malloc(sizes[i] * sizeof(float));
+        assert_non_null(host[i]);
+        harness_fill(random, host[i], sizes[i], 1);
+    }
+    for (int64_t i = 0; i < a.targets * a.length; i++)
+        host[3][i] = harness_range(random, 0, 3) == 0 ? -INFINITY : host[3][i];
+    for (int64_t b = 0; b < a.batch; b++) /* the last sees nothing */
+        lengths[b] = (int32_t)(b == a.batch - 1 && a.batch > 2 ? 0 : harness_range(random, 1, a.length));
+    a.lengths = lengths;
+    a.mask_values = host[3];
+    gradient_case c = {.name = "attention",
+                       .oracle = oracle,
+                       .run = run,
+                       .user = &a,
+                       .count = (size_t)(queries * a.dv),
+                       .tolerance = 5e-6};
+    for (int i = 0; i < 3; i++) {
+        const int64_t n = i == Q ? a.targets : a.length, heads = i == Q ? a.heads : a.kv_heads,
+                      width = i == V ? a.dv : a.dk;
+        c.inputs[i] = a.heads_first ? (gradient_input){4, {a.batch, heads, n, width}, host[i], false}
+                                    : (gradient_input){3, {a.batch, n, heads * width}, host[i], false};
+    }
+    gradient_check(&c);
+    for (int i = 0; i < 4; i++)
+        free(host[i]);
+}
+
+#define PLAIN .mask = TFM_I32
+
+static void test_shapes(void **state) {
+    (void)state;
+    harness_random random = {1};
+    check(&random, (attention){1, 1, 1, 1, 1, 32, 32, PLAIN});
+    check(&random, (attention){2, 3, 17, 2, 2, 32, 32, PLAIN});
+    check(&random, (attention){2, 17, 3, 2, 2, 32, 32, PLAIN, .heads_first = true});
+    check(&random, (attention){1, 33, 65, 1, 1, 32, 32, PLAIN});
+    check(&random, (attention){2, 6, 20, 4, 2, 17, 5, PLAIN});
+    check(&random, (attention){2, 6, 20, 6, 1, 17, 5, PLAIN, .heads_first = true});
+    check(&random, (attention){1, 2, 3, 1, 1, 600, 3, PLAIN}); /* too wide for the stack */
+}
+
+static void test_who_sees_what(void **state) {
+    (void)state;
+    harness_random random = {2};
+    check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .causal = true});
+    check(&random, (attention){3, 9, 20, 2, 2, 32, 32, PLAIN, .padded = true});
+    check(&random,
+          (attention){3, 9, 20, 2, 1, 32, 32, PLAIN, .padded = true, .causal = true, .at_end = true});
+    check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .windowed = true, .heads_first = true});
+}
+
+static void test_scores(void **state) {
+    (void)state;
+    harness_random random = {3};
+    check(&random, (attention){2, 9, 20, 2, 2, 32, 32, PLAIN, .cap = 1.5f});
+    check(&random, (attention){2, 9, 20, 2, 2, 32, 32, .mask = TFM_F32, .cap = 1.5f, .causal = true});
+    check(&random, (attention){2, 9, 37, 2, 2, 32, 32, .mask = TFM_U8, .heads_first = true});
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 5, 4),
+               y = {0};
+    tfm_tensor dq = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 3, 4), mask = HARNESS_TENSOR(TFM_F32, NULL, 3, 5),
+               dmask = HARNESS_TENSOR(TFM_F32, NULL, 3, 5);
+    const int32_t none[2] = {0, 0};
+    tfm_tensor sources = HARNESS_TENSOR(TFM_I32, none, 2);
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, q, dq));
+    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.sources = sources}),
+                    TFM_ERROR_ARGUMENT, "it has no backward pass");
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, mask, dmask));
+    y = (tfm_tensor){0};
+    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.mask = mask}),
+                    TFM_ERROR_ARGUMENT, "it has no backward pass");
+    tfm_tape_stop(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_who_sees_what),
+        cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
