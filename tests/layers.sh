@@ -30,13 +30,14 @@ may dev 'base|dev' 'base|device|tensor|opencl'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'
 may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|model'
-nothing "apps use include/ only" "$(grep -nE '#include "(base|dev|ops|nn|text|model)/' apps/*.[ch] apps/examples/*.c)"
+may train 'base|text|dev|ops|nn|model|train' 'base|device|tensor|ops|tape|nn|text|model|train'
+nothing "apps use include/ only" "$(grep -nE '#include "(base|dev|ops|nn|text|model|train)/' apps/*.[ch] apps/examples/*.c)"
 nothing "public headers include each other only" "$(grep -nE '#include "[a-z_]+/' include/tfm/*.h)"
 
 # CLBlast's interface is OpenCL's, so its provider speaks it too.
 nothing "only lib/dev, opencl.h and the CLBlast provider name OpenCL symbols" "$(
     grep -nwE 'clblast_c\.h|cl[A-Z][A-Za-z]+|cl_(mem|int|uint|event|kernel|context|program|device_id|command_queue)|CL_[A-Z_]+' \
-        lib/base/* lib/ops/* lib/nn/* lib/text/* lib/model/* apps/*.[ch] include/tfm/*.h |
+        lib/base/* lib/ops/* lib/nn/* lib/text/* lib/model/* lib/train/* apps/*.[ch] include/tfm/*.h |
         grep -vE '^(lib/ops/gemm_clblast\.c|include/tfm/opencl\.h):' | code)"
 nothing "the library never exits and never prints" "$(
     grep -nwE 'exit|abort|_exit|puts|putchar|printf|perror|assert' lib/*/*.c lib/*/*.cc | code)"

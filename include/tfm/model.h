@@ -28,6 +28,31 @@ typedef struct tfm_model_options {
  * another, TFM_ERROR_UNSUPPORTED for a family or activation that tfm does not run. `options` may be NULL. */
 TFM_API tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options);
 
+/* How the matrices of a new model are drawn; biases begin at 0, gammas at 1, embeddings as N(0, 1/E). */
+typedef enum tfm_init {
+    TFM_INIT_XAVIER,   /* uniform within sqrt(6 / (inputs + outputs)) ("Understanding the difficulty of training deep
+                          feedforward neural networks", Glorot and Bengio 2010) */
+    TFM_INIT_GAUSSIAN, /* N(0, 0.02^2) */
+    TFM_INIT_KAIMING,  /* N(0, 2 / inputs) ("Delving Deep into Rectifiers", He et al. 2015) */
+} tfm_init;
+
+/* An encoder-decoder of the paper: sinusoids, embeddings times sqrt(E), the output projection tied to the target's. */
+typedef struct tfm_model_shape {
+    int width, heads, feed_forward;
+    int encoder_layers, decoder_layers;
+    int source_vocabulary;
+    int target_vocabulary; /* 0: one vocabulary, and one table, for both */
+    int max_positions;
+    int pad_id, eos_id, start_id; /* start_id: what the decoder reads first; Marian has the padding's for it */
+    tfm_activation activation;    /* the paper's is TFM_RELU */
+    bool pre_norm;                /* with a norm after the last block */
+    tfm_init init;
+    uint64_t seed;                /* the same seed draws the same parameters on every machine, but for roundings */
+} tfm_model_shape;
+
+/* A model with new parameters, and without a tokenizer: it takes ids. */
+TFM_API tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
+
 /* Gives the parameters back and nulls *model. NULL is taken. */
 TFM_API void tfm_model_free(tfm_model **model);
 

@@ -19,6 +19,7 @@
 #include "text.h"
 #include "metrics.h"
 #include "model.h"
+#include "train.h"
 #include "selftest.h"
 
 #endif

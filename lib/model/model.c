@@ -34,6 +34,12 @@ static void estimate(tfm_model_info *info) {
     info->estimated_bytes = 2 * info->parameter_bytes + 4 * (encoder + cross + cache + logits);
 }
 
+void tfm__model_describe_config(tfm_model *model) {
+    fill_info(&model->info, &model->config);
+    model->info.stored_dtype = tfm_dtype_name(TFM_F32);
+    estimate(&model->info);
+}
+
 /* The dtype of the file's largest tensor, as the file spells it but static. */
 static const char *stored_dtype(const tfm__safetensors *file) {
     const tfm__stored *largest = NULL;

@@ -47,6 +47,9 @@ tfm_status tfm__model_walk(tfm_model *model, tfm__parameter_fn each, void *user)
 /* The same for the embedding tables, each once. */
 tfm_status tfm__model_walk_tables(tfm_model *model, tfm__parameter_fn each, void *user);
 
+/* The model's info from its configuration and what is known of its parameters (model.c). */
+void tfm__model_describe_config(tfm_model *model);
+
 /* Fills the model's parameters from its directory's weights (load.c). */
 tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file);
 

@@ -1,0 +1,91 @@
+/* Training an encoder-decoder ("Attention Is All You Need", section 5): one update after the other on batches of ids.
+ *
+ *     tfm_model_create(&model, ctx, &shape, NULL);
+ *     tfm_trainer_options options = tfm_trainer_defaults();
+ *     tfm_trainer_open(&trainer, model, &options);
+ *     while (more) tfm_trainer_update(trainer, &report, batches, count);
+ *     tfm_trainer_free(&trainer);
+ *     tfm_model_save(model, "out", TFM_F16);
+ *
+ * The same seed, options, batches and device give the same bits. */
+#ifndef TFM_TRAIN_H
+#define TFM_TRAIN_H
+
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The learning rate ----------------------------------------------------------------------------------------- */
+
+typedef enum tfm_schedule {
+    TFM_INVERSE_SQRT, /* section 5.3: up to `rate` over `warmup` updates, then with 1 / sqrt of their number */
+    TFM_LINEAR,       /* then down to 0 at `updates` in a straight line */
+    TFM_COSINE,       /* or in half a wave ("SGDR", Loshchilov and Hutter 2017, without restarts) */
+    TFM_CONSTANT,     /* then as it is */
+} tfm_schedule;
+
+/* ---- Trainer --------------------------------------------------------------------------------------------------- */
+
+typedef struct tfm_trainer tfm_trainer;
+
+typedef struct tfm_trainer_options {
+    float dropout, attention_dropout, activation_dropout;
+    float smoothing;             /* of labels */
+    tfm_schedule schedule;
+    double rate;                 /* at its peak */
+    int64_t warmup, updates;     /* updates: the end of a linear or cosine schedule */
+    double beta1, beta2, epsilon;
+    double decay;                /* AdamW's, of matrices and embeddings; biases and norms are left alone */
+    double clip;                 /* of the norm of all gradients; 0: none */
+    uint64_t seed;               /* of what is dropped */
+} tfm_trainer_options;
+
+/* The paper's base model: dropout and smoothing 0.1, warm-up over 4000 updates to 512^-0.5 4000^-0.5, Adam with 0.9, 0.98
+ * and 1e-9. */
+TFM_API tfm_trainer_options tfm_trainer_defaults(void);
+
+/* The rate of an update, which count from 1. */
+TFM_API double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update);
+
+/* Sentence pairs as ids, padded with anything to one width a side. Borrowed. */
+typedef struct tfm_pairs {
+    int64_t count;                        /* B */
+    int64_t source_width, target_width;   /* S, T */
+    const int32_t *sources, *targets;     /* (B, S), (B, T), each with EOS at its end */
+    const int32_t *source_lengths, *target_lengths; /* (B), EOS counted, at least 1 */
+} tfm_pairs;
+
+/* What an update came to. */
+typedef struct tfm_update_report {
+    int64_t update;         /* its number, from 1 */
+    double rate;
+    double loss;            /* smoothed cross-entropy, the mean of its target tokens */
+    double nll;             /* -log p of the targets, likewise: perplexity is its exponential */
+    double gradient_norm;   /* before clipping */
+    uint64_t source_tokens, target_tokens;
+} tfm_update_report;
+
+/* Lays the model's parameters out in one piece with their gradients and both moments, four times their size. The model
+ * must outlive the trainer, and stays one that translates. TFM_ERROR_UNSUPPORTED for learned positions. */
+TFM_API tfm_status tfm_trainer_open(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
+/* Takes NULL, and nulls. The model keeps its parameters. */
+TFM_API void tfm_trainer_free(tfm_trainer **trainer);
+
+/* One update on `count` batches together: forward and backward of each, then one step of Adam. Reports itself, waiting
+ * for the device, unless report is NULL. A loss or gradient that is not finite is TFM_ERROR_FORMAT, and the parameters are
+ * then those of the update before. */
+TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *report, const tfm_pairs *batches,
+                                      size_t count);
+
+/* The sum of -log p of the targets of one batch, and their number; nothing is dropped or changed. */
+TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_pairs *batch);
+
+/* Updates done. */
+TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,320 @@
+/* The trainer: a whole model's gradients against PyTorch's, repeatable updates, and what it refuses. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "harness.h"
+#include "model/safetensors.h"
+#include "train/trainer.h"
+
+/* ---- PyTorch's gradients: tests/golden/make_gradients.py ---- */
+
+enum { PAIRS = 3, MOST = 3 * 16 };
+
+typedef struct golden {
+    int32_t sources[MOST], targets[MOST], source_lengths[PAIRS], target_lengths[PAIRS];
+    tfm_pairs pairs;
+    double loss, nll;
+} golden;
+
+static int64_t read_rows(int32_t *out, const json_t *rows) {
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        for (size_t k = 0; k < json_array_size(json_array_get(rows, i)); k++)
+            out[n++] = (int32_t)json_integer_value(json_array_get(json_array_get(rows, i), k));
+    return (int64_t)(n / json_array_size(rows));
+}
+
+static void read_golden(golden *g, const char *dir) {
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/batch.json", dir);
+    json_t *root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    g->pairs = (tfm_pairs){PAIRS,
+                           read_rows(g->sources, json_object_get(root, "sources")),
+                           read_rows(g->targets, json_object_get(root, "targets")),
+                           g->sources,
+                           g->targets,
+                           g->source_lengths,
+                           g->target_lengths};
+    for (size_t i = 0; i < PAIRS; i++) {
+        g->source_lengths[i] =
+            (int32_t)json_integer_value(json_array_get(json_object_get(root, "source_lengths"), i));
+        g->target_lengths[i] =
+            (int32_t)json_integer_value(json_array_get(json_object_get(root, "target_lengths"), i));
+    }
+    g->loss = json_real_value(json_object_get(root, "loss"));
+    g->nll = json_real_value(json_object_get(root, "nll"));
+    json_decref(root);
+}
+
+typedef struct comparison {
+    const tfm_trainer *trainer;
+    const float *m; /* half of the gradients: Adam's first moment after one step with beta1 = 1/2 */
+    const tfm__safetensors *file;
+    int count;
+} comparison;
+
+static tfm_status compare(void *user, const tfm__parameter *p) {
+    comparison *c = user;
+    const tfm__stored *stored = tfm__safetensors_find(c->file, p->name);
+    assert_non_null(stored);
+    double want[32 * 32];
+    float got[32 * 32];
+    for (size_t i = 0; i < stored->count; i++) {
+        float value;
+        memcpy(&value, stored->data + 4 * i, 4);
+        want[i] = 10 * (double)value; /* the gradients are of the size of 0.1 */
+        got[i] = 20 * c->m[p->param->value.offset + i];
+    }
+    harness_close(got, want, stored->count, 1e-5, p->name);
+    c->count++;
+    return TFM_OK;
+}
+
+static tfm_trainer_options plain_options(void) {
+    tfm_trainer_options o = tfm_trainer_defaults();
+    o.dropout = 0;
+    o.beta1 = 0.5;
+    o.schedule = TFM_CONSTANT;
+    o.warmup = 0;
+    o.rate = 1e-3;
+    return o;
+}
+
+/* In one batch, and in two that are added up. */
+static void test_gradients(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    char *dir = harness_source("tests/golden/gradients"), path[1024];
+    golden g;
+    read_golden(&g, dir);
+    snprintf(path, sizeof(path), "%s/gradients.safetensors", dir);
+    for (int batches = 1; batches <= 2; batches++) {
+        tfm_model *model;
+        tfm_trainer *trainer;
+        tfm__safetensors *file;
+        tfm_update_report report;
+        const tfm_trainer_options options = plain_options();
+        harness_ok(tfm_model_open(&model, ctx, dir, &(tfm_model_options){.no_tokenizer = true}));
+        harness_ok(tfm_trainer_open(&trainer, model, &options));
+        tfm_pairs parts[2] = {g.pairs, g.pairs};
+        if (batches == 2) {
+            parts[0].count = 1;
+            parts[1].count = PAIRS - 1;
+            parts[1].sources += g.pairs.source_width;
+            parts[1].targets += g.pairs.target_width;
+            parts[1].source_lengths++;
+            parts[1].target_lengths++;
+        }
+        harness_ok(tfm_trainer_update(trainer, &report, parts, (size_t)batches));
+        assert_true(fabs(report.loss / g.loss - 1) < 1e-5);
+        assert_true(fabs(report.nll / g.nll - 1) < 1e-5);
+        assert_int_equal(report.source_tokens, 15);
+        assert_int_equal(report.target_tokens, 11);
+        harness_ok(tfm__safetensors_open(&file, path));
+        comparison c = {trainer, harness_floats(trainer->m), file, 0};
+        tfm__model_walk_tables(model, compare, &c);
+        tfm__model_walk(model, compare, &c);
+        assert_int_equal(c.count, 85);
+        free((void *)(uintptr_t)c.m);
+        tfm__safetensors_free(&file);
+        tfm_trainer_free(&trainer);
+        tfm_model_free(&model);
+    }
+    free(dir);
+}
+
+/* ---- Models of our own ---- */
+
+static const tfm_model_shape SMALL = {.width = 32,
+                                      .heads = 4,
+                                      .feed_forward = 64,
+                                      .encoder_layers = 1,
+                                      .decoder_layers = 1,
+                                      .source_vocabulary = 20,
+                                      .max_positions = 32,
+                                      .pad_id = 19,
+                                      .start_id = 19,
+                                      .activation = TFM_RELU,
+                                      .seed = 3};
+
+/* A batch of eight lines to copy. */
+static tfm_pairs copy_batch(harness_random *random, int32_t *ids, int32_t *lengths) {
+    for (int i = 0; i < 8; i++) {
+        lengths[i] = (int32_t)harness_range(random, 2, 9);
+        for (int k = 0; k < 9; k++)
+            ids[i * 9 + k] = k < lengths[i] - 1 ? (int32_t)harness_range(random, 1, 18) : 0;
+    }
+    return (tfm_pairs){8, 9, 9, ids, ids, lengths, lengths};
+}
+
+/* Ten updates with everything dropped that can be; the parameters after them. */
+static float *train_ten(const tfm_model_shape *shape, const tfm_trainer_options *options, double *first,
+                        double *last) {
+    tfm_context *ctx = harness_context();
+    tfm_model *model;
+    tfm_trainer *trainer;
+    harness_random random = {5};
+    int32_t ids[8 * 9], lengths[8];
+    harness_ok(tfm_model_create(&model, ctx, shape));
+    harness_ok(tfm_trainer_open(&trainer, model, options));
+    for (int i = 0; i < 10; i++) {
+        tfm_update_report report;
+        const tfm_pairs batch = copy_batch(&random, ids, lengths);
+        harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
+        assert_int_equal(report.update, i + 1);
+        *(i == 0 ? first : last) = report.loss;
+    }
+    float *result = harness_floats(trainer->value);
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+    return result;
+}
+
+static void test_repeats(void **state) {
+    (void)state;
+    tfm_trainer_options o = tfm_trainer_defaults();
+    double first, last;
+    o.dropout = 0.2f;
+    o.activation_dropout = 0.1f;
+    o.attention_dropout = 0.1f;
+    o.rate = 5e-3;
+    o.warmup = 4;
+    o.clip = 1;
+    o.decay = 0.01;
+    for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
+        tfm_model_shape shape = SMALL;
+        shape.pre_norm = pre_norm;
+        shape.activation = pre_norm ? TFM_GELU : TFM_RELU;
+        shape.target_vocabulary = pre_norm ? 20 : 0;
+        float *a = train_ten(&shape, &o, &first, &last), *b = train_ten(&shape, &o, &first, &last);
+        assert_memory_equal(a, b, 10000 * sizeof(float));
+        assert_true(last < first - 0.3);
+        o.seed = 1; /* another draw, other parameters */
+        float *c = train_ten(&shape, &o, &first, &last);
+        assert_memory_not_equal(a, c, 10000 * sizeof(float));
+        o.seed = 0;
+        free(a);
+        free(b);
+        free(c);
+    }
+}
+
+/* An evaluation drops nothing, changes nothing, and its perplexity is the update's without dropout and
+ * smoothing. */
+static void test_evaluate(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_model *model;
+    tfm_trainer *trainer;
+    tfm_update_report report;
+    tfm_trainer_options o = plain_options();
+    harness_random random = {6};
+    int32_t ids[8 * 9], lengths[8];
+    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    double nll;
+    uint64_t tokens;
+    harness_ok(tfm_model_create(&model, ctx, &SMALL));
+    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    harness_ok(tfm_trainer_evaluate(trainer, &nll, &tokens, &batch));
+    harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
+    assert_int_equal(tokens, report.target_tokens);
+    assert_true(fabs(nll / (double)tokens - report.nll) < 1e-5 * report.nll);
+    double again;
+    harness_ok(tfm_trainer_evaluate(trainer, &again, &tokens, &batch));
+    assert_true(again < nll); /* it has learned from it */
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+}
+
+/* A loss that is not finite is told, and nothing is spoiled. */
+static void test_not_finite(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_model *model;
+    tfm_trainer *trainer;
+    tfm_update_report report;
+    tfm_trainer_options o = plain_options();
+    harness_random random = {6};
+    int32_t ids[8 * 9], lengths[8];
+    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    harness_ok(tfm_model_create(&model, ctx, &SMALL));
+    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    tfm_tensor one = {0};
+    const float bad = NAN, good = 0.1f;
+    harness_ok(tfm_tensor_rows(ctx, &one, trainer->value, trainer->decayed + 3, 1)); /* a bias or a gamma */
+    harness_ok(tfm_tensor_write(ctx, one, &bad));
+    float *before = harness_floats(trainer->value);
+    assert_int_equal(tfm_trainer_update(trainer, &report, &batch, 1), TFM_ERROR_FORMAT);
+    assert_non_null(strstr(tfm_error_message(), "update 1: the loss is nan"));
+    float *after = harness_floats(trainer->value);
+    assert_memory_equal(before, after, (size_t)trainer->count * sizeof(float));
+    harness_ok(tfm_tensor_write(ctx, one, &good));
+    harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
+    free(before);
+    free(after);
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+}
+
+static void test_schedules(void **state) {
+    (void)state;
+    tfm_trainer_options o = tfm_trainer_defaults();
+    /* The paper's formula: 512^-0.5 min(t^-0.5, t 4000^-1.5). */
+    const int64_t steps[] = {1, 100, 3999, 4000, 4001, 100000};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+        const double t = (double)steps[i], want = fmin(pow(t, -0.5), t * pow(4000, -1.5)) / sqrt(512);
+        assert_true(fabs(tfm_trainer_rate(&o, steps[i]) / want - 1) < 1e-12);
+    }
+    o.rate = 1;
+    o.warmup = 10;
+    o.updates = 30;
+    o.schedule = TFM_LINEAR;
+    assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 && tfm_trainer_rate(&o, 31) == 0);
+    o.schedule = TFM_COSINE;
+    assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 &&
+                fabs(tfm_trainer_rate(&o, 15) - 0.8535533906) < 1e-9);
+    assert_true(tfm_trainer_rate(&o, 30) == 0 && tfm_trainer_rate(&o, 5) == 0.5);
+    o.schedule = TFM_CONSTANT;
+    assert_true(tfm_trainer_rate(&o, 1000) == 1);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_model *model;
+    tfm_trainer *trainer;
+    tfm_trainer_options o = plain_options();
+    tfm_model_shape bad = SMALL;
+    int32_t ids[8 * 9], lengths[8];
+    harness_random random = {6};
+    tfm_pairs batch = copy_batch(&random, ids, lengths);
+    bad.heads = 5;
+    assert_int_equal(tfm_model_create(&model, ctx, &bad), TFM_ERROR_ARGUMENT);
+    assert_null(model);
+    harness_ok(tfm_model_create(&model, ctx, &SMALL));
+    o.dropout = 1;
+    assert_int_equal(tfm_trainer_open(&trainer, model, &o), TFM_ERROR_ARGUMENT);
+    assert_null(trainer);
+    o.dropout = 0;
+    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    assert_int_equal(tfm_trainer_update(trainer, NULL, &batch, 0), TFM_ERROR_ARGUMENT);
+    lengths[3] = 10;
+    assert_int_equal(tfm_trainer_update(trainer, NULL, &batch, 1), TFM_ERROR_ARGUMENT);
+    assert_non_null(strstr(tfm_error_message(), "pair 4 has lengths 10"));
+    batch.source_width = 33;
+    assert_int_equal(tfm_trainer_update(trainer, NULL, &batch, 1), TFM_ERROR_ARGUMENT);
+    harness_ok(tfm_context_status(ctx));
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_repeats),   cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_schedules), cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
