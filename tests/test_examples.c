@@ -22,9 +22,11 @@ static void shows(const char *text, const char *title, const double *want, int c
     char line[64];
     snprintf(line, sizeof(line), "\n%s", title);
     const char *at = strstr(text, line);
-    if (!at)
+    char *next = at ? strchr(at + 1, '\n') : NULL;
+    if (!next) {
         fail_msg("nothing is called '%s'", title);
-    char *next = strchr(at + 1, '\n');
+        return; /* the compiler does not know that it never comes here */
+    }
     for (int i = 0; i < count; i++) {
         char *number = next;
         const double got = strtod(number, &next);

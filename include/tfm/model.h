@@ -53,6 +53,11 @@ typedef struct tfm_model_shape {
 /* A model with new parameters, and without a tokenizer: it takes ids. */
 TFM_API tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
 
+/* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, made if it is not there: what
+ * tfm_model_open reads, and MarianMTModel of Hugging Face's transformers. Matrices and tables are stored as `dtype`, F32,
+ * F16 or BF16, vectors as F32. Each file appears when it is complete; the tokenizer's files are the caller's to copy. */
+TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
+
 /* Gives the parameters back and nulls *model. NULL is taken. */
 TFM_API void tfm_model_free(tfm_model **model);
 

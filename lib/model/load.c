@@ -110,6 +110,7 @@ static void load_positions(loader *l, tfm_tensor *out, const char *name) {
     /* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
     int64_t skipped = stored && stored->rank == 2 && stored->dims[0] == config->max_positions ? 0 : config->position_offset;
     tfm_param table = {0};
+    l->model->stored_positions = true;
     load(l, &table, 2, (int64_t[]){config->max_positions + skipped, config->d_model}, name);
     *out = table.value;
     if (l->status == TFM_OK && skipped > 0)

@@ -20,6 +20,7 @@ struct tfm_model {
     tfm_param *source, *target, *output;
     tfm_tensor source_positions;      /* (P, E) */
     tfm_tensor target_positions;
+    bool stored_positions;            /* they came from the file, and go into one */
     tfm_norm source_norm, target_norm; /* of the embeddings; gamma empty: none */
     tfm_norm encoder_norm, decoder_norm; /* after the last block; gamma empty: none */
     tfm_tensor logits_bias;           /* (V) */
