@@ -82,6 +82,13 @@ TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *r
 /* The sum of -log p of the targets of one batch, and their number; nothing is dropped or changed. */
 TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_pairs *batch);
 
+/* All that the next update depends on, but for its batches and the options: parameters, moments, the number of updates,
+ * in one file, which appears when it is complete or stays as it was. A trainer that loads it goes on to the bit as this one
+ * would, on a device of the same kind; on another one it goes on, and the log says that bits will differ. */
+TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const char *path);
+/* TFM_ERROR_FORMAT for a file of another model, or none; the trainer is then as it was. */
+TFM_API tfm_status tfm_trainer_load(tfm_trainer *trainer, const char *path);
+
 /* Updates done. */
 TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);
 

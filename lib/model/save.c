@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "model/model.h"
+#include "model/tensors_write.h"
 
 /* ---- config.json, generation_config.json ---- */
 
@@ -62,87 +63,53 @@ static tfm_status write_json(const char *dir, const char *name, json_t *root) {
 
 /* ---- model.safetensors ---- */
 
-typedef struct writer {
-    tfm_context *ctx;
+typedef struct list {
+    tfm__entry *entries; /* NULL while they are counted */
+    size_t count;
     tfm_dtype dtype;
-    json_t *header;
-    size_t bytes, at;    /* of all tensors; written so far */
-    unsigned char *data; /* NULL while sizes are counted */
-} writer;
+} list;
 
-static tfm_status add_entry(writer *w, const char *name, tfm_tensor x, tfm_dtype dtype) {
-    const size_t end = w->bytes + tfm_tensor_count(x) * tfm_dtype_size(dtype);
-    json_t *shape = json_array(), *entry = NULL;
-    for (int i = 0; shape && i < x.rank; i++)
-        json_array_append_new(shape, json_integer(x.dims[i]));
-    entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", tfm_dtype_name(dtype), "shape", shape, "data_offsets",
-                      (json_int_t)w->bytes, (json_int_t)end);
-    w->bytes = end;
-    return entry && json_object_set_new(w->header, name, entry) == 0
-               ? TFM_OK
-               : tfm__fail(TFM_ERROR_MEMORY, "model_save: out of host memory");
-}
-
-static tfm_status copy_out(writer *w, tfm_tensor x, tfm_dtype dtype) {
-    tfm_tensor cast = x;
-    tfm_scope_open(w->ctx);
-    if (dtype != TFM_F32) {
-        cast = (tfm_tensor){0};
-        tfm_cast(w->ctx, &cast, x, dtype);
+static void put(list *l, const char *name, tfm_tensor x, tfm_dtype dtype) {
+    if (l->entries) {
+        tfm__entry *entry = &l->entries[l->count];
+        snprintf(entry->name, sizeof(entry->name), "%s", name);
+        entry->x = x;
+        entry->dtype = dtype;
     }
-    tfm_tensor_read(w->ctx, w->data + w->at, cast);
-    w->at += tfm_tensor_count(x) * tfm_dtype_size(dtype);
-    return tfm_scope_close(w->ctx, 0, NULL);
+    l->count++;
 }
 
 /* Matrices and tables in the dtype asked for; what is small, and adds up, in F32. */
-static tfm_status save(void *user, const tfm__parameter *p) {
-    writer *w = user;
-    const tfm_dtype dtype = p->kind == TFM__MATRIX || p->kind == TFM__TABLE ? w->dtype : TFM_F32;
-    return w->data ? copy_out(w, p->param->value, dtype) : add_entry(w, p->name, p->param->value, dtype);
+static tfm_status put_parameter(void *user, const tfm__parameter *p) {
+    list *l = user;
+    put(l, p->name, p->param->value, p->kind == TFM__MATRIX || p->kind == TFM__TABLE ? l->dtype : TFM_F32);
+    return TFM_OK;
 }
 
-/* Twice: the header first, then the data in the same order. */
-static tfm_status walk(writer *w, tfm_model *model) {
-    static const char *const names[] = {"model.encoder.embed_positions.weight",
-                                        "model.decoder.embed_positions.weight"};
-    const tfm_tensor positions[] = {model->source_positions, model->target_positions};
-    tfm_param bias = {.value = model->logits_bias};
-    tfm_status status = tfm_tensor_reshape(w->ctx, &bias.value, bias.value, 2,
-                                           (int64_t[]){1, model->config.decoder_vocab_size});
-    if (status == TFM_OK)
-        status = save(w, &(tfm__parameter){&bias, "final_logits_bias", TFM__BIAS, 2, {0}});
-    if (status == TFM_OK)
-        status = tfm__model_walk_tables(model, save, w);
-    for (int i = 0; i < 2 && status == TFM_OK && model->stored_positions; i++) {
-        tfm_param learned = {.value = positions[i]};
-        status = save(w, &(tfm__parameter){&learned, names[i], TFM__TABLE, 2, {0}});
+static void put_all(list *l, tfm_model *model) {
+    tfm_tensor bias = model->logits_bias; /* (1, V) in files */
+    bias.rank = 2;
+    bias.dims[1] = bias.dims[0];
+    bias.dims[0] = 1;
+    l->count = 0;
+    put(l, "final_logits_bias", bias, TFM_F32);
+    if (model->stored_positions) {
+        put(l, "model.encoder.embed_positions.weight", model->source_positions, TFM_F32);
+        put(l, "model.decoder.embed_positions.weight", model->target_positions, TFM_F32);
     }
-    return status == TFM_OK ? tfm__model_walk(model, save, w) : status;
+    tfm__model_walk_tables(model, put_parameter, l);
+    tfm__model_walk(model, put_parameter, l);
 }
 
-/* The length of the header, the header, filled up with spaces so that the data is aligned, the data. */
 static tfm_status write_tensors(tfm_model *model, const char *path, tfm_dtype dtype) {
-    writer w = {.ctx = model->ctx, .dtype = dtype, .header = json_object()};
-    tfm_status status = w.header ? walk(&w, model) : TFM_ERROR_MEMORY;
-    char *text = status == TFM_OK ? json_dumps(w.header, JSON_COMPACT) : NULL;
-    const size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8, start = 8 + padded;
-    unsigned char *file = text ? tfm__alloc(start + w.bytes, 1) : NULL;
-    if (status == TFM_OK && !file)
-        status = tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory for its %zu bytes", path, start + w.bytes);
-    if (file) {
-        for (int i = 0; i < 8; i++)
-            file[i] = (unsigned char)(padded >> 8 * i);
-        memset(file + 8, ' ', padded);
-        memcpy(file + 8, text, length);
-        w.data = file + start;
-        status = walk(&w, model);
-    }
-    if (status == TFM_OK)
-        status = tfm__file_write(path, file, start + w.bytes);
-    json_decref(w.header);
-    free(text);
-    free(file);
+    list l = {.dtype = dtype};
+    put_all(&l, model);
+    l.entries = tfm__alloc(l.count, sizeof(*l.entries));
+    if (!l.entries)
+        return TFM_ERROR_MEMORY;
+    put_all(&l, model);
+    tfm_status status = tfm__tensors_write(model->ctx, path, l.entries, l.count);
+    free(l.entries);
     return status;
 }
 

@@ -1,0 +1,16 @@
+/* Writing safetensors files from the device. */
+#ifndef TFM_LIB_TENSORS_WRITE_H
+#define TFM_LIB_TENSORS_WRITE_H
+
+#include "dev/dev.h"
+
+typedef struct tfm__entry {
+    char name[256];
+    tfm_tensor x;    /* any dtype */
+    tfm_dtype dtype; /* to be stored as: x's own; or, of F32, F16 or BF16 */
+} tfm__entry;
+
+/* The file appears when it is complete, or stays as it was. */
+tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count);
+
+#endif
