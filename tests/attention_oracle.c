@@ -176,10 +176,12 @@ static double softmax(double *z, int64_t count) {
     return most + log(sum);
 }
 
-static void attend(attention_wanted *w, const attention_problem *p, double *z, int64_t b, int64_t h, int64_t t) {
+static void attend(attention_wanted *w, const attention_problem *p, double *z, int64_t b, int64_t h,
+                   int64_t t) {
     const attention_case *c = &p->c;
     const int64_t row = (b * c->heads + h) * c->targets + t;
-    double *y = w->y + attention_query_index(c, b, t, h) * c->value_width, *shown = w->scores + row * c->length;
+    double *y = w->y + attention_query_index(c, b, t, h) * c->value_width,
+           *shown = w->scores + row * c->length;
     score(z, p, b, h, t, c->stage == TFM_ATTENTION_PRODUCT);
     if (c->scored && (c->stage == TFM_ATTENTION_PRODUCT || c->stage == TFM_ATTENTION_CAPPED))
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
@@ -195,7 +197,8 @@ static void attend(attention_wanted *w, const attention_problem *p, double *z, i
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
     for (int64_t j = 0; j < c->length; j++)
         for (int64_t d = 0; d < c->value_width && sees(p, b, h, t, j); d++)
-            y[d] += z[j] * p->v[attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->value_width + d];
+            y[d] +=
+                z[j] * p->v[attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->value_width + d];
 }
 
 attention_wanted attention_oracle(const attention_problem *p) {
@@ -223,7 +226,8 @@ static tfm_tensor upload(tfm_dtype dtype, const float *host, int rank, const int
     void *bits = attention_take((int64_t)count, 2);
     if (dtype == TFM_U8) {
         for (size_t i = 0; i < count; i++)
-            ((unsigned char *)bits)[i] = host[i] != -INFINITY ? (unsigned char)(1 + i % 255) : 0; /* any but 0 shows */
+            ((unsigned char *)bits)[i] =
+                host[i] != -INFINITY ? (unsigned char)(1 + i % 255) : 0; /* any but 0 shows */
     } else {
         harness_ok(tfm_cast(ctx, &less, wide, dtype));
         harness_ok(tfm_tensor_read(ctx, bits, less));
@@ -302,12 +306,14 @@ attention_got attention_run(const attention_problem *p) {
 /* ---- Both ---- */
 
 static void describe(char *what, size_t size, const attention_case *c) {
-    snprintf(what, size, "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s%s past %d beams %d cap %g window %d:%d mask %s %s%s",
-             (int)c->batch, (int)c->targets, (int)c->length, (int)c->heads, (int)c->kv_heads, (int)c->key_width,
-             (int)c->value_width, c->heads_first ? " heads first" : "", c->causal ? " causal" : "",
-             c->padded ? " padded" : "", c->paged ? " paged" : "", c->at_end ? " at end" : "", (int)c->past, (int)c->beams,
-             (double)c->soft_cap, c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
-             c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers), c->narrow ? " to it" : "");
+    snprintf(
+        what, size,
+        "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s%s past %d beams %d cap %g window %d:%d mask %s %s%s",
+        (int)c->batch, (int)c->targets, (int)c->length, (int)c->heads, (int)c->kv_heads, (int)c->key_width,
+        (int)c->value_width, c->heads_first ? " heads first" : "", c->causal ? " causal" : "",
+        c->padded ? " padded" : "", c->paged ? " paged" : "", c->at_end ? " at end" : "", (int)c->past,
+        (int)c->beams, (double)c->soft_cap, c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
+        c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers), c->narrow ? " to it" : "");
 }
 
 void attention_check(attention_case c) {
@@ -319,7 +325,10 @@ void attention_check(attention_case c) {
     const double exact = c.tolerance != 0 ? c.tolerance : 3e-6;
     describe(what, sizeof(what), &c);
     harness_close(got.y, want.y, attention_count(&c),
-                  !c.narrow ? exact : c.numbers == TFM_F16 ? 2e-3 : 1.6e-2, what);
+                  !c.narrow              ? exact
+                  : c.numbers == TFM_F16 ? 2e-3
+                                         : 1.6e-2,
+                  what);
     snprintf(text, sizeof(text), "log sums of %s", what);
     if (c.summed)
         harness_close(got.log_sum, want.log_sum, queries, exact, text);

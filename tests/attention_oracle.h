@@ -1,5 +1,5 @@
-/* Attention in double precision, and calls of tfm_attention between guards to compare with it. What no query sees (padding,
- * later keys, unused pool rows, what a mask hides) is NaN. */
+/* Attention in double precision, and calls of tfm_attention between guards to compare with it. What no query
+ * sees (padding, later keys, unused pool rows, what a mask hides) is NaN. */
 #ifndef TFM_TESTS_ATTENTION_ORACLE_H
 #define TFM_TESTS_ATTENTION_ORACLE_H
 
@@ -11,18 +11,18 @@ typedef struct attention_case {
     int64_t batch, targets, length, heads, kv_heads, key_width, value_width;
     bool heads_first, causal, padded, paged, at_end, window;
     int64_t past, before, after;
-    int64_t beams;            /* so many query sequences in a row read one of keys, by `sources`; 0: none given */
+    int64_t beams; /* so many query sequences in a row read one of keys, by `sources`; 0: none given */
     float scale, soft_cap;
-    bool masked;              /* with a mask of these dims, which repeat or end early */
-    tfm_dtype mask;           /* F32, F16, BF16 or U8 */
+    bool masked;    /* with a mask of these dims, which repeat or end early */
+    tfm_dtype mask; /* F32, F16, BF16 or U8 */
     int mask_rank;
     int64_t mask_dims[4];
-    tfm_dtype numbers;        /* of q, k and v */
-    bool narrow;              /* y is of that dtype, too */
-    bool scored, summed;      /* scores of `stage`, log sums */
+    tfm_dtype numbers;   /* of q, k and v */
+    bool narrow;         /* y is of that dtype, too */
+    bool scored, summed; /* scores of `stage`, log sums */
     tfm_attention_stage stage;
-    float spread;             /* of q, 0 means 1 */
-    double tolerance;         /* 0 means 3e-6, and what a narrow y needs */
+    float spread;     /* of q, 0 means 1 */
+    double tolerance; /* 0 means 3e-6, and what a narrow y needs */
 } attention_case;
 
 /* Everything on the host, in the layouts that the op takes. */
@@ -37,7 +37,8 @@ typedef struct attention_problem {
 attention_problem attention_make(const attention_case *c);
 void attention_drop(attention_problem *p);
 
-/* Where query (b, t, h) lies among all; which dk or dv wide vector of k and v is key j of key head h for query sequence b. */
+/* Where query (b, t, h) lies among all; which dk or dv wide vector of k and v is key j of key head h for
+ * query sequence b. */
 int64_t attention_query_index(const attention_case *c, int64_t b, int64_t t, int64_t h);
 int64_t attention_key_index(const attention_problem *p, int64_t b, int64_t j, int64_t h);
 

@@ -38,77 +38,77 @@ static void test_shapes(void **state) {
         for (size_t j = 0; j < 4; j++)
             for (size_t k = 2; k < (harness_slow() ? 4 : 6); k++)
                 attention_check((attention_case){.batch = 3,
-                              .targets = targets[i],
-                              .length = lengths[j],
-                              .heads = 2,
-                              .kv_heads = 2,
-                              .key_width = widths[k],
-                              .value_width = widths[k],
-                              .causal = (i + j) % 2,
-                              .padded = (j + k) % 2,
-                              .heads_first = (i + k) % 2,
-                              .past = (int64_t)k - 2});
+                                                 .targets = targets[i],
+                                                 .length = lengths[j],
+                                                 .heads = 2,
+                                                 .kv_heads = 2,
+                                                 .key_width = widths[k],
+                                                 .value_width = widths[k],
+                                                 .causal = (i + j) % 2,
+                                                 .padded = (j + k) % 2,
+                                                 .heads_first = (i + k) % 2,
+                                                 .past = (int64_t)k - 2});
     for (size_t k = 0; k < 7; k++)
         for (int64_t t = 1; t < 3; t++)
             attention_check((attention_case){.batch = 2,
-                          .targets = t,
-                          .length = 19,
-                          .heads = 2,
-                          .kv_heads = 2,
-                          .key_width = widths[k],
-                          .value_width = widths[6 - k]});
+                                             .targets = t,
+                                             .length = 19,
+                                             .heads = 2,
+                                             .kv_heads = 2,
+                                             .key_width = widths[k],
+                                             .value_width = widths[6 - k]});
 }
 
 static void test_kinds(void **state) {
     (void)state;
     check_kinds((attention_case){.batch = 4,
-                        .targets = 5,
-                        .length = 40,
-                        .heads = 4,
-                        .kv_heads = 2,
-                        .key_width = 16,
-                        .value_width = 24,
-                        .past = 3});
+                                 .targets = 5,
+                                 .length = 40,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .key_width = 16,
+                                 .value_width = 24,
+                                 .past = 3});
     if (harness_slow())
         return;
     check_kinds((attention_case){.batch = 4,
-                        .targets = 1,
-                        .length = 37,
-                        .heads = 4,
-                        .kv_heads = 4,
-                        .key_width = 32,
-                        .value_width = 32,
-                        .past = 20});
+                                 .targets = 1,
+                                 .length = 37,
+                                 .heads = 4,
+                                 .kv_heads = 4,
+                                 .key_width = 32,
+                                 .value_width = 32,
+                                 .past = 20});
     check_kinds((attention_case){.batch = 3,
-                        .targets = 9,
-                        .length = 9,
-                        .heads = 6,
-                        .kv_heads = 1,
-                        .key_width = 5,
-                        .value_width = 70,
-                        .scale = 0.3F});
+                                 .targets = 9,
+                                 .length = 9,
+                                 .heads = 6,
+                                 .kv_heads = 1,
+                                 .key_width = 5,
+                                 .value_width = 70,
+                                 .scale = 0.3F});
     check_kinds((attention_case){.batch = 1,
-                        .targets = 200,
-                        .length = 170,
-                        .heads = 2,
-                        .kv_heads = 1,
-                        .key_width = 64,
-                        .value_width = 64,
-                        .past = 11});
+                                 .targets = 200,
+                                 .length = 170,
+                                 .heads = 2,
+                                 .kv_heads = 1,
+                                 .key_width = 64,
+                                 .value_width = 64,
+                                 .past = 11});
     check_kinds((attention_case){.batch = 2,
-                        .targets = 20,
-                        .length = 33,
-                        .heads = 1,
-                        .kv_heads = 1,
-                        .key_width = 1000,
-                        .value_width = 3});
+                                 .targets = 20,
+                                 .length = 33,
+                                 .heads = 1,
+                                 .kv_heads = 1,
+                                 .key_width = 1000,
+                                 .value_width = 3});
     check_kinds((attention_case){.batch = 2,
-                        .targets = 6,
-                        .length = 33,
-                        .heads = 1,
-                        .kv_heads = 1,
-                        .key_width = 3,
-                        .value_width = 1100});
+                                 .targets = 6,
+                                 .length = 33,
+                                 .heads = 1,
+                                 .kv_heads = 1,
+                                 .key_width = 3,
+                                 .value_width = 1100});
 }
 
 /* The calls of a decoder: own keys in a paged cache, keys of the source shared by beams. */
@@ -118,14 +118,14 @@ static void test_decoding(void **state) {
         for (int64_t kv_heads = 4; kv_heads > 0; kv_heads -= 3)
             for (int kind = 0; kind < 4; kind++) {
                 attention_case s = {.batch = 10,
-                           .targets = 1,
-                           .length = length,
-                           .heads = 4,
-                           .kv_heads = kv_heads,
-                           .key_width = 32,
-                           .value_width = 32,
-                           .padded = kind & 1,
-                           .heads_first = kind & 2};
+                                    .targets = 1,
+                                    .length = length,
+                                    .heads = 4,
+                                    .kv_heads = kv_heads,
+                                    .key_width = 32,
+                                    .value_width = 32,
+                                    .padded = kind & 1,
+                                    .heads_first = kind & 2};
                 s.beams = 4;
                 attention_check(s);
                 s.paged = true;
@@ -146,23 +146,23 @@ static void test_extremes(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 7; targets += 5) {
         attention_check((attention_case){.batch = 2,
-                      .targets = targets,
-                      .length = 50,
-                      .heads = 2,
-                      .kv_heads = 2,
-                      .key_width = 16,
-                      .value_width = 16,
-                      .scale = 1,
-                      .spread = 100,
-                      .tolerance = 3e-4});
+                                         .targets = targets,
+                                         .length = 50,
+                                         .heads = 2,
+                                         .kv_heads = 2,
+                                         .key_width = 16,
+                                         .value_width = 16,
+                                         .scale = 1,
+                                         .spread = 100,
+                                         .tolerance = 3e-4});
         attention_check((attention_case){.batch = 2,
-                      .targets = targets,
-                      .length = 50,
-                      .heads = 2,
-                      .kv_heads = 2,
-                      .key_width = 16,
-                      .value_width = 16,
-                      .scale = 1e-6F});
+                                         .targets = targets,
+                                         .length = 50,
+                                         .heads = 2,
+                                         .kv_heads = 2,
+                                         .key_width = 16,
+                                         .value_width = 16,
+                                         .scale = 1e-6F});
     }
 }
 
@@ -171,12 +171,12 @@ static void test_permutation(void **state) {
     (void)state;
     for (int64_t targets = 1; targets < 12; targets += 10) {
         const attention_case s = {.batch = 2,
-                         .targets = targets,
-                         .length = 61,
-                         .heads = 2,
-                         .kv_heads = 2,
-                         .key_width = 24,
-                         .value_width = 32};
+                                  .targets = targets,
+                                  .length = 61,
+                                  .heads = 2,
+                                  .kv_heads = 2,
+                                  .key_width = 24,
+                                  .value_width = 32};
         attention_problem p = attention_make(&s);
         float *before = run(&p);
         for (int64_t n = 0; n < s.batch; n++)
@@ -206,13 +206,13 @@ static void test_unseen(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const attention_case s = {.batch = 1,
-                     .targets = 40,
-                     .length = 40,
-                     .heads = 1,
-                     .kv_heads = 1,
-                     .key_width = 16,
-                     .value_width = 16,
-                     .causal = true};
+                              .targets = 40,
+                              .length = 40,
+                              .heads = 1,
+                              .kv_heads = 1,
+                              .key_width = 16,
+                              .value_width = 16,
+                              .causal = true};
     attention_problem p = attention_make(&s);
     double *want = oracle(&p);
     for (int spoilt = 0; spoilt < 2; spoilt++) { /* a key, then a value: who sees it must say so */
@@ -269,8 +269,8 @@ static void test_limits(void **state) {
     tfm_tensor v = HARNESS_TENSOR(TFM_F32, values, 1, 1, 4, 1);
     for (size_t i = 0; i < 4; i++) {
         tfm_tensor y = {0};
-        harness_ok(tfm_attention(ctx, &y, q, k, v,
-                                 &(tfm_attention_options){.causal = true, .past = pasts[i]}));
+        harness_ok(
+            tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.causal = true, .past = pasts[i]}));
         float *got = harness_floats(y);
         harness_close(got, (double[]){3, 3, 3, 3}, 4, 1e-6, "many keys before");
         free(got);
@@ -296,12 +296,12 @@ static void test_very_wide(void **state) {
     tfm_context *ctx = harness_context();
     if (!harness_slow())
         attention_check((attention_case){.batch = 1,
-                      .targets = 5,
-                      .length = 3,
-                      .heads = 1,
-                      .kv_heads = 1,
-                      .key_width = 8,
-                      .value_width = 20001});
+                                         .targets = 5,
+                                         .length = 3,
+                                         .heads = 1,
+                                         .kv_heads = 1,
+                                         .key_width = 8,
+                                         .value_width = 20001});
     tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 8), k = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 8);
     tfm_tensor v = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 131072), y = {0};
     harness_refused(tfm_attention(ctx, &y, q, k, v, NULL), TFM_ERROR_ARGUMENT, "at most 65536");
@@ -328,19 +328,19 @@ static void test_many(void **state) {
     if (harness_slow())
         return;
     attention_check((attention_case){.batch = 9001,
-                  .targets = 1,
-                  .length = 3,
-                  .heads = 4,
-                  .kv_heads = 4,
-                  .key_width = 8,
-                  .value_width = 8});
+                                     .targets = 1,
+                                     .length = 3,
+                                     .heads = 4,
+                                     .kv_heads = 4,
+                                     .key_width = 8,
+                                     .value_width = 8});
     attention_check((attention_case){.batch = 9001,
-                  .targets = 2,
-                  .length = 3,
-                  .heads = 4,
-                  .kv_heads = 4,
-                  .key_width = 8,
-                  .value_width = 8});
+                                     .targets = 2,
+                                     .length = 3,
+                                     .heads = 4,
+                                     .kv_heads = 4,
+                                     .key_width = 8,
+                                     .value_width = 8});
 }
 
 /* A mask of one key within it. */
@@ -427,10 +427,11 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shapes),      cmocka_unit_test(test_kinds),    cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),   cmocka_unit_test(test_many),
-        cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_limits),      cmocka_unit_test(test_very_wide),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_unseen),        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_permutation),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_very_wide),
         cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);

@@ -1,11 +1,14 @@
 /* The selftest of attention, in the forms that it takes. */
 #include <math.h>
+#include <stdlib.h>
 #include "ops/selftest.h"
 
 /* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and what is given. */
 static const struct form {
     int64_t B, N, T, S, H, Hk, dk, dv, past;
-    bool causal, lengths, rows, sources, heads_first;
+    bool causal, lengths, rows, sources, heads_first, mask; /* a mask is (H, 1, S), added */
+    double soft_cap;
+    int64_t window; /* keys on either side; 0: no window */
 } FORMS[] = {
     {.B = 2, .N = 2, .T = 5, .S = 37, .H = 3, .Hk = 3, .dk = 17, .dv = 9},
     {.B = 3,
@@ -31,12 +34,24 @@ static const struct form {
      .heads_first = true},
     {.B = 5, .N = 5, .T = 1, .S = 11, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .rows = true},
     {.B = 6, .N = 2, .T = 1, .S = 13, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .lengths = true, .sources = true},
+    {.B = 2,
+     .N = 2,
+     .T = 9,
+     .S = 37,
+     .H = 4,
+     .Hk = 2,
+     .dk = 16,
+     .dv = 16,
+     .past = 20,
+     .mask = true,
+     .soft_cap = 1.5,
+     .window = 5},
 };
 
 enum { POOL_ROWS = 40 }; /* of a key/value log that `rows` points into */
 
 typedef struct attention_data {
-    float *q, *k, *v;
+    float *q, *k, *v, *mask;
     int32_t *lengths, *rows, *sources;
 } attention_data;
 
@@ -56,11 +71,15 @@ static void attend(double *out, const struct form *f, const attention_data *a, c
     int64_t visible = f->lengths ? a->lengths[f->sources ? a->sources[b] : b] : f->S;
     double total = 0;
     for (int64_t s = 0; s < visible && (!f->causal || s <= t + f->past); s++) {
+        if (f->window && llabs(t + f->past - s) > f->window)
+            continue;
         const float *k = key_at(f, a, a->k, b, h, s, f->dk), *v = key_at(f, a, a->v, b, h, s, f->dv);
         double score = 0, weight;
         for (int64_t d = 0; d < f->dk; d++)
             score += (double)q[d] * (double)k[d];
-        total += weight = exp(score / sqrt((double)f->dk));
+        score /= sqrt((double)f->dk);
+        score = f->soft_cap > 0 ? f->soft_cap * tanh(score / f->soft_cap) : score;
+        total += weight = exp(score + (f->mask ? (double)a->mask[h * f->S + s] : 0));
         for (int64_t d = 0; d < f->dv; d++)
             out[d] += weight * (double)v[d];
     }
@@ -75,7 +94,11 @@ static void check(tfm__check *c) {
     tfm_attention_options options = {.heads = f->heads_first ? 0 : (int)f->H,
                                      .kv_heads = (int)f->Hk,
                                      .causal = f->causal,
-                                     .past = f->past};
+                                     .past = f->past,
+                                     .soft_cap = (float)f->soft_cap,
+                                     .window = f->window > 0,
+                                     .before = f->window,
+                                     .after = f->window};
     if (f->heads_first) {
         q = FLOATS(a.q, f->B, f->H, f->T, f->dk);
         k = FLOATS(a.k, f->N, f->Hk, f->S, f->dk);
@@ -91,6 +114,8 @@ static void check(tfm__check *c) {
         options.rows = INTS(a.rows, POOL_ROWS, f->B, f->S);
     if (f->sources)
         options.sources = INTS(a.sources, (int)f->N, f->B);
+    if (f->mask)
+        options.mask = FLOATS(a.mask, f->H, 1, f->S);
     double *want = WANTED(f->B * f->H * f->T * f->dv);
     for (int64_t i = 0; tfm__check_ready(c) && i < f->B * f->H * f->T; i++) { /* in q's own order */
         int64_t b = i / (f->H * f->T), h = f->heads_first ? i / f->T % f->H : i % f->H;
@@ -106,5 +131,6 @@ const tfm__check_entry tfm__selftest_attention[] = {
     {"attention", "heads first, grouped", check, 2},
     {"attention", "rows", check, 3},
     {"attention", "sources", check, 4},
+    {"attention", "mask, soft cap, window", check, 5},
     {0},
 };

@@ -14,8 +14,8 @@ static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
                               TFM_SHAPE(a->k), TFM_SHAPE(a->v), TFM_SHAPE(a->q), a->paged ? " and rows" : "",
                               kv_rank);
     if (a->k.dtype != a->q.dtype || a->v.dtype != a->q.dtype)
-        return tfm__op_refuse(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype", TFM_SHAPE(a->q),
-                              TFM_SHAPE(a->k), TFM_SHAPE(a->v));
+        return tfm__op_refuse(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype",
+                              TFM_SHAPE(a->q), TFM_SHAPE(a->k), TFM_SHAPE(a->v));
     if (a->paged && a->rows.rank != 2)
         return tfm__op_refuse(ctx, "attention", "rows is %s, not (B, S)", TFM_SHAPE(a->rows));
     return TFM_OK;
@@ -78,10 +78,11 @@ static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
                               TFM_SHAPE(a->lengths), a->sequences);
     if (a->length >= TFM__ATTENTION_MOST || a->targets >= TFM__ATTENTION_MOST || k.dims[0] > INT32_MAX ||
         q.dims[0] > INT32_MAX)
-        return tfm__op_refuse(ctx, "attention",
-                              "q is %s and k %s: targets and keys of a sequence must be fewer than 2^29, and sequences "
-                              "than 2^31",
-                              TFM_SHAPE(q), TFM_SHAPE(k));
+        return tfm__op_refuse(
+            ctx, "attention",
+            "q is %s and k %s: targets and keys of a sequence must be fewer than 2^29, and sequences "
+            "than 2^31",
+            TFM_SHAPE(q), TFM_SHAPE(k));
     return TFM_OK;
 }
 
@@ -100,14 +101,15 @@ static int64_t between(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Target t stands at key t + past and sees keys t + from <= s < t + to. Whatever the options say, the sums stay ints: beyond
- * TFM__ATTENTION_FAR a limit is as good as none. */
+/* Target t stands at key t + past and sees keys t + from <= s < t + to. Whatever the options say, the sums
+ * stay ints: beyond TFM__ATTENTION_FAR a limit is as good as none. */
 static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
     const int64_t far = TFM__ATTENTION_FAR, wide = INT64_C(1) << 40;
     const bool left = options->window && options->before >= 0, right = options->window && options->after >= 0;
     if (options->at_end && options->past != 0)
         return tfm__op_refuse(ctx, "attention",
-                              "past is %" PRId64 ", but at_end has each sequence's length say it: give one of them",
+                              "past is %" PRId64
+                              ", but at_end has each sequence's length say it: give one of them",
                               options->past);
     const int64_t past = options->at_end ? -a->targets : between(options->past, -wide, wide);
     int64_t to = right ? past + between(options->after, 0, wide) + 1 : far;
@@ -138,7 +140,8 @@ static tfm_status read_mask(tfm_context *ctx, tfm__attention *a) {
     }
     if (!fits)
         return tfm__op_refuse(ctx, "attention",
-                              "the mask is %s for %" PRId64 " sequences, %" PRId64 " heads, %" PRId64 " targets and %" PRId64
+                              "the mask is %s for %" PRId64 " sequences, %" PRId64 " heads, %" PRId64
+                              " targets and %" PRId64
                               " keys: aligned at the last, its dims must be these, or 1, or fewer keys",
                               TFM_SHAPE(mask), dims[0], dims[1], dims[2], dims[3]);
     memcpy(a->mask_steps, steps, sizeof(steps));
@@ -146,12 +149,14 @@ static tfm_status read_mask(tfm_context *ctx, tfm__attention *a) {
 }
 
 tfm_status tfm__attention_read(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
-    if (check_ranks(ctx, a) != TFM_OK || read_shape(ctx, a, options) != TFM_OK || check_batch(ctx, a) != TFM_OK ||
-        check_widths(ctx, a) != TFM_OK || read_range(ctx, a, options) != TFM_OK || read_mask(ctx, a) != TFM_OK)
+    if (check_ranks(ctx, a) != TFM_OK || read_shape(ctx, a, options) != TFM_OK ||
+        check_batch(ctx, a) != TFM_OK || check_widths(ctx, a) != TFM_OK ||
+        read_range(ctx, a, options) != TFM_OK || read_mask(ctx, a) != TFM_OK)
         return tfm_context_status(ctx);
     a->scale = options->scale != 0.0F ? options->scale : 1.0F / sqrtf((float)a->key_width);
     a->cap = options->soft_cap;
     if (!(a->cap >= 0.0F) || isinf(a->cap))
-        return tfm__op_refuse(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none", (double)a->cap);
+        return tfm__op_refuse(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none",
+                              (double)a->cap);
     return TFM_OK;
 }

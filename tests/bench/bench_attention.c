@@ -14,6 +14,10 @@ typedef struct shape {
     const char *name;
     int64_t batch, targets, length, heads, width, beams;
     bool paged, causal;
+    enum { NO_MASK, ADDED, BOOLEAN } mask; /* (T, S) */
+    float soft_cap;
+    tfm_dtype numbers; /* of q, k and v */
+    int64_t window;    /* keys on either side; 0: no window */
 } shape;
 
 static double now(clockid_t clock) {
@@ -34,6 +38,7 @@ static tfm_tensor filled(tfm_context *ctx, tfm_dtype dtype, int rank, const int6
     tfm_tensor x = {0};
     tfm_tensor_new(ctx, &x, dtype, rank, dims);
     const size_t count = tfm_tensor_count(x);
+    const size_t size = tfm_dtype_size(dtype);
     uint32_t *host = malloc(count * sizeof(*host)), seed = 1;
     if (!host)
         exit(1);
@@ -41,6 +46,10 @@ static tfm_tensor filled(tfm_context *ctx, tfm_dtype dtype, int rank, const int6
         seed = seed * 1664525u + 1013904223u;
         if (dtype == TFM_F32)
             ((float *)host)[i] = (float)seed * 4.6566e-10F - 1.0F;
+        else if (size < 4) /* halves between 2^-8 and 1, bytes of any kind but mostly not 0 */
+            for (size_t byte = 0; byte < size; byte++)
+                ((unsigned char *)host)[i * size + byte] =
+                    (unsigned char)(byte ? 0x38 + (seed >> 28) % 4 : seed >> 24);
         else
             host[i] = below > 0 ? (uint32_t)(((uint64_t)seed * (uint64_t)below) >> 32)
                                 : (uint32_t)(i / (size_t)-below);
@@ -57,18 +66,26 @@ static tfm_tensor filled(tfm_context *ctx, tfm_dtype dtype, int rank, const int6
 static void attention(tfm_context *ctx, const shape *s) {
     const int64_t width = s->heads * s->width, sequences = s->beams ? s->batch / s->beams : s->batch;
     const int64_t pool = s->batch * s->length;
-    tfm_attention_options options = {.heads = (int)s->heads, .causal = s->causal};
+    tfm_attention_options options = {.heads = (int)s->heads,
+                                     .causal = s->causal,
+                                     .soft_cap = s->soft_cap,
+                                     .window = s->window > 0,
+                                     .before = s->window,
+                                     .after = s->window};
     tfm_scope_open(ctx);
-    tfm_tensor q = FILLED(TFM_F32, 0, s->batch, s->targets, width), y = {0};
+    tfm_tensor q = FILLED(s->numbers, 0, s->batch, s->targets, width), y = {0};
     tfm_tensor k =
-        s->paged ? FILLED(TFM_F32, 0, pool, width) : FILLED(TFM_F32, 0, sequences, s->length, width);
+        s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
     tfm_tensor v =
-        s->paged ? FILLED(TFM_F32, 0, pool, width) : FILLED(TFM_F32, 0, sequences, s->length, width);
+        s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
     if (s->paged)
         options.rows = FILLED(TFM_I32, pool, s->batch, s->length);
+    if (s->mask)
+        options.mask = FILLED(s->mask == ADDED ? TFM_F32 : TFM_U8, 0, s->targets, s->length);
     if (s->beams)
         options.sources = FILLED(TFM_I32, -s->beams, s->batch);
-    const double work = 4.0 * (double)(s->batch * s->targets * s->length * width) * (s->causal ? 0.5 : 1);
+    const double seen = s->window ? (double)(2 * s->window + 1) : (double)s->length * (s->causal ? 0.5 : 1);
+    const double work = 4.0 * (double)(s->batch * s->targets * width) * seen;
     const int runs = work > 1e9 ? 6 : 20;
     double best = 1e30, computed = 1e30;
     for (int i = 0; i < runs; i++) {
@@ -110,21 +127,27 @@ static void topk(tfm_context *ctx, int64_t rows, int64_t n, int k, bool summed) 
 int main(int argc, char **argv) {
     const char *part = argc > 1 ? argv[1] : "";
     const shape shapes[] = {
-        {"own keys, paged", 64, 1, 20, 8, 64, 0, true, false},
-        {"own keys, paged", 256, 1, 20, 8, 64, 0, true, false},
-        {"own keys, paged", 1024, 1, 20, 8, 32, 0, true, false},
-        {"own keys, paged", 1024, 1, 60, 8, 64, 0, true, false},
-        {"source, beams of 4", 64, 1, 25, 8, 64, 4, false, false},
-        {"source, beams of 4", 256, 1, 25, 8, 64, 4, false, false},
-        {"source, beams of 4", 1024, 1, 25, 8, 32, 4, false, false},
-        {"encoder", 300, 8, 8, 8, 64, 0, false, false},
-        {"encoder", 100, 25, 25, 8, 64, 0, false, false},
-        {"encoder", 100, 100, 100, 8, 64, 0, false, false},
-        {"long", 1, 256, 256, 8, 64, 0, false, false},
-        {"long", 1, 1024, 1024, 8, 64, 0, false, false},
-        {"long", 1, 2048, 2048, 8, 64, 0, false, false},
-        {"long causal", 1, 1024, 1024, 8, 64, 0, false, true},
-        {"long", 1, 1024, 1024, 8, 128, 0, false, false},
+        {"own keys, paged", 64, 1, 20, 8, 64, .paged = true},
+        {"own keys, paged", 256, 1, 20, 8, 64, .paged = true},
+        {"own keys, paged", 1024, 1, 20, 8, 32, .paged = true},
+        {"own keys, paged", 1024, 1, 60, 8, 64, .paged = true},
+        {"source, beams of 4", 64, 1, 25, 8, 64, .beams = 4},
+        {"source, beams of 4", 256, 1, 25, 8, 64, .beams = 4},
+        {"source, beams of 4", 1024, 1, 25, 8, 32, .beams = 4},
+        {"encoder", 300, 8, 8, 8, 64, .beams = 0},
+        {"encoder", 100, 25, 25, 8, 64, .beams = 0},
+        {"encoder", 100, 100, 100, 8, 64, .beams = 0},
+        {"long", 1, 256, 256, 8, 64, .beams = 0},
+        {"long", 1, 1024, 1024, 8, 64, .beams = 0},
+        {"long", 1, 2048, 2048, 8, 64, .beams = 0},
+        {"long causal", 1, 1024, 1024, 8, 64, .causal = true},
+        {"long", 1, 1024, 1024, 8, 128, .beams = 0},
+        {"long, added mask", 1, 1024, 1024, 8, 64, .mask = ADDED},
+        {"long, bool mask", 1, 1024, 1024, 8, 64, .mask = BOOLEAN},
+        {"long, soft cap", 1, 1024, 1024, 8, 64, .soft_cap = 30},
+        {"long, F16", 1, 1024, 1024, 8, 64, .numbers = TFM_F16},
+        {"long, BF16", 1, 1024, 1024, 8, 64, .numbers = TFM_BF16},
+        {"long, window", 1, 2048, 2048, 8, 64, .window = 128},
     };
     tfm_context *ctx;
     if (tfm_context_open(&ctx, NULL) != TFM_OK) {

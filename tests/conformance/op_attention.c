@@ -39,8 +39,8 @@ static tfm_tensor present(node *n, size_t past, tfm_tensor x) {
     return y;
 }
 
-/* The mask as the op takes it: bytes, or floats. ONNX repeats all dimensions but the last, which it fills up with what hides,
- * be it of one column only. */
+/* The mask as the op takes it: bytes, or floats. ONNX repeats all dimensions but the last, which it fills up
+ * with what hides, be it of one column only. */
 static tfm_tensor read_mask(node *n, int64_t keys) {
     if (node_ok(n) && node_type(n, MASK) == ONNX_BOOL) {
         const tfm_tensor mask = node_input(n, MASK);
@@ -56,8 +56,8 @@ static tfm_tensor read_mask(node *n, int64_t keys) {
 
 /* qk_matmul_output_mode as a stage. */
 static tfm_attention_stage read_stage(node *n) {
-    static const tfm_attention_stage STAGES[] = {TFM_ATTENTION_PRODUCT, TFM_ATTENTION_CAPPED, TFM_ATTENTION_MASKED,
-                                                 TFM_ATTENTION_WEIGHTS};
+    static const tfm_attention_stage STAGES[] = {TFM_ATTENTION_PRODUCT, TFM_ATTENTION_CAPPED,
+                                                 TFM_ATTENTION_MASKED, TFM_ATTENTION_WEIGHTS};
     const int64_t mode = node_int(n, "qk_matmul_output_mode", 0);
     if (mode >= 0 && mode < 4)
         return STAGES[mode];
@@ -74,7 +74,8 @@ static void read_window(node *n, tfm_attention_options *options) {
 
 void op_attention(node *n) {
     tfm_context *ctx = n->graph->ctx;
-    tfm_tensor q = node_floats(n, QUERY), k = node_floats(n, KEY), v = node_floats(n, VALUE), y = {0}, scores = {0};
+    tfm_tensor q = node_floats(n, QUERY), k = node_floats(n, KEY), v = node_floats(n, VALUE), y = {0},
+               scores = {0};
     const int64_t heads = node_int(n, "q_num_heads", 0), kv_heads = node_int(n, "kv_num_heads", 0);
     const bool flat = q.rank == 3;
     const int type = node_ok(n) ? node_type(n, QUERY) : 0;
