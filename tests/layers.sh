@@ -30,7 +30,7 @@ may dev 'base|dev' 'base|device|tensor|opencl'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'
 may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|model'
-may train 'base|text|dev|ops|nn|model|train' 'base|device|tensor|ops|tape|nn|text|model|train'
+may train 'base|text|dev|ops|nn|model|train' 'base|device|tensor|ops|tape|nn|text|model|train|data'
 nothing "apps use include/ only" "$(grep -nE '#include "(base|dev|ops|nn|text|model|train)/' apps/*.[ch] apps/examples/*.c)"
 nothing "public headers include each other only" "$(grep -nE '#include "[a-z_]+/' include/tfm/*.h)"
 

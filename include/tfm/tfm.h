@@ -20,6 +20,7 @@
 #include "metrics.h"
 #include "model.h"
 #include "train.h"
+#include "data.h"
 #include "selftest.h"
 
 #endif

@@ -1,0 +1,228 @@
+/* Parallel text as batches: which pairs, in which order, and from anywhere on again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "harness.h"
+#include "tfm/data.h"
+
+static tfm_tokenizer *tokenizer;
+
+static char *write_file(const char *text, size_t bytes) {
+    char *path = strdup("/tmp/tfm-test-data-XXXXXX");
+    assert_non_null(path);
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes && close(fd) == 0);
+    return path;
+}
+
+/* So many lines of one to eleven words, numbered so that each is another. */
+static char *write_lines(int count, int shift) {
+    char *text = calloc((size_t)count, 200);
+    size_t at = 0;
+    assert_non_null(text);
+    for (int i = 0; i < count; i++) {
+        at += (size_t)sprintf(text + at, "%d", i);
+        for (int k = 0; k < (i * 7 + shift) % 11; k++)
+            at += (size_t)sprintf(text + at, " Haus");
+        text[at++] = '\n';
+    }
+    char *path = write_file(text, at);
+    free(text);
+    return path;
+}
+
+/* A hash of a batch, and its pairs and its wider side checked. */
+static uint64_t hash_of(const tfm_pairs *b, int64_t tokens, uint64_t *pairs) {
+    uint64_t hash = 1469598103934665603u;
+    const int64_t wide = b->source_width > b->target_width ? b->source_width : b->target_width;
+    assert_true(b->count == 1 || b->count * wide <= tokens);
+    *pairs += (uint64_t)b->count;
+    for (int64_t i = 0; i < b->count; i++) {
+        assert_in_range(b->source_lengths[i], 1, b->source_width);
+        assert_in_range(b->target_lengths[i], 1, b->target_width);
+        for (int64_t k = 0; k < b->source_width; k++)
+            hash = (hash ^ (uint64_t)(uint32_t)b->sources[i * b->source_width + k]) * 1099511628211u;
+        for (int64_t k = 0; k < b->target_width; k++)
+            hash = (hash ^ (uint64_t)(uint32_t)b->targets[i * b->target_width + k]) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Hashes of all batches of `epochs` passes; returns how many. */
+static int run(uint64_t *hashes, int most, const char *source, const char *target, tfm_data_options o,
+               int epochs, uint64_t *pairs) {
+    tfm_data *data;
+    int n = 0;
+    *pairs = 0;
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+    while (tfm_data_tell(data).epoch < epochs) {
+        tfm_pairs batch;
+        harness_ok(tfm_data_next(data, &batch));
+        assert_true(n < most);
+        hashes[n++] = hash_of(&batch, o.tokens, pairs);
+    }
+    tfm_data_free(&data);
+    return n;
+}
+
+enum { LINES = 500, MOST = 4000 };
+
+/* Every pair once a pass, other orders in other passes and by other seeds, the same by the same; with one
+ * buffer, and with many that do not divide the files. */
+static void test_passes(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    static uint64_t a[MOST], b[MOST];
+    for (int small = 0; small < 2; small++) {
+        tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = small ? 77 : 0};
+        uint64_t pairs, again;
+        const int n = run(a, MOST, source, target, o, 2, &pairs);
+        assert_int_equal(pairs, 2 * LINES);
+        assert_int_equal(run(b, MOST, source, target, o, 2, &again), n);
+        assert_memory_equal(a, b, (size_t)n * sizeof(*a));
+        const int first = run(b, MOST, source, target, o, 1, &again);
+        assert_int_equal(again, LINES);
+        assert_memory_not_equal(a, a + first, (size_t)(n - first) * sizeof(*a));
+        o.seed = 8;
+        run(b, MOST, source, target, o, 1, &again);
+        assert_memory_not_equal(a, b, (size_t)first * sizeof(*a));
+    }
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* From any batch on, another reader gives what the first one gave. */
+static void test_seek(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    static uint64_t all[MOST];
+    static tfm_data_position places[MOST];
+    for (int small = 0; small < 2; small++) {
+        const tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = small ? 77 : 0};
+        tfm_data *data, *other;
+        int n = 0;
+        uint64_t pairs = 0;
+        harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+        for (tfm_pairs batch; (places[n] = tfm_data_tell(data)).epoch < 3;) {
+            harness_ok(tfm_data_next(data, &batch));
+            all[n++] = hash_of(&batch, o.tokens, &pairs);
+        }
+        harness_ok(tfm_data_open(&other, tokenizer, source, target, &o));
+        for (int from = n - 1; from >= 0; from -= n / 13) {
+            harness_ok(tfm_data_seek(other, places[from]));
+            for (int i = from; i < n && i < from + 5; i++) {
+                tfm_pairs batch;
+                const tfm_data_position at = tfm_data_tell(other);
+                assert_memory_equal(&at, &places[i], sizeof(at));
+                harness_ok(tfm_data_next(other, &batch));
+                assert_int_equal(hash_of(&batch, o.tokens, &pairs), all[i]);
+            }
+        }
+        tfm_data_position beyond = places[0];
+        beyond.batch = 100000;
+        assert_int_equal(tfm_data_seek(other, beyond), TFM_ERROR_INPUT);
+        tfm_data_free(&data);
+        tfm_data_free(&other);
+    }
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* Bad pairs are left out and counted, or refused with their line. */
+static void test_bad_pairs(void **state) {
+    (void)state;
+    const char source_text[] =
+        "\xef\xbb\xbf"
+        "Gut.\r\n\nHaus Haus Haus Haus Haus Haus Haus Haus Haus\n\xff\xfe\nGut.\nGut.\nGut.\nmehr\nmehr";
+    const char target_text[] = "Good.\nx\nx\nx\n   \nG\0d.\nGood.\n";
+    char *source = write_file(source_text, sizeof(source_text) - 1),
+         *target = write_file(target_text, sizeof(target_text) - 1);
+    tfm_data_options o = {.tokens = 100, .max_length = 8, .in_order = true};
+    tfm_data *data;
+    tfm_pairs batch;
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+    harness_ok(tfm_data_next(data, &batch));
+    assert_int_equal(batch.count, 2);
+    assert_int_equal(batch.source_lengths[0], batch.source_lengths[1]); /* no mark, no CR */
+    const tfm_data_counts c = tfm_data_count(data);
+    assert_int_equal(c.pairs, 2);
+    assert_int_equal(c.empty, 2);
+    assert_int_equal(c.long_, 1);
+    assert_int_equal(c.invalid, 2);
+    assert_int_equal(c.unpaired, 2);
+    tfm_data_free(&data);
+    o.strict = true;
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+    assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
+    assert_non_null(strstr(tfm_error_message(), "line 2: one side is empty"));
+    tfm_data_free(&data);
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+static void test_tsv(void **state) {
+    (void)state;
+    const char text[] = "Gut.\tGood.\tCC-BY\nkein Tab\nHaus\tHouse\n";
+    char *path = write_file(text, sizeof(text) - 1);
+    tfm_data_options o = {.in_order = true};
+    tfm_data *data;
+    tfm_pairs batch;
+    harness_ok(tfm_data_open(&data, tokenizer, path, NULL, &o));
+    harness_ok(tfm_data_next(data, &batch));
+    assert_int_equal(batch.count, 2);
+    assert_int_equal(tfm_data_count(data).invalid, 1);
+    char *decoded;
+    harness_ok(tfm_tokenizer_decode(tokenizer, &decoded, batch.targets + batch.target_width,
+                                    (size_t)batch.target_lengths[1]));
+    assert_string_equal(decoded, "House");
+    tfm_text_free(&decoded);
+    tfm_data_free(&data);
+    unlink(path);
+    free(path);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    tfm_data *data;
+    tfm_pairs batch;
+    char *empty = write_file("\n\n", 2);
+    assert_int_equal(tfm_data_open(&data, tokenizer, "/nowhere", NULL, NULL), TFM_ERROR_IO);
+    assert_null(data);
+    assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty, &(tfm_data_options){.tokens = -1}),
+                     TFM_ERROR_ARGUMENT);
+    harness_ok(tfm_data_open(&data, tokenizer, empty, empty, NULL));
+    assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
+    assert_non_null(strstr(tfm_error_message(), "there is no good pair of lines: 2 have an empty side"));
+    tfm_data_free(&data);
+    unlink(empty);
+    free(empty);
+}
+
+static int setup(void **state) {
+    (void)state;
+    char *dir = harness_source("apps/demo");
+    const int failed = tfm_tokenizer_open(&tokenizer, dir) != TFM_OK;
+    free(dir);
+    return failed;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    tfm_tokenizer_free(&tokenizer);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_passes), cmocka_unit_test(test_seek),    cmocka_unit_test(test_bad_pairs),
+        cmocka_unit_test(test_tsv),    cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
