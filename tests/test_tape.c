@@ -141,6 +141,23 @@ static void test_refused(void **state) {
     tfm_tensor_free(ctx, &short_one);
 }
 
+/* An op without a backward pass would break the chain in silence: it is refused where the tape would need one. */
+static void test_no_backward(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, N), dx = HARNESS_TENSOR(TFM_F32, NULL, 2, N), y = {0}, ids = {0};
+    for (int i = 0; i < 2; i++) {
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_refused(i ? tfm_sample(ctx, &ids, NULL, x, NULL) : tfm_topk(ctx, &y, &ids, NULL, x, 3), TFM_ERROR_ARGUMENT,
+                        i ? "sample: it has no backward pass" : "topk: it has no backward pass");
+        tfm_tape_stop(ctx);
+    }
+    harness_ok(tfm_topk(ctx, &y, &ids, NULL, x, 3));
+    tfm_tensor_free(ctx, &y);
+    tfm_tensor_free(ctx, &ids);
+}
+
 /* A tensor that only the tape holds is given back when its op has gone backwards: a hundred passes take the
  * memory of one, seen by the buffers that come back. */
 static void test_memory(void **state) {
@@ -176,7 +193,7 @@ static void test_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_diamond), cmocka_unit_test(test_views),  cmocka_unit_test(test_seed_and_unused),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory), cmocka_unit_test(test_no_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

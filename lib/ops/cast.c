@@ -1,10 +1,11 @@
 /* Conversion among F32, F16 and BF16: cl/cast.cl. */
 #include <math.h>
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype) {
     const char *op = "cast";
-    if (TFM_OP_BEGIN(ctx, op, "h", x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "h", x) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
         return tfm_context_status(ctx);
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__op_refuse(ctx, op, "cannot make %s of %s: only F32, F16 and BF16 are cast",

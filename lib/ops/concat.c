@@ -1,6 +1,7 @@
 /* Tensors one behind the other: a strided copy each, cl/strided.cl. */
 #include "ops/selftest.h"
 #include "ops/strided.h"
+#include "ops/tape.h"
 
 /* Checks the inputs against the first and adds up their sizes along the axis. */
 static tfm_status add_up(tfm_context *ctx, int64_t *total, size_t count, const tfm_tensor *inputs, int axis) {
@@ -26,7 +27,7 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
     if (count == 0 || !inputs)
         return tfm__op_refuse(ctx, op, "there is nothing to put together: give at least one input");
     for (size_t k = 0; k < count; k++)
-        if (TFM_OP_BEGIN(ctx, op, "*", inputs[k]) != TFM_OK)
+        if (TFM_OP_BEGIN(ctx, op, "*", inputs[k]) != TFM_OK || TFM_TAPE_NONE(ctx, op, inputs[k]) != TFM_OK)
             return tfm_context_status(ctx);
     tfm_tensor whole = inputs[0];
     int64_t total;

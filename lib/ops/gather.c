@@ -1,6 +1,7 @@
 /* Rows, or slices of any dimension, by index: cl/gather.cl. */
 #include <string.h>
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
@@ -16,7 +17,7 @@ static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tenso
 
 tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices) {
     const char *op = "gather";
-    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
         return tfm_context_status(ctx);
     if (indices.rank != 1)
         return tfm__op_refuse(ctx, op, "indices is %s: it must have one dimension", TFM_SHAPE(indices));
@@ -30,7 +31,8 @@ tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
 
 tfm_status tfm_gather_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
-    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK ||
+        tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int rank = x.rank - 1 + indices.rank;
     if (rank > TFM_MAX_RANK)

@@ -1,6 +1,7 @@
 /* Gated linear units, the product after the two matrices: cl/glu.cl. */
 #include <math.h>
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 /* Takes the halves of x's rows apart; the width of one. */
 static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_glu_layout layout) {
@@ -16,7 +17,7 @@ static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_glu_layout layout) {
 tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gate, tfm_activation activation,
                    tfm_glu_layout layout) {
     const char *op = "glu";
-    if (TFM_OP_BEGIN(ctx, op, "fF", x, gate) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "fF", x, gate) != TFM_OK || TFM_TAPE_NONE(ctx, op, x, gate) != TFM_OK)
         return tfm_context_status(ctx);
     if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
         return tfm__op_refuse(ctx, op, "there is no activation %d: use one of enum tfm_activation",

@@ -1,10 +1,11 @@
 /* Dimensions in another order: a strided copy, cl/strided.cl. */
 #include "ops/selftest.h"
 #include "ops/strided.h"
+#include "ops/tape.h"
 
 tfm_status tfm_permute(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes) {
     const char *op = "permute";
-    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
         return tfm_context_status(ctx);
     int64_t dims[TFM_MAX_RANK], dense[TFM_MAX_RANK], to[TFM_MAX_RANK], from[TFM_MAX_RANK];
     unsigned seen = 0;

@@ -2,12 +2,13 @@
 #include <math.h>
 #include <string.h>
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                        tfm_tensor gamma, int axis, float epsilon) {
     const char *op = "rmsnorm";
     if (TFM_OP_BEGIN(ctx, op, "fFF", x, residual, gamma) != TFM_OK ||
-        tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
+        TFM_TAPE_NONE(ctx, op, x, residual, gamma) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
         return tfm_context_status(ctx);
     if (residual.buffer && !tfm__same_dims(residual, x))
         return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal",

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 typedef struct shape {
     int64_t B, T, H, D;
@@ -53,6 +54,7 @@ tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
     const tfm_tensor positions = options->positions;
     shape s = {0};
     if (TFM_OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
+        TFM_TAPE_NONE(ctx, op, x, cosines, sines) != TFM_OK ||
         read_shape(ctx, &s, x, options->heads) != TFM_OK ||
         check_tables(ctx, s, cosines, sines, options) != TFM_OK ||
         tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK ||

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 static tfm_status check_options(tfm_context *ctx, const tfm_sample_options *o) {
     if (!(o->temperature >= 0.0f) || isinf(o->temperature))
@@ -21,7 +22,8 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
     const tfm_sample_options defaults = {0};
     const tfm_tensor none = {0};
     options = options ? options : &defaults;
-    if (TFM_OP_BEGIN(ctx, op, "f", logits) != TFM_OK || check_options(ctx, options) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "f", logits) != TFM_OK || TFM_TAPE_NONE(ctx, op, logits) != TFM_OK ||
+        check_options(ctx, options) != TFM_OK)
         return tfm_context_status(ctx);
     if (logits.rank != 2 || logits.dims[1] > 1 << 24)
         return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM_SHAPE(logits));

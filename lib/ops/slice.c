@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include "ops/selftest.h"
 #include "ops/strided.h"
+#include "ops/tape.h"
 
 /* Python's slice.indices: the first place, and how many, of a dimension of n; 0 where nothing is left. */
 static int64_t places(int64_t *first, tfm_range range, int64_t n) {
@@ -23,7 +24,7 @@ static int64_t places(int64_t *first, tfm_range range, int64_t n) {
 
 tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges) {
     const char *op = "slice";
-    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
         return tfm_context_status(ctx);
     if (!ranges)
         return tfm__op_refuse(ctx, op, "it needs a range for each dimension of %s", TFM_SHAPE(x));

@@ -2,10 +2,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include "ops/selftest.h"
+#include "ops/tape.h"
 
 tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum,
                     tfm_tensor x, int k) {
-    if (TFM_OP_BEGIN(ctx, "topk", "f", x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, "topk", "f", x) != TFM_OK || TFM_TAPE_NONE(ctx, "topk", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (x.rank != 2)
         return tfm__op_refuse(ctx, "topk", "x is %s, not (R, N)", TFM_SHAPE(x));
