@@ -1,0 +1,97 @@
+/* How fast a preset trains: tokens of source and target, without padding, in a second.
+ *
+ *     bench_train TOKENIZER_DIR SOURCE TARGET [PRESET [UPDATES [TOKENS]]]
+ *
+ * The first tenth of the updates, and at least five, are not counted. The counterpart in PyTorch:
+ * peers/train_torch.py of the shared folder, with the same text and SentencePiece model. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "tfm/data.h"
+
+static const struct {
+    const char *name;
+    int width, layers_in, layers_out, heads, feed_forward;
+} PRESETS[] = {
+    {"tiny", 128, 4, 4, 4, 256},
+    {"small", 256, 3, 3, 8, 1024},
+    {"base", 512, 6, 6, 8, 2048},
+    {"big", 1024, 6, 6, 16, 4096},
+};
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int fail(void) {
+    fprintf(stderr, "bench_train: %s\n", tfm_error_message());
+    return 1;
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 4 ? argv[4] : "tiny";
+    const int updates = argc > 5 ? atoi(argv[5]) : 50, cold = updates / 10 > 5 ? updates / 10 : 5;
+    size_t p = 0;
+    while (p + 1 < sizeof(PRESETS) / sizeof(*PRESETS) && strcmp(PRESETS[p].name, name) != 0)
+        p++;
+    if (argc < 4 || updates <= cold) {
+        fprintf(
+            stderr,
+            "usage: bench_train TOKENIZER_DIR SOURCE TARGET [tiny|small|base|big [UPDATES > 5 [TOKENS]]]\n");
+        return 2;
+    }
+    tfm_context *ctx = NULL;
+    tfm_model *model = NULL;
+    tfm_trainer *trainer = NULL;
+    tfm_tokenizer *tokenizer = NULL;
+    tfm_data *data = NULL;
+    if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_tokenizer_open(&tokenizer, argv[1]) != TFM_OK)
+        return fail();
+    const tfm_tokenizer_info text = tfm_tokenizer_get_info(tokenizer);
+    const tfm_model_shape shape = {.width = PRESETS[p].width,
+                                   .heads = PRESETS[p].heads,
+                                   .feed_forward = PRESETS[p].feed_forward,
+                                   .encoder_layers = PRESETS[p].layers_in,
+                                   .decoder_layers = PRESETS[p].layers_out,
+                                   .source_vocabulary = text.source_size,
+                                   .max_positions = 1024,
+                                   .pad_id = text.target_pad,
+                                   .eos_id = text.target_eos,
+                                   .start_id = text.target_pad,
+                                   .activation = TFM_RELU,
+                                   .seed = 1};
+    tfm_trainer_options options = tfm_trainer_defaults();
+    options.dropout = 0.3f;
+    options.rate = 5e-3;
+    options.warmup = 2000;
+    const tfm_data_options order = {.tokens = argc > 6 ? atoi(argv[6]) : 4096, .max_length = 1024, .seed = 1};
+    if (tfm_model_create(&model, ctx, &shape) != TFM_OK ||
+        tfm_trainer_open(&trainer, model, &options) != TFM_OK ||
+        tfm_data_open(&data, tokenizer, argv[2], argv[3], &order) != TFM_OK)
+        return fail();
+    double start = 0;
+    uint64_t tokens = 0;
+    tfm_update_report report = {0};
+    for (int i = 0; i < updates; i++) {
+        tfm_pairs batch;
+        if (i == cold) {
+            start = seconds();
+            tokens = 0;
+        }
+        if (tfm_data_next(data, &batch) != TFM_OK ||
+            tfm_trainer_update(trainer, &report, &batch, 1) != TFM_OK)
+            return fail();
+        tokens += report.source_tokens + report.target_tokens;
+    }
+    printf("{\"preset\": \"%s\", \"updates\": %d, \"tokens_per_s\": %.0f, \"loss\": %.4f}\n", PRESETS[p].name,
+           updates - cold, (double)tokens / (seconds() - start), report.loss);
+    tfm_data_free(&data);
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+    tfm_tokenizer_free(&tokenizer);
+    tfm_context_free(&ctx);
+    return 0;
+}
