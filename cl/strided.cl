@@ -1,5 +1,14 @@
+#ifdef ADD
+#define PUT(v, p) tfm_store(tfm_load(p) + (v), p)
+#define PUT_ONE(v, p) (*(p) += (v))
+#else
+#define PUT(v, p) tfm_store(v, p)
+#define PUT_ONE(v, p) (*(p) = (v))
+#endif
+
 /* y[sum i_k to_k] = x[sum i_k from_k] for all (i0, ..., i4) of a grid of n = d0 d1 d2 d3 d4 places, any element of one,
- * two or four bytes: -DELEMENT is an integer type, so that no bit of a NaN is touched. Strides may be negative.
+ * two or four bytes: -DELEMENT is an integer type, so that no bit of a NaN is touched. Strides may be negative. With
+ * -DADD, and -DELEMENT=float, x is added to what is in y, for backward passes.
  *
  * Layout: one work-item for TFM_CHUNK places in row-major order. It finds its first place by division and goes on by
  * carrying, a run along the last dimension at a time; runs that are contiguous in both are moved by vectors. */
@@ -19,12 +28,12 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const lon
         if (to4 == 1 && from4 == 1) {
             long c = 0;
             for (; c + TFM_WIDTH <= run; c += TFM_WIDTH)
-                tfm_store(tfm_load(in + c), out + c);
+                PUT(tfm_load(in + c), out + c);
             for (; c < run; c++)
-                out[c] = in[c];
+                PUT_ONE(in[c], out + c);
         } else {
             for (long c = 0; c < run; c++)
-                out[c * to4] = in[c * from4];
+                PUT_ONE(in[c * from4], out + c * to4);
         }
         i += run;
         tfm_place_next_run(&p, d1, d2, d3);
@@ -53,7 +62,7 @@ TFM_KERNEL void strided_turn(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), cons
     if (rows < TFM_WIDTH || columns < TFM_WIDTH) {
         for (long k = 0; k < rows; k++)
             for (long i = 0; i < columns; i++)
-                out[k * to_across + i] = in[i * from_along + k];
+                PUT_ONE(in[i * from_along + k], out + k * to_across + i);
         return;
     }
     ELEMENT square[TFM_WIDTH][TFM_WIDTH];
@@ -63,7 +72,7 @@ TFM_KERNEL void strided_turn(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), cons
         ELEMENT line[TFM_WIDTH];
         for (int i = 0; i < TFM_WIDTH; i++)
             line[i] = square[i][k];
-        tfm_store(tfm_load(line), out + k * to_across);
+        PUT(tfm_load(line), out + k * to_across);
     }
 }
 #endif

@@ -1,7 +1,7 @@
 /* Putting tensors together: exact to the bit. */
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 enum { MOST = 4 };
@@ -53,6 +53,51 @@ static void test_shapes(void **state) {
     check(&random, TFM_F32, 20001, 2, (int64_t[]){1, 2}, 3);
 }
 
+/* (a, b, a) of (rows, sizes[k], after) along axis 1, an input twice; or, where `between`, of copies that the tape makes
+ * gradients for. */
+typedef struct backward_case {
+    int64_t rows, sizes[2], after;
+    bool between;
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    for (int64_t r = 0; r < b->rows; r++)
+        for (int k = 0; k < 3; k++)
+            for (int64_t i = 0, run = b->sizes[k % 2] * b->after; i < run; i++)
+                *y++ = inputs[k % 2][r * run + i];
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_tensor parts[3] = {inputs[0], inputs[1], inputs[0]};
+    for (int k = 0; k < 2 && ((const backward_case *)c->user)->between; k++) {
+        parts[k] = (tfm_tensor){0};
+        tfm_activate(ctx, &parts[k], inputs[k], TFM_NO_ACTIVATION);
+    }
+    return tfm_concat(ctx, y, 3, parts, 1);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    harness_random random = {2};
+    const backward_case cases[] = {{1, {1, 3}, 1, false},    {3, {17, 1}, 5, false}, {5, {65, 17}, 1, true},
+                                   {2, {1000, 3}, 1, false}, {1, {3, 2}, 65, true},  {300, {1, 3}, 3, true}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const backward_case *b = &cases[i];
+        float host[2][5000];
+        for (int k = 0; k < 2; k++)
+            harness_fill(&random, host[k], (size_t)(b->rows * b->sizes[k] * b->after), 1);
+        gradient_check(&(gradient_case){.name = "concat",
+                                        .inputs = {{3, {b->rows, b->sizes[0], b->after}, host[0], false},
+                                                   {3, {b->rows, b->sizes[1], b->after}, host[1], false}},
+                                        .oracle = oracle_backward,
+                                        .run = run_backward,
+                                        .user = b,
+                                        .count = (size_t)(b->rows * (2 * b->sizes[0] + b->sizes[1]) * b->after),
+                                        .tolerance = 1e-6});
+    }
+}
+
 /* One after the other in memory, and the first axis. */
 static void test_rows(void **state) {
     (void)state;
@@ -95,6 +140,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

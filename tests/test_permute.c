@@ -1,7 +1,7 @@
 /* Reordering dimensions: exact to the bit. */
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 static void check(harness_random *random, tfm_dtype dtype, int rank, const int64_t *dims, const int *axes) {
@@ -58,6 +58,71 @@ static void test_shapes(void **state) {
     check(&random, TFM_F32, 3, (int64_t[]){301, 333, 3}, (int[]){1, 0, 2});
 }
 
+typedef struct backward_case {
+    int rank;
+    int64_t dims[TFM_MAX_RANK];
+    int axes[TFM_MAX_RANK];
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    for (size_t k = 0; k < c->count; k++) {
+        int64_t place[TFM_MAX_RANK], at = 0, rest = (int64_t)k;
+        for (int i = b->rank - 1; i >= 0; rest /= b->dims[b->axes[i--]])
+            place[b->axes[i]] = rest % b->dims[b->axes[i]];
+        for (int i = 0; i < b->rank; i++)
+            at = at * b->dims[i] + place[i];
+        y[k] = inputs[0][at];
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    return tfm_permute(ctx, y, inputs[0], ((const backward_case *)c->user)->axes);
+}
+
+/* y = x in another order, and that in another order once more: what lies between is overwritten, not added to. */
+static tfm_status run_twice(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    tfm_tensor same = {0};
+    int identity[TFM_MAX_RANK];
+    for (int i = 0; i < b->rank; i++)
+        identity[i] = i;
+    tfm_permute(ctx, &same, inputs[0], identity);
+    return tfm_permute(ctx, y, same, b->axes);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    harness_random random = {3};
+    const backward_case cases[] = {
+        {1, {1}, {0}},
+        {2, {65, 17}, {1, 0}},
+        {3, {3, 17, 65}, {2, 0, 1}},
+        {2, {1000, 3}, {1, 0}},
+        {4, {3, 17, 2, 65}, {0, 2, 1, 3}},
+        {5, {2, 3, 5, 7, 17}, {4, 2, 3, 0, 1}},
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        const backward_case *b = &cases[i / 2];
+        size_t count = 1;
+        for (int k = 0; k < b->rank; k++)
+            count *= (size_t)b->dims[k];
+        float *host = malloc(count * sizeof(float));
+        assert_non_null(host);
+        harness_fill(&random, host, count, 1);
+        gradient_case c = {.name = "permute",
+                           .inputs = {{.rank = b->rank, .host = host}},
+                           .oracle = oracle_backward,
+                           .run = i % 2 ? run_twice : run_backward,
+                           .user = b,
+                           .count = count,
+                           .tolerance = 1e-6};
+        memcpy(c.inputs[0].dims, b->dims, sizeof(b->dims));
+        gradient_check(&c);
+        free(host);
+    }
+}
+
 static void test_makes_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -93,6 +158,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_makes_output),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -1,7 +1,7 @@
 /* Parts of dimensions: exact to the bit. */
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 /* The places of Python's range, by walking it; how many. */
@@ -82,6 +82,61 @@ static void test_ranges(void **state) {
     check(&random, TFM_F32, (int64_t[]){3, 1001, 1000}, (tfm_range[]){{2, 0, -1}, {1, 1000, 1}, {5, 996, 1}});
 }
 
+typedef struct backward_case {
+    int64_t dims[3];
+    tfm_range ranges[3];
+    bool between; /* x is a copy, whose gradient the tape makes */
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    int64_t places[3][1000], out[3];
+    for (int i = 0; i < 3; i++)
+        out[i] = walk(places[i], b->ranges[i], b->dims[i]);
+    for (size_t k = 0; k < c->count; k++) {
+        const int64_t i = (int64_t)k, at = places[0][i / out[2] / out[1]] * b->dims[1] + places[1][i / out[2] % out[1]];
+        y[k] = inputs[0][at * b->dims[2] + places[2][i % out[2]]];
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    tfm_tensor x = inputs[0];
+    if (b->between) {
+        x = (tfm_tensor){0};
+        tfm_activate(ctx, &x, inputs[0], TFM_NO_ACTIVATION);
+    }
+    return tfm_slice(ctx, y, x, b->ranges);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    harness_random random = {2};
+    const backward_case cases[] = {
+        {{1, 1, 1}, {TFM_WHOLE, TFM_WHOLE, TFM_WHOLE}, false},
+        {{5, 17, 3}, {TFM_WHOLE, {2, 9, 0}, TFM_WHOLE}, true},
+        {{3, 17, 65}, {{0, 5, 2}, {1, -1, 3}, {-40, 60, 7}}, true},
+        {{3, 17, 65}, {{-1, INT64_MIN, -1}, {INT64_MAX, 2, -5}, {64, -66, -2}}, false},
+        {{1, 3, 1000}, {TFM_WHOLE, {2, 0, -1}, {5, 996, 1}}, true},
+        {{1, 3, 1000}, {TFM_WHOLE, {-2, INT64_MAX, 1}, {5, 996, 1}}, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const backward_case *b = &cases[i];
+        float host[3 * 17 * 65];
+        int64_t count = 1, places[1000];
+        for (int k = 0; k < 3; k++)
+            count *= walk(places, b->ranges[k], b->dims[k]);
+        harness_fill(&random, host, (size_t)(b->dims[0] * b->dims[1] * b->dims[2]), 1);
+        gradient_check(&(gradient_case){.name = "slice",
+                                        .inputs = {{3, {b->dims[0], b->dims[1], b->dims[2]}, host, false}},
+                                        .oracle = oracle_backward,
+                                        .run = run_backward,
+                                        .user = b,
+                                        .count = (size_t)count,
+                                        .tolerance = 1e-6});
+    }
+}
+
 static void test_makes_output(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -117,6 +172,7 @@ int main(void) {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_makes_output),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -1,7 +1,6 @@
 /* Tensors one behind the other: a strided copy each, cl/strided.cl. */
 #include "ops/selftest.h"
 #include "ops/strided.h"
-#include "ops/tape.h"
 
 /* Checks the inputs against the first and adds up their sizes along the axis. */
 static tfm_status add_up(tfm_context *ctx, int64_t *total, size_t count, const tfm_tensor *inputs, int axis) {
@@ -20,6 +19,21 @@ static tfm_status add_up(tfm_context *ctx, int64_t *total, size_t count, const t
     return TFM_OK;
 }
 
+/* (rows, run), and the columns of (rows, width) where it lies: strides of the first, then of the second. */
+static tfm__walk walk_make(int64_t rows, int64_t run, int64_t width, bool apart) {
+    const int64_t part[2] = {run, 1}, whole[2] = {width, 1};
+    return tfm__walk_make(2, (int64_t[]){rows, run}, 2,
+                          (const int64_t *const[]){apart ? part : whole, apart ? whole : part});
+}
+
+/* Each input has a record of its own, with its columns' rows, run and width, and the column where they begin. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const tfm__walk walk = walk_make(record->n[0], record->n[1], record->n[2], true);
+    tfm_tensor dy = tfm__tape_out(ctx, record, 0);
+    dy.offset += (size_t)record->n[3];
+    return tfm__strided_gradient(ctx, tfm__tape_in(ctx, record, 0), dy, &walk);
+}
+
 tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_tensor *inputs, int axis) {
     const char *op = "concat";
     if (tfm_context_status(ctx) != TFM_OK)
@@ -27,7 +41,7 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
     if (count == 0 || !inputs)
         return tfm__op_refuse(ctx, op, "there is nothing to put together: give at least one input");
     for (size_t k = 0; k < count; k++)
-        if (TFM_OP_BEGIN(ctx, op, "*", inputs[k]) != TFM_OK || TFM_TAPE_NONE(ctx, op, inputs[k]) != TFM_OK)
+        if (TFM_OP_BEGIN(ctx, op, "*", inputs[k]) != TFM_OK)
             return tfm_context_status(ctx);
     tfm_tensor whole = inputs[0];
     int64_t total;
@@ -41,11 +55,18 @@ tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_t
     tfm_tensor part = *y;
     for (size_t k = 0; k < count; k++) { /* (rows, run) into the columns of (rows, width) */
         const int64_t run = tfm__dims_from(inputs[k], axis);
-        const tfm__walk walk =
-            tfm__walk_make(2, (int64_t[]){rows, run}, 2,
-                           (const int64_t *const[]){(int64_t[]){width, 1}, (int64_t[]){run, 1}});
+        const tfm__walk walk = walk_make(rows, run, width, false);
         tfm__strided_copy(ctx, part, inputs[k], &walk);
         part.offset += (size_t)run;
+    }
+    for (size_t k = 0, column = 0; k < count; k++) {
+        const int64_t run = tfm__dims_from(inputs[k], axis);
+        tfm__tape_add(ctx, &(tfm__record){.op = op,
+                                          .backward = backward,
+                                          .out = {*y},
+                                          .in = {inputs[k]},
+                                          .n = {rows, run, width, (int64_t)column}});
+        column += (size_t)run;
     }
     return tfm_context_status(ctx);
 }

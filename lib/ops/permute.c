@@ -1,28 +1,50 @@
 /* Dimensions in another order: a strided copy, cl/strided.cl. */
 #include "ops/selftest.h"
 #include "ops/strided.h"
-#include "ops/tape.h"
+
+/* y[..., i_axes[0], ...] = or += x[i_0, i_1, ...]: y is as x with its dims in that order. */
+static tfm_status turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const int *axes) {
+    int64_t dense[TFM_MAX_RANK], to[TFM_MAX_RANK], from[TFM_MAX_RANK];
+    tfm__dense_strides(dense, x.rank, x.dims);
+    tfm__dense_strides(to, y.to.rank, y.to.dims);
+    for (int i = 0; i < y.to.rank; i++)
+        from[i] = dense[axes[i]];
+    const tfm__walk walk = tfm__walk_make(y.to.rank, y.to.dims, 2, (const int64_t *const[]){to, from});
+    return tfm__strided_gradient(ctx, y, x, &walk);
+}
+
+/* The other way round. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const int *axes = record->data;
+    const tfm_tensor dy = tfm__tape_out(ctx, record, 0);
+    int inverse[TFM_MAX_RANK];
+    for (int i = 0; i < dy.rank; i++)
+        inverse[axes[i]] = i;
+    return turn(ctx, tfm__tape_in(ctx, record, 0), dy, inverse);
+}
 
 tfm_status tfm_permute(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes) {
     const char *op = "permute";
-    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK)
         return tfm_context_status(ctx);
-    int64_t dims[TFM_MAX_RANK], dense[TFM_MAX_RANK], to[TFM_MAX_RANK], from[TFM_MAX_RANK];
+    int64_t dims[TFM_MAX_RANK];
     unsigned seen = 0;
-    tfm__dense_strides(dense, x.rank, x.dims);
     for (int i = 0; i < x.rank; i++) {
         if (!axes || axes[i] < 0 || axes[i] >= x.rank || (seen & 1u << axes[i]))
             return tfm__op_refuse(ctx, op, "the axes must be those of %s, 0 to %d, each once", TFM_SHAPE(x),
                                   x.rank - 1);
         seen |= 1u << axes[i];
         dims[i] = x.dims[axes[i]];
-        from[i] = dense[axes[i]];
     }
     if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM_OP_APART(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
-    tfm__dense_strides(to, x.rank, dims);
-    const tfm__walk walk = tfm__walk_make(x.rank, dims, 2, (const int64_t *const[]){to, from});
-    return tfm__strided_copy(ctx, *y, x, &walk);
+    turn(ctx, (tfm__gradient){*y, false}, x, axes);
+    return tfm__tape_add(ctx, &(tfm__record){.op = op,
+                                             .backward = backward,
+                                             .out = {*y},
+                                             .in = {x},
+                                             .data = axes,
+                                             .data_bytes = (size_t)x.rank * sizeof(*axes)});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include "ops/selftest.h"
 #include "ops/strided.h"
-#include "ops/tape.h"
 
 /* Python's slice.indices: the first place, and how many, of a dimension of n; 0 where nothing is left. */
 static int64_t places(int64_t *first, tfm_range range, int64_t n) {
@@ -22,13 +21,33 @@ static int64_t places(int64_t *first, tfm_range range, int64_t n) {
     return (span - 1) / stride + 1;
 }
 
+/* Between the part and the whole: the part's place in x by its dims, `from` the offset and strides of it. */
+typedef struct place {
+    int64_t start, from[TFM_MAX_RANK];
+} place;
+
+/* Zeros, but where the part was. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const place *p = record->data;
+    const tfm_tensor dy = tfm__tape_out(ctx, record, 0);
+    tfm__gradient dx = tfm__tape_in(ctx, record, 0);
+    int64_t dense[TFM_MAX_RANK];
+    if (!dx.add)
+        tfm__tensor_fill(ctx, dx.to, &(float){0});
+    tfm__dense_strides(dense, dy.rank, dy.dims);
+    const tfm__walk walk = tfm__walk_make(dy.rank, dy.dims, 2, (const int64_t *const[]){p->from, dense});
+    dx.to.offset += (size_t)p->start;
+    return tfm__strided_gradient(ctx, dx, dy, &walk);
+}
+
 tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges) {
     const char *op = "slice";
-    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (!ranges)
         return tfm__op_refuse(ctx, op, "it needs a range for each dimension of %s", TFM_SHAPE(x));
-    int64_t dims[TFM_MAX_RANK], dense[TFM_MAX_RANK], to[TFM_MAX_RANK], from[TFM_MAX_RANK], start = 0;
+    int64_t dims[TFM_MAX_RANK], dense[TFM_MAX_RANK], to[TFM_MAX_RANK];
+    place p = {0};
     tfm__dense_strides(dense, x.rank, x.dims);
     for (int i = 0; i < x.rank; i++) {
         tfm_range range = ranges[i];
@@ -39,15 +58,20 @@ tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_ra
             return tfm__op_refuse(ctx, op,
                                   "%" PRId64 ":%" PRId64 ":%" PRId64 " of dimension %d of %s is empty",
                                   range.start, range.end, range.step, i, TFM_SHAPE(x));
-        start += first * dense[i];
-        from[i] = dims[i] > 1 ? dense[i] * range.step : 0;
+        p.start += first * dense[i];
+        p.from[i] = dims[i] > 1 ? dense[i] * range.step : 0;
     }
     if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM_OP_APART(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__dense_strides(to, x.rank, dims);
-    const tfm__walk walk = tfm__walk_make(x.rank, dims, 2, (const int64_t *const[]){to, from});
-    x.offset += (size_t)start;
-    return tfm__strided_copy(ctx, *y, x, &walk);
+    const tfm__walk walk = tfm__walk_make(x.rank, dims, 2, (const int64_t *const[]){to, p.from});
+    tfm_tensor part = x;
+    part.offset += (size_t)p.start;
+    tfm__strided_copy(ctx, *y, part, &walk);
+    return tfm__tape_add(
+        ctx,
+        &(tfm__record){
+            .op = op, .backward = backward, .out = {*y}, .in = {x}, .data = &p, .data_bytes = sizeof(p)});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -30,9 +30,10 @@ tfm__walk tfm__walk_make(int rank, const int64_t *dims, int count, const int64_t
     return walk;
 }
 
-static const char *element_type(tfm_tensor x) {
-    const size_t size = tfm_dtype_size(x.dtype);
-    return size == 4 ? "int" : size == 2 ? "short" : "char";
+static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient to) {
+    const size_t size = tfm_dtype_size(to.to.dtype);
+    const char *type = to.add ? "float -DADD" : size == 4 ? "int" : size == 2 ? "short" : "char";
+    return tfm__kernel_get(ctx, "strided", name, "-DELEMENT=%s", type);
 }
 
 /* The dim along which x is contiguous where a copy by tiles pays, else the last. */
@@ -46,7 +47,7 @@ static int turned_dim(const tfm_context *ctx, const tfm__walk *walk) {
     return last;
 }
 
-static tfm_status launch_turn(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk,
+static tfm_status launch_turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk,
                               int turned) {
     const int64_t width = tfm__context_row(ctx)->width;
     const int64_t along = walk->dims[TFM_MAX_RANK - 1], across = walk->dims[turned];
@@ -59,9 +60,8 @@ static tfm_status launch_turn(tfm_context *ctx, tfm_tensor y, tfm_tensor x, cons
         from[k] = walk->strides[1][i];
         tiles *= d[k++];
     }
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "strided", "strided_turn", "-DELEMENT=%s", element_type(y));
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tiles),
-                       TFM_ARGS(TFM_T(y), TFM_T(x), TFM_I(tiles), TFM_I(along), TFM_I(across),
+    return tfm__launch(ctx, kernel_get(ctx, "strided_turn", y), tfm__row_grid(ctx, tiles),
+                       TFM_ARGS(TFM_T_AS("y", y.to), TFM_T(x), TFM_I(tiles), TFM_I(along), TFM_I(across),
                                 TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]), TFM_I_AS("to0", to[0]),
                                 TFM_I_AS("to1", to[1]), TFM_I_AS("to2", to[2]),
                                 TFM_I_AS("to_across", walk->strides[0][turned]), TFM_I_AS("from0", from[0]),
@@ -69,18 +69,23 @@ static tfm_status launch_turn(tfm_context *ctx, tfm_tensor y, tfm_tensor x, cons
                                 TFM_I_AS("from_along", walk->strides[1][TFM_MAX_RANK - 1])));
 }
 
-tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk) {
+tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk) {
     const int64_t *d = walk->dims, *to = walk->strides[0], *from = walk->strides[1];
     const int64_t n = d[0] * d[1] * d[2] * d[3] * d[4];
     const int turned = turned_dim(ctx, walk);
+    if (!y.to.buffer)
+        return tfm_context_status(ctx);
     if (turned < TFM_MAX_RANK - 1)
         return launch_turn(ctx, y, x, walk, turned);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "strided", "strided", "-DELEMENT=%s", element_type(y));
-    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T(y), TFM_T(x), TFM_I(n), TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]),
+    return tfm__launch(ctx, kernel_get(ctx, "strided", y), tfm__element_grid(ctx, n),
+                       TFM_ARGS(TFM_T_AS("y", y.to), TFM_T(x), TFM_I(n), TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]),
                                 TFM_I_AS("d3", d[3]), TFM_I_AS("d4", d[4]), TFM_I_AS("to0", to[0]),
                                 TFM_I_AS("to1", to[1]), TFM_I_AS("to2", to[2]), TFM_I_AS("to3", to[3]),
                                 TFM_I_AS("to4", to[4]), TFM_I_AS("from0", from[0]),
                                 TFM_I_AS("from1", from[1]), TFM_I_AS("from2", from[2]),
                                 TFM_I_AS("from3", from[3]), TFM_I_AS("from4", from[4])));
+}
+
+tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk) {
+    return tfm__strided_gradient(ctx, (tfm__gradient){y, false}, x, walk);
 }

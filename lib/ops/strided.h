@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_STRIDED_H
 #define TFM_LIB_STRIDED_H
 
-#include "ops/ops.h"
+#include "ops/tape.h"
 
 enum { TFM__WALKERS = 3 };
 
@@ -21,5 +21,7 @@ tfm__walk tfm__walk_make(int rank, const int64_t *dims, int count, const int64_t
 
 /* y[walk of strides[0]] = x[walk of strides[1]], both from their offsets on; equal element sizes. cl/strided.cl. */
 tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk);
+/* The same for the gradient of x, F32: copied to `to`, or added. */
+tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient to, tfm_tensor x, const tfm__walk *walk);
 
 #endif
