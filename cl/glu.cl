@@ -17,3 +17,38 @@ TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, 
             out[i] = tfm_activate(g[i]) * v[i];
     }
 }
+
+/* dx = dy activation(gate), dgate = dy x slope(gate): of the rows of dx and dgate, `pitch` elements apart as those of x and
+ * gate. Either may be null, and is added to where `add_x`, `add_gate`. Layout as above. */
+#define BACK(T, LOAD, STORE, SLOPE, ACTIVATE)                                                                 \
+    {                                                                                                         \
+        const T d = LOAD(from + i), open = LOAD(g + i);                                                       \
+        if (has_dx) {                                                                                         \
+            const T t = d * ACTIVATE(open);                                                                   \
+            STORE(add_x ? LOAD(to_x + i) + t : t, to_x + i);                                                  \
+        }                                                                                                     \
+        if (has_dgate) {                                                                                      \
+            const T t = d * LOAD(v + i) * SLOPE(open);                                                        \
+            STORE(add_gate ? LOAD(to_gate + i) + t : t, to_gate + i);                                         \
+        }                                                                                                     \
+    }
+#define LOAD_ONE(p) (*(p))
+#define STORE_ONE(v, p) (*(p) = (v))
+
+TFM_KERNEL void glu_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dgate), TFM_INPUT(float, dy), TFM_INPUT(float, x),
+                             TFM_INPUT(float, gate), const long n, const long width, const long pitch, const long add_x,
+                             const long add_gate) {
+    long i = TFM_ELEMENT();
+    const long end = min(i + TFM_CHUNK, n), skip = pitch - width;
+    const int has_dx = dx != 0, has_dgate = dgate != 0;
+    __global const float *from = TFM_AT(dy);
+    while (i < end) {
+        const long row = i / width, stop = min(end, (row + 1) * width);
+        __global const float *v = TFM_AT(x) + row * skip, *g = TFM_AT(gate) + row * skip;
+        __global float *to_x = TFM_AT(dx) + row * skip, *to_gate = TFM_AT(dgate) + row * skip;
+        for (; i + TFM_WIDTH <= stop; i += TFM_WIDTH)
+            BACK(tfm_vec, tfm_load, tfm_store, tfm_slope_vec, tfm_activate_vec)
+        for (; i < stop; i++)
+            BACK(float, LOAD_ONE, STORE_ONE, tfm_slope, tfm_activate)
+    }
+}

@@ -185,6 +185,34 @@ static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
 #endif
 static inline float tfm_activate(float v) { TFM_ACTIVATION_BODY(float, ) }
 static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec, _vec) }
+
+/* The slope f'(v) of it, for backward passes. Of relu v may as well be y: both are above 0 or neither is. */
+#if TFM_ACTIVATION == 0
+#define TFM_SLOPE_BODY(T, V) return (T)(1.0f);
+#elif TFM_ACTIVATION == 1
+#define TFM_SLOPE_BODY(T, V) return v <= (T)(0.0f) ? (T)(0.0f) : (T)(1.0f);
+#elif TFM_ACTIVATION == 2
+/* gelu: Phi(v) + v phi(v), and Phi(v) = gelu(v) / v, but near 0, where it is 1/2 + v phi(0). */
+#define TFM_SLOPE_BODY(T, V)                                                              \
+    const T density = (T)(0.3989422804f) * exp((T)(-0.5f) * v * v);                       \
+    const T near = tfm_fma(v, (T)(0.3989422804f), (T)(0.5f));                             \
+    return tfm_fma(v, density, fabs(v) < (T)(1e-4f) ? near : TFM_CAT(tfm_activate, V)(v) / v);
+#else
+/* Of v s(u), s the sigmoid of u = u(v): s + v u' s', and s' = s (1 - s) = e / (1 + e)^2 with e = e^-|u|, where 1 - s would
+ * cancel. */
+#define TFM_SLOPE_OF(T, V, u, rise)                                                       \
+    const T e = TFM_CAT(tfm_exp_down, V)(-fabs(u)), w = (T)(1.0f) / ((T)(1.0f) + e);      \
+    return tfm_fma(v * (rise), e * w * w, TFM_CAT(tfm_sigmoid, V)(u, e));
+#if TFM_ACTIVATION == 3
+#define TFM_SLOPE_BODY(T, V)                                                              \
+    const T u = v * tfm_fma((T)(0.07135481282f) * v, v, (T)(1.595769122f));               \
+    TFM_SLOPE_OF(T, V, u, tfm_fma((T)(0.21406443846f) * v, v, (T)(1.595769122f)))
+#else
+#define TFM_SLOPE_BODY(T, V) TFM_SLOPE_OF(T, V, v, (T)(1.0f))
+#endif
+#endif
+static inline float tfm_slope(float v) { TFM_SLOPE_BODY(float, ) }
+static inline tfm_vec tfm_slope_vec(tfm_vec v) { TFM_SLOPE_BODY(tfm_vec, _vec) }
 #endif
 
 /* Random numbers that are a function of seed, stream, row and column, so that a backward pass draws what its forward drew

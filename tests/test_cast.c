@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 static uint32_t bits_of(float v) {
@@ -213,6 +213,40 @@ static void test_same(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    memcpy(y, inputs[0], c->count * sizeof(*y));
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_tensor copy = {0};
+    (void)c;
+    tfm_cast(ctx, &copy, inputs[0], TFM_F32);
+    return tfm_cast(ctx, y, copy, TFM_F32);
+}
+
+/* What stays F32 passes its gradient on; a half has none, and what is made of a half needs none. */
+static void test_backward(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    harness_random random = {9};
+    float host[65];
+    harness_fill(&random, host, 65, 1);
+    gradient_check(&(gradient_case){.name = "cast",
+                                    .inputs = {{2, {5, 13}, host, false}},
+                                    .oracle = oracle_backward,
+                                    .run = run_backward,
+                                    .count = 65,
+                                    .tolerance = 1e-6});
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 65), dx = HARNESS_TENSOR(TFM_F32, host, 65), y = {0};
+    tfm_tensor half = HARNESS_TENSOR(TFM_F16, NULL, 65);
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_cast(ctx, &y, half, TFM_F32));
+    tfm_tensor_free(ctx, &y);
+    harness_refused(tfm_cast(ctx, &y, x, TFM_BF16), TFM_ERROR_ARGUMENT, "cast: BF16 has no gradient");
+    tfm_tape_stop(ctx);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -230,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_widen),  cmocka_unit_test(test_narrow), cmocka_unit_test(test_ties),
         cmocka_unit_test(test_across), cmocka_unit_test(test_same),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

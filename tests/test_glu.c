@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 static double activated(double x, tfm_activation activation) {
@@ -73,6 +73,75 @@ static void test_shapes(void **state) {
     check(&random, 30001, 5, TFM_GELU, HALVES_GATE_LAST);
 }
 
+enum { BOTH = FORMS }; /* x is the gate, too */
+
+typedef struct backward_case {
+    int64_t rows, n;
+    tfm_activation activation;
+    int form;
+    bool between; /* of copies, whose gradients the tape makes */
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    for (int64_t i = 0; i < b->rows * b->n; i++) {
+        const int64_t at = i / b->n * 2 * b->n + i % b->n;
+        if (b->form <= HALVES_GATE_LAST)
+            y[i] = activated(inputs[0][b->form ? at + b->n : at], b->activation) * inputs[0][b->form ? at : at + b->n];
+        else
+            y[i] = activated(inputs[b->form == BOTH ? 0 : 1][i], b->activation) * inputs[0][i];
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    tfm_tensor x = inputs[0], gate = b->form == APART ? inputs[1] : (tfm_tensor){0};
+    if (b->between) {
+        x = (tfm_tensor){0};
+        tfm_activate(ctx, &x, inputs[0], TFM_NO_ACTIVATION);
+        if (gate.buffer) {
+            gate = (tfm_tensor){0};
+            tfm_activate(ctx, &gate, inputs[1], TFM_NO_ACTIVATION);
+        }
+    }
+    return tfm_glu(ctx, y, x, b->form == BOTH ? x : gate, b->activation,
+                   b->form == HALVES_GATE_LAST ? TFM_GLU_GATE_LAST : TFM_GLU_GATE_FIRST);
+}
+
+static void check_backward(harness_random *random, backward_case b) {
+    const int64_t width = b.form <= HALVES_GATE_LAST ? 2 * b.n : b.n;
+    float x[4000], gate[4000];
+    harness_fill(random, x, (size_t)(b.rows * width), 2);
+    harness_fill(random, gate, (size_t)(b.rows * width), 2);
+    for (int64_t i = 0; i < b.rows * width; i++) { /* away from where ReLU has no slope */
+        x[i] += x[i] < 0 ? -0.02F : 0.02F;
+        gate[i] += gate[i] < 0 ? -0.02F : 0.02F;
+    }
+    gradient_case c = {.name = "glu",
+                       .inputs = {{2, {b.rows, width}, x, false}},
+                       .oracle = oracle_backward,
+                       .run = run_backward,
+                       .user = &b,
+                       .count = (size_t)(b.rows * b.n),
+                       .tolerance = 3e-6};
+    if (b.form == APART)
+        c.inputs[1] = (gradient_input){2, {b.rows, width}, gate, false};
+    gradient_check(&c);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 17, 65, 1000};
+    const int forms[] = {HALVES_GATE_FIRST, HALVES_GATE_LAST, APART, BOTH};
+    harness_random random = {2};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int form = 0; form < 4; form++)
+            for (int a = TFM_NO_ACTIVATION; a <= TFM_SILU; a++)
+                if (sizes[i] != 1000 || a == TFM_SILU)
+                    check_backward(&random, (backward_case){sizes[i] == 1000 ? 2 : 1 + (a + form) % 3 * 8, sizes[i],
+                                                            (tfm_activation)a, forms[form], (a + form) % 2 == 0});
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -94,6 +163,7 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -3,17 +3,25 @@
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    return tfm__accumulate(ctx, tfm__tape_in(ctx, record, 0), tfm__tape_out(ctx, record, 0));
+}
+
 tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype) {
     const char *op = "cast";
-    if (TFM_OP_BEGIN(ctx, op, "h", x) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "h", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__op_refuse(ctx, op, "cannot make %s of %s: only F32, F16 and BF16 are cast",
                               tfm_dtype_name(dtype), TFM_SHAPE(x));
+    if (dtype != TFM_F32 && TFM_TAPE_WANTS(ctx, x))
+        return tfm__op_refuse(ctx, op, "%s has no gradient: stop the tape first, or stay with F32", tfm_dtype_name(dtype));
     if (tfm__op_output(ctx, op, y, dtype, x.rank, x.dims) != TFM_OK || TFM_OP_APART(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
-    if (dtype == x.dtype)
-        return tfm__tensor_copy(ctx, *y, x);
+    if (dtype == x.dtype) {
+        tfm__tensor_copy(ctx, *y, x);
+        return tfm__tape_add(ctx, &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {x}});
+    }
     const int64_t n = (int64_t)tfm_tensor_count(x);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "cast", "-DFROM=%d -DTO=%d", (int)x.dtype, (int)dtype);
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),

@@ -3,9 +3,9 @@
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
-/* Takes the halves of x's rows apart; the width of one. */
-static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_glu_layout layout) {
-    const int64_t width = tfm__last_dim(*x) / 2;
+/* Takes the halves of x's rows, of dims `like`, apart; the width of one. */
+static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_tensor like, tfm_glu_layout layout) {
+    const int64_t width = tfm__last_dim(like) / 2;
     *gate = *x;
     if (layout == TFM_GLU_GATE_FIRST)
         x->offset += (size_t)width;
@@ -14,10 +14,40 @@ static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_glu_layout layout) {
     return width;
 }
 
+static tfm_status launch_backward(tfm_context *ctx, tfm__gradient dx, tfm__gradient dgate, tfm_tensor dy,
+                                  tfm_tensor x, tfm_tensor gate, int64_t pitch, tfm_activation activation) {
+    const int64_t n = (int64_t)tfm_tensor_count(dy), width = tfm__last_dim(dy);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "glu", "glu_backward", "-DTFM_ACTIVATION=%d", (int)activation);
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+                       TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T_AS("dgate", dgate.to), TFM_T(dy), TFM_T(x), TFM_T(gate),
+                                TFM_I(n), TFM_I(width), TFM_I(pitch), TFM_I_AS("add_x", dx.add),
+                                TFM_I_AS("add_gate", dgate.add)));
+}
+
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const tfm_tensor dy = tfm__tape_out(ctx, record, 0), none = {0};
+    const tfm_activation activation = (tfm_activation)record->n[0];
+    tfm_tensor x = record->keep[0], gate = record->keep[1];
+    tfm__gradient dx = tfm__tape_in(ctx, record, 0), dgate = {{0}, dx.add};
+    const int64_t pitch = tfm__last_dim(x);
+    if (gate.buffer) {
+        dgate = tfm__tape_in(ctx, record, 1);
+    } else {
+        halve(&dx.to, &dgate.to, x, (tfm_glu_layout)record->n[1]);
+        halve(&x, &gate, x, (tfm_glu_layout)record->n[1]);
+    }
+    /* Of one tensor that is both, one gradient after the other. */
+    if (record->keep[1].buffer && dx.to.buffer && dgate.to.buffer && tfm__overlap(dx.to, dgate.to)) {
+        launch_backward(ctx, dx, (tfm__gradient){none, false}, dy, x, gate, pitch, activation);
+        dx.to = none;
+    }
+    return launch_backward(ctx, dx, dgate, dy, x, gate, pitch, activation);
+}
+
 tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gate, tfm_activation activation,
                    tfm_glu_layout layout) {
     const char *op = "glu";
-    if (TFM_OP_BEGIN(ctx, op, "fF", x, gate) != TFM_OK || TFM_TAPE_NONE(ctx, op, x, gate) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "fF", x, gate) != TFM_OK)
         return tfm_context_status(ctx);
     if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
         return tfm__op_refuse(ctx, op, "there is no activation %d: use one of enum tfm_activation",
@@ -36,11 +66,17 @@ tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gat
         result.dims[x.rank - 1] /= 2;
     if (tfm__op_output_like(ctx, op, y, result) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x, gate) != TFM_OK)
         return tfm_context_status(ctx);
-    const int64_t n = (int64_t)tfm_tensor_count(*y), width = gate.buffer ? pitch : halve(&x, &gate, layout);
+    const tfm__record record = {.op = op,
+                                .backward = backward,
+                                .out = {*y},
+                                .in = {x, gate},
+                                .keep = {x, gate},
+                                .n = {activation, layout}};
+    const int64_t n = (int64_t)tfm_tensor_count(*y), width = gate.buffer ? pitch : halve(&x, &gate, x, layout);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "glu", "-DTFM_ACTIVATION=%d", (int)activation);
-    return tfm__launch(
-        ctx, kernel, tfm__element_grid(ctx, n),
-        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(gate), TFM_I(n), TFM_I(width), TFM_I(pitch)));
+    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+                TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(gate), TFM_I(n), TFM_I(width), TFM_I(pitch)));
+    return tfm__tape_add(ctx, &record);
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
