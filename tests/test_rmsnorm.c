@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 enum { RESIDUAL = 1, GAMMA = 2, SUM = 4, OVER_X = 8, OVER_RESIDUAL = 16 };
@@ -91,6 +91,72 @@ static void test_zeros(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
+/* y, or y + sum where that is asked for, or sum alone. */
+enum { ONLY_SUM = 32 };
+typedef struct backward_case {
+    int64_t rows, n;
+    int flags;
+    bool between; /* x is a copy, whose gradient the tape makes */
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    for (int64_t r = 0; r < b->rows; r++) {
+        double square = 0, s[1000];
+        for (int64_t i = 0; i < b->n; i++) {
+            s[i] = inputs[0][r * b->n + i] + (b->flags & RESIDUAL ? inputs[1][r * b->n + i] : 0);
+            square += s[i] * s[i] / (double)b->n;
+        }
+        for (int64_t i = 0; i < b->n; i++)
+            *y++ = (b->flags & ONLY_SUM ? 0 : s[i] / sqrt(square + 1e-2) * (b->flags & GAMMA ? inputs[2][i] : 1)) +
+                   (b->flags & SUM ? s[i] : 0);
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    const tfm_tensor none = {0};
+    tfm_tensor x = inputs[0], sum = {0}, normal = {0};
+    if (b->between) {
+        x = (tfm_tensor){0};
+        tfm_activate(ctx, &x, inputs[0], TFM_NO_ACTIVATION);
+    }
+    tfm_rmsnorm(ctx, &normal, b->flags & SUM ? &sum : NULL, x, b->flags & RESIDUAL ? inputs[1] : none,
+                b->flags & GAMMA ? inputs[2] : none, -1, 1e-2f);
+    if (b->flags & ONLY_SUM)
+        return tfm_activate(ctx, y, sum, TFM_NO_ACTIVATION);
+    return b->flags & SUM ? tfm_add(ctx, y, normal, sum) : tfm_activate(ctx, y, normal, TFM_NO_ACTIVATION);
+}
+
+static void check_backward(harness_random *random, backward_case b) {
+    const size_t count = (size_t)(b.rows * b.n);
+    float x[4000], residual[4000], gamma[1000];
+    harness_fill(random, x, count, 2);
+    harness_fill(random, residual, count, 1);
+    harness_fill(random, gamma, (size_t)b.n, 1);
+    gradient_check(&(gradient_case){.name = "rmsnorm",
+                                    .inputs = {{2, {b.rows, b.n}, x, false},
+                                               {2, {b.rows, b.n}, residual, !(b.flags & RESIDUAL)},
+                                               {1, {b.n}, gamma, !(b.flags & GAMMA)}},
+                                    .oracle = oracle_backward,
+                                    .run = run_backward,
+                                    .user = &b,
+                                    .count = count,
+                                    .tolerance = 5e-6});
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 3, 17, 65, 1000};
+    harness_random random = {4};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int flags = 0; flags < 8; flags++)
+            check_backward(&random, (backward_case){sizes[i] == 1000 ? 2 : 5, sizes[i], flags, flags & 1});
+    check_backward(&random, (backward_case){40, 65, RESIDUAL | GAMMA | SUM, true});
+    check_backward(&random, (backward_case){5, 65, RESIDUAL | SUM | ONLY_SUM, true});
+    check_backward(&random, (backward_case){1100, 3, RESIDUAL | GAMMA, false}); /* many chunks of rows */
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -130,7 +196,7 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),
         cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_shared_memory),

@@ -2,13 +2,37 @@
 #include <math.h>
 #include <string.h>
 #include "ops/selftest.h"
-#include "ops/tape.h"
+#include "ops/sum.h"
+
+enum { DX, DRESIDUAL, DGAMMA };
+
+/* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const int64_t rows = record->n[0], n = record->n[1], chunk = rows > 1024 ? 64 : 16;
+    const int64_t chunks = (rows + chunk - 1) / chunk;
+    const tfm__gradient dx = tfm__tape_in(ctx, record, DX), dresidual = tfm__tape_in(ctx, record, DRESIDUAL),
+                        dgamma = tfm__tape_in(ctx, record, DGAMMA);
+    tfm_tensor dy = tfm__tape_out(ctx, record, 0), dsum = tfm__tape_out(ctx, record, 1), part = {0}, zeros = {0};
+    if (dgamma.to.buffer)
+        tfm_tensor_new(ctx, &part, TFM_F32, 2, (int64_t[]){chunks, n});
+    if (!dy.buffer) { /* only the sum was used */
+        tfm_tensor_new(ctx, &zeros, TFM_F32, 2, (int64_t[]){rows, n});
+        tfm__tensor_fill(ctx, zeros, &(float){0});
+        dy = zeros;
+    }
+    tfm__launch(ctx, tfm__kernel_get(ctx, "rmsnorm", "rmsnorm_backward", ""), tfm__row_grid(ctx, chunks),
+                TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T_AS("dresidual", dresidual.to), TFM_T_AS("dgamma", part),
+                         TFM_T(dy), TFM_T(dsum), TFM_T_AS("s", record->keep[0]), TFM_T_AS("gamma", record->keep[1]),
+                         TFM_I(rows), TFM_I(n), TFM_I(chunk), TFM_F_AS("epsilon", record->f[0]),
+                         TFM_I_AS("add_x", dx.add), TFM_I_AS("add_residual", dresidual.add)));
+    return tfm__sum_into(ctx, dgamma, part, 1, chunks, n);
+}
 
 tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                        tfm_tensor gamma, int axis, float epsilon) {
     const char *op = "rmsnorm";
     if (TFM_OP_BEGIN(ctx, op, "fFF", x, residual, gamma) != TFM_OK ||
-        TFM_TAPE_NONE(ctx, op, x, residual, gamma) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
+        tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
         return tfm_context_status(ctx);
     if (residual.buffer && !tfm__same_dims(residual, x))
         return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal",
@@ -23,16 +47,29 @@ tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_ten
     if (tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
         (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
-    const tfm_tensor s = sum ? *sum : (tfm_tensor){0};
+    tfm_tensor s = sum ? *sum : (tfm_tensor){0}, kept = {0};
     if (TFM_OP_IN_PLACE(ctx, op, *y, x, residual) != TFM_OK ||
         TFM_OP_IN_PLACE(ctx, op, s, x, residual) != TFM_OK || TFM_OP_APART(ctx, op, *y, s, gamma) != TFM_OK ||
         TFM_OP_APART(ctx, op, s, gamma) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = tfm__dims_from(x, axis), rows = tfm__dims_before(x, axis);
+    if (!s.buffer && residual.buffer && TFM_TAPE_WANTS(ctx, x, residual, gamma)) {
+        tfm_tensor_new(ctx, &kept, TFM_F32, x.rank, x.dims);
+        s = kept;
+    }
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "rmsnorm", "");
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM_ARGS(TFM_T_AS("y", *y), TFM_T_AS("sum", sum ? *sum : *y), TFM_T(x),
-                                TFM_T(residual), TFM_T(gamma), TFM_I(rows), TFM_I(n), TFM_F(epsilon)));
+    tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
+                TFM_ARGS(TFM_T_AS("y", *y), TFM_T_AS("sum", s.buffer ? s : *y), TFM_T(x), TFM_T(residual),
+                         TFM_T(gamma), TFM_I(rows), TFM_I(n), TFM_F(epsilon)));
+    tfm__tape_add(ctx, &(tfm__record){.op = op,
+                                      .backward = backward,
+                                      .out = {*y, s},
+                                      .in = {x, residual, gamma},
+                                      .keep = {s.buffer ? s : x, gamma},
+                                      .n = {rows, n},
+                                      .f = {epsilon}});
+    tfm_tensor_free(ctx, &kept); /* the tape has it */
+    return tfm_context_status(ctx);
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
