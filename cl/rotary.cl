@@ -2,7 +2,7 @@
  * (B, H, T, D): each pair (a, b) of a head's first 2 `half` columns becomes (a c - b s, a s + b c), where c and s are
  * the pair's column of the row of cosines and sines (P, half) that belongs to the head's position; other columns are
  * copied. positions (B, T) may be null: then the position is first + t, or, with per_token, b T + t. A position
- * outside [0, P) gives NaN.
+ * outside [0, P) gives NaN. `sign` is 1, or -1 to turn back, as a gradient is.
  *
  * Layout: a work-group takes `share` heads; its TFM_GROUP items step over the pairs of a head together, a vector of
  * pairs each. An item reads both of a pair before it writes them, so y may be x. */
@@ -34,12 +34,12 @@ static inline void turn(__global float *out, __global const float *in, const lon
 
 /* One head; `pairs` of (2i, 2i + 1) or of (i, half + i). */
 static inline void turn_head(__global float *out, __global const float *in, __global const float *cosine,
-                             __global const float *sine, const long half_width, const long interleaved) {
+                             __global const float *sine, const long half_width, const long interleaved, const float sign) {
     long done = 0;
 #if TFM_WIDTH > 1
     done = half_width - half_width % TFM_WIDTH;
     for (long i = TFM_LANE() * TFM_WIDTH; i < done; i += STEP) {
-        const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i);
+        const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i) * sign;
         if (interleaved) {
             turn_vectors(out + 2 * i, in + 2 * i, c, s);
         } else {
@@ -51,15 +51,15 @@ static inline void turn_head(__global float *out, __global const float *in, __gl
 #endif
     for (long i = done + TFM_LANE(); i < half_width; i += TFM_GROUP)
         if (interleaved)
-            turn(out, in, 2 * i, 2 * i + 1, cosine[i], sine[i]);
+            turn(out, in, 2 * i, 2 * i + 1, cosine[i], sine[i] * sign);
         else
-            turn(out, in, i, half_width + i, cosine[i], sine[i]);
+            turn(out, in, i, half_width + i, cosine[i], sine[i] * sign);
 }
 
 TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, cosines), TFM_INPUT(float, sines),
                        TFM_INPUT(int, positions), const long vectors, const long share, const long T, const long H,
                        const long D, const long P, const long half_width, const long first, const long heads_first,
-                       const long per_token, const long interleaved) {
+                       const long per_token, const long interleaved, const float sign) {
     const long end = min((TFM_ROW() + 1) * share, vectors);
     for (long v = TFM_ROW() * share; v < end; v++) {
         const long b = v / (T * H), t = heads_first ? v % T : v / H % T, token = b * T + t;
@@ -78,7 +78,7 @@ TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(floa
             continue;
         }
         turn_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
-                  interleaved);
+                  interleaved, sign);
         for (long i = 2 * half_width + TFM_LANE(); i < D; i += TFM_GROUP)
             out[i] = in[i];
     }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 enum { FIRST, POSITIONS, PER_TOKEN, FORMS };
@@ -93,6 +93,73 @@ static void test_shapes(void **state) {
     check(&random, (task){1, 1, 1, 1000, 500, false, false, false, FIRST});
     check(&random, (task){3, 65, 17, 32, 16, true, true, true, POSITIONS});
     check(&random, (task){2, 3000, 7, 4, 1, false, false, false, FIRST});
+}
+
+typedef struct backward_case {
+    task s;
+    const float *cosines, *sines;
+    const int32_t *position;
+    bool between; /* x is a copy, whose gradient the tape makes */
+} backward_case;
+
+/* Linear in x, so a double's low bits do not count: the tables' floats are exact. */
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    const task *s = &b->s;
+    for (int64_t i = 0; i < (int64_t)c->count; i++) {
+        const int64_t column = i % s->D, v = i / s->D, batch = v / (s->T * s->H);
+        const int64_t t = s->heads_first ? v % s->T : v / s->H % s->T, p = b->position[batch * s->T + t];
+        const int64_t pair = s->interleaved ? column / 2 : column % s->half, apart = s->interleaved ? 1 : s->half;
+        const bool second = s->interleaved ? column % 2 : column >= s->half;
+        y[i] = inputs[0][i];
+        if (column < 2 * s->half)
+            y[i] = y[i] * b->cosines[p * s->half + pair] +
+                   inputs[0][second ? i - apart : i + apart] * b->sines[p * s->half + pair] * (second ? 1 : -1);
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    const task *s = &b->s;
+    tfm_tensor x = inputs[0], cosines = HARNESS_TENSOR(TFM_F32, b->cosines, s->T + 5, s->half),
+               sines = HARNESS_TENSOR(TFM_F32, b->sines, s->T + 5, s->half);
+    tfm_rotary_options options = {.heads = s->heads_first ? 0 : (int)s->H, .interleaved = s->interleaved, .first = 3};
+    if (s->form == POSITIONS)
+        options.positions = HARNESS_TENSOR(TFM_I32, b->position, s->B, s->T);
+    if (b->between) {
+        x = (tfm_tensor){0};
+        tfm_activate(ctx, &x, inputs[0], TFM_NO_ACTIVATION);
+    }
+    return tfm_rotary(ctx, y, x, cosines, sines, &options);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    const int64_t widths[][3] = {{2, 1, 5}, {7, 3, 5}, {65, 17, 3}, {66, 33, 1}, {1000, 500, 1}};
+    harness_random random = {2};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
+        for (int bits = 0; bits < 8; bits++) {
+            const int64_t D = widths[i][0], half = widths[i][1], T = widths[i][2];
+            float x[2 * 5 * 3 * 1000], tables[2][10 * 500];
+            int32_t position[2 * 5];
+            harness_fill(&random, x, (size_t)(2 * T * 3 * D), 1);
+            for (int k = 0; k < 2; k++)
+                harness_fill(&random, tables[k], (size_t)((T + 5) * half), 1);
+            for (int64_t k = 0; k < 2 * T; k++)
+                position[k] = (int32_t)(bits & 4 ? harness_range(&random, 0, T + 4) : 3 + k % T);
+            const backward_case b = {{2, T, 3, D, half, bits & 1, bits & 2, false, bits & 4 ? POSITIONS : FIRST},
+                                     tables[0], tables[1], position, (bits & 1) == 0};
+            gradient_case c = {.name = "rotary",
+                               .inputs = {{3, {2, T, 3 * D}, x, false}},
+                               .oracle = oracle_backward,
+                               .run = run_backward,
+                               .user = &b,
+                               .count = (size_t)(2 * T * 3 * D),
+                               .tolerance = 2e-6};
+            if (b.s.heads_first)
+                c.inputs[0] = (gradient_input){4, {2, 3, T, D}, x, false};
+            gradient_check(&c);
+        }
 }
 
 static void test_positions_outside(void **state) {
@@ -212,7 +279,7 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_positions_outside),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),  cmocka_unit_test(test_positions_outside),
         cmocka_unit_test(test_tables),  cmocka_unit_test(test_distance),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_shared_memory),
     };

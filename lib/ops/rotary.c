@@ -46,6 +46,39 @@ static tfm_status check_tables(tfm_context *ctx, shape s, tfm_tensor cosines, tf
     return TFM_OK;
 }
 
+/* What a launch is made of, besides tensors. */
+typedef struct turn {
+    shape s;
+    int64_t first;
+    bool heads_first, interleaved;
+} turn;
+
+/* y = x turned by the angles of the tables, or back by them. */
+static tfm_status launch(tfm_context *ctx, const turn *t, bool back, tfm_tensor y, tfm_tensor x, tfm_tensor cosines,
+                         tfm_tensor sines, tfm_tensor positions) {
+    /* A work-item of a wide device gets a row's worth of elements, for a head alone is small. */
+    const tfm__row *row = tfm__context_row(ctx);
+    const shape s = t->s;
+    const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)row->chunk * row->group / s.D;
+    const int64_t share = wish < 1 ? 1 : wish, groups = (vectors + share - 1) / share;
+    return tfm__launch(
+        ctx, tfm__kernel_get(ctx, "rotary", "rotary", ""), tfm__row_grid(ctx, groups),
+        TFM_ARGS(TFM_T(y), TFM_T(x), TFM_T(cosines), TFM_T(sines), TFM_T(positions), TFM_I(vectors),
+                 TFM_I(share), TFM_I_AS("T", s.T), TFM_I_AS("H", s.H), TFM_I_AS("D", s.D),
+                 TFM_I_AS("P", cosines.dims[0]), TFM_I_AS("half_width", tfm__last_dim(cosines)),
+                 TFM_I_AS("first", t->first), TFM_I_AS("heads_first", t->heads_first),
+                 TFM_I_AS("per_token", cosines.rank == 3), TFM_I_AS("interleaved", t->interleaved),
+                 TFM_F_AS("sign", back ? -1.0f : 1.0f)));
+}
+
+/* dx = dy turned back: into its place, or within dy and then added. */
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
+    const tfm_tensor dy = tfm__tape_out(ctx, record, 0), *keep = record->keep;
+    launch(ctx, record->data, true, dx.add ? dy : dx.to, dy, keep[0], keep[1], keep[2]);
+    return dx.add ? tfm__accumulate(ctx, dx, dy) : tfm_context_status(ctx);
+}
+
 tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
                       const tfm_rotary_options *options) {
     const char *op = "rotary";
@@ -54,24 +87,21 @@ tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
     const tfm_tensor positions = options->positions;
     shape s = {0};
     if (TFM_OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
-        TFM_TAPE_NONE(ctx, op, x, cosines, sines) != TFM_OK ||
+        TFM_TAPE_NONE(ctx, "rotary of tables", cosines, sines) != TFM_OK ||
         read_shape(ctx, &s, x, options->heads) != TFM_OK ||
         check_tables(ctx, s, cosines, sines, options) != TFM_OK ||
         tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK ||
         TFM_OP_APART(ctx, op, *y, cosines, sines, positions) != TFM_OK)
         return tfm_context_status(ctx);
-    /* A work-item of a wide device gets a row's worth of elements, for a head alone is small. */
-    const tfm__row *row = tfm__context_row(ctx);
-    const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)row->chunk * row->group / s.D;
-    const int64_t share = wish < 1 ? 1 : wish, groups = (vectors + share - 1) / share;
-    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "rotary", "");
-    return tfm__launch(
-        ctx, kernel, tfm__row_grid(ctx, groups),
-        TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(cosines), TFM_T(sines), TFM_T(positions), TFM_I(vectors),
-                 TFM_I(share), TFM_I_AS("T", s.T), TFM_I_AS("H", s.H), TFM_I_AS("D", s.D),
-                 TFM_I_AS("P", cosines.dims[0]), TFM_I_AS("half_width", tfm__last_dim(cosines)),
-                 TFM_I_AS("first", options->first), TFM_I_AS("heads_first", x.rank == 4),
-                 TFM_I_AS("per_token", cosines.rank == 3), TFM_I_AS("interleaved", options->interleaved)));
+    const turn t = {s, options->first, x.rank == 4, options->interleaved};
+    launch(ctx, &t, false, *y, x, cosines, sines, positions);
+    return tfm__tape_add(ctx, &(tfm__record){.op = op,
+                                             .backward = backward,
+                                             .out = {*y},
+                                             .in = {x},
+                                             .keep = {cosines, sines, positions},
+                                             .data = &t,
+                                             .data_bytes = sizeof(t)});
 }
 
 /* On the host, in double precision: a float argument of sin() would be wrong by 1e-4 at position 2000. */
