@@ -33,26 +33,3 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(float, table), TFM_INP
             out[i] = has_positions ? word[i] * scale + place[i] : word[i] * scale;
     }
 }
-
-/* dtable[ids[r]] += scale dy[r] for all rows r, in their order. An id outside the table counts for nothing.
- *
- * Layout: a work-group takes the ids that are `TFM_ROW()` modulo `parts`, a power of two, and looks at all of them, so that no
- * two groups touch a row of the table; its items share the columns. */
-TFM_KERNEL void embedding_backward(TFM_TENSOR(float, dtable), TFM_INPUT(float, dy), TFM_INPUT(int, ids),
-                                   const long rows, const long width, const long vocabulary, const long parts,
-                                   const float scale) {
-    const int part = (int)TFM_ROW(), mask = (int)parts - 1;
-    if (part > mask)
-        return;
-    for (long r = 0; r < rows; r++) {
-        const int id = TFM_AT(ids)[r];
-        if (id < 0 || id >= vocabulary || (id & mask) != part)
-            continue;
-        __global const float *from = TFM_AT(dy) + r * width;
-        __global float *to = TFM_AT(dtable) + id * width;
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= width; i += TFM_GROUP * TFM_WIDTH)
-            tfm_store(tfm_fma(tfm_load(from + i), (tfm_vec)(scale), tfm_load(to + i)), to + i);
-        for (long i = width - width % TFM_WIDTH + TFM_LANE(); i < width; i += TFM_GROUP)
-            to[i] = tfm_fma(from[i], scale, to[i]);
-    }
-}

@@ -25,3 +25,28 @@ TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, ind
             out[i] = in[i];
     }
 }
+
+/* The backward of it, and of embedding: dx[:, indices[i], :] += scale dy[:, i, :] for all i, in their order. An index outside
+ * counts for nothing.
+ *
+ * Layout: a work-group takes, of one of the `outer` slices, the indices that are a given number modulo `parts`, a power of
+ * two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. */
+TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices), const long outer,
+                                const long taken, const long width, const long count, const long parts,
+                                const float scale) {
+    const long slice = TFM_ROW() / parts;
+    const int part = (int)(TFM_ROW() % parts), mask = (int)parts - 1;
+    if (slice >= outer)
+        return;
+    for (long r = 0; r < taken; r++) {
+        const int index = TFM_AT(indices)[r];
+        if (index < 0 || index >= count || (index & mask) != part)
+            continue;
+        __global const float *from = TFM_AT(dy) + (slice * taken + r) * width;
+        __global float *to = TFM_AT(dx) + (slice * count + index) * width;
+        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= width; i += TFM_GROUP * TFM_WIDTH)
+            tfm_store(tfm_fma(tfm_load(from + i), (tfm_vec)(scale), tfm_load(to + i)), to + i);
+        for (long i = width - width % TFM_WIDTH + TFM_LANE(); i < width; i += TFM_GROUP)
+            to[i] = tfm_fma(from[i], scale, to[i]);
+    }
+}

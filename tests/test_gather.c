@@ -1,7 +1,7 @@
 /* Gathering rows: exact to the bit. */
 #include <stdlib.h>
 #include <string.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 static void check(harness_random *random, tfm_dtype dtype, int64_t count, int64_t height, int64_t width,
@@ -105,6 +105,63 @@ static void test_axes(void **state) {
     tfm_tensor_free(ctx, &y);
 }
 
+typedef struct backward_case {
+    int64_t outer, count, width, n;
+    const int32_t *indices;
+    bool between; /* x is a copy, whose gradient the tape makes */
+} backward_case;
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    for (int64_t i = 0; i < (int64_t)c->count; i++) {
+        const int64_t at = b->indices[i / b->width % b->n];
+        y[i] = at < 0 || at >= b->count ? 0 : inputs[0][(i / b->width / b->n * b->count + at) * b->width + i % b->width];
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    tfm_tensor x = inputs[0], indices = HARNESS_TENSOR(TFM_I32, b->indices, b->n);
+    if (b->between) {
+        x = (tfm_tensor){0};
+        tfm_activate(ctx, &x, inputs[0], TFM_NO_ACTIVATION);
+    }
+    if (x.rank == 2)
+        return tfm_gather(ctx, y, x, indices);
+    return tfm_gather_axis(ctx, y, x, indices, 1);
+}
+
+/* Some rows are taken more than once, some never; some indices are outside. */
+static void test_backward(void **state) {
+    (void)state;
+    harness_random random = {3};
+    const int64_t widths[] = {1, 3, 17, 65, 1000};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
+        for (int form = 0; form < 4; form++) {
+            float host[70 * 65];
+            int32_t indices[100];
+            backward_case b = {form < 2 ? 1 : widths[i] > 17 ? 2 : 70, widths[i] > 17 ? 2 : 3, widths[i],
+                               widths[i] > 17 ? 5 : 9, indices, form % 2};
+            if (form == 0 && widths[i] < 17) { /* many for one row */
+                b.count = 100;
+                b.n = 100;
+            }
+            for (int64_t k = 0; k < b.n; k++)
+                indices[k] = (int32_t)harness_range(&random, -1, form == 0 ? 2 : b.count);
+            harness_fill(&random, host, (size_t)(b.outer * b.count * b.width), 1);
+            gradient_case c = {.name = "gather",
+                               .inputs = {{2, {b.count, b.width}, host, false}},
+                               .oracle = oracle_backward,
+                               .run = run_backward,
+                               .user = &b,
+                               .count = (size_t)(b.outer * b.n * b.width),
+                               .tolerance = 2e-6};
+            if (form >= 2)
+                c.inputs[0] = (gradient_input){3, {b.outer, b.count, b.width}, host, false};
+            gradient_check(&c);
+        }
+}
+
 /* One dimension: single elements; the output is made. */
 static void test_elements(void **state) {
     (void)state;
@@ -159,7 +216,7 @@ static void test_beside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_axes),   cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),  cmocka_unit_test(test_axes),   cmocka_unit_test(test_elements),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_beside),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

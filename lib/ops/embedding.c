@@ -24,22 +24,13 @@ static tfm_status check_positions(tfm_context *ctx, tfm_tensor positions, int64_
 
 /* dtable[id] += scale dy of the rows with that id; dpositions = dy summed over the sequences. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t parts = 64; /* enough for any CPU; on a GPU a few hundred lanes each */
     const tfm_tensor table = record->in[0], positions = record->in[1], ids = record->keep[0];
     const tfm_tensor dy = tfm__tape_out(ctx, record, 0);
-    const tfm__gradient dtable = tfm__tape_in(ctx, record, 0);
-    const int64_t rows = (int64_t)tfm_tensor_count(ids), vocabulary = table.dims[0], width = table.dims[1];
+    const int64_t rows = (int64_t)tfm_tensor_count(ids);
     if (positions.buffer)
         tfm__sum_into(ctx, tfm__tape_in(ctx, record, 1), dy, 1, rows / positions.dims[0],
                       (int64_t)tfm_tensor_count(positions));
-    if (!dtable.to.buffer)
-        return tfm_context_status(ctx);
-    if (!dtable.add)
-        tfm__tensor_fill(ctx, dtable.to, &(float){0});
-    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "embedding_backward", ""), tfm__row_grid(ctx, parts),
-                       TFM_ARGS(TFM_T_AS("dtable", dtable.to), TFM_T(dy), TFM_T(ids), TFM_I(rows),
-                                TFM_I(width), TFM_I(vocabulary), TFM_I(parts),
-                                TFM_F_AS("scale", record->f[0])));
+    return tfm__sum_indexed(ctx, tfm__tape_in(ctx, record, 0), dy, ids, 1, table.dims[0], table.dims[1], record->f[0]);
 }
 
 tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,

@@ -1,7 +1,29 @@
 /* Rows, or slices of any dimension, by index: cl/gather.cl. */
 #include <string.h>
 #include "ops/selftest.h"
-#include "ops/tape.h"
+#include "ops/sum.h"
+
+tfm_status tfm__sum_indexed(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, tfm_tensor indices, int64_t outer,
+                            int64_t count, int64_t width, float scale) {
+    const int64_t taken = (int64_t)tfm_tensor_count(indices);
+    int64_t parts = 64; /* enough for any CPU; on a GPU a few hundred lanes each */
+    if (!to.to.buffer)
+        return tfm_context_status(ctx);
+    while (parts > 1 && outer * parts > 64)
+        parts /= 2;
+    if (!to.add)
+        tfm__tensor_fill(ctx, to.to, &(float){0});
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "gather", "gather_backward", ""), tfm__row_grid(ctx, outer * parts),
+                       TFM_ARGS(TFM_T_AS("dx", to.to), TFM_T(dy), TFM_T(indices), TFM_I(outer), TFM_I(taken),
+                                TFM_I(width), TFM_I(count), TFM_I(parts), TFM_F(scale)));
+}
+
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const tfm_tensor x = record->in[0];
+    const int axis = (int)record->n[0];
+    return tfm__sum_indexed(ctx, tfm__tape_in(ctx, record, 0), tfm__tape_out(ctx, record, 0), record->keep[0],
+                            tfm__dims_before(x, axis), x.dims[axis], tfm__dims_from(x, axis + 1), 1);
+}
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
@@ -10,14 +32,15 @@ static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tenso
     const int64_t n = (int64_t)tfm_tensor_count(y), count = x.dims[axis];
     const int64_t taken = (int64_t)tfm_tensor_count(indices), width = tfm__dims_from(x, axis + 1);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "gather", "");
-    return tfm__launch(
-        ctx, kernel, tfm__element_grid(ctx, n),
-        TFM_ARGS(TFM_T(y), TFM_T(x), TFM_T(indices), TFM_I(n), TFM_I(width), TFM_I(count), TFM_I(taken)));
+    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+                TFM_ARGS(TFM_T(y), TFM_T(x), TFM_T(indices), TFM_I(n), TFM_I(width), TFM_I(count), TFM_I(taken)));
+    return tfm__tape_add(
+        ctx, &(tfm__record){.op = op, .backward = backward, .out = {y}, .in = {x}, .keep = {indices}, .n = {axis}});
 }
 
 tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices) {
     const char *op = "gather";
-    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK)
+    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK)
         return tfm_context_status(ctx);
     if (indices.rank != 1)
         return tfm__op_refuse(ctx, op, "indices is %s: it must have one dimension", TFM_SHAPE(indices));
@@ -31,7 +54,7 @@ tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
 
 tfm_status tfm_gather_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
-    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK ||
+    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK ||
         tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int rank = x.rank - 1 + indices.rank;

@@ -1,4 +1,4 @@
-/* Sums for other ops' backward passes. */
+/* Sums for backward passes. */
 #ifndef TFM_LIB_SUM_H
 #define TFM_LIB_SUM_H
 
@@ -8,6 +8,11 @@
  * have. An empty `to` is nothing to do. */
 tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer, int64_t rows,
                          int64_t inner);
+
+/* to (outer, count, width)[:, indices[i], :] = or += scale dy (outer, taken, width)[:, i, :], in the order of i; zeros
+ * where no index is. An empty `to` is nothing to do. cl/gather.cl. */
+tfm_status tfm__sum_indexed(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, tfm_tensor indices, int64_t outer,
+                            int64_t count, int64_t width, float scale);
 
 /* The gradient of what was broadcast to dy's dims, as in NumPy: to = or += dy summed over what was repeated.
  */
