@@ -72,3 +72,47 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     for (long i = whole + lane; i < run; i += TFM_GROUP)
         out[i] *= factor * nearness(from + i, center, reach);
 }
+
+/* Backward, with e what a weight was multiplied by and y = p e, p the softmax:
+ *
+ *     dx[s] = y[s] dy[s] - y[s] / e[s] sum dy y,   dcenter = sum of dy[s] y[s] 4 (s - center) / window^2
+ *
+ * Which keys are seen is taken as given. y is 0 at those that are not, and so is dx. dx and dcenters may be null, and are
+ * added to where `add`, `add_center`. Layout: as softmax.cl. */
+#define SPREAD(i)                                                                                             \
+    {                                                                                                         \
+        const float w = weights[i];                                                                           \
+        const float d = w == 0.0f ? 0.0f : w * from[i] - w / nearness(i, center, reach) * sum;                \
+        out[i] = add ? out[i] + d : d;                                                                        \
+    }
+TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters), TFM_INPUT(float, dy),
+                               TFM_INPUT(float, y), TFM_INPUT(float, centers), const long rows, const long n,
+                               const long window, const long add, const long add_center) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    const float reach = (float)window, center = LOCAL == 2 ? TFM_AT(centers)[row] : 0.0f;
+    const int has_dx = dx != 0;
+    __global const float *weights = TFM_AT(y) + row * n, *from = TFM_AT(dy) + row * n;
+    __global float *out = TFM_AT(dx) + row * n;
+    float sum = 0.0f, moved = 0.0f;
+    for (long i = TFM_LANE(); i < n; i += TFM_GROUP) {
+        const float v = weights[i] == 0.0f ? 0.0f : weights[i] * from[i];
+        sum += v;
+        moved = tfm_fma(v, (float)i - center, moved);
+    }
+    sum = tfm_group_sum(sum);
+    moved = tfm_group_sum(moved);
+    /* In this form: a plain loop over i < n goes wrong behind the barrier on PoCL 3.1, as above. */
+    const long whole = n - n % TFM_WIDTH;
+    for (long i = TFM_LANE() * TFM_WIDTH; has_dx && i < whole; i += STEP)
+        for (long j = i; j < i + TFM_WIDTH; j++)
+            SPREAD(j)
+    for (long i = whole + TFM_LANE(); has_dx && i < n; i += TFM_GROUP)
+        SPREAD(i)
+    if (dcenters != 0 && TFM_LANE() == 0) {
+        const float d = 4.0f * moved / (reach * reach);
+        TFM_AT(dcenters)[row] = add_center ? TFM_AT(dcenters)[row] + d : d;
+    }
+}

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 enum { GLOBAL, MONOTONIC, PREDICTED };
@@ -148,6 +148,73 @@ static void test_context(void **state) {
     tfm_tensor_free(ctx, &context);
 }
 
+typedef struct backward_case {
+    setting s;
+    const int32_t *lengths;
+    bool between; /* of copies, whose gradients the tape makes */
+} backward_case;
+
+/* Which keys are seen is taken as given: centers lie off the middle between two keys. */
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    const setting *s = &b->s;
+    for (int64_t row = 0; row < s->B * s->T; row++, y += s->S) {
+        const double p = s->kind == PREDICTED ? inputs[1][row] : (double)(row % s->T + s->past);
+        double sum = 0;
+        for (int64_t i = 0; i < s->S; i++) {
+            const bool seen = (!s->padded || i < b->lengths[row / s->T]) &&
+                              (s->kind == GLOBAL || fabs((double)i - p) <= (double)s->window);
+            sum += y[i] = seen ? exp(inputs[0][row * s->S + i]) : 0;
+        }
+        for (int64_t i = 0; i < s->S && sum > 0; i++) {
+            const double far = ((double)i - p) / ((double)s->window / 2);
+            y[i] *= (s->kind == PREDICTED ? exp(-far * far / 2) : 1) / sum;
+        }
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const backward_case *b = c->user;
+    tfm_tensor x[2] = {inputs[0], inputs[1]};
+    for (int i = 0; i < 2 && b->between; i++)
+        if (inputs[i].buffer) {
+            x[i] = (tfm_tensor){0};
+            tfm_activate(ctx, &x[i], inputs[i], TFM_NO_ACTIVATION);
+        }
+    tfm_align_options options = {.window = b->s.window, .past = b->s.past, .centers = x[1]};
+    if (b->s.padded)
+        options.lengths = HARNESS_TENSOR(TFM_I32, b->lengths, b->s.B);
+    return tfm_align(ctx, y, x[0], &options);
+}
+
+static void test_backward(void **state) {
+    (void)state;
+    harness_random random = {5};
+    const int64_t sizes[] = {1, 3, 17, 65, 1000};
+    const int32_t lengths[] = {0, 40, 1000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        for (int kind = GLOBAL; kind <= PREDICTED; kind++)
+            for (int between = 0; between < 2; between++) {
+                const int64_t S = sizes[i], T = S == 1000 ? 1 : 5;
+                const setting s = {3, T, S, kind == GLOBAL ? 0 : 6, kind == MONOTONIC ? 2 : 0, kind, between, false};
+                float x[3000], centers[15];
+                harness_fill(&random, x, (size_t)(3 * T * S), 1);
+                for (int64_t k = 0; k < 3 * T; k++)
+                    centers[k] = (float)harness_range(&random, 0, S < 20 ? S : 20) + 0.3f;
+                const backward_case b = {s, lengths, between};
+                gradient_case c = {.name = "align",
+                                   .inputs = {{3, {3, T, S}, x, false}},
+                                   .oracle = oracle_backward,
+                                   .run = run_backward,
+                                   .user = &b,
+                                   .count = (size_t)(3 * T * S),
+                                   .tolerance = 2e-6};
+                if (kind == PREDICTED)
+                    c.inputs[1] = (gradient_input){2, {3, T}, centers, false};
+                gradient_check(&c);
+            }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -178,6 +245,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_centers),
         cmocka_unit_test(test_context),
+        cmocka_unit_test(test_backward),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

@@ -1,7 +1,7 @@
 /* General and dot-product scores against double precision. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "harness.h"
+#include "gradient.h"
 #include "tfm/ops.h"
 
 static float *numbers(harness_random *random, int64_t count) {
@@ -62,6 +62,57 @@ static void test_shapes(void **state) {
     check(&random, 1, 2, 1000, 65, 3);
 }
 
+/* (B, T, dq), (B, S, dk), and the weight (dk, dq) where `weighted`. */
+typedef struct backward_case {
+    int64_t T, S, dq, dk;
+    bool weighted;
+} backward_case;
+
+enum { BATCH = 2 };
+
+static void oracle_backward(const gradient_case *c, double *y, double *const *inputs) {
+    const backward_case *b = c->user;
+    for (size_t i = 0; i < c->count; i++) {
+        const double *q = inputs[0] + (int64_t)i / b->S * b->dq,
+                     *k = inputs[1] + ((int64_t)i / b->S / b->T * b->S + (int64_t)i % b->S) * b->dk;
+        y[i] = 0;
+        for (int64_t n = 0; n < b->dk; n++)
+            for (int64_t m = 0; m < b->dq; m++)
+                y[i] += b->weighted ? k[n] * inputs[2][n * b->dq + m] * q[m] : n == m ? k[n] * q[m] : 0;
+    }
+}
+
+static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    tfm_param weight = {.value = inputs[2]};
+    tfm_status status = tfm_score_general(ctx, y, inputs[0], ((const backward_case *)c->user)->weighted ? &weight : NULL,
+                                          inputs[1]);
+    tfm_tensor_free(ctx, &weight.packed);
+    return status;
+}
+
+/* Both products are recorded, so this has no backward of its own. */
+static void test_backward(void **state) {
+    (void)state;
+    harness_random random = {3};
+    const backward_case cases[] = {{1, 1, 1, 1, true}, {3, 17, 5, 9, true}, {5, 17, 17, 17, false}};
+    for (int i = 0; i < 3; i++) {
+        const backward_case *b = &cases[i];
+        float q[BATCH * 5 * 17], k[BATCH * 17 * 17], w[17 * 17];
+        harness_fill(&random, q, sizeof(q) / sizeof(*q), 1);
+        harness_fill(&random, k, sizeof(k) / sizeof(*k), 1);
+        harness_fill(&random, w, sizeof(w) / sizeof(*w), 0.5f);
+        gradient_check(&(gradient_case){.name = "score_general",
+                                        .inputs = {{3, {BATCH, b->T, b->dq}, q, false},
+                                                   {3, {BATCH, b->S, b->dk}, k, false},
+                                                   {2, {b->dk, b->dq}, w, !b->weighted}},
+                                        .oracle = oracle_backward,
+                                        .run = run_backward,
+                                        .user = b,
+                                        .count = (size_t)(BATCH * b->T * b->S),
+                                        .tolerance = 5e-6});
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -81,6 +132,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_backward),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

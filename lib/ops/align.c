@@ -27,27 +27,46 @@ static tfm_status check_options(tfm_context *ctx, const tfm_align_options *o, tf
     return TFM_OK;
 }
 
+static int local(bool windowed, tfm_tensor centers) {
+    return !windowed ? 0 : centers.buffer ? 2 : 1;
+}
+
+static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
+    const tfm_tensor y = record->keep[0], centers = record->keep[1], dy = tfm__tape_out(ctx, record, 0);
+    const tfm__gradient dx = tfm__tape_in(ctx, record, 0), dcenters = tfm__tape_in(ctx, record, 1);
+    const int64_t n = tfm__last_dim(y), rows = tfm__row_count(y), window = record->n[0];
+    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "align_backward", "-DLOCAL=%d", local(window != 0, centers)),
+                       tfm__row_grid(ctx, rows),
+                       TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T_AS("dcenters", dcenters.to), TFM_T(dy), TFM_T(y),
+                                TFM_T(centers), TFM_I(rows), TFM_I(n), TFM_I(window), TFM_I_AS("add", dx.add),
+                                TFM_I_AS("add_center", dcenters.add)));
+}
+
 tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores,
                      const tfm_align_options *options) {
     const tfm_align_options none = {0};
     const tfm_align_options *o = options ? options : &none;
     if (TFM_OP_BEGIN(ctx, OP, "fIF", scores, o->lengths, o->centers) != TFM_OK ||
-        TFM_TAPE_NONE(ctx, OP, scores, o->centers) != TFM_OK || check_options(ctx, o, scores) != TFM_OK ||
+        check_options(ctx, o, scores) != TFM_OK ||
         tfm__op_output_like(ctx, OP, weights, scores) != TFM_OK ||
         TFM_OP_IN_PLACE(ctx, OP, *weights, scores) != TFM_OK ||
         TFM_OP_APART(ctx, OP, *weights, o->lengths, o->centers) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t T = scores.dims[1], n = scores.dims[2], rows = scores.dims[0] * T;
     tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "align_rows", "-DLOCAL=%d",
-                                          o->window == 0      ? 0
-                                          : o->centers.buffer ? 2
-                                                              : 1);
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
+                                          local(o->window != 0, o->centers));
+    tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                        TFM_ARGS(TFM_T_AS("y", *weights), TFM_T_AS("x", scores),
                                 TFM_T_AS("lengths", o->lengths), TFM_T_AS("centers", o->centers), TFM_I(rows),
                                 TFM_I_AS("targets", T), TFM_I(n),
                                 TFM_I_AS("padded", o->lengths.buffer != NULL), TFM_I_AS("past", o->past),
                                 TFM_I_AS("window", o->window)));
+    return tfm__tape_add(ctx, &(tfm__record){.op = OP,
+                                             .backward = backward,
+                                             .out = {*weights},
+                                             .in = {scores, o->centers},
+                                             .keep = {*weights, o->centers},
+                                             .n = {o->window}});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
