@@ -122,6 +122,8 @@ static const struct {
 /* Lists of variants and providers hold no name that there is not. */
 static int check_list(const cli_syntax *syntax, const char *option, const char *list,
                       const char *(*name)(size_t), const char *extra) {
+    if (list && !*list)
+        return cli_misuse(syntax, "--%s names none", option);
     while (list && *list) {
         char word[32];
         const size_t length = strcspn(list, ",");

@@ -286,6 +286,10 @@ for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attentio
     run bench $wrong
     check "bench $wrong is a usage error" one_sentence 2 "$(echo "$wrong" | sed 's/.* //')"
 done
+for list in variant provider; do
+    run bench attention 1x2x3x4 --$list ''
+    check "bench: an empty list of a $list is a usage error" one_sentence 2 "--$list names none"
+done
 
 # ---- Info and score
 run info "$demo"
