@@ -29,6 +29,7 @@ enum { BENCH_VARIANTS = 8 };
 typedef struct bench_devices {
     tfm_context *contexts[BENCH_VARIANTS]; /* the first runs the device's own variant, if that is wanted */
     size_t count;
+    const char *own; /* the device's own variant, wanted or not; static */
 } bench_devices;
 
 /* A context for each variant that is wanted, each in a scope. CLI_OK, or CLI_FAILED after its sentence. */

@@ -63,7 +63,7 @@ int bench_devices_open(bench_devices *devices, const bench_options *options) {
     if (code != CLI_OK)
         return code;
     tfm_context *first = devices->contexts[0];
-    const char *own = tfm_context_variant(first);
+    const char *own = devices->own = tfm_context_variant(first);
     fprintf(stderr, "%s, %s, variant %s\n", tfm_context_device(first)->name,
             tfm_context_device(first)->opencl, own);
     bool behind = options->variants != NULL;

@@ -163,7 +163,7 @@ static int bench_shape(const bench_devices *devices, const bench_options *o, con
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++) {
         tfm_context *ctx = devices->contexts[d];
         char prefix[32] = "";
-        if (d > 0)
+        if (strcmp(tfm_context_variant(ctx), devices->own) != 0)
             snprintf(prefix, sizeof(prefix), "%s ", tfm_context_variant(ctx));
         for (size_t i = 0; tfm_gemm_provider(i) && code == CLI_OK; i++) {
             const char *provider = tfm_gemm_provider(i);

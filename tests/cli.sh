@@ -267,9 +267,12 @@ check "selftest: a line a provider" [ "$(grep -c '^gemm ' out)" = 4 ]
 
 # ---- Timings
 run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
-check "bench: a line a provider" [ "$code" = 0 -a "$(grep -c '"provider":"plain"' out)" -ge 1 ]
+check "bench: a line a provider" [ "$code" = 0 -a "$(grep -c 'plain","precision"' out)" = 4 ]
+check "bench: another variant's providers are called by it" [ "$(grep -c '"provider":"scalar plain"' out)" = 2 ]
 check "bench: the keys" says out '^{"bench":"gemm","shape":"5x65x33","provider":".*","precision":"fp32","runs":2,"median_s":[0-9].*,"min_s":.*,"gflops":[0-9.e-]*}$'
 check "bench: who declines says why" says out '"shape":"33x20x7tn",.*"gflops":null,"declined":"it is for'
+run bench gemm --json --runs 2 --variant scalar --provider plain 3x3x3
+check "bench: even if it is the only one" says out '"provider":"scalar plain"'
 run bench norm --runs 2 --variant scalar 17x65
 check "bench: a table with ratios" both 0 says out '^norm softmax 17x65 .*of copy'
 run bench attention --json --runs 2 --variant scalar --causal 1x2x9x16
