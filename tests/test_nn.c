@@ -305,7 +305,7 @@ static void test_multi_head(void **state) {
     input x = make_input(B, T), own = make_input(B, S), shared = make_input(N, S);
     tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B), few = HARNESS_TENSOR(TFM_I32, LENGTHS, N);
     tfm_tensor sources = HARNESS_TENSOR(TFM_I32, SOURCES, B);
-    const struct {
+    struct {
         const char *what;
         const input *memory;
         int64_t memories, length;
@@ -327,6 +327,12 @@ static void test_multi_head(void **state) {
         tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
         harness_ok(tfm_multi_head_project(ctx, &memory, &layer, cases[i].memory->device));
         harness_ok(tfm_multi_head_forward(ctx, &y, &layer, x.device, memory, i ? &cases[i].options : NULL));
+        tfm_tensor again = {0}, scores = {0}, log_sum = {0}; /* what is asked for besides is the caller's */
+        cases[i].options.scores = &scores;
+        cases[i].options.log_sum = &log_sum;
+        harness_ok(tfm_multi_head_forward(ctx, &again, &layer, x.device, memory, &cases[i].options));
+        free(harness_floats(scores));
+        free(harness_floats(log_sum));
         check_output(y,
                      multi_head(&layer, x.wide, B, T, cases[i].memory->wide, cases[i].memories,
                                 cases[i].length, cases[i].mask),

@@ -63,7 +63,7 @@ tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_hea
     tfm_dense_forward(ctx, &queries, &layer->query, x, TFM_NO_ACTIVATION);
     tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
     tfm_dense_forward(ctx, y, &layer->out, mixed, TFM_NO_ACTIVATION);
-    return tfm_scope_close(ctx, attention.scores ? 2 : 1, (tfm_tensor *[]){y, attention.scores});
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.log_sum}); /* NULL is none */
 }
 
 void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer) {
