@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -33,7 +34,7 @@ typedef struct job {
     axis source_axis, target_axis;
     kept *maps;
     size_t count, room;
-    bool starved;
+    bool starved, no_numbers; /* why no more maps are taken */
     char *written; /* the model's own translation, where no target is given */
 } job;
 
@@ -83,7 +84,9 @@ static bool keep_map(job *j, const tfm_attention_map *map) {
     memcpy(weights, map->weights + (j->head ? (size_t)(j->head - 1) * head : 0),
            (size_t)heads * head * sizeof(*weights));
     j->maps[j->count++] = (kept){map->kind, map->layer, heads, weights};
-    return true;
+    for (size_t i = 0; i < (size_t)heads * head; i++)
+        j->no_numbers |= !isfinite(weights[i]);
+    return !j->no_numbers;
 }
 
 static bool on_map(void *user, const tfm_attention_map *map) {
@@ -91,7 +94,7 @@ static bool on_map(void *user, const tfm_attention_map *map) {
     bool good = map->kind == TFM_ENCODER_SELF ? keep_axis(&j->source_axis, &map->rows)
                                               : keep_axis(&j->target_axis, &map->rows);
     good = good && (!wanted(j, map) || keep_map(j, map));
-    j->starved = !good;
+    j->starved = !good && !j->no_numbers;
     return good;
 }
 
@@ -284,7 +287,10 @@ static int compute(job *j) {
     int code = check_choice(j);
     if (code != CLI_OK)
         return code;
-    if (tfm_attend(j->model, j->source, j->target, NULL, on_map, j) != TFM_OK)
+    const tfm_status status = tfm_attend(j->model, j->source, j->target, NULL, on_map, j);
+    if (status != TFM_OK && j->no_numbers)
+        return cli_fail("%s: attention's weights are no numbers: the model's parameters are damaged", j->model_dir);
+    if (status != TFM_OK)
         return j->starved ? cli_fail("out of memory for the maps") : cli_fail_library();
     if (!j->target && tfm_tokenizer_decode(tfm_model_tokenizer(j->model), &j->written, j->target_axis.ids + 1,
                                            j->target_axis.count - 1) != TFM_OK)

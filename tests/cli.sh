@@ -440,6 +440,16 @@ attend "Danke." --layer 5 --json
 check "attend: a layer that is not there" one_sentence 1 '--layer is 5'
 attend "Danke." --head 5 --json
 check "attend: a head that is not there" one_sentence 1 '--head is 5'
+mkdir damaged && cp "$demo"/*.json "$demo"/*.spm damaged && python3 - "$demo/model.safetensors" damaged/model.safetensors <<'END'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+start = 8 + struct.unpack("<Q", data[:8])[0]
+at = start + json.loads(data[8:start])["model.encoder.layers.0.self_attn.q_proj.weight"]["data_offsets"][0]
+data[at:at + 2] = b"\x00\x7e"  # a NaN of half precision
+open(sys.argv[2], "wb").write(data)
+END
+run attend -m damaged "Danke." --target "Thanks." --json
+check "attend: parameters that are no numbers" one_sentence 1 'are no numbers'
 "$plain" attend -m "$demo" "Ich liebe dich." --json >out 2>err
 code=$?
 check "attend without cairo: numbers" both 0 cmp -s out whole.json
