@@ -187,6 +187,9 @@ int cmd_bench(int argc, char **argv) {
         code = check_list(&syntax, "provider", o.providers, tfm_gemm_provider, "openblas");
     if (code != CLI_GO)
         return code;
+    /* PoCL's threads each stay on a core. Else the system may wake two of them on one, where another contestant has just used
+     * the others, and leave them there for longer than a turn: a rate was then that of one core. */
+    setenv("POCL_AFFINITY", "1", 0);
     const char *name = argv[optind];
     for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
         if (strcmp(name, BENCHES[i].name) == 0)
