@@ -108,6 +108,49 @@ static void test_full(void **state) {
     holds("full", "old");
 }
 
+/* Writes two contents in turns until it is killed. */
+static void write_for_ever(char *content, size_t size) {
+    for (char c = 'a';; c = c == 'a' ? 'b' : 'a') {
+        memset(content, c, size);
+        if (tfm__file_write(scratch_path("killed"), content, c == 'a' ? size : size / 2) != TFM_OK)
+            _exit(1);
+    }
+}
+
+/* Two writers of one file, killed at any instant: the file is always one whole content, and what they leave
+ * behind is one name, which the next writer clears away. */
+static void test_killed(void **state) {
+    (void)state;
+    enum { SIZE = 3 << 20, ROUNDS = 25 };
+    static char content[SIZE];
+    scratch_text("killed", "b");
+    const size_t before = entries();
+    for (int i = 0; i < ROUNDS; i++) {
+        pid_t writers[2];
+        for (int k = 0; k < 2; k++)
+            if ((writers[k] = fork()) == 0)
+                write_for_ever(content, SIZE);
+        usleep(3000 + 1370 * (unsigned)i);
+        for (int k = 0; k < 2; k++) {
+            int how = 0;
+            kill(writers[k], SIGKILL);
+            assert_int_equal(waitpid(writers[k], &how, 0), writers[k]);
+            assert_true(WIFSIGNALED(how));
+        }
+        char *text;
+        size_t size;
+        harness_ok(tfm__file_read(&text, &size, scratch_path("killed")));
+        assert_true(text[0] == 'a' ? size == SIZE : size == SIZE / 2 || size == 1);
+        for (size_t at = 1; at < size; at++)
+            assert_true(text[at] == text[0]);
+        free(text);
+        assert_true(entries() <= before + 1);
+    }
+    harness_ok(tfm__file_write(scratch_path("killed"), "b", 1));
+    holds("killed", "b");
+    assert_int_equal(entries(), before);
+}
+
 static void test_folders(void **state) {
     (void)state;
     struct stat info;
@@ -138,8 +181,9 @@ static void test_join(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_map),  cmocka_unit_test(test_read),    cmocka_unit_test(test_write),
-        cmocka_unit_test(test_full), cmocka_unit_test(test_folders), cmocka_unit_test(test_join),
+        cmocka_unit_test(test_map),    cmocka_unit_test(test_read),    cmocka_unit_test(test_write),
+        cmocka_unit_test(test_full),   cmocka_unit_test(test_folders), cmocka_unit_test(test_join),
+        cmocka_unit_test(test_killed),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

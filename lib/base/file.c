@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -115,24 +116,34 @@ static int write_all(int fd, const char *data, size_t size) {
     return 0;
 }
 
-/* Makes a file beside `path` that nobody else has open: its descriptor, and its name in *name. */
+/* Opens the one unfinished copy of `path`, empty, and locked against others who write it: its descriptor, and
+ * its name in *name. What a killed run left there is written over. */
 static int open_beside(char **name, const char *path) {
-    for (int i = 0; i < 1000; i++) {
-        *name = tfm__format("%s.tmp-%ld-%d", path, (long)getpid(), i);
-        if (!*name)
-            return -1;
-        int fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0)
-            return fd;
-        if (errno != EEXIST)
+    *name = tfm__format("%s.unfinished", path);
+    while (*name) {
+        struct stat mine, there;
+        const int fd = open(*name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0 || fstat(fd, &mine) != 0) {
             io_fail("create", *name);
-        free(*name);
-        *name = NULL;
-        if (errno != EEXIST)
-            return -1;
+            if (fd >= 0)
+                close(fd);
+            break;
+        }
+        /* A file system without locks has one writer, as most have. */
+        while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
+            ;
+        /* Who held the lock may have renamed the file. */
+        if (stat(*name, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) {
+            if (ftruncate(fd, 0) == 0)
+                return fd;
+            io_fail("empty", *name);
+            close(fd);
+            break;
+        }
+        close(fd);
     }
-    tfm__fail(TFM_ERROR_IO, "cannot write %s: too many unfinished copies beside it; remove %s.tmp-*", path,
-              path);
+    free(*name);
+    *name = NULL;
     return -1;
 }
 
@@ -149,25 +160,40 @@ static void sync_folder_of(const char *path) {
     free(dir);
 }
 
-tfm_status tfm__file_write(const char *path, const void *data, size_t size) {
-    char *name = NULL;
-    int fd = open_beside(&name, path);
-    if (fd < 0)
-        return TFM_ERROR_IO;
-    tfm_status status = TFM_OK;
-    if (write_all(fd, data, size) != 0 || fsync(fd) != 0)
-        status = io_fail("write", path);
-    /* A network file system may report a full disk only here. */
-    if (close(fd) != 0 && status == TFM_OK)
-        status = io_fail("write", path);
-    if (status == TFM_OK && rename(name, path) != 0)
-        status = io_fail("replace", path);
+tfm_status tfm__writer_open(tfm__writer *out, const char *path) {
+    *out = (tfm__writer){.path = path};
+    out->fd = open_beside(&out->name, path);
+    return out->fd < 0 ? TFM_ERROR_IO : TFM_OK;
+}
+
+tfm_status tfm__writer_add(tfm__writer *w, const void *data, size_t size) {
+    return write_all(w->fd, data, size) == 0 ? TFM_OK : io_fail("write", w->path);
+}
+
+/* The sync reports a full disk, also where the file system is a network's. The lock is held until the end. */
+tfm_status tfm__writer_close(tfm__writer *w, tfm_status status) {
+    if (!w->name)
+        return status;
+    if (status == TFM_OK && fsync(w->fd) != 0)
+        status = io_fail("write", w->path);
+    if (status == TFM_OK && rename(w->name, w->path) != 0)
+        status = io_fail("replace", w->path);
     if (status != TFM_OK)
-        unlink(name);
+        unlink(w->name);
     else
-        sync_folder_of(path);
-    free(name);
+        sync_folder_of(w->path);
+    close(w->fd);
+    free(w->name);
+    *w = (tfm__writer){0};
     return status;
+}
+
+tfm_status tfm__file_write(const char *path, const void *data, size_t size) {
+    tfm__writer w;
+    tfm_status status = tfm__writer_open(&w, path);
+    if (status == TFM_OK)
+        status = tfm__writer_add(&w, data, size);
+    return tfm__writer_close(&w, status);
 }
 
 bool tfm__file_exists(const char *path) {

@@ -21,9 +21,22 @@ void tfm__file_unmap(tfm__file *file);
  * be NULL. */
 tfm_status tfm__file_read(char **out, size_t *size, const char *path);
 
-/* Makes `path` hold exactly these bytes or leaves it as it was: written to a new file beside it, synced,
- * renamed. On failure (a full disk) the new file is removed. */
+/* Makes `path` hold exactly these bytes or leaves it as it was: written to a new file beside it,
+ * `path`.unfinished, synced, renamed. On failure (a full disk) the new file is removed; a killed run leaves
+ * at most that one, which the next writes over. Two who write the same path do so one after the other. */
 tfm_status tfm__file_write(const char *path, const void *data, size_t size);
+
+/* The same for what is made piece by piece. */
+typedef struct tfm__writer {
+    int fd;
+    char *name;       /* of the new file */
+    const char *path; /* borrowed */
+} tfm__writer;
+
+tfm_status tfm__writer_open(tfm__writer *out, const char *path);
+tfm_status tfm__writer_add(tfm__writer *writer, const void *data, size_t size);
+/* With TFM_OK the file is put in its place, with any other status it is removed, and that status returned. */
+tfm_status tfm__writer_close(tfm__writer *writer, tfm_status status);
 
 /* Whether something of that name is there, readable or not. */
 bool tfm__file_exists(const char *path);
