@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "harness.h"
 #include "model/safetensors.h"
-#include "train/trainer.h"
+#include "small_model.h"
 
 /* ---- PyTorch's gradients: tests/golden/make_gradients.py ---- */
 
@@ -74,16 +73,6 @@ static tfm_status compare(void *user, const tfm__parameter *p) {
     return TFM_OK;
 }
 
-static tfm_trainer_options plain_options(void) {
-    tfm_trainer_options o = tfm_trainer_defaults();
-    o.dropout = 0;
-    o.beta1 = 0.5;
-    o.schedule = TFM_CONSTANT;
-    o.warmup = 0;
-    o.rate = 1e-3;
-    return o;
-}
-
 /* In one batch, and in two that are added up. */
 static void test_gradients(void **state) {
     (void)state;
@@ -129,55 +118,10 @@ static void test_gradients(void **state) {
 
 /* ---- Models of our own ---- */
 
-static const tfm_model_shape SMALL = {.width = 32,
-                                      .heads = 4,
-                                      .feed_forward = 64,
-                                      .encoder_layers = 1,
-                                      .decoder_layers = 1,
-                                      .source_vocabulary = 20,
-                                      .max_positions = 32,
-                                      .pad_id = 19,
-                                      .start_id = 19,
-                                      .activation = TFM_RELU,
-                                      .seed = 3};
-
-/* A batch of eight lines to copy. */
-static tfm_pairs copy_batch(harness_random *random, int32_t *ids, int32_t *lengths) {
-    for (int i = 0; i < 8; i++) {
-        lengths[i] = (int32_t)harness_range(random, 2, 9);
-        for (int k = 0; k < 9; k++)
-            ids[i * 9 + k] = k < lengths[i] - 1 ? (int32_t)harness_range(random, 1, 18) : 0;
-    }
-    return (tfm_pairs){8, 9, 9, ids, ids, lengths, lengths};
-}
-
-/* Ten updates with everything dropped that can be; the parameters after them. */
-static float *train_ten(const tfm_model_shape *shape, const tfm_trainer_options *options, double *first,
-                        double *last) {
-    tfm_context *ctx = harness_context();
-    tfm_model *model;
-    tfm_trainer *trainer;
-    harness_random random = {5};
-    int32_t ids[8 * 9], lengths[8];
-    harness_ok(tfm_model_create(&model, ctx, shape));
-    harness_ok(tfm_trainer_open(&trainer, model, options));
-    for (int i = 0; i < 10; i++) {
-        tfm_update_report report;
-        const tfm_pairs batch = copy_batch(&random, ids, lengths);
-        harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
-        assert_int_equal(report.update, i + 1);
-        *(i == 0 ? first : last) = report.loss;
-    }
-    float *result = harness_floats(trainer->value);
-    tfm_trainer_free(&trainer);
-    tfm_model_free(&model);
-    return result;
-}
-
 static void test_repeats(void **state) {
     (void)state;
     tfm_trainer_options o = tfm_trainer_defaults();
-    double first, last;
+    double first = 0, last = 0;
     o.dropout = 0.2f;
     o.activation_dropout = 0.1f;
     o.attention_dropout = 0.1f;
@@ -260,84 +204,6 @@ static void test_not_finite(void **state) {
     tfm_model_free(&model);
 }
 
-/* Ten updates in one go, and with a checkpoint after the fourth from which another trainer goes on: the same
- * bits. */
-static void test_resume(void **state) {
-    (void)state;
-    tfm_context *ctx = harness_context();
-    tfm_trainer_options o = tfm_trainer_defaults();
-    char path[] = "/tmp/tfm-test-checkpoint-XXXXXX";
-    assert_true(close(mkstemp(path)) == 0);
-    o.dropout = 0.2f;
-    o.rate = 5e-3;
-    o.warmup = 4;
-    double first, last;
-    float *want = train_ten(&SMALL, &o, &first, &last);
-    harness_random random = {5};
-    int32_t ids[8 * 9], lengths[8];
-    int64_t count = 0;
-    float *got = NULL;
-    for (int part = 0; part < 2; part++) {
-        tfm_model *model;
-        tfm_trainer *trainer;
-        tfm_model_shape shape = SMALL;
-        shape.seed += (uint64_t)part; /* what it starts from is overwritten */
-        harness_ok(tfm_model_create(&model, ctx, &shape));
-        harness_ok(tfm_trainer_open(&trainer, model, &o));
-        if (part == 1)
-            harness_ok(tfm_trainer_load(trainer, path));
-        assert_int_equal(tfm_trainer_updates(trainer), part * 4);
-        while (tfm_trainer_updates(trainer) < (part ? 10 : 4)) {
-            const tfm_pairs batch = copy_batch(&random, ids, lengths);
-            harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
-        }
-        if (part == 0)
-            harness_ok(tfm_trainer_save(trainer, path));
-        else
-            got = harness_floats(trainer->value);
-        count = trainer->count;
-        tfm_trainer_free(&trainer);
-        tfm_model_free(&model);
-    }
-    assert_memory_equal(got, want, (size_t)count * sizeof(float));
-    free(got);
-    free(want);
-    unlink(path);
-}
-
-/* A file of another model, a cut one, none: the trainer stays as it was. */
-static void test_wrong_checkpoint(void **state) {
-    (void)state;
-    tfm_context *ctx = harness_context();
-    tfm_model *models[2];
-    tfm_trainer *trainers[2];
-    const tfm_trainer_options o = plain_options();
-    char path[] = "/tmp/tfm-test-checkpoint-XXXXXX";
-    assert_true(close(mkstemp(path)) == 0);
-    for (int i = 0; i < 2; i++) {
-        tfm_model_shape shape = SMALL;
-        shape.feed_forward += 64 * i;
-        harness_ok(tfm_model_create(&models[i], ctx, &shape));
-        harness_ok(tfm_trainer_open(&trainers[i], models[i], &o));
-    }
-    float *before = harness_floats(trainers[1]->value);
-    harness_ok(tfm_trainer_save(trainers[0], path));
-    assert_int_equal(tfm_trainer_load(trainers[1], path), TFM_ERROR_FORMAT);
-    assert_non_null(strstr(tfm_error_message(), "is no checkpoint of this model"));
-    assert_int_equal(truncate(path, 5000), 0);
-    assert_int_equal(tfm_trainer_load(trainers[0], path), TFM_ERROR_FORMAT);
-    unlink(path);
-    assert_int_equal(tfm_trainer_load(trainers[0], path), TFM_ERROR_IO);
-    float *after = harness_floats(trainers[1]->value);
-    assert_memory_equal(before, after, (size_t)trainers[1]->count * sizeof(float));
-    free(before);
-    free(after);
-    for (int i = 0; i < 2; i++) {
-        tfm_trainer_free(&trainers[i]);
-        tfm_model_free(&models[i]);
-    }
-}
-
 static void test_schedules(void **state) {
     (void)state;
     tfm_trainer_options o = tfm_trainer_defaults();
@@ -392,10 +258,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_evaluate),  cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_schedules), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_resume),    cmocka_unit_test(test_wrong_checkpoint),
+        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_repeats),   cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_schedules), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -19,8 +19,6 @@
 extern "C" {
 #endif
 
-typedef struct tfm_data tfm_data;
-
 typedef struct tfm_data_options {
     int64_t tokens;      /* of the wider side of a batch, padding counted: pairs x width is at most this. 0 means 4096 */
     int max_length;      /* pairs with a longer side, in tokens with EOS, are left out; 0 means 256 */

@@ -29,6 +29,7 @@ typedef enum tfm_schedule {
 /* ---- Trainer --------------------------------------------------------------------------------------------------- */
 
 typedef struct tfm_trainer tfm_trainer;
+typedef struct tfm_data tfm_data; /* data.h */
 
 typedef struct tfm_trainer_options {
     float dropout, attention_dropout, activation_dropout;
@@ -82,12 +83,21 @@ TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *r
 /* The sum of -log p of the targets of one batch, and their number; nothing is dropped or changed. */
 TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_pairs *batch);
 
-/* All that the next update depends on, but for its batches and the options: parameters, moments, the number of updates,
- * in one file, which appears when it is complete or stays as it was. A trainer that loads it goes on to the bit as this one
- * would, on a device of the same kind; on another one it goes on, and the log says that bits will differ. */
-TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const char *path);
-/* TFM_ERROR_FORMAT for a file of another model, or none; the trainer is then as it was. */
-TFM_API tfm_status tfm_trainer_load(tfm_trainer *trainer, const char *path);
+/* All that the next update depends on, but for the options: parameters, moments, the number of updates, the caller's note,
+ * and where `data` is, unless that is NULL: the batch that tfm_data_next would give now. One file, which appears when it is
+ * complete and on disk, or stays as it was, whenever the process or the machine dies. A trainer that loads it goes on to
+ * the bit as this one would, on a device of the same kind; on another one it goes on, and the log says that bits will
+ * differ. */
+TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const tfm_data *data, const char *path);
+/* Moves `data`, unless it is NULL, to where the file says. TFM_ERROR_FORMAT for a file of another model, none, or one saved
+ * without data where data is given; the trainer is then as it was. */
+TFM_API tfm_status tfm_trainer_load(tfm_trainer *trainer, tfm_data *data, const char *path);
+
+/* A text of the caller's, such as the state of a run as JSON, that goes into checkpoints and comes back from them: UTF-8
+ * of less than 50 MB. Copied; NULL for none. */
+TFM_API tfm_status tfm_trainer_set_note(tfm_trainer *trainer, const char *note);
+/* Borrowed until it is set again or a checkpoint is loaded. NULL if there is none. */
+TFM_API const char *tfm_trainer_note(const tfm_trainer *trainer);
 
 /* Updates done. */
 TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);

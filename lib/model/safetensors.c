@@ -4,8 +4,6 @@
 #include "base/json.h"
 #include "model/safetensors.h"
 
-/* As the format's reference implementation limits it. */
-#define MAX_HEADER 100000000u
 #define MAX_NAME 1024
 
 typedef struct shard {
@@ -212,10 +210,10 @@ static tfm_status add_file(tfm__safetensors *out, const char *path) {
                          "%s says that its header has %llu bytes, but only %zu follow: it was cut, or is no "
                          "safetensors file",
                          path, (unsigned long long)header, size - 8);
-    if (header > MAX_HEADER)
+    if (header > TFM__SAFETENSORS_HEADER)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: a header of %llu bytes is longer than the %u that are allowed", path,
-                         (unsigned long long)header, MAX_HEADER);
+                         (unsigned long long)header, TFM__SAFETENSORS_HEADER);
     char *name = tfm__format("the header of %s", path);
     if (!name)
         return TFM_ERROR_MEMORY;
@@ -353,6 +351,10 @@ void tfm__safetensors_free(tfm__safetensors **file) {
 const tfm__stored *tfm__safetensors_find(const tfm__safetensors *file, const char *name) {
     tfm__stored key = {.name = name};
     return bsearch(&key, file->tensors, file->count, sizeof(key), by_name);
+}
+
+const char *tfm__safetensors_remark(const tfm__safetensors *file, const char *name) {
+    return json_string_value(json_object_get(json_object_get(file->shards[0].header, "__metadata__"), name));
 }
 
 /* "(6001, 128)"; a dim of -1 as "any". */

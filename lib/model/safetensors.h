@@ -9,6 +9,9 @@
 #include "base/base.h"
 #include "tfm/tensor.h"
 
+/* Bytes of a header at most, as the format's reference implementation limits it. */
+#define TFM__SAFETENSORS_HEADER 100000000u
+
 typedef struct tfm__safetensors tfm__safetensors;
 
 typedef struct tfm__stored {
@@ -41,6 +44,9 @@ const tfm__stored *tfm__safetensors_find(const tfm__safetensors *file, const cha
  * weights are real numbers. */
 tfm_status tfm__safetensors_get(const tfm__safetensors *file, const tfm__stored **out, const char *name,
                                 int rank, const int64_t *dims);
+
+/* What the first file's __metadata__ says under that name, or NULL without a sentence. */
+const char *tfm__safetensors_remark(const tfm__safetensors *file, const char *name);
 
 /* All tensors, by name in byte order: at least one. */
 size_t tfm__safetensors_count(const tfm__safetensors *file);

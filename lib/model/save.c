@@ -108,7 +108,9 @@ static tfm_status write_tensors(tfm_model *model, const char *path, tfm_dtype dt
     if (!l.entries)
         return TFM_ERROR_MEMORY;
     put_all(&l, model);
-    tfm_status status = tfm__tensors_write(model->ctx, path, l.entries, l.count);
+    /* Hugging Face's loader asks for this word before it reads a tensor. */
+    const tfm__remark format = {"format", "pt"};
+    tfm_status status = tfm__tensors_write(model->ctx, path, l.entries, l.count, &format, 1);
     free(l.entries);
     return status;
 }

@@ -2,16 +2,35 @@
 #include <jansson.h>
 #include <string.h>
 #include "base/file.h"
+#include "model/safetensors.h"
 #include "tfm/ops.h"
 
 static size_t bytes_of(const tfm__entry *entry) {
     return tfm_tensor_count(entry->x) * tfm_dtype_size(entry->dtype);
 }
 
+/* Of floats that are on the host at a time. */
+enum { PIECE = 4 << 20 };
+
+static json_t *remarks_of(const tfm__remark *remarks, size_t count) {
+    json_t *all = json_object();
+    for (size_t i = 0; all && i < count; i++)
+        if (json_object_set_new(all, remarks[i].name, json_string(remarks[i].text)) != 0) {
+            json_decref(all);
+            all = NULL;
+        }
+    return all;
+}
+
 /* The header's text, for free(); NULL without memory. */
-static char *header_text(const tfm__entry *entries, size_t count) {
+static char *header_text(const tfm__entry *entries, size_t count, const tfm__remark *remarks,
+                         size_t remark_count) {
     json_t *header = json_object();
     size_t at = 0;
+    if (remark_count && json_object_set_new(header, "__metadata__", remarks_of(remarks, remark_count)) != 0) {
+        json_decref(header);
+        header = NULL;
+    }
     for (size_t i = 0; header && i < count; i++) {
         const size_t end = at + bytes_of(&entries[i]);
         json_t *shape = json_array();
@@ -30,38 +49,59 @@ static char *header_text(const tfm__entry *entries, size_t count) {
     return text;
 }
 
-static tfm_status copy_out(tfm_context *ctx, unsigned char *to, const tfm__entry *entry) {
-    tfm_tensor x = entry->x;
-    tfm_scope_open(ctx);
-    if (entry->dtype != x.dtype) {
-        x = (tfm_tensor){0};
-        tfm_cast(ctx, &x, entry->x, entry->dtype);
+static tfm_status put(tfm_context *ctx, tfm__writer *w, unsigned char *room, const tfm__entry *entry) {
+    const int64_t count = (int64_t)tfm_tensor_count(entry->x);
+    tfm_tensor flat = {0};
+    tfm_status status = tfm_tensor_reshape(ctx, &flat, entry->x, 1, &count);
+    for (int64_t at = 0; at < count && status == TFM_OK; at += PIECE) {
+        const int64_t n = count - at < PIECE ? count - at : PIECE;
+        tfm_tensor part = {0}, x = {0};
+        tfm_scope_open(ctx);
+        tfm_tensor_rows(ctx, &part, flat, at, n);
+        if (entry->dtype != part.dtype)
+            tfm_cast(ctx, &x, part, entry->dtype);
+        else
+            x = part;
+        tfm_tensor_read(ctx, room, x);
+        status = tfm_scope_close(ctx, 0, NULL);
+        if (status == TFM_OK)
+            status = tfm__writer_add(w, room, (size_t)n * tfm_dtype_size(entry->dtype));
     }
-    tfm_tensor_read(ctx, to, x);
-    return tfm_scope_close(ctx, 0, NULL);
+    return status;
 }
 
-/* The length of the header, the header, filled up with spaces so that the data is aligned, the data. */
-tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count) {
-    char *text = header_text(entries, count);
-    const size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
-    size_t size = 8 + padded, at = size;
-    for (size_t i = 0; i < count; i++)
-        size += bytes_of(&entries[i]);
-    unsigned char *file = text ? tfm__alloc(size, 1) : NULL;
-    tfm_status status =
-        file ? TFM_OK : tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory for its %zu bytes", path, size);
-    if (file) {
-        for (int i = 0; i < 8; i++)
-            file[i] = (unsigned char)(padded >> 8 * i);
-        memset(file + 8, ' ', padded);
-        memcpy(file + 8, text, length);
-    }
-    for (size_t i = 0; i < count && status == TFM_OK; at += bytes_of(&entries[i++]))
-        status = copy_out(ctx, file + at, &entries[i]);
+/* The length of the header, and the header, filled up with spaces so that the data is aligned. */
+static tfm_status put_header(tfm__writer *w, const char *text) {
+    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    unsigned char size[8];
+    for (int i = 0; i < 8; i++)
+        size[i] = (unsigned char)(padded >> 8 * i);
+    tfm_status status = tfm__writer_add(w, size, sizeof(size));
     if (status == TFM_OK)
-        status = tfm__file_write(path, file, size);
+        status = tfm__writer_add(w, text, length);
+    return status == TFM_OK ? tfm__writer_add(w, "       ", padded - length) : status;
+}
+
+tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count,
+                              const tfm__remark *remarks, size_t remark_count) {
+    char *text = header_text(entries, count, remarks, remark_count);
+    unsigned char *room = tfm__alloc(PIECE, sizeof(float));
+    tfm__writer w = {0};
+    tfm_status status = TFM_OK;
+    if (!text || !room)
+        status = tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory to write it", path);
+    else if (strlen(text) > TFM__SAFETENSORS_HEADER)
+        status =
+            tfm__fail(TFM_ERROR_ARGUMENT, "%s: a header of %zu bytes is longer than the %u that are allowed",
+                      path, strlen(text), TFM__SAFETENSORS_HEADER);
+    if (status == TFM_OK)
+        status = tfm__writer_open(&w, path);
+    if (status == TFM_OK)
+        status = put_header(&w, text);
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        status = put(ctx, &w, room, &entries[i]);
+    status = tfm__writer_close(&w, status);
     free(text);
-    free(file);
+    free(room);
     return status;
 }

@@ -10,7 +10,13 @@ typedef struct tfm__entry {
     tfm_dtype dtype; /* to be stored as: x's own; or, of F32, F16 or BF16 */
 } tfm__entry;
 
-/* The file appears when it is complete, or stays as it was. */
-tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count);
+/* A word about the file, for its header's __metadata__. */
+typedef struct tfm__remark {
+    const char *name, *text; /* UTF-8 */
+} tfm__remark;
+
+/* The file appears when it is complete, or stays as it was. Host memory for a few MB at a time is enough. */
+tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count,
+                              const tfm__remark *remarks, size_t remark_count);
 
 #endif

@@ -1,86 +1,147 @@
-/* A trainer's state as one safetensors file: the flat tensors, the number of updates, and the kind of device.
- */
+/* A trainer's state as one safetensors file: the flat tensors, and in its __metadata__ the number of updates,
+ * the kind of device, where the data is, and the caller's note. */
+#include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include "model/tensors_write.h"
+#include "tfm/data.h"
 #include "train/trainer.h"
 
+enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
+
 /* The tuning row, which decides the order of additions. */
-static void device_kind(const tfm_trainer *t, unsigned char *text, size_t size) {
+static const char *device_kind(const tfm_trainer *t, char *text) {
     const tfm__row *row = tfm__context_row(t->ctx);
-    memset(text, 0, size);
-    snprintf((char *)text, size, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d", row->name,
+    snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d", row->name,
              row->width, row->group, row->chunk, row->fma, row->gemm_rows, row->gemm_vectors,
              row->gemm_clblast);
+    return text;
 }
 
-enum { KIND_BYTES = 128, FACTS = 2 };
+/* ---- The caller's note ---- */
 
-tfm_status tfm_trainer_save(tfm_trainer *t, const char *path) {
-    unsigned char kind[KIND_BYTES];
-    const int32_t facts[FACTS] = {(int32_t)(t->update & 0x7fffffff), (int32_t)(t->update >> 31)};
-    tfm__entry entries[] = {
-        {"parameters", t->value, TFM_F32}, {"first_moments", t->m, TFM_F32},
-        {"second_moments", t->v, TFM_F32}, {"update", {0}, TFM_I32},
-        {"device", {0}, TFM_U8},
+tfm_status tfm_trainer_set_note(tfm_trainer *t, const char *note) {
+    json_t *checked = note ? json_string(note) : NULL;
+    char *copy = checked ? tfm__strdup(note) : NULL;
+    json_decref(checked);
+    if (note && !copy)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer: the note of %zu bytes is no UTF-8, or memory is short",
+                         strlen(note));
+    free(t->note);
+    t->note = copy;
+    return TFM_OK;
+}
+
+const char *tfm_trainer_note(const tfm_trainer *t) {
+    return t->note;
+}
+
+/* ---- Out ---- */
+
+tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
+    char kind[KIND_BYTES], update[NUMBERS_BYTES], position[NUMBERS_BYTES];
+    const tfm__entry entries[] = {
+        {"parameters", t->value, TFM_F32},
+        {"first_moments", t->m, TFM_F32},
+        {"second_moments", t->v, TFM_F32},
     };
+    tfm__remark remarks[4] = {{"update", update}, {"device", device_kind(t, kind)}};
+    size_t count = 2;
     if (tfm_context_status(t->ctx) != TFM_OK)
         return tfm__fail(tfm_context_status(t->ctx), "%s: the context has failed before: %s", path,
                          tfm_context_error(t->ctx));
-    device_kind(t, kind, sizeof(kind));
-    tfm_scope_open(t->ctx);
-    tfm_tensor_new(t->ctx, &entries[3].x, TFM_I32, 1, (int64_t[]){FACTS});
-    tfm_tensor_new(t->ctx, &entries[4].x, TFM_U8, 1, (int64_t[]){KIND_BYTES});
-    tfm_tensor_write(t->ctx, entries[3].x, facts);
-    tfm_tensor_write(t->ctx, entries[4].x, kind);
-    tfm_status status = tfm_context_status(t->ctx);
-    if (status == TFM_OK)
-        status = tfm__tensors_write(t->ctx, path, entries, TFM_COUNT(entries));
-    tfm_scope_close(t->ctx, 0, NULL);
-    return status;
+    snprintf(update, sizeof(update), "%" PRId64, t->update);
+    if (data) {
+        const tfm_data_position at = tfm_data_tell(data);
+        snprintf(position, sizeof(position), "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
+                 at.epoch, at.batch, at.line, at.source_at, at.target_at);
+        remarks[count++] = (tfm__remark){"data", position};
+    }
+    if (t->note)
+        remarks[count++] = (tfm__remark){"note", t->note};
+    return tfm__tensors_write(t->ctx, path, entries, TFM_COUNT(entries), remarks, count);
 }
 
-static const tfm__stored *find(const tfm__safetensors *file, const char *name, tfm_dtype dtype,
-                               int64_t count) {
-    const tfm__stored *stored = tfm__safetensors_find(file, name);
-    return stored && stored->usable && stored->dtype == dtype && stored->rank == 1 && stored->dims[0] == count
-               ? stored
-               : NULL;
+/* ---- In ---- */
+
+/* What a file says, checked: nothing of the trainer has changed yet. */
+typedef struct checkpoint {
+    tfm__safetensors *file;
+    const tfm__stored *parts[3];
+    int64_t update;
+    tfm_data_position position;
+    bool has_position;
+} checkpoint;
+
+/* Whether the text is just so many numbers, none negative. */
+static bool read_numbers(int64_t *out, size_t count, const char *text) {
+    for (size_t i = 0; i < count; i++) {
+        char *end = NULL;
+        errno = 0;
+        out[i] = text ? strtoll(text, &end, 10) : -1;
+        if (out[i] < 0 || errno || end == text || *end != (i + 1 < count ? ' ' : 0))
+            return false;
+        text = end + 1;
+    }
+    return true;
 }
 
-tfm_status tfm_trainer_load(tfm_trainer *t, const char *path) {
+static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const char *path) {
     static const char *const names[] = {"parameters", "first_moments", "second_moments"};
-    const tfm_tensor places[] = {t->value, t->m, t->v};
-    const tfm__stored *stored[3];
-    unsigned char kind[KIND_BYTES];
-    tfm__safetensors *file = NULL;
-    tfm_status status = tfm__safetensors_open(&file, path);
+    tfm_status status = tfm__safetensors_open(&c->file, path);
     if (status != TFM_OK)
         return status;
-    const tfm__stored *update = find(file, "update", TFM_I32, FACTS),
-                      *device = find(file, "device", TFM_U8, KIND_BYTES);
-    bool whole = update && device;
-    for (int i = 0; i < 3; i++)
-        whole &= (stored[i] = find(file, names[i], TFM_F32, t->count)) != NULL;
-    if (!whole) {
-        tfm__safetensors_free(&file);
+    bool whole = read_numbers(&c->update, 1, tfm__safetensors_remark(c->file, "update"));
+    for (int i = 0; i < 3; i++) {
+        const tfm__stored *p = c->parts[i] = tfm__safetensors_find(c->file, names[i]);
+        whole &= p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == t->count;
+    }
+    if (!whole)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is no checkpoint of this model, which has %" PRId64 " numbers",
                          path, t->count);
-    }
-    for (int i = 0; i < 3; i++)
-        status = tfm_tensor_write(t->ctx, places[i], stored[i]->data);
-    int32_t facts[FACTS];
-    memcpy(facts, update->data, sizeof(facts));
-    device_kind(t, kind, sizeof(kind));
-    if (memcmp(kind, device->data, sizeof(kind)) != 0)
-        tfm__log(TFM_LOG_WARNING,
-                 "%s was written on another kind of device: the run goes on, but not to the bit", path);
-    tfm__safetensors_free(&file);
+    const char *position = tfm__safetensors_remark(c->file, "data");
+    int64_t n[5];
+    c->has_position = position != NULL;
+    if (position && !read_numbers(n, 5, position))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: its place in the data is \"%.100s\", not five numbers", path,
+                         position);
+    if (position)
+        c->position = (tfm_data_position){n[0], n[1], n[2], n[3], n[4]};
+    return TFM_OK;
+}
+
+static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *path) {
+    const tfm_tensor places[] = {t->value, t->m, t->v};
+    char kind[KIND_BYTES];
+    const char *device = tfm__safetensors_remark(c->file, "device");
+    tfm_status status = tfm_trainer_set_note(t, tfm__safetensors_remark(c->file, "note"));
+    for (int i = 0; i < 3 && status == TFM_OK; i++)
+        status = tfm_tensor_write(t->ctx, places[i], c->parts[i]->data);
     if (status != TFM_OK)
         return status;
-    t->update = (int64_t)facts[1] << 31 | facts[0];
+    if (!device || strcmp(device_kind(t, kind), device) != 0)
+        tfm__log(TFM_LOG_WARNING,
+                 "%s was written on another kind of device: the run goes on, but not to the bit", path);
+    t->update = c->update;
     for (size_t i = 0; i < t->param_count; i++)
         t->params[i]->version++;
     return TFM_OK;
+}
+
+tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
+    checkpoint c = {0};
+    tfm_status status = read_checkpoint(&c, t, path);
+    if (status == TFM_OK && data && !c.has_position)
+        status = tfm__fail(TFM_ERROR_FORMAT,
+                           "%s does not say where its run was in the data: it was written without; begin the "
+                           "data anew, or take another checkpoint",
+                           path);
+    if (status == TFM_OK && data)
+        status = tfm_data_seek(data, c.position);
+    if (status == TFM_OK)
+        status = put_in_place(t, &c, path);
+    tfm__safetensors_free(&c.file);
+    return status;
 }

@@ -173,6 +173,7 @@ void tfm_trainer_free(tfm_trainer **pointer) {
     if (t->param_count == 0 || !t->params) /* the model has not moved in */
         tfm_tensor_free(t->ctx, &t->value);
     free(t->params);
+    free(t->note);
     free(t);
 }
 

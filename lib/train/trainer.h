@@ -17,6 +17,7 @@ struct tfm_trainer {
     tfm_param **params;
     size_t param_count;
     int64_t update; /* updates done */
+    char *note;     /* the caller's, or NULL */
 };
 
 #endif

@@ -1,0 +1,245 @@
+/* A run that stops and goes on: the same bits, from the same batch; and files that are no checkpoint. */
+#include "scratch.h"
+#include "small_model.h"
+#include "tfm/data.h"
+
+static void open_both(tfm_model **model, tfm_trainer **trainer, const tfm_model_shape *shape,
+                      const tfm_trainer_options *o) {
+    harness_ok(tfm_model_create(model, harness_context(), shape));
+    harness_ok(tfm_trainer_open(trainer, *model, o));
+}
+
+static void free_both(tfm_model **model, tfm_trainer **trainer) {
+    tfm_trainer_free(trainer);
+    tfm_model_free(model);
+}
+
+static tfm_trainer_options dropping(void) {
+    tfm_trainer_options o = tfm_trainer_defaults();
+    o.dropout = 0.2f;
+    o.rate = 5e-3;
+    o.warmup = 4;
+    return o;
+}
+
+/* Ten updates in one go, and with a checkpoint after the fourth from which another trainer goes on: the same
+ * bits. */
+static void test_resume(void **state) {
+    (void)state;
+    const tfm_trainer_options o = dropping();
+    const char *path = scratch_path("resume");
+    double first = 0, last = 0;
+    float *want = train_ten(&SMALL, &o, &first, &last), *got = NULL;
+    harness_random random = {5};
+    int32_t ids[8 * 9], lengths[8];
+    int64_t count = 0;
+    for (int part = 0; part < 2; part++) {
+        tfm_model *model;
+        tfm_trainer *trainer;
+        tfm_model_shape shape = SMALL;
+        shape.seed += (uint64_t)part; /* what it starts from is overwritten */
+        open_both(&model, &trainer, &shape, &o);
+        if (part == 1)
+            harness_ok(tfm_trainer_load(trainer, NULL, path));
+        assert_int_equal(tfm_trainer_updates(trainer), part * 4);
+        while (tfm_trainer_updates(trainer) < (part ? 10 : 4)) {
+            const tfm_pairs batch = copy_batch(&random, ids, lengths);
+            harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
+        }
+        if (part == 0)
+            harness_ok(tfm_trainer_save(trainer, NULL, path));
+        else
+            got = harness_floats(trainer->value);
+        count = trainer->count;
+        free_both(&model, &trainer);
+    }
+    assert_memory_equal(got, want, (size_t)count * sizeof(float));
+    free(got);
+    free(want);
+}
+
+/* ---- With data ---- */
+
+static void write_corpus(void) {
+    char text[8192];
+    size_t at = 0;
+    for (int i = 0; i < 90; i++) {
+        at += (size_t)sprintf(text + at, "%d", i);
+        for (int k = 0; k < i % 7; k++)
+            at += (size_t)sprintf(text + at, " Haus");
+        at += (size_t)sprintf(text + at, "\t%d House.\n", i);
+    }
+    scratch_write("corpus", text, at);
+}
+
+/* Twelve updates in one go, over two passes of several buffers; and stopped after each of some, with both
+ * trainer and data opened anew. */
+static void test_data_position(void **state) {
+    (void)state;
+    const tfm_trainer_options o = dropping();
+    const tfm_data_options d = {.tokens = 150, .buffer = 40, .seed = 4};
+    const char *path = scratch_path("position");
+    char *dir = harness_source("apps/demo"), corpus[4400];
+    tfm_tokenizer *tokenizer;
+    tfm_model_shape shape = SMALL;
+    float *want = NULL;
+    write_corpus();
+    snprintf(corpus, sizeof(corpus), "%s", scratch_path("corpus"));
+    harness_ok(tfm_tokenizer_open(&tokenizer, dir));
+    const tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
+    shape.source_vocabulary = info.source_size;
+    shape.pad_id = shape.start_id = info.source_size - 1;
+    for (int stop = 0; stop < 12; stop += 3) {
+        tfm_model *model;
+        tfm_trainer *trainer;
+        tfm_data *data;
+        open_both(&model, &trainer, &shape, &o);
+        harness_ok(tfm_data_open(&data, tokenizer, corpus, NULL, &d));
+        for (int i = 0; i < 12; i++) {
+            tfm_pairs batch;
+            if (stop > 0 && i == stop) {
+                harness_ok(tfm_trainer_save(trainer, data, path));
+                free_both(&model, &trainer);
+                tfm_data_free(&data);
+                open_both(&model, &trainer, &shape, &o);
+                harness_ok(tfm_data_open(&data, tokenizer, corpus, NULL, &d));
+                harness_ok(tfm_trainer_load(trainer, data, path));
+            }
+            harness_ok(tfm_data_next(data, &batch));
+            harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
+        }
+        assert_true(tfm_data_tell(data).epoch > 0);
+        float *got = harness_floats(trainer->value);
+        if (stop > 0)
+            assert_memory_equal(got, want, (size_t)trainer->count * sizeof(float));
+        else
+            want = got;
+        if (stop > 0)
+            free(got);
+        free_both(&model, &trainer);
+        tfm_data_free(&data);
+    }
+    free(want);
+    free(dir);
+    tfm_tokenizer_free(&tokenizer);
+}
+
+/* A file without a position where one is needed, and one that is no position: nothing moves. */
+static void test_no_position(void **state) {
+    (void)state;
+    const tfm_trainer_options o = plain_options();
+    char *dir = harness_source("apps/demo"), path[4400];
+    tfm_tokenizer *tokenizer;
+    tfm_data *data;
+    tfm_model *model;
+    tfm_trainer *trainer;
+    int32_t ids[8 * 9], lengths[8];
+    write_corpus();
+    snprintf(path, sizeof(path), "%s", scratch_path("none"));
+    harness_ok(tfm_tokenizer_open(&tokenizer, dir));
+    harness_ok(tfm_data_open(&data, tokenizer, scratch_path("corpus"), NULL, NULL));
+    open_both(&model, &trainer, &SMALL, &o);
+    harness_ok(tfm_trainer_save(trainer, NULL, path));
+    const tfm_pairs batch = copy_batch(&(harness_random){2}, ids, lengths);
+    harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
+    scratch_refused(tfm_trainer_load(trainer, data, path), TFM_ERROR_FORMAT,
+                    "does not say where its run was");
+    assert_int_equal(tfm_trainer_updates(trainer), 1);
+    harness_ok(tfm_trainer_save(trainer, data, path));
+    size_t size;
+    char *bytes;
+    harness_ok(tfm__file_read(&bytes, &size, path));
+    char *place = memmem(bytes, size, "0 0 0 0 0", 9);
+    assert_non_null(place);
+    place[4] = '-';
+    scratch_write("bad", bytes, size);
+    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT,
+                    "not five numbers");
+    place[4] = '0';
+    place[2] = '9'; /* that batch is not there */
+    scratch_write("bad", bytes, size);
+    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "has no batch 9");
+    harness_ok(tfm_trainer_load(trainer, data, path));
+    free(bytes);
+    free(dir);
+    free_both(&model, &trainer);
+    tfm_data_free(&data);
+    tfm_tokenizer_free(&tokenizer);
+}
+
+/* ---- Notes ---- */
+
+static void test_note(void **state) {
+    (void)state;
+    const tfm_trainer_options o = plain_options();
+    const char *path = scratch_path("note");
+    tfm_model *model;
+    tfm_trainer *trainer;
+    static char large[1 << 20];
+    for (size_t i = 0; i + 1 < sizeof(large); i++)
+        large[i] = (char)(1 + i % 127);
+    const char *const notes[] = {"{\"best\": 31.5, \"name\": \"gr\xc3\xbc\xc3\x9f\"}", "", large, NULL};
+    open_both(&model, &trainer, &SMALL, &o);
+    assert_null(tfm_trainer_note(trainer));
+    for (size_t i = 0; i < sizeof(notes) / sizeof(*notes); i++) {
+        harness_ok(tfm_trainer_set_note(trainer, notes[i]));
+        harness_ok(tfm_trainer_save(trainer, NULL, path));
+        harness_ok(tfm_trainer_set_note(trainer, "another"));
+        harness_ok(tfm_trainer_load(trainer, NULL, path));
+        if (notes[i])
+            assert_string_equal(tfm_trainer_note(trainer), notes[i]);
+        else
+            assert_null(tfm_trainer_note(trainer));
+    }
+    harness_ok(tfm_trainer_set_note(trainer, "kept"));
+    scratch_refused(tfm_trainer_set_note(trainer, "\xff"), TFM_ERROR_ARGUMENT, "no UTF-8");
+    assert_string_equal(tfm_trainer_note(trainer), "kept");
+    free_both(&model, &trainer);
+}
+
+/* ---- What is no checkpoint ---- */
+
+/* A file of another model, a cut one, none: the trainer stays as it was. */
+static void test_wrong_checkpoint(void **state) {
+    (void)state;
+    tfm_model *models[2];
+    tfm_trainer *trainers[2];
+    const tfm_trainer_options o = plain_options();
+    const char *path = scratch_path("wrong");
+    for (int i = 0; i < 2; i++) {
+        tfm_model_shape shape = SMALL;
+        shape.feed_forward += 64 * i;
+        open_both(&models[i], &trainers[i], &shape, &o);
+    }
+    float *before = harness_floats(trainers[1]->value);
+    harness_ok(tfm_trainer_save(trainers[0], NULL, path));
+    scratch_refused(tfm_trainer_load(trainers[1], NULL, path), TFM_ERROR_FORMAT,
+                    "is no checkpoint of this model");
+    assert_int_equal(truncate(path, 5000), 0);
+    scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_FORMAT, "was cut");
+    unlink(path);
+    scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_IO, "wrong");
+    float *after = harness_floats(trainers[1]->value);
+    assert_memory_equal(before, after, (size_t)trainers[1]->count * sizeof(float));
+    free(before);
+    free(after);
+    for (int i = 0; i < 2; i++)
+        free_both(&models[i], &trainers[i]);
+}
+
+static int setup(void **state) {
+    return scratch_setup(state) || harness_setup(state);
+}
+
+static int teardown(void **state) {
+    return harness_teardown(state) || scratch_teardown(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume),           cmocka_unit_test(test_data_position),
+        cmocka_unit_test(test_no_position),      cmocka_unit_test(test_note),
+        cmocka_unit_test(test_wrong_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
