@@ -197,6 +197,100 @@ static void test_note(void **state) {
     free_both(&model, &trainer);
 }
 
+/* ---- Averages ---- */
+
+enum { SNAPSHOTS = 3 };
+
+/* Trains on, with a snapshot after each few updates, and a checkpoint for the last of them. What the
+ * parameters were is in values, and in nlls what an evaluation said then. */
+static void take_snapshots(tfm_trainer *trainer, char (*paths)[4400], float **values, double *nlls) {
+    harness_random random = {5};
+    int32_t ids[8 * 9], lengths[8];
+    uint64_t tokens;
+    for (int i = 0; i < SNAPSHOTS; i++) {
+        for (int k = 0; k < 3; k++) {
+            const tfm_pairs batch = copy_batch(&random, ids, lengths);
+            harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
+        }
+        const tfm_pairs batch = copy_batch(&(harness_random){9}, ids, lengths);
+        harness_ok(tfm_trainer_evaluate(trainer, &nlls[i], &tokens, &batch));
+        values[i] = harness_floats(trainer->value);
+        snprintf(paths[i], sizeof(paths[i]), "%s-%d", scratch_path("average"), i);
+        harness_ok(i + 1 < SNAPSHOTS ? tfm_trainer_snapshot(trainer, paths[i])
+                                     : tfm_trainer_save(trainer, NULL, paths[i]));
+    }
+}
+
+/* Averages of one and of all, to the last bit of a sum in double; and that what the device packs follows. */
+static void test_average(void **state) {
+    (void)state;
+    tfm_trainer_options o = dropping();
+    tfm_model *model;
+    tfm_trainer *trainer;
+    char paths[SNAPSHOTS][4400];
+    const char *const all[SNAPSHOTS] = {paths[0], paths[1], paths[2]};
+    float *values[SNAPSHOTS];
+    double nlls[SNAPSHOTS], nll;
+    int32_t ids[8 * 9], lengths[8];
+    uint64_t tokens;
+    open_both(&model, &trainer, &SMALL, &o);
+    take_snapshots(trainer, paths, values, nlls);
+    const tfm_pairs batch = copy_batch(&(harness_random){9}, ids, lengths);
+    for (int i = 0; i < SNAPSHOTS; i++) {
+        harness_ok(tfm_trainer_average(trainer, &all[i], 1));
+        harness_ok(tfm_trainer_evaluate(trainer, &nll, &tokens, &batch));
+        assert_true(nll == nlls[i]);
+    }
+    float *moments = harness_floats(trainer->v);
+    harness_ok(tfm_trainer_average(trainer, all, SNAPSHOTS));
+    float *got = harness_floats(trainer->value), *after = harness_floats(trainer->v);
+    for (int64_t i = 0; i < trainer->count; i++)
+        assert_true(got[i] == (float)(((double)values[0][i] + (double)values[1][i] + (double)values[2][i]) /
+                                      SNAPSHOTS));
+    assert_memory_equal(after, moments, (size_t)trainer->count * sizeof(float));
+    assert_int_equal(tfm_trainer_updates(trainer), 3 * SNAPSHOTS);
+    free(moments);
+    free(after);
+
+    /* With a file that is none in between, nothing changes. */
+    const char *const bad[] = {paths[0], scratch_path("absent"), paths[1]};
+    scratch_refused(tfm_trainer_average(trainer, bad, 3), TFM_ERROR_IO, "absent");
+    scratch_refused(tfm_trainer_average(trainer, bad, 0), TFM_ERROR_ARGUMENT, "needs a file");
+    scratch_refused(tfm_trainer_load(trainer, NULL, paths[0]), TFM_ERROR_FORMAT, "is no checkpoint");
+    assert_int_equal(truncate(paths[1], 5000), 0);
+    scratch_refused(tfm_trainer_average(trainer, all, 3), TFM_ERROR_FORMAT, "was cut");
+    after = harness_floats(trainer->value);
+    assert_memory_equal(after, got, (size_t)trainer->count * sizeof(float));
+    free(after);
+    free(got);
+    for (int i = 0; i < SNAPSHOTS; i++)
+        free(values[i]);
+    free_both(&model, &trainer);
+}
+
+/* What is written, and summed, in several pieces. */
+static void test_large(void **state) {
+    (void)state;
+    const tfm_trainer_options o = plain_options();
+    const char *path = scratch_path("large");
+    const float zero = 0;
+    tfm_model_shape shape = SMALL;
+    tfm_model *model;
+    tfm_trainer *trainer;
+    shape.feed_forward = 35000;
+    open_both(&model, &trainer, &shape, &o);
+    assert_true(trainer->count > 1 << 22);
+    float *want = harness_floats(trainer->value);
+    harness_ok(tfm_trainer_snapshot(trainer, path));
+    harness_ok(tfm__tensor_fill(trainer->ctx, trainer->value, &zero));
+    harness_ok(tfm_trainer_average(trainer, (const char *[]){path, path, path}, 3));
+    float *got = harness_floats(trainer->value);
+    assert_memory_equal(got, want, (size_t)trainer->count * sizeof(float));
+    free(got);
+    free(want);
+    free_both(&model, &trainer);
+}
+
 /* ---- What is no checkpoint ---- */
 
 /* A file of another model, a cut one, none: the trainer stays as it was. */
@@ -215,6 +309,8 @@ static void test_wrong_checkpoint(void **state) {
     harness_ok(tfm_trainer_save(trainers[0], NULL, path));
     scratch_refused(tfm_trainer_load(trainers[1], NULL, path), TFM_ERROR_FORMAT,
                     "is no checkpoint of this model");
+    scratch_refused(tfm_trainer_average(trainers[1], &path, 1), TFM_ERROR_FORMAT,
+                    "no snapshot or checkpoint");
     assert_int_equal(truncate(path, 5000), 0);
     scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_FORMAT, "was cut");
     unlink(path);
@@ -237,9 +333,13 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),           cmocka_unit_test(test_data_position),
-        cmocka_unit_test(test_no_position),      cmocka_unit_test(test_note),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_data_position),
+        cmocka_unit_test(test_no_position),
+        cmocka_unit_test(test_note),
         cmocka_unit_test(test_wrong_checkpoint),
+        cmocka_unit_test(test_average),
+        cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

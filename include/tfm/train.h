@@ -99,6 +99,14 @@ TFM_API tfm_status tfm_trainer_set_note(tfm_trainer *trainer, const char *note);
 /* Borrowed until it is set again or a checkpoint is loaded. NULL if there is none. */
 TFM_API const char *tfm_trainer_note(const tfm_trainer *trainer);
 
+/* The parameters alone, F32, in one file like a checkpoint's. */
+TFM_API tfm_status tfm_trainer_snapshot(tfm_trainer *trainer, const char *path);
+/* The parameters become the mean over `count` snapshots or checkpoints, which is better than the last of them ("Attention
+ * Is All You Need", section 6.1: the last 5, or 20), summed in double precision. Moments and the number of updates stay as
+ * they are: to go on training, save a checkpoint before and load it after. TFM_ERROR_FORMAT for a file of another model, or
+ * none; the trainer is then as it was. */
+TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *paths, size_t count);
+
 /* Updates done. */
 TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);
 

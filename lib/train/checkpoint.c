@@ -40,6 +40,13 @@ const char *tfm_trainer_note(const tfm_trainer *t) {
 
 /* ---- Out ---- */
 
+static tfm_status check_context(const tfm_trainer *t, const char *path) {
+    if (tfm_context_status(t->ctx) == TFM_OK)
+        return TFM_OK;
+    return tfm__fail(tfm_context_status(t->ctx), "%s: the context has failed before: %s", path,
+                     tfm_context_error(t->ctx));
+}
+
 tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
     char kind[KIND_BYTES], update[NUMBERS_BYTES], position[NUMBERS_BYTES];
     const tfm__entry entries[] = {
@@ -49,9 +56,8 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
     };
     tfm__remark remarks[4] = {{"update", update}, {"device", device_kind(t, kind)}};
     size_t count = 2;
-    if (tfm_context_status(t->ctx) != TFM_OK)
-        return tfm__fail(tfm_context_status(t->ctx), "%s: the context has failed before: %s", path,
-                         tfm_context_error(t->ctx));
+    if (check_context(t, path) != TFM_OK)
+        return tfm_context_status(t->ctx);
     snprintf(update, sizeof(update), "%" PRId64, t->update);
     if (data) {
         const tfm_data_position at = tfm_data_tell(data);
@@ -62,6 +68,15 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
     if (t->note)
         remarks[count++] = (tfm__remark){"note", t->note};
     return tfm__tensors_write(t->ctx, path, entries, TFM_COUNT(entries), remarks, count);
+}
+
+tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
+    char update[NUMBERS_BYTES];
+    const tfm__entry entry = {"parameters", t->value, TFM_F32};
+    const tfm__remark remark = {"update", update};
+    snprintf(update, sizeof(update), "%" PRId64, t->update);
+    return check_context(t, path) == TFM_OK ? tfm__tensors_write(t->ctx, path, &entry, 1, &remark, 1)
+                                            : tfm_context_status(t->ctx);
 }
 
 /* ---- In ---- */
@@ -88,16 +103,25 @@ static bool read_numbers(int64_t *out, size_t count, const char *text) {
     return true;
 }
 
+/* One of the flat tensors, or NULL. */
+static const tfm__stored *find_flat(const tfm_trainer *t, const tfm__safetensors *file, const char *name) {
+    const tfm__stored *p = tfm__safetensors_find(file, name);
+    return p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == t->count ? p : NULL;
+}
+
+static void renew_packed(tfm_trainer *t) {
+    for (size_t i = 0; i < t->param_count; i++)
+        t->params[i]->version++;
+}
+
 static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const char *path) {
     static const char *const names[] = {"parameters", "first_moments", "second_moments"};
     tfm_status status = tfm__safetensors_open(&c->file, path);
     if (status != TFM_OK)
         return status;
     bool whole = read_numbers(&c->update, 1, tfm__safetensors_remark(c->file, "update"));
-    for (int i = 0; i < 3; i++) {
-        const tfm__stored *p = c->parts[i] = tfm__safetensors_find(c->file, names[i]);
-        whole &= p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == t->count;
-    }
+    for (int i = 0; i < 3; i++)
+        whole &= (c->parts[i] = find_flat(t, c->file, names[i])) != NULL;
     if (!whole)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is no checkpoint of this model, which has %" PRId64 " numbers",
                          path, t->count);
@@ -125,8 +149,7 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
         tfm__log(TFM_LOG_WARNING,
                  "%s was written on another kind of device: the run goes on, but not to the bit", path);
     t->update = c->update;
-    for (size_t i = 0; i < t->param_count; i++)
-        t->params[i]->version++;
+    renew_packed(t);
     return TFM_OK;
 }
 
@@ -143,5 +166,58 @@ tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
     if (status == TFM_OK)
         status = put_in_place(t, &c, path);
     tfm__safetensors_free(&c.file);
+    return status;
+}
+
+/* ---- Averages ---- */
+
+/* Of numbers that are summed at a time. */
+enum { PIECE = 1 << 20 };
+
+/* The mean over the files, a piece at a time, on the device. sum and mean hold PIECE. */
+static tfm_status put_means(tfm_trainer *t, const tfm__stored *const *stored, size_t count, double *sum,
+                            float *mean) {
+    tfm_status status = TFM_OK;
+    for (int64_t at = 0; at < t->count && status == TFM_OK; at += PIECE) {
+        const int64_t n = t->count - at < PIECE ? t->count - at : PIECE;
+        tfm_tensor part = {0};
+        memset(sum, 0, (size_t)n * sizeof(*sum));
+        for (size_t i = 0; i < count; i++) {
+            memcpy(mean, stored[i]->data + (size_t)at * sizeof(*mean), (size_t)n * sizeof(*mean));
+            for (int64_t k = 0; k < n; k++)
+                sum[k] += (double)mean[k];
+        }
+        for (int64_t k = 0; k < n; k++)
+            mean[k] = (float)(sum[k] / (double)count);
+        tfm_tensor_rows(t->ctx, &part, t->value, at, n);
+        status = tfm_tensor_write(t->ctx, part, mean);
+    }
+    renew_packed(t);
+    return status;
+}
+
+tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t count) {
+    tfm__safetensors **files = tfm__alloc(count, sizeof(*files));
+    const tfm__stored **stored = tfm__alloc(count, sizeof(*stored));
+    double *sum = tfm__alloc(PIECE, sizeof(*sum));
+    float *mean = tfm__alloc(PIECE, sizeof(*mean));
+    tfm_status status = files && stored && sum && mean ? TFM_OK : TFM_ERROR_MEMORY;
+    if (count == 0)
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer: an average needs a file");
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        status = tfm__safetensors_open(&files[i], paths[i]);
+        if (status == TFM_OK && !(stored[i] = find_flat(t, files[i], "parameters")))
+            status = tfm__fail(TFM_ERROR_FORMAT,
+                               "%s is no snapshot or checkpoint of this model, which has %" PRId64 " numbers",
+                               paths[i], t->count);
+    }
+    if (status == TFM_OK)
+        status = put_means(t, stored, count, sum, mean);
+    for (size_t i = 0; files && i < count; i++)
+        tfm__safetensors_free(&files[i]);
+    free(files);
+    free(stored);
+    free(sum);
+    free(mean);
     return status;
 }
