@@ -1,12 +1,12 @@
 /* Parallel text as batches. A *buffer* is what is shuffled together: so many pairs in the order of the files,
  * as ids, and an order of batches over them. While one is used up, a thread makes the next. */
 #include "tfm/data.h"
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/base.h"
 #include "base/random.h"
+#include "text/line_file.h"
 
 typedef struct pair {
     size_t at;              /* of its ids: source, then target */
@@ -32,14 +32,6 @@ typedef struct buffer {
     size_t batch_count;
 } buffer;
 
-/* One line, without its end. */
-typedef struct reader {
-    const char *name;
-    FILE *file;
-    char *text;
-    size_t room, bytes;
-} reader;
-
 struct tfm_data {
     const tfm_tokenizer *tokenizer;
     char *names[2]; /* the second is NULL for a TSV */
@@ -61,41 +53,6 @@ struct tfm_data {
 
 /* ---- Reading ---- */
 
-static tfm_status reader_open(reader *r, const char *name, int64_t at) {
-    *r = (reader){.name = name, .file = fopen(name, "rbe")};
-    if (!r->file || fseeko(r->file, (off_t)at, SEEK_SET) != 0)
-        return tfm__fail(TFM_ERROR_IO, "%s: %s", name, strerror(errno));
-    return TFM_OK;
-}
-
-static void reader_close(reader *r) {
-    if (r->file)
-        fclose(r->file);
-    free(r->text);
-    *r = (reader){0};
-}
-
-/* *more: whether there was a line. CR LF ends one too, and a byte order mark at the start is no text. */
-static tfm_status reader_line(reader *r, bool *more) {
-    const bool start = ftello(r->file) == 0;
-    ssize_t n = getline(&r->text, &r->room, r->file);
-    *more = n > 0;
-    if (n < 0 && ferror(r->file))
-        return tfm__fail(TFM_ERROR_IO, "%s: %s", r->name, strerror(errno));
-    if (n <= 0)
-        return TFM_OK;
-    if (r->text[n - 1] == '\n')
-        n--;
-    if (n > 0 && r->text[n - 1] == '\r')
-        n--;
-    if (start && n >= 3 && memcmp(r->text, "\xef\xbb\xbf", 3) == 0) {
-        n -= 3;
-        memmove(r->text, r->text + 3, (size_t)n);
-    }
-    r->bytes = (size_t)n;
-    return TFM_OK;
-}
-
 static tfm_status grow(void *array, size_t *room, size_t count, size_t size) {
     void *old, *larger;
     if (count <= *room)
@@ -115,25 +72,8 @@ static tfm_status grow(void *array, size_t *room, size_t count, size_t size) {
 /* What a line's two texts come to. */
 typedef enum verdict { GOOD, EMPTY, LONG, INVALID } verdict;
 
-typedef struct side_text {
-    const char *text;
-    size_t bytes;
-} side_text;
-
-/* The two texts of one line of a TSV: up to the first tab, and from there to the next, or the end. */
-static bool split(side_text *sides, const char *text, size_t bytes) {
-    const char *tab = memchr(text, '\t', bytes);
-    if (!tab)
-        return false;
-    const size_t rest = bytes - (size_t)(tab + 1 - text);
-    const char *second = memchr(tab + 1, '\t', rest);
-    sides[0] = (side_text){text, (size_t)(tab - text)};
-    sides[1] = (side_text){tab + 1, second ? (size_t)(second - tab - 1) : rest};
-    return true;
-}
-
 /* Adds the pair's ids, if it is good. */
-static tfm_status add_pair(const tfm_data *d, buffer *b, const side_text *sides, verdict *verdict_out) {
+static tfm_status add_pair(const tfm_data *d, buffer *b, const tfm__span *sides, verdict *verdict_out) {
     const size_t most = (size_t)(d->options.max_length ? d->options.max_length : 256), at = b->id_count;
     pair p = {.at = at};
     *verdict_out = GOOD;
@@ -180,30 +120,30 @@ static tfm_status count_verdict(const tfm_data *d, buffer *b, verdict v) {
 }
 
 /* Lines that one file has and the other has not. */
-static tfm_status count_rest(const tfm_data *d, buffer *b, reader *longer, bool more) {
+static tfm_status count_rest(const tfm_data *d, buffer *b, tfm__lines *longer, bool more) {
     if (d->options.strict && more)
         return tfm__fail(TFM_ERROR_INPUT, "%s has more lines than the other file, which ends after line %lld",
                          longer->name, (long long)b->next.line);
     tfm_status status = TFM_OK;
     for (; more && status == TFM_OK; b->counts.unpaired++)
-        status = reader_line(longer, &more);
+        status = tfm__lines_next(longer, &more);
     return status;
 }
 
 /* Up to so many pairs; *end: the files are over. */
-static tfm_status read_pairs(const tfm_data *d, buffer *b, reader *readers, bool *end) {
+static tfm_status read_pairs(const tfm_data *d, buffer *b, tfm__lines *readers, bool *end) {
     const size_t most = d->options.buffer ? (size_t)d->options.buffer : 200000;
     const bool tsv = !d->names[1];
     tfm_status status = TFM_OK;
     *end = false;
     while (b->pair_count < most && status == TFM_OK) {
         bool more[2];
-        side_text sides[2];
+        tfm__span sides[2];
         verdict v = INVALID;
-        status = reader_line(&readers[0], &more[0]);
+        status = tfm__lines_next(&readers[0], &more[0]);
         more[1] = more[0];
         if (status == TFM_OK && !tsv)
-            status = reader_line(&readers[1], &more[1]);
+            status = tfm__lines_next(&readers[1], &more[1]);
         if (status != TFM_OK)
             return status;
         if (!more[0] || !more[1]) {
@@ -211,9 +151,9 @@ static tfm_status read_pairs(const tfm_data *d, buffer *b, reader *readers, bool
             return count_rest(d, b, &readers[more[1] ? 1 : 0], more[0] != more[1]);
         }
         b->next.line++;
-        sides[0] = (side_text){readers[0].text, readers[0].bytes};
-        sides[1] = (side_text){readers[1].text, readers[1].bytes};
-        if (tsv && !split(sides, readers[0].text, readers[0].bytes))
+        sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
+        sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
+        if (tsv && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))
             tfm__fail(TFM_ERROR_INPUT, "there is no tab in it");
         else
             status = add_pair(d, b, sides, &v);
@@ -297,11 +237,11 @@ static void buffer_free(buffer *b) {
 }
 
 static tfm_status fill(const tfm_data *d, buffer *b) {
-    reader readers[2] = {{0}};
+    tfm__lines readers[2] = {{0}};
     bool end = false;
-    tfm_status status = reader_open(&readers[0], d->names[0], b->begin.source_at);
+    tfm_status status = tfm__lines_open(&readers[0], d->names[0], b->begin.source_at);
     if (status == TFM_OK && d->names[1])
-        status = reader_open(&readers[1], d->names[1], b->begin.target_at);
+        status = tfm__lines_open(&readers[1], d->names[1], b->begin.target_at);
     if (status == TFM_OK)
         status = read_pairs(d, b, readers, &end);
     if (status == TFM_OK) {
@@ -311,8 +251,8 @@ static tfm_status fill(const tfm_data *d, buffer *b) {
         if (end)
             b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
     }
-    reader_close(&readers[0]);
-    reader_close(&readers[1]);
+    tfm__lines_close(&readers[0]);
+    tfm__lines_close(&readers[1]);
     return status;
 }
 
@@ -427,9 +367,9 @@ tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const c
     d->names[1] = target ? tfm__strdup(target) : NULL;
     tfm_status status = d->names[0] && (!target || d->names[1]) ? TFM_OK : TFM_ERROR_MEMORY;
     for (int i = 0; i < 2 && status == TFM_OK && d->names[i]; i++) {
-        reader r;
-        status = reader_open(&r, d->names[i], 0);
-        reader_close(&r);
+        tfm__lines r;
+        status = tfm__lines_open(&r, d->names[i], 0);
+        tfm__lines_close(&r);
     }
     if (status == TFM_OK)
         status = start(d, (tfm_data_position){0});

@@ -1,0 +1,48 @@
+#include "text/line_file.h"
+#include <errno.h>
+#include <string.h>
+
+tfm_status tfm__lines_open(tfm__lines *lines, const char *name, int64_t at) {
+    *lines = (tfm__lines){.name = name, .file = fopen(name, "rbe")};
+    if (!lines->file || fseeko(lines->file, (off_t)at, SEEK_SET) != 0)
+        return tfm__fail(TFM_ERROR_IO, "%s: %s", name, strerror(errno));
+    return TFM_OK;
+}
+
+void tfm__lines_close(tfm__lines *lines) {
+    if (lines->file)
+        fclose(lines->file);
+    free(lines->text);
+    *lines = (tfm__lines){0};
+}
+
+tfm_status tfm__lines_next(tfm__lines *lines, bool *more) {
+    const bool start = ftello(lines->file) == 0;
+    ssize_t n = getline(&lines->text, &lines->room, lines->file);
+    *more = n > 0;
+    if (n < 0 && ferror(lines->file))
+        return tfm__fail(TFM_ERROR_IO, "%s: %s", lines->name, strerror(errno));
+    if (n <= 0)
+        return TFM_OK;
+    if (lines->text[n - 1] == '\n')
+        n--;
+    if (n > 0 && lines->text[n - 1] == '\r')
+        n--;
+    if (start && n >= 3 && memcmp(lines->text, "\xef\xbb\xbf", 3) == 0) {
+        n -= 3;
+        memmove(lines->text, lines->text + 3, (size_t)n);
+    }
+    lines->bytes = (size_t)n;
+    return TFM_OK;
+}
+
+bool tfm__tsv_split(tfm__span sides[2], const char *text, size_t bytes) {
+    const char *tab = memchr(text, '\t', bytes);
+    if (!tab)
+        return false;
+    const size_t rest = bytes - (size_t)(tab + 1 - text);
+    const char *second = memchr(tab + 1, '\t', rest);
+    sides[0] = (tfm__span){text, (size_t)(tab - text)};
+    sides[1] = (tfm__span){tab + 1, second ? (size_t)(second - tab - 1) : rest};
+    return true;
+}
