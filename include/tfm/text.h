@@ -59,6 +59,39 @@ TFM_API void tfm_text_free(char **text);
 /* The piece of one id, e.g. "▁Haus", or NULL if none has it. Borrowed from the tokenizer. */
 TFM_API const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id);
 
+/* How a vocabulary is learned. All zero is a good beginning. */
+typedef struct tfm_vocabulary_options {
+    int64_t size;  /* pieces, </s> and <unk> counted, <pad> not; 0 means 8000 */
+    bool separate; /* one of that size for each side, not one for both */
+    bool unigram;  /* a unigram model (Kudo 2018), not byte-pair encoding (Sennrich et al. 2016) */
+    /* Of the characters that occur, from 0.98 to 1: the rarest become <unk>. 0 means 1, all of them. */
+    double coverage;
+    /* At most so many lines, drawn evenly by the seed; 0 means 1,000,000. They, not the files, must fit into
+     * memory, a few times over. */
+    int64_t sentences;
+    /* nmt_nfkc (NULL), nfkc, nmt_nfkc_cf, nfkc_cf, identity: SentencePiece's rules; cf makes letters small.
+     */
+    const char *normalization;
+    /* "de", "en": only noted in tokenizer_config.json. Or NULL. */
+    const char *source_language, *target_language;
+    uint64_t seed;
+} tfm_vocabulary_options;
+
+/* Learns the pieces of parallel text: the files of tfm_tokenizer_open, and of Hugging Face's MarianTokenizer,
+ * in `dir`, which exists. Those that are there are replaced, each at once, after all is learned. Ids are
+ * SentencePiece's own: </s> is 0, <unk> 1, and <pad>, which only vocab.json has, is the last.
+ *
+ * `source` and `target` are files of lines; with target NULL, source is one of lines `source TAB target`.
+ * They are read twice, a line at a time. Lines do not count that are empty, no UTF-8, longer than 4192 bytes,
+ * or have a NUL, the sign U+2585 or, in a TSV, no tab. NULL options are all zero. The same files and options
+ * give the same bytes.
+ *
+ * TFM_ERROR_IO for a file or folder; TFM_ERROR_INPUT where the text has no line that counts, more characters
+ * than `size`, or, for byte-pair encoding, fewer pieces, and the sentence says how many; a unigram model is
+ * smaller then. */
+TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
+                                       const tfm_vocabulary_options *options);
+
 /* TFM_OK if the `bytes` bytes are well-formed UTF-8 without NUL, else TFM_ERROR_INPUT; the sentence names the
  * byte. */
 TFM_API tfm_status tfm_text_check(const char *line, size_t bytes);

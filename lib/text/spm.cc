@@ -1,9 +1,14 @@
 #include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
 #include <climits>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <string>
+#include <unordered_map>
 #include <vector>
 #include "text/spm.h"
 
@@ -23,24 +28,33 @@ struct tfm__spm {
 namespace {
 
 /* A library must not write to its host's stderr: what goes wrong comes back as a status. Above the level of
- * errors. */
+ * errors. The level is one for all threads: the first who comes notes it, the last who leaves puts it back.
+ */
 class Quiet {
   public:
-    Quiet() : known_(sentencepiece::logging::GetMinLogLevel && sentencepiece::logging::SetMinLogLevel) {
-        if (known_) {
+    Quiet() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (known() && users_++ == 0) {
             level_ = sentencepiece::logging::GetMinLogLevel();
             sentencepiece::logging::SetMinLogLevel(INT_MAX);
         }
     }
     ~Quiet() {
-        if (known_)
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (known() && --users_ == 0)
             sentencepiece::logging::SetMinLogLevel(level_);
     }
 
   private:
-    bool known_;
-    int level_ = 0;
+    static bool known() {
+        return sentencepiece::logging::GetMinLogLevel && sentencepiece::logging::SetMinLogLevel;
+    }
+    static std::mutex mutex_;
+    static int users_, level_;
 };
+
+std::mutex Quiet::mutex_;
+int Quiet::users_, Quiet::level_;
 
 tfm_status out_of_memory() {
     return tfm__fail(TFM_ERROR_MEMORY, "out of host memory in SentencePiece");
@@ -72,6 +86,89 @@ tfm_status keep(tfm__pieces *out, const std::vector<std::string> &pieces) {
     }
     out->count = pieces.size();
     return TFM_OK;
+}
+
+/* What SentencePiece learns from. */
+class Sentences : public sentencepiece::SentenceIterator {
+  public:
+    Sentences(tfm__spm_next next, void *user) : next_(next), user_(user) {
+        Next();
+    }
+    bool done() const override {
+        return done_;
+    }
+    void Next() override {
+        const char *text = nullptr;
+        size_t bytes = 0;
+        failed_ = next_(user_, &text, &bytes);
+        done_ = failed_ != TFM_OK || !text;
+        if (!done_)
+            value_.assign(text, bytes);
+    }
+    const std::string &value() const override {
+        return value_;
+    }
+    sentencepiece::util::Status status() const override {
+        return failed_ == TFM_OK
+                   ? sentencepiece::util::Status()
+                   : sentencepiece::util::Status(sentencepiece::util::StatusCode::kInternal, "");
+    }
+    tfm_status failed() const {
+        return failed_;
+    }
+
+  private:
+    tfm__spm_next next_;
+    void *user_;
+    std::string value_;
+    tfm_status failed_ = TFM_OK;
+    bool done_ = false;
+};
+
+std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &recipe) {
+    /* Millionths, written without the host's decimal comma. */
+    const long millionths = std::lround(recipe.coverage * 1e6);
+    char coverage[64];
+    std::snprintf(coverage, sizeof(coverage), "%ld.%06ld", millionths / 1000000, millionths % 1000000);
+    return {
+        {"model_type", recipe.unigram ? "unigram" : "bpe"},
+        {"vocab_size", std::to_string(recipe.size)},
+        {"hard_vocab_limit", recipe.unigram ? "false" : "true"},
+        {"character_coverage", coverage},
+        {"normalization_rule_name", recipe.normalization},
+        {"train_extremely_large_corpus", recipe.large ? "true" : "false"},
+        {"max_sentence_length", std::to_string(TFM__SPM_SENTENCE)},
+        {"eos_id", "0"},
+        {"unk_id", "1"},
+        {"bos_id", "-1"},
+        {"pad_id", "-1"},
+        /* Sums are by thread, so their number is one of the things that the bytes depend on. */
+        {"num_threads", "4"},
+        {"minloglevel", "4"}, /* for builds in which Quiet cannot say so */
+    };
+}
+
+/* SentencePiece's sentence in words that say what to do. */
+tfm_status untrained(const char *said, const tfm__spm_recipe &recipe, const char *name) {
+    int asked, there;
+    const char *high = std::strstr(said, "Vocabulary size too high"),
+               *low = std::strstr(said, "required_chars. ");
+    if (high && std::sscanf(high, "Vocabulary size too high (%d). Please set it to a value <= %d", &asked,
+                            &there) == 2)
+        return tfm__fail(
+            TFM_ERROR_INPUT,
+            "%s: %d pieces are more than the text gives, which is %d; ask for %d at most, or take more text",
+            name, recipe.size, there, there);
+    if (low && std::sscanf(low, "required_chars. %d vs %d", &asked, &there) == 2)
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "%s: %d pieces are too few, its characters alone need %d; ask for more, or for a "
+                         "coverage below %g",
+                         name, recipe.size, there, recipe.coverage);
+    std::string line = said;
+    for (char &c : line)
+        c = c == '\n' ? ' ' : c;
+    return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name,
+                     line.c_str());
 }
 
 } // namespace
@@ -145,5 +242,42 @@ tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *p
         return out_of_memory();
     } catch (...) {
         return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot join the pieces");
+    }
+}
+
+size_t tfm__spm_size(const tfm__spm *spm) {
+    return static_cast<size_t>(spm->processor.GetPieceSize());
+}
+
+const char *tfm__spm_piece(const tfm__spm *spm, size_t id) {
+    return spm->processor.IdToPiece(static_cast<int>(id)).c_str();
+}
+
+tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next,
+                          void *user, const char *name) {
+    *out = nullptr;
+    *out_bytes = 0;
+    try {
+        Quiet quiet;
+        Sentences sentences(next, user);
+        std::string model;
+        const auto done = sentencepiece::SentencePieceTrainer::Train(arguments(*recipe), &sentences, &model);
+        if (sentences.failed() != TFM_OK)
+            return sentences.failed();
+        if (!done.ok())
+            return untrained(done.error_message(), *recipe, name);
+        *out = static_cast<char *>(tfm__alloc(model.size(), 1));
+        if (!*out)
+            return TFM_ERROR_MEMORY;
+        std::memcpy(*out, model.data(), model.size());
+        *out_bytes = model.size();
+        return TFM_OK;
+    } catch (const std::bad_alloc &) {
+        return out_of_memory();
+    } catch (const std::exception &e) {
+        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name,
+                         e.what());
+    } catch (...) {
+        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it", name);
     }
 }

@@ -6,6 +6,7 @@
 extern "C" {
 #endif
 
+#include <stdbool.h>
 #include "base/base.h"
 
 typedef struct tfm__spm tfm__spm;
@@ -30,6 +31,33 @@ tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *te
 
 /* Joins pieces to text, for free(). */
 tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *pieces, size_t count);
+
+/* The pieces of a model: how many, and their text, borrowed from the model. */
+size_t tfm__spm_size(const tfm__spm *spm);
+const char *tfm__spm_piece(const tfm__spm *spm, size_t id);
+
+/* Longer sentences teach nothing: SentencePiece leaves them out. */
+#define TFM__SPM_SENTENCE 4192
+
+/* How a model is learned. SentencePiece is not to meet what it does not allow: it ends the program then. */
+typedef struct tfm__spm_recipe {
+    int32_t size;              /* pieces, </s> and <unk> counted: at least 3 */
+    bool unigram;              /* or byte-pair encoding */
+    bool large;                /* sentences whose characters may be more than 2^31 */
+    double coverage;           /* from 0.98 to 1 */
+    const char *normalization; /* a rule of SentencePiece's */
+} tfm__spm_recipe;
+
+/* Sentences, one after the other: *text is borrowed until the next call, and NULL behind the last. A status
+ * other than TFM_OK ends the training with it. Sentences are well-formed UTF-8, and one at least has a
+ * letter. */
+typedef tfm_status (*tfm__spm_next)(void *user, const char **text, size_t *bytes);
+
+/* Learns a model: *out, for free(), is what its file holds. `name` is the text's, for sentences. </s> is 0,
+ * <unk> is 1, and there is no padding. A unigram model may have fewer pieces than `size`; TFM_ERROR_INPUT
+ * where the text gives no model of that size. */
+tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next,
+                          void *user, const char *name);
 
 /* Refuses what SentencePiece would trust and must not: it follows the offsets of the normalisation table that
  * the file holds without looking whether they lead outside. Done by tfm__spm_open. */

@@ -56,6 +56,17 @@ size_t tfm__unicode_characters(int32_t *out, const char *text, size_t bytes) {
     return count;
 }
 
+bool tfm__unicode_says(const char *text, size_t bytes) {
+    const uint8_t *from = (const uint8_t *)text;
+    for (int32_t i = 0, end = (int32_t)bytes; i < end;) {
+        UChar32 c;
+        U8_NEXT(from, i, end, c);
+        if (u_isalnum(c))
+            return true;
+    }
+    return false;
+}
+
 bool tfm__unicode_word(size_t *word, size_t *at, const char *text, size_t bytes) {
     const uint8_t *from = (const uint8_t *)text;
     const int32_t end = (int32_t)bytes;

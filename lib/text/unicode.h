@@ -18,6 +18,9 @@ size_t tfm__unicode_trim(const char *text, size_t bytes);
 /* Writes the characters but for white space, at most `bytes` of them; returns how many. */
 size_t tfm__unicode_characters(int32_t *out, const char *text, size_t bytes);
 
+/* Whether there is a letter or a digit. */
+bool tfm__unicode_says(const char *text, size_t bytes);
+
 /* Goes on to the next word behind *at: *word is where it begins, *at where it ends. False if there is none. *at is
  * 0 at first. */
 bool tfm__unicode_word(size_t *word, size_t *at, const char *text, size_t bytes);

@@ -1,0 +1,318 @@
+/* Learning the pieces of a corpus, and the files that hold them. */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/random.h"
+#include "text/line_file.h"
+#include "text/spm.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+#include "tfm/text.h"
+
+/* SentencePiece's stands-for-unknown, U+2585: it leaves out lines that have it. */
+#define RESERVED "\xe2\x96\x85"
+#define MAX_SIZE ((1 << 24) - 1)
+
+/* ---- The lines that count ---- */
+
+/* One or two files, one after the other, or columns of one. */
+typedef struct corpus {
+    const char *files[2];
+    bool tsv, columns[2]; /* which columns of it */
+    char *name;           /* for sentences */
+} corpus;
+
+/* A walk over all of a corpus. */
+typedef struct walk {
+    const corpus *from;
+    int file; /* that is open, or was last */
+    tfm__lines lines;
+    tfm__span spans[2]; /* of the line */
+    int span;           /* the next of them */
+} walk;
+
+static tfm_status walk_begin(walk *w, const corpus *from) {
+    *w = (walk){.from = from, .span = 2};
+    return tfm__lines_open(&w->lines, from->files[0], 0);
+}
+
+static bool counts(tfm__span s) {
+    size_t blank = 0;
+    while (blank < s.bytes && (s.text[blank] == ' ' || s.text[blank] == '\t'))
+        blank++;
+    return blank < s.bytes && s.bytes <= TFM__SPM_SENTENCE && !memchr(s.text, '\0', s.bytes) &&
+           tfm__utf8_valid(s.text, s.bytes) == s.bytes &&
+           !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
+}
+
+/* The next line, whatever it holds, as spans. */
+static tfm_status walk_line(walk *w, bool *more) {
+    tfm_status status = tfm__lines_next(&w->lines, more);
+    while (status == TFM_OK && !*more && w->file == 0 && w->from->files[1]) {
+        tfm__lines_close(&w->lines);
+        status = tfm__lines_open(&w->lines, w->from->files[++w->file], 0);
+        if (status == TFM_OK)
+            status = tfm__lines_next(&w->lines, more);
+    }
+    if (status != TFM_OK || !*more)
+        return status;
+    w->span = 0;
+    w->spans[0] = (tfm__span){w->lines.text, w->lines.bytes};
+    w->spans[1] = (tfm__span){0};
+    if (w->from->tsv && !tfm__tsv_split(w->spans, w->lines.text, w->lines.bytes))
+        w->span = 2;
+    for (int i = 0; i < 2 && w->from->tsv; i++)
+        if (!w->from->columns[i])
+            w->spans[i].bytes = 0;
+    return TFM_OK;
+}
+
+/* The next text that counts; *more false behind the last. */
+static tfm_status walk_next(walk *w, tfm__span *out, bool *more) {
+    for (*more = true; *more;) {
+        while (w->span < 2) {
+            *out = w->spans[w->span++];
+            if (counts(*out))
+                return TFM_OK;
+        }
+        tfm_status status = walk_line(w, more);
+        if (status != TFM_OK)
+            return status;
+    }
+    return TFM_OK;
+}
+
+static void walk_end(walk *w) {
+    tfm__lines_close(&w->lines);
+}
+
+/* ---- What SentencePiece is shown ---- */
+
+/* So many of all, each set of them equally likely and in their order: selection sampling, Algorithm S of "The
+ * Art of Computer Programming" 3.4.2, which holds nothing. */
+typedef struct draw {
+    walk w;
+    uint64_t left; /* texts to come */
+    uint64_t want; /* of them */
+    tfm__random random;
+    bool says; /* there was one with a letter */
+} draw;
+
+static tfm_status draw_next(void *user, const char **text, size_t *bytes) {
+    draw *d = user;
+    tfm__span s;
+    bool more = d->want > 0 && d->left > 0;
+    *text = NULL;
+    while (more) {
+        tfm_status status = walk_next(&d->w, &s, &more);
+        if (status != TFM_OK)
+            return status;
+        if (more && tfm__random_below(&d->random, d->left--) < d->want) {
+            d->want--;
+            d->says = d->says || tfm__unicode_says(s.text, s.bytes);
+            *text = s.text;
+            *bytes = s.bytes;
+            return TFM_OK;
+        }
+        more = more && d->left > 0;
+    }
+    /* SentencePiece would end the program over text that is nothing once it is normalised. */
+    return d->says ? TFM_OK
+                   : tfm__fail(TFM_ERROR_INPUT,
+                               "%s: no line has a letter or a digit, so there is nothing to learn from",
+                               d->w.from->name);
+}
+
+static tfm_status count_texts(const corpus *c, uint64_t *count, uint64_t *bytes) {
+    walk w;
+    tfm__span s;
+    bool more = true;
+    *count = *bytes = 0;
+    tfm_status status = walk_begin(&w, c);
+    while (status == TFM_OK && more) {
+        status = walk_next(&w, &s, &more);
+        *count += status == TFM_OK && more;
+        *bytes += status == TFM_OK && more ? s.bytes : 0;
+    }
+    walk_end(&w);
+    if (status == TFM_OK && *count == 0)
+        return tfm__fail(
+            TFM_ERROR_INPUT,
+            "%s: there is no line to learn from: each is empty, longer than %d bytes, or no UTF-8 text%s",
+            c->name, TFM__SPM_SENTENCE, c->tsv ? " with a tab" : "");
+    return status;
+}
+
+/* A SentencePiece file's bytes. */
+typedef struct learned {
+    char *bytes;
+    size_t size;
+} learned;
+
+static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
+    draw d = {.random = tfm__random_new(o->seed, stream)};
+    uint64_t bytes;
+    tfm_status status = count_texts(c, &d.left, &bytes);
+    if (status != TFM_OK)
+        return status;
+    const tfm__spm_recipe recipe = {
+        .size = (int32_t)o->size,
+        .unigram = o->unigram,
+        .large = bytes >> 30 != 0, /* a character may become several */
+        .coverage = o->coverage,
+        .normalization = o->normalization,
+    };
+    d.want = (uint64_t)o->sentences < d.left ? (uint64_t)o->sentences : d.left;
+    status = walk_begin(&d.w, c);
+    if (status == TFM_OK)
+        status = tfm__spm_train(&out->bytes, &out->size, &recipe, draw_next, &d, c->name);
+    walk_end(&d.w);
+    return status;
+}
+
+/* ---- Files ---- */
+
+/* Takes the object. */
+static tfm_status write_json(const char *dir, const char *name, json_t *root) {
+    char *path = tfm__path_join(dir, name), *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    tfm_status status = path && text
+                            ? tfm__file_write(path, text, strlen(text))
+                            : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory for %s", name);
+    json_decref(root);
+    free(text);
+    free(path);
+    return status;
+}
+
+static tfm_status write_model(const char *dir, const char *name, const learned *model) {
+    char *path = tfm__path_join(dir, name);
+    tfm_status status = path ? tfm__file_write(path, model->bytes, model->size) : TFM_ERROR_MEMORY;
+    free(path);
+    return status;
+}
+
+/* Piece to id, and the padding's last. */
+static tfm_status write_vocab(const char *dir, const char *name, const learned *model) {
+    tfm__spm *spm;
+    tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);
+    if (status != TFM_OK)
+        return status;
+    json_t *ids = json_object();
+    const size_t count = tfm__spm_size(spm);
+    int wrong = 0;
+    for (size_t i = 0; i < count; i++)
+        wrong |= json_object_set_new(ids, tfm__spm_piece(spm, i), json_integer((json_int_t)i));
+    wrong |= json_object_set_new(ids, "<pad>", json_integer((json_int_t)count));
+    if (wrong) {
+        json_decref(ids);
+        ids = NULL;
+    }
+    tfm__spm_free(&spm);
+    return write_json(dir, name, ids);
+}
+
+static json_t *config_json(const tfm_vocabulary_options *o) {
+    json_t *root =
+        json_pack("{s:s, s:s, s:s, s:b, s:s}", "eos_token", "</s>", "unk_token", "<unk>", "pad_token",
+                  "<pad>", "separate_vocabs", (int)o->separate, "tokenizer_class", "MarianTokenizer");
+    int wrong = 0;
+    if (root && o->source_language)
+        wrong |= json_object_set_new(root, "source_lang", json_string(o->source_language));
+    if (root && o->target_language)
+        wrong |= json_object_set_new(root, "target_lang", json_string(o->target_language));
+    if (wrong) {
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+static tfm_status write_all(const char *dir, const learned models[2], const tfm_vocabulary_options *o) {
+    const learned *target = &models[o->separate ? 1 : 0];
+    tfm_status status = write_model(dir, "source.spm", &models[0]);
+    if (status == TFM_OK)
+        status = write_model(dir, "target.spm", target);
+    if (status == TFM_OK)
+        status = write_vocab(dir, "vocab.json", &models[0]);
+    if (status == TFM_OK && o->separate)
+        status = write_vocab(dir, "target_vocab.json", target);
+    return status == TFM_OK ? write_json(dir, "tokenizer_config.json", config_json(o)) : status;
+}
+
+/* ---- The door ---- */
+
+/* The options as they are meant, or what is wrong with them. */
+static tfm_status settle(tfm_vocabulary_options *o, const char *dir) {
+    static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
+    o->size = o->size ? o->size : 8000;
+    o->coverage = o->coverage != 0 ? o->coverage : 1;
+    o->sentences = o->sentences ? o->sentences : 1000000;
+    o->normalization = o->normalization ? o->normalization : RULES[0];
+    size_t rule = 0;
+    while (rule < TFM_COUNT(RULES) && strcmp(o->normalization, RULES[rule]) != 0)
+        rule++;
+    if (rule == TFM_COUNT(RULES))
+        return tfm__fail(
+            TFM_ERROR_ARGUMENT,
+            "tokenizer_train: normalization \"%s\" is none of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
+            o->normalization);
+    if (o->size < 3 || o->size > MAX_SIZE)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: size %lld; 3 to %d pieces are allowed",
+                         (long long)o->size, MAX_SIZE);
+    if (!(o->coverage >= 0.98 && o->coverage <= 1))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: coverage %g; 0.98 to 1 is allowed",
+                         o->coverage);
+    if (o->sentences < 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: sentences %lld; a negative number is none",
+                         (long long)o->sentences);
+    for (int i = 0; i < 2; i++) {
+        const char *language = i ? o->target_language : o->source_language;
+        if (language && tfm_text_check(language, strlen(language)) != TFM_OK)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: a language's name is not UTF-8");
+    }
+    /* Before the work, not after it. */
+    char *inside = tfm__path_join(dir, ".");
+    tfm_status status = inside ? TFM_OK : TFM_ERROR_MEMORY;
+    if (inside && access(inside, W_OK | X_OK) != 0)
+        status = tfm__fail(TFM_ERROR_IO, "cannot write into the folder %s: %s", dir, strerror(errno));
+    free(inside);
+    return status;
+}
+
+/* What a side learns from, or with one vocabulary for both, all. */
+static tfm_status choose(corpus *out, const char *source, const char *target, bool separate, int side) {
+    if (!separate)
+        *out = (corpus){{source, target}, !target, {true, true}, NULL};
+    else
+        *out = (corpus){{target && side ? target : source, NULL}, !target, {side == 0, side == 1}, NULL};
+    if (!separate && target)
+        out->name = tfm__format("%s and %s", source, target);
+    else if (separate && !target)
+        out->name = tfm__format("%s, column %d", source, side + 1);
+    else
+        out->name = tfm__strdup(out->files[0]);
+    return out->name ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
+                               const tfm_vocabulary_options *options) {
+    if (!dir || !source)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s is NULL", dir ? "source" : "dir");
+    tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
+    learned models[2] = {{0}};
+    tfm_status status = settle(&o, dir);
+    for (int i = 0; i < (o.separate ? 2 : 1) && status == TFM_OK; i++) {
+        corpus c;
+        status = choose(&c, source, target, o.separate, i);
+        if (status == TFM_OK)
+            status = learn(&models[i], &c, &o, (uint64_t)i);
+        free(c.name);
+    }
+    if (status == TFM_OK)
+        status = write_all(dir, models, &o);
+    free(models[0].bytes);
+    free(models[1].bytes);
+    return status;
+}
