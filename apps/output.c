@@ -37,10 +37,13 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
         return cli_fail("cannot write beside %s: %s", path, strerror(errno));
     }
     unfinished = out->temporary;
+    /* Signals that are ignored stay so, and who has a handler of its own closes the file itself. */
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < CLI_COUNT(signals); i++)
-        if (signal(signals[i], clean_up) == SIG_IGN)
-            signal(signals[i], SIG_IGN);
+    for (size_t i = 0; i < CLI_COUNT(signals); i++) {
+        struct sigaction now;
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+            signal(signals[i], clean_up);
+    }
     mode_t mask = umask(0);
     umask(mask);
     fchmod(fd, old ? old->st_mode & 0777 : 0666 & ~mask);

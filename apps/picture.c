@@ -1,5 +1,4 @@
 /* The picture: a title, what the colours mean, and lines of panels. */
-#include <cairo-svg.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,63 +102,20 @@ static double draw_head(const drawing *d) {
     return draw_legend(d, y) + PICTURE_GAP;
 }
 
-static cairo_status_t write_bytes(void *user, const unsigned char *data, unsigned int length) {
-    cli_output *out = user;
-    fwrite(data, 1, length, out->file);
-    return cli_output_good(out) ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
-}
-
-/* A context on this surface, whose reference it takes over. Text is the same on all of them. */
-static cairo_t *begin(cairo_surface_t *surface, double scale) {
-    cairo_t *cr = cairo_create(surface);
-    cairo_surface_destroy(surface);
-    cairo_font_options_t *options = cairo_font_options_create();
-    cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
-    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
-    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
-    cairo_set_font_options(cr, options);
-    cairo_font_options_destroy(options);
-    cairo_scale(cr, scale, scale);
-    cairo_set_source_rgb(cr, 1, 1, 1);
-    cairo_paint(cr);
-    return cr;
-}
-
 /* How large the picture is, and its labels. False when out of memory. */
 static bool lay_out(drawing *d, extent *all) {
     extent panels = {0, 0};
-    d->cr = begin(cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1), 1);
-    d->measuring = true;
+    picture_measure_begin(d);
     bool good = picture_panels_lay_out(d, &panels);
     d->width = fmax(panels.width + 2 * PICTURE_MARGIN, NARROWEST);
     *all = (extent){d->width, draw_head(d) + panels.height + PICTURE_MARGIN};
-    d->measuring = false;
-    cairo_destroy(d->cr);
+    picture_measure_end(d);
     return good;
 }
 
-static cairo_surface_t *make_surface(const drawing *d, extent all, double scale, cli_output *out) {
-    if (!d->vector)
-        return cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(all.width * scale),
-                                          (int)ceil(all.height * scale));
-    cairo_surface_t *surface = cairo_svg_surface_create_for_stream(write_bytes, out, all.width, all.height);
-    cairo_svg_surface_set_document_unit(surface, CAIRO_SVG_UNIT_PX);
-    return surface;
-}
-
-static cairo_status_t draw_file(drawing *d, extent all, double scale, cli_output *out) {
-    cairo_surface_t *surface = cairo_surface_reference(make_surface(d, all, scale, out));
-    d->cr = begin(surface, scale);
+static void draw_all(const drawing *d, const void *unused) {
+    (void)unused;
     picture_panels_draw(d, PICTURE_MARGIN, draw_head(d));
-    cairo_status_t status = cairo_status(d->cr);
-    cairo_destroy(d->cr);
-    if (status == CAIRO_STATUS_SUCCESS && !d->vector)
-        status = cairo_surface_write_to_png_stream(surface, write_bytes, out);
-    cairo_surface_finish(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_status(surface);
-    cairo_surface_destroy(surface);
-    return status;
 }
 
 static bool fits(extent all, double scale) {
@@ -177,37 +133,22 @@ static int draw_fitting(drawing *d, cli_output *out) {
             "the picture would have %.0f x %.0f pixels, too many for a PNG: choose some of it with --kind, "
             "--layer or --head, or write an SVG",
             all.width, all.height);
-    cairo_status_t status = draw_file(d, all, scale, out);
-    if (status != CAIRO_STATUS_SUCCESS && status != CAIRO_STATUS_WRITE_ERROR)
-        return cli_fail("the picture cannot be drawn: %s", cairo_status_to_string(status));
-    return CLI_OK;
-}
-
-/* Opens the fonts, or says what to install. */
-static picture_fonts *need_fonts(void) {
-    picture_fonts *fonts = picture_fonts_open();
-    if (!fonts)
-        cli_fail("there is no font to draw tokens with: install fonts-dejavu-core, or any TrueType font");
-    return fonts;
+    return picture_surface_write(d, all, scale, draw_all, NULL, out);
 }
 
 int picture_ready(void) {
-    picture_fonts *fonts = need_fonts();
+    picture_fonts *fonts = picture_fonts_need();
     picture_fonts_close(fonts);
     return fonts ? CLI_OK : CLI_FAILED;
 }
 
 int picture_write(const picture *p, picture_format format, cli_output *out) {
-    drawing d = {.p = p, .vector = format == PICTURE_SVG, .fonts = need_fonts()};
+    drawing d = {.p = p, .vector = format == PICTURE_SVG, .fonts = picture_fonts_need()};
     if (!d.fonts)
         return CLI_FAILED;
     int code = draw_fitting(&d, out);
-    if (code == CLI_OK && picture_fonts_missing(d.fonts))
-        fprintf(stderr,
-                "tfm: warning: no installed font has all characters of '%s', which are drawn as boxes: "
-                "install one "
-                "for its script, such as fonts-noto-core or fonts-noto-cjk\n",
-                picture_fonts_missing(d.fonts));
+    if (code == CLI_OK)
+        picture_fonts_warn(d.fonts);
     picture_panels_free(&d);
     picture_fonts_close(d.fonts);
     return code;

@@ -20,7 +20,7 @@ typedef struct picture_place {
 
 /* A picture on its way to a surface. Lengths are in units of a screen's pixel. */
 typedef struct drawing {
-    const picture *p;
+    const picture *p; /* of attention, whose panels alone read it */
     bool vector;    /* an SVG */
     bool measuring; /* no ink: only how large it gets */
     picture_fonts *fonts;
@@ -38,17 +38,30 @@ typedef struct drawing {
 
 /* ---- Text (picture_text.c): each piece of it in an installed font that has its characters -------------- */
 
-/* NULL where there is no font at all, or no memory. */
-picture_fonts *picture_fonts_open(void);
+/* NULL, after the sentence that says what to install, where there is no font at all. */
+picture_fonts *picture_fonts_need(void);
 void picture_fonts_close(picture_fonts *fonts);
-/* The first text that no installed font has all characters of, cut short; NULL if there was none. */
-const char *picture_fonts_missing(const picture_fonts *fonts);
+/* A warning if some text had characters that no installed font has. */
+void picture_fonts_warn(const picture_fonts *fonts);
 
 double picture_text_width(const drawing *d, const char *text, double size, bool bold);
 /* From (x, y), the left end of its baseline; nothing while measuring. */
 void picture_text_draw(const drawing *d, double x, double y, const char *text, double size, bool bold);
 /* A token as a label, cut with an ellipsis to at most `most` wide: fresh memory, NULL where there is none. */
 char *picture_text_label(const drawing *d, const char *token, double size, double most);
+
+/* ---- Surfaces (picture_surface.c) ---------------------------------------------------------------------- */
+
+/* In between, text can be measured, and nothing is drawn. */
+void picture_measure_begin(drawing *d);
+void picture_measure_end(drawing *d);
+
+typedef void (*picture_ink_fn)(const drawing *d, const void *what);
+
+/* Lets `draw` draw `what` on white, and writes it as the drawing's format has it; a PNG has `scale` pixels for one.
+ * CLI_FAILED after its sentence, else CLI_OK; failed writes are left for the output's close. */
+int picture_surface_write(drawing *d, extent all, double scale, picture_ink_fn draw, const void *what,
+                          cli_output *out);
 
 /* ---- Panels (picture_panels.c) ------------------------------------------------------------------------- */
 

@@ -83,14 +83,14 @@ static void close_font(font *f) {
     FcPatternDestroy(f->pattern);
 }
 
-picture_fonts *picture_fonts_open(void) {
+picture_fonts *picture_fonts_need(void) {
     picture_fonts *fonts = calloc(1, sizeof(*fonts));
-    if (fonts && !open_font(&fonts->all[0], "abc", false)) {
+    if (!fonts || !open_font(&fonts->all[0], "abc", false)) {
         free(fonts);
+        cli_fail("there is no font to draw with: install fonts-dejavu-core, or any TrueType font");
         return NULL;
     }
-    if (fonts)
-        fonts->count = 1;
+    fonts->count = 1;
     return fonts;
 }
 
@@ -100,8 +100,12 @@ void picture_fonts_close(picture_fonts *fonts) {
     free(fonts);
 }
 
-const char *picture_fonts_missing(const picture_fonts *fonts) {
-    return fonts->missing[0] ? fonts->missing : NULL;
+void picture_fonts_warn(const picture_fonts *fonts) {
+    if (fonts->missing[0])
+        fprintf(stderr,
+                "tfm: warning: no installed font has all characters of '%s', which are drawn as boxes: install "
+                "one for its script, such as fonts-noto-core or fonts-noto-cjk\n",
+                fonts->missing);
 }
 
 /* One that is open already, else a new one; where no font has the whole text, the best there is. */
