@@ -1,7 +1,6 @@
-/* Attention maps drawn as one picture, PNG or SVG.
+/* Attention maps drawn as one picture, and the curves of a training run, PNG or SVG.
  *
- * picture.c and picture_text.c draw with cairo; where tfm is built without it, picture_absent.c is in their
- * place and says so. */
+ * picture*.c draw with cairo; where tfm is built without it, picture_absent.c is in their place and says so. */
 #ifndef TFM_PICTURE_H
 #define TFM_PICTURE_H
 
@@ -35,5 +34,10 @@ int picture_ready(void);
 /* Draws it into `out`. CLI_FAILED after its sentence, else CLI_OK; failed writes are left for the output's
  * close. */
 int picture_write(const picture *p, picture_format format, cli_output *out);
+
+/* Draws what a train.jsonl reports into `path`, a .svg or .png, which appears when it is complete: likelihoods, scores
+ * with the best one marked, learning rate and gradient norm by updates. The title names `title`, unless it is NULL.
+ * CLI_OK, or CLI_FAILED after its sentence: also where nothing is reported yet. */
+int picture_curves(const char *log, const char *title, const char *path);
 
 #endif

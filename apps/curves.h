@@ -1,0 +1,64 @@
+/* What a training run has reported, from its train.jsonl, and axes to draw it on. Nothing here draws. */
+#ifndef TFM_CURVES_H
+#define TFM_CURVES_H
+
+#include "cli.h"
+
+/* ---- Curves (curves_read.c) ---------------------------------------------------------------------------- */
+
+typedef struct curve_point {
+    double update, value;
+} curve_point;
+
+/* Points by growing update. */
+typedef struct curve {
+    curve_point *points; /* [count] */
+    size_t count, room;
+} curve;
+
+typedef enum curve_name {
+    CURVE_LOSS, /* of training, label smoothing and all */
+    CURVE_NLL,
+    CURVE_RATE,
+    CURVE_NORM,
+    CURVE_EPOCH,
+    CURVE_VALID_NLL, /* of validation, from here on */
+    CURVE_BLEU,
+    CURVE_CHRF,
+    CURVE_BEST, /* validations that were the best so far: 1 at each */
+    CURVE_COUNT
+} curve_name;
+
+typedef struct curves {
+    curve all[CURVE_COUNT];
+    double first, last; /* updates that have a report; last < 0: none has */
+} curves;
+
+/* Reads a train.jsonl: JSON objects, a line each, of "type" "train" or "valid". Lines that are damaged, and
+ * values that are no finite numbers, are left out. Where updates go back the run was resumed from there, and
+ * what was reported beyond is forgotten. CLI_OK, or CLI_FAILED after its sentence; to be freed in any case.
+ */
+int curves_read(curves *out, const char *path);
+void curves_free(curves *c);
+
+/* Averages of neighbours, of a 20th of all points each, and of fewer at the start, where curves are steep.
+ * False when out of memory; fresh points, freed by the caller, in any case. */
+bool curve_smooth(curve *out, const curve *in);
+
+/* ---- Axes (axis.c) ------------------------------------------------------------------------------------- */
+
+enum { AXIS_TICKS = 24 };
+
+/* Numbers from low to high, on pixels `from` to `to`. */
+typedef struct axis {
+    double low, high, from, to;
+    bool logarithmic;
+} axis;
+
+double axis_place(const axis *a, double value);
+/* Round numbers within the axis, about as many as wanted; returns how many. */
+int axis_ticks(const axis *a, int wanted, double ticks[AXIS_TICKS]);
+/* A number as one reads it, in 24 bytes at least: 12,000 and 0.25 and 4·10⁻⁴, of at most `digits` digits. */
+void axis_number(char *out, size_t bytes, double value, int digits);
+
+#endif

@@ -1,0 +1,53 @@
+/* What picture_curves.c lays out and picture_plot.c draws: panels of curves above each other. */
+#ifndef TFM_PICTURE_PLOT_H
+#define TFM_PICTURE_PLOT_H
+
+#include "curves.h"
+#include "picture_draw.h"
+
+enum { PLOT_SERIES = 2, PLOT_PANELS = 4 };
+
+/* Of the whole, and of the space around the panels and between them. */
+#define PLOT_WIDTH 960.0
+#define PLOT_HEIGHT 720.0
+#define PLOT_LEFT 78.0
+#define PLOT_RIGHT 74.0
+#define PLOT_TOP 78.0
+#define PLOT_BOTTOM 58.0
+#define PLOT_BETWEEN 42.0
+
+typedef struct colour {
+    double red, green, blue;
+} colour;
+
+typedef enum style { PLAIN, SMOOTHED, DOTTED } style;
+
+typedef struct series {
+    const char *name; /* NULL: the panel's */
+    colour ink;
+    const curve *points;
+    style drawn;
+    curve smooth; /* no points: drawn as it is */
+} series;
+
+typedef struct panel {
+    const char *title, *unit;
+    double share; /* of the height */
+    bool from_zero;
+    series all[PLOT_SERIES]; /* [count] */
+    int count;
+    axis y;
+} panel;
+
+typedef struct plot {
+    const char *title;
+    const curves *data;
+    panel panels[PLOT_PANELS]; /* [count] */
+    int count;
+    axis x;
+} plot;
+
+/* A picture_ink_fn for a plot. */
+void picture_plot_draw(const drawing *d, const void *plot);
+
+#endif
