@@ -112,7 +112,7 @@ say "installing"
 rm -rf "$build/install"
 count_one "install" ninja -C "$build/check" --quiet install
 export PKG_CONFIG_PATH="$build/install/lib/pkgconfig" LD_LIBRARY_PATH="$build/install/lib"
-for example in translate attention self_attention own_buffers; do
+for example in translate attention self_attention own_buffers number_words; do
     # shellcheck disable=SC2046 # words
     count_one "example $example" cc -std=c11 -Wall -Wextra -Werror "apps/examples/$example.c" \
         $(pkg-config --cflags --libs tfm OpenCL) -o "$build/example_$example"
@@ -124,6 +124,8 @@ count_one "the tutorial of self-attention" sh -c \
     "'$build/example_self_attention' | tee /dev/stderr | grep -q '1.93662   6.68310   1.59507'"
 count_one "the example with own buffers" sh -c \
     "'$build/example_own_buffers' | tee /dev/stderr | grep -qx '0.03206 0.08714 0.23688 0.64391'"
+count_one "the numbers of an example" sh -c \
+    "'$build/example_number_words' '$build/numbers' && grep -qx null '$build/numbers/train.de'"
 count_one "a picture" "$build/check/apps/tfm" attend -m apps/demo "Danke." -o "$build/attention.svg"
 count_one "the installed program" "$build/install/bin/tfm" info apps/demo
 count_one "its page" test -s "$build/install/share/man/man1/tfm.1"
