@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "cli.h"
 
-enum { MAX_OPTIONS = 24, LONG_ONLY = 256, HELP = 512 };
+enum { MAX_OPTIONS = 64, LONG_ONLY = 256, HELP = 512 };
 
 static bool progress_shown;
 
@@ -130,10 +130,12 @@ static int set_value(const cli_syntax *syntax, const cli_option *option, const c
         return CLI_GO;
     case CLI_CHOICE:
         return set_choice(syntax, option, text);
-    case CLI_INT: {
+    case CLI_INT:
+    case CLI_WHOLE: {
+        const int least = option->kind == CLI_INT;
         long number = strtol(text, &end, 10);
-        if (end == text || *end || errno || number < 1 || number > INT_MAX)
-            return cli_misuse(syntax, "--%s is '%s': give a whole number from 1 on", option->name, text);
+        if (end == text || *end || errno || number < least || number > INT_MAX)
+            return cli_misuse(syntax, "--%s is '%s': give a whole number from %d on", option->name, text, least);
         *(int *)option->value = (int)number;
         return CLI_GO;
     }

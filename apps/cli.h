@@ -28,6 +28,7 @@ int cmd_info(int argc, char **argv);
 int cmd_translate(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
+int cmd_train(int argc, char **argv);
 int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
@@ -37,6 +38,7 @@ typedef enum cli_kind {
     CLI_FLAG,   /* bool */
     CLI_TEXT,   /* const char * */
     CLI_INT,    /* int, at least 1 */
+    CLI_WHOLE,  /* int, at least 0 */
     CLI_REAL,   /* double, finite */
     CLI_CHOICE, /* int: which of the words of `argument`, "paper|hf" */
 } cli_kind;
@@ -136,6 +138,25 @@ void cli_lines_close(cli_lines *lines);
 
 /* All lines of a file at once. */
 int cli_lines_all(cli_lines *lines, const char *path);
+
+/* ---- How well a model does (measure.c) ----------------------------------------------------------------- */
+
+/* Pairs at hand, and sums over all pairs so far. */
+typedef struct cli_measure {
+    tfm_metrics *metrics;              /* the caller's */
+    const char *const *references;     /* of the pairs at hand */
+    const size_t *reference_bytes;
+    size_t first;                      /* pairs before these, for sentences */
+    const char *source_name, *reference_name;
+    double log_prob; /* of the references */
+    uint64_t tokens;
+} cli_measure;
+
+/* Translates the sources and scores the references, `count` of each. */
+int cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
+                      const tfm_search_options *search);
+/* NaN where no pair could be scored. */
+double cli_measure_perplexity(const cli_measure *m);
 
 /* ---- Results out (output.c) ---------------------------------------------------------------------------- */
 

@@ -23,8 +23,7 @@ typedef struct job {
     size_t lines;   /* done */
     bool *rejected; /* [PAIRS]: of the pairs at hand */
     size_t rejected_count;
-    double log_prob; /* of the references */
-    uint64_t tokens;
+    cli_measure measure;
 } job;
 
 /* ---- Two text files --------------------------------------------------------------------------------------------
@@ -106,46 +105,13 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-static bool on_translation(void *user, size_t line, int best, const char *text, double score) {
-    job *j = user;
-    (void)best, (void)score;
-    char *hypothesis = NULL;
-    size_t bytes = 0, at = j->lines + line;
-    FILE *memory = open_memstream(&hypothesis, &bytes);
-    if (memory) {
-        cli_put_line(memory, text);
-        fclose(memory);
-    }
-    bool added = hypothesis && tfm_metrics_add(j->metrics, hypothesis, bytes, j->reference.text[at],
-                                               j->reference.bytes[at]) == TFM_OK;
-    if (!hypothesis)
-        cli_fail("out of memory");
-    else if (!added)
-        cli_fail("line %zu of %s and %s: %s", at + 1, j->source.name, j->reference.name, tfm_error_message());
-    free(hypothesis);
-    return added;
-}
-
-static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
-    job *j = user;
-    (void)line;
-    if (tokens > 0) {
-        j->log_prob += log_prob;
-        j->tokens += tokens;
-    }
-    return true;
-}
-
 static int evaluate_pairs(job *j, size_t count) {
     memset(j->rejected, 0, PAIRS * sizeof(*j->rejected));
     j->search.line_bytes = j->source.bytes + j->lines;
-    const char *const *sources = j->source.text + j->lines;
-    tfm_status status = tfm_translate(j->model, sources, count, &j->search, on_translation, j);
-    if (status == TFM_OK)
-        status = tfm_score(j->model, sources, j->reference.text + j->lines, count, &j->search, on_score, j);
-    if (status == TFM_ERROR_CANCELLED) /* and on_translation has said why */
-        return CLI_FAILED;
-    return status == TFM_OK ? CLI_OK : cli_fail_library();
+    j->measure.references = j->reference.text + j->lines;
+    j->measure.reference_bytes = j->reference.bytes + j->lines;
+    j->measure.first = j->lines;
+    return cli_measure_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->search);
 }
 
 /* References are looked at before the first line is translated, so that a bad one costs nothing. */
@@ -168,6 +134,9 @@ static int evaluate_model(job *j) {
     int code = read_pairs(j);
     if (code != CLI_OK)
         return code;
+    j->measure.metrics = j->metrics;
+    j->measure.source_name = j->source.name;
+    j->measure.reference_name = j->reference.name;
     j->rejected = calloc(PAIRS, sizeof(*j->rejected));
     if (!j->rejected)
         return cli_fail("out of memory");
@@ -185,11 +154,6 @@ static int evaluate_model(job *j) {
 /* ---- Results ---------------------------------------------------------------------------------------------------
  */
 
-/* NaN where no pair could be scored. */
-static double perplexity(const job *j) {
-    return j->tokens > 0 ? exp(-j->log_prob / (double)j->tokens) : NAN;
-}
-
 static void print_text(const job *j) {
     const tfm_bleu b = tfm_metrics_bleu(j->metrics);
     printf("BLEU = %.2f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %" PRIu64 " ref_len = %" PRIu64
@@ -199,7 +163,7 @@ static void print_text(const job *j) {
     printf("chrF2 = %.1f\n", tfm_metrics_chrf(j->metrics));
     printf("signature = %s\n", tfm_metrics_signature(j->metrics));
     if (j->model)
-        printf("ppl = %.3f\n", perplexity(j));
+        printf("ppl = %.3f\n", cli_measure_perplexity(&j->measure));
 }
 
 static void print_json(const job *j) {
@@ -210,7 +174,7 @@ static void print_json(const job *j) {
                             "ref_len", (json_int_t)b.reference_tokens, "chrf2", tfm_metrics_chrf(j->metrics),
                             "signature", tfm_metrics_signature(j->metrics), "lines", (json_int_t)j->lines);
     if (j->model)
-        json_object_set_new(all, "ppl", j->tokens > 0 ? json_real(perplexity(j)) : json_null());
+        json_object_set_new(all, "ppl", j->measure.tokens > 0 ? json_real(cli_measure_perplexity(&j->measure)) : json_null());
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);

@@ -1,4 +1,4 @@
-/* tfm: run Transformers on any OpenCL device. */
+/* tfm: run and train Transformers on any OpenCL device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +14,7 @@ static const struct {
     {"devices", cmd_devices, "list the OpenCL devices, and which one is taken"},
     {"selftest", cmd_selftest, "check every op on a device against the host"},
     {"info", cmd_info, "say what a model is"},
+    {"train", cmd_train, "train a model from two text files"},
     {"translate", cmd_translate, "translate lines of text"},
     {"score", cmd_score, "say how likely given translations are"},
     {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
@@ -22,7 +23,7 @@ static const struct {
 };
 
 static void print_help(FILE *to) {
-    fputs("usage: tfm COMMAND [option...]\n\nRuns Transformers on any OpenCL device.\n\ncommands:\n", to);
+    fputs("usage: tfm COMMAND [option...]\n\nRuns and trains Transformers on any OpenCL device.\n\ncommands:\n", to);
     for (size_t i = 0; i < CLI_COUNT(COMMANDS); i++)
         fprintf(to, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].about);
     fputs("\noptions:\n  --help     this text; tfm COMMAND --help tells of one command\n"

@@ -24,6 +24,7 @@ typedef struct tfm_data_options {
     int max_length;      /* pairs with a longer side, in tokens with EOS, are left out; 0 means 256 */
     int64_t buffer;      /* pairs that are shuffled together; 0 means 200,000. A corpus that fits is read once */
     uint64_t seed;
+    int64_t hold_every;  /* the pairs of line N, 2N, 3N ... are left out, uncounted: kept for validation; 0: none */
     bool in_order;       /* as the files have them, neither sorted nor shuffled: for validation */
     bool strict;         /* a bad pair is an error with its line number, not left out and counted */
 } tfm_data_options;

@@ -50,8 +50,12 @@ typedef struct tfm_model_shape {
     uint64_t seed;                /* the same seed draws the same parameters on every machine, but for roundings */
 } tfm_model_shape;
 
-/* A model with new parameters, and without a tokenizer: it takes ids. */
+/* A model with new parameters, and without a tokenizer: it takes ids, or what tfm_model_open_tokenizer reads. */
 TFM_API tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
+
+/* Gives a model that has none the tokenizer of a directory: text calls work from then on. TFM_ERROR_FORMAT where its
+ * vocabulary is not of this model's size or special ids; the model is then as it was. */
+TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, made if it is not there: what
  * tfm_model_open reads, and MarianMTModel of Hugging Face's transformers. Matrices and tables are stored as `dtype`, F32,

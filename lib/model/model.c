@@ -116,6 +116,15 @@ static tfm_status check_vocabulary(const tfm_model *model, const char *dir) {
     return TFM_OK;
 }
 
+tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
+    if (model->tokenizer)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
+    tfm_status status = tfm_tokenizer_open(&model->tokenizer, dir);
+    if (status == TFM_OK && (status = check_vocabulary(model, dir)) != TFM_OK)
+        tfm_tokenizer_free(&model->tokenizer);
+    return status;
+}
+
 tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
     *out = NULL;
     if (tfm_context_status(ctx) != TFM_OK)
@@ -126,11 +135,8 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     tfm__safetensors *file = NULL;
     model->ctx = ctx;
     tfm_status status = tfm__config_load(&model->config, dir);
-    if (status == TFM_OK && !(options && options->no_tokenizer)) {
-        status = tfm_tokenizer_open(&model->tokenizer, dir);
-        if (status == TFM_OK)
-            status = check_vocabulary(model, dir);
-    }
+    if (status == TFM_OK && !(options && options->no_tokenizer))
+        status = tfm_model_open_tokenizer(model, dir);
     if (status == TFM_OK)
         status = tfm__safetensors_open_dir(&file, dir);
     if (status == TFM_OK) {

@@ -151,6 +151,8 @@ static tfm_status read_pairs(const tfm_data *d, buffer *b, tfm__lines *readers, 
             return count_rest(d, b, &readers[more[1] ? 1 : 0], more[0] != more[1]);
         }
         b->next.line++;
+        if (d->options.hold_every > 0 && b->next.line % d->options.hold_every == 0)
+            continue;
         sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
         sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
         if (tsv && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))

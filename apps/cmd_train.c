@@ -1,0 +1,272 @@
+/* tfm train: from two text files to a model that translates. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "train.h"
+
+static bool exists(const char *dir, const char *name) {
+    char *path = train_path(dir, name);
+    const bool there = path && access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+static int make_folder(const char *path) {
+    char *part = strdup(path);
+    int code = part ? CLI_OK : cli_fail("%s: out of memory", path);
+    for (char *end = part; code == CLI_OK && end;) {
+        end = strchr(end + 1, '/');
+        if (end)
+            *end = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            code = cli_fail("cannot make the folder %s: %s", part, strerror(errno));
+        if (end)
+            *end = '/';
+    }
+    free(part);
+    return code;
+}
+
+static int copy_file(const char *from, const char *to) {
+    char buffer[1 << 16];
+    cli_output out;
+    FILE *in = fopen(from, "re");
+    if (!in)
+        return cli_fail("cannot read %s: %s", from, strerror(errno));
+    int code = cli_output_open(&out, to);
+    for (size_t got; code == CLI_OK && (got = fread(buffer, 1, sizeof(buffer), in)) > 0;)
+        fwrite(buffer, 1, got, out.file);
+    if (code == CLI_OK && ferror(in))
+        code = cli_fail("cannot read %s: %s", from, strerror(errno));
+    fclose(in);
+    const int closed = cli_output_close(&out, code == CLI_OK);
+    return code == CLI_OK ? closed : code;
+}
+
+/* vocab.json last: where it is, the others are. */
+static int copy_tokenizer(const char *from, const char *to) {
+    static const char *const names[] = {"source.spm", "target.spm", "target_vocab.json",
+                                        "tokenizer_config.json", "vocab.json"};
+    int code = CLI_OK;
+    for (size_t i = 0; code == CLI_OK && i < CLI_COUNT(names); i++) {
+        char *a = train_path(from, names[i]), *b = train_path(to, names[i]);
+        if (!a || !b)
+            code = cli_fail("%s: out of memory", to);
+        else if (exists(from, names[i]) || strcmp(names[i], "vocab.json") == 0)
+            code = copy_file(a, b);
+        free(a);
+        free(b);
+    }
+    return code;
+}
+
+/* The tokenizer of this run: there, given, or trained now. */
+static int open_tokenizer(train_run *r) {
+    static const char *const rules[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
+    const train_recipe *o = &r->recipe;
+    if (exists(r->dir, "vocab.json"))
+        return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
+    if (o->vocabulary) {
+        if (copy_tokenizer(o->vocabulary, r->dir) != CLI_OK)
+            return CLI_FAILED;
+    } else {
+        cli_progress("training a vocabulary of %d pieces", o->vocabulary_size);
+        if (tfm_tokenizer_train(r->dir, o->tsv ? o->tsv : o->source, o->target,
+                                &(tfm_vocabulary_options){.size = o->vocabulary_size,
+                                                          .separate = o->separate,
+                                                          .unigram = o->unigram,
+                                                          .coverage = o->coverage,
+                                                          .sentences = o->vocabulary_lines,
+                                                          .normalization = rules[o->normalization],
+                                                          .seed = (uint64_t)o->seed}) != TFM_OK)
+            return cli_fail_library();
+    }
+    return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
+}
+
+static tfm_model_shape shape(const train_run *r) {
+    static const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
+    const train_recipe *o = &r->recipe;
+    const tfm_tokenizer_info text = tfm_tokenizer_get_info(r->tokenizer);
+    return (tfm_model_shape){.width = o->width,
+                             .heads = o->heads,
+                             .feed_forward = o->feed_forward,
+                             .encoder_layers = o->encoder_layers,
+                             .decoder_layers = o->decoder_layers,
+                             .source_vocabulary = text.source_size,
+                             .target_vocabulary = text.separate ? text.target_size : 0,
+                             .max_positions = o->positions,
+                             .pad_id = text.target_pad,
+                             .eos_id = text.target_eos,
+                             .start_id = text.target_pad,
+                             .activation = activations[o->activation],
+                             .pre_norm = o->pre_norm,
+                             .init = (tfm_init)o->init,
+                             .seed = (uint64_t)o->seed};
+}
+
+static tfm_trainer_options trainer_options(const train_recipe *o) {
+    return (tfm_trainer_options){.dropout = (float)o->dropout,
+                                 .attention_dropout = (float)o->attention_dropout,
+                                 .activation_dropout = (float)o->activation_dropout,
+                                 .smoothing = (float)o->smoothing,
+                                 .schedule = (tfm_schedule)o->schedule,
+                                 .rate = o->rate,
+                                 .warmup = o->warmup,
+                                 .updates = o->updates,
+                                 .beta1 = o->beta1,
+                                 .beta2 = o->beta2,
+                                 .epsilon = o->epsilon,
+                                 .decay = o->decay,
+                                 .clip = o->clip,
+                                 .seed = (uint64_t)o->seed};
+}
+
+static int open_all(train_run *r) {
+    const train_recipe *o = &r->recipe;
+    const tfm_data_options order = {.tokens = o->batch_tokens,
+                                    .max_length = o->max_length,
+                                    .buffer = o->buffer,
+                                    .seed = (uint64_t)o->seed,
+                                    .hold_every = r->recipe.hold_every,
+                                    .strict = o->strict};
+    const tfm_trainer_options options = trainer_options(o);
+    if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = o->device}) != TFM_OK)
+        return cli_fail_library();
+    if (open_tokenizer(r) != CLI_OK)
+        return CLI_FAILED;
+    const tfm_model_shape size = shape(r);
+    return tfm_model_create(&r->model, r->ctx, &size) == TFM_OK &&
+                   tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK &&
+                   tfm_trainer_open(&r->trainer, r->model, &options) == TFM_OK &&
+                   tfm_data_open(&r->data, r->tokenizer, o->tsv ? o->tsv : o->source, o->target, &order) ==
+                       TFM_OK
+               ? CLI_OK
+               : cli_fail_library();
+}
+
+/* Without a validation set of its own, a run keeps some pairs of the training files for it, few enough. */
+static int count_held(train_recipe *o) {
+    enum { LEAST = 20 };
+    int64_t lines = 0;
+    if (o->valid_source || o->valid_tsv || o->hold_out == 0)
+        return CLI_OK;
+    const int code = train_count_lines(o->tsv ? o->tsv : o->source, &lines);
+    o->hold_every = lines / o->hold_out > LEAST ? lines / o->hold_out : LEAST;
+    return code;
+}
+
+static int say_what(train_run *r) {
+    const tfm_model_info info = tfm_model_describe(r->model);
+    const tfm_device_info *device = tfm_context_device(r->ctx);
+    const uint64_t bytes = info.parameter_bytes; /*MEM*/
+    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, about %.0f MB of memory; on %s", r->dir,
+              info.parameters, info.target_vocabulary, 1e-6 * (double)bytes, device->name);
+    if (bytes > device->memory_bytes)
+        train_say(
+            "that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
+            1e-6 * (double)device->memory_bytes);
+    return train_log_put(&r->log,
+                         json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "type", "start", "version",
+                                   tfm_version(), "device", device->name, "driver", device->driver,
+                                   "parameters", (json_int_t)info.parameters, "memory_bytes",
+                                   (json_int_t)bytes, "validation_pairs", (json_int_t)r->valid.count,
+                                   "update", (json_int_t)tfm_trainer_updates(r->trainer)));
+}
+
+static int work(train_run *r) {
+    int code = (r->checkpoint = train_path(r->dir, "checkpoint.safetensors"))
+                   ? count_held(&r->recipe)
+                   : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK)
+        code = train_valid_open(&r->valid, &r->recipe);
+    if (code == CLI_OK)
+        code = open_all(r);
+    if (code == CLI_OK)
+        code = train_checkpoint_read(r);
+    if (code == CLI_OK)
+        code = train_log_open(&r->log, r->dir, r->at.log_bytes);
+    if (code == CLI_OK)
+        code = say_what(r);
+    return code == CLI_OK ? train_loop(r) : code;
+}
+
+static void close_all(train_run *r) {
+    tfm_data_free(&r->data);
+    tfm_trainer_free(&r->trainer);
+    tfm_model_free(&r->model);
+    tfm_tokenizer_free(&r->tokenizer);
+    tfm_context_free(&r->ctx);
+    train_valid_close(&r->valid);
+    train_log_close(&r->log);
+    train_recipe_free(&r->recipe);
+    json_decref(r->at.snapshots);
+    free(r->checkpoint);
+}
+
+/* What must be given, and what not together. */
+static int check_asked(const cli_syntax *syntax, const train_recipe *o) {
+    if (!o->out)
+        return cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
+    if (!o->tsv && (!o->source || !o->target))
+        return cli_misuse(syntax, "--src and --tgt are needed, or --tsv");
+    if (o->tsv && (o->source || o->target))
+        return cli_misuse(syntax, "give --src and --tgt, or --tsv, not both");
+    if (!o->valid_source != !o->valid_target || (o->valid_tsv && o->valid_source))
+        return cli_misuse(syntax, "for validation give --valid-src and --valid-tgt, or --valid-tsv");
+    return CLI_GO;
+}
+
+static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
+    r->dir = r->recipe.resume;
+    if (r->recipe.out)
+        return cli_misuse(syntax, "-o is for a new run: --resume %s goes on where it is", r->dir);
+    return train_recipe_resume(&r->recipe, syntax, argc, argv);
+}
+
+static int begin(train_run *r, const cli_syntax *syntax) {
+    int code = check_asked(syntax, &r->recipe);
+    if (code == CLI_GO)
+        code = train_recipe_settle(&r->recipe);
+    if (code != CLI_OK)
+        return code;
+    r->dir = r->recipe.out;
+    if (exists(r->dir, "recipe.json"))
+        return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory",
+                        r->dir, r->dir);
+    char *snapshots = train_path(r->dir, "snapshots");
+    code = snapshots ? make_folder(snapshots) : cli_fail("%s: out of memory", r->dir);
+    free(snapshots);
+    return code == CLI_OK ? train_recipe_write(&r->recipe, r->dir) : code;
+}
+
+int cmd_train(int argc, char **argv) {
+    train_run r = {.recipe = train_recipe_unset(), .saved = -1, .at = {.snapshots = json_array()}};
+    cli_option options[TRAIN_OPTIONS];
+    const cli_syntax syntax = {
+        .name = "train",
+        .usage = "train -o DIR --src FILE --tgt FILE [option...]\n       tfm train --resume DIR [option...]",
+        .about =
+            "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All You Need\" has\n"
+            "it, and keeps the best model so far in DIR, for tfm translate. Ctrl-C ends it in good order;\n"
+            "--resume goes on to the bit, after a power cut too.\n",
+        .examples =
+            "  tfm train -o de-en --src train.de --tgt train.en\n"
+            "  tfm train -o de-en --src train.de --tgt train.en --valid-src dev.de --valid-tgt dev.en \\\n"
+            "      --preset tiny --updates 8000 --rate 5e-3 --average 10\n"
+            "  tfm train --resume de-en --updates 16000\n",
+        .options = options,
+        .option_count = train_recipe_options(&r.recipe, options),
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code == CLI_GO) {
+        code = r.recipe.resume ? resume(&r, &syntax, argc, argv) : begin(&r, &syntax);
+        if (code == CLI_OK)
+            code = work(&r);
+    }
+    close_all(&r);
+    return code;
+}

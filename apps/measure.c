@@ -1,0 +1,49 @@
+/* How well a model does on pairs of lines. */
+#include <math.h>
+#include <stdlib.h>
+#include "cli.h"
+
+static bool on_translation(void *user, size_t line, int best, const char *text, double score) {
+    cli_measure *m = user;
+    (void)best, (void)score;
+    char *hypothesis = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&hypothesis, &bytes);
+    if (memory) {
+        cli_put_line(memory, text);
+        fclose(memory);
+    }
+    bool added = hypothesis && tfm_metrics_add(m->metrics, hypothesis, bytes, m->references[line],
+                                               m->reference_bytes[line]) == TFM_OK;
+    if (!hypothesis)
+        cli_fail("out of memory");
+    else if (!added)
+        cli_fail("line %zu of %s and %s: %s", m->first + line + 1, m->source_name, m->reference_name,
+                 tfm_error_message());
+    free(hypothesis);
+    return added;
+}
+
+static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
+    cli_measure *m = user;
+    (void)line;
+    if (tokens > 0) {
+        m->log_prob += log_prob;
+        m->tokens += tokens;
+    }
+    return true;
+}
+
+int cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
+                      const tfm_search_options *search) {
+    tfm_status status = tfm_translate(model, sources, count, search, on_translation, m);
+    if (status == TFM_OK)
+        status = tfm_score(model, sources, m->references, count, search, on_score, m);
+    if (status == TFM_ERROR_CANCELLED) /* and on_translation has said why */
+        return CLI_FAILED;
+    return status == TFM_OK ? CLI_OK : cli_fail_library();
+}
+
+double cli_measure_perplexity(const cli_measure *m) {
+    return m->tokens > 0 ? exp(-m->log_prob / (double)m->tokens) : NAN;
+}

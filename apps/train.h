@@ -1,0 +1,169 @@
+/* What the files of `tfm train` share: the recipe, the validation set, the log.
+ *
+ * A run lives in its output directory:
+ *
+ *     recipe.json             every option of the command line, as it came out
+ *     source.spm, ...         the tokenizer, trained or copied
+ *     config.json, model.safetensors, generation_config.json
+ *                             the best model so far, what `tfm translate` reads
+ *     checkpoint.safetensors  where the run is
+ *     snapshots/UPDATE.safetensors   parameters of the last validations, for the average
+ *     train.jsonl             an object a report
+ *     curves.svg              the same as a picture */
+#ifndef TFM_TRAIN_APP_H
+#define TFM_TRAIN_APP_H
+
+#include <jansson.h>
+#include "cli.h"
+
+/* ---- The recipe (train_recipe.c) ----------------------------------------------------------------------- */
+
+enum { TRAIN_OPTIONS = 64 };
+
+/* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
+typedef struct train_recipe {
+    const char *source, *target, *tsv;
+    const char *valid_source, *valid_target, *valid_tsv;
+    int hold_out;
+    int64_t hold_every; /* of so many pairs one is for validation; not in the file, but counted from it */
+    bool strict;
+    int max_length, buffer;
+
+    const char *vocabulary;
+    int vocabulary_size, vocabulary_lines;
+    bool separate, unigram;
+    double coverage;
+    int normalization;
+
+    int preset;
+    int width, heads, feed_forward, encoder_layers, decoder_layers, positions;
+    int activation, init;
+    bool pre_norm;
+
+    int updates, epochs, batch_tokens, accumulate;
+    int schedule, warmup;
+    double rate, beta1, beta2, epsilon, decay, clip;
+    double smoothing, dropout, attention_dropout, activation_dropout;
+    int seed;
+
+    int report_every, valid_every, patience, average;
+    int valid_beam, valid_tokenize, best_by;
+    bool valid_lowercase;
+    int store;
+
+    const char *out, *resume, *device; /* not in the file */
+    json_t *stored;                    /* what texts above may lie in */
+} train_recipe;
+
+enum { BEST_BLEU, BEST_PPL };
+
+/* Nothing given. */
+train_recipe train_recipe_unset(void);
+void train_recipe_free(train_recipe *recipe);
+
+/* The options of the command line for this recipe; returns their number, at most TRAIN_OPTIONS. */
+size_t train_recipe_options(train_recipe *recipe, cli_option *options);
+
+/* Fills in what was not given: from the preset, then from what was. CLI_OK, or CLI_FAILED after its sentence
+ * for choices that cannot be together. */
+int train_recipe_settle(train_recipe *recipe);
+
+/* Writes the recipe's file into `dir`. */
+int train_recipe_write(const train_recipe *recipe, const char *dir);
+/* Reads that of the directory `recipe->resume`, and lets the command line change what may change. CLI_OK, or
+ * what the command is to return. */
+int train_recipe_resume(train_recipe *recipe, const cli_syntax *syntax, int argc, char **argv);
+
+/* "dir/name", for free(); NULL when memory is out. */
+char *train_path(const char *dir, const char *name);
+/* Writes an object into a file that is there whole or not at all. */
+int train_json_write(const json_t *object, const char *path);
+
+/* ---- Validation (train_valid.c) ------------------------------------------------------------------------ */
+
+/* Pairs of lines in memory. */
+typedef struct train_valid {
+    char **sources, **targets;
+    size_t *source_bytes, *target_bytes;
+    size_t count, room;
+    tfm_metrics_options metrics;
+    tfm_search_options search;
+} train_valid;
+
+typedef struct train_score {
+    double nll, ppl, bleu, chrf;
+} train_score;
+
+/* The lines that the recipe names, or those that it holds out of the training files; none is fine. */
+int train_valid_open(train_valid *valid, const train_recipe *recipe);
+void train_valid_close(train_valid *valid);
+/* The lines of a file. */
+int train_count_lines(const char *path, int64_t *count);
+/* How good the model is on them. */
+int train_valid_run(const train_valid *valid, tfm_model *model, train_score *score);
+
+/* ---- The log (train_log.c) ----------------------------------------------------------------------------- */
+
+/* train.jsonl, and lines for whoever watches. */
+typedef struct train_log {
+    FILE *file;
+    char *path;
+    bool terminal; /* somebody watches: one changing line, not a line a report */
+} train_log;
+
+/* Opens the log of `dir` and cuts it to its first `bytes`. */
+int train_log_open(train_log *log, const char *dir, long bytes);
+void train_log_close(train_log *log);
+/* Writes one object, and takes it. */
+int train_log_put(train_log *log, json_t *object);
+/* Safe on the disk; its length then. */
+int train_log_sync(train_log *log, long *bytes);
+/* A line that stays, on standard error. */
+void train_say(const char *format, ...) TFM_PRINTF(1, 2);
+
+/* ---- The run (train_checkpoint.c, train_loop.c, cmd_train.c) ------------------------------------------- */
+
+/* What a checkpoint says of a run beside the trainer's own state: its note, as JSON. */
+typedef struct train_progress {
+    double best_bleu, best_ppl;
+    int64_t best_update; /* 0: none yet */
+    int since_best;      /* validations */
+    double seconds;      /* of the run, over all starts */
+    long log_bytes;
+    json_t *snapshots; /* updates, oldest first */
+} train_progress;
+
+typedef struct train_run {
+    train_recipe recipe;
+    const char *dir;
+    char *checkpoint; /* its path */
+    int64_t saved;    /* the update it is of; -1: none */
+    tfm_context *ctx;
+    tfm_tokenizer *tokenizer;
+    tfm_model *model;
+    tfm_trainer *trainer;
+    tfm_data *data;
+    train_valid valid;
+    train_log log;
+    train_progress at;
+    double begun;   /* the clock minus at.seconds */
+    double started; /* the clock, and the update, of this start */
+    int64_t first;
+    double since; /* the last report; since then tokens of both sides, of targets, and sums over these */
+    uint64_t tokens, targets;
+    double loss, nll;
+} train_run;
+
+/* Saves where the run is. */
+int train_checkpoint_write(train_run *run);
+/* Goes where the run was; without a checkpoint it stays at its beginning. */
+int train_checkpoint_read(train_run *run);
+/* Keeps the parameters for the average, and no more of them than it takes. */
+int train_snapshot_write(train_run *run);
+/* Puts the mean of what is kept in the parameters' place. The checkpoint has them still. */
+int train_snapshot_average(train_run *run);
+
+/* All updates, to the end or a signal, and what belongs behind them. */
+int train_loop(train_run *run);
+
+#endif

@@ -1,0 +1,117 @@
+/* Where a run is, on the disk: its checkpoint, and snapshots of the parameters for the average. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "train.h"
+
+/* ---- Checkpoints --------------------------------------------------------------------------------------- */
+
+/* How much text there is: a run goes on only on the files that it began with. */
+static json_t *corpus_json(const train_recipe *recipe) {
+    const char *files[] = {recipe->source, recipe->target, recipe->tsv};
+    json_t *sizes = json_array();
+    struct stat info;
+    for (size_t i = 0; i < CLI_COUNT(files); i++)
+        if (files[i] && stat(files[i], &info) == 0)
+            json_array_append_new(sizes, json_integer((json_int_t)info.st_size));
+    return sizes;
+}
+
+int train_checkpoint_write(train_run *r) {
+    const int64_t update = tfm_trainer_updates(r->trainer);
+    r->at.seconds = cli_seconds() - r->begun;
+    if (train_log_sync(&r->log, &r->at.log_bytes) != CLI_OK)
+        return CLI_FAILED;
+    json_t *note =
+        json_pack("{s:f, s:f, s:I, s:i, s:f, s:I, s:O, s:o}", "best_bleu", r->at.best_bleu, "best_ppl",
+                  r->at.best_ppl, "best_update", (json_int_t)r->at.best_update, "since_best",
+                  r->at.since_best, "seconds", r->at.seconds, "log_bytes", (json_int_t)r->at.log_bytes,
+                  "snapshots", r->at.snapshots, "corpus", corpus_json(&r->recipe));
+    char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
+    json_decref(note);
+    if (!text)
+        return cli_fail("%s: out of memory", r->checkpoint);
+    const bool saved = tfm_trainer_set_note(r->trainer, text) == TFM_OK &&
+                       tfm_trainer_save(r->trainer, r->data, r->checkpoint) == TFM_OK;
+    free(text);
+    if (!saved)
+        return cli_fail_library();
+    r->saved = update;
+    return CLI_OK;
+}
+
+int train_checkpoint_read(train_run *r) {
+    if (access(r->checkpoint, F_OK) != 0)
+        return CLI_OK; /* the run ended before its first one: it begins again */
+    if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
+        return cli_fail_library();
+    json_int_t best_update, log_bytes;
+    json_t *corpus = NULL, *snapshots = NULL, *here = corpus_json(&r->recipe),
+           *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
+    int code = CLI_OK;
+    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s:F, s:I, s:O, s:o}", "best_bleu", &r->at.best_bleu,
+                             "best_ppl", &r->at.best_ppl, "best_update", &best_update, "since_best",
+                             &r->at.since_best, "seconds", &r->at.seconds, "log_bytes", &log_bytes,
+                             "snapshots", &snapshots, "corpus", &corpus) != 0)
+        code = cli_fail("%s was not written by tfm train", r->checkpoint);
+    else if (!json_equal(corpus, here))
+        code = cli_fail(
+            "the training files have changed since %s was written: a run goes on only on the same text",
+            r->checkpoint);
+    if (code == CLI_OK) {
+        r->at.best_update = best_update;
+        r->at.log_bytes = (long)log_bytes;
+        json_decref(r->at.snapshots);
+        r->at.snapshots = json_incref(snapshots);
+        r->saved = tfm_trainer_updates(r->trainer);
+    }
+    json_decref(snapshots);
+    json_decref(here);
+    json_decref(note);
+    return code;
+}
+
+/* ---- Snapshots ----------------------------------------------------------------------------------------- */
+
+/* The path of the snapshot number `i`, for free(). */
+static char *snapshot_path(const train_run *r, size_t i) {
+    char name[64];
+    snprintf(name, sizeof(name), "snapshots/%08" JSON_INTEGER_FORMAT ".safetensors",
+             json_integer_value(json_array_get(r->at.snapshots, i)));
+    return train_path(r->dir, name);
+}
+
+int train_snapshot_write(train_run *r) {
+    const size_t most = (size_t)r->recipe.average;
+    if (most < 2)
+        return CLI_OK;
+    json_array_append_new(r->at.snapshots, json_integer(tfm_trainer_updates(r->trainer)));
+    char *path = snapshot_path(r, json_array_size(r->at.snapshots) - 1);
+    int code = path ? CLI_OK : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK && tfm_trainer_snapshot(r->trainer, path) != TFM_OK)
+        code = cli_fail_library();
+    free(path);
+    while (code == CLI_OK && json_array_size(r->at.snapshots) > most) {
+        if ((path = snapshot_path(r, 0)))
+            unlink(path);
+        free(path);
+        json_array_remove(r->at.snapshots, 0);
+    }
+    return code;
+}
+
+int train_snapshot_average(train_run *r) {
+    const size_t count = json_array_size(r->at.snapshots);
+    char **paths = calloc(count, sizeof(*paths));
+    bool good = paths != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        good = (paths[i] = snapshot_path(r, i)) != NULL;
+    int code = good ? CLI_OK : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK && tfm_trainer_average(r->trainer, (const char *const *)paths, count) != TFM_OK)
+        code = cli_fail_library();
+    for (size_t i = 0; paths && i < count; i++)
+        free(paths[i]);
+    free(paths);
+    return code;
+}

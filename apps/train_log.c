@@ -1,0 +1,51 @@
+/* train.jsonl, and what is said while a run goes on. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "train.h"
+
+int train_log_open(train_log *log, const char *dir, long bytes) {
+    *log = (train_log){.path = train_path(dir, "train.jsonl"), .terminal = isatty(STDERR_FILENO)};
+    if (!log->path)
+        return cli_fail("%s: out of memory", dir);
+    log->file = fopen(log->path, "ae");
+    /* What was reported behind the checkpoint is reported again. */
+    if (!log->file || ftruncate(fileno(log->file), bytes) != 0)
+        return cli_fail("cannot write %s: %s", log->path, strerror(errno));
+    return CLI_OK;
+}
+
+void train_log_close(train_log *log) {
+    if (log->file)
+        fclose(log->file);
+    free(log->path);
+    *log = (train_log){0};
+}
+
+int train_log_put(train_log *log, json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(8)) : NULL;
+    json_decref(object);
+    if (!text)
+        return cli_fail("%s: out of memory", log->path);
+    const bool written = fprintf(log->file, "%s\n", text) > 0 && fflush(log->file) == 0;
+    free(text);
+    return written ? CLI_OK : cli_fail("cannot write %s: %s", log->path, strerror(errno));
+}
+
+int train_log_sync(train_log *log, long *bytes) {
+    if (fflush(log->file) != 0 || fsync(fileno(log->file)) != 0 || fseek(log->file, 0, SEEK_END) != 0 ||
+        (*bytes = ftell(log->file)) < 0)
+        return cli_fail("cannot write %s: %s", log->path, strerror(errno));
+    return CLI_OK;
+}
+
+void train_say(const char *format, ...) {
+    cli_progress(NULL);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}

@@ -1,0 +1,277 @@
+/* The loop of a training run: updates, reports, validations, the end. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include "train.h"
+
+static volatile sig_atomic_t asked_to_stop;
+
+static void on_signal(int number) {
+    asked_to_stop = number;
+}
+
+/* The first signal ends the run in good order, the second at once. */
+static void catch_signals(void) {
+    const int signals[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < CLI_COUNT(signals); i++)
+        sigaction(signals[i],
+                  &(struct sigaction){.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART},
+                  NULL);
+}
+
+/* ---- Validation ---------------------------------------------------------------------------------------- */
+
+static void draw(const train_run *r) {
+    (void)r;
+}
+
+/* JSON has no NaN. */
+static json_t *real(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static bool is_best(const train_run *r, const train_score *s) {
+    if (!isfinite(s->ppl) || r->at.best_update == 0)
+        return isfinite(s->ppl);
+    return r->recipe.best_by == BEST_PPL
+               ? s->ppl < r->at.best_ppl
+               : s->bleu > r->at.best_bleu || (s->bleu == r->at.best_bleu && s->ppl < r->at.best_ppl);
+}
+
+static int save_model(train_run *r) {
+    static const tfm_dtype dtypes[] = {TFM_F32, TFM_F16, TFM_BF16};
+    return tfm_model_save(r->model, r->dir, dtypes[r->recipe.store]) == TFM_OK ? CLI_OK : cli_fail_library();
+}
+
+/* Scores the parameters as they are, and keeps the model if there is none better. `what` is "valid", or
+ * "average". */
+static int validate(train_run *r, const char *what) {
+    const int64_t update = tfm_trainer_updates(r->trainer);
+    train_score s = {0};
+    bool best = true;
+    if (r->valid.count > 0) {
+        cli_progress("update %" PRId64 ": validation on %zu lines", update, r->valid.count);
+        if (train_valid_run(&r->valid, r->model, &s) != CLI_OK)
+            return CLI_FAILED;
+        best = is_best(r, &s);
+        train_say("update %" PRId64 "  %s  ppl %.3f  BLEU %.2f  chrF2 %.1f%s", update, what, s.ppl, s.bleu,
+                  s.chrf, best ? "  best so far" : "");
+        if (train_log_put(&r->log, json_pack("{s:s, s:I, s:o, s:o, s:f, s:f, s:b, s:f}", "type", what,
+                                             "update", (json_int_t)update, "nll", real(s.nll), "ppl",
+                                             real(s.ppl), "bleu", s.bleu, "chrf2", s.chrf, "best", (int)best,
+                                             "seconds", cli_seconds() - r->begun)) != CLI_OK)
+            return CLI_FAILED;
+    }
+    r->at.since_best = best ? 0 : r->at.since_best + 1;
+    if (!best)
+        return CLI_OK;
+    r->at.best_bleu = s.bleu;
+    r->at.best_ppl = s.ppl;
+    r->at.best_update = update;
+    return save_model(r);
+}
+
+static void forget_sums(train_run *r) {
+    r->since = cli_seconds();
+    r->tokens = r->targets = 0;
+    r->loss = r->nll = 0;
+}
+
+/* Validation, snapshot and checkpoint, in this order: a run that is killed between them does them again. */
+static int milestone(train_run *r) {
+    int code = validate(r, "valid");
+    if (code == CLI_OK)
+        code = train_snapshot_write(r);
+    if (code == CLI_OK)
+        code = train_checkpoint_write(r);
+    draw(r);
+    forget_sums(r);
+    return code;
+}
+
+/* ---- Updates ------------------------------------------------------------------------------------------- */
+
+static void add_to_sums(train_run *r, const tfm_update_report *u) {
+    r->tokens += u->source_tokens + u->target_tokens;
+    r->targets += u->target_tokens;
+    r->loss += u->loss * (double)u->target_tokens;
+    r->nll += u->nll * (double)u->target_tokens;
+}
+
+/* On a terminal after every update, elsewhere where `lasting`. Loss and perplexity are those since the last
+ * report. */
+static void say_progress(const train_run *r, const tfm_update_report *u, bool lasting) {
+    char line[256], left[32] = "";
+    const int64_t updates = r->recipe.updates;
+    const double n = (double)r->targets, now = cli_seconds();
+    const double eta = (now - r->started) / (double)(u->update - r->first) * (double)(updates - u->update);
+    if (u->update > r->first + 1) /* the first compiles */
+        snprintf(left, sizeof(left), "  ETA %d:%02d:%02d", (int)(eta / 3600), (int)(eta / 60) % 60,
+                 (int)eta % 60);
+    snprintf(line, sizeof(line),
+             "update %" PRId64 "/%" PRId64 "  epoch %" PRId64
+             "  loss %.3f  ppl %.2f  |g| %.3f  rate %.2e  %.0f tokens/s%s",
+             u->update, updates, tfm_data_tell(r->data).epoch + 1, r->loss / n, exp(r->nll / n),
+             u->gradient_norm, u->rate, (double)r->tokens / (now - r->since), left);
+    if (r->log.terminal)
+        cli_progress("%s", line);
+    else if (lasting)
+        train_say("%s", line);
+}
+
+static int report(train_run *r, const tfm_update_report *u) {
+    const double now = cli_seconds(), n = (double)r->targets;
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type", "train", "update",
+        (json_int_t)u->update, "epoch", (json_int_t)tfm_data_tell(r->data).epoch + 1, "loss", r->loss / n,
+        "nll", r->nll / n, "ppl", exp(r->nll / n), "gradient_norm", u->gradient_norm, "rate", u->rate,
+        "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
+    forget_sums(r);
+    return train_log_put(&r->log, object);
+}
+
+/* Batches of one update, held together. */
+typedef struct batches {
+    tfm_pairs *items;
+    int32_t **numbers;
+    size_t count;
+} batches;
+
+static void free_batches(batches *b) {
+    for (size_t i = 0; b->numbers && i < b->count; i++)
+        free(b->numbers[i]);
+    free(b->items);
+    free(b->numbers);
+    *b = (batches){0};
+}
+
+static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
+    int32_t *begin = *to;
+    memcpy(begin, from, (size_t)count * sizeof(*from));
+    *to += count;
+    return begin;
+}
+
+/* What tfm_data_next lends is gone with the next call. */
+static bool hold(batches *b, size_t i, const tfm_pairs *p) {
+    int32_t *to = malloc((size_t)(p->count * (p->source_width + p->target_width + 2)) * sizeof(*to));
+    if (!to)
+        return false;
+    b->numbers[i] = to;
+    b->items[i] = *p;
+    b->items[i].sources = copy(&to, p->sources, p->count * p->source_width);
+    b->items[i].targets = copy(&to, p->targets, p->count * p->target_width);
+    b->items[i].source_lengths = copy(&to, p->source_lengths, p->count);
+    b->items[i].target_lengths = copy(&to, p->target_lengths, p->count);
+    return true;
+}
+
+static int next_batches(train_run *r, batches *b) {
+    *b = (batches){.count = (size_t)r->recipe.accumulate};
+    b->items = calloc(b->count, sizeof(*b->items));
+    b->numbers = calloc(b->count, sizeof(*b->numbers));
+    bool good = b->items && b->numbers;
+    for (size_t i = 0; good && i < b->count; i++) {
+        tfm_pairs p;
+        if (tfm_data_next(r->data, &p) != TFM_OK)
+            return cli_fail_library();
+        good = hold(b, i, &p);
+    }
+    return good ? CLI_OK : cli_fail("out of memory for %zu batches", b->count);
+}
+
+static int update(train_run *r) {
+    batches b;
+    tfm_update_report u;
+    int code = next_batches(r, &b);
+    if (code == CLI_OK && tfm_trainer_update(r->trainer, &u, b.items, b.count) != TFM_OK)
+        code = r->saved < 0 ? cli_fail("%s; there is no checkpoint yet", tfm_error_message())
+                            : cli_fail("%s; the last good checkpoint is %s, of update %" PRId64,
+                                       tfm_error_message(), r->checkpoint, r->saved);
+    free_batches(&b);
+    if (code != CLI_OK)
+        return code;
+    const bool reported = u.update % r->recipe.report_every == 0 || u.update == 1;
+    add_to_sums(r, &u);
+    say_progress(r, &u, reported);
+    return reported ? report(r, &u) : CLI_OK;
+}
+
+/* Why no update follows, or NULL. */
+static const char *finished(const train_run *r) {
+    const train_recipe *o = &r->recipe;
+    if (tfm_trainer_updates(r->trainer) >= o->updates)
+        return "updates";
+    if (o->epochs > 0 && tfm_data_tell(r->data).epoch >= o->epochs)
+        return "epochs";
+    return o->patience > 0 && r->valid.count > 0 && r->at.since_best >= o->patience ? "patience" : NULL;
+}
+
+static int train(train_run *r) {
+    int code = CLI_OK;
+    forget_sums(r);
+    r->started = r->since;
+    r->begun = r->started - r->at.seconds;
+    r->first = tfm_trainer_updates(r->trainer);
+    while (code == CLI_OK && !asked_to_stop && !finished(r)) {
+        code = update(r);
+        if (code == CLI_OK && tfm_trainer_updates(r->trainer) % r->recipe.valid_every == 0)
+            code = milestone(r);
+    }
+    return code;
+}
+
+static void say_counts(const train_run *r) {
+    const tfm_data_counts c = tfm_data_count(r->data);
+    const uint64_t bad = c.empty + c.long_ + c.invalid + c.unpaired;
+    if (bad > 0)
+        train_say("%" PRIu64 " pairs; left out: %" PRIu64 " with an empty side, %" PRIu64
+                  " too long, %" PRIu64 " invalid, %" PRIu64 " without a partner",
+                  c.pairs, c.empty, c.long_, c.invalid, c.unpaired);
+}
+
+/* ---- The end ------------------------------------------------------------------------------------------- */
+
+static int interrupted(train_run *r) {
+    if (train_checkpoint_write(r) != CLI_OK)
+        return CLI_FAILED;
+    draw(r);
+    train_say("stopped behind update %" PRId64 "; go on with: tfm train --resume %s", r->saved, r->dir);
+    return CLI_OK;
+}
+
+static int finish(train_run *r) {
+    const int64_t updates = tfm_trainer_updates(r->trainer);
+    int code = CLI_OK;
+    if (r->saved != updates)
+        code = milestone(r);
+    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
+        code = train_snapshot_average(r);
+    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
+        code = validate(r, "average");
+    if (code == CLI_OK)
+        code = train_log_put(&r->log,
+                             json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", finished(r), "update",
+                                       (json_int_t)updates, "seconds", cli_seconds() - r->begun));
+    if (code != CLI_OK)
+        return code;
+    draw(r);
+    cli_progress(NULL);
+    if (r->valid.count > 0)
+        printf("%s: %" PRId64 " updates; best on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates,
+               r->at.best_bleu, r->at.best_ppl);
+    else
+        printf("%s: %" PRId64 " updates\n", r->dir, updates);
+    return CLI_OK;
+}
+
+int train_loop(train_run *r) {
+    catch_signals();
+    const int code = train(r);
+    say_counts(r);
+    if (code != CLI_OK)
+        return code;
+    return finished(r) ? finish(r) : interrupted(r);
+}

@@ -1,0 +1,394 @@
+/* The choices of a training run: one table is the command line, the file, and the help. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "train.h"
+
+/* "Attention Is All You Need", table 3: base and big. */
+static const struct {
+    int width, heads, feed_forward, encoder_layers, decoder_layers, warmup;
+    double dropout;
+} PRESETS[] = {
+    {128, 4, 256, 4, 4, 2000, 0.3},
+    {256, 8, 1024, 3, 3, 2000, 0.2},
+    {512, 8, 2048, 6, 6, 4000, 0.1},
+    {1024, 16, 4096, 6, 6, 4000, 0.3},
+};
+
+train_recipe train_recipe_unset(void) {
+    return (train_recipe){
+        .hold_out = 500,
+        .max_length = 256,
+        .buffer = 200000,
+        .vocabulary_size = 8000,
+        .vocabulary_lines = 1000000,
+        .coverage = 1,
+        .preset = 1,
+        .width = -1,
+        .heads = -1,
+        .feed_forward = -1,
+        .encoder_layers = -1,
+        .decoder_layers = -1,
+        .positions = 512,
+        .updates = 100000,
+        .batch_tokens = 4096,
+        .accumulate = 1,
+        .warmup = -1,
+        .rate = NAN,
+        .beta1 = 0.9,
+        .beta2 = 0.98,
+        .epsilon = 1e-9,
+        .smoothing = 0.1,
+        .dropout = NAN,
+        .seed = 1,
+        .report_every = 50,
+        .valid_every = 500,
+        .patience = 10,
+        .average = 5,
+        .valid_beam = 1,
+    };
+}
+
+void train_recipe_free(train_recipe *recipe) {
+    json_decref(recipe->stored);
+    recipe->stored = NULL;
+}
+
+#define TEXT(letter, name, field, argument, help)                                                            \
+    { letter, name, CLI_TEXT, &r->field, argument, help, NULL }
+#define COUNT(name, field, help)                                                                             \
+    { 0, name, CLI_INT, &r->field, "N", help, NULL }
+#define WHOLE(name, field, help)                                                                             \
+    { 0, name, CLI_WHOLE, &r->field, "N", help, NULL }
+#define REAL(name, field, help)                                                                              \
+    { 0, name, CLI_REAL, &r->field, "X", help, NULL }
+#define CHOICE(name, field, words, help)                                                                     \
+    { 0, name, CLI_CHOICE, &r->field, words, help, NULL }
+#define FLAG(name, field, help)                                                                              \
+    { 0, name, CLI_FLAG, &r->field, NULL, help, NULL }
+
+/* How many at the table's beginning are not in the file. */
+enum { UNSTORED = 3 };
+
+size_t train_recipe_options(train_recipe *r, cli_option *options) {
+    const cli_option table[] = {
+        TEXT('o', "out", out, "DIR", "the directory of the run, and of the model; made if it is not there"),
+        TEXT(0, "resume", resume, "DIR",
+             "go on with the run of this directory; other options change its recipe"),
+        CLI_DEVICE(&r->device),
+        TEXT('s', "src", source, "FILE", "lines to translate from"),
+        TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
+        TEXT(0, "tsv", tsv, "FILE", "instead of both: lines `source TAB target`"),
+        TEXT(0, "valid-src", valid_source, "FILE", "lines for validation"),
+        TEXT(0, "valid-tgt", valid_target, "FILE", "their translations"),
+        TEXT(0, "valid-tsv", valid_tsv, "FILE", "instead of both"),
+        WHOLE("hold-out", hold_out,
+              "without validation files: about so many pairs, evenly over the training files, are "
+              "kept out for it (default 500; 0: no validation)"),
+        FLAG("strict", strict,
+             "stop at the first bad pair with its line number, not leave it out and count it"),
+        COUNT("max-length", max_length, "leave pairs out with a side of more tokens (default 256)"),
+        COUNT("buffer", buffer, "pairs that are in memory and shuffled together (default 200000)"),
+        TEXT(0, "vocab", vocabulary, "DIR", "the tokenizer of this directory instead of a new one"),
+        COUNT("vocab-size", vocabulary_size, "pieces of a new vocabulary (default 8000)"),
+        COUNT("vocab-lines", vocabulary_lines, "lines that it is made from, at most (default 1000000)"),
+        FLAG("separate-vocab", separate, "a vocabulary for each side, not one for both"),
+        FLAG("unigram", unigram, "SentencePiece's unigram pieces, not byte pair encoding"),
+        REAL("coverage", coverage, "share of the characters that get a piece, from 0.98 on (default 1)"),
+        CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
+               "SentencePiece's rule for text (default nmt_nfkc; _cf makes letters small)"),
+        CHOICE("preset", preset, "tiny|small|base|big",
+               "width, layers, heads, feed-forward, warm-up, dropout: 128, 4+4, 4, 256, 2000, 0.3; 256, 3+3, "
+               "8, 1024, "
+               "2000, 0.2 (default); 512, 6+6, 8, 2048, 4000, 0.1; 1024, 6+6, 16, 4096, 4000, 0.3"),
+        COUNT("width", width, "of the model: E"),
+        COUNT("heads", heads, "of attention"),
+        COUNT("ffn", feed_forward, "width inside the feed-forward layers"),
+        COUNT("encoder-layers", encoder_layers, "blocks of the encoder"),
+        COUNT("decoder-layers", decoder_layers, "blocks of the decoder"),
+        COUNT("positions", positions, "longest line that the model will translate, in tokens (default 512)"),
+        CHOICE("activation", activation, "relu|gelu|gelu-tanh|silu",
+               "in the feed-forward layers (default relu)"),
+        CHOICE("init", init, "xavier|gaussian|kaiming", "how matrices are drawn (default xavier)"),
+        FLAG("pre-norm", pre_norm, "norms before the layers, not behind them"),
+        COUNT("updates", updates, "stop after so many (default 100000)"),
+        WHOLE("epochs", epochs, "or after so many passes over the data (default 0: any number)"),
+        COUNT("batch-tokens", batch_tokens, "of the wider side of a batch, with padding (default 4096)"),
+        COUNT("accumulate", accumulate, "batches in an update (default 1)"),
+        CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant", "of the rate after warm-up"),
+        WHOLE("warmup", warmup,
+              "updates until the rate is at its peak (default: the preset's, a quarter of --updates at "
+              "most)"),
+        REAL("rate", rate, "the peak (default: the paper's, 1 / sqrt(width x preset's warm-up))"),
+        REAL("beta1", beta1, "of Adam (default 0.9)"),
+        REAL("beta2", beta2, "of Adam (default 0.98)"),
+        REAL("epsilon", epsilon, "of Adam (default 1e-9)"),
+        REAL("weight-decay", decay, "AdamW's (default 0)"),
+        REAL("clip", clip, "largest norm of the gradient (default 0: any)"),
+        REAL("label-smoothing", smoothing, "share of the target spread over the vocabulary (default 0.1)"),
+        REAL("dropout", dropout, "of embeddings and sublayers"),
+        REAL("attention-dropout", attention_dropout, "of attention's weights (default 0)"),
+        REAL("activation-dropout", activation_dropout, "inside the feed-forward layers (default 0)"),
+        WHOLE("seed", seed, "of parameters, order, dropout, vocabulary (default 1)"),
+        COUNT("report-every", report_every, "updates from report to report (default 50)"),
+        COUNT("valid-every", valid_every,
+              "updates from validation to validation, and checkpoint (default 500)"),
+        WHOLE("patience", patience,
+              "stop when so many validations in a row were not the best (default 10; 0: never)"),
+        WHOLE("average", average,
+              "at the end, try the mean of the parameters of so many last validations (default 5)"),
+        COUNT("valid-beam", valid_beam, "beam width of validation (default 1)"),
+        CHOICE("valid-tokenize", valid_tokenize, "13a|none|char", "words that BLEU counts (default 13a)"),
+        FLAG("valid-lowercase", valid_lowercase, "make letters small first"),
+        CHOICE("best-by", best_by, "bleu|ppl", "what makes a model the best (default bleu)"),
+        CHOICE("store", store, "f32|f16|bf16", "numbers of model.safetensors (default f32)"),
+    };
+    _Static_assert(CLI_COUNT(table) <= TRAIN_OPTIONS, "the table of options is too long");
+    memcpy(options, table, sizeof(table));
+    return CLI_COUNT(table);
+}
+
+/* ---- What was not given -------------------------------------------------------------------------------- */
+
+static void set_default(int *value, int otherwise) {
+    if (*value < 0)
+        *value = otherwise;
+}
+
+static int check(const train_recipe *r) {
+    const double shares[] = {r->smoothing, r->dropout, r->attention_dropout, r->activation_dropout};
+    for (size_t i = 0; i < CLI_COUNT(shares); i++)
+        if (!(shares[i] >= 0 && shares[i] < 1))
+            return cli_fail("%g cannot be a share of dropout or label smoothing: give one from 0 to below 1",
+                            shares[i]);
+    if (r->width % r->heads != 0)
+        return cli_fail("--width %d cannot be cut into %d heads: give a multiple", r->width, r->heads);
+    if (r->width % 2 != 0)
+        return cli_fail("--width %d is odd: positions are sines and cosines in pairs", r->width);
+    if (!(r->rate > 0) || !(r->epsilon > 0) || r->decay < 0 || r->clip < 0)
+        return cli_fail(
+            "--rate %g and --epsilon %g must be above 0, --weight-decay %g and --clip %g not below", r->rate,
+            r->epsilon, r->decay, r->clip);
+    if (!(r->beta1 >= 0 && r->beta1 < 1) || !(r->beta2 >= 0 && r->beta2 < 1))
+        return cli_fail("--beta1 %g and --beta2 %g must be from 0 to below 1", r->beta1, r->beta2);
+    if (!(r->coverage >= 0.98 && r->coverage <= 1))
+        return cli_fail("--coverage %g must be from 0.98 to 1", r->coverage);
+    return r->max_length > r->positions
+               ? cli_fail("--max-length %d is more than --positions %d: the model could not read such pairs",
+                          r->max_length, r->positions)
+               : CLI_OK;
+}
+
+int train_recipe_settle(train_recipe *r) {
+    const int warmup = PRESETS[r->preset].warmup;
+    set_default(&r->width, PRESETS[r->preset].width);
+    set_default(&r->heads, PRESETS[r->preset].heads);
+    set_default(&r->feed_forward, PRESETS[r->preset].feed_forward);
+    set_default(&r->encoder_layers, PRESETS[r->preset].encoder_layers);
+    set_default(&r->decoder_layers, PRESETS[r->preset].decoder_layers);
+    set_default(&r->warmup, warmup < r->updates / 4 ? warmup : r->updates / 4);
+    if (isnan(r->dropout))
+        r->dropout = PRESETS[r->preset].dropout;
+    if (isnan(r->rate)) /* section 5.3 */
+        r->rate = 1 / sqrt((double)r->width * warmup);
+    return check(r);
+}
+
+/* ---- The file ------------------------------------------------------------------------------------------ */
+
+char *train_path(const char *dir, const char *name) {
+    char *path = malloc(strlen(dir) + strlen(name) + 2);
+    if (path)
+        sprintf(path, "%s/%s", dir, name);
+    return path;
+}
+
+int train_json_write(const json_t *object, const char *path) {
+    cli_output out;
+    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(12)) : NULL;
+    if (!text)
+        return cli_fail("%s: out of memory", path);
+    int code = cli_output_open(&out, path);
+    if (code == CLI_OK)
+        fprintf(out.file, "%s\n", text);
+    free(text);
+    const int closed = cli_output_close(&out, code == CLI_OK);
+    return code == CLI_OK ? closed : code;
+}
+
+static json_t *word_json(const char *words, int index) {
+    while (index-- > 0)
+        words += strcspn(words, "|") + 1;
+    return json_stringn(words, strcspn(words, "|"));
+}
+
+/* The way from the folder `dir` to a file, for free(): so that the two may move together. A file that is
+ * named from the root stays so. */
+static char *relative(const char *dir, const char *path) {
+    char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL,
+         *way = NULL;
+    if (from && to) {
+        size_t same = 0, ups = 0, i = 0;
+        for (; from[i] && from[i] == to[i]; i++)
+            same = from[i] == '/' ? i : same;
+        if (!from[i] && to[i] == '/')
+            same = i;
+        for (const char *rest = from + same; *rest; rest++)
+            ups += *rest == '/' && rest[1];
+        way = malloc(3 * ups + strlen(to + same) + 1);
+        char *at = way;
+        for (; way && ups > 0; ups--, at += 3)
+            memcpy(at, "../", 3);
+        if (way)
+            strcpy(at, to + same + (to[same] == '/'));
+    }
+    free(from);
+    free(to);
+    return way ? way : strdup(path);
+}
+
+/* Every text of the table is a path. */
+static json_t *path_json(const char *path, const char *dir) {
+    char *way = path ? relative(dir, path) : NULL;
+    json_t *value = way ? json_string(way) : json_null();
+    free(way);
+    return value;
+}
+
+static json_t *value_json(const cli_option *option, const char *dir) {
+    switch (option->kind) {
+    case CLI_FLAG:
+        return json_boolean(*(bool *)option->value);
+    case CLI_TEXT:
+        return path_json(*(const char **)option->value, dir);
+    case CLI_REAL:
+        return json_real(*(double *)option->value);
+    case CLI_CHOICE:
+        return word_json(option->argument, *(int *)option->value);
+    default:
+        return json_integer(*(int *)option->value);
+    }
+}
+
+int train_recipe_write(const train_recipe *recipe, const char *dir) {
+    cli_option options[TRAIN_OPTIONS];
+    train_recipe own = *recipe;
+    const size_t count = train_recipe_options(&own, options);
+    char *path = train_path(dir, "recipe.json");
+    json_t *root = json_object();
+    for (size_t i = UNSTORED; root && i < count; i++)
+        json_object_set_new(root, options[i].name, value_json(&options[i], dir));
+    int code = path ? train_json_write(root, path) : cli_fail("%s: out of memory", dir);
+    json_decref(root);
+    free(path);
+    return code;
+}
+
+static bool set_word(const cli_option *option, const char *word) {
+    const char *words = option->argument;
+    for (int index = 0; word; index++) {
+        const size_t length = strcspn(words, "|");
+        *(int *)option->value = index;
+        if (strlen(word) == length && strncmp(word, words, length) == 0)
+            return true;
+        if (!words[length])
+            return false;
+        words += length + 1;
+    }
+    return false;
+}
+
+/* A path that begins at the file's folder; it lives as long as `object`. */
+static bool set_path(const cli_option *option, json_t *object, const char *dir) {
+    const char *text = json_string_value(json_object_get(object, option->name));
+    if (text && text[0] != '/') {
+        char *path = train_path(dir, text);
+        json_t *joined = path ? json_string(path) : NULL;
+        free(path);
+        if (!joined || json_object_set_new(object, option->name, joined) != 0)
+            return false;
+        text = json_string_value(joined);
+    }
+    *(const char **)option->value = text;
+    return true;
+}
+
+/* Whether the value is one that the command line would take. */
+static bool set_value(const cli_option *option, json_t *object, const char *dir) {
+    const json_t *value = json_object_get(object, option->name);
+    const json_int_t number = json_integer_value(value);
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->value = json_is_true(value);
+        return json_is_boolean(value);
+    case CLI_TEXT:
+        return (json_is_string(value) || json_is_null(value)) && set_path(option, object, dir);
+    case CLI_REAL:
+        *(double *)option->value = json_number_value(value);
+        return json_is_number(value);
+    case CLI_CHOICE:
+        return set_word(option, json_string_value(value));
+    default:
+        *(int *)option->value = (int)number;
+        return json_is_integer(value) && number >= (option->kind == CLI_INT) && number <= 0x7fffffff;
+    }
+}
+
+static int read_file(train_recipe *recipe, const char *dir) {
+    cli_option options[TRAIN_OPTIONS];
+    const size_t count = train_recipe_options(recipe, options);
+    char *path = train_path(dir, "recipe.json");
+    json_error_t error;
+    int code = path ? CLI_OK : cli_fail("%s: out of memory", dir);
+    if (code == CLI_OK && access(path, R_OK) != 0)
+        code = cli_fail("cannot read %s: %s: is %s the directory of a run?", path, strerror(errno), dir);
+    else if (code == CLI_OK && !(recipe->stored = json_load_file(path, 0, &error)))
+        code = cli_fail("%s, line %d: %s", path, error.line, error.text);
+    for (size_t i = UNSTORED; code == CLI_OK && i < count; i++)
+        if (!set_value(&options[i], recipe->stored, dir))
+            code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name,
+                            options[i].name);
+    free(path);
+    return code;
+}
+
+/* What a run cannot change: its model, and the order of its data. */
+static const char *const FIXED[] = {
+    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size", "vocab-lines",
+    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",     "width",
+    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",  "activation",
+    "init",           "pre-norm",   "batch-tokens",   "seed",
+};
+
+int train_recipe_resume(train_recipe *recipe, const cli_syntax *syntax, int argc, char **argv) {
+    const char *dir = recipe->resume, *device = recipe->device;
+    cli_option options[TRAIN_OPTIONS];
+    train_recipe kept;
+    *recipe = train_recipe_unset();
+    int code = read_file(recipe, dir);
+    if (code != CLI_OK)
+        return code;
+    kept = *recipe;
+    if ((code = cli_parse(syntax, argc, argv)) != CLI_GO)
+        return code;
+    recipe->device = device;
+    const size_t count = train_recipe_options(recipe, options);
+    cli_option before[TRAIN_OPTIONS];
+    train_recipe_options(&kept, before);
+    bool changed = false;
+    for (size_t i = UNSTORED; i < count; i++) {
+        json_t *old = value_json(&before[i], dir), *new = value_json(&options[i], dir);
+        const bool same = json_equal(old, new);
+        json_decref(old);
+        json_decref(new);
+        changed |= !same;
+        for (size_t k = 0; !same && k < CLI_COUNT(FIXED); k++)
+            if (strcmp(options[i].name, FIXED[k]) == 0)
+                return cli_misuse(syntax, "--%s was chosen when the run began: give it to a new one",
+                                  FIXED[k]);
+    }
+    code = train_recipe_settle(recipe);
+    return code == CLI_OK && changed ? train_recipe_write(recipe, dir) : code;
+}

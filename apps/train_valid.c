@@ -1,0 +1,190 @@
+/* The validation set of a run, and a model's scores on it. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "train.h"
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+/* ---- Lines --------------------------------------------------------------------------------------------- */
+
+static int add(train_valid *v, const char *source, size_t source_bytes, const char *target,
+               size_t target_bytes) {
+    if (v->count == v->room) {
+        const size_t room = 2 * v->room + 256;
+        char **sources = realloc(v->sources, room * sizeof(*sources));
+        v->sources = sources ? sources : v->sources;
+        char **targets = realloc(v->targets, room * sizeof(*targets));
+        v->targets = targets ? targets : v->targets;
+        size_t *a = realloc(v->source_bytes, room * sizeof(*a));
+        v->source_bytes = a ? a : v->source_bytes;
+        size_t *b = realloc(v->target_bytes, room * sizeof(*b));
+        v->target_bytes = b ? b : v->target_bytes;
+        if (!sources || !targets || !a || !b)
+            return cli_fail("out of memory for %zu lines of validation", v->count);
+        v->room = room;
+    }
+    char *s = strndup(source, source_bytes), *t = strndup(target, target_bytes);
+    if (!s || !t) {
+        free(s);
+        free(t);
+        return cli_fail("out of memory for %zu lines of validation", v->count);
+    }
+    v->sources[v->count] = s;
+    v->targets[v->count] = t;
+    v->source_bytes[v->count] = source_bytes;
+    v->target_bytes[v->count++] = target_bytes;
+    return CLI_OK;
+}
+
+/* Two files, or one of both. */
+typedef struct reader {
+    cli_lines source, target;
+    size_t source_used, target_used;
+    bool tsv;
+} reader;
+
+static int refill(cli_lines *lines, size_t *used) {
+    if (*used < lines->count)
+        return CLI_OK;
+    *used = 0;
+    return cli_lines_next(lines, CHUNK_BYTES);
+}
+
+/* The next pair; *there is false at the end of either file. A line of a TSV without a tab is a pair with an
+ * empty target. */
+static int next(reader *r, bool *there, const char **source, size_t *source_bytes, const char **target,
+                size_t *target_bytes) {
+    int code = refill(&r->source, &r->source_used);
+    if (code == CLI_OK && !r->tsv)
+        code = refill(&r->target, &r->target_used);
+    *there = code == CLI_OK && r->source.count > 0 && (r->tsv || r->target.count > 0);
+    if (!*there)
+        return code;
+    *source = r->source.text[r->source_used];
+    *source_bytes = r->source.bytes[r->source_used++];
+    if (!r->tsv) {
+        *target = r->target.text[r->target_used];
+        *target_bytes = r->target.bytes[r->target_used++];
+        return CLI_OK;
+    }
+    const char *tab = memchr(*source, '\t', *source_bytes);
+    const size_t before = tab ? (size_t)(tab - *source) : *source_bytes;
+    *target = tab ? tab + 1 : "";
+    *target_bytes = tab ? *source_bytes - before - 1 : 0;
+    const char *more = memchr(*target, '\t', *target_bytes); /* further columns are somebody's notes */
+    if (more)
+        *target_bytes = (size_t)(more - *target);
+    *source_bytes = before;
+    return CLI_OK;
+}
+
+static int open_files(reader *r, const char *source, const char *target) {
+    *r = (reader){.tsv = target == NULL, .source = {.fd = -1}, .target = {.fd = -1}};
+    int code = cli_lines_open(&r->source, source);
+    if (code == CLI_OK && target)
+        code = cli_lines_open(&r->target, target);
+    return code;
+}
+
+static void close_files(reader *r) {
+    cli_lines_close(&r->source);
+    cli_lines_close(&r->target);
+}
+
+/* Whether a line can be translated and be compared with. */
+static bool fine(const char *text, size_t bytes) {
+    size_t blanks = 0;
+    while (blanks < bytes && strchr(" \t", text[blanks]))
+        blanks++;
+    return blanks < bytes && tfm_text_check(text, bytes) == TFM_OK;
+}
+
+/* Every `every`-th pair from the `every`-th on; with 1, all. Bad pairs are left out, and counted. */
+static int read_pairs(train_valid *v, const char *source, const char *target, int64_t every) {
+    reader r;
+    bool there = true;
+    size_t bad = 0;
+    int code = open_files(&r, source, target);
+    for (int64_t line = 1; code == CLI_OK && there; line++) {
+        const char *s, *t;
+        size_t s_bytes, t_bytes;
+        code = next(&r, &there, &s, &s_bytes, &t, &t_bytes);
+        if (code != CLI_OK || !there || line % every != 0)
+            continue;
+        if (fine(s, s_bytes) && fine(t, t_bytes))
+            code = add(v, s, s_bytes, t, t_bytes);
+        else
+            bad++;
+    }
+    if (code == CLI_OK && every == 1 && target && r.source.count + r.target.count > 0 &&
+        (r.source_used < r.source.count || r.target_used < r.target.count))
+        code =
+            cli_fail("%s and %s are not of equal length: give a translation for each line", source, target);
+    if (code == CLI_OK && bad > 0)
+        train_say("validation: %zu bad pairs of %s are left out", bad, source);
+    close_files(&r);
+    return code;
+}
+
+int train_valid_open(train_valid *v, const train_recipe *recipe) {
+    *v = (train_valid){.metrics = {.tokenizer = (tfm_metrics_tokenizer)recipe->valid_tokenize,
+                                   .lowercase = recipe->valid_lowercase},
+                       .search = {.beam = recipe->valid_beam, .truncate = true}};
+    int code = CLI_OK;
+    if (recipe->valid_source || recipe->valid_tsv) {
+        code = recipe->valid_tsv ? read_pairs(v, recipe->valid_tsv, NULL, 1)
+                                 : read_pairs(v, recipe->valid_source, recipe->valid_target, 1);
+        if (code == CLI_OK && v->count == 0)
+            code = cli_fail("%s has no pair for validation",
+                            recipe->valid_tsv ? recipe->valid_tsv : recipe->valid_source);
+    } else if (recipe->hold_every > 0) {
+        code = read_pairs(v, recipe->tsv ? recipe->tsv : recipe->source, recipe->target, recipe->hold_every);
+    }
+    return code;
+}
+
+int train_count_lines(const char *path, int64_t *count) {
+    cli_lines lines;
+    int code = cli_lines_open(&lines, path);
+    do {
+        if (code == CLI_OK)
+            code = cli_lines_next(&lines, CHUNK_BYTES);
+    } while (code == CLI_OK && lines.count > 0);
+    *count = (int64_t)lines.first;
+    cli_lines_close(&lines);
+    return code;
+}
+
+void train_valid_close(train_valid *v) {
+    for (size_t i = 0; i < v->count; i++) {
+        free(v->sources[i]);
+        free(v->targets[i]);
+    }
+    free(v->sources);
+    free(v->targets);
+    free(v->source_bytes);
+    free(v->target_bytes);
+    *v = (train_valid){0};
+}
+
+/* ---- Scores -------------------------------------------------------------------------------------------- */
+
+int train_valid_run(const train_valid *v, tfm_model *model, train_score *score) {
+    cli_measure m = {.references = (const char *const *)v->targets,
+                     .reference_bytes = v->target_bytes,
+                     .source_name = "the validation's source",
+                     .reference_name = "its target"};
+    tfm_search_options search = v->search;
+    search.line_bytes = v->source_bytes;
+    if (tfm_metrics_new(&m.metrics, &v->metrics) != TFM_OK)
+        return cli_fail_library();
+    const int code = cli_measure_pairs(&m, model, (const char *const *)v->sources, v->count, &search);
+    score->ppl = cli_measure_perplexity(&m);
+    score->nll = log(score->ppl);
+    score->bleu = tfm_metrics_bleu(m.metrics).score;
+    score->chrf = tfm_metrics_chrf(m.metrics);
+    tfm_metrics_free(&m.metrics);
+    return code;
+}
