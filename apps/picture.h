@@ -27,7 +27,9 @@ typedef struct picture {
     size_t panel_count;
 } picture;
 
-/* Whether pictures can be made at all: CLI_OK, or CLI_FAILED after the sentence that names the package to
+/* Whether pictures can be made at all. */
+bool picture_there(void);
+/* The same: CLI_OK, or CLI_FAILED after the sentence that names the package to
  * install. */
 int picture_ready(void);
 

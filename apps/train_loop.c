@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include "picture.h"
 #include "train.h"
 
 static volatile sig_atomic_t asked_to_stop;
@@ -23,8 +24,12 @@ static void catch_signals(void) {
 
 /* ---- Validation ---------------------------------------------------------------------------------------- */
 
+/* The picture of the log, where tfm can draw. A run does not end for one that fails. */
 static void draw(const train_run *r) {
-    (void)r;
+    char *path = train_path(r->dir, "curves.svg");
+    if (path && picture_there())
+        picture_curves(r->log.path, r->dir, path);
+    free(path);
 }
 
 /* JSON has no NaN. */
@@ -32,12 +37,15 @@ static json_t *real(double x) {
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+/* Perplexity decides where BLEU does not: while next to nothing is right, its digits say nothing. */
 static bool is_best(const train_run *r, const train_score *s) {
+    const double nothing = 1;
     if (!isfinite(s->ppl) || r->at.best_update == 0)
         return isfinite(s->ppl);
-    return r->recipe.best_by == BEST_PPL
-               ? s->ppl < r->at.best_ppl
-               : s->bleu > r->at.best_bleu || (s->bleu == r->at.best_bleu && s->ppl < r->at.best_ppl);
+    if (r->recipe.best_by == BEST_PPL || s->bleu == r->at.best_bleu ||
+        (s->bleu < nothing && r->at.best_bleu < nothing))
+        return s->ppl < r->at.best_ppl;
+    return s->bleu > r->at.best_bleu;
 }
 
 static int save_model(train_run *r) {

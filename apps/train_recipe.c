@@ -142,7 +142,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         COUNT("valid-beam", valid_beam, "beam width of validation (default 1)"),
         CHOICE("valid-tokenize", valid_tokenize, "13a|none|char", "words that BLEU counts (default 13a)"),
         FLAG("valid-lowercase", valid_lowercase, "make letters small first"),
-        CHOICE("best-by", best_by, "bleu|ppl", "what makes a model the best (default bleu)"),
+        CHOICE("best-by", best_by, "bleu|ppl",
+               "what makes a model the best (default bleu, and ppl while BLEU is below 1)"),
         CHOICE("store", store, "f32|f16|bf16", "numbers of model.safetensors (default f32)"),
     };
     _Static_assert(CLI_COUNT(table) <= TRAIN_OPTIONS, "the table of options is too long");
