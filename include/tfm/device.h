@@ -89,6 +89,10 @@ TFM_API const char *tfm_context_error(const tfm_context *ctx);
  * known state, e.g. with less. */
 TFM_API void tfm_context_clear_error(tfm_context *ctx);
 
+/* The most bytes of device memory that the context has held at a time, for tensors in use and for those to come. What
+ * drivers and CLBlast take besides is not in it. */
+TFM_API uint64_t tfm_context_memory(const tfm_context *ctx);
+
 /* Waits until everything enqueued is done. */
 TFM_API tfm_status tfm_context_finish(tfm_context *ctx);
 

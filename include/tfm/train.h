@@ -74,6 +74,12 @@ TFM_API tfm_status tfm_trainer_open(tfm_trainer **out, tfm_model *model, const t
 /* Takes NULL, and nulls. The model keeps its parameters. */
 TFM_API void tfm_trainer_free(tfm_trainer **trainer);
 
+/* Bytes of device memory that training comes to with batches of up to `tokens` source and as many target tokens, padding
+ * counted: parameters, gradients, moments, what the way back needs, room to work. An estimate, rather too high; what the
+ * driver takes besides is not in it. For tfm_device_info.memory_bytes to be compared with, before tfm_trainer_open or
+ * after. */
+TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens);
+
 /* One update on `count` batches together: forward and backward of each, then one step of Adam. Reports itself, waiting
  * for the device, unless report is NULL. A loss or gradient that is not finite is TFM_ERROR_FORMAT, and the parameters are
  * then those of the update before. */

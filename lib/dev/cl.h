@@ -59,6 +59,7 @@ struct tfm_context {
     tfm_buffer *scopes[TFM__MAX_SCOPES]; /* 0 is the root */
     tfm_buffer *pinned;                  /* blocks whose scope has closed, and that pins hold */
     int depth;
+    uint64_t held, held_most; /* bytes of all blocks but foreign ones: now, and at most so far */
 
     tfm__program *programs;
     tfm__kernel *kernels[TFM__KERNEL_SLOTS];
@@ -83,8 +84,6 @@ void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_devic
 void tfm__programs_export(tfm_context *ctx);
 void tfm__programs_free(tfm_context *ctx);
 void tfm__pool_free(tfm_context *ctx);
-/* Gives the free lists' memory to the driver; true if there was any. */
-bool tfm__pool_trim(tfm_context *ctx);
 
 /* The row of tuning data for a device (rows.c). */
 /* The row for this device, or the one named `variant` if that is not NULL. */

@@ -132,6 +132,11 @@ bool tfm__tensor_pinned(tfm_tensor x);
 /* A number that stays with the tensor's block until the block is given back: 0 in a fresh one. */
 uint64_t *tfm__tensor_mark(tfm_tensor x);
 
+/* Bytes of the block that so many are given. */
+size_t tfm__pool_block(size_t bytes);
+/* Waits, and gives blocks that are not in use to the driver; true if there was any. */
+bool tfm__pool_trim(tfm_context *ctx);
+
 /* Copies count(to) elements between two tensors of the same size. */
 tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from);
 

@@ -18,6 +18,12 @@ static int size_class(size_t bytes, size_t *rounded) {
     }
 }
 
+size_t tfm__pool_block(size_t bytes) {
+    size_t rounded;
+    size_class(bytes, &rounded);
+    return rounded;
+}
+
 static void list_push(tfm_buffer **head, tfm_buffer *buffer) {
     buffer->next = *head;
     buffer->link = head;
@@ -39,6 +45,8 @@ static void scope_push(tfm_context *ctx, int depth, tfm_buffer *buffer) {
 
 static void release_memory(tfm_buffer *buffer) {
     clReleaseMemObject(buffer->memory);
+    if (!buffer->foreign)
+        buffer->ctx->held -= buffer->bytes;
     buffer->memory = NULL;
     list_push(&buffer->ctx->spare, buffer);
 }
@@ -55,6 +63,10 @@ bool tfm__pool_trim(tfm_context *ctx) {
         }
     }
     return any;
+}
+
+uint64_t tfm_context_memory(const tfm_context *ctx) {
+    return ctx->held_most;
 }
 
 static tfm_buffer *buffer_struct(tfm_context *ctx) {
@@ -112,6 +124,9 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     }
     buffer->memory = memory;
     buffer->bytes = rounded;
+    ctx->held += rounded;
+    if (ctx->held_most < ctx->held)
+        ctx->held_most = ctx->held;
     scope_push(ctx, ctx->depth, buffer);
     return buffer;
 }

@@ -143,6 +143,10 @@ static int64_t chunk_rows(const tfm_cross_entropy_options *o, int64_t rows, int6
     return (rows + chunks - 1) / chunks;
 }
 
+int64_t tfm__cross_entropy_chunk(int64_t rows, int64_t vocabulary) {
+    return chunk_rows(&(tfm_cross_entropy_options){0}, rows, vocabulary);
+}
+
 /* With the tape off: the forward of the parts must not be written down, for the whole is. */
 static tfm_status run_linear(tfm_context *ctx, linear *l, tfm_tensor *loss, tfm_tensor *nll) {
     const int64_t rows = l->x.dims[0], chunk = chunk_rows(l->options, rows, l->weight->value.dims[0]);

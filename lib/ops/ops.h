@@ -61,4 +61,7 @@ tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows);
  * that start at TFM_ELEMENT(). */
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);
 
+/* Rows of logits that tfm_linear_cross_entropy has in memory at a time, where its caller says nothing. */
+int64_t tfm__cross_entropy_chunk(int64_t rows, int64_t vocabulary);
+
 #endif

@@ -158,6 +158,7 @@ tfm_status tfm_trainer_open(tfm_trainer **out, tfm_model *model, const tfm_train
         tfm_trainer_free(&t);
         return status;
     }
+    tfm__pool_trim(t->ctx); /* where the parameters were */
     *out = t;
     return TFM_OK;
 }

@@ -1,0 +1,120 @@
+/* What training takes: the estimate beside what the pool comes to. */
+#include <stdlib.h>
+#include "harness.h"
+#include "train/trainer.h"
+
+typedef struct example {
+    tfm_model_shape shape;
+    float activation_dropout;
+    int64_t count, width; /* of a batch */
+} example;
+
+static const example EXAMPLES[] = {
+    {{.width = 128,
+      .heads = 4,
+      .feed_forward = 256,
+      .encoder_layers = 2,
+      .decoder_layers = 3,
+      .source_vocabulary = 6000,
+      .activation = TFM_RELU},
+     0,
+     24,
+     32},
+    {{.width = 64,
+      .heads = 2,
+      .feed_forward = 128,
+      .encoder_layers = 5,
+      .decoder_layers = 1,
+      .source_vocabulary = 500,
+      .activation = TFM_GELU,
+      .pre_norm = true},
+     0.1f,
+     40,
+     17},
+    {{.width = 128,
+      .heads = 8,
+      .feed_forward = 512,
+      .encoder_layers = 1,
+      .decoder_layers = 2,
+      .source_vocabulary = 3000,
+      .target_vocabulary = 2000,
+      .activation = TFM_RELU},
+     0.1f,
+     3,
+     65},
+};
+
+/* Two updates in a context of its own; how many times the most that it held the estimate is. */
+static double ratio(const example *e) {
+    const int64_t ids = e->count * e->width;
+    tfm_context *ctx;
+    tfm_model *model;
+    tfm_trainer *trainer;
+    tfm_model_shape shape = e->shape;
+    tfm_trainer_options o = tfm_trainer_defaults();
+    int32_t *tokens = calloc((size_t)ids, sizeof(*tokens)),
+            *lengths = calloc((size_t)e->count, sizeof(*lengths));
+    assert_non_null(tokens);
+    assert_non_null(lengths);
+    for (int64_t i = 0; i < ids; i++)
+        tokens[i] = (int32_t)(i % 400);
+    for (int64_t i = 0; i < e->count; i++)
+        lengths[i] = (int32_t)(e->width - i % 3);
+    const tfm_pairs batch = {e->count, e->width, e->width, tokens, tokens, lengths, lengths};
+    shape.max_positions = 128;
+    o.activation_dropout = e->activation_dropout;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    assert_int_equal(tfm_context_memory(ctx), 0);
+    harness_ok(tfm_model_create(&model, ctx, &shape));
+    const uint64_t before = tfm_trainer_memory(model, &o, ids);
+    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    assert_int_equal(tfm_trainer_memory(model, &o, ids), before);
+    for (int i = 0; i < 2; i++)
+        harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
+    const double result = (double)before / (double)tfm_context_memory(ctx);
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+    tfm_context_free(&ctx);
+    free(tokens);
+    free(lengths);
+    return result;
+}
+
+static void test_close(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof(EXAMPLES) / sizeof(*EXAMPLES); i++) {
+        const double got = ratio(&EXAMPLES[i]);
+        if (!(got > 0.97 && got < 1.3))
+            fail_msg("example %zu: the estimate is %.2f times what the pool came to", i, got);
+    }
+}
+
+/* More of anything takes more; with few tokens it is what the parameters need while they move in. */
+static void test_grows(void **state) {
+    (void)state;
+    tfm_model *model;
+    tfm_model_shape shape = EXAMPLES[0].shape;
+    tfm_trainer_options o = tfm_trainer_defaults();
+    shape.max_positions = 128;
+    harness_ok(tfm_model_create(&model, harness_context(), &shape));
+    const uint64_t parameters = tfm_model_describe(model).parameter_bytes,
+                   least = tfm_trainer_memory(model, NULL, 1);
+    assert_true(least >= 5 * parameters && least < 7 * parameters);
+    uint64_t last = least;
+    for (int64_t tokens = 1024; tokens < 1 << 20; tokens *= 4) {
+        const uint64_t now = tfm_trainer_memory(model, &o, tokens);
+        assert_true(now > last);
+        last = now;
+    }
+    o.activation_dropout = 0.1f;
+    assert_true(tfm_trainer_memory(model, &o, 1 << 18) > tfm_trainer_memory(model, NULL, 1 << 18));
+    tfm_model_free(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_close),
+        cmocka_unit_test(test_grows),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
