@@ -1,0 +1,199 @@
+"""Opens model directories with Hugging Face's transformers, and compares what it computes with what tfm does.
+
+    python interchange.py MODEL_DIR... --helper build/tests/interchange [--tfm build/apps/tfm] [--lines FILE] [--new]
+
+A directory is opened by MarianMTModel.from_pretrained and MarianTokenizer.from_pretrained, as strangers would, in fp32:
+every parameter must be found and none be left over; lines have the same tokens; the logits of every token are the same,
+given a translation; and with --tfm, sum log p as `tfm score` has it, and translations. Lines are those of --lines, or of
+the directory's test.*, else some that are here. A directory without a tokenizer is given random ids. --new has tfm make
+two directories and looks at them as well.
+
+Prints TAP. Exit code 0 if all is well, 1 if not, 77 where transformers is not installed.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import transformers
+    import torch
+    import numpy as np
+    from transformers import MarianMTModel, MarianTokenizer
+except ImportError as missing:
+    print(f"ok 1 - interchange with transformers # SKIP {missing}")
+    sys.exit(77)
+
+LINES = ["Guten Morgen.", "Ich liebe dich.", "Wo ist das Haus?", "Das ist, was ich gestern gesehen habe.", "Danke!"]
+# Tokenizers alone see these: what no vocabulary has, what Unicode has twice, blanks where none should be.
+ODD_LINES = ["", "  zwei  Leerzeichen ", "Größe, ﬁn, ①, ½", "日本語 und 🙂", "a-b_c/d\\e", "1.234,56 €", "«ja» „nein“ ’s", "ÄÖÜß" * 30]
+# Relative to the largest logit, and of a sum of log p. Both sides compute in fp32, in orders of their own.
+MOST_OFF, MOST_OFF_LOG_P = 1e-5, 1e-3
+
+checks = []
+
+
+def check(name, good, text):
+    checks.append(bool(good))
+    print(f"{'ok' if good else 'not ok'} {len(checks)} - {name}: {text}", flush=True)
+
+
+def run(command, lines=()):
+    """What a program prints, as bytes, when it is given these lines."""
+    return subprocess.run(
+        [str(c) for c in command], input="".join(f"{line}\n" for line in lines).encode(), stdout=subprocess.PIPE, check=True
+    ).stdout
+
+
+def numbers(ids):
+    return " ".join(map(str, ids))
+
+
+def count_equal(mine, other):
+    return sum(a == b for a, b in zip(mine, other, strict=True))
+
+
+def open_model(folder):
+    """The model in fp32, after the check of its parameters."""
+    model, info = MarianMTModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    wrong = {kind: sorted(map(str, names)) for kind, names in info.items() if names}
+    check("parameters", not wrong, wrong or "none missing, none left over")
+    return model.eval()
+
+
+def compare_tokens(options, folder, tokenizer, sources, targets):
+    """The ids of both sides, by transformers."""
+    both = [(tokenizer(s).input_ids, tokenizer(text_target=t).input_ids) for s, t in zip(sources, targets)]
+    mine = run([options.helper, "tokens", folder], [f"{s}\t{t}" for s, t in zip(sources, targets)]).decode()
+    mine = [tuple([int(i) for i in side.split()] for side in line.split("\t")) for line in mine.splitlines()]
+    for side, name in enumerate(["source", "target"]):
+        equal = count_equal([b[side] for b in both], [m[side] for m in mine])
+        check(f"{name} tokens", equal == len(both), f"{equal} of {len(both)} lines equal")
+    return both
+
+
+def compare_logits(options, folder, model, pairs):
+    """Teacher forcing: the decoder's input is its start and the target but for its last token."""
+    start, width = model.config.decoder_start_token_id, model.config.decoder_vocab_size or model.config.vocab_size
+    inputs = [(source, [start] + target[:-1]) for source, target in pairs]
+    mine = np.frombuffer(
+        run([options.helper, "logits", folder], [f"{numbers(s)}\t{numbers(t)}" for s, t in inputs]), np.float32
+    ).reshape(-1, width)
+    largest = worst = at = agreed = 0
+    log_ps = []
+    for (source, given), (_, target) in zip(inputs, pairs):
+        logits = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([given])).logits[0].numpy()
+        own = mine[at : at + len(given)]
+        at += len(given)
+        largest, worst = max(largest, np.abs(logits).max()), max(worst, np.abs(logits - own).max())
+        agreed += int((logits.argmax(-1) == own.argmax(-1)).sum())
+        masked = torch.tensor(logits).double()
+        masked[:, model.config.pad_token_id] = -torch.inf  # PAD is never generated
+        log_ps.append(masked.log_softmax(-1)[range(len(target)), target].sum().item())
+    check("logits", worst <= MOST_OFF * largest and at == len(mine),
+          f"{len(pairs)} lines, {at} tokens: largest {largest:.3f}, largest difference {worst:.1e}; "
+          f"the same best token for {agreed}")
+    return log_ps
+
+
+def compare_scores(options, folder, sources, targets, log_ps):
+    with tempfile.TemporaryDirectory() as temporary:
+        files = [Path(temporary) / name for name in ("source", "target")]
+        for file, lines in zip(files, (sources, targets)):
+            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        scored = run([options.tfm, "score", "-m", folder, "--src", files[0], "--tgt", files[1]]).decode().splitlines()
+    worst = max(abs(float(line.split("\t")[0]) - log_p) for line, log_p in zip(scored, log_ps, strict=True))
+    check("tfm score", worst <= MOST_OFF_LOG_P, f"sum log p, largest difference {worst:.1e}")
+
+
+def generate(model, tokenizer, source, beam):
+    ids = tokenizer(source, return_tensors="pt")
+    out = model.generate(**ids, num_beams=beam, max_length=None, max_new_tokens=ids.input_ids.shape[1] + 50,
+                         do_sample=False, length_penalty=1.0, early_stopping="never")
+    return tokenizer.decode(out[0], skip_special_tokens=True)
+
+
+def compare_translations(options, folder, sources, translated):
+    """Greedy has one answer; searches with a beam may stop at different times, and are only told."""
+    for beam, good in ((1, 1), (4, 0.9)):
+        mine = run([options.tfm, "translate", "-m", folder, "--beam", beam, "--length-penalty", "hf", "--alpha", 1], sources)
+        equal = count_equal(mine.decode().splitlines(), translated[beam])
+        check(f"tfm translate, beam {beam}", equal >= good * len(sources), f"{equal} of {len(sources)} lines equal")
+
+
+def lines_for(options, folder):
+    path = options.lines or next(iter(sorted(folder.glob("test.*"))), None)
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path else LINES
+    return [line.split("\t")[0] for line in lines if line.strip()][: options.most]
+
+
+def compare_text(options, folder, model):
+    tokenizer = MarianTokenizer.from_pretrained(folder)
+    sources = lines_for(options, folder)
+    translated = {beam: [generate(model, tokenizer, s, beam) for s in sources] for beam in (1, 4)}
+    compare_tokens(options, folder, tokenizer, ODD_LINES, ODD_LINES)
+    pairs = compare_tokens(options, folder, tokenizer, sources, translated[1])
+    log_ps = compare_logits(options, folder, model, pairs)
+    if options.tfm:
+        compare_scores(options, folder, sources, translated[1], log_ps)
+        compare_translations(options, folder, sources, translated)
+
+
+def compare(options, folder):
+    config = transformers.MarianConfig.from_pretrained(folder)
+    flags = [f for f in ("normalize_before", "normalize_embedding", "add_final_layer_norm") if getattr(config, f, False)]
+    if flags:  # it ignores them, and its results would mean nothing
+        check("order of norms", False, f"MarianMTModel does not know {', '.join(flags)}")
+        return
+    model = open_model(folder)
+    if (folder / "source.spm").exists():
+        compare_text(options, folder, model)
+        return
+    rng, eos = random.Random(1), config.eos_token_id
+    ids = lambda size, most: [rng.randrange(size) for _ in range(rng.randrange(most))] + [eos]
+    compare_logits(options, folder, model,
+                   [(ids(config.vocab_size, 40), ids(config.decoder_vocab_size, 40)) for _ in range(10)])
+
+
+def compare_or_say(options, folder, kind=None):
+    try:
+        if kind:
+            run([options.helper, "create", folder, kind])
+        compare(options, folder)
+    except (subprocess.CalledProcessError, OSError, ValueError, RuntimeError) as error:
+        check("the comparison", False, str(error).replace("\n", " "))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="*", metavar="MODEL_DIR")
+    parser.add_argument("--helper", type=Path, required=True, help="the program of tests/interchange.c")
+    parser.add_argument("--tfm", type=Path, help="the program tfm")
+    parser.add_argument("--lines", type=Path, help="source lines, what follows a tab left out")
+    parser.add_argument("--most", type=int, default=500, help="at most so many lines (default 500)")
+    parser.add_argument("--new", action="store_true", help="new models that tfm has written, as well")
+    options = parser.parse_args()
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    torch.set_num_threads(1)  # threads that wait for each other are slow on a busy machine
+    torch.set_grad_enabled(False)
+    versions = f"transformers {transformers.__version__}, torch {torch.__version__}"
+    for folder in options.folders:
+        print(f"# {folder.resolve().name}: {versions}")
+        compare_or_say(options, folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        for kind in ("shared", "separate") if options.new else ():
+            folder = Path(temporary) / kind
+            print(f"# a new model, {kind} vocabularies: {versions}")
+            compare_or_say(options, folder, kind)
+    print(f"1..{len(checks)}")
+    sys.exit(0 if all(checks) and checks else 1)
+
+
+if __name__ == "__main__":
+    main()
