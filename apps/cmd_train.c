@@ -162,7 +162,8 @@ static int count_held(train_recipe *o) {
 static int say_what(train_run *r) {
     const tfm_model_info info = tfm_model_describe(r->model);
     const tfm_device_info *device = tfm_context_device(r->ctx);
-    const uint64_t bytes = info.parameter_bytes; /*MEM*/
+    const tfm_trainer_options options = trainer_options(&r->recipe);
+    const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
     train_say("%s: %" PRIu64 " parameters, vocabulary of %d, about %.0f MB of memory; on %s", r->dir,
               info.parameters, info.target_vocabulary, 1e-6 * (double)bytes, device->name);
     if (bytes > device->memory_bytes)
