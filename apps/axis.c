@@ -50,12 +50,15 @@ static int log_ticks(const axis *a, const double *digits, int stride, double *ti
 int axis_ticks(const axis *a, int wanted, double ticks[AXIS_TICKS]) {
     static const double digits[][10] = {
         {1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7}, {1, 1.5, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}};
-    if (!a->logarithmic)
-        return linear_ticks(a, wanted, ticks);
     int count = 0;
+    if (!a->logarithmic) {
+        for (int most = wanted; count < 2 && most < wanted + 4; most++)
+            count = linear_ticks(a, most, ticks);
+        return count;
+    }
     for (size_t i = 0; i < CLI_COUNT(digits); i++)
         if ((count = log_ticks(a, digits[i], 1, ticks)) <= wanted)
-            return count;
+            return count < 2 && i > 0 ? log_ticks(a, digits[i - 1], 1, ticks) : count;
     for (int stride = 2; count > wanted && stride < 600; stride++)
         count = log_ticks(a, (double[]){1, 0}, stride, ticks);
     return count;

@@ -25,18 +25,23 @@ typedef enum curve_name {
     CURVE_VALID_NLL, /* of validation, from here on */
     CURVE_BLEU,
     CURVE_CHRF,
-    CURVE_BEST, /* validations that were the best so far: 1 at each */
+    CURVE_BEST,        /* what was the best so far: BEST_VALIDATION or BEST_AVERAGE at each */
+    CURVE_AVERAGE_NLL, /* of the mean of snapshots, where a run ended */
+    CURVE_AVERAGE_BLEU,
     CURVE_COUNT
 } curve_name;
+
+enum { BEST_VALIDATION = 1, BEST_AVERAGE = 2 };
 
 typedef struct curves {
     curve all[CURVE_COUNT];
     double first, last; /* updates that have a report; last < 0: none has */
 } curves;
 
-/* Reads a train.jsonl: JSON objects, a line each, of "type" "train" or "valid". Lines that are damaged, and
- * values that are no finite numbers, are left out. Where updates go back the run was resumed from there, and
- * what was reported beyond is forgotten. CLI_OK, or CLI_FAILED after its sentence; to be freed in any case.
+/* Reads a train.jsonl: JSON objects, a line each, of "type" "train", "valid" or "average". Lines that are
+ * damaged, and values that are no finite numbers, are left out. Where updates go back the run was resumed
+ * from there, and what was reported beyond is forgotten. CLI_OK, or CLI_FAILED after its sentence; to be
+ * freed in any case.
  */
 int curves_read(curves *out, const char *path);
 void curves_free(curves *c);
@@ -56,7 +61,8 @@ typedef struct axis {
 } axis;
 
 double axis_place(const axis *a, double value);
-/* Round numbers within the axis, about as many as wanted; returns how many. */
+/* Round numbers within the axis, as many as wanted at most, but two where few are wanted; returns how many.
+ */
 int axis_ticks(const axis *a, int wanted, double ticks[AXIS_TICKS]);
 /* A number as one reads it, in 24 bytes at least: 12,000 and 0.25 and 4·10⁻⁴, of at most `digits` digits. */
 void axis_number(char *out, size_t bytes, double value, int digits);

@@ -15,6 +15,7 @@ static double number(const json_t *report, const char *key) {
     return fabs(got) <= FLT_MAX ? got : NAN;
 }
 
+/* Appends a point, unless it is NaN. False when out of memory. */
 static bool add(curve *c, double update, double value) {
     if (isnan(value))
         return true;
@@ -30,41 +31,41 @@ static bool add(curve *c, double update, double value) {
     return true;
 }
 
-/* A report at `update` follows: of its own kind all from there on is of a run that was left, of the other
- * kind what is beyond, since training and validation of one update are two lines. */
-static void go_back(curves *c, double update, bool validation) {
+/* What a kind of report has for the curves first to last. */
+typedef struct kind {
+    const char *type;
+    curve_name first, last;
+    const char *keys[5];
+} kind;
+
+static const kind KINDS[] = {
+    {"train", CURVE_LOSS, CURVE_EPOCH, {"loss", "nll", "rate", "gradient_norm", "epoch"}},
+    {"valid", CURVE_VALID_NLL, CURVE_CHRF, {"nll", "bleu", "chrf2"}},
+    {"average", CURVE_AVERAGE_NLL, CURVE_AVERAGE_BLEU, {"nll", "bleu"}},
+};
+
+/* Where a report at `update` follows, points of its own kind from there on are of a run that was left; of the
+ * other kinds those beyond are, since the training, validation and average of one update are lines of their
+ * own. */
+static void go_back(curves *c, const kind *of, double update) {
     for (int i = 0; i < CURVE_COUNT; i++) {
         curve *one = &c->all[i];
-        const bool own = (i >= CURVE_VALID_NLL) == validation;
+        const bool own = i >= (int)of->first && i <= (int)of->last;
         while (one->count > 0 && (own ? one->points[one->count - 1].update >= update
                                       : one->points[one->count - 1].update > update))
             one->count--;
     }
 }
 
-static bool take_training(curves *c, const json_t *report, double update) {
-    static const struct {
-        curve_name curve;
-        const char *key;
-    } keys[] = {{CURVE_LOSS, "loss"},
-                {CURVE_NLL, "nll"},
-                {CURVE_RATE, "rate"},
-                {CURVE_NORM, "gradient_norm"},
-                {CURVE_EPOCH, "epoch"}};
-    bool good = true;
-    go_back(c, update, false);
-    for (size_t i = 0; i < CLI_COUNT(keys); i++)
-        good = good && add(&c->all[keys[i].curve], update, number(report, keys[i].key));
-    return good;
-}
-
-static bool take_validation(curves *c, const json_t *report, double update) {
-    go_back(c, update, true);
-    const bool best = json_is_true(json_object_get(report, "best"));
-    return add(&c->all[CURVE_VALID_NLL], update, number(report, "nll")) &&
-           add(&c->all[CURVE_BLEU], update, number(report, "bleu")) &&
-           add(&c->all[CURVE_CHRF], update, number(report, "chrf")) &&
-           add(&c->all[CURVE_BEST], update, best ? 1 : NAN);
+/* A report of validation says anew what the best at its update is; one of an average, only if it is the best.
+ */
+static bool take_best(curve *best, const kind *of, const json_t *report, double update) {
+    const bool average = of->first == CURVE_AVERAGE_NLL, is = json_is_true(json_object_get(report, "best"));
+    if (of->first == CURVE_LOSS || (average && !is))
+        return true;
+    if (best->count > 0 && best->points[best->count - 1].update >= update)
+        best->count--;
+    return !is || add(best, update, average ? BEST_AVERAGE : BEST_VALIDATION);
 }
 
 /* False when out of memory. */
@@ -73,12 +74,14 @@ static bool take_line(curves *c, const char *line, size_t bytes) {
     const char *type = json_string_value(json_object_get(report, "type"));
     const double update = number(report, "update");
     bool good = true;
-    if (type && update >= 0) {
-        if (strcmp(type, "train") == 0)
-            good = take_training(c, report, update);
-        else if (strcmp(type, "valid") == 0)
-            good = take_validation(c, report, update);
-    }
+    for (size_t k = 0; k < CLI_COUNT(KINDS); k++)
+        if (type && update >= 0 && strcmp(type, KINDS[k].type) == 0) {
+            go_back(c, &KINDS[k], update);
+            for (int i = KINDS[k].first; i <= (int)KINDS[k].last; i++)
+                good =
+                    good && add(&c->all[i], update, number(report, KINDS[k].keys[i - (int)KINDS[k].first]));
+            good = good && take_best(&c->all[CURVE_BEST], &KINDS[k], report, update);
+        }
     json_decref(report);
     return good;
 }

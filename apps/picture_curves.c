@@ -23,7 +23,7 @@ static bool add_series(panel *p, const char *name, colour c, const curve *points
 
 /* Few decades are drawn as they are, many by their logarithms. */
 static void choose_axis(panel *p) {
-    double low = INFINITY, high = -INFINITY;
+    double low = fmin(INFINITY, p->reach), high = fmax(-INFINITY, p->reach);
     for (int i = 0; i < p->count; i++)
         for (size_t k = 0; k < p->all[i].points->count; k++) {
             low = fmin(low, p->all[i].points->points[k].value);
@@ -47,14 +47,28 @@ static void choose_axis(panel *p) {
     p->y.low = low >= 0 ? fmax(low - room, 0) : low - room;
 }
 
+/* Where the best is an average of snapshots, its value: it is on no curve. */
+static double reach_of(const curves *data, curve_name name) {
+    const curve *best = &data->all[CURVE_BEST], *c = &data->all[name];
+    const bool average = best->count > 0 && best->points[best->count - 1].value == BEST_AVERAGE;
+    return average && c->count > 0 ? c->points[c->count - 1].value : NAN;
+}
+
 /* Fills the panels that have something to show. False when out of memory. */
 static bool make_panels(plot *p) {
     const curve *all = p->data->all;
     const bool nll = all[CURVE_NLL].count > 0;
-    panel loss = {.title = nll ? "Negative log-likelihood" : "Loss", .unit = "nats per token", .share = 3},
-          scores = {.title = "Validation scores", .unit = "0 to 100", .share = 2, .from_zero = true},
-          rate = {.title = "Learning rate", .unit = "", .share = 0.8, .from_zero = true},
-          norm = {.title = "Gradient norm", .unit = "before clipping", .share = 0.9};
+    panel loss = {.title = nll ? "Negative log-likelihood" : "Loss",
+                  .unit = "nats per token",
+                  .share = 3,
+                  .reach = reach_of(p->data, CURVE_AVERAGE_NLL)},
+          scores = {.title = "Validation scores",
+                    .unit = "0 to 100",
+                    .share = 2,
+                    .from_zero = true,
+                    .reach = reach_of(p->data, CURVE_AVERAGE_BLEU)},
+          rate = {.title = "Learning rate", .unit = "", .share = 0.8, .from_zero = true, .reach = NAN},
+          norm = {.title = "Gradient norm", .unit = "before clipping", .share = 0.9, .reach = NAN};
     bool good = add_series(&loss, "training", BLUE, &all[nll ? CURVE_NLL : CURVE_LOSS], SMOOTHED);
     good = add_series(&loss, "validation", ORANGE, &all[CURVE_VALID_NLL], DOTTED) && good;
     good = add_series(&scores, "chrF2", SAGE, &all[CURVE_CHRF], DOTTED) && good;

@@ -211,14 +211,23 @@ static void draw_last(const drawing *d, const panel *p) {
 
 /* ---- The best validation ------------------------------------------------------------------------------- */
 
-/* A label above or below a point, on a light ground, within the panel. */
-static void draw_label(const drawing *d, const panel *p, double x, double y, bool above, const char *text) {
+/* A label above or below a point near this line, on a light ground, within the panel, and off the line unless
+ * that is steep. */
+static void draw_label(const drawing *d, const plot *p, const panel *in, const curve *line, double x,
+                       double y, bool above, const char *text) {
     const double width = picture_text_width(d, text, SMALL, true), size = SMALL;
     const double left = fmin(fmax(x - width / 2, PLOT_LEFT + 6), PLOT_WIDTH - PLOT_RIGHT - width - 6);
-    const double over = y - 11, under = y + 10 + size;
-    const double baseline = above                   ? (over - size < p->y.to ? under : over)
-                            : under + 4 > p->y.from ? over
-                                                    : under;
+    double upper = y, lower = y;
+    for (size_t i = 0; i < line->count; i++) {
+        const double at = axis_place(&p->x, line->points[i].update);
+        if (at >= left - 8 && at <= left + width + 8) {
+            upper = fmin(upper, axis_place(&in->y, line->points[i].value));
+            lower = fmax(lower, axis_place(&in->y, line->points[i].value));
+        }
+    }
+    const double over = fmax(upper, y - 22) - 11, under = fmin(lower, y + 22) + 10 + size;
+    const bool over_fits = over - size > in->y.to, under_fits = under + 4 < in->y.from;
+    const double baseline = (above && over_fits) || !under_fits ? over : under;
     ink(d, grey(1), 0.85);
     cairo_rectangle(d->cr, left - 3, baseline - size, width + 6, 1.35 * size);
     cairo_fill(d->cr);
@@ -226,26 +235,33 @@ static void draw_label(const drawing *d, const panel *p, double x, double y, boo
     write_text(d, left, baseline, 0, text, size, true);
 }
 
+static void draw_mark(const drawing *d, const plot *p, const panel *in, const series *s,
+                      const curve_point *at, bool bleu, bool average) {
+    const double x = axis_place(&p->x, at->update), y = axis_place(&in->y, at->value);
+    char text[128], value[32], update[32];
+    value_text(value, sizeof(value), at->value);
+    axis_number(update, sizeof(update), at->update, 6);
+    snprintf(text, sizeof(text), "best: %s%s%s%s", value, bleu ? " BLEU" : "",
+             average ? ", averaged" : " at ", average ? "" : update);
+    draw_dot(d, x, y, 5.5, s->ink);
+    draw_dot(d, x, y, 1.2, grey(1));
+    draw_label(d, p, in, s->points, x, y, !bleu, text);
+}
+
 /* In the scores, or where there are none, in the likelihoods. */
 static void draw_best(const drawing *d, const plot *p) {
-    const curve_point *best = last_of(&p->data->all[CURVE_BEST]), *at = NULL;
-    const bool bleu = p->data->all[CURVE_BLEU].count > 0;
-    const curve *c = &p->data->all[bleu ? CURVE_BLEU : CURVE_VALID_NLL];
+    const curve *all = p->data->all;
+    const curve_point *best = last_of(&all[CURVE_BEST]), *at = NULL;
+    const bool bleu = all[CURVE_BLEU].count > 0, average = best && best->value == BEST_AVERAGE;
+    const curve *line = &all[bleu ? CURVE_BLEU : CURVE_VALID_NLL];
+    const curve *c = !average ? line : &all[bleu ? CURVE_AVERAGE_BLEU : CURVE_AVERAGE_NLL];
     for (size_t i = 0; best && i < c->count; i++)
         if (c->points[i].update == best->update)
             at = &c->points[i];
     for (int i = 0; at && i < p->count; i++)
         for (int k = 0; k < p->panels[i].count; k++)
-            if (p->panels[i].all[k].points == c) {
-                const double x = axis_place(&p->x, at->update), y = axis_place(&p->panels[i].y, at->value);
-                char text[96], value[32], update[32];
-                value_text(value, sizeof(value), at->value);
-                axis_number(update, sizeof(update), at->update, 6);
-                snprintf(text, sizeof(text), "best: %s%s at %s", value, bleu ? " BLEU" : "", update);
-                draw_dot(d, x, y, 5.5, p->panels[i].all[k].ink);
-                draw_dot(d, x, y, 1.2, grey(1));
-                draw_label(d, &p->panels[i], x, y, !bleu, text);
-            }
+            if (p->panels[i].all[k].points == line)
+                draw_mark(d, p, &p->panels[i], &p->panels[i].all[k], at, bleu, average);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------------------- */

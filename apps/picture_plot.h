@@ -34,6 +34,7 @@ typedef struct panel {
     const char *title, *unit;
     double share; /* of the height */
     bool from_zero;
+    double reach;            /* a value that the axis is to hold besides, or NaN */
     series all[PLOT_SERIES]; /* [count] */
     int count;
     axis y;

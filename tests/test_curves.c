@@ -42,22 +42,22 @@ static void expect(const curve *c, size_t count, const double *pairs) {
 static void test_read(void **state) {
     (void)state;
     curves c;
-    const char *log =
-        write_log("read.jsonl",
-                  "{\"type\":\"start\",\"update\":900}\n"
-                  "{\"type\":\"train\",\"update\":100,\"epoch\":0.5,\"loss\":5.5,\"nll\":5,\"rate\":1e-4,"
-                  "\"gradient_norm\":2}\n"
-                  "{\"type\":\"train\",\"update\":200,\"epoch\":1,\"loss\":4.5,\"nll\":null,\"rate\":2e-4,"
-                  "\"gradient_norm\":\"x\"}\n"
-                  "\n"
-                  "{\"type\":\"train\",\"update\":300,\"nll\":NaN}\n"
-                  "{\"type\":\"train\",\"update\":300,\"nll\":1e99}\n"
-                  "{\"type\":\"train\",\"update\":-5,\"nll\":1}\n"
-                  "{\"type\":\"valid\",\"update\":200,\"nll\":4.25,\"bleu\":12.5,\"chrf\":30,\"best\":true}\n"
-                  "[1, 2]\n7\n\"train\"\n{\"type\":3}\n{\"type\":\"train\"}\n"
-                  "{\"type\":\"train\",\"update\":400,\"nll\":3,\"rate\":4e-4}\n"
-                  "{\"type\":\"valid\",\"update\":400,\"nll\":3.5,\"best\":false}\n"
-                  "{\"type\":\"train\",\"update\":500,\"nl");
+    const char *log = write_log(
+        "read.jsonl",
+        "{\"type\":\"start\",\"update\":900}\n"
+        "{\"type\":\"train\",\"update\":100,\"epoch\":0.5,\"loss\":5.5,\"nll\":5,\"rate\":1e-4,"
+        "\"gradient_norm\":2}\n"
+        "{\"type\":\"train\",\"update\":200,\"epoch\":1,\"loss\":4.5,\"nll\":null,\"rate\":2e-4,"
+        "\"gradient_norm\":\"x\"}\n"
+        "\n"
+        "{\"type\":\"train\",\"update\":300,\"nll\":NaN}\n"
+        "{\"type\":\"train\",\"update\":300,\"nll\":1e99}\n"
+        "{\"type\":\"train\",\"update\":-5,\"nll\":1}\n"
+        "{\"type\":\"valid\",\"update\":200,\"nll\":4.25,\"bleu\":12.5,\"chrf2\":30,\"best\":true}\n"
+        "[1, 2]\n7\n\"train\"\n{\"type\":3}\n{\"type\":\"train\"}\n"
+        "{\"type\":\"train\",\"update\":400,\"nll\":3,\"rate\":4e-4}\n"
+        "{\"type\":\"valid\",\"update\":400,\"nll\":3.5,\"best\":false}\n"
+        "{\"type\":\"train\",\"update\":500,\"nl");
     assert_int_equal(curves_read(&c, log), CLI_OK);
     expect(&c.all[CURVE_NLL], 2, (double[]){100, 5, 400, 3});
     expect(&c.all[CURVE_LOSS], 2, (double[]){100, 5.5, 200, 4.5});
@@ -94,6 +94,32 @@ static void test_resumed(void **state) {
     expect(&c.all[CURVE_VALID_NLL], 2, (double[]){100, 5.5, 200, 4.75});
     expect(&c.all[CURVE_BEST], 1, (double[]){100, 1});
     assert_true(c.last == 250);
+    curves_free(&c);
+}
+
+/* The average at the end of a run may be the best, until a run that goes on has a better one. */
+static void test_average(void **state) {
+    (void)state;
+    curves c;
+    static const char text[] = "{\"type\":\"train\",\"update\":100,\"nll\":5}\n"
+                               "{\"type\":\"valid\",\"update\":100,\"nll\":5.5,\"bleu\":7,\"best\":true}\n"
+                               "{\"type\":\"average\",\"update\":100,\"nll\":5.25,\"bleu\":8,\"best\":true}\n"
+                               "{\"type\":\"end\",\"update\":100}\n";
+    char longer[1024];
+    assert_int_equal(curves_read(&c, write_log("average.jsonl", text)), CLI_OK);
+    expect(&c.all[CURVE_BLEU], 1, (double[]){100, 7});
+    expect(&c.all[CURVE_AVERAGE_NLL], 1, (double[]){100, 5.25});
+    expect(&c.all[CURVE_AVERAGE_BLEU], 1, (double[]){100, 8});
+    expect(&c.all[CURVE_BEST], 1, (double[]){100, BEST_AVERAGE});
+    curves_free(&c);
+    snprintf(longer, sizeof(longer),
+             "%s{\"type\":\"average\",\"update\":100,\"bleu\":6,\"best\":false}\n"
+             "{\"type\":\"valid\",\"update\":200,\"bleu\":9,\"best\":true}\n",
+             text);
+    assert_int_equal(curves_read(&c, write_log("average.jsonl", longer)), CLI_OK);
+    expect(&c.all[CURVE_AVERAGE_NLL], 0, NULL);
+    expect(&c.all[CURVE_AVERAGE_BLEU], 1, (double[]){100, 6});
+    expect(&c.all[CURVE_BEST], 2, (double[]){100, BEST_AVERAGE, 200, BEST_VALIDATION});
     curves_free(&c);
 }
 
@@ -137,6 +163,8 @@ static void test_ticks(void **state) {
     ticks_are((axis){.low = 0.9, .high = 11, .logarithmic = true}, 3, 3, (double[]){1, 3, 10});
     ticks_are((axis){.low = 0.02, .high = 12, .logarithmic = true}, 3, 3, (double[]){0.1, 1, 10});
     ticks_are((axis){.low = 1e-9, .high = 1.5, .logarithmic = true}, 4, 4, (double[]){1e-9, 1e-6, 1e-3, 1});
+    ticks_are((axis){.low = 0, .high = 4.1e-3}, 2, 3, (double[]){0, 2e-3, 4e-3}); /* not 0 alone */
+    ticks_are((axis){.low = 0.55, .high = 1.9, .logarithmic = true}, 2, 3, (double[]){0.7, 1, 1.5});
     axis a = {.low = 1, .high = 100, .from = 300, .to = 100, .logarithmic = true};
     assert_true(fabs(axis_place(&a, 10) - 200) < 1e-9);
     a.logarithmic = false;
@@ -184,7 +212,7 @@ static const char *long_log(const char *name, int reports, const char *between) 
             nll + 0.5, nll + 0.1 * sin(i), 1 + 0.5 * sin(3 * i), 1e-3 * i / reports);
         if (i % (reports / 10 + 1) == 0)
             fprintf(file,
-                    "{\"type\":\"valid\",\"update\":%d,\"nll\":%f,\"bleu\":%f,\"chrf\":50,\"best\":true}\n",
+                    "{\"type\":\"valid\",\"update\":%d,\"nll\":%f,\"bleu\":%f,\"chrf2\":50,\"best\":true}\n",
                     i, nll + 0.3, 40 - 5 * nll + 5);
         if (i == reports / 2)
             fputs(between, file);
@@ -206,13 +234,13 @@ static char *bytes_of(const char *path, size_t *count) {
     return all;
 }
 
-static void same_files(const char *a, const char *b) {
+static bool same_bytes(const char *a, const char *b) {
     size_t first, second;
     char *one = bytes_of(a, &first), *other = bytes_of(b, &second);
-    assert_int_equal(first, second);
-    assert_memory_equal(one, other, first);
+    const bool same = first == second && memcmp(one, other, first) == 0;
     free(one);
     free(other);
+    return same;
 }
 
 /* Pixels near this colour. */
@@ -255,16 +283,23 @@ static void test_picture(void **state) {
     draw(log, png);
     assert_true(blue_in(png) > 2000 && orange_in(png) > 2000 && green_in(png) > 2000);
     draw(log, in_folder("again.PNG"));
-    same_files(png, in_folder("again.PNG"));
+    assert_true(same_bytes(png, in_folder("again.PNG")));
+    /* the end's average is in the picture if it is the best */
+    FILE *file = fopen(log, "a");
+    assert_non_null(file);
+    fputs("{\"type\":\"average\",\"update\":400,\"nll\":1,\"bleu\":60,\"best\":true}\n", file);
+    assert_int_equal(fclose(file), 0);
+    draw(log, in_folder("average.png"));
+    assert_true(green_in(in_folder("average.png")) > 2000 && !same_bytes(png, in_folder("average.png")));
     /* damaged lines, and a run that was resumed, draw what the good lines say */
     draw(long_log("run.jsonl", 400, "{\"type\":\"train\",\"upd\n\xff\xfe{}\nnull\n"),
          in_folder("damaged.png"));
-    same_files(png, in_folder("damaged.png"));
+    assert_true(same_bytes(png, in_folder("damaged.png")));
     draw(long_log("run.jsonl", 400,
                   "{\"type\":\"train\",\"update\":250,\"nll\":0.001}\n{\"type\":\"valid\",\"update\":300,"
                   "\"bleu\":99}\n"),
          in_folder("resumed.png"));
-    same_files(png, in_folder("resumed.png"));
+    assert_true(same_bytes(png, in_folder("resumed.png")));
 }
 
 static void test_long(void **state) {
@@ -343,9 +378,10 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),  cmocka_unit_test(test_resumed), cmocka_unit_test(test_smooth),
-        cmocka_unit_test(test_ticks), cmocka_unit_test(test_numbers), cmocka_unit_test(test_picture),
-        cmocka_unit_test(test_long),  cmocka_unit_test(test_odd),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_read),    cmocka_unit_test(test_resumed), cmocka_unit_test(test_average),
+        cmocka_unit_test(test_smooth),  cmocka_unit_test(test_ticks),   cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_picture), cmocka_unit_test(test_long),    cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
