@@ -82,11 +82,15 @@ TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_op
 
 /* One update on `count` batches together: forward and backward of each, then one step of Adam. Reports itself, waiting
  * for the device, unless report is NULL. A loss or gradient that is not finite is TFM_ERROR_FORMAT, and the parameters are
- * then those of the update before. */
+ * then those of the update before. Where the device's memory gives out the update begins again, with the batch that did not
+ * fit run in pieces, half as large each time, and so are such batches from then on: the same update but for roundings and
+ * for what is dropped; the log says so once. TFM_ERROR_MEMORY is that one pair does not fit; the parameters are then as
+ * they were, and the next update may fit. */
 TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *report, const tfm_pairs *batches,
                                       size_t count);
 
-/* The sum of -log p of the targets of one batch, and their number; nothing is dropped or changed. */
+/* The sum of -log p of the targets of one batch, and their number; nothing is dropped or changed. In pieces, where the
+ * batch does not fit. */
 TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_pairs *batch);
 
 /* All that the next update depends on, but for the options: parameters, moments, the number of updates, the caller's note,

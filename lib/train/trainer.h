@@ -17,6 +17,10 @@ struct tfm_trainer {
     tfm_param **params;
     size_t param_count;
     int64_t update; /* updates done */
+    bool dirty;     /* gradient is not zero */
+    int64_t room;   /* tokens that a piece of a batch may have, both sides; 0: any */
+    int64_t proven; /* so many have been seen to fit */
+    bool told;      /* the log knows of pieces */
     char *note;     /* the caller's, or NULL */
 };
 
