@@ -1,0 +1,212 @@
+/* From lines of text to buffers of pairs, and from those to batches. */
+#include "train/corpus.h"
+#include <stdio.h>
+#include <string.h>
+#include "base/random.h"
+#include "text/line_file.h"
+
+/* ---- Reading ---- */
+
+tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size) {
+    void *old, *larger;
+    if (count <= *room)
+        return TFM_OK;
+    size_t more = *room ? *room : 1024;
+    while (more < count)
+        more *= 2;
+    memcpy(&old, array, sizeof(old));
+    larger = tfm__realloc(old, more, size);
+    if (!larger)
+        return TFM_ERROR_MEMORY;
+    memcpy(array, &larger, sizeof(larger));
+    *room = more;
+    return TFM_OK;
+}
+
+/* What a line's two texts come to. */
+typedef enum verdict { GOOD, EMPTY, LONG, INVALID } verdict;
+
+/* Adds the pair's ids, if it is good. */
+static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm__span *sides,
+                           verdict *verdict_out) {
+    const size_t most = (size_t)(c->options.max_length ? c->options.max_length : 256), at = b->id_count;
+    tfm__pair p = {.at = at};
+    *verdict_out = GOOD;
+    for (int side = 0; side < 2 && *verdict_out == GOOD; side++) {
+        int32_t *ids = NULL;
+        size_t count = 0;
+        tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &count, side ? TFM_TARGET : TFM_SOURCE,
+                                                 sides[side].text, sides[side].bytes);
+        if (status != TFM_OK && status != TFM_ERROR_INPUT)
+            return status;
+        *verdict_out = status != TFM_OK ? INVALID : count <= 1 ? EMPTY : count > most ? LONG : GOOD;
+        if (*verdict_out == GOOD &&
+            (status = tfm__grow(&b->ids, &b->id_room, b->id_count + count, sizeof(*ids))) != TFM_OK) {
+            tfm_ids_free(&ids);
+            return status;
+        }
+        if (*verdict_out == GOOD) {
+            memcpy(b->ids + b->id_count, ids, count * sizeof(*ids));
+            b->id_count += count;
+            *(side ? &p.target : &p.source) = (int32_t)count;
+        }
+        tfm_ids_free(&ids);
+    }
+    if (*verdict_out != GOOD) {
+        b->id_count = at;
+        return TFM_OK;
+    }
+    tfm_status status = tfm__grow(&b->pairs, &b->pair_room, b->pair_count + 1, sizeof(tfm__pair));
+    if (status == TFM_OK)
+        b->pairs[b->pair_count++] = p;
+    return status;
+}
+
+static tfm_status count_verdict(const tfm__corpus *c, tfm__pair_buffer *b, verdict v) {
+    static const char *const why[] = {[EMPTY] = "one side is empty", [LONG] = "one side is too long"};
+    uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.long_, &b->counts.invalid};
+    char sentence[512];
+    (*counts[v])++;
+    if (v == GOOD || !c->options.strict)
+        return TFM_OK;
+    snprintf(sentence, sizeof(sentence), "%s", v == INVALID ? tfm_error_message() : why[v]);
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", c->names[0], c->names[1] ? " and " : "",
+                     c->names[1] ? c->names[1] : "", (long long)b->next.line, sentence);
+}
+
+/* Lines that one file has and the other has not. */
+static tfm_status count_rest(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *longer, bool more) {
+    if (c->options.strict && more)
+        return tfm__fail(TFM_ERROR_INPUT, "%s has more lines than the other file, which ends after line %lld",
+                         longer->name, (long long)b->next.line);
+    tfm_status status = TFM_OK;
+    for (; more && status == TFM_OK; b->counts.unpaired++)
+        status = tfm__lines_next(longer, &more);
+    return status;
+}
+
+/* Up to so many pairs; *end: the files are over. */
+static tfm_status read_pairs(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers, bool *end) {
+    const size_t most = c->options.buffer ? (size_t)c->options.buffer : 200000;
+    const bool tsv = !c->names[1];
+    tfm_status status = TFM_OK;
+    *end = false;
+    while (b->pair_count < most && status == TFM_OK) {
+        bool more[2];
+        tfm__span sides[2];
+        verdict v = INVALID;
+        status = tfm__lines_next(&readers[0], &more[0]);
+        more[1] = more[0];
+        if (status == TFM_OK && !tsv)
+            status = tfm__lines_next(&readers[1], &more[1]);
+        if (status != TFM_OK)
+            return status;
+        if (!more[0] || !more[1]) {
+            *end = true;
+            return count_rest(c, b, &readers[more[1] ? 1 : 0], more[0] != more[1]);
+        }
+        b->next.line++;
+        if (c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0)
+            continue;
+        sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
+        sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
+        if (tsv && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))
+            tfm__fail(TFM_ERROR_INPUT, "there is no tab in it");
+        else
+            status = add_pair(c, b, sides, &v);
+        if (status == TFM_OK)
+            status = count_verdict(c, b, v);
+    }
+    return status;
+}
+
+/* ---- Order ---- */
+
+static int32_t wider(const tfm__pair *p) {
+    return p->source > p->target ? p->source : p->target;
+}
+
+static int by_length(const void *a, const void *b) {
+    const tfm__pair *x = *(tfm__pair *const *)a, *y = *(tfm__pair *const *)b;
+    if (wider(x) != wider(y))
+        return wider(x) < wider(y) ? -1 : 1;
+    if (x->target != y->target)
+        return x->target < y->target ? -1 : 1;
+    if (x->source != y->source)
+        return x->source < y->source ? -1 : 1;
+    return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void cut(const tfm__corpus *c, tfm__pair_buffer *b) {
+    const int64_t most = c->options.tokens ? c->options.tokens : 4096;
+    int64_t width = 0;
+    b->batch_count = 0;
+    for (size_t i = 0; i < b->pair_count; i++) {
+        const int64_t n = wider(b->order[i]);
+        tfm__pair_batch *last = b->batch_count ? &b->batches[b->batch_count - 1] : NULL;
+        if (!last || (n > width ? n : width) * (int64_t)(last->count + 1) > most) {
+            last = &b->batches[b->batch_count++];
+            *last = (tfm__pair_batch){i, 0};
+            width = 0;
+        }
+        last->count++;
+        width = n > width ? n : width;
+    }
+}
+
+tfm_status tfm__pair_buffer_arrange(const tfm__corpus *c, tfm__pair_buffer *b) {
+    if (!b->order)
+        b->order = tfm__alloc(b->pair_count, sizeof(*b->order));
+    if (!b->batches)
+        b->batches = tfm__alloc(b->pair_count, sizeof(*b->batches));
+    if (!b->order || !b->batches)
+        return TFM_ERROR_MEMORY;
+    tfm__random random =
+        tfm__random_new(c->options.seed, (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
+    for (size_t i = 0; i < b->pair_count; i++) {
+        b->pairs[i].key = tfm__random_next(&random);
+        b->order[i] = &b->pairs[i];
+    }
+    if (!c->options.in_order)
+        qsort(b->order, b->pair_count, sizeof(*b->order), by_length);
+    cut(c, b);
+    for (size_t i = b->batch_count; i > 1 && !c->options.in_order; i--) {
+        const size_t k = (size_t)tfm__random_below(&random, i);
+        const tfm__pair_batch swapped = b->batches[i - 1];
+        b->batches[i - 1] = b->batches[k];
+        b->batches[k] = swapped;
+    }
+    return TFM_OK;
+}
+
+/* ---- A buffer ---- */
+
+void tfm__pair_buffer_free(tfm__pair_buffer *b) {
+    if (!b)
+        return;
+    free(b->ids);
+    free(b->pairs);
+    free(b->order);
+    free(b->batches);
+    free(b);
+}
+
+tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
+    tfm__lines readers[2] = {{0}};
+    bool end = false;
+    tfm_status status = tfm__lines_open(&readers[0], c->names[0], b->begin.source_at);
+    if (status == TFM_OK && c->names[1])
+        status = tfm__lines_open(&readers[1], c->names[1], b->begin.target_at);
+    if (status == TFM_OK)
+        status = read_pairs(c, b, readers, &end);
+    if (status == TFM_OK) {
+        b->whole = end && b->begin.line == 0;
+        b->next.source_at = ftello(readers[0].file);
+        b->next.target_at = c->names[1] ? ftello(readers[1].file) : 0;
+        if (end)
+            b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
+    }
+    tfm__lines_close(&readers[0]);
+    tfm__lines_close(&readers[1]);
+    return status;
+}
