@@ -36,7 +36,7 @@ tfm_status tfm__lines_next(tfm__lines *lines, bool *more) {
     return TFM_OK;
 }
 
-bool tfm__tsv_split(tfm__span sides[2], const char *text, size_t bytes) {
+bool tfm__tsv_split(tfm__span *sides, const char *text, size_t bytes) {
     const char *tab = memchr(text, '\t', bytes);
     if (!tab)
         return false;

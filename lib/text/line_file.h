@@ -29,8 +29,8 @@ typedef struct tfm__span {
     size_t bytes;
 } tfm__span;
 
-/* The two texts of one line of a TSV: up to the first tab, and from there to the next, or the end. False
- * without a tab. */
-bool tfm__tsv_split(tfm__span sides[2], const char *text, size_t bytes);
+/* sides[0] and [1]: the two texts of one line of a TSV, up to the first tab, and from there to the next, or
+ * the end. False without a tab. */
+bool tfm__tsv_split(tfm__span *sides, const char *text, size_t bytes);
 
 #endif
