@@ -6,9 +6,9 @@
  * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
  * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one.
  *
- * Letters, parameters and what a query sees as in attention_parts.cl. A work-group of TFM_GROUP items takes QUERIES queries
- * that share keys. For the scores an item has a key and all QUERIES of them; for the sums it has a column of v, or, where v
- * is narrower than the group, a column and one of PARTS shares of the keys. */
+ * Letters, parameters, what a query sees and dropout as in attention_parts.cl. A work-group of TFM_GROUP items takes
+ * QUERIES queries that share keys. For the scores an item has a key and all QUERIES of them; for the sums it has a column of
+ * v, or, where v is narrower than the group, a column and one of PARTS shares of the keys. */
 #include "attention_parts.cl"
 
 #ifndef QUERIES
@@ -104,6 +104,23 @@ static inline float scored(const attention_shape a, float z, const float cap, co
     return z;
 }
 
+#if DROPS
+#define KEEPS(i, j) (kept[j] >> (i) & 1)
+
+/* Bit i is whether query `begin` + i keeps its weight of key s; begin is a multiple of QUERIES, which is 1 or of 4. */
+static inline uint kept_by(const tfm_drops drops, const long first, const long begin, const int s) {
+    uint bits = 0;
+    for (int i = 0; i < QUERIES; i += 4) {
+        const uint4 n = drop_numbers(drops, first + (begin + i) / 4, s);
+        const int4 keeps = n >= (uint4)(drops.threshold);
+        bits |= (uint)((keeps.x & 1) | (keeps.y & 2) | (keeps.z & 4) | (keeps.w & 8)) << i;
+    }
+    return QUERIES == 1 ? bits >> begin % 4 : bits;
+}
+#else
+#define KEEPS(i, j) 1
+#endif
+
 /* One work-group per QUERIES queries of one (b, kv_head). */
 TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed,
                                 const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
@@ -111,6 +128,9 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     __local float reached[QUERIES];
     __local int row[TILE], begin[QUERIES], limit[QUERIES];
     __local long masks[QUERIES];
+#if DROPS
+    __local uint kept[TILE]; /* bit i: query i keeps its weight of the key */
+#endif
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
@@ -158,6 +178,9 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             if (at >= 0)
                 score_key(z, qs, keys.k + at * keys.k_step);
             row[j] = at;
+#if DROPS
+            kept[j] = kept_by(TFM_DROPS(), first_block(shape, b, kv_head), block * QUERIES, s + j);
+#endif
             for (int i = 0; i < QUERIES; i++) {
                 const int seen = at >= 0 && s + j >= begin[i] && s + j < limit[i];
                 weight[i * TILE + j] = seen ? scored(shape, z[i], cap, masks[i], s + j) : -INFINITY;
@@ -174,7 +197,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
                 sum[i][c] *= shrink;
             for (int j = lane; j < TILE; j += TFM_GROUP) {
                 const float z = weight[i * TILE + j], p = exp2(z - base);
-                weight[i * TILE + j] = z == -INFINITY ? -1.0f : p; /* -1: hidden */
+                weight[i * TILE + j] = z == -INFINITY ? -1.0f : KEEPS(i, j) ? p : 0.0f; /* -1: hidden */
                 total[i] += z == -INFINITY ? 0.0f : p;
             }
         }
@@ -196,7 +219,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
     }
     for (int i = 0; i < QUERIES; i++) {
-        const float all = lanes_sum(total[i], 1, scratch), inverse = all == 0.0f ? 0.0f : 1.0f / all;
+        const float all = lanes_sum(total[i], 1, scratch), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
         const long index = block * QUERIES + i, t = index % targets;
         const long h = kv_head * (heads / kv_heads) + index / targets;
         for (int c = 0; c < COLUMNS; c++) {

@@ -1,14 +1,17 @@
 /* Attention backwards, from y, dy and the log sums that the forward kept. With z_is the score of query i and key s before
- * soft cap and mask, w_is = e^(score - log_sum_i) its weight:
+ * soft cap and mask, w_is = e^(score - log_sum_i) its weight, and f_is its factor of dropout, 1 without:
  *
- *     dv_s = sum_i w_is dy_i,   e_is = w_is (dy_i . v_s - dy_i . y_i) (1 - tanh^2(z_is / cap)),
+ *     dv_s = sum_i f_is w_is dy_i,   e_is = w_is (f_is dy_i . v_s - dy_i . y_i) (1 - tanh^2(z_is / cap)),
  *     dq_i = scale sum_s e_is k_s,   dk_s = scale sum_i e_is q_i
  *
- * ("FlashAttention", Dao et al. 2022, algorithm 4.) Weights are made again, a tile of keys by a few queries at a time, so
- * nothing quadratic in length is in memory. dq, dk and dv are added to.
+ * ("FlashAttention", Dao et al. 2022, algorithm 4.) Since y_i = sum_s f_is w_is v_s, the gradient of w_is is
+ * g_is = f_is dy_i . v_s, and what the softmax takes off it, sum_s w_is g_is, is dy_i . y_i, dropout or not.
+ *
+ * Weights are made again, a tile of keys by a few queries at a time, so nothing quadratic in length is in memory. dq, dk
+ * and dv are added to.
  *
  * Layout: a work-group has all queries and keys of one (b, key head), so that nobody else writes what it does, and the
- * order of additions is fixed. Parameters and letters as in attention_parts.cl. */
+ * order of additions is fixed. Parameters, letters and dropout as in attention_parts.cl. */
 #include "attention_parts.cl"
 
 #define BACKWARD_PARAMETERS                                                                                       \
@@ -16,13 +19,51 @@
         TFM_INPUT(float, dy), TFM_INPUT(float, log_sum), const long items, const float scale, const float cap,    \
         ATTENTION_PARAMETERS
 
-/* Queries that meet a tile together. */
+#if DROPS
+#define DROPPED(x, r) (factor[r] * (x))
+#else
+#define DROPPED(x, r) (x)
+#endif
+
+/* Queries that meet a tile together: a block of dropout's numbers. */
 #define ROWS 4
+#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
+
+/* ROWS queries in a row of those that share keys. Those that do not exist are the last one again, and see nothing. */
+typedef struct query_rows {
+    long at[ROWS], sum[ROWS], mask[ROWS]; /* which query of all, which log sum, which row of the mask */
+    int begin[ROWS], end[ROWS];           /* sees begin <= s < end */
+    int count;                            /* of those that exist */
+    int some_begin, some_end;             /* keys that any of them sees */
+} query_rows;
+
+/* From query t of head h on, of which `left` are left. */
+static inline query_rows rows_at(const attention_shape a, const shared_keys keys, const long b, long h, long t,
+                                 const long left) {
+    query_rows rows;
+    rows.count = (int)min(left, (long)ROWS);
+    rows.some_begin = INT_MAX;
+    rows.some_end = 0;
+    EACH_ROW {
+        const int real = r < rows.count;
+        rows.at[r] = query_at(a, b, t, h);
+        rows.sum[r] = (b * a.heads + h) * a.targets + t;
+        rows.mask[r] = mask_row(a, b, t, h);
+        rows.begin[r] = seen_from(keys, (int)t);
+        rows.end[r] = real ? seen_to(keys, (int)t) : 0;
+        if (rows.begin[r] < rows.end[r]) {
+            rows.some_begin = min(rows.some_begin, rows.begin[r]);
+            rows.some_end = max(rows.some_end, rows.end[r]);
+        }
+        t += r + 1 < rows.count;
+        h += t == a.targets;
+        t = t == a.targets ? 0 : t;
+    }
+    return rows;
+}
 
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"
-
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 /* A tile of W keys and values, a component of all of them in a vector, and the sums of their gradients. */
 typedef struct tile {
@@ -63,17 +104,17 @@ static inline tfm_vec lanes_from(const int s) {
     return tfm_load(at);
 }
 
-/* ROWS queries from target t on, of which `rows` exist, and a tile of keys. */
+/* ROWS queries and a tile of keys; `factor` is dropout's. */
 static inline void rows_meet_tile(tile *keys, const attention_shape shape, const shared_keys shared, const int s,
-                                  const int count, __global const float *q, __global const float *y,
-                                  __global const float *dy, __global float *dq, __global const float *log_sum,
-                                  const long step, const int rows, const int t, const long masks, const float scale,
+                                  const int count, const query_rows *rows, const tfm_vec *factor,
+                                  __global const float *q, __global const float *y, __global const float *dy,
+                                  __global float *dq, __global const float *log_sum, const float scale,
                                   const float cap) {
     tfm_vec z[ROWS], e[ROWS];
     __global const float *qs[ROWS], *dys[ROWS];
     EACH_ROW {
-        qs[r] = q + min(r, rows - 1) * step * DK;
-        dys[r] = dy + min(r, rows - 1) * step * DV;
+        qs[r] = q + rows->at[r] * DK;
+        dys[r] = dy + rows->at[r] * DV;
         z[r] = e[r] = 0.0f;
     }
     for (int d = 0; d < DK; d++) {
@@ -86,10 +127,7 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
     }
     const tfm_vec at = lanes_from(s);
     EACH_ROW {
-        /* Rows that do not exist have no weights. */
-        const int real = r < rows, target = t + min(r, rows - 1);
-        const int first = seen_from(shared, target), end = real ? seen_to(shared, target) : 0;
-        __global const float *row_y = y + min(r, rows - 1) * step * DV;
+        __global const float *row_y = y + rows->at[r] * DV;
         float own = 0.0f;
         for (int d = 0; d < DV; d++)
             own = tfm_fma(dys[r][d], row_y[d], own);
@@ -101,14 +139,15 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
             slope *= 1.0f - bend * bend;
         }
         if (shape.mask_kind != 0) {
-            const tfm_vec m = mask_columns(shape, masks + min(r, rows - 1) * shape.mask_t, s);
+            const tfm_vec m = mask_columns(shape, rows->mask[r], s);
             score = select(score + m, m, m == -INFINITY);
         }
 #endif
-        const tfm_vec w = exp2_down(select((score - log_sum[min(r, rows - 1)]) * LOG2_E, (tfm_vec)(-INFINITY),
-                                           at < (float)first || at >= (float)end || score == -INFINITY));
-        z[r] = w;
-        e[r] = select(w * (e[r] - own) * slope, (tfm_vec)(0.0f), w == 0.0f);
+        const tfm_vec w =
+            exp2_down(select((score - log_sum[rows->sum[r]]) * LOG2_E, (tfm_vec)(-INFINITY),
+                             at < (float)rows->begin[r] || at >= (float)rows->end[r] || score == -INFINITY));
+        z[r] = DROPPED(w, r);
+        e[r] = select(w * (DROPPED(e[r], r) - own) * slope, (tfm_vec)(0.0f), w == 0.0f);
     }
     for (int d = 0; d < DV; d++) {
         tfm_vec sum = keys->dv[d];
@@ -122,13 +161,13 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
     }
     for (int c = 0; c < KEY_VECTORS; c++) {
         tfm_vec sum[ROWS];
-        EACH_ROW sum[r] = load_key(dq + min(r, rows - 1) * step * DK, c);
+        EACH_ROW sum[r] = load_key(dq + rows->at[r] * DK, c);
         for (int j = 0; j < count; j++) {
             const tfm_vec k = load_key(shared.k + (s + j) * shared.k_step, c);
             EACH_ROW sum[r] = tfm_fma((tfm_vec)(((const float *)&e[r])[j]), k, sum[r]);
         }
-        for (int r = 0; r < rows; r++) {
-            __global float *to = dq + r * step * DK + c * W;
+        for (int r = 0; r < rows->count; r++) {
+            __global float *to = dq + rows->at[r] * DK + c * W;
             for (int i = 0; (c + 1) * W > DK && i < DK % W; i++)
                 to[i] = ((const float *)&sum[r])[i];
             if ((c + 1) * W <= DK)
@@ -144,21 +183,24 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const shared_keys keys = keys_at(shape, b, kv_head);
     const long key_first = keys.k - shape.k, value_first = keys.v - shape.v, group = heads / kv_heads;
-    const long step = heads_first ? 1 : heads;
+    const long queries = group * targets;
     tile packed;
     for (int s = 0; s < keys.visible; s += W) {
         const int count = min(keys.visible - s, W);
         tile_pack(&packed, keys, s, count);
-        for (long h = kv_head * group; h < (kv_head + 1) * group; h++)
-            for (int t = 0; t < (int)targets; t += ROWS) {
-                const int rows = min((int)targets - t, ROWS);
-                const long at = query_at(shape, b, t, h);
-                if (seen_to(keys, t + rows - 1) > s && seen_from(keys, t) < s + count)
-                    rows_meet_tile(&packed, shape, keys, s, count, TFM_AT(q) + at * DK, TFM_AT(y) + at * DV,
-                                   TFM_AT(dy) + at * DV, TFM_AT(dq) + at * DK,
-                                   TFM_AT(log_sum) + (b * heads + h) * targets + t, step, rows, t,
-                                   mask_row(shape, b, t, h), scale, cap);
-            }
+        for (long i = 0; i < queries; i += ROWS) {
+            const query_rows rows = rows_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
+            if (rows.some_begin >= s + count || rows.some_end <= s)
+                continue;
+            tfm_vec factor[ROWS];
+#if DROPS
+            tfm_uvec numbers[ROWS];
+            drop_numbers_vec(numbers, TFM_DROPS(), first_block(shape, b, kv_head) + i / ROWS, s);
+            EACH_ROW factor[r] = select((tfm_vec)(keep), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
+#endif
+            rows_meet_tile(&packed, shape, keys, s, count, &rows, factor, TFM_AT(q), TFM_AT(y), TFM_AT(dy),
+                           TFM_AT(dq), TFM_AT(log_sum), scale, cap);
+        }
         tile_add(&packed, TFM_AT(dk) + key_first, TFM_AT(dv) + value_first, keys, s, count);
     }
 }
@@ -174,69 +216,72 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const shared_keys keys = keys_at(shape, b, kv_head);
     const long key_first = keys.k - shape.k, value_first = keys.v - shape.v, group = heads / kv_heads;
-    const long step = heads_first ? 1 : heads;
+    const long queries = group * targets;
     const int lane = (int)TFM_LANE();
     for (int s = 0; s < keys.visible; s += TFM_GROUP) {
         const int count = min(keys.visible - s, TFM_GROUP), own_key = s + min(lane, count - 1);
         __global const float *kp = keys.k + own_key * keys.k_step, *vp = keys.v + own_key * keys.v_step;
         __global float *dkp = TFM_AT(dk) + key_first + own_key * keys.k_step;
         __global float *dvp = TFM_AT(dv) + value_first + own_key * keys.v_step;
-        for (long h = kv_head * group; h < (kv_head + 1) * group; h++)
-            for (int t = 0; t < (int)targets; t += ROWS) {
-                float w[ROWS], e[ROWS];
-                const int rows = min((int)targets - t, ROWS);
-                const long at = query_at(shape, b, t, h);
-                __global const float *qp = TFM_AT(q) + at * DK, *yp = TFM_AT(y) + at * DV, *dyp = TFM_AT(dy) + at * DV;
-                for (int r = 0; r < ROWS; r++) {
-                    const int here = r < rows, row = min(r, rows - 1), target = t + row;
-                    const int seen = here && lane < count && s + lane >= seen_from(keys, target) &&
-                                     s + lane < seen_to(keys, target);
-                    float z = 0.0f, g = 0.0f, slope = scale;
-                    w[r] = e[r] = 0.0f;
-                    if (seen) {
-                        for (int d = 0; d < DK; d++)
-                            z = tfm_fma(qp[row * step * DK + d], kp[d], z);
-                        for (int d = 0; d < DV; d++)
-                            g = tfm_fma(dyp[row * step * DV + d], vp[d] - yp[row * step * DV + d], g);
-                        z *= scale;
-                        if (cap > 0.0f) {
-                            const float bend = tanh(z / cap);
-                            z = cap * bend;
-                            slope *= 1.0f - bend * bend;
-                        }
-                        const float m = mask_kind != 0 ? mask_at(shape, mask_row(shape, b, target, h), s + lane) : 0.0f;
-                        z = m == -INFINITY ? m : z + m;
-                        w[r] = z == -INFINITY ? 0.0f
-                                              : exp(z - TFM_AT(log_sum)[(b * heads + h) * targets + target]);
-                        e[r] = w[r] == 0.0f ? 0.0f : w[r] * g * slope;
+        for (long i = 0; i < queries; i += ROWS) {
+            float w[ROWS], e[ROWS];
+            const query_rows rows = rows_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
+#if DROPS
+            const uint4 numbers = drop_numbers(TFM_DROPS(), first_block(shape, b, kv_head) + i / ROWS, own_key);
+            const float4 factors = select((float4)(keep), (float4)(0.0f), numbers < (uint4)((uint)threshold));
+            float factor[ROWS];
+            vstore4(factors, 0, factor);
+#endif
+            for (int r = 0; r < ROWS; r++) {
+                const int seen = lane < count && s + lane >= rows.begin[r] && s + lane < rows.end[r];
+                float z = 0.0f, g = 0.0f, slope = scale;
+                w[r] = e[r] = 0.0f;
+                if (seen) {
+                    __global const float *qp = TFM_AT(q) + rows.at[r] * DK, *yp = TFM_AT(y) + rows.at[r] * DV;
+                    __global const float *dyp = TFM_AT(dy) + rows.at[r] * DV;
+                    for (int d = 0; d < DK; d++)
+                        z = tfm_fma(qp[d], kp[d], z);
+                    for (int d = 0; d < DV; d++)
+                        g = tfm_fma(dyp[d], DROPPED(vp[d], r) - yp[d], g);
+                    z *= scale;
+                    if (cap > 0.0f) {
+                        const float bend = tanh(z / cap);
+                        z = cap * bend;
+                        slope *= 1.0f - bend * bend;
                     }
+                    const float m = mask_kind != 0 ? mask_at(shape, rows.mask[r], s + lane) : 0.0f;
+                    z = m == -INFINITY ? m : z + m;
+                    const float weight = z == -INFINITY ? 0.0f : exp(z - TFM_AT(log_sum)[rows.sum[r]]);
+                    w[r] = DROPPED(weight, r);
+                    e[r] = weight == 0.0f ? 0.0f : weight * g * slope;
                 }
-                if (lane < count) {
-                    for (int d = 0; d < DV; d++) {
-                        float sum = dvp[d];
-                        for (int r = 0; r < ROWS; r++)
-                            sum = tfm_fma(dyp[min(r, rows - 1) * step * DV + d], w[r], sum);
-                        dvp[d] = sum;
-                    }
-                    for (int d = 0; d < DK; d++) {
-                        float sum = dkp[d];
-                        for (int r = 0; r < ROWS; r++)
-                            sum = tfm_fma(qp[min(r, rows - 1) * step * DK + d], e[r], sum);
-                        dkp[d] = sum;
-                    }
-                }
-                for (int r = 0; r < ROWS; r++)
-                    shared_e[r * TFM_GROUP + lane] = e[r];
-                barrier(CLK_LOCAL_MEM_FENCE);
-                for (int i = lane; i < rows * DK; i += TFM_GROUP) {
-                    const int r = i / DK, d = i % DK;
-                    __global float *to = TFM_AT(dq) + at * DK + r * step * DK + d;
-                    float sum = *to;
-                    for (int j = 0; j < count; j++)
-                        sum = tfm_fma(shared_e[r * TFM_GROUP + j], keys.k[(s + j) * keys.k_step + d], sum);
-                    *to = sum;
-                }
-                barrier(CLK_LOCAL_MEM_FENCE);
             }
+            if (lane < count) {
+                for (int d = 0; d < DV; d++) {
+                    float sum = dvp[d];
+                    for (int r = 0; r < ROWS; r++)
+                        sum = tfm_fma(TFM_AT(dy)[rows.at[r] * DV + d], w[r], sum);
+                    dvp[d] = sum;
+                }
+                for (int d = 0; d < DK; d++) {
+                    float sum = dkp[d];
+                    for (int r = 0; r < ROWS; r++)
+                        sum = tfm_fma(TFM_AT(q)[rows.at[r] * DK + d], e[r], sum);
+                    dkp[d] = sum;
+                }
+            }
+            for (int r = 0; r < ROWS; r++)
+                shared_e[r * TFM_GROUP + lane] = e[r];
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int c = lane; c < rows.count * DK; c += TFM_GROUP) {
+                const int r = c / DK, d = c % DK;
+                __global float *to = TFM_AT(dq) + rows.at[r] * DK + d;
+                float sum = *to;
+                for (int j = 0; j < count; j++)
+                    sum = tfm_fma(shared_e[r * TFM_GROUP + j], keys.k[(s + j) * keys.k_step + d], sum);
+                *to = sum;
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
     }
 }

@@ -3,13 +3,16 @@
  * Letters: B query sequences, T targets, S keys, H heads, Hk key heads, dk and dv the widths of a key and a value. H/Hk * T
  * queries of a sequence share keys; query i of them is target i % T of the head group's i / T th head. Given by the host:
  * DK, DV; NUMBERS, the dtype of q, k and v of enum tfm_dtype: 0 F32, 1 F16, 2 BF16; sums are in fp32
- * whatever it is. SCORED: whether there may be a soft cap or a mask. */
+ * whatever it is. SCORED: whether there may be a soft cap or a mask. DROPS: whether weights are dropped. */
 
 #ifndef NUMBERS
 #define NUMBERS 0
 #endif
 #ifndef SCORED
 #define SCORED 0
+#endif
+#ifndef DROPS
+#define DROPS 0
 #endif
 #define LOG2_E 1.44269504088896340736f
 #define LN_2 0.69314718055994530942f
@@ -38,7 +41,12 @@ typedef ushort number;
         const long length, const long heads, const long kv_heads, const long heads_first, const long sequences,        \
         const long padded, const long mapped, const long pool, const long from, const long to, const long aligned,     \
         const long mask_kind, const long mask_b, const long mask_h, const long mask_t, const long mask_s,              \
-        const long columns
+        const long columns DROP_PARAMETERS
+#if DROPS
+#define DROP_PARAMETERS , TFM_DROPOUT_PARAMETERS
+#else
+#define DROP_PARAMETERS
+#endif
 
 /* The parameters that say where things lie, as one value to pass on. */
 typedef struct attention_shape {
@@ -128,3 +136,25 @@ static inline float mask_at_log2(const attention_shape a, const long row, const 
     const float m = mask_at(a, row, s), bits = m * LOG2_E;
     return m == -INFINITY ? m : bits < -FLT_MAX ? -FLT_MAX : bits;
 }
+
+/* ---- Dropout ----
+ *
+ * A weight is dropped after the softmax, so the sums of weights are those of all, and the values are added with factors of
+ * 0 or keep = 1 / (1 - rate). Which one is a function of seed, stream, query and key, and of nothing else: not of the
+ * device, nor of the kernel. With key s the queries 4 i .. 4 i + 3 of those that share keys have one block of numbers
+ * (TFM_PHILOX), of the counter (s, first_block + i, stream), a number each; below the threshold drops. */
+#if DROPS
+static inline long first_block(const attention_shape a, const long b, const long kv_head) {
+    return (b * a.kv_heads + kv_head) * ((a.heads / a.kv_heads * a.targets + 3) / 4);
+}
+
+static inline uint4 drop_numbers(const tfm_drops d, const long block, const int s) {
+    uint c0 = (uint)s, c1 = (uint)block, c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
+    TFM_PHILOX(uint, c0, c1, c2, c3, d.seed)
+    return (uint4)(c0, c1, c2, c3);
+}
+
+#define KEPT(sum) ((sum) * keep)
+#else
+#define KEPT(sum) (sum)
+#endif

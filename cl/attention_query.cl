@@ -1,5 +1,5 @@
 /* Attention of single queries, on wide devices: decoding, and heads too wide for attention_wide.cl. The formula as there;
- * letters, parameters and what a query sees as in attention_parts.cl. */
+ * letters, parameters, what a query sees and dropout as in attention_parts.cl. */
 #include "attention_parts.cl"
 #include "attention_vectors.cl"
 
@@ -71,6 +71,13 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         const tfm_vec p = exp2_down(z - base), shrink = exp2_down((tfm_vec)(maximum - base));
         maximum = reached;
         total = tfm_fma(total, shrink, p);
+#if DROPS
+        tfm_uvec numbers[4];
+        drop_numbers_vec(numbers, TFM_DROPS(), first_block(shape, b, kv_head) + i / 4, s);
+        const tfm_vec weight = select(p, (tfm_vec)(0.0f), numbers[i % 4] < (uint)threshold);
+#else
+        const tfm_vec weight = p;
+#endif
         UNROLL_VECTORS
         for (int c = 0; c < VALUE_VECTORS; c++)
             sum[c] *= shrink;
@@ -84,10 +91,10 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             __global const number *vp = keys.v + rows[j] * keys.v_step;
             UNROLL_VECTORS
             for (int c = 0; c < VALUE_VECTORS; c++)
-                sum[c] = tfm_fma((tfm_vec)(((const float *)&p)[j]), load_value(vp, c), sum[c]);
+                sum[c] = tfm_fma((tfm_vec)(((const float *)&weight)[j]), load_value(vp, c), sum[c]);
         }
     }
-    const float all = tfm_vec_sum(total), inverse = all == 0.0f ? 0.0f : 1.0f / all;
+    const float all = tfm_vec_sum(total), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
     UNROLL_VECTORS
     for (int c = 0; c < VALUE_VECTORS; c++)
         store_value(sum[c] * inverse, TFM_AT(y) + query * DV, c);

@@ -97,6 +97,20 @@ static inline tfm_vec exp2_down(tfm_vec x) {
                    TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
 }
 
+#if DROPS
+/* The numbers of a block of queries with keys s .. s + W - 1: a vector for each of its four. */
+static inline void drop_numbers_vec(tfm_uvec *numbers, const tfm_drops d, const long block, const int s) {
+    tfm_uvec c0 = (uint)s, c1 = (uint)block, c2 = (uint)d.stream, c3 = (uint)(d.stream >> 32);
+    for (int i = 0; i < W; i++)
+        ((uint *)&c0)[i] += (uint)i;
+    TFM_PHILOX(tfm_uvec, c0, c1, c2, c3, d.seed)
+    numbers[0] = c0;
+    numbers[1] = c1;
+    numbers[2] = c2;
+    numbers[3] = c3;
+}
+#endif
+
 #if SCORED
 typedef struct __attribute__((packed)) loose_bytes {
     TFM_CAT(uchar, TFM_WIDTH) all;

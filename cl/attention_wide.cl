@@ -1,5 +1,5 @@
 /* Attention for wide devices: one work-item a work-group, vectors of TFM_WIDTH floats. Letters, parameters and what a
- * query sees as in attention_parts.cl:
+ * query sees, and dropout, as in attention_parts.cl:
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
  *     log_sum_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
@@ -86,6 +86,10 @@ typedef struct state {
     long at[QUERIES];                            /* which query of all */
 #if SCORED
     long mask[QUERIES + MOST_ROWS]; /* its row of the mask */
+#endif
+#if DROPS
+    tfm_drops drops;
+    long drop_block; /* the first query's */
 #endif
     int begin[QUERIES + MOST_ROWS], limit[QUERIES + MOST_ROWS]; /* sees begin <= s < limit; nothing: both 0 */
     /* Of each block: the keys that one of its queries sees, and those that all see. */
@@ -201,6 +205,25 @@ INLINED void add_values(const int R, const int vectors, const int c, state *st, 
     }
 }
 
+#if DROPS
+/* Drops weights of R queries from `first` on and keys s .. s + count - 1. */
+INLINED void drop_weights(const int R, tfm_vec (*weight)[2], const state *st, const int first, const int s,
+                          const int count) {
+    for (int side = 0; side * W < count; side++)
+#pragma unroll
+        for (int block = 0; block < MOST_ROWS / 4; block++)
+            if (block * 4 < R) {
+                tfm_uvec numbers[4];
+                drop_numbers_vec(numbers, st->drops, st->drop_block + first / 4 + block, s + side * W);
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int r = block * 4 + i;
+                    weight[r][side] = select(weight[r][side], (tfm_vec)(0.0f), numbers[i] < st->drops.threshold);
+                }
+            }
+}
+#endif
+
 /* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys; masked: some of them do not see some of it. R is
  * a constant where this is inlined. */
 INLINED void attend(const int R, const attention_shape shape, const float cap, state *st, const int first, tile *keys,
@@ -264,7 +287,13 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
         weight[r][0] = exp2_down(z[r][0] - b);
         weight[r][1] = exp2_down(z[r][1] - b);
         st->total[first + r] = tfm_fma(st->total[first + r], (tfm_vec)(f), weight[r][0] + weight[r][1]);
-        if (careful) {
+    }
+#if DROPS
+    drop_weights(R, weight, st, first, s, count);
+#endif
+    if (careful) {
+#pragma unroll
+        EACH_ROW {
             weight[r][0] = select(weight[r][0], (tfm_vec)(-1.0f), z[r][0] == -INFINITY);
             weight[r][1] = select(weight[r][1], (tfm_vec)(-1.0f), z[r][1] == -INFINITY);
         }
@@ -323,6 +352,10 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int rows = (int)min((long)QUERIES, queries - begin);
     state st;
     tile packed;
+#if DROPS
+    st.drops = TFM_DROPS();
+    st.drop_block = first_block(shape, b, kv_head) + begin / 4;
+#endif
     long t = begin % targets, h = kv_head * (heads / kv_heads) + begin / targets;
     for (int r = 0; r < (rows + MOST_ROWS - 1) / MOST_ROWS * MOST_ROWS; r++) {
         state_begin(&st, shape, keys, r, r < rows, b, t, h, TFM_AT(q), scale);
@@ -349,7 +382,7 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         }
     }
     for (int r = 0; r < rows; r++) {
-        const float all = tfm_vec_sum(st.total[r]), inverse = all == 0.0f ? 0.0f : 1.0f / all;
+        const float all = tfm_vec_sum(st.total[r]), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
         for (int c = 0; c < VALUE_VECTORS; c++)
             store_value(st.sum[r][c] * inverse, TFM_AT(y) + st.at[r] * DV, c);
         if (summed) {

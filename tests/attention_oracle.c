@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ops/selftest.h"
 
 void *attention_take(int64_t count, size_t size) {
     void *block = calloc((size_t)(count ? count : 1), size);
@@ -176,6 +177,17 @@ static double softmax(double *z, int64_t count) {
     return most + log(sum);
 }
 
+/* The queries that share keys are numbered head by head; four of them in a row have with key j the words of a
+ * block. */
+double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets,
+                        int64_t b, int64_t h, int64_t t, int64_t j) {
+    const int64_t sharing = heads / kv_heads * targets, query = h % (heads / kv_heads) * targets + t;
+    const int64_t block = (b * kv_heads + h / (heads / kv_heads)) * ((sharing + 3) / 4) + query / 4;
+    const double share =
+        (double)tfm__check_philox(dropout, (uint32_t)j, (uint32_t)block, (int)(query % 4)) / 4294967296.0;
+    return share < (double)dropout->rate ? 0 : 1 / (1 - (double)dropout->rate);
+}
+
 static void attend(attention_wanted *w, const attention_problem *p, double *z, int64_t b, int64_t h,
                    int64_t t) {
     const attention_case *c = &p->c;
@@ -197,8 +209,8 @@ static void attend(attention_wanted *w, const attention_problem *p, double *z, i
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
     for (int64_t j = 0; j < c->length; j++)
         for (int64_t d = 0; d < c->value_width && sees(p, b, h, t, j); d++)
-            y[d] +=
-                z[j] * p->v[attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->value_width + d];
+            y[d] += attention_factor(&c->dropout, c->heads, c->kv_heads, c->targets, b, h, t, j) * z[j] *
+                    p->v[attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->value_width + d];
 }
 
 attention_wanted attention_oracle(const attention_problem *p) {
@@ -260,7 +272,8 @@ static tfm_attention_options options_of(const attention_problem *p) {
                                      .window = c->window,
                                      .before = c->before,
                                      .after = c->after,
-                                     .stage = c->stage};
+                                     .stage = c->stage,
+                                     .dropout = c->dropout.rate > 0 ? &c->dropout : NULL};
     if (c->padded)
         options.lengths = HARNESS_TENSOR(TFM_I32, p->lengths, p->sequences);
     if (c->beams)
@@ -308,12 +321,13 @@ attention_got attention_run(const attention_problem *p) {
 static void describe(char *what, size_t size, const attention_case *c) {
     snprintf(
         what, size,
-        "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s%s past %d beams %d cap %g window %d:%d mask %s %s%s",
+        "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s%s past %d beams %d cap %g window %d:%d mask %s %s%s drop %g",
         (int)c->batch, (int)c->targets, (int)c->length, (int)c->heads, (int)c->kv_heads, (int)c->key_width,
         (int)c->value_width, c->heads_first ? " heads first" : "", c->causal ? " causal" : "",
         c->padded ? " padded" : "", c->paged ? " paged" : "", c->at_end ? " at end" : "", (int)c->past,
         (int)c->beams, (double)c->soft_cap, c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
-        c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers), c->narrow ? " to it" : "");
+        c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers), c->narrow ? " to it" : "",
+        (double)c->dropout.rate);
 }
 
 void attention_check(attention_case c) {

@@ -21,6 +21,7 @@ typedef struct attention_case {
     bool narrow;         /* y is of that dtype, too */
     bool scored, summed; /* scores of `stage`, log sums */
     tfm_attention_stage stage;
+    tfm_dropout_options dropout;
     float spread;     /* of q, 0 means 1 */
     double tolerance; /* 0 means 3e-6, and what a narrow y needs */
 } attention_case;
@@ -41,6 +42,10 @@ void attention_drop(attention_problem *p);
  * query sequence b. */
 int64_t attention_query_index(const attention_case *c, int64_t b, int64_t t, int64_t h);
 int64_t attention_key_index(const attention_problem *p, int64_t b, int64_t j, int64_t h);
+
+/* What dropout makes of a weight: its factor, 0 or 1 / (1 - rate). */
+double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets,
+                        int64_t b, int64_t h, int64_t t, int64_t j);
 
 /* y (in q's layout), scores (B, H, T, S) and log sums (B, H, T); the latter two NULL unless asked for. */
 typedef struct attention_wanted {

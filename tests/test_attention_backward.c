@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "attention_oracle.h"
 #include "gradient.h"
 #include "tfm/ops.h"
 
@@ -12,6 +13,7 @@ typedef struct attention {
     int64_t batch, targets, length, heads, kv_heads, dk, dv;
     bool heads_first, causal, padded, windowed, at_end;
     float cap;
+    tfm_dropout_options dropout;
     tfm_dtype mask; /* I32: none */
     const int32_t *lengths;
     const float *mask_values; /* (T, S) */
@@ -54,7 +56,9 @@ static void oracle(const gradient_case *c, double *y, double *const *inputs) {
                 }
                 for (int64_t s = 0; s < a->length && sum > 0; s++)
                     for (int64_t d = 0; d < a->dv; d++)
-                        y[q * a->dv + d] += w[s] / sum * inputs[V][key_at(a, b, s, group) * a->dv + d];
+                        y[q * a->dv + d] +=
+                            attention_factor(&a->dropout, a->heads, a->kv_heads, a->targets, b, h, t, s) *
+                            w[s] / sum * inputs[V][key_at(a, b, s, group) * a->dv + d];
             }
     free(w);
 }
@@ -68,7 +72,8 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
                                .at_end = a->at_end,
                                .window = a->windowed,
                                .before = 2,
-                               .after = 1};
+                               .after = 1,
+                               .dropout = &a->dropout};
     if (a->padded)
         o.lengths = HARNESS_TENSOR(TFM_I32, a->lengths, a->batch);
     if (a->mask == TFM_F32)
@@ -151,6 +156,23 @@ static void test_scores(void **state) {
     check(&random, (attention){2, 9, 37, 2, 2, 32, 32, .mask = TFM_U8, .heads_first = true});
 }
 
+/* What backward drops is what forward dropped, in whatever blocks the queries come. */
+static void test_dropout(void **state) {
+    (void)state;
+    harness_random random = {4};
+    const tfm_dropout_options drops[] = {{0.1f, 7, 3}, {0.5f, 1ull << 40, 1ull << 33}};
+    for (size_t i = 0; i < 2; i++) {
+        check(&random, (attention){2, 17, 20, 2, 2, 32, 32, PLAIN, .dropout = drops[i]});
+        check(&random, (attention){2, 6, 20, 4, 2, 17, 5, PLAIN, .dropout = drops[i], .causal = true});
+        check(&random, (attention){3, 3, 37, 6, 1, 17, 5, PLAIN, .dropout = drops[i], .heads_first = true,
+                                   .padded = true});
+    }
+    check(&random, (attention){1, 1, 1, 1, 1, 32, 32, PLAIN, .dropout = drops[1]});
+    check(&random, (attention){1, 1, 33, 1, 1, 32, 32, PLAIN, .dropout = drops[1]});
+    check(&random, (attention){2, 9, 20, 2, 2, 32, 32, .mask = TFM_F32, .cap = 1.5f, .dropout = drops[1]});
+    check(&random, (attention){1, 5, 3, 1, 1, 600, 3, PLAIN, .dropout = drops[1]});
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -174,10 +196,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_who_sees_what),
-        cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

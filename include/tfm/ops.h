@@ -201,9 +201,12 @@ typedef struct tfm_attention_options {
     tfm_attention_stage stage;
     tfm_tensor *log_sum; /* if not NULL also gets log sum_s e^score (B, H, T) F32 of what each query sees, after soft cap and
                             mask; -inf where it sees nothing */
+    const tfm_dropout_options *dropout; /* of the weights, in training: y gets those that are left over 1 - rate, as drawn from
+                                           seed, stream, b, h, t and s, on every device alike. `scores` and `log_sum` are of
+                                           all weights. NULL: none */
 } tfm_attention_options;
 
-/* y = softmax(mask + soft cap(scale q k^T)) v, fused: no T x S matrix in memory. q (B, T, H dk), k (N, S, Hk dk),
+/* y = dropout(softmax(mask + soft cap(scale q k^T))) v, fused: no T x S matrix in memory. q (B, T, H dk), k (N, S, Hk dk),
  * v (N, S, Hk dv), y (B, T, H dv); or all 4-D: q (B, H, T, dk), k (N, Hk, S, dk), v (N, Hk, S, dv), y (B, H, T, dv). With
  * `rows`, k is (R, Hk dk) and v (R, Hk dv). N is B unless `sources` says otherwise. T and S are less than 2^29. q, k and v
  * are of one dtype, F32, F16 or BF16, and sums are in fp32; y is F32, or, if a y of their dtype is given, rounded to that. A

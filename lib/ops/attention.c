@@ -32,17 +32,22 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
                                TFM_I_AS("mask_t", a->mask_steps[2]),
                                TFM_I_AS("mask_s", a->mask_steps[3]),
                                TFM_I_AS("columns", a->columns)};
-    tfm__arg all[TFM_COUNT(common) + 12];
+    const tfm_dropout_options *dropout = &a->dropout;
+    const tfm__arg drops[] = {TFM_DROPOUT_ARGS(dropout)};
+    tfm__arg all[TFM_COUNT(common) + TFM_COUNT(drops) + 12];
     memcpy(all, own, count * sizeof(*own));
     memcpy(all + count, common, sizeof(common));
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups), count + TFM_COUNT(common), all);
+    count += TFM_COUNT(common);
+    memcpy(all + count, drops, sizeof(drops));
+    count += tfm__dropout_on(dropout) ? TFM_COUNT(drops) : 0;
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups), count, all);
 }
 
 tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name, int block,
                                 int64_t groups, int64_t items) {
-    tfm__kernel *kernel = tfm__kernel_get(ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d -DSCORED=%d",
+    tfm__kernel *kernel = tfm__kernel_get(ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d",
                                           (int)a->key_width, (int)a->value_width, block, (int)a->q.dtype,
-                                          a->cap > 0 || a->mask.buffer);
+                                          a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
     const float log2e = 1.44269504088896340736F;
     return tfm__attention_enqueue(ctx, a, kernel, groups,
                                   TFM_ARGS(TFM_T_AS("y", a->y), TFM_T_AS("log_sum", a->log_sum),
@@ -54,7 +59,8 @@ tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const
 /* Bytes of local memory of cl/attention.cl for `block` queries. */
 static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64_t block) {
     const int64_t group = tfm__context_row(ctx)->group, tile = group < 32 ? 32 : group;
-    return sizeof(float) * (size_t)(block * (a->key_width + tile + group + 5) + tile);
+    return sizeof(float) * (size_t)(block * (a->key_width + tile + group + 5) +
+                                    (tfm__dropout_on(&a->dropout) ? 2 : 1) * tile);
 }
 
 /* Eight queries share the reading of a key, if there are as many and their copies fit in a quarter of local
@@ -145,7 +151,10 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
                         .padded = options->lengths.buffer != NULL,
                         .mapped = options->sources.buffer != NULL,
                         .paged = options->rows.buffer != NULL};
-    if (tfm__attention_read(ctx, &a, options) != TFM_OK || make_outputs(ctx, &a, y, options) != TFM_OK ||
+    if (options->dropout)
+        a.dropout = *options->dropout;
+    if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK ||
+        tfm__attention_read(ctx, &a, options) != TFM_OK || make_outputs(ctx, &a, y, options) != TFM_OK ||
         tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     const bool recorded = TFM_TAPE_WANTS(ctx, q, k, v, a.mask);

@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_ATTENTION_H
 #define TFM_LIB_ATTENTION_H
 
-#include "ops/ops.h"
+#include "ops/dropout.h"
 
 typedef struct tfm__attention {
     tfm_tensor y, log_sum; /* F32; log_sum may be empty */
@@ -17,6 +17,7 @@ typedef struct tfm__attention {
     int64_t mask_steps[4];          /* of the mask along B, H, T, S: 0 where it repeats */
     int64_t columns;                /* keys behind these are not seen: the mask's, or S */
     float scale, cap;               /* cap: 0 for none */
+    tfm_dropout_options dropout;    /* rate: 0 for none */
 } tfm__attention;
 
 /* No sum of a target, a key, a past and a window leaves an int. */
@@ -34,7 +35,8 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
 /* Writes the call down for the tape, which keeps y and log_sum; neither sources nor rows: lib/ops/attention_backward.c. */
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
-/* Enqueues a kernel of `groups` work-groups: its own arguments, at most 12, then those of ATTENTION_PARAMETERS. */
+/* Enqueues a kernel of `groups` work-groups: its own arguments, at most 12, then those of ATTENTION_PARAMETERS, as many as
+ * there are with DROPS where something is dropped. */
 tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
                                   size_t count, const tfm__arg *own);
 /* The same for one that makes y and log_sum, built for `block` queries a work-group, `items` of which have work. */

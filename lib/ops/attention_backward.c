@@ -4,6 +4,7 @@
 #include "ops/tape.h"
 
 enum { Q, K, V };
+_Static_assert(sizeof(tfm__attention) <= TFM__TAPE_DATA, "a record has room for the call");
 
 /* Where a gradient goes: its place, zeros at first, or scratch that nobody looks at. */
 static tfm_tensor place(tfm_context *ctx, tfm__gradient to, tfm_tensor like) {
@@ -27,7 +28,8 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
                      dv = place(ctx, tfm__tape_in(ctx, record, V), a.v);
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, "attention_backward", wide ? "attention_backward_wide" : "attention_backward_group",
-        "-DDK=%d -DDV=%d -DSCORED=%d", (int)a.key_width, (int)a.value_width, a.cap > 0 || a.mask.buffer);
+        "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d", (int)a.key_width, (int)a.value_width,
+        a.cap > 0 || a.mask.buffer, tfm__dropout_on(&a.dropout));
     return tfm__attention_enqueue(ctx, &a, kernel, items,
                                   TFM_ARGS(TFM_T(dq), TFM_T(dk), TFM_T(dv), TFM_T_AS("y", a.y),
                                            TFM_T_AS("dy", tfm__tape_out(ctx, record, 0)),

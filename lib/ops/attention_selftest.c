@@ -1,6 +1,7 @@
 /* The selftest of attention, in the forms that it takes. */
 #include <math.h>
 #include <stdlib.h>
+#include "ops/dropout.h"
 #include "ops/selftest.h"
 
 /* The forms of tfm_attention: B, N, T, S, H, Hk, dk, dv, past, and what is given. */
@@ -9,6 +10,7 @@ static const struct form {
     bool causal, lengths, rows, sources, heads_first, mask; /* a mask is (H, 1, S), added */
     double soft_cap;
     int64_t window; /* keys on either side; 0: no window */
+    float drops;    /* the rate of dropout */
 } FORMS[] = {
     {.B = 2, .N = 2, .T = 5, .S = 37, .H = 3, .Hk = 3, .dk = 17, .dv = 9},
     {.B = 3,
@@ -46,9 +48,14 @@ static const struct form {
      .mask = true,
      .soft_cap = 1.5,
      .window = 5},
+    {.B = 2, .N = 2, .T = 9, .S = 37, .H = 4, .Hk = 2, .dk = 16, .dv = 16, .drops = 0.3f},
 };
 
 enum { POOL_ROWS = 40 }; /* of a key/value log that `rows` points into */
+
+static tfm_dropout_options dropout_of(const struct form *f) {
+    return (tfm_dropout_options){.rate = f->drops, .seed = 0x123456789abcdefull, .stream = 0x700000005ull};
+}
 
 typedef struct attention_data {
     float *q, *k, *v, *mask;
@@ -63,6 +70,15 @@ static const float *key_at(const struct form *f, const attention_data *a, const 
         return base + ((sequence * f->Hk + head) * f->S + s) * d;
     int64_t row = f->rows ? a->rows[b * f->S + s] : sequence * f->S + s;
     return base + (row * f->Hk + head) * d;
+}
+
+/* Dropout's factor of a weight: cl/attention_parts.cl. */
+static double kept(const struct form *f, int64_t b, int64_t h, int64_t t, int64_t s) {
+    const tfm_dropout_options dropout = dropout_of(f);
+    const int64_t group = f->H / f->Hk, query = h % group * f->T + t;
+    const int64_t block = (b * f->Hk + h / group) * ((group * f->T + 3) / 4) + query / 4;
+    const uint32_t number = tfm__check_philox(&dropout, (uint32_t)s, (uint32_t)block, (int)(query % 4));
+    return number < tfm__dropout_threshold(&dropout) ? 0 : 1 / (1 - (double)dropout.rate);
 }
 
 /* One query's row of the result, dv wide: softmax of scaled products over what it sees, times the values. */
@@ -81,7 +97,7 @@ static void attend(double *out, const struct form *f, const attention_data *a, c
         score = f->soft_cap > 0 ? f->soft_cap * tanh(score / f->soft_cap) : score;
         total += weight = exp(score + (f->mask ? (double)a->mask[h * f->S + s] : 0));
         for (int64_t d = 0; d < f->dv; d++)
-            out[d] += weight * (double)v[d];
+            out[d] += weight * kept(f, b, h, t, s) * (double)v[d];
     }
     for (int64_t d = 0; d < f->dv && total > 0; d++)
         out[d] /= total;
@@ -91,6 +107,7 @@ static void check(tfm__check *c) {
     const struct form *f = &FORMS[c->number];
     attention_data a = {0};
     tfm_tensor y = {0}, q, k, v;
+    const tfm_dropout_options dropout = dropout_of(f);
     tfm_attention_options options = {.heads = f->heads_first ? 0 : (int)f->H,
                                      .kv_heads = (int)f->Hk,
                                      .causal = f->causal,
@@ -98,7 +115,8 @@ static void check(tfm__check *c) {
                                      .soft_cap = (float)f->soft_cap,
                                      .window = f->window > 0,
                                      .before = f->window,
-                                     .after = f->window};
+                                     .after = f->window,
+                                     .dropout = &dropout};
     if (f->heads_first) {
         q = FLOATS(a.q, f->B, f->H, f->T, f->dk);
         k = FLOATS(a.k, f->N, f->Hk, f->S, f->dk);
@@ -132,5 +150,6 @@ const tfm__check_entry tfm__selftest_attention[] = {
     {"attention", "rows", check, 3},
     {"attention", "sources", check, 4},
     {"attention", "mask, soft cap, window", check, 5},
+    {"attention", "dropout", check, 6},
     {0},
 };

@@ -54,22 +54,6 @@ tfm_status tfm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
-/* The host's own Philox4x32-10: word `word` of the block (block, row, stream). */
-static uint32_t philox(const tfm_dropout_options *d, uint32_t block, uint32_t row, int word) {
-    uint32_t c[4] = {block, row, (uint32_t)d->stream, (uint32_t)(d->stream >> 32)};
-    uint32_t key[2] = {(uint32_t)d->seed, (uint32_t)(d->seed >> 32)};
-    for (int round = 0; round < 10; round++) {
-        const uint64_t first = 0xD2511F53ull * c[0], second = 0xCD9E8D57ull * c[2];
-        const uint32_t next[4] = {(uint32_t)(second >> 32) ^ c[1] ^ key[0], (uint32_t)second,
-                                  (uint32_t)(first >> 32) ^ c[3] ^ key[1], (uint32_t)first};
-        for (int i = 0; i < 4; i++)
-            c[i] = next[i];
-        key[0] += 0x9E3779B9u;
-        key[1] += 0xBB67AE85u;
-    }
-    return c[word];
-}
-
 static void check(tfm__check *c) {
     const int64_t rows = 3, n = 333, width = tfm__context_row(c->ctx)->width;
     const tfm_dropout_options dropout = {
@@ -79,7 +63,8 @@ static void check(tfm__check *c) {
     double *want = WANTED(rows * n);
     for (int64_t i = 0; tfm__check_ready(c) && i < rows * n; i++) {
         const int64_t column = i % n, block = column / (4 * width) * width + column % width;
-        const uint32_t word = philox(&dropout, (uint32_t)block, (uint32_t)(i / n), (int)(column / width % 4));
+        const uint32_t word =
+            tfm__check_philox(&dropout, (uint32_t)block, (uint32_t)(i / n), (int)(column / width % 4));
         want[i] = word < tfm__dropout_threshold(&dropout) ? 0 : (double)x[i] / (1 - (double)dropout.rate);
     }
     tfm_dropout(c->ctx, &y, tx, &dropout);

@@ -85,6 +85,21 @@ double tfm__check_activated(double x, tfm_activation activation) {
     }
 }
 
+uint32_t tfm__check_philox(const tfm_dropout_options *d, uint32_t block, uint32_t row, int word) {
+    uint32_t c[4] = {block, row, (uint32_t)d->stream, (uint32_t)(d->stream >> 32)};
+    uint32_t key[2] = {(uint32_t)d->seed, (uint32_t)(d->seed >> 32)};
+    for (int round = 0; round < 10; round++) {
+        const uint64_t first = 0xD2511F53ull * c[0], second = 0xCD9E8D57ull * c[2];
+        const uint32_t next[4] = {(uint32_t)(second >> 32) ^ c[1] ^ key[0], (uint32_t)second,
+                                  (uint32_t)(first >> 32) ^ c[3] ^ key[1], (uint32_t)first};
+        for (int i = 0; i < 4; i++)
+            c[i] = next[i];
+        key[0] += 0x9E3779B9u;
+        key[1] += 0xBB67AE85u;
+    }
+    return c[word];
+}
+
 bool tfm__check_ready(const tfm__check *c) {
     return tfm_context_status(c->ctx) == TFM_OK;
 }

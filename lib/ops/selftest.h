@@ -39,6 +39,9 @@ bool tfm__check_ready(const tfm__check *c);
 /* The activation of a value, for ops that have one at their end. */
 double tfm__check_activated(double x, tfm_activation activation);
 
+/* Dropout's numbers by the host's own Philox4x32-10: word `word` of the block (block, row, stream). */
+uint32_t tfm__check_philox(const tfm_dropout_options *d, uint32_t block, uint32_t row, int word);
+
 typedef struct tfm__check_entry {
     const char *op, *variant;
     void (*run)(tfm__check *c);
