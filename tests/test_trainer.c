@@ -147,6 +147,27 @@ static void test_repeats(void **state) {
     }
 }
 
+/* Each of the three rates does something of its own, and the same each time. */
+static void test_rates(void **state) {
+    (void)state;
+    double first, last;
+    float *trained[4];
+    for (int i = 0; i < 4; i++) {
+        tfm_trainer_options o = plain_options();
+        o.dropout = i == 1 ? 0.2f : 0;
+        o.attention_dropout = i == 2 ? 0.2f : 0;
+        o.activation_dropout = i == 3 ? 0.2f : 0;
+        trained[i] = train_ten(&SMALL, &o, &first, &last);
+        for (int k = 0; k < i; k++)
+            assert_memory_not_equal(trained[i], trained[k], 10000 * sizeof(float));
+        float *again = train_ten(&SMALL, &o, &first, &last);
+        assert_memory_equal(trained[i], again, 10000 * sizeof(float));
+        free(again);
+    }
+    for (int i = 0; i < 4; i++)
+        free(trained[i]);
+}
+
 /* An evaluation drops nothing, changes nothing, and its perplexity is the update's without dropout and
  * smoothing. */
 static void test_evaluate(void **state) {
@@ -258,8 +279,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_repeats),   cmocka_unit_test(test_evaluate),
-        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_schedules), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_repeats),    cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_evaluate),  cmocka_unit_test(test_not_finite), cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

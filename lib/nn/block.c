@@ -74,11 +74,15 @@ tfm_status tfm_encoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor 
                                     tfm_tensor x, tfm_tensor lengths) {
     tfm_tensor mixed = {0}, fed = {0}; /* (B, S, E) */
     tfm_keys_values memory = {{0}, {0}};
+    tfm_dropout_options draw;
     tfm_scope_open(ctx);
     stream s = enter(ctx, x, &block->attention_norm, block->pre_norm);
     tfm_multi_head_project(ctx, &memory, &block->attention, s.input);
     tfm_multi_head_forward(ctx, &mixed, &block->attention, s.input, memory,
-                           &(tfm_attention_options){.lengths = lengths, .scores = weights});
+                           &(tfm_attention_options){
+                               .lengths = lengths,
+                               .scores = weights,
+                               .dropout = tfm_training_draw(block->training, TFM_DROP_ATTENTION, &draw)});
     s = join(ctx, s, mixed, &block->attention_norm, &block->feed_forward_norm, block->pre_norm,
              block->training);
     tfm_feed_forward_forward(ctx, &fed, &block->feed_forward, s.input);
@@ -96,11 +100,13 @@ void tfm_encoder_block_free(tfm_context *ctx, tfm_encoder_block *block) {
 /* Causal attention over the target: a whole one, or one step whose keys and values join the log. */
 static void attend_target(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_decoder_block *block,
                           tfm_tensor input, const tfm_decoder_memory *memory) {
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout = tfm_training_draw(block->training, TFM_DROP_ATTENTION, &draw);
     if (!memory->rows.buffer) {
         tfm_keys_values own = {{0}, {0}};
         tfm_multi_head_project(ctx, &own, &block->attention, input);
         tfm_multi_head_forward(ctx, mixed, &block->attention, input, own,
-                               &(tfm_attention_options){.causal = true, .scores = weights});
+                               &(tfm_attention_options){.causal = true, .scores = weights, .dropout = dropout});
         return;
     }
     tfm_keys_values fresh = memory->fresh;
@@ -108,7 +114,7 @@ static void attend_target(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weigh
     tfm_tensor_reshape(ctx, &step, input, 2, (int64_t[]){input.dims[0], input.dims[2]});
     tfm_multi_head_project(ctx, &fresh, &block->attention, step);
     tfm_multi_head_forward(ctx, mixed, &block->attention, input, memory->log,
-                           &(tfm_attention_options){.rows = memory->rows, .scores = weights});
+                           &(tfm_attention_options){.rows = memory->rows, .scores = weights, .dropout = dropout});
 }
 
 tfm_status tfm_decoder_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_decoder_block *block, tfm_tensor x,
@@ -120,13 +126,17 @@ tfm_status tfm_decoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor 
                                     tfm_tensor *cross_weights, tfm_decoder_block *block, tfm_tensor x,
                                     const tfm_decoder_memory *memory) {
     tfm_tensor mixed = {0}, crossed = {0}, fed = {0}; /* (B, T, E) */
+    tfm_dropout_options draw;
     tfm_scope_open(ctx);
     stream s = enter(ctx, x, &block->attention_norm, block->pre_norm);
     attend_target(ctx, &mixed, self_weights, block, s.input, memory);
     s = join(ctx, s, mixed, &block->attention_norm, &block->cross_norm, block->pre_norm, block->training);
     tfm_multi_head_forward(ctx, &crossed, &block->cross, s.input, memory->cross,
                            &(tfm_attention_options){
-                               .lengths = memory->lengths, .sources = memory->sources, .scores = cross_weights});
+                               .lengths = memory->lengths,
+                               .sources = memory->sources,
+                               .scores = cross_weights,
+                               .dropout = tfm_training_draw(block->training, TFM_DROP_ATTENTION, &draw)});
     s = join(ctx, s, crossed, &block->cross_norm, &block->feed_forward_norm, block->pre_norm,
              block->training);
     tfm_feed_forward_forward(ctx, &fed, &block->feed_forward, s.input);
