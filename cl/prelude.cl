@@ -215,6 +215,28 @@ static inline float tfm_slope(float v) { TFM_SLOPE_BODY(float, ) }
 static inline tfm_vec tfm_slope_vec(tfm_vec v) { TFM_SLOPE_BODY(tfm_vec, _vec) }
 #endif
 
+/* The two words of the product m x. Where lanes are vectors, mul_hi is many instructions: here two words at a time,
+ * as CPUs multiply, whichever of them comes first in memory. */
+static inline __attribute__((overloadable)) void tfm_product(uint *high, uint *low, const uint m, const uint x) {
+    *high = mul_hi(m, x);
+    *low = m * x;
+}
+#if TFM_WIDTH > 1
+#if TFM_WIDTH == 16
+#define TFM_PAIRS 8
+#elif TFM_WIDTH == 8
+#define TFM_PAIRS 4
+#else
+#define TFM_PAIRS 2
+#endif
+static inline __attribute__((overloadable)) void tfm_product(tfm_uvec *high, tfm_uvec *low, const uint m,
+                                                             const tfm_uvec x) {
+    const TFM_CAT(ulong, TFM_PAIRS) pairs = TFM_CAT(as_ulong, TFM_PAIRS)(x), word = 0xFFFFFFFFul;
+    *high = TFM_CAT(as_uint, TFM_WIDTH)((pairs & word) * m >> 32 | ((pairs >> 32) * m & ~word));
+    *low = m * x;
+}
+#endif
+
 /* Random numbers that are a function of seed, stream, row and column, so that a backward pass draws what its forward drew
  * and nothing is stored: Philox4x32-10 ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011), of the key
  * `seed` and the counter (block, row, stream), a block being four words: those of columns TFM_WIDTH apart. A T is a uint,
@@ -223,8 +245,9 @@ static inline tfm_vec tfm_slope_vec(tfm_vec v) { TFM_SLOPE_BODY(tfm_vec, _vec) }
     {                                                                                             \
         uint key0 = (uint)(seed), key1 = (uint)((seed) >> 32);                                    \
         for (int round = 0; round < 10; round++) {                                                \
-            const T high0 = mul_hi((T)(0xD2511F53u), c0), low0 = (T)(0xD2511F53u) * c0;           \
-            const T high1 = mul_hi((T)(0xCD9E8D57u), c2), low1 = (T)(0xCD9E8D57u) * c2;           \
+            T high0, low0, high1, low1;                                                           \
+            tfm_product(&high0, &low0, 0xD2511F53u, c0);                                          \
+            tfm_product(&high1, &low1, 0xCD9E8D57u, c2);                                          \
             c0 = high1 ^ c1 ^ (T)(key0);                                                          \
             c1 = low1;                                                                            \
             c2 = high0 ^ c3 ^ (T)(key1);                                                          \
