@@ -25,19 +25,22 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     __global const float *in = TFM_AT(z) + row * n;
     __global float *out = TFM_AT(dz) + row * n;
 
+    /* A NaN is passed over here, where fmax would be many instructions; the sum below has it. */
     tfm_vec best = (tfm_vec)(-INFINITY);
-    EACH_VECTOR(i)
-        best = fmax(best, tfm_load(in + i));
+    EACH_VECTOR(i) {
+        const tfm_vec v = tfm_load(in + i);
+        best = v > best ? v : best;
+    }
     float lane_best = tfm_vec_max(best);
     EACH_REST(i)
-        lane_best = fmax(lane_best, in[i]);
+        lane_best = in[i] > lane_best ? in[i] : lane_best;
     const float wanted = in[counts ? target : 0], maximum = tfm_group_max(lane_best);
 
     /* Without an `add`, the exponentials wait in dz. */
     const int waits = has_dz && !add;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
     EACH_VECTOR(i) {
-        const tfm_vec d = tfm_load(in + i) - maximum, e = exp(d);
+        const tfm_vec d = tfm_load(in + i) - maximum, e = tfm_exp_down_vec(d);
         exps += e;
         plain += d;
         if (waits)
@@ -45,7 +48,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     }
     float lane_exps = tfm_vec_sum(exps), lane_plain = tfm_vec_sum(plain);
     EACH_REST(i) {
-        const float d = in[i] - maximum, e = exp(d);
+        const float d = in[i] - maximum, e = tfm_exp_down(d);
         lane_exps += e;
         lane_plain += d;
         if (waits)
@@ -62,12 +65,12 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     const float factor = upstream != 0 ? scale * *TFM_AT(upstream) : scale;
     const float p = factor / total, q = factor * smoothing / (float)n;
     EACH_VECTOR(i) {
-        const tfm_vec e = waits ? tfm_load(out + i) : exp(tfm_load(in + i) - maximum);
+        const tfm_vec e = waits ? tfm_load(out + i) : tfm_exp_down_vec(tfm_load(in + i) - maximum);
         const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) : (tfm_vec)(0.0f);
         tfm_store(add ? tfm_load(out + i) + d : d, out + i);
     }
     EACH_REST(i) {
-        const float e = waits ? out[i] : exp(in[i] - maximum);
+        const float e = waits ? out[i] : tfm_exp_down(in[i] - maximum);
         const float d = counts ? tfm_fma(e, p, -q) : 0.0f;
         out[i] = add ? out[i] + d : d;
     }
