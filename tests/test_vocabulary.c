@@ -417,8 +417,8 @@ static void test_refused(void **state) {
     fflush(stderr);
     const int kept = dup(2);
     assert_non_null(freopen(scratch_path("said"), "w", stderr));
-    scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){0}), TFM_ERROR_INPUT,
-                    "train.en: 8000 pieces are more than the text gives, which is ");
+    scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.size = 8000}),
+                    TFM_ERROR_INPUT, "train.en: 8000 pieces are more than the text gives, which is ");
     int most = 0;
     assert_int_equal(sscanf(strstr(tfm_error_message(), "which is "), "which is %d", &most), 1);
     scratch_refused(train("no", "train.de", "train.en", (tfm_vocabulary_options){.size = most + 1}),
@@ -444,6 +444,8 @@ static void test_refused(void **state) {
     for (size_t i = 0; i < TFM_COUNT(FILES); i++)
         assert_false(has("no", FILES[i]));
     harness_ok(train("no", "train.de", "train.en", (tfm_vocabulary_options){.size = most}));
+    harness_ok(train("usual", "train.de", "train.en", (tfm_vocabulary_options){0})); /* all there are */
+    assert_true(same("usual", "no", "vocab.json"));
     fflush(stderr);
     dup2(kept, 2);
     close(kept);

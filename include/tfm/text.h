@@ -61,7 +61,9 @@ TFM_API const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side
 
 /* How a vocabulary is learned. All zero is a good beginning. */
 typedef struct tfm_vocabulary_options {
-    int64_t size;  /* pieces, </s> and <unk> counted, <pad> not; 0 means 8000 */
+    /* Pieces, </s> and <unk> counted, <pad> not; 0 means 8000, or as many as the text gives if that is less.
+     */
+    int64_t size;
     bool separate; /* one of that size for each side, not one for both */
     bool unigram;  /* a unigram model (Kudo 2018), not byte-pair encoding (Sennrich et al. 2016) */
     /* Of the characters that occur, from 0.98 to 1: the rarest become <unk>. 0 means 1, all of them. */
@@ -78,8 +80,8 @@ typedef struct tfm_vocabulary_options {
 } tfm_vocabulary_options;
 
 /* Learns the pieces of parallel text: the files of tfm_tokenizer_open, and of Hugging Face's MarianTokenizer,
- * in `dir`, which exists. Those that are there are replaced, each at once, after all is learned. Ids are
- * SentencePiece's own: </s> is 0, <unk> 1, and <pad>, which only vocab.json has, is the last.
+ * in `dir`, which exists. Those that are there are replaced, each at once, after all is learned, vocab.json
+ * last. Ids are SentencePiece's own: </s> is 0, <unk> 1, and <pad>, which only vocab.json has, is the last.
  *
  * `source` and `target` are files of lines; with target NULL, source is one of lines `source TAB target`.
  * They are read twice, a line at a time. Lines do not count that are empty, no UTF-8, longer than 4192 bytes,
@@ -87,8 +89,8 @@ typedef struct tfm_vocabulary_options {
  * give the same bytes.
  *
  * TFM_ERROR_IO for a file or folder; TFM_ERROR_INPUT where the text has no line that counts, more characters
- * than `size`, or, for byte-pair encoding, fewer pieces, and the sentence says how many; a unigram model is
- * smaller then. */
+ * than `size`, or, for byte-pair encoding, fewer pieces than are asked for, and the sentence says how many; a
+ * unigram model is smaller then. */
 TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
                                        const tfm_vocabulary_options *options);
 

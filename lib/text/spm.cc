@@ -133,7 +133,7 @@ std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &re
     return {
         {"model_type", recipe.unigram ? "unigram" : "bpe"},
         {"vocab_size", std::to_string(recipe.size)},
-        {"hard_vocab_limit", recipe.unigram ? "false" : "true"},
+        {"hard_vocab_limit", recipe.unigram || recipe.at_most ? "false" : "true"},
         {"character_coverage", coverage},
         {"normalization_rule_name", recipe.normalization},
         {"train_extremely_large_corpus", recipe.large ? "true" : "false"},

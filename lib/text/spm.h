@@ -42,6 +42,7 @@ const char *tfm__spm_piece(const tfm__spm *spm, size_t id);
 /* How a model is learned. SentencePiece is not to meet what it does not allow: it ends the program then. */
 typedef struct tfm__spm_recipe {
     int32_t size;              /* pieces, </s> and <unk> counted: at least 3 */
+    bool at_most;              /* fewer are fine, as they always are for a unigram model */
     bool unigram;              /* or byte-pair encoding */
     bool large;                /* sentences whose characters may be more than 2^31 */
     double coverage;           /* from 0.98 to 1 */
@@ -54,8 +55,7 @@ typedef struct tfm__spm_recipe {
 typedef tfm_status (*tfm__spm_next)(void *user, const char **text, size_t *bytes);
 
 /* Learns a model: *out, for free(), is what its file holds. `name` is the text's, for sentences. </s> is 0,
- * <unk> is 1, and there is no padding. A unigram model may have fewer pieces than `size`; TFM_ERROR_INPUT
- * where the text gives no model of that size. */
+ * <unk> is 1, and there is no padding. TFM_ERROR_INPUT where the text gives no model of that size. */
 tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next,
                           void *user, const char *name);
 

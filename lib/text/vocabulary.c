@@ -14,6 +14,7 @@
 /* SentencePiece's stands-for-unknown, U+2585: it leaves out lines that have it. */
 #define RESERVED "\xe2\x96\x85"
 #define MAX_SIZE ((1 << 24) - 1)
+#define USUAL_SIZE 8000
 
 /* ---- The lines that count ---- */
 
@@ -158,7 +159,8 @@ static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_opti
     if (status != TFM_OK)
         return status;
     const tfm__spm_recipe recipe = {
-        .size = (int32_t)o->size,
+        .size = (int32_t)(o->size ? o->size : USUAL_SIZE),
+        .at_most = o->size == 0,
         .unigram = o->unigram,
         .large = bytes >> 30 != 0, /* a character may become several */
         .coverage = o->coverage,
@@ -234,11 +236,11 @@ static tfm_status write_all(const char *dir, const learned models[2], const tfm_
     tfm_status status = write_model(dir, "source.spm", &models[0]);
     if (status == TFM_OK)
         status = write_model(dir, "target.spm", target);
-    if (status == TFM_OK)
-        status = write_vocab(dir, "vocab.json", &models[0]);
     if (status == TFM_OK && o->separate)
         status = write_vocab(dir, "target_vocab.json", target);
-    return status == TFM_OK ? write_json(dir, "tokenizer_config.json", config_json(o)) : status;
+    if (status == TFM_OK)
+        status = write_json(dir, "tokenizer_config.json", config_json(o));
+    return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0]) : status;
 }
 
 /* ---- The door ---- */
@@ -246,7 +248,6 @@ static tfm_status write_all(const char *dir, const learned models[2], const tfm_
 /* The options as they are meant, or what is wrong with them. */
 static tfm_status settle(tfm_vocabulary_options *o, const char *dir) {
     static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
-    o->size = o->size ? o->size : 8000;
     o->coverage = o->coverage != 0 ? o->coverage : 1;
     o->sentences = o->sentences ? o->sentences : 1000000;
     o->normalization = o->normalization ? o->normalization : RULES[0];
@@ -258,7 +259,7 @@ static tfm_status settle(tfm_vocabulary_options *o, const char *dir) {
             TFM_ERROR_ARGUMENT,
             "tokenizer_train: normalization \"%s\" is none of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
             o->normalization);
-    if (o->size < 3 || o->size > MAX_SIZE)
+    if (o->size != 0 && (o->size < 3 || o->size > MAX_SIZE))
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: size %lld; 3 to %d pieces are allowed",
                          (long long)o->size, MAX_SIZE);
     if (!(o->coverage >= 0.98 && o->coverage <= 1))
