@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 #include "cli.h"
@@ -14,7 +15,19 @@ enum { MAX_OPTIONS = 64, LONG_ONLY = 256, HELP = 512 };
 
 static bool progress_shown;
 
+/* A line that is wider than the terminal would go on in the next one, and never be cleared there. */
+static void cut_to_terminal(char *line) {
+    struct winsize window;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2 || strlen(line) < window.ws_col)
+        return;
+    size_t end = window.ws_col - 1u;
+    while (end > 0 && (line[end] & 0xC0) == 0x80) /* within a character */
+        end--;
+    line[end] = 0;
+}
+
 void cli_progress(const char *format, ...) {
+    char line[512];
     if ((!format && !progress_shown) || !isatty(STDERR_FILENO))
         return;
     fputs("\r\033[K", stderr);
@@ -22,8 +35,10 @@ void cli_progress(const char *format, ...) {
     if (format) {
         va_list args;
         va_start(args, format);
-        vfprintf(stderr, format, args);
+        vsnprintf(line, sizeof(line), format, args);
         va_end(args);
+        cut_to_terminal(line);
+        fputs(line, stderr);
     }
     fflush(stderr);
 }

@@ -103,8 +103,8 @@ int cli_fail_library(void);
 /* The same with a pointer to the command's --help; returns CLI_USAGE. */
 int cli_misuse(const cli_syntax *syntax, const char *format, ...) TFM_PRINTF(2, 3);
 
-/* One changing line on standard error while work is long; nothing where that is no terminal. NULL clears it.
- */
+/* One changing line on standard error while work is long, as much of it as the terminal is wide; nothing where
+ * that is no terminal. NULL clears it. */
 void cli_progress(const char *format, ...) TFM_PRINTF(1, 2);
 
 /* CLI_GO, or CLI_FAILED after its sentence where the precision that was asked for is not there. */

@@ -146,9 +146,9 @@ typedef struct train_run {
     train_valid valid;
     train_log log;
     train_progress at;
-    double begun;   /* the clock minus at.seconds */
-    double started; /* the clock, and the update, of this start */
-    int64_t first;
+    double begun;        /* the clock minus at.seconds */
+    int64_t first;       /* updates before this start */
+    double second_began; /* the second update since */
     double since; /* the last report; since then tokens of both sides, of targets, and sums over these */
     uint64_t tokens, targets;
     double loss, nll;

@@ -108,25 +108,34 @@ static void add_to_sums(train_run *r, const tfm_update_report *u) {
     r->nll += u->nll * (double)u->target_tokens;
 }
 
-/* On a terminal after every update, elsewhere where `lasting`. Loss and perplexity are those since the last
- * report. */
-static void say_progress(const train_run *r, const tfm_update_report *u, bool lasting) {
-    char line[256], left[32] = "";
+/* How long the updates that are left will take, by those since the first, which compiles. */
+static void put_eta(char *out, size_t bytes, const train_run *r, int64_t update, double now) {
+    const double each = (now - r->second_began) / (double)(update - r->first - 1);
+    const double left = each * (double)(r->recipe.updates - update);
+    *out = 0;
+    if (update > r->first + 1 && left < 1e6 * 3600)
+        snprintf(out, bytes, " ETA %d:%02d:%02d", (int)(left / 3600), (int)fmod(left / 60, 60),
+                 (int)fmod(left, 60));
+}
+
+/* On a terminal after every update, and so that 80 columns hold it; elsewhere where `lasting`. Loss and
+ * perplexity are those since the last report. */
+static void say_progress(train_run *r, const tfm_update_report *u, bool lasting) {
+    char eta[32], speed[32];
     const int64_t updates = r->recipe.updates;
-    const double n = (double)r->targets, now = cli_seconds();
-    const double eta = (now - r->started) / (double)(u->update - r->first) * (double)(updates - u->update);
-    if (u->update > r->first + 1) /* the first compiles */
-        snprintf(left, sizeof(left), "  ETA %d:%02d:%02d", (int)(eta / 3600), (int)(eta / 60) % 60,
-                 (int)eta % 60);
-    snprintf(line, sizeof(line),
-             "update %" PRId64 "/%" PRId64 "  epoch %" PRId64
-             "  loss %.3f  ppl %.2f  |g| %.3f  rate %.2e  %.0f tokens/s%s",
-             u->update, updates, tfm_data_tell(r->data).epoch + 1, r->loss / n, exp(r->nll / n),
-             u->gradient_norm, u->rate, (double)r->tokens / (now - r->since), left);
+    const double n = (double)r->targets, now = cli_seconds(), loss = r->loss / n, ppl = exp(r->nll / n);
+    if (u->update == r->first + 1)
+        r->second_began = now;
+    put_eta(eta, sizeof(eta), r, u->update, now);
+    snprintf(speed, sizeof(speed), "%.0f tokens/s", (double)r->tokens / (now - r->since));
     if (r->log.terminal)
-        cli_progress("%s", line);
+        cli_progress("%" PRId64 "/%" PRId64 " loss %.3f ppl %.5g |g| %.2f rate %.1e %s%s", u->update, updates,
+                     loss, ppl, u->gradient_norm, u->rate, speed, eta);
     else if (lasting)
-        train_say("%s", line);
+        train_say("update %" PRId64 "/%" PRId64 "  epoch %" PRId64
+                  "  loss %.3f  ppl %.5g  |g| %.3f  rate %.2e  %s%s",
+                  u->update, updates, tfm_data_tell(r->data).epoch + 1, loss, ppl, u->gradient_norm, u->rate,
+                  speed, eta);
 }
 
 static int report(train_run *r, const tfm_update_report *u) {
@@ -220,8 +229,7 @@ static const char *finished(const train_run *r) {
 static int train(train_run *r) {
     int code = CLI_OK;
     forget_sums(r);
-    r->started = r->since;
-    r->begun = r->started - r->at.seconds;
+    r->begun = r->since - r->at.seconds;
     r->first = tfm_trainer_updates(r->trainer);
     while (code == CLI_OK && !asked_to_stop && !finished(r)) {
         code = update(r);
