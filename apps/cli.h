@@ -152,8 +152,9 @@ typedef struct cli_measure {
     uint64_t tokens;
 } cli_measure;
 
-/* Translates the sources and scores the references, `count` of each. */
-int cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
+/* Translates the sources and scores the references, `count` of each. What the library came to; where that is
+ * TFM_ERROR_CANCELLED the sentence has been said. */
+tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
                       const tfm_search_options *search);
 /* NaN where no pair could be scored. */
 double cli_measure_perplexity(const cli_measure *m);

@@ -111,7 +111,9 @@ static int evaluate_pairs(job *j, size_t count) {
     j->measure.references = j->reference.text + j->lines;
     j->measure.reference_bytes = j->reference.bytes + j->lines;
     j->measure.first = j->lines;
-    return cli_measure_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->search);
+    const tfm_status status =
+        cli_measure_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->search);
+    return status == TFM_OK ? CLI_OK : status == TFM_ERROR_CANCELLED ? CLI_FAILED : cli_fail_library();
 }
 
 /* References are looked at before the first line is translated, so that a bad one costs nothing. */

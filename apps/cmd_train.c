@@ -7,6 +7,22 @@
 #include <unistd.h>
 #include "train.h"
 
+/* What a new run must not find in its directory. */
+static const char *const RUN_FILES[] = {
+    "recipe.json",
+    "source.spm",
+    "target.spm",
+    "target_vocab.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "train.jsonl",
+    "checkpoint.safetensors",
+    "curves.svg",
+};
+
 static bool exists(const char *dir, const char *name) {
     char *path = train_path(dir, name);
     const bool there = path && access(path, F_OK) == 0;
@@ -164,8 +180,10 @@ static int say_what(train_run *r) {
     const tfm_device_info *device = tfm_context_device(r->ctx);
     const tfm_trainer_options options = trainer_options(&r->recipe);
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
-    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, about %.0f MB of memory; on %s", r->dir,
-              info.parameters, info.target_vocabulary, 1e-6 * (double)bytes, device->name);
+    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu pairs for validation, about %.0f MB of "
+              "memory; on %s",
+              r->dir, info.parameters, info.target_vocabulary, r->valid.count, 1e-6 * (double)bytes,
+              device->name);
     if (bytes > device->memory_bytes)
         train_say(
             "that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
@@ -178,21 +196,39 @@ static int say_what(train_run *r) {
                                    "update", (json_int_t)tfm_trainer_updates(r->trainer)));
 }
 
-static int work(train_run *r) {
+/* Up to the first update. A recipe that was changed is written when it has proved itself. */
+static int prepare(train_run *r, bool changed) {
     int code = (r->checkpoint = train_path(r->dir, "checkpoint.safetensors"))
-                   ? count_held(&r->recipe)
+                   ? train_log_open(&r->log, r->dir)
                    : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK)
+        code = count_held(&r->recipe);
     if (code == CLI_OK)
         code = train_valid_open(&r->valid, &r->recipe);
     if (code == CLI_OK)
         code = open_all(r);
     if (code == CLI_OK)
         code = train_checkpoint_read(r);
+    if (code == CLI_OK && changed)
+        code = train_recipe_write(&r->recipe, r->dir);
     if (code == CLI_OK)
-        code = train_log_open(&r->log, r->dir, r->at.log_bytes);
-    if (code == CLI_OK)
-        code = say_what(r);
-    return code == CLI_OK ? train_loop(r) : code;
+        code = train_log_cut(&r->log, r->at.log_bytes);
+    return code == CLI_OK ? say_what(r) : code;
+}
+
+/* A run that never began leaves its directory as it was, so that the same command works once its mistake is
+ * mended. */
+static void undo(const train_run *r) {
+    char *snapshots = train_path(r->dir, "snapshots");
+    for (size_t i = 0; i < CLI_COUNT(RUN_FILES); i++) {
+        char *path = train_path(r->dir, RUN_FILES[i]);
+        if (path)
+            unlink(path);
+        free(path);
+    }
+    if (snapshots)
+        rmdir(snapshots);
+    free(snapshots);
 }
 
 static void close_all(train_run *r) {
@@ -209,9 +245,7 @@ static void close_all(train_run *r) {
 }
 
 /* What must be given, and what not together. */
-static int check_asked(const cli_syntax *syntax, const train_recipe *o) {
-    if (!o->out)
-        return cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
+static int check_text(const cli_syntax *syntax, const train_recipe *o) {
     if (!o->tsv && (!o->source || !o->target))
         return cli_misuse(syntax, "--src and --tgt are needed, or --tsv");
     if (o->tsv && (o->source || o->target))
@@ -221,27 +255,52 @@ static int check_asked(const cli_syntax *syntax, const train_recipe *o) {
     return CLI_GO;
 }
 
-static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
+/* Text is read more than once, and from its middle. */
+static int check_files(const train_recipe *o) {
+    const char *files[] = {o->source, o->target, o->tsv, o->valid_source, o->valid_target, o->valid_tsv};
+    struct stat info;
+    for (size_t i = 0; i < CLI_COUNT(files); i++) {
+        if (files[i] && (stat(files[i], &info) != 0 || access(files[i], R_OK) != 0))
+            return cli_fail("cannot read %s: %s", files[i], strerror(errno));
+        if (files[i] && !S_ISREG(info.st_mode))
+            return cli_fail("cannot train on %s: it is no regular file, and text is read more than once",
+                            files[i]);
+    }
+    return CLI_OK;
+}
+
+static int resume(train_run *r, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
     r->dir = r->recipe.resume;
     if (r->recipe.out)
         return cli_misuse(syntax, "-o is for a new run: --resume %s goes on where it is", r->dir);
-    return train_recipe_resume(&r->recipe, syntax, argc, argv);
+    int code = train_recipe_resume(&r->recipe, changed, syntax, argc, argv);
+    if (code == CLI_GO)
+        code = check_text(syntax, &r->recipe);
+    return code == CLI_GO ? check_files(&r->recipe) : code;
 }
 
 static int begin(train_run *r, const cli_syntax *syntax) {
-    int code = check_asked(syntax, &r->recipe);
+    train_recipe *o = &r->recipe;
+    int code = o->out ? check_text(syntax, o) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
     if (code == CLI_GO)
-        code = train_recipe_settle(&r->recipe);
+        code = train_recipe_settle(o, syntax);
+    if (code == CLI_GO)
+        code = check_files(o);
     if (code != CLI_OK)
         return code;
-    r->dir = r->recipe.out;
+    r->dir = o->out;
+    if (o->vocabulary && !exists(o->vocabulary, "vocab.json"))
+        return cli_fail("%s has no vocab.json: --vocab is for the directory of a tokenizer", o->vocabulary);
     if (exists(r->dir, "recipe.json"))
         return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory",
                         r->dir, r->dir);
+    for (size_t i = 0; i < CLI_COUNT(RUN_FILES); i++)
+        if (exists(r->dir, RUN_FILES[i]))
+            return cli_fail("%s holds another model's %s: give another directory", r->dir, RUN_FILES[i]);
     char *snapshots = train_path(r->dir, "snapshots");
     code = snapshots ? make_folder(snapshots) : cli_fail("%s: out of memory", r->dir);
     free(snapshots);
-    return code == CLI_OK ? train_recipe_write(&r->recipe, r->dir) : code;
+    return code == CLI_OK ? train_recipe_write(o, r->dir) : code;
 }
 
 int cmd_train(int argc, char **argv) {
@@ -262,11 +321,18 @@ int cmd_train(int argc, char **argv) {
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),
     };
+    bool changed = false;
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_GO) {
-        code = r.recipe.resume ? resume(&r, &syntax, argc, argv) : begin(&r, &syntax);
-        if (code == CLI_OK)
-            code = work(&r);
+        const bool new = !r.recipe.resume;
+        code = new ? begin(&r, &syntax) : resume(&r, &changed, &syntax, argc, argv);
+        if (code == CLI_OK) {
+            code = prepare(&r, changed);
+            if (code == CLI_OK)
+                code = train_loop(&r);
+            if (code != CLI_OK && new && (!r.trainer || tfm_trainer_updates(r.trainer) == 0))
+                undo(&r);
+        }
     }
     close_all(&r);
     return code;

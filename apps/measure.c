@@ -34,14 +34,12 @@ static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
     return true;
 }
 
-int cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
+tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
                       const tfm_search_options *search) {
     tfm_status status = tfm_translate(model, sources, count, search, on_translation, m);
     if (status == TFM_OK)
         status = tfm_score(model, sources, m->references, count, search, on_score, m);
-    if (status == TFM_ERROR_CANCELLED) /* and on_translation has said why */
-        return CLI_FAILED;
-    return status == TFM_OK ? CLI_OK : cli_fail_library();
+    return status;
 }
 
 double cli_measure_perplexity(const cli_measure *m) {

@@ -16,7 +16,7 @@
 #include <jansson.h>
 #include "cli.h"
 
-/* ---- The recipe (train_recipe.c) ----------------------------------------------------------------------- */
+/* ---- The recipe (train_recipe.c, train_recipe_file.c) -------------------------------------------------- */
 
 enum { TRAIN_OPTIONS = 64 };
 
@@ -61,23 +61,26 @@ enum { BEST_BLEU, BEST_PPL };
 train_recipe train_recipe_unset(void);
 void train_recipe_free(train_recipe *recipe);
 
+/* How many options of the table, its first ones, are not in the file. */
+enum { TRAIN_UNSTORED = 3 };
+/* Of the numbers in the file. */
+enum { TRAIN_DIGITS = 12 };
+
 /* The options of the command line for this recipe; returns their number, at most TRAIN_OPTIONS. */
 size_t train_recipe_options(train_recipe *recipe, cli_option *options);
 
-/* Fills in what was not given: from the preset, then from what was. CLI_OK, or CLI_FAILED after its sentence
- * for choices that cannot be together. */
-int train_recipe_settle(train_recipe *recipe);
+/* Fills in what was not given: from the preset, then from what was. CLI_GO, or CLI_USAGE after its sentence
+ * for numbers that cannot be, or not together. */
+int train_recipe_settle(train_recipe *recipe, const cli_syntax *syntax);
 
 /* Writes the recipe's file into `dir`. */
 int train_recipe_write(const train_recipe *recipe, const char *dir);
-/* Reads that of the directory `recipe->resume`, and lets the command line change what may change. CLI_OK, or
- * what the command is to return. */
-int train_recipe_resume(train_recipe *recipe, const cli_syntax *syntax, int argc, char **argv);
+/* Reads that of the directory `recipe->resume`, and lets the command line change what may change; *changed:
+ * whether it has. CLI_GO, or what the command is to return. */
+int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv);
 
 /* "dir/name", for free(); NULL when memory is out. */
 char *train_path(const char *dir, const char *name);
-/* Writes an object into a file that is there whole or not at all. */
-int train_json_write(const json_t *object, const char *path);
 
 /* ---- Validation (train_valid.c) ------------------------------------------------------------------------ */
 
@@ -99,8 +102,8 @@ int train_valid_open(train_valid *valid, const train_recipe *recipe);
 void train_valid_close(train_valid *valid);
 /* The lines of a file. */
 int train_count_lines(const char *path, int64_t *count);
-/* How good the model is on them. */
-int train_valid_run(const train_valid *valid, tfm_model *model, train_score *score);
+/* How good the model is on them. What cli_measure_pairs returns. */
+tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_score *score);
 
 /* ---- The log (train_log.c) ----------------------------------------------------------------------------- */
 
@@ -111,8 +114,11 @@ typedef struct train_log {
     bool terminal; /* somebody watches: one changing line, not a line a report */
 } train_log;
 
-/* Opens the log of `dir` and cuts it to its first `bytes`. */
-int train_log_open(train_log *log, const char *dir, long bytes);
+/* Opens the log of `dir` for this run alone, and clears away what killed runs left unfinished there.
+ * CLI_FAILED after its sentence, also while another process trains there. */
+int train_log_open(train_log *log, const char *dir);
+/* Cuts it to its first `bytes`: what was reported behind the checkpoint is reported again. */
+int train_log_cut(train_log *log, long bytes);
 void train_log_close(train_log *log);
 /* Writes one object, and takes it. */
 int train_log_put(train_log *log, json_t *object);
@@ -152,6 +158,7 @@ typedef struct train_run {
     double since; /* the last report; since then tokens of both sides, of targets, and sums over these */
     uint64_t tokens, targets;
     double loss, nll;
+    uint64_t told; /* bad pairs */
 } train_run;
 
 /* Saves where the run is. */

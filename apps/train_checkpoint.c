@@ -1,9 +1,74 @@
 /* Where a run is, on the disk: its checkpoint, and snapshots of the parameters for the average. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "train.h"
+
+/* ---- Snapshots ----------------------------------------------------------------------------------------- */
+
+/* The path of the snapshot number `i`, for free(). */
+static char *snapshot_path(const train_run *r, size_t i) {
+    char name[64];
+    snprintf(name, sizeof(name), "snapshots/%08" JSON_INTEGER_FORMAT ".safetensors",
+             json_integer_value(json_array_get(r->at.snapshots, i)));
+    return train_path(r->dir, name);
+}
+
+int train_snapshot_write(train_run *r) {
+    const size_t most = r->recipe.average < 2 ? 0 : (size_t)r->recipe.average;
+    json_array_append_new(r->at.snapshots, json_integer(tfm_trainer_updates(r->trainer)));
+    while (json_array_size(r->at.snapshots) > most)
+        json_array_remove(r->at.snapshots, 0);
+    if (most == 0)
+        return CLI_OK;
+    char *path = snapshot_path(r, json_array_size(r->at.snapshots) - 1);
+    int code = path ? CLI_OK : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK && tfm_trainer_snapshot(r->trainer, path) != TFM_OK)
+        code = cli_fail_library();
+    free(path);
+    return code;
+}
+
+/* Whether the checkpoint speaks of a snapshot. */
+static bool is_kept(const train_run *r, json_int_t update) {
+    for (size_t i = 0; i < json_array_size(r->at.snapshots); i++)
+        if (json_integer_value(json_array_get(r->at.snapshots, i)) == update)
+            return true;
+    return false;
+}
+
+/* Removes the snapshots that no checkpoint speaks of any more. */
+static void clear_snapshots(const train_run *r) {
+    char *path = train_path(r->dir, "snapshots");
+    DIR *folder = path ? opendir(path) : NULL;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char *end;
+        const long long update = strtoll(entry->d_name, &end, 10);
+        if (end > entry->d_name && strcmp(end, ".safetensors") == 0 && !is_kept(r, update))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
+    free(path);
+}
+
+int train_snapshot_average(train_run *r) {
+    const size_t count = json_array_size(r->at.snapshots);
+    char **paths = calloc(count, sizeof(*paths));
+    bool good = paths != NULL;
+    for (size_t i = 0; good && i < count; i++)
+        good = (paths[i] = snapshot_path(r, i)) != NULL;
+    int code = good ? CLI_OK : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK && tfm_trainer_average(r->trainer, (const char *const *)paths, count) != TFM_OK)
+        code = cli_fail_library();
+    for (size_t i = 0; paths && i < count; i++)
+        free(paths[i]);
+    free(paths);
+    return code;
+}
 
 /* ---- Checkpoints --------------------------------------------------------------------------------------- */
 
@@ -38,6 +103,7 @@ int train_checkpoint_write(train_run *r) {
     if (!saved)
         return cli_fail_library();
     r->saved = update;
+    clear_snapshots(r);
     return CLI_OK;
 }
 
@@ -65,53 +131,10 @@ int train_checkpoint_read(train_run *r) {
         json_decref(r->at.snapshots);
         r->at.snapshots = json_incref(snapshots);
         r->saved = tfm_trainer_updates(r->trainer);
+        clear_snapshots(r); /* a killed run may not have come to it */
     }
     json_decref(snapshots);
     json_decref(here);
     json_decref(note);
-    return code;
-}
-
-/* ---- Snapshots ----------------------------------------------------------------------------------------- */
-
-/* The path of the snapshot number `i`, for free(). */
-static char *snapshot_path(const train_run *r, size_t i) {
-    char name[64];
-    snprintf(name, sizeof(name), "snapshots/%08" JSON_INTEGER_FORMAT ".safetensors",
-             json_integer_value(json_array_get(r->at.snapshots, i)));
-    return train_path(r->dir, name);
-}
-
-int train_snapshot_write(train_run *r) {
-    const size_t most = (size_t)r->recipe.average;
-    if (most < 2)
-        return CLI_OK;
-    json_array_append_new(r->at.snapshots, json_integer(tfm_trainer_updates(r->trainer)));
-    char *path = snapshot_path(r, json_array_size(r->at.snapshots) - 1);
-    int code = path ? CLI_OK : cli_fail("%s: out of memory", r->dir);
-    if (code == CLI_OK && tfm_trainer_snapshot(r->trainer, path) != TFM_OK)
-        code = cli_fail_library();
-    free(path);
-    while (code == CLI_OK && json_array_size(r->at.snapshots) > most) {
-        if ((path = snapshot_path(r, 0)))
-            unlink(path);
-        free(path);
-        json_array_remove(r->at.snapshots, 0);
-    }
-    return code;
-}
-
-int train_snapshot_average(train_run *r) {
-    const size_t count = json_array_size(r->at.snapshots);
-    char **paths = calloc(count, sizeof(*paths));
-    bool good = paths != NULL;
-    for (size_t i = 0; good && i < count; i++)
-        good = (paths[i] = snapshot_path(r, i)) != NULL;
-    int code = good ? CLI_OK : cli_fail("%s: out of memory", r->dir);
-    if (code == CLI_OK && tfm_trainer_average(r->trainer, (const char *const *)paths, count) != TFM_OK)
-        code = cli_fail_library();
-    for (size_t i = 0; paths && i < count; i++)
-        free(paths[i]);
-    free(paths);
     return code;
 }

@@ -1,18 +1,42 @@
 /* train.jsonl, and what is said while a run goes on. */
+#include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "train.h"
 
-int train_log_open(train_log *log, const char *dir, long bytes) {
+/* Files that are written beside their names have names of their own until they are complete. */
+static void clear_away(const char *dir) {
+    DIR *folder = opendir(dir);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (fnmatch("*.tfm-??????", entry->d_name, 0) == 0 || fnmatch("*.unfinished", entry->d_name, 0) == 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+}
+
+int train_log_open(train_log *log, const char *dir) {
     *log = (train_log){.path = train_path(dir, "train.jsonl"), .terminal = isatty(STDERR_FILENO)};
     if (!log->path)
         return cli_fail("%s: out of memory", dir);
     log->file = fopen(log->path, "ae");
-    /* What was reported behind the checkpoint is reported again. */
-    if (!log->file || ftruncate(fileno(log->file), bytes) != 0)
+    if (!log->file)
+        return cli_fail("cannot write %s: %s", log->path, strerror(errno));
+    if (flock(fileno(log->file), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return cli_fail("another tfm train is at work in %s: wait for its end", dir);
+    clear_away(dir);
+    return CLI_OK;
+}
+
+int train_log_cut(train_log *log, long bytes) {
+    struct stat info;
+    if (fstat(fileno(log->file), &info) != 0 ||
+        (info.st_size > bytes && ftruncate(fileno(log->file), bytes) != 0))
         return cli_fail("cannot write %s: %s", log->path, strerror(errno));
     return CLI_OK;
 }

@@ -13,20 +13,25 @@ static void on_signal(int number) {
     asked_to_stop = number;
 }
 
-/* The first signal ends the run in good order, the second at once. */
+/* The first signal ends the run in good order, the second at once. One that is ignored stays so: Ctrl-C is
+ * not meant for what a script has put into the background. */
 static void catch_signals(void) {
     const int signals[] = {SIGINT, SIGTERM};
-    for (size_t i = 0; i < CLI_COUNT(signals); i++)
-        sigaction(signals[i],
-                  &(struct sigaction){.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART},
-                  NULL);
+    for (size_t i = 0; i < CLI_COUNT(signals); i++) {
+        struct sigaction now;
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaction(
+                signals[i],
+                &(struct sigaction){.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART},
+                NULL);
+    }
 }
 
 /* ---- Validation ---------------------------------------------------------------------------------------- */
 
 /* The picture of the log, where tfm can draw. A run does not end for one that fails. */
 static void draw(const train_run *r) {
-    char *path = train_path(r->dir, "curves.svg");
+    char *path = tfm_trainer_updates(r->trainer) > 0 ? train_path(r->dir, "curves.svg") : NULL;
     if (path && picture_there())
         picture_curves(r->log.path, r->dir, path);
     free(path);
@@ -53,6 +58,22 @@ static int save_model(train_run *r) {
     return tfm_model_save(r->model, r->dir, dtypes[r->recipe.store]) == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
+/* What went wrong, and what is left. */
+static int fail_update(const train_run *r, const char *sentence) {
+    if (r->saved < 0)
+        return cli_fail("%s; there is no checkpoint yet", sentence);
+    return cli_fail("%s; the last good checkpoint is %s, of update %" PRId64, sentence, r->checkpoint,
+                    r->saved);
+}
+
+/* The library's last sentence, at a validation. */
+static int fail_validation(const train_run *r) {
+    char sentence[1024];
+    snprintf(sentence, sizeof(sentence), "update %" PRId64 ", validation: %s",
+             tfm_trainer_updates(r->trainer), tfm_error_message());
+    return fail_update(r, sentence);
+}
+
 /* Scores the parameters as they are, and keeps the model if there is none better. `what` is "valid", or
  * "average". */
 static int validate(train_run *r, const char *what) {
@@ -61,8 +82,9 @@ static int validate(train_run *r, const char *what) {
     bool best = true;
     if (r->valid.count > 0) {
         cli_progress("update %" PRId64 ": validation on %zu lines", update, r->valid.count);
-        if (train_valid_run(&r->valid, r->model, &s) != CLI_OK)
-            return CLI_FAILED;
+        const tfm_status status = train_valid_run(&r->valid, r->model, &s);
+        if (status != TFM_OK)
+            return status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_validation(r);
         best = is_best(r, &s);
         train_say("update %" PRId64 "  %s  ppl %.3f  BLEU %.2f  chrF2 %.1f%s", update, what, s.ppl, s.bleu,
                   s.chrf, best ? "  best so far" : "");
@@ -87,8 +109,20 @@ static void forget_sums(train_run *r) {
     r->loss = r->nll = 0;
 }
 
+/* Bad pairs, where more are known than were told of. */
+static void say_counts(train_run *r) {
+    const tfm_data_counts c = tfm_data_count(r->data);
+    const uint64_t bad = c.empty + c.long_ + c.invalid + c.unpaired;
+    if (bad > r->told)
+        train_say("%" PRIu64 " pairs; left out: %" PRIu64 " with an empty side, %" PRIu64
+                  " too long, %" PRIu64 " invalid, %" PRIu64 " without a partner",
+                  c.pairs, c.empty, c.long_, c.invalid, c.unpaired);
+    r->told = bad > r->told ? bad : r->told;
+}
+
 /* Validation, snapshot and checkpoint, in this order: a run that is killed between them does them again. */
 static int milestone(train_run *r) {
+    say_counts(r);
     int code = validate(r, "valid");
     if (code == CLI_OK)
         code = train_snapshot_write(r);
@@ -141,9 +175,9 @@ static void say_progress(train_run *r, const tfm_update_report *u, bool lasting)
 static int report(train_run *r, const tfm_update_report *u) {
     const double now = cli_seconds(), n = (double)r->targets;
     json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type", "train", "update",
+        "{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
         (json_int_t)u->update, "epoch", (json_int_t)tfm_data_tell(r->data).epoch + 1, "loss", r->loss / n,
-        "nll", r->nll / n, "ppl", exp(r->nll / n), "gradient_norm", u->gradient_norm, "rate", u->rate,
+        "nll", r->nll / n, "ppl", real(exp(r->nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
         "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     forget_sums(r);
     return train_log_put(&r->log, object);
@@ -204,9 +238,7 @@ static int update(train_run *r) {
     tfm_update_report u;
     int code = next_batches(r, &b);
     if (code == CLI_OK && tfm_trainer_update(r->trainer, &u, b.items, b.count) != TFM_OK)
-        code = r->saved < 0 ? cli_fail("%s; there is no checkpoint yet", tfm_error_message())
-                            : cli_fail("%s; the last good checkpoint is %s, of update %" PRId64,
-                                       tfm_error_message(), r->checkpoint, r->saved);
+        code = fail_update(r, tfm_error_message());
     free_batches(&b);
     if (code != CLI_OK)
         return code;
@@ -239,15 +271,6 @@ static int train(train_run *r) {
     return code;
 }
 
-static void say_counts(const train_run *r) {
-    const tfm_data_counts c = tfm_data_count(r->data);
-    const uint64_t bad = c.empty + c.long_ + c.invalid + c.unpaired;
-    if (bad > 0)
-        train_say("%" PRIu64 " pairs; left out: %" PRIu64 " with an empty side, %" PRIu64
-                  " too long, %" PRIu64 " invalid, %" PRIu64 " without a partner",
-                  c.pairs, c.empty, c.long_, c.invalid, c.unpaired);
-}
-
 /* ---- The end ------------------------------------------------------------------------------------------- */
 
 static int interrupted(train_run *r) {
@@ -263,10 +286,11 @@ static int finish(train_run *r) {
     int code = CLI_OK;
     if (r->saved != updates)
         code = milestone(r);
-    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
+    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
         code = train_snapshot_average(r);
-    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
-        code = validate(r, "average");
+        if (code == CLI_OK)
+            code = validate(r, "average");
+    }
     if (code == CLI_OK)
         code = train_log_put(&r->log,
                              json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", finished(r), "update",
@@ -275,7 +299,7 @@ static int finish(train_run *r) {
         return code;
     draw(r);
     cli_progress(NULL);
-    if (r->valid.count > 0)
+    if (r->valid.count > 0 && r->at.best_update > 0)
         printf("%s: %" PRId64 " updates; best on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates,
                r->at.best_bleu, r->at.best_ppl);
     else

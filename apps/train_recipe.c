@@ -1,9 +1,7 @@
 /* The choices of a training run: one table is the command line, the file, and the help. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "train.h"
 
 /* "Attention Is All You Need", table 3: base and big. */
@@ -22,7 +20,6 @@ train_recipe train_recipe_unset(void) {
         .hold_out = 500,
         .max_length = 256,
         .buffer = 200000,
-        .vocabulary_size = 8000,
         .vocabulary_lines = 1000000,
         .coverage = 1,
         .preset = 1,
@@ -69,9 +66,6 @@ void train_recipe_free(train_recipe *recipe) {
 #define FLAG(name, field, help)                                                                              \
     { 0, name, CLI_FLAG, &r->field, NULL, help, NULL }
 
-/* How many at the table's beginning are not in the file. */
-enum { UNSTORED = 3 };
-
 size_t train_recipe_options(train_recipe *r, cli_option *options) {
     const cli_option table[] = {
         TEXT('o', "out", out, "DIR", "the directory of the run, and of the model; made if it is not there"),
@@ -92,7 +86,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         COUNT("max-length", max_length, "leave pairs out with a side of more tokens (default 256)"),
         COUNT("buffer", buffer, "pairs that are in memory and shuffled together (default 200000)"),
         TEXT(0, "vocab", vocabulary, "DIR", "the tokenizer of this directory instead of a new one"),
-        COUNT("vocab-size", vocabulary_size, "pieces of a new vocabulary (default 8000)"),
+        WHOLE("vocab-size", vocabulary_size,
+              "pieces of a new vocabulary (default 0: 8000, or as many as the text gives if that is less)"),
         COUNT("vocab-lines", vocabulary_lines, "lines that it is made from, at most (default 1000000)"),
         FLAG("separate-vocab", separate, "a vocabulary for each side, not one for both"),
         FLAG("unigram", unigram, "SentencePiece's unigram pieces, not byte pair encoding"),
@@ -158,31 +153,52 @@ static void set_default(int *value, int otherwise) {
         *value = otherwise;
 }
 
-static int check(const train_recipe *r) {
-    const double shares[] = {r->smoothing, r->dropout, r->attention_dropout, r->activation_dropout};
+static int check(const train_recipe *r, const cli_syntax *syntax) {
+    const struct {
+        const char *name;
+        double value;
+    } shares[] = {{"label-smoothing", r->smoothing},
+                  {"dropout", r->dropout},
+                  {"attention-dropout", r->attention_dropout},
+                  {"activation-dropout", r->activation_dropout},
+                  {"beta1", r->beta1},
+                  {"beta2", r->beta2}};
     for (size_t i = 0; i < CLI_COUNT(shares); i++)
-        if (!(shares[i] >= 0 && shares[i] < 1))
-            return cli_fail("%g cannot be a share of dropout or label smoothing: give one from 0 to below 1",
-                            shares[i]);
+        if (!(shares[i].value >= 0 && shares[i].value < 1))
+            return cli_misuse(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name,
+                              shares[i].value);
     if (r->width % r->heads != 0)
-        return cli_fail("--width %d cannot be cut into %d heads: give a multiple", r->width, r->heads);
+        return cli_misuse(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width,
+                          r->heads);
     if (r->width % 2 != 0)
-        return cli_fail("--width %d is odd: positions are sines and cosines in pairs", r->width);
+        return cli_misuse(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
     if (!(r->rate > 0) || !(r->epsilon > 0) || r->decay < 0 || r->clip < 0)
-        return cli_fail(
-            "--rate %g and --epsilon %g must be above 0, --weight-decay %g and --clip %g not below", r->rate,
-            r->epsilon, r->decay, r->clip);
-    if (!(r->beta1 >= 0 && r->beta1 < 1) || !(r->beta2 >= 0 && r->beta2 < 1))
-        return cli_fail("--beta1 %g and --beta2 %g must be from 0 to below 1", r->beta1, r->beta2);
+        return cli_misuse(
+            syntax, "--rate %g and --epsilon %g must be above 0, --weight-decay %g and --clip %g not below",
+            r->rate, r->epsilon, r->decay, r->clip);
     if (!(r->coverage >= 0.98 && r->coverage <= 1))
-        return cli_fail("--coverage %g must be from 0.98 to 1", r->coverage);
-    return r->max_length > r->positions
-               ? cli_fail("--max-length %d is more than --positions %d: the model could not read such pairs",
-                          r->max_length, r->positions)
-               : CLI_OK;
+        return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
+    if (r->max_length > r->positions)
+        return cli_misuse(syntax,
+                          "--max-length %d is more than --positions %d: the model could not read such pairs",
+                          r->max_length, r->positions);
+    return CLI_GO;
 }
 
-int train_recipe_settle(train_recipe *r) {
+/* Numbers as the file will have them: a run that goes on by its file has the same bits. */
+static void round_reals(train_recipe *r) {
+    cli_option options[TRAIN_OPTIONS];
+    const size_t count = train_recipe_options(r, options);
+    char text[64];
+    for (size_t i = TRAIN_UNSTORED; i < count; i++)
+        if (options[i].kind == CLI_REAL) {
+            double *value = options[i].value;
+            snprintf(text, sizeof(text), "%.*g", TRAIN_DIGITS, *value);
+            *value = strtod(text, NULL);
+        }
+}
+
+int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     const int warmup = PRESETS[r->preset].warmup;
     set_default(&r->width, PRESETS[r->preset].width);
     set_default(&r->heads, PRESETS[r->preset].heads);
@@ -194,202 +210,6 @@ int train_recipe_settle(train_recipe *r) {
         r->dropout = PRESETS[r->preset].dropout;
     if (isnan(r->rate)) /* section 5.3 */
         r->rate = 1 / sqrt((double)r->width * warmup);
-    return check(r);
-}
-
-/* ---- The file ------------------------------------------------------------------------------------------ */
-
-char *train_path(const char *dir, const char *name) {
-    char *path = malloc(strlen(dir) + strlen(name) + 2);
-    if (path)
-        sprintf(path, "%s/%s", dir, name);
-    return path;
-}
-
-int train_json_write(const json_t *object, const char *path) {
-    cli_output out;
-    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(12)) : NULL;
-    if (!text)
-        return cli_fail("%s: out of memory", path);
-    int code = cli_output_open(&out, path);
-    if (code == CLI_OK)
-        fprintf(out.file, "%s\n", text);
-    free(text);
-    const int closed = cli_output_close(&out, code == CLI_OK);
-    return code == CLI_OK ? closed : code;
-}
-
-static json_t *word_json(const char *words, int index) {
-    while (index-- > 0)
-        words += strcspn(words, "|") + 1;
-    return json_stringn(words, strcspn(words, "|"));
-}
-
-/* The way from the folder `dir` to a file, for free(): so that the two may move together. A file that is
- * named from the root stays so. */
-static char *relative(const char *dir, const char *path) {
-    char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL,
-         *way = NULL;
-    if (from && to) {
-        size_t same = 0, ups = 0, i = 0;
-        for (; from[i] && from[i] == to[i]; i++)
-            same = from[i] == '/' ? i : same;
-        if (!from[i] && to[i] == '/')
-            same = i;
-        for (const char *rest = from + same; *rest; rest++)
-            ups += *rest == '/' && rest[1];
-        way = malloc(3 * ups + strlen(to + same) + 1);
-        char *at = way;
-        for (; way && ups > 0; ups--, at += 3)
-            memcpy(at, "../", 3);
-        if (way)
-            strcpy(at, to + same + (to[same] == '/'));
-    }
-    free(from);
-    free(to);
-    return way ? way : strdup(path);
-}
-
-/* Every text of the table is a path. */
-static json_t *path_json(const char *path, const char *dir) {
-    char *way = path ? relative(dir, path) : NULL;
-    json_t *value = way ? json_string(way) : json_null();
-    free(way);
-    return value;
-}
-
-static json_t *value_json(const cli_option *option, const char *dir) {
-    switch (option->kind) {
-    case CLI_FLAG:
-        return json_boolean(*(bool *)option->value);
-    case CLI_TEXT:
-        return path_json(*(const char **)option->value, dir);
-    case CLI_REAL:
-        return json_real(*(double *)option->value);
-    case CLI_CHOICE:
-        return word_json(option->argument, *(int *)option->value);
-    default:
-        return json_integer(*(int *)option->value);
-    }
-}
-
-int train_recipe_write(const train_recipe *recipe, const char *dir) {
-    cli_option options[TRAIN_OPTIONS];
-    train_recipe own = *recipe;
-    const size_t count = train_recipe_options(&own, options);
-    char *path = train_path(dir, "recipe.json");
-    json_t *root = json_object();
-    for (size_t i = UNSTORED; root && i < count; i++)
-        json_object_set_new(root, options[i].name, value_json(&options[i], dir));
-    int code = path ? train_json_write(root, path) : cli_fail("%s: out of memory", dir);
-    json_decref(root);
-    free(path);
-    return code;
-}
-
-static bool set_word(const cli_option *option, const char *word) {
-    const char *words = option->argument;
-    for (int index = 0; word; index++) {
-        const size_t length = strcspn(words, "|");
-        *(int *)option->value = index;
-        if (strlen(word) == length && strncmp(word, words, length) == 0)
-            return true;
-        if (!words[length])
-            return false;
-        words += length + 1;
-    }
-    return false;
-}
-
-/* A path that begins at the file's folder; it lives as long as `object`. */
-static bool set_path(const cli_option *option, json_t *object, const char *dir) {
-    const char *text = json_string_value(json_object_get(object, option->name));
-    if (text && text[0] != '/') {
-        char *path = train_path(dir, text);
-        json_t *joined = path ? json_string(path) : NULL;
-        free(path);
-        if (!joined || json_object_set_new(object, option->name, joined) != 0)
-            return false;
-        text = json_string_value(joined);
-    }
-    *(const char **)option->value = text;
-    return true;
-}
-
-/* Whether the value is one that the command line would take. */
-static bool set_value(const cli_option *option, json_t *object, const char *dir) {
-    const json_t *value = json_object_get(object, option->name);
-    const json_int_t number = json_integer_value(value);
-    switch (option->kind) {
-    case CLI_FLAG:
-        *(bool *)option->value = json_is_true(value);
-        return json_is_boolean(value);
-    case CLI_TEXT:
-        return (json_is_string(value) || json_is_null(value)) && set_path(option, object, dir);
-    case CLI_REAL:
-        *(double *)option->value = json_number_value(value);
-        return json_is_number(value);
-    case CLI_CHOICE:
-        return set_word(option, json_string_value(value));
-    default:
-        *(int *)option->value = (int)number;
-        return json_is_integer(value) && number >= (option->kind == CLI_INT) && number <= 0x7fffffff;
-    }
-}
-
-static int read_file(train_recipe *recipe, const char *dir) {
-    cli_option options[TRAIN_OPTIONS];
-    const size_t count = train_recipe_options(recipe, options);
-    char *path = train_path(dir, "recipe.json");
-    json_error_t error;
-    int code = path ? CLI_OK : cli_fail("%s: out of memory", dir);
-    if (code == CLI_OK && access(path, R_OK) != 0)
-        code = cli_fail("cannot read %s: %s: is %s the directory of a run?", path, strerror(errno), dir);
-    else if (code == CLI_OK && !(recipe->stored = json_load_file(path, 0, &error)))
-        code = cli_fail("%s, line %d: %s", path, error.line, error.text);
-    for (size_t i = UNSTORED; code == CLI_OK && i < count; i++)
-        if (!set_value(&options[i], recipe->stored, dir))
-            code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name,
-                            options[i].name);
-    free(path);
-    return code;
-}
-
-/* What a run cannot change: its model, and the order of its data. */
-static const char *const FIXED[] = {
-    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size", "vocab-lines",
-    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",     "width",
-    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",  "activation",
-    "init",           "pre-norm",   "batch-tokens",   "seed",
-};
-
-int train_recipe_resume(train_recipe *recipe, const cli_syntax *syntax, int argc, char **argv) {
-    const char *dir = recipe->resume, *device = recipe->device;
-    cli_option options[TRAIN_OPTIONS];
-    train_recipe kept;
-    *recipe = train_recipe_unset();
-    int code = read_file(recipe, dir);
-    if (code != CLI_OK)
-        return code;
-    kept = *recipe;
-    if ((code = cli_parse(syntax, argc, argv)) != CLI_GO)
-        return code;
-    recipe->device = device;
-    const size_t count = train_recipe_options(recipe, options);
-    cli_option before[TRAIN_OPTIONS];
-    train_recipe_options(&kept, before);
-    bool changed = false;
-    for (size_t i = UNSTORED; i < count; i++) {
-        json_t *old = value_json(&before[i], dir), *new = value_json(&options[i], dir);
-        const bool same = json_equal(old, new);
-        json_decref(old);
-        json_decref(new);
-        changed |= !same;
-        for (size_t k = 0; !same && k < CLI_COUNT(FIXED); k++)
-            if (strcmp(options[i].name, FIXED[k]) == 0)
-                return cli_misuse(syntax, "--%s was chosen when the run began: give it to a new one",
-                                  FIXED[k]);
-    }
-    code = train_recipe_settle(recipe);
-    return code == CLI_OK && changed ? train_recipe_write(recipe, dir) : code;
+    round_reals(r);
+    return check(r, syntax);
 }

@@ -93,16 +93,19 @@ static void close_files(reader *r) {
     cli_lines_close(&r->target);
 }
 
-/* Whether a line can be translated and be compared with. */
-static bool fine(const char *text, size_t bytes) {
+/* Why a line cannot be translated, or compared with; NULL if it can. */
+static const char *why_bad(const char *text, size_t bytes) {
     size_t blanks = 0;
     while (blanks < bytes && strchr(" \t", text[blanks]))
         blanks++;
-    return blanks < bytes && tfm_text_check(text, bytes) == TFM_OK;
+    if (blanks == bytes)
+        return "one side is empty";
+    return tfm_text_check(text, bytes) == TFM_OK ? NULL : tfm_error_message();
 }
 
-/* Every `every`-th pair from the `every`-th on; with 1, all. Bad pairs are left out, and counted. */
-static int read_pairs(train_valid *v, const char *source, const char *target, int64_t every) {
+/* Every `every`-th pair from the `every`-th on; with 1, all. Bad pairs are left out, and counted, or refused
+ * if `strict`. */
+static int read_pairs(train_valid *v, const char *source, const char *target, int64_t every, bool strict) {
     reader r;
     bool there = true;
     size_t bad = 0;
@@ -113,10 +116,14 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
         code = next(&r, &there, &s, &s_bytes, &t, &t_bytes);
         if (code != CLI_OK || !there || line % every != 0)
             continue;
-        if (fine(s, s_bytes) && fine(t, t_bytes))
+        const char *why = why_bad(s, s_bytes);
+        why = why ? why : why_bad(t, t_bytes);
+        if (!why)
             code = add(v, s, s_bytes, t, t_bytes);
-        else
-            bad++;
+        else if (strict)
+            code = cli_fail("%s%s%s, line %lld: %s", source, target ? " and " : "", target ? target : "",
+                            (long long)line, why);
+        bad += why != NULL;
     }
     if (code == CLI_OK && every == 1 && target && r.source.count + r.target.count > 0 &&
         (r.source_used < r.source.count || r.target_used < r.target.count))
@@ -134,13 +141,15 @@ int train_valid_open(train_valid *v, const train_recipe *recipe) {
                        .search = {.beam = recipe->valid_beam, .truncate = true}};
     int code = CLI_OK;
     if (recipe->valid_source || recipe->valid_tsv) {
-        code = recipe->valid_tsv ? read_pairs(v, recipe->valid_tsv, NULL, 1)
-                                 : read_pairs(v, recipe->valid_source, recipe->valid_target, 1);
+        code = recipe->valid_tsv
+                   ? read_pairs(v, recipe->valid_tsv, NULL, 1, recipe->strict)
+                   : read_pairs(v, recipe->valid_source, recipe->valid_target, 1, recipe->strict);
         if (code == CLI_OK && v->count == 0)
             code = cli_fail("%s has no pair for validation",
                             recipe->valid_tsv ? recipe->valid_tsv : recipe->valid_source);
     } else if (recipe->hold_every > 0) {
-        code = read_pairs(v, recipe->tsv ? recipe->tsv : recipe->source, recipe->target, recipe->hold_every);
+        code = read_pairs(v, recipe->tsv ? recipe->tsv : recipe->source, recipe->target, recipe->hold_every,
+                          recipe->strict);
     }
     return code;
 }
@@ -171,20 +180,21 @@ void train_valid_close(train_valid *v) {
 
 /* ---- Scores -------------------------------------------------------------------------------------------- */
 
-int train_valid_run(const train_valid *v, tfm_model *model, train_score *score) {
+tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *score) {
     cli_measure m = {.references = (const char *const *)v->targets,
                      .reference_bytes = v->target_bytes,
                      .source_name = "the validation's source",
                      .reference_name = "its target"};
     tfm_search_options search = v->search;
     search.line_bytes = v->source_bytes;
-    if (tfm_metrics_new(&m.metrics, &v->metrics) != TFM_OK)
-        return cli_fail_library();
-    const int code = cli_measure_pairs(&m, model, (const char *const *)v->sources, v->count, &search);
+    tfm_status status = tfm_metrics_new(&m.metrics, &v->metrics);
+    if (status != TFM_OK)
+        return status;
+    status = cli_measure_pairs(&m, model, (const char *const *)v->sources, v->count, &search);
     score->ppl = cli_measure_perplexity(&m);
     score->nll = log(score->ppl);
     score->bleu = tfm_metrics_bleu(m.metrics).score;
     score->chrf = tfm_metrics_chrf(m.metrics);
     tfm_metrics_free(&m.metrics);
-    return code;
+    return status;
 }

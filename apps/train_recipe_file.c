@@ -1,0 +1,218 @@
+/* The file of a recipe, and what of it a run that goes on may change. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "train.h"
+
+char *train_path(const char *dir, const char *name) {
+    char *path = malloc(strlen(dir) + strlen(name) + 2);
+    if (path)
+        sprintf(path, "%s/%s", dir, name);
+    return path;
+}
+
+/* Into a file that is there whole or not at all. */
+static int write_json(const json_t *object, const char *path) {
+    cli_output out;
+    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(TRAIN_DIGITS)) : NULL;
+    if (!text)
+        return cli_fail("%s: out of memory", path);
+    int code = cli_output_open(&out, path);
+    if (code == CLI_OK)
+        fprintf(out.file, "%s\n", text);
+    free(text);
+    const int closed = cli_output_close(&out, code == CLI_OK);
+    return code == CLI_OK ? closed : code;
+}
+
+static json_t *word_json(const char *words, int index) {
+    while (index-- > 0)
+        words += strcspn(words, "|") + 1;
+    return json_stringn(words, strcspn(words, "|"));
+}
+
+/* The way from the folder `dir` to a file, for free(): so that the two may move together. A file that is
+ * named from the root stays so. */
+static char *relative(const char *dir, const char *path) {
+    char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL,
+         *way = NULL;
+    if (from && to) {
+        size_t same = 0, ups = 0, i = 0;
+        for (; from[i] && from[i] == to[i]; i++)
+            same = from[i] == '/' ? i : same;
+        if (!from[i] && to[i] == '/')
+            same = i;
+        for (const char *rest = from + same; *rest; rest++)
+            ups += *rest == '/' && rest[1];
+        way = malloc(3 * ups + strlen(to + same) + 1);
+        char *at = way;
+        for (; way && ups > 0; ups--, at += 3)
+            memcpy(at, "../", 3);
+        if (way)
+            strcpy(at, to + same + (to[same] == '/'));
+    }
+    free(from);
+    free(to);
+    return way ? way : strdup(path);
+}
+
+/* Every text of the table is a path. */
+static json_t *path_json(const char *path, const char *dir) {
+    char *way = path ? relative(dir, path) : NULL;
+    json_t *value = way ? json_string(way) : json_null();
+    free(way);
+    return value;
+}
+
+static json_t *value_json(const cli_option *option, const char *dir) {
+    switch (option->kind) {
+    case CLI_FLAG:
+        return json_boolean(*(bool *)option->value);
+    case CLI_TEXT:
+        return path_json(*(const char **)option->value, dir);
+    case CLI_REAL:
+        return json_real(*(double *)option->value);
+    case CLI_CHOICE:
+        return word_json(option->argument, *(int *)option->value);
+    default:
+        return json_integer(*(int *)option->value);
+    }
+}
+
+int train_recipe_write(const train_recipe *recipe, const char *dir) {
+    cli_option options[TRAIN_OPTIONS];
+    train_recipe own = *recipe;
+    const size_t count = train_recipe_options(&own, options);
+    char *path = train_path(dir, "recipe.json");
+    json_t *root = json_object();
+    int code = path && root ? CLI_OK : cli_fail("%s: out of memory", dir);
+    for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
+        if (json_object_set_new(root, options[i].name, value_json(&options[i], dir)) != 0)
+            code = cli_fail("--%s cannot be noted in %s: it is no UTF-8, or memory is short", options[i].name,
+                            path);
+    if (code == CLI_OK)
+        code = write_json(root, path);
+    json_decref(root);
+    free(path);
+    return code;
+}
+
+static bool set_word(const cli_option *option, const char *word) {
+    const char *words = option->argument;
+    for (int index = 0; word; index++) {
+        const size_t length = strcspn(words, "|");
+        *(int *)option->value = index;
+        if (strlen(word) == length && strncmp(word, words, length) == 0)
+            return true;
+        if (!words[length])
+            return false;
+        words += length + 1;
+    }
+    return false;
+}
+
+/* A path that begins at the file's folder; it lives as long as `object`. */
+static bool set_path(const cli_option *option, json_t *object, const char *dir) {
+    const char *text = json_string_value(json_object_get(object, option->name));
+    if (text && text[0] != '/') {
+        char *path = train_path(dir, text);
+        json_t *joined = path ? json_string(path) : NULL;
+        free(path);
+        if (!joined || json_object_set_new(object, option->name, joined) != 0)
+            return false;
+        text = json_string_value(joined);
+    }
+    *(const char **)option->value = text;
+    return true;
+}
+
+/* Whether the value is one that the command line would take. */
+static bool set_value(const cli_option *option, json_t *object, const char *dir) {
+    const json_t *value = json_object_get(object, option->name);
+    const json_int_t number = json_integer_value(value);
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->value = json_is_true(value);
+        return json_is_boolean(value);
+    case CLI_TEXT:
+        return (json_is_string(value) || json_is_null(value)) && set_path(option, object, dir);
+    case CLI_REAL:
+        *(double *)option->value = json_number_value(value);
+        return json_is_number(value);
+    case CLI_CHOICE:
+        return set_word(option, json_string_value(value));
+    default:
+        *(int *)option->value = (int)number;
+        return json_is_integer(value) && number >= (option->kind == CLI_INT) && number <= 0x7fffffff;
+    }
+}
+
+static int read_file(train_recipe *recipe, const char *dir) {
+    cli_option options[TRAIN_OPTIONS];
+    const size_t count = train_recipe_options(recipe, options);
+    char *path = train_path(dir, "recipe.json");
+    json_error_t error;
+    int code = path ? CLI_OK : cli_fail("%s: out of memory", dir);
+    if (code == CLI_OK && access(path, R_OK) != 0)
+        code = cli_fail("cannot read %s: %s: is %s the directory of a run?", path, strerror(errno), dir);
+    else if (code == CLI_OK && !(recipe->stored = json_load_file(path, 0, &error)))
+        code = cli_fail("%s, line %d: %s", path, error.line, error.text);
+    for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
+        if (!set_value(&options[i], recipe->stored, dir))
+            code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name,
+                            options[i].name);
+    free(path);
+    return code;
+}
+
+/* What a run cannot change: its model, and the order of its data. */
+static const char *const FIXED[] = {
+    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size", "vocab-lines",
+    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",     "width",
+    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",  "activation",
+    "init",           "pre-norm",   "batch-tokens",   "seed",
+};
+
+/* The first option that differs and cannot, or NULL; *changed: whether any does. */
+static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *changed) {
+    cli_option options[TRAIN_OPTIONS], old[TRAIN_OPTIONS];
+    const size_t count = train_recipe_options(recipe, options);
+    train_recipe_options(before, old);
+    *changed = false;
+    for (size_t i = TRAIN_UNSTORED; i < count; i++) {
+        json_t *a = value_json(&old[i], recipe->resume), *b = value_json(&options[i], recipe->resume);
+        const bool same = json_equal(a, b);
+        json_decref(a);
+        json_decref(b);
+        *changed |= !same;
+        for (size_t k = 0; !same && k < CLI_COUNT(FIXED); k++)
+            if (strcmp(options[i].name, FIXED[k]) == 0)
+                return FIXED[k];
+    }
+    return NULL;
+}
+
+static bool validated_apart(const train_recipe *r) {
+    return r->valid_source || r->valid_target || r->valid_tsv;
+}
+
+int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc,
+                        char **argv) {
+    const char *dir = recipe->resume, *device = recipe->device;
+    *recipe = train_recipe_unset();
+    recipe->resume = dir;
+    int code = read_file(recipe, dir);
+    train_recipe kept = *recipe;
+    if (code == CLI_OK)
+        code = cli_parse(syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    recipe->device = device;
+    const char *fixed = find_fixed(recipe, &kept, changed);
+    if (fixed)
+        return cli_misuse(syntax, "--%s was chosen when the run began: give it to a new one", fixed);
+    if (validated_apart(recipe) && !validated_apart(&kept) && kept.hold_out > 0) /* it would be trained on */
+        return cli_misuse(syntax, "the run holds pairs out for validation: give files for it to a new one");
+    return train_recipe_settle(recipe, syntax);
+}
