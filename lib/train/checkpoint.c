@@ -1,5 +1,5 @@
 /* A trainer's state as one safetensors file: the flat tensors, and in its __metadata__ the number of updates,
- * the kind of device, where the data is, and the caller's note. */
+ * the kind of device, how large a batch it has room for, where the data is, and the caller's note. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -48,17 +48,18 @@ static tfm_status check_context(const tfm_trainer *t, const char *path) {
 }
 
 tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
-    char kind[KIND_BYTES], update[NUMBERS_BYTES], position[NUMBERS_BYTES];
+    char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES];
     const tfm__entry entries[] = {
         {"parameters", t->value, TFM_F32},
         {"first_moments", t->m, TFM_F32},
         {"second_moments", t->v, TFM_F32},
     };
-    tfm__remark remarks[4] = {{"update", update}, {"device", device_kind(t, kind)}};
-    size_t count = 2;
+    tfm__remark remarks[5] = {{"update", update}, {"device", device_kind(t, kind)}, {"room", room}};
+    size_t count = 3;
     if (check_context(t, path) != TFM_OK)
         return tfm_context_status(t->ctx);
     snprintf(update, sizeof(update), "%" PRId64, t->update);
+    snprintf(room, sizeof(room), "%" PRId64, t->room);
     if (data) {
         const tfm_data_position at = tfm_data_tell(data);
         snprintf(position, sizeof(position), "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
@@ -85,7 +86,7 @@ tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
 typedef struct checkpoint {
     tfm__safetensors *file;
     const tfm__stored *parts[3];
-    int64_t update;
+    int64_t update, room;
     tfm_data_position position;
     bool has_position;
 } checkpoint;
@@ -125,6 +126,8 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
     if (!whole)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is no checkpoint of this model, which has %" PRId64 " numbers",
                          path, t->count);
+    if (!read_numbers(&c->room, 1, tfm__safetensors_remark(c->file, "room")))
+        c->room = 0; /* one written before it was noted */
     const char *position = tfm__safetensors_remark(c->file, "data");
     int64_t n[5];
     c->has_position = position != NULL;
@@ -145,9 +148,11 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
         status = tfm_tensor_write(t->ctx, places[i], c->parts[i]->data);
     if (status != TFM_OK)
         return status;
-    if (!device || strcmp(device_kind(t, kind), device) != 0)
+    const bool other = !device || strcmp(device_kind(t, kind), device) != 0;
+    if (other)
         tfm__log(TFM_LOG_WARNING,
                  "%s was written on another kind of device: the run goes on, but not to the bit", path);
+    t->room = other ? 0 : c->room; /* what was run in pieces is again, or bits differ */
     t->update = c->update;
     renew_packed(t);
     return TFM_OK;
