@@ -2,68 +2,16 @@
 #     sh tests/cli.sh PROGRAM SOURCE_ROOT PROGRAM_WITHOUT_PICTURES
 # Prints TAP.
 set -u
-export LC_ALL=C
-
 tfm=$(realpath "$1")
 root=$(realpath "$2")
 plain=$(realpath "$3")
 demo=$root/apps/demo
-here=$(mktemp -d "${TMPDIR:-/tmp}/tfm-cli-XXXXXX")
-trap 'rm -rf "$here"' EXIT
-trap : PIPE # a program that dies early is a failed check; not inherited, so the program meets pipes as everyone's
-cd "$here" || exit 1
-export TFM_CACHE_DIR="$here/cache"
-unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM
-count=0
+. "$root/tests/checks.sh"
 
-# check NAME COMMAND...: one line of TAP; where the command is false, what the last run said follows.
-check() {
-    count=$((count + 1))
-    name=$1
-    shift
-    if "$@"; then
-        echo "ok $count - $name"
-    else
-        echo "not ok $count - $name"
-        echo "# false: $*"
-        echo "# exit code ${code:-none}"
-        sed 's/^/# out: /' out | head -20
-        sed 's/^/# err: /' err | head -20
-    fi
-}
-
-skip() {
-    count=$((count + 1))
-    echo "ok $count - $1 # SKIP $2"
-}
-
-# run ARGUMENT...: leaves `out`, `err` and $code. Under the sanitizers the leak checker's own tracer dies now and then, with
-# its exit code in place of the program's: such a run has shown nothing and is done again, with its input from the start.
-run() {
-    "$tfm" "$@" >out 2>err
-    code=$?
-    if grep -q 'LeakSanitizer has encountered a fatal error' err; then
-        "$tfm" "$@" </dev/stdin >out 2>err
-        code=$?
-    fi
-}
 translate() {
     run translate -m "$demo" "$@"
 }
 
-# one_sentence CODE TEXT: it failed with this code and one line on stderr that has TEXT in it.
-one_sentence() {
-    [ "$code" = "$1" ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$2" err
-}
-says() {
-    grep -q -- "$2" "$1"
-}
-both() {
-    [ "$code" = "$1" ] && shift && "$@"
-}
-same() {
-    [ "$code" = 0 ] && cmp -s "$1" "$2"
-}
 # close_to FILE FILE COLUMN: a column of the first, the first of the second. The goldens are of the F32 weights; their F16
 # form, which is in apps/demo, moves a score by some 1e-3.
 close_to() {

@@ -4,6 +4,7 @@
  *
  * TFM_FAULT_LIE knows
  *     compiler=0    no compiler: a program from source is refused
+ *     memory=N      bytes of all its memory; nothing is refused
  *     max_alloc=N   bytes of one buffer; more is refused
  *     max_group=N   work-items of one group; more is refused
  *     local=N       bytes of local memory; a kernel that needs more does not run
@@ -92,6 +93,7 @@ static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info
         {CL_DEVICE_COMPILER_AVAILABLE, "compiler", sizeof(cl_bool), 1},
         {CL_DEVICE_LINKER_AVAILABLE, "compiler", sizeof(cl_bool), 1},
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "max_alloc", sizeof(cl_ulong), 1},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, "memory", sizeof(cl_ulong), 1},
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, "max_group", sizeof(size_t), 1},
         {CL_DEVICE_MAX_WORK_ITEM_SIZES, "max_group", sizeof(size_t), 3},
         {CL_DEVICE_LOCAL_MEM_SIZE, "local", sizeof(cl_ulong), 1},

@@ -1,0 +1,64 @@
+# What the scripts share that test the program: a folder of their own with a cold cache, checks in TAP, and runs.
+#     tfm=PROGRAM root=SOURCE_ROOT
+#     . "$root/tests/checks.sh"
+# The script ends with echo "1..$count".
+set -u
+export LC_ALL=C
+here=$(mktemp -d "${TMPDIR:-/tmp}/tfm-checks-XXXXXX")
+trap 'rm -rf "$here"' EXIT
+trap : PIPE # a program that dies early is a failed check; not inherited, so the program meets pipes as everyone's
+cd "$here" || exit 1
+export TFM_CACHE_DIR="$here/cache"
+unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM
+count=0
+
+# check NAME COMMAND...: one line of TAP; where the command is false, what the last run said follows.
+check() {
+    count=$((count + 1))
+    name=$1
+    shift
+    if "$@"; then
+        echo "ok $count - $name"
+    else
+        echo "not ok $count - $name"
+        echo "# false: $*"
+        echo "# exit code ${code:-none}"
+        sed 's/^/# out: /' out | head -20
+        sed 's/^/# err: /' err | head -20
+    fi
+}
+
+skip() {
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+# run ARGUMENT...: leaves `out`, `err` and $code. Under the sanitizers the leak checker's own tracer dies now and then, with
+# its exit code in place of the program's: such a run has shown nothing and is done again, with its input from the start.
+run() {
+    attempt "$@"
+    if unjudged; then
+        attempt "$@" </dev/stdin
+    fi
+}
+attempt() {
+    "$tfm" "$@" >out 2>err
+    code=$?
+}
+unjudged() {
+    grep -q 'LeakSanitizer has encountered a fatal error' err
+}
+
+# one_sentence CODE TEXT: it failed with this code and one line on stderr that has TEXT in it.
+one_sentence() {
+    [ "$code" = "$1" ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$2" err
+}
+says() {
+    grep -q -- "$2" "$1"
+}
+both() {
+    [ "$code" = "$1" ] && shift && "$@"
+}
+same() {
+    [ "$code" = 0 ] && cmp -s "$1" "$2"
+}

@@ -1,0 +1,492 @@
+# tfm train, as a stranger meets it: what a run leaves behind, signals and kills, bad text, bad options, full disks.
+#     sh tests/train.sh PROGRAM SOURCE_ROOT FAULT_LAYER
+# Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+layer=$(realpath "$3")
+. "$root/tests/checks.sh"
+
+# ---- Runs
+# text COUNT SEED: pairs of lines, `source TAB target`: a few numbers in words, and the same in English, backwards.
+text() {
+    awk -v count="$1" -v state="$2" '
+        function draw(below) { state = state * 16807 % 2147483647; return int(state / 7) % below }
+        BEGIN {
+            words = split("null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf", german, " ")
+            split("zero one two three four five six seven eight nine ten eleven twelve", english, " ")
+            for (i = 0; i < count; i++) {
+                source = target = ""
+                for (left = 1 + draw(5); left >= 0; left--) {
+                    word = 1 + draw(words)
+                    source = source (source ? " " : "") german[word]
+                    target = english[word] (target ? " " : "") target
+                }
+                print source "\t" target
+            }
+        }'
+}
+text 240 1 >text.tsv
+cut -f1 text.tsv >text.de
+cut -f2 text.tsv >text.en
+text 10 2 >valid.tsv
+cut -f1 valid.tsv >valid.de
+cut -f2 valid.tsv >valid.en
+small="--width 32 --heads 2 --ffn 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 128"
+files="--src text.de --tgt text.en"
+
+# begin DIR ARGUMENT...: a new run of the small model; resume DIR ARGUMENT...: one that goes on. As `run` does, both try
+# twice what the leak checker has spoilt.
+begin() {
+    dir=$1
+    shift
+    rm -rf "$dir"
+    # shellcheck disable=SC2086 # words
+    attempt train -o "$dir" $small "$@"
+    if unjudged; then
+        rm -rf "$dir"
+        # shellcheck disable=SC2086
+        attempt train -o "$dir" $small "$@"
+    fi
+}
+resume() {
+    run train --resume "$@"
+}
+# launch ARGUMENT...: in the background, with Ctrl-C meant for it; leaves $child.
+launch() {
+    ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 env --default-signal=INT "$tfm" train "$@" >out 2>err &
+    child=$!
+}
+# Until the log of a run has an update of this number or a later one, for a minute.
+wait_for_update() { # DIR UPDATE
+    tries=0
+    until [ "$(sed -n 's/^{"type":"train","update":\([0-9]*\),.*/\1/p' "$1/train.jsonl" 2>/dev/null | tail -n 1)" -ge "$2" ] \
+        2>/dev/null || [ $tries -ge 3000 ]; do
+        sleep 0.02
+        tries=$((tries + 1))
+    done
+}
+
+# one_last CODE TEXT: it failed with this code, and a sentence behind its reports.
+one_last() {
+    [ "$code" = "$1" ] && [ "$(grep -c '^tfm: ' err)" = 1 ] && tail -n 1 err | grep -q "^tfm: $2"
+}
+
+# ---- What is left
+number='-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?'
+string='"([^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
+pair="$string: ?($string|$number|true|false|null)"
+# Every line is a flat JSON object.
+json_lines() {
+    [ -s "$1" ] && ! grep -qvE "^\{ ?$pair(, ?$pair)* ?\}\$" "$1"
+}
+json_file() {
+    tr -s ' \n' '  ' <"$1" | sed 's/ *$//' >joined
+    echo >>joined
+    json_lines joined
+}
+# value DIR NAME: of the recipe
+value() {
+    sed -n "s/^ \"$2\": \(.*[^,]\),*\$/\1/p" "$1/recipe.json"
+}
+# reports TYPE DIR: how many
+reports() {
+    grep -c "^{\"type\":\"$1\"," "$2/train.jsonl"
+}
+# log DIR: what must come out the same however often the run was stopped
+log() {
+    sed '/"type":"start"/d; s/,"[a-z_]*second[a-z]*":[^,}]*//g; s/,"tokens_per_s":[^,}]*//' "$1/train.jsonl"
+}
+# alike DIR DIR: the same model, the same parameters at the last validations, the same reports
+alike() {
+    cmp "$1/model.safetensors" "$2/model.safetensors" >differs 2>&1 || return 1
+    [ "$(ls "$1/snapshots")" = "$(ls "$2/snapshots")" ] || return 1
+    for snapshot in "$1"/snapshots/*; do
+        cmp "$snapshot" "$2/snapshots/${snapshot##*/}" >>differs 2>&1 || return 1
+    done
+    log "$1" >left
+    log "$2" >right
+    cmp left right >>differs 2>&1
+}
+# Nothing that was being written is left, and nothing that nobody knows.
+tidy() {
+    [ "$(ls "$1" | grep -vxE 'recipe.json|(source|target).spm|(target_)?vocab.json|(tokenizer_|generation_)?config.json|model.safetensors|checkpoint.safetensors|snapshots|train.jsonl|curves.svg')" = "" ]
+}
+
+# ---- Usage
+run train
+check "nothing to train on is a usage error" one_sentence 2 '-o DIR'
+run train -o run --src text.de
+check "one side alone is one" one_sentence 2 '--src and --tgt'
+run train -o run --src text.de --tgt text.en --tsv text.tsv
+check "two kinds of text is one" one_sentence 2 'not both'
+run train -o run $files --valid-src valid.de
+check "half a validation is one" one_sentence 2 '--valid-tgt'
+run train -o run --resume run
+check "a new run that goes on is one" one_sentence 2 '--resume'
+run train -o run $files stray
+check "a stray operand is one" one_sentence 2 "'stray'"
+for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'rate nan' \
+    'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'rate 0' 'rate -1' 'epsilon 0' 'clip -1' 'weight-decay -1' 'coverage 0.5' \
+    'heads 3' 'max-length 513' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
+    # shellcheck disable=SC2086
+    begin wrong $files --${wrong% *} "${wrong#* }"
+    check "--$wrong is one" both 2 says err "--${wrong% *}"
+done
+check "and none makes a directory" [ ! -e wrong ]
+# The options that the manual page has.
+options() {
+    sed -n '/^\.SS train/,/^\.SS translate/s/^\.B[IR]* .*\\-\\-\([a-z0-9\\-]*\).*/--\1/p' "$root/apps/tfm.1" | tr -d '\\'
+}
+run train --help
+sed -n 's/^ *\(-., \)*\(--[a-z0-9-]*\).*/\2/p' out | sort -u >help.names
+options | sort >page.names
+check "help and manual page have the same options" [ "$(wc -l <page.names)" -gt 50 -a \
+    "$(sort help.names | grep -vxE -- '--(help|device)' | diff - page.names)" = "" ]
+
+# ---- A run
+begin run $files --updates 6 --valid-every 3 --report-every 2
+check "a run: one line of result" [ "$code" = 0 -a "$(wc -l <out)" = 1 ]
+check "a run: it says what it is" says err '^run: [0-9]* parameters, vocabulary of [0-9]*, 12 pairs for validation, about [0-9]* MB'
+check "a run: it says how it goes" says err \
+    '^update 4/6  epoch 1  loss [0-9.]*  ppl [0-9.]*  |g| [0-9.]*  rate [0-9.e-]*  [0-9]* tokens/s ETA [0-9:]*$'
+check "a run: it says how good it is" says err '^update 3  valid  ppl [0-9.]*  BLEU [0-9.]*  chrF2 [0-9.]*  best so far$'
+check "a run: no control characters where nobody watches" [ "$(tr -d '\n\040-\176' <err | wc -c)" = 0 ]
+check "a run: the result" says out '^run: 6 updates; best on validation: BLEU [0-9.]*, ppl [0-9.]*$'
+check "a run: nothing is left lying about" tidy run
+check "a run: recipe.json" json_file run/recipe.json
+for name in $(options | sed 's/^--//' | grep -vxE 'out|resume'); do
+    value run "$name" >found
+    [ -s found ] || echo "$name"
+done >missing
+check "a run: recipe.json has every option" [ ! -s missing ]
+check "a run: and what came of it" [ "$(value run src) $(value run width) $(value run dropout) $(value run warmup)" = \
+    '"../text.de" 32 0.2 1' ]
+check "a run: train.jsonl" json_lines run/train.jsonl
+check "a run: its reports" [ "$(reports start run) $(reports train run) $(reports valid run) $(reports average run) $(reports end run)" = \
+    "1 4 2 1 1" ]
+check "a run: the keys of a report" [ "$(grep -c '^{"type":"train","update":4,"epoch":1,"loss":.*,"nll":.*,"ppl":.*,"gradient_norm":.*,"rate":.*,"tokens_per_s":.*,"seconds":[0-9.]*}$' run/train.jsonl)" = 1 ]
+run attend -m run "eins" -o attention.svg
+pictures=$code # 1: there is no cairo, or no font
+if [ $pictures = 0 ]; then
+    check "a run: curves" grep -q '</svg>' run/curves.svg
+else
+    skip "a run: curves" "$(cat err)"
+fi
+run translate -m run -i valid.de
+check "a run: tfm translate opens it" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
+run eval -m run --src valid.de --ref valid.en
+check "a run: tfm eval opens it" both 0 says out '^BLEU = '
+run info run
+check "a run: tfm info opens it" [ "$code" = 0 ]
+cp -r run again
+begin run $files --updates 6 --valid-every 3 --report-every 2
+check "the same run again: the same bits" alike run again
+begin run $files --updates 6 --valid-every 3 --report-every 2 --seed 2
+check "another seed: others" [ "$code" = 0 -a "$(alike run again || echo others)" = others ]
+mv again run2
+rm run2/curves.svg
+resume run2
+check "--resume of a run that is over: the end once more" [ "$code" = 0 -a "$(wc -l <out)" = 1 -a "$(reports end run2)" = 1 ]
+check "--resume: the curves are drawn again" [ $pictures = 1 -o -s run2/curves.svg ]
+
+# ---- Going on
+plan="$files --updates 60 --valid-every 10 --report-every 1 --dropout 0.1 --buffer 70 --accumulate 2 --average 3"
+# shellcheck disable=SC2086
+begin whole $plan
+check "a longer run" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
+    "00000040.safetensors 00000050.safetensors 00000060.safetensors " ]
+for signal in TERM INT; do
+    rm -rf part
+    # shellcheck disable=SC2086
+    launch -o part $small $plan
+    wait_for_update part 13
+    kill -$signal $child
+    wait $child
+    code=$?
+    check "SIG$signal: the run says how to go on" both 0 says err \
+        '^stopped behind update [1-5][0-9]; go on with: tfm train --resume part$'
+    check "SIG$signal: and nothing on standard output" [ ! -s out ]
+    check "SIG$signal: a checkpoint at that update" [ "$(sed -n 's/^stopped behind update \([0-9]*\);.*/\1/p' err)" = \
+        "$(head -c 4000 part/checkpoint.safetensors | sed -n 's/.*"update": *"\([0-9]*\)".*/\1/p')" ]
+    check "SIG$signal: curves so far" [ $pictures = 1 -o -s part/curves.svg ]
+    (cd part/snapshots && "$tfm" train --resume .. >../../out 2>../../err)
+    code=$?
+    check "SIG$signal: --resume, from elsewhere, comes to the same bits" both 0 alike part whole
+done
+
+# A run that is killed is killed now and then while it writes, since it writes behind each update.
+delays() { # COUNT: seconds below one
+    awk -v count="$1" 'BEGIN { srand(); for (i = 0; i < count; i++) printf "%.3f\n", 0.05 + 0.9 * rand() }'
+}
+plan="$files --updates 40 --valid-every 1 --report-every 1 --hold-out 3 --buffer 70 --average 2 --patience 0"
+# shellcheck disable=SC2086
+begin whole $plan
+check "a run that validates much" [ "$code" = 0 ]
+rm -rf part
+# shellcheck disable=SC2086
+launch -o part $small $plan
+wait_for_update part 1
+kills=0
+for delay in $(delays 10); do
+    kill -KILL $child
+    wait $child
+    [ $? = 137 ] && kills=$((kills + 1))
+    if [ -e part/config.json ]; then
+        "$tfm" info part >out 2>err || echo "after $kills kills: $(cat err)" >>broken
+    fi
+    launch --resume part
+    sleep "$delay"
+done 2>stderr
+wait $child
+code=$?
+check "SIGKILL, again and again: the model that is there can be opened" [ ! -e broken ]
+check "SIGKILL: --resume ends with the same bits" both 0 alike part whole
+check "SIGKILL: it did kill" [ $kills -ge 2 ]
+check "SIGKILL: nothing is left lying about" [ "$(tidy part && ls part/snapshots | tr '\n' ' ')" = \
+    "00000039.safetensors 00000040.safetensors " ]
+
+# More updates than the run began with: as if it had begun with them.
+plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 0"
+# shellcheck disable=SC2086
+begin whole $plan --updates 12
+# shellcheck disable=SC2086
+begin part $plan --updates 7
+cp part/recipe.json before.json
+resume part --updates 12 --report-every 3
+check "--resume --updates: the same parameters" both 0 cmp whole/snapshots/00000012.safetensors part/snapshots/00000012.safetensors
+check "--resume: what was changed is in the recipe" [ "$(value part updates) $(value part report-every)" = "12 3" ]
+check "--resume: and nothing else" [ "$(diff before.json part/recipe.json | grep -c '^>')" = 2 ]
+check "without validation: no BLEU" [ "$(cat out)" = "part: 12 updates" -a "$(reports valid part)" = 0 ]
+check "without validation: a model" [ -s part/model.safetensors ]
+begin epochs $files --epochs 2 --updates 1000 --hold-out 0 --average 0
+check "--epochs" [ "$code" = 0 -a "$(sed -n 's/.*"reason":"\([a-z]*\)".*/\1/p' epochs/train.jsonl)" = epochs ]
+begin patient $files --updates 1000 --valid-every 2 --patience 2 --rate 1e-9 --best-by ppl --average 0 --valid-beam 2 --valid-tokenize char \
+    --valid-lowercase --rate 1
+check "--patience" [ "$code" = 0 -a "$(sed -n 's/.*"reason":"\([a-z]*\)".*/\1/p' patient/train.jsonl)" = patience ]
+
+# ---- What a run refuses
+begin run --src nowhere --tgt text.en
+check "no such file" one_sentence 1 'cannot read nowhere: No such file'
+check "no such file: no directory" [ ! -e run ]
+mkfifo pipe
+begin run --src text.de --tgt text.en --valid-src pipe --valid-tgt valid.en
+check "a pipe" one_sentence 1 'pipe: it is no regular file'
+begin run --src text.de --tgt .
+check "a folder" one_sentence 1 'it is no regular file'
+: >empty
+begin run --src empty --tgt empty
+check "no text" one_sentence 1 'no line to learn from'
+begin run $files --vocab .
+check "--vocab of no tokenizer" one_sentence 1 'vocab.json'
+attempt train -o text.de/run $files
+check "a folder that cannot be made" one_sentence 1 'text.de/run'
+begin run $files --vocab-size 5
+check "a vocabulary that is too small" one_sentence 1 '5 pieces are too few'
+check "it leaves nothing in the way" [ "$(ls run)" = "" ]
+# shellcheck disable=SC2086
+attempt train -o run $small $files --updates 1 --average 0
+check "the same directory, once that is mended" [ "$code" = 0 ]
+# shellcheck disable=SC2086
+attempt train -o run $small $files
+check "a directory that holds a run" one_sentence 1 'go on with it by --resume run'
+mkdir other && cp run/config.json other
+attempt train -o other $files
+check "a directory that holds a model" one_sentence 1 "another model's config.json"
+check "it is left alone" [ "$(ls other)" = config.json ]
+resume nowhere
+check "--resume: no such run" one_sentence 1 'nowhere/recipe.json'
+for option in 'width 64' 'vocab-size 100' 'seed 3' 'hold-out 3' 'batch-tokens 64' 'pre-norm' 'activation silu'; do
+    # shellcheck disable=SC2086
+    resume run --$option
+    check "--resume --$option" one_sentence 2 "--${option% *} was chosen when the run began"
+done
+resume run --valid-src valid.de --valid-tgt valid.en
+check "--resume: other pairs for validation" one_sentence 2 'holds pairs out'
+resume run --tsv text.tsv
+check "--resume: text of another kind" one_sentence 2 'not both'
+resume run --updates 5 --rate 0
+check "--resume: a rate of 0" one_sentence 2 '--rate 0'
+check "--resume: the recipe is as it was" [ "$(value run updates)" = 1 ]
+cp text.de moved.de
+resume run --updates 2 --src moved.de
+check "--resume: the same text elsewhere" [ "$code" = 0 -a "$(value run src)" = '"../moved.de"' ]
+echo eins >>moved.de
+resume run --updates 3
+check "--resume: other text" one_sentence 1 'training files have changed'
+cp text.de moved.de
+# shellcheck disable=SC2086
+launch -o busy $small $files --updates 100000 --valid-every 100000
+wait_for_update busy 1
+run train --resume busy
+check "--resume: a run that is at work" one_sentence 1 'another tfm train is at work in busy'
+kill -KILL $child
+wait $child 2>/dev/null
+for file in recipe.json checkpoint.safetensors vocab.json source.spm; do
+    for damage in 'head -c 50' 'sed s/[a-z]/#/g' 'head -c 0'; do
+        cp -r run damaged
+        $damage run/$file >damaged/$file
+        resume damaged --updates 3
+        check "--resume: $file damaged ($damage)" one_sentence 1 "damaged/$file"
+        rm -r damaged
+    done
+done
+cp run/checkpoint.safetensors right
+cp epochs/checkpoint.safetensors run
+sed 's/"note":"/"nose":"/' right >run/checkpoint.safetensors
+resume run --updates 3
+check "--resume: a checkpoint that is not its own" one_sentence 1 'not written by tfm train'
+rm run/checkpoint.safetensors
+resume run --updates 3
+check "--resume: without a checkpoint it begins again" [ "$code" = 0 -a "$(reports start run) $(reports end run)" = "1 1" ]
+rm run/train.jsonl
+resume run --updates 4
+check "--resume: without a log it begins a new one" both 0 json_lines run/train.jsonl
+
+# ---- Bad pairs
+bad() { # LINE SOURCE TARGET: the text with another pair there
+    { head -n $(($1 - 1)) text.de && printf "$2\n" && tail -n +$(($1 + 1)) text.de; } >bad.de
+    { head -n $(($1 - 1)) text.en && printf "$3\n" && tail -n +$(($1 + 1)) text.en; } >bad.en
+    paste bad.de bad.en >bad.tsv
+}
+many=$(awk 'BEGIN { for (i = 0; i < 80; i++) printf "eins " }')
+quick="--updates 1 --average 0 --vocab run"
+for kind in "empty::zero:one side is empty:1 with an empty side" "empty:eins:  :one side is empty:1 with an empty side" \
+    "long:$many:one:too long:1 too long" "invalid:ei\\377ns:one:byte 3:1 invalid" "invalid:eins:o\\000ne:byte 2:1 invalid"; do
+    IFS=: read -r name source target why said <<END
+$kind
+END
+    bad 33 "$source" "$target"
+    # shellcheck disable=SC2086
+    begin bad --src bad.de --tgt bad.en $quick --max-length 40
+    check "$name: left out and counted" both 0 says err "^227 pairs; left out: .*$said"
+    # shellcheck disable=SC2086
+    begin bad --src bad.de --tgt bad.en $quick --max-length 40 --strict
+    check "$name: refused by --strict with its line" both 1 says err "^tfm: bad.de and bad.en, line 33: .*$why"
+    check "$name: and the directory is free" [ "$(ls bad)" = "" ]
+done
+sed '33s/\t/ /' text.tsv >bad.tsv
+# shellcheck disable=SC2086
+begin bad --tsv bad.tsv $quick
+check "no tab: left out and counted" both 0 says err "^227 pairs; left out: .* 1 invalid"
+# shellcheck disable=SC2086
+begin bad --tsv bad.tsv $quick --strict
+check "no tab: refused by --strict with its line" both 1 says err "^tfm: bad.tsv, line 33: there is no tab"
+head -n 236 text.en >bad.en
+# shellcheck disable=SC2086
+begin bad --src text.de --tgt bad.en $quick
+check "unequal files: counted" both 0 says err "225 pairs; left out: .* 4 without a partner"
+# shellcheck disable=SC2086
+begin bad --src text.de --tgt bad.en $quick --strict
+check "unequal files: refused by --strict with the line" both 1 says err "text.de has more lines .* after line 236"
+# shellcheck disable=SC2086
+begin bad $files --valid-src valid.de --valid-tgt text.en $quick
+check "unequal files of validation" one_sentence 1 'valid.de and text.en are not of equal length'
+sed '20s/.*//; 40s/.*//' text.de >bad.de
+# shellcheck disable=SC2086
+begin bad --src bad.de --tgt text.en $quick
+check "bad pairs that are held out: counted there, and there alone" [ "$code" = 0 -a \
+    "$(grep 'left out' err)" = "validation: 2 bad pairs of bad.de are left out" ]
+# shellcheck disable=SC2086
+begin bad --src bad.de --tgt text.en $quick --strict
+check "bad pairs that are held out: refused by --strict" one_sentence 1 'bad.de and text.en, line 20: one side is empty'
+
+# ---- Text and vocabularies of other kinds
+begin tsv --tsv text.tsv --valid-tsv valid.tsv --updates 4 --valid-every 2
+begin two $files --valid-src valid.de --valid-tgt valid.en --updates 4 --valid-every 2
+check "--tsv: as two files" both 0 alike tsv two
+check "--valid-src: no pair is held out" says err ' 10 pairs for validation'
+begin given --tsv text.tsv --valid-tsv valid.tsv --updates 4 --valid-every 2 --vocab two
+check "--vocab: as the one that it would make" both 0 alike given two
+begin separate $files --updates 1 --separate-vocab --vocab-size 60
+check "--separate-vocab" [ "$code" = 0 -a -s separate/target_vocab.json ]
+run translate -m separate -i valid.de
+check "--separate-vocab: the model translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
+begin given $files --updates 1 --vocab separate
+check "--vocab of two" [ "$code" = 0 ] && cmp separate/target.spm given/target.spm
+for option in '--unigram --vocab-size 70' '--normalization nfkc_cf' '--coverage 0.99 --vocab-lines 50'; do
+    # shellcheck disable=SC2086
+    begin other $files --updates 1 --average 0 $option
+    check "$option" [ "$code" = 0 -a "$(cmp -s other/source.spm two/source.spm || echo others)" = others ]
+done
+
+# ---- Models and updates of other kinds
+usual="$files --updates 4 --warmup 1 --average 0 --vocab two"
+# shellcheck disable=SC2086
+begin usual $usual
+mv usual/model.safetensors before
+for option in --pre-norm '--activation gelu' '--activation gelu-tanh' '--activation silu' '--init gaussian' '--init kaiming' \
+    '--store f16' '--store bf16' '--schedule linear' '--schedule cosine' '--schedule constant' '--clip 0.5' '--weight-decay 0.1' \
+    '--attention-dropout 0.1' '--activation-dropout 0.1' '--label-smoothing 0' '--beta1 0.8' '--beta2 0.9' '--epsilon 1e-3'; do
+    # shellcheck disable=SC2086
+    begin other $usual $option
+    "$tfm" translate -m other -i valid.de >out 2>>err || code=$?
+    check "$option: trains, and translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
+    check "$option: makes a difference" [ "$(cmp -s other/model.safetensors before && echo same)" = "" ]
+    cp other/model.safetensors before
+done
+
+# ---- What may run short
+short="$files --valid-every 3 --report-every 3 --average 2 --ffn 128 --batch-tokens 1024"
+loss() { # of the third update
+    sed -n 's/^{"type":"train","update":3,.*"loss":\([0-9.]\{6\}\).*/\1/p' "$1/train.jsonl"
+}
+# shellcheck disable=SC2086
+begin whole $short --updates 3 --dropout 0
+export OPENCL_LAYERS="$layer"
+# shellcheck disable=SC2086
+TFM_FAULT_LIE=max_alloc=300000 begin part $short --updates 3 --dropout 0
+check "a batch that the device has no room for: run in pieces" both 0 says err '^tfm: warning: update 1: .* run in pieces'
+check "and they come to the same" [ "$(loss part)" = "$(loss whole)" ]
+# shellcheck disable=SC2086
+TFM_FAULT_LIE=max_alloc=300000 begin whole $short --updates 12 --warmup 3
+# shellcheck disable=SC2086
+TFM_FAULT_LIE=max_alloc=300000 begin part $short --updates 6 --warmup 3
+TFM_FAULT_LIE=max_alloc=300000 resume part --updates 12
+check "--resume: pieces come to the same bits" both 0 cmp whole/snapshots/00000012.safetensors part/snapshots/00000012.safetensors
+# shellcheck disable=SC2086
+TFM_FAULT_LIE=max_alloc=100000 begin part $short
+check "a model that the device has no room for" one_sentence 1 'takes at most 100000 bytes'
+# shellcheck disable=SC2086
+TFM_FAULT_LIE=memory=4000000 begin part $short --updates 1
+check "more memory than there is: said beforehand" both 0 says err "^that is more than the device's 4 MB"
+unset OPENCL_LAYERS
+
+# A full disk is a file that may not grow: blocks of 512 bytes.
+with_room() { # BLOCKS ARGUMENT...
+    code=$(
+        trap '' XFSZ
+        ulimit -f "$1"
+        shift
+        "$tfm" train "$@" >out 2>err
+        echo $?
+    )
+}
+plan="$files --valid-every 2 --average 2 --ffn 1024 --schedule constant --best-by ppl"
+# shellcheck disable=SC2086
+begin whole $plan --updates 6
+# shellcheck disable=SC2086
+begin part $plan --updates 4
+with_room 2400 --resume part --updates 6
+check "a disk that is full: the checkpoint" one_last 1 'cannot write part/checkpoint.safetensors: File too large'
+check "a disk that is full: nothing unfinished stays" tidy part
+with_room 800 --resume part --updates 6
+check "a disk that is full: the model" one_last 1 'cannot write part/model.safetensors: File too large'
+resume part
+check "once there is room: --resume comes to the same bits" cmp whole/snapshots/00000006.safetensors part/snapshots/00000006.safetensors
+
+# ---- What goes wrong
+begin wrong $files --updates 4 --valid-every 3 --average 0
+resume wrong --updates 300 --rate 1e30
+check "no number: the update, and the last good checkpoint" one_last 1 \
+    'update 6: the loss is .*nan.*; the last good checkpoint is wrong/checkpoint.safetensors, of update 4'
+check "no number: none is in the log" json_lines wrong/train.jsonl
+resume wrong --updates 300 --valid-every 5
+check "no number at a validation: the same" one_last 1 \
+    'update 5, validation: .*; the last good checkpoint is wrong/checkpoint.safetensors, of update 4'
+begin wrong $files --updates 300 --rate 1e30
+check "no number before the first checkpoint" one_last 1 'update 2: the loss is .*nan.*; there is no checkpoint yet'
+resume wrong --rate 1e-3 --updates 3
+check "no number: a lower rate" [ "$code" = 0 ]
+
+echo "1..$count"
