@@ -4,15 +4,16 @@
 #include <string.h>
 #include "train.h"
 
-/* "Attention Is All You Need", table 3: base and big. */
+/* "Attention Is All You Need", table 3: base and big. Their batches are for corpora of millions of pairs;
+ * small models are for small ones, which teach more in small batches. */
 static const struct {
-    int width, heads, feed_forward, encoder_layers, decoder_layers, warmup;
+    int width, heads, feed_forward, encoder_layers, decoder_layers, warmup, batch_tokens;
     double dropout;
 } PRESETS[] = {
-    {128, 4, 256, 4, 4, 2000, 0.3},
-    {256, 8, 1024, 3, 3, 2000, 0.2},
-    {512, 8, 2048, 6, 6, 4000, 0.1},
-    {1024, 16, 4096, 6, 6, 4000, 0.3},
+    {128, 4, 256, 4, 4, 2000, 1024, 0.3},
+    {256, 8, 1024, 3, 3, 2000, 1024, 0.2},
+    {512, 8, 2048, 6, 6, 4000, 4096, 0.1},
+    {1024, 16, 4096, 6, 6, 4000, 4096, 0.3},
 };
 
 train_recipe train_recipe_unset(void) {
@@ -30,7 +31,7 @@ train_recipe train_recipe_unset(void) {
         .decoder_layers = -1,
         .positions = 512,
         .updates = 100000,
-        .batch_tokens = 4096,
+        .batch_tokens = -1,
         .accumulate = 1,
         .warmup = -1,
         .rate = NAN,
@@ -95,9 +96,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
                "SentencePiece's rule for text (default nmt_nfkc; _cf makes letters small)"),
         CHOICE("preset", preset, "tiny|small|base|big",
-               "width, layers, heads, feed-forward, warm-up, dropout: 128, 4+4, 4, 256, 2000, 0.3; 256, 3+3, "
-               "8, 1024, "
-               "2000, 0.2 (default); 512, 6+6, 8, 2048, 4000, 0.1; 1024, 6+6, 16, 4096, 4000, 0.3"),
+               "width, layers, heads, feed-forward, warm-up, batch tokens, dropout: 128, 4+4, 4, 256, 2000, "
+               "1024, 0.3; 256, 3+3, 8, 1024, 2000, 1024, 0.2 (default); 512, 6+6, 8, 2048, 4000, 4096, 0.1; "
+               "1024, 6+6, 16, 4096, 4000, 4096, 0.3"),
         COUNT("width", width, "of the model: E"),
         COUNT("heads", heads, "of attention"),
         COUNT("ffn", feed_forward, "width inside the feed-forward layers"),
@@ -110,7 +111,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         FLAG("pre-norm", pre_norm, "norms before the layers, not behind them"),
         COUNT("updates", updates, "stop after so many (default 100000)"),
         WHOLE("epochs", epochs, "or after so many passes over the data (default 0: any number)"),
-        COUNT("batch-tokens", batch_tokens, "of the wider side of a batch, with padding (default 4096)"),
+        COUNT("batch-tokens", batch_tokens,
+              "of the wider side of a batch, with padding (default: the preset's)"),
         COUNT("accumulate", accumulate, "batches in an update (default 1)"),
         CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant", "of the rate after warm-up"),
         WHOLE("warmup", warmup,
@@ -205,6 +207,7 @@ int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     set_default(&r->feed_forward, PRESETS[r->preset].feed_forward);
     set_default(&r->encoder_layers, PRESETS[r->preset].encoder_layers);
     set_default(&r->decoder_layers, PRESETS[r->preset].decoder_layers);
+    set_default(&r->batch_tokens, PRESETS[r->preset].batch_tokens);
     set_default(&r->warmup, warmup < r->updates / 4 ? warmup : r->updates / 4);
     if (isnan(r->dropout))
         r->dropout = PRESETS[r->preset].dropout;
