@@ -126,6 +126,7 @@ count_one "the example with own buffers" sh -c \
     "'$build/example_own_buffers' | tee /dev/stderr | grep -qx '0.03206 0.08714 0.23688 0.64391'"
 count_one "the numbers of an example" sh -c \
     "'$build/example_number_words' '$build/numbers' && grep -qx null '$build/numbers/train.de'"
+count_one "numbers in words are learned" sh tests/numbers.sh "$build/check/apps/tfm" "$build/numbers" "$build/numbers-run"
 count_one "a picture" "$build/check/apps/tfm" attend -m apps/demo "Danke." -o "$build/attention.svg"
 count_one "the installed program" "$build/install/bin/tfm" info apps/demo
 count_one "its page" test -s "$build/install/share/man/man1/tfm.1"

@@ -1,0 +1,28 @@
+# Learns to read numbers out of nothing: writes German and English number words, 0 to 999,999, trains on some of them,
+# and translates others that the training did not see.
+#     sh apps/numbers.sh [SOURCE TARGET]      de en (default), or en de
+set -eu
+cd "$(dirname "$0")/.."
+source=${1:-de} target=${2:-en}
+
+sh apps/packages.sh gcc g++ meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
+    libsentencepiece-dev libjansson-dev libicu-dev libcairo2-dev fonts-dejavu-core pocl-opencl-icd
+
+build=build/demo
+[ -f $build/build.ninja ] || meson setup $build -Dtests=false --buildtype=release >/dev/null
+echo "Building"
+ninja -C $build --quiet
+
+words=$build/numbers model=$build/numbers-$source-$target
+rm -rf $words $model
+$build/apps/example_number_words $words --train 50000 --valid 200 --test 1000
+$build/apps/tfm train -o $model --src $words/train.$source --tgt $words/train.$target \
+    --valid-src $words/valid.$source --valid-tgt $words/valid.$target --vocab-size 240 \
+    --width 128 --heads 4 --ffn 256 --encoder-layers 2 --decoder-layers 2 --dropout 0 --label-smoothing 0 \
+    --batch-tokens 1024 --updates 600 --warmup 100 --rate 2e-3 --schedule cosine --valid-every 100
+
+$build/apps/tfm translate -m $model -i $words/test.$source -o $build/numbers.out
+echo
+paste -d '|' $words/test.$source $build/numbers.out | head -5 | sed 's/|/  ->  /'
+right=$(paste -d '|' $build/numbers.out $words/test.$target | awk -F '|' '$1 == $2' | wc -l)
+echo "$right of $(wc -l <$words/test.$target) numbers that it has not seen are right"
