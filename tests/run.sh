@@ -118,7 +118,8 @@ for example in translate attention self_attention own_buffers number_words; do
         $(pkg-config --cflags --libs tfm OpenCL) -o "$build/example_$example"
 done
 count_one "the translation of an example" sh -c \
-    "'$build/example_translate' apps/demo 'Guten Morgen.' | tee /dev/stderr | grep -qx 'Good morning.'"
+    "'$build/example_translate' apps/demo \"\$(sed -n 6p apps/demo/test.de)\" | tee /dev/stderr |
+     grep -qxF \"\$(sed -n 6p apps/demo/beam4.en)\""
 count_one "the attention of an example" sh -c "'$build/example_attention' | tee /dev/stderr | grep -q '^1.00[0-9] '"
 count_one "the tutorial of self-attention" sh -c \
     "'$build/example_self_attention' | tee /dev/stderr | grep -q '1.93662   6.68310   1.59507'"

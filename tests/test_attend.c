@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "demo.h"
 #include "harness.h"
 #include "model/model.h"
 
@@ -248,22 +249,45 @@ static bool tell(void *user, const tfm_attention_map *map) {
     return ++t->maps != t->stop_after;
 }
 
+/* Fails unless an axis' tokens, end to end, are `before`, the line with its blanks as pieces have them, `behind`. */
+static void reads(const char *axis, const char *before, const char *line, const char *behind) {
+    char got[4096] = "", want[4096];
+    size_t at = 0, end = (size_t)snprintf(want, sizeof(want), "%s▁", before);
+    for (const char *c = axis; *c; c++)
+        if (*c != ' ')
+            got[at++] = *c;
+    for (const char *c = line; *c; c++)
+        end += (size_t)snprintf(want + end, sizeof(want) - end, "%.*s", *c == ' ' ? 3 : 1, *c == ' ' ? "▁" : c);
+    snprintf(want + end, sizeof(want) - end, "%s", behind);
+    assert_string_equal(got, want);
+}
+
+/* Without a target it is the translation. */
+static void test_own(void **state) {
+    (void)state;
+    tfm_model *model = open_model("apps/demo");
+    char *german = demo_line("test.de", 6), *english = demo_line("beam4.en", 6);
+    told t = {.id_count = 0};
+    harness_ok(tfm_attend(model, german, NULL, NULL, tell, &t));
+    assert_int_equal(t.maps, model->config.encoder_layers + 2 * model->config.decoder_layers);
+    reads(t.rows[TFM_ENCODER_SELF], "", german, "</s>");
+    reads(t.columns[TFM_ENCODER_SELF], "", german, "</s>");
+    reads(t.rows[TFM_DECODER_SELF], "<pad>", english, "");
+    reads(t.columns[TFM_DECODER_SELF], "<pad>", english, "");
+    reads(t.rows[TFM_DECODER_CROSS], "<pad>", english, "");
+    reads(t.columns[TFM_DECODER_CROSS], "", german, "</s>");
+    assert_int_equal(t.ids[0], model->config.start_id);
+    free(english);
+    free(german);
+    tfm_model_free(&model);
+}
+
 static void test_text(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
-    static const char german[] = "▁Ich ▁liebe ▁dich . </s> ", own[] = "<pad> ▁I ▁love ▁you . ";
     told t = {.id_count = 0};
-    harness_ok(tfm_attend(model, "Ich liebe dich.", NULL, NULL, tell, &t));
-    assert_int_equal(t.maps, 12);
-    assert_string_equal(t.rows[TFM_ENCODER_SELF], german);
-    assert_string_equal(t.columns[TFM_ENCODER_SELF], german);
-    assert_string_equal(t.rows[TFM_DECODER_SELF], own);
-    assert_string_equal(t.columns[TFM_DECODER_SELF], own);
-    assert_string_equal(t.rows[TFM_DECODER_CROSS], own);
-    assert_string_equal(t.columns[TFM_DECODER_CROSS], german);
-    assert_int_equal(t.ids[0], model->config.start_id);
-    t = (told){.id_count = 0};
     harness_ok(tfm_attend(model, "Ich liebe dich.", "I love Tom", NULL, tell, &t));
+    assert_string_equal(t.rows[TFM_ENCODER_SELF], "▁Ich ▁liebe ▁dich . </s> ");
     assert_string_equal(t.rows[TFM_DECODER_CROSS], "<pad> ▁I ▁love ▁Tom ");
     assert_true(t.worst < 1e-5);
     t = (told){.id_count = 0};
@@ -310,6 +334,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_own),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_refusals),
     };

@@ -1,12 +1,42 @@
 /* config.json and generation_config.json: every key, its default, and what is refused. */
-#include <jansson.h>
 #include "model/config.h"
-#include "scratch.h"
+#include "demo.h"
 
-/* Writes config.json as the demo has it, but for the keys of `changes`; a null takes a key out. */
+/* A whole file, as Hugging Face writes it. */
+static const char BASE[] = "{\n"
+                           " \"architectures\": [\n  \"MarianMTModel\"\n ],\n"
+                           " \"model_type\": \"marian\",\n"
+                           " \"activation_function\": \"relu\",\n"
+                           " \"d_model\": 128,\n"
+                           " \"encoder_layers\": 4,\n"
+                           " \"decoder_layers\": 4,\n"
+                           " \"encoder_attention_heads\": 4,\n"
+                           " \"decoder_attention_heads\": 4,\n"
+                           " \"encoder_ffn_dim\": 512,\n"
+                           " \"decoder_ffn_dim\": 512,\n"
+                           " \"max_position_embeddings\": 512,\n"
+                           " \"vocab_size\": 6001,\n"
+                           " \"decoder_vocab_size\": 6001,\n"
+                           " \"scale_embedding\": true,\n"
+                           " \"static_position_embeddings\": true,\n"
+                           " \"normalize_before\": false,\n"
+                           " \"normalize_embedding\": false,\n"
+                           " \"add_final_layer_norm\": false,\n"
+                           " \"share_encoder_decoder_embeddings\": true,\n"
+                           " \"tie_word_embeddings\": true,\n"
+                           " \"is_encoder_decoder\": true,\n"
+                           " \"pad_token_id\": 6000,\n"
+                           " \"eos_token_id\": 0,\n"
+                           " \"decoder_start_token_id\": 6000,\n"
+                           " \"forced_eos_token_id\": 0,\n"
+                           " \"num_beams\": 4,\n"
+                           " \"max_length\": 512,\n"
+                           " \"torch_dtype\": \"float32\"\n"
+                           "}";
+
+/* Writes config.json as BASE has it, but for the keys of `changes`; a null takes a key out. */
 static void change(const char *changes) {
-    char *path = harness_source("apps/demo/config.json");
-    json_t *config = json_load_file(path, 0, NULL), *with = json_loads(changes, 0, NULL), *value;
+    json_t *config = json_loads(BASE, 0, NULL), *with = json_loads(changes, 0, NULL), *value;
     assert_non_null(config);
     assert_non_null(with);
     const char *key;
@@ -19,7 +49,6 @@ static void change(const char *changes) {
     assert_int_equal(json_dump_file(config, scratch_path("config.json"), 0), 0);
     json_decref(with);
     json_decref(config);
-    free(path);
 }
 
 static tfm_status load(tfm__config *config, const char *changes) {
@@ -31,21 +60,50 @@ static void test_demo(void **state) {
     (void)state;
     tfm__config c;
     char *dir = harness_source("apps/demo");
+    json_t *config = demo_json("config.json"), *generation = demo_json("generation_config.json");
     harness_ok(tfm__config_load(&c, dir));
     free(dir);
-    assert_int_equal(c.d_model, 128);
-    assert_true(c.encoder_layers == 4 && c.decoder_layers == 4 && c.encoder_heads == 4 &&
-                c.decoder_heads == 4);
-    assert_true(c.encoder_ffn == 512 && c.decoder_ffn == 512);
-    assert_true(c.vocab_size == 6001 && c.decoder_vocab_size == 6001 && c.max_positions == 512);
+    const struct {
+        const char *key;
+        int64_t got;
+    } NUMBERS[] = {
+        {"d_model", c.d_model},
+        {"encoder_layers", c.encoder_layers},
+        {"decoder_layers", c.decoder_layers},
+        {"encoder_attention_heads", c.encoder_heads},
+        {"decoder_attention_heads", c.decoder_heads},
+        {"encoder_ffn_dim", c.encoder_ffn},
+        {"decoder_ffn_dim", c.decoder_ffn},
+        {"vocab_size", c.vocab_size},
+        {"decoder_vocab_size", c.decoder_vocab_size},
+        {"max_position_embeddings", c.max_positions},
+        {"pad_token_id", c.pad_id},
+        {"eos_token_id", c.eos_id},
+        {"decoder_start_token_id", c.start_id},
+    };
+    for (size_t i = 0; i < TFM_COUNT(NUMBERS); i++)
+        assert_int_equal(NUMBERS[i].got, json_integer_value(json_object_get(config, NUMBERS[i].key)));
+    const struct {
+        const char *key;
+        bool got;
+    } FLAGS[] = {
+        {"normalize_before", c.normalize_before},
+        {"normalize_embedding", c.normalize_embedding},
+        {"add_final_layer_norm", c.add_final_layer_norm},
+        {"scale_embedding", c.scale_embedding},
+        {"static_position_embeddings", c.static_positions},
+        {"share_encoder_decoder_embeddings", c.share_embeddings},
+        {"tie_word_embeddings", c.tie_embeddings},
+    };
+    for (size_t i = 0; i < TFM_COUNT(FLAGS); i++)
+        assert_int_equal(FLAGS[i].got, json_is_true(json_object_get(config, FLAGS[i].key)));
+    assert_string_equal(json_string_value(json_object_get(config, "activation_function")), "relu");
     assert_int_equal(c.activation, TFM_RELU);
-    assert_false(c.normalize_before || c.normalize_embedding || c.add_final_layer_norm);
-    assert_true(c.scale_embedding && c.static_positions && c.share_embeddings && c.tie_embeddings);
-    assert_int_equal(c.position_offset, 0);
-    assert_true(c.pad_id == 6000 && c.start_id == 6000 && c.eos_id == 0);
-    assert_int_equal(c.forced_bos_id, -1);
-    assert_true(c.beams == 4 && !c.has_length_penalty);
-    assert_true(c.bad_id_count == 1 && c.bad_ids[0] == 6000);
+    assert_true(c.d_model > 0 && c.position_offset == 0 && c.forced_bos_id == -1 && !c.has_length_penalty);
+    assert_int_equal(c.beams, json_integer_value(json_object_get(generation, "num_beams")));
+    assert_true(c.bad_id_count == 1 && c.bad_ids[0] == c.pad_id);
+    json_decref(generation);
+    json_decref(config);
 }
 
 /* What Hugging Face's MarianConfig says when the file says nothing. */
@@ -196,15 +254,14 @@ static void test_refused(void **state) {
 /* Whatever is in the file, what is accepted is something that can be computed with. */
 static void test_damage(void **state) {
     (void)state;
-    size_t length;
-    char *good = scratch_source("apps/demo/config.json", &length);
+    const size_t length = strlen(BASE);
     unsigned char *bytes = malloc(length);
     assert_non_null(bytes);
     harness_random random = {7};
     unsigned accepted = 0;
     for (int i = 0; i < 3000; i++) {
         size_t size = length;
-        memcpy(bytes, good, length);
+        memcpy(bytes, BASE, length);
         for (int64_t k = harness_range(&random, 1, 2); k > 0 && size > 0; k--)
             scratch_damage(&random, bytes, &size);
         scratch_write("config.json", bytes, size);
@@ -218,7 +275,6 @@ static void test_damage(void **state) {
     }
     assert_in_range(accepted, 100, 2000);
     free(bytes);
-    free(good);
 }
 
 int main(void) {

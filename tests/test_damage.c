@@ -1,4 +1,5 @@
 /* Model directories that are well-formed and wrong: each must end in a sentence, never in plausible text. */
+#include "demo.h"
 #include "harness.h"
 #include "scratch.h"
 #include "tfm/tfm.h"
@@ -52,11 +53,22 @@ static void test_not_numbers(void **state) {
     tfm_model_free(&model);
 }
 
+/* Puts a number into a file of the folder in place of the one that is there. */
+static void set_number(const char *name, const char *key, int old, int value) {
+    char from[128], to[128];
+    snprintf(from, sizeof(from), "\"%s\": %d", key, old);
+    snprintf(to, sizeof(to), "\"%s\": %d", key, value);
+    scratch_edit(name, from, to);
+}
+
 static void test_other_configuration(void **state) {
     (void)state;
+    const int layers = demo_number("decoder_layers");
+    char first_left[64];
+    snprintf(first_left, sizeof(first_left), "model.decoder.layers.%d.", layers - 1);
     scratch_model("apps/demo");
-    scratch_edit("config.json", "\"decoder_layers\": 4", "\"decoder_layers\": 2");
-    refused("model.decoder.layers.2");
+    set_number("config.json", "decoder_layers", layers, layers - 1);
+    refused(first_left);
     scratch_model("apps/demo");
     scratch_edit("config.json", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
     refused("lm_head.weight is missing");
@@ -67,20 +79,25 @@ static void test_other_configuration(void **state) {
 
 static void test_other_vocabulary(void **state) {
     (void)state;
+    const int pad = demo_number("pad_token_id");
+    char text[128];
+    snprintf(text, sizeof(text), "{\"</s>\": 0, \"<unk>\": 1, \"\xe2\x96\x81" "das\": 2, \"<pad>\": %d}", pad);
     scratch_model("apps/demo");
-    scratch_text("vocab.json", "{\"</s>\": 0, \"<unk>\": 1, \"\xe2\x96\x81" "das\": 2, \"<pad>\": 6000}");
+    scratch_text("vocab.json", text);
     refused("no piece in the vocabulary");
     scratch_model("apps/demo");
-    scratch_edit("config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
-    scratch_edit("generation_config.json", "\"pad_token_id\": 6000", "\"pad_token_id\": 5");
-    refused("<pad> is id 6000");
+    set_number("config.json", "pad_token_id", pad, 5);
+    set_number("generation_config.json", "pad_token_id", pad, 5);
+    snprintf(text, sizeof(text), "<pad> is id %d", pad);
+    refused(text);
 }
 
 static void test_lines(void **state) {
     (void)state;
     scratch_model("apps/demo");
     tfm_model *model = opened();
-    const char *lines[] = {" \t ", "Ja.", "Guten Morgen."}, *prefixes[] = {NULL, "\xff", NULL};
+    char *source = demo_line("test.de", 6), *translation = demo_line("beam4.en", 6);
+    const char *lines[] = {" \t ", "Ja.", source}, *prefixes[] = {NULL, "\xff", NULL};
     size_t rejected = 99;
     harness_ok(tfm_translate(model, lines, 3,
                              &(tfm_search_options){.prefixes = prefixes, .reject = on_reject, .reject_user = &rejected},
@@ -88,12 +105,14 @@ static void test_lines(void **state) {
     assert_int_equal(rejected, 1);
     assert_string_equal(emitted[0], "");
     assert_string_equal(emitted[1], "");
-    assert_string_equal(emitted[2], "Good morning.");
+    assert_string_equal(emitted[2], translation);
     harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam = 999}, on_text, NULL), TFM_ERROR_ARGUMENT,
                     "beam is 999");
     harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.has_alpha = true, .alpha = 1e5}, on_text, NULL),
                     TFM_ERROR_ARGUMENT, "alpha");
     tfm_model_free(&model);
+    free(translation);
+    free(source);
 }
 
 /* The directory's own first token is forced, in front of the caller's prefix. */

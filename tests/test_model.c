@@ -227,9 +227,9 @@ static void test_demo(void **state) {
     tfm_model *model = open_model(dir);
     text source = text_read(dir, "test.de", line_budget(20));
     translate(model, &source, &(tfm_search_options){.beam = 1});
-    assert_true(same_lines(dir, "greedy.en", NULL) + 1 >= source.count); /* half precision may move a line */
+    assert_int_equal(same_lines(dir, "greedy.en", NULL), source.count);
     translate(model, &source, &(tfm_search_options){.beam = 4});
-    assert_true(same_lines(dir, "beam4.en", NULL) + 1 >= source.count);
+    assert_int_equal(same_lines(dir, "beam4.en", "beam4.scores"), source.count);
     text_free(&source);
     tfm_model_free(&model);
     free(dir);

@@ -1,16 +1,65 @@
 /* The tokenizer of a Marian directory. */
-#include <jansson.h>
 #include "model/safetensors.h"
-#include "scratch.h"
+#include "demo.h"
 #include "text/vocab.h"
 #include "tfm/text.h"
 
-/* The demo's directory in the scratch folder, where its files can be damaged. */
+/* The demo's vocabulary with its ids in reverse but for </s>, <unk> and <pad>, so that they are neither in SentencePiece's
+ * order nor in that of the file. */
+static json_t *vocabulary;
+static int entries;
+
+static int setup(void **state) {
+    const char *piece;
+    json_t *id;
+    vocabulary = demo_json("vocab.json");
+    entries = (int)json_object_size(vocabulary);
+    json_object_foreach(vocabulary, piece, id) {
+        const json_int_t old = json_integer_value(id);
+        if (old > 1 && old < entries - 1)
+            json_integer_set(id, entries - old);
+    }
+    return scratch_setup(state);
+}
+
+static int teardown(void **state) {
+    json_decref(vocabulary);
+    return scratch_teardown(state);
+}
+
+/* The id of a piece in it. */
+static int32_t id(const char *piece) {
+    const json_t *found = json_object_get(vocabulary, piece);
+    if (!found)
+        fail_msg("the demo's vocabulary has no \"%s\"", piece);
+    return (int32_t)json_integer_value(found);
+}
+
+#define BLANK "\xe2\x96\x81"
+#define TOM id(BLANK "Tom")
+#define IS id(BLANK "is")
+#define WAITING id(BLANK "waiting")
+#define FULL_STOP id(".")
+
+/* Writes it as `name`, with all its ids moved by `shift`, and `more` pieces or NULL, which it takes over. */
+static void write_vocab(const char *name, int shift, json_t *more) {
+    json_t *vocab = json_deep_copy(vocabulary), *number;
+    const char *piece;
+    json_object_foreach(vocab, piece, number) {
+        json_integer_set(number, json_integer_value(number) + shift);
+    }
+    assert_int_equal(more ? json_object_update(vocab, more) : 0, 0);
+    assert_int_equal(json_dump_file(vocab, scratch_path(name), 0), 0);
+    json_decref(more);
+    json_decref(vocab);
+}
+
+/* The demo's directory with this vocabulary in the scratch folder, where its files can be damaged. */
 static void demo(void) {
     scratch_copy("apps/demo/source.spm", "source.spm");
     scratch_copy("apps/demo/source.spm", "target.spm");
-    scratch_copy("apps/demo/vocab.json", "vocab.json");
     scratch_copy("apps/demo/tokenizer_config.json", "tokenizer_config.json");
+    write_vocab("vocab.json", 0, NULL);
     remove(scratch_path("target_vocab.json"));
 }
 
@@ -57,29 +106,29 @@ static void decodes(const tfm_tokenizer *tokenizer, const char *want, size_t cou
 #define DECODES(tokenizer, want, ...)                                                                        \
     decodes(tokenizer, want, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), (int32_t[]){__VA_ARGS__})
 
-/* The ids are those that PyTorch was given for these lines. */
+/* The ids are those of vocab.json, whatever SentencePiece calls the pieces. */
 static void test_demo(void **state) {
     (void)state;
-    tfm_tokenizer *tokenizer = open_demo();
+    demo();
+    tfm_tokenizer *tokenizer = open_scratch();
     tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
-    assert_true(info.source_size == 6001 && info.target_size == 6001 && !info.separate);
-    assert_true(info.source_eos == 0 && info.source_unk == 1 && info.source_pad == 6000);
-    assert_true(info.target_eos == 0 && info.target_unk == 1 && info.target_pad == 6000);
-    ENCODES(tokenizer, TFM_SOURCE, "Mein Fahrrad hat einen platten Reifen.", 4973, 262, 1928, 1344, 121, 1303,
-            5925, 4477, 5575, 0);
-    ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", 5062, 1367, 3099, 5575, 0);
+    assert_true(info.source_size == entries && info.target_size == entries && !info.separate);
+    assert_true(info.source_eos == 0 && info.source_unk == 1 && info.source_pad == entries - 1);
+    assert_true(info.target_eos == 0 && info.target_unk == 1 && info.target_pad == entries - 1);
+    ENCODES(tokenizer, TFM_SOURCE, "Ich liebe dich.", id(BLANK "Ich"), id(BLANK "liebe"), id(BLANK "dich"), FULL_STOP, 0);
+    ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", TOM, IS, WAITING, FULL_STOP, 0);
     ENCODES(tokenizer, TFM_SOURCE, "", 0);
     ENCODES(tokenizer, TFM_SOURCE, " \t ", 0);
     /* SentencePiece normalises: full-width forms, no-break spaces, runs of blanks, a combining dot. */
-    ENCODES(tokenizer, TFM_SOURCE, "\xef\xbc\xb4om\xc2\xa0 is  waiting. ", 5062, 1367, 3099, 5575, 0);
-    assert_string_equal(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, 5062), "\xe2\x96\x81Tom");
-    assert_null(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, 6001));
+    ENCODES(tokenizer, TFM_SOURCE, "\xef\xbc\xb4om\xc2\xa0 is  waiting. ", TOM, IS, WAITING, FULL_STOP, 0);
+    assert_string_equal(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, TOM), BLANK "Tom");
+    assert_null(tfm_tokenizer_piece(tokenizer, TFM_SOURCE, entries));
     assert_null(tfm_tokenizer_piece(tokenizer, TFM_TARGET, -1));
 
-    DECODES(tokenizer, "Tom is waiting.", 6000, 5062, 1367, 3099, 5575);
-    DECODES(tokenizer, "Tom is", 5062, 1367, 0, 3099, 5575);
-    DECODES(tokenizer, "Tom is", 5062, 6000, 1367, -5, 7000, 0x7fffffff);
-    DECODES(tokenizer, "Tom \xe2\x81\x87 .", 5062, 1, 5575);
+    DECODES(tokenizer, "Tom is waiting.", entries - 1, TOM, IS, WAITING, FULL_STOP);
+    DECODES(tokenizer, "Tom is", TOM, IS, 0, WAITING, FULL_STOP);
+    DECODES(tokenizer, "Tom is", TOM, entries - 1, IS, -5, entries + 999, 0x7fffffff);
+    DECODES(tokenizer, "Tom \xe2\x81\x87 .", TOM, 1, FULL_STOP);
     decodes(tokenizer, "", 0, NULL);
     tfm_tokenizer_free(&tokenizer);
     assert_null(tokenizer);
@@ -248,30 +297,15 @@ static void test_check(void **state) {
 /* ---- Vocabularies
  * --------------------------------------------------------------------------------------------- */
 
-/* Adds to the demo's vocabulary, or with `shift` moves all its ids, and writes it as `name`. */
-static void write_vocab(const char *name, const char *more, int shift) {
-    char *path = harness_source("apps/demo/vocab.json");
-    json_t *vocab = json_load_file(path, 0, NULL), *with = json_loads(more, 0, NULL), *id;
-    const char *piece;
-    json_object_foreach(vocab, piece, id) {
-        json_integer_set(id, json_integer_value(id) + shift);
-    }
-    json_object_update(vocab, with);
-    assert_int_equal(json_dump_file(vocab, scratch_path(name), 0), 0);
-    json_decref(with);
-    json_decref(vocab);
-    free(path);
-}
-
 static void test_language_code(void **state) {
     (void)state;
     demo();
-    write_vocab("vocab.json", "{\">>fra<<\": 6001, \">>x y<<\": 6002}", 0);
+    write_vocab("vocab.json", 0, json_pack("{s:i, s:i}", ">>fra<<", entries, ">>x y<<", entries + 1));
     tfm_tokenizer *tokenizer = open_scratch();
-    ENCODES(tokenizer, TFM_SOURCE, ">>fra<< Tom is waiting.", 6001, 5062, 1367, 3099, 5575, 0);
-    ENCODES(tokenizer, TFM_SOURCE, ">>fra<<Tom is waiting.", 6001, 5062, 1367, 3099, 5575, 0);
-    ENCODES(tokenizer, TFM_SOURCE, ">>x y<<", 6002, 0);
-    ENCODES(tokenizer, TFM_SOURCE, ">>ger<< Tom", 1, 5062, 0);
+    ENCODES(tokenizer, TFM_SOURCE, ">>fra<< Tom is waiting.", entries, TOM, IS, WAITING, FULL_STOP, 0);
+    ENCODES(tokenizer, TFM_SOURCE, ">>fra<<Tom is waiting.", entries, TOM, IS, WAITING, FULL_STOP, 0);
+    ENCODES(tokenizer, TFM_SOURCE, ">>x y<<", entries + 1, 0);
+    ENCODES(tokenizer, TFM_SOURCE, ">>ger<< Tom", 1, TOM, 0);
     int32_t *ids;
     size_t count;
     /* None of these starts with a code. */
@@ -279,7 +313,7 @@ static void test_language_code(void **state) {
     for (size_t i = 0; i < TFM_COUNT(PLAIN); i++) {
         harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, PLAIN[i], strlen(PLAIN[i])));
         for (size_t k = 0; k < count; k++)
-            assert_int_not_equal(ids[k], 6001);
+            assert_int_not_equal(ids[k], entries);
         assert_int_not_equal(count, 1);
         tfm_ids_free(&ids);
     }
@@ -291,29 +325,29 @@ static void test_unknown(void **state) {
     (void)state;
     demo();
     tfm_tokenizer *tokenizer = open_scratch();
-    ENCODES(tokenizer, TFM_SOURCE, "Tom\xe6\xbc\xa2\xe5\xad\x97.", 5062, 1, 5575, 0);
+    ENCODES(tokenizer, TFM_SOURCE, "Tom\xe6\xbc\xa2\xe5\xad\x97.", TOM, 1, FULL_STOP, 0);
     tfm_tokenizer_free(&tokenizer);
-    write_vocab("vocab.json", "{\"\xe6\xbc\xa2\xe5\xad\x97\": 6001}", 0);
+    write_vocab("vocab.json", 0, json_pack("{s:i}", "\xe6\xbc\xa2\xe5\xad\x97", entries));
     tokenizer = open_scratch();
-    ENCODES(tokenizer, TFM_SOURCE, "Tom\xe6\xbc\xa2\xe5\xad\x97.", 5062, 6001, 5575, 0);
-    DECODES(tokenizer, "Tom\xe6\xbc\xa2\xe5\xad\x97.", 5062, 6001, 5575, 0);
+    ENCODES(tokenizer, TFM_SOURCE, "Tom\xe6\xbc\xa2\xe5\xad\x97.", TOM, entries, FULL_STOP, 0);
+    DECODES(tokenizer, "Tom\xe6\xbc\xa2\xe5\xad\x97.", TOM, entries, FULL_STOP, 0);
     tfm_tokenizer_free(&tokenizer);
     /* A vocabulary without "." */
-    write_vocab("vocab.json", "{}", 0);
+    write_vocab("vocab.json", 0, NULL);
     json_t *vocab = json_load_file(scratch_path("vocab.json"), 0, NULL);
     assert_int_equal(json_object_del(vocab, "."), 0);
     assert_int_equal(json_dump_file(vocab, scratch_path("vocab.json"), 0), 0);
     json_decref(vocab);
     tokenizer = open_scratch();
-    ENCODES(tokenizer, TFM_SOURCE, "Tom is waiting.", 5062, 1367, 3099, 1, 0);
-    DECODES(tokenizer, "Tom", 5062, 5575);
+    ENCODES(tokenizer, TFM_SOURCE, "Tom is waiting.", TOM, IS, WAITING, 1, 0);
+    DECODES(tokenizer, "Tom", TOM, FULL_STOP);
     tfm_tokenizer_free(&tokenizer);
 }
 
 static void test_separate(void **state) {
     (void)state;
     demo();
-    write_vocab("target_vocab.json", "{}", 100);
+    write_vocab("target_vocab.json", 100, NULL);
     /* The file alone does not count where the configuration says that there is one vocabulary. */
     tfm_tokenizer *tokenizer = open_scratch();
     assert_false(tfm_tokenizer_get_info(tokenizer).separate);
@@ -323,12 +357,12 @@ static void test_separate(void **state) {
                  "{\"separate_vocabs\": true, \"eos_token\": {\"content\": \"</s>\"}}");
     tokenizer = open_scratch();
     tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
-    assert_true(info.separate && info.source_size == 6001 && info.target_size == 6101);
+    assert_true(info.separate && info.source_size == entries && info.target_size == entries + 100);
     assert_true(info.source_eos == 0 && info.target_eos == 100 && info.target_unk == 101 &&
-                info.target_pad == 6100);
-    ENCODES(tokenizer, TFM_SOURCE, "Tom is waiting.", 5062, 1367, 3099, 5575, 0);
-    ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", 5162, 1467, 3199, 5675, 100);
-    DECODES(tokenizer, "Tom is waiting.", 6100, 5162, 1467, 3199, 5675, 100);
+                info.target_pad == entries + 99);
+    ENCODES(tokenizer, TFM_SOURCE, "Tom is waiting.", TOM, IS, WAITING, FULL_STOP, 0);
+    ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", TOM + 100, IS + 100, WAITING + 100, FULL_STOP + 100, 100);
+    DECODES(tokenizer, "Tom is waiting.", entries + 99, TOM + 100, IS + 100, WAITING + 100, FULL_STOP + 100, 100);
     tfm_tokenizer_free(&tokenizer);
 
     remove(scratch_path("tokenizer_config.json"));
@@ -416,5 +450,5 @@ int main(void) {
         cmocka_unit_test(test_unknown),       cmocka_unit_test(test_separate),
         cmocka_unit_test(test_vocab_refused), cmocka_unit_test(test_large_vocab),
     };
-    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

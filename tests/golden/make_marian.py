@@ -31,6 +31,7 @@ from marian_reference import (
     open_model,
     paper_penalty,
     put_positions,
+    shaken,
     sinusoid,
     vocabulary_sizes,
 )
@@ -236,20 +237,6 @@ def save(folder, recipe, config, model):
         keep = recipe.get("mixed") and (value.dim() == 1 or name == "final_logits_bias")
         tensors[name] = value.detach().to(torch.float32 if keep else recipe["dtype"]).clone()
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-
-
-def shaken(decoder, seed):
-    """The same decoder with noise on its logits, far above rounding: what it changes is no golden."""
-    generator = torch.Generator().manual_seed(seed)
-
-    class Shaken(Decoder):
-        def logits(self, ids):
-            exact = super().logits(ids)
-            return exact + 2e-3 * torch.randn(exact.shape, generator=generator)
-
-    other = object.__new__(Shaken)
-    other.__dict__.update(decoder.__dict__)
-    return other
 
 
 def goldens_of(decoder, maximum):

@@ -229,6 +229,20 @@ class Decoder:
         return torch.log_softmax(logits, -1).numpy()
 
 
+def shaken(decoder, seed, noise=2e-3):
+    """The same decoder with noise on its logits, far above rounding: what it changes is no golden."""
+    generator = torch.Generator().manual_seed(seed)
+
+    class Shaken(Decoder):
+        def logits(self, ids):
+            exact = super().logits(ids)
+            return exact + noise * torch.randn(exact.shape, generator=generator)
+
+    other = object.__new__(Shaken)
+    other.__dict__.update(decoder.__dict__)
+    return other
+
+
 def paper_penalty(alpha):
     return lambda n: ((5 + n) / 6) ** alpha
 
