@@ -134,6 +134,7 @@ typedef struct train_progress {
     double best_bleu, best_ppl;
     int64_t best_update; /* 0: none yet */
     int since_best;      /* validations */
+    int64_t milestone;   /* the last update with a validation and a snapshot; 0: none yet */
     double seconds;      /* of the run, over all starts */
     long log_bytes;
     json_t *snapshots; /* updates, oldest first */

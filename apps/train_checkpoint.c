@@ -89,10 +89,11 @@ int train_checkpoint_write(train_run *r) {
     if (train_log_sync(&r->log, &r->at.log_bytes) != CLI_OK)
         return CLI_FAILED;
     json_t *note =
-        json_pack("{s:f, s:f, s:I, s:i, s:f, s:I, s:O, s:o}", "best_bleu", r->at.best_bleu, "best_ppl",
+        json_pack("{s:f, s:f, s:I, s:i, s:I, s:f, s:I, s:O, s:o}", "best_bleu", r->at.best_bleu, "best_ppl",
                   r->at.best_ppl, "best_update", (json_int_t)r->at.best_update, "since_best",
-                  r->at.since_best, "seconds", r->at.seconds, "log_bytes", (json_int_t)r->at.log_bytes,
-                  "snapshots", r->at.snapshots, "corpus", corpus_json(&r->recipe));
+                  r->at.since_best, "milestone", (json_int_t)r->at.milestone, "seconds", r->at.seconds,
+                  "log_bytes", (json_int_t)r->at.log_bytes, "snapshots", r->at.snapshots, "corpus",
+                  corpus_json(&r->recipe));
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
     json_decref(note);
     if (!text)
@@ -112,14 +113,15 @@ int train_checkpoint_read(train_run *r) {
         return CLI_OK; /* the run ended before its first one: it begins again */
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
-    json_int_t best_update, log_bytes;
+    json_int_t best_update, log_bytes, milestone = tfm_trainer_updates(r->trainer); /* it was not always noted */
     json_t *corpus = NULL, *snapshots = NULL, *here = corpus_json(&r->recipe),
            *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
     int code = CLI_OK;
-    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s:F, s:I, s:O, s:o}", "best_bleu", &r->at.best_bleu,
-                             "best_ppl", &r->at.best_ppl, "best_update", &best_update, "since_best",
-                             &r->at.since_best, "seconds", &r->at.seconds, "log_bytes", &log_bytes,
-                             "snapshots", &snapshots, "corpus", &corpus) != 0)
+    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s?I, s:F, s:I, s:O, s:o}", "best_bleu",
+                             &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update", &best_update,
+                             "since_best", &r->at.since_best, "milestone", &milestone, "seconds",
+                             &r->at.seconds, "log_bytes", &log_bytes, "snapshots", &snapshots, "corpus",
+                             &corpus) != 0)
         code = cli_fail("%s was not written by tfm train", r->checkpoint);
     else if (!json_equal(corpus, here))
         code = cli_fail(
@@ -127,6 +129,7 @@ int train_checkpoint_read(train_run *r) {
             r->checkpoint);
     if (code == CLI_OK) {
         r->at.best_update = best_update;
+        r->at.milestone = milestone;
         r->at.log_bytes = (long)log_bytes;
         json_decref(r->at.snapshots);
         r->at.snapshots = json_incref(snapshots);

@@ -126,6 +126,7 @@ static int milestone(train_run *r) {
     int code = validate(r, "valid");
     if (code == CLI_OK)
         code = train_snapshot_write(r);
+    r->at.milestone = tfm_trainer_updates(r->trainer);
     if (code == CLI_OK)
         code = train_checkpoint_write(r);
     draw(r);
@@ -284,7 +285,7 @@ static int interrupted(train_run *r) {
 static int finish(train_run *r) {
     const int64_t updates = tfm_trainer_updates(r->trainer);
     int code = CLI_OK;
-    if (r->saved != updates)
+    if (r->at.milestone != updates) /* a signal may have saved it without */
         code = milestone(r);
     if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
         code = train_snapshot_average(r);

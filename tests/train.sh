@@ -246,6 +246,19 @@ check "SIGKILL: it did kill" [ $kills -ge 2 ]
 check "SIGKILL: nothing is left lying about" [ "$(tidy part && ls part/snapshots | tr '\n' ' ')" = \
     "00000039.safetensors 00000040.safetensors " ]
 
+# Stopped where it is then to end: with a validation and a model, as if it had begun with so many updates.
+plan="$files --valid-every 1000 --report-every 1 --warmup 2 --average 2"
+rm -rf part
+# shellcheck disable=SC2086
+launch -o part $small $plan --updates 100000
+wait_for_update part 1
+kill -TERM $child
+wait $child
+stopped=$(sed -n 's/^stopped behind update \([0-9]*\);.*/\1/p' err)
+resume part --updates "$stopped"
+check "--resume --updates: no more than there are" both 0 says out "^part: $stopped updates; best on validation: BLEU"
+check "--resume --updates: a model all the same" [ -s part/model.safetensors -a -s "part/snapshots/$(printf %08d "$stopped").safetensors" ]
+
 # More updates than the run began with: as if it had begun with them.
 plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 0"
 # shellcheck disable=SC2086
