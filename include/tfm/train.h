@@ -1,6 +1,6 @@
 /* Training an encoder-decoder ("Attention Is All You Need", section 5): one update after the other on batches of ids.
  *
- *     tfm_model_create(&model, ctx, &shape, NULL);
+ *     tfm_model_create(&model, ctx, &shape);
  *     tfm_trainer_options options = tfm_trainer_defaults();
  *     tfm_trainer_open(&trainer, model, &options);
  *     while (more) tfm_trainer_update(trainer, &report, batches, count);
