@@ -89,7 +89,7 @@ static int open_tokenizer(train_run *r) {
         if (copy_tokenizer(o->vocabulary, r->dir) != CLI_OK)
             return CLI_FAILED;
     } else {
-        cli_progress("training a vocabulary of %d pieces", o->vocabulary_size);
+        cli_progress("training a vocabulary");
         if (tfm_tokenizer_train(r->dir, o->tsv ? o->tsv : o->source, o->target,
                                 &(tfm_vocabulary_options){.size = o->vocabulary_size,
                                                           .separate = o->separate,
