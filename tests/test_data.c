@@ -201,8 +201,17 @@ static void test_refused(void **state) {
     assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
     assert_non_null(strstr(tfm_error_message(), "there is no good pair of lines: 2 have an empty side"));
     tfm_data_free(&data);
+    char *some = write_file("a\nb\nc\n", 6), *none = write_file("", 0);
+    harness_ok(tfm_data_open(&data, tokenizer, some, none, NULL));
+    assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
+    assert_non_null(strstr(tfm_error_message(), "3 have no partner"));
+    tfm_data_free(&data);
     unlink(empty);
+    unlink(some);
+    unlink(none);
     free(empty);
+    free(some);
+    free(none);
 }
 
 static int setup(void **state) {

@@ -40,10 +40,11 @@ static tfm_status make_buffer(tfm_data *d, tfm__pair_buffer *again) {
     if (status == TFM_OK && b->pair_count == 0 && b->begin.line == 0)
         return tfm__fail(TFM_ERROR_INPUT,
                          "%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too "
-                         "long, %llu are no text",
+                         "long, %llu are no text, %llu have no partner",
                          d->corpus.names[0], d->corpus.names[1] ? " and " : "",
                          d->corpus.names[1] ? d->corpus.names[1] : "", (unsigned long long)b->counts.empty,
-                         (unsigned long long)b->counts.long_, (unsigned long long)b->counts.invalid);
+                         (unsigned long long)b->counts.long_, (unsigned long long)b->counts.invalid,
+                         (unsigned long long)b->counts.unpaired);
     return status == TFM_OK && b->pair_count > 0 ? tfm__pair_buffer_arrange(&d->corpus, b) : status;
 }
 
