@@ -85,7 +85,10 @@ static int open_tokenizer(train_run *r) {
     const train_recipe *o = &r->recipe;
     if (exists(r->dir, "vocab.json"))
         return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
-    if (o->vocabulary) {
+    if (o->vocabulary) { /* opened where it is, for sentences that name it there */
+        if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
+            return cli_fail_library();
+        tfm_tokenizer_free(&r->tokenizer);
         if (copy_tokenizer(o->vocabulary, r->dir) != CLI_OK)
             return CLI_FAILED;
     } else {
@@ -199,7 +202,7 @@ static int say_what(train_run *r) {
 /* Up to the first update. A recipe that was changed is written when it has proved itself. */
 static int prepare(train_run *r, bool changed) {
     int code = (r->checkpoint = train_path(r->dir, "checkpoint.safetensors"))
-                   ? train_log_open(&r->log, r->dir)
+                   ? CLI_OK
                    : cli_fail("%s: out of memory", r->dir);
     if (code == CLI_OK)
         code = count_held(&r->recipe);
@@ -276,7 +279,36 @@ static int resume(train_run *r, bool *changed, const cli_syntax *syntax, int arg
     int code = train_recipe_resume(&r->recipe, changed, syntax, argc, argv);
     if (code == CLI_GO)
         code = check_text(syntax, &r->recipe);
-    return code == CLI_GO ? check_files(&r->recipe) : code;
+    if (code == CLI_GO)
+        code = check_files(&r->recipe);
+    return code == CLI_OK ? train_log_open(&r->log, r->dir) : code;
+}
+
+/* An empty log is that of a run that begins at this moment, which claim() meets. */
+static int check_free(const char *dir) {
+    struct stat info;
+    if (exists(dir, "recipe.json"))
+        return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory",
+                        dir, dir);
+    for (size_t i = 0; i < CLI_COUNT(RUN_FILES); i++) {
+        char *path = train_path(dir, RUN_FILES[i]);
+        const bool there = path && stat(path, &info) == 0 &&
+                           (info.st_size > 0 || strcmp(RUN_FILES[i], "train.jsonl") != 0);
+        free(path);
+        if (there)
+            return cli_fail("%s holds another model's %s: give another directory", dir, RUN_FILES[i]);
+    }
+    return CLI_OK;
+}
+
+/* Nothing is written before the directory is this run's alone; from then on a failure leaves nothing. */
+static int claim(train_run *r) {
+    int code = train_log_open(&r->log, r->dir);
+    if (code == CLI_OK)
+        code = check_free(r->dir); /* another one may have been faster */
+    if (code == CLI_OK && (code = train_recipe_write(&r->recipe, r->dir)) != CLI_OK)
+        undo(r);
+    return code;
 }
 
 static int begin(train_run *r, const cli_syntax *syntax) {
@@ -291,16 +323,12 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     r->dir = o->out;
     if (o->vocabulary && !exists(o->vocabulary, "vocab.json"))
         return cli_fail("%s has no vocab.json: --vocab is for the directory of a tokenizer", o->vocabulary);
-    if (exists(r->dir, "recipe.json"))
-        return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory",
-                        r->dir, r->dir);
-    for (size_t i = 0; i < CLI_COUNT(RUN_FILES); i++)
-        if (exists(r->dir, RUN_FILES[i]))
-            return cli_fail("%s holds another model's %s: give another directory", r->dir, RUN_FILES[i]);
+    if (check_free(r->dir) != CLI_OK)
+        return CLI_FAILED;
     char *snapshots = train_path(r->dir, "snapshots");
     code = snapshots ? make_folder(snapshots) : cli_fail("%s: out of memory", r->dir);
     free(snapshots);
-    return code == CLI_OK ? train_recipe_write(o, r->dir) : code;
+    return code == CLI_OK ? claim(r) : code;
 }
 
 int cmd_train(int argc, char **argv) {

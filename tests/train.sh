@@ -292,6 +292,26 @@ begin run --src empty --tgt empty
 check "no text" one_sentence 1 'no line to learn from'
 begin run $files --vocab .
 check "--vocab of no tokenizer" one_sentence 1 'vocab.json'
+mkdir nothing
+echo '{}' >nothing/vocab.json
+begin run $files --vocab nothing
+check "--vocab of a damaged one: the sentence names it" one_sentence 1 'nothing/vocab.json'
+begin run --src text.de --tgt empty
+check "no pair: why" one_last 1 'text.de and empty: there is no good pair of lines: .* 240 have no partner'
+for i in 1 2 3 4; do
+    rm -rf run
+    # shellcheck disable=SC2086
+    "$tfm" train -o run $small $files --updates 2 --average 0 --seed 1 >out 2>first &
+    # shellcheck disable=SC2086
+    "$tfm" train -o run $small $files --updates 2 --average 0 --seed 2 >out 2>second
+    code=$?
+    wait $!
+    [ $((code + $?)) = 1 -a -s run/recipe.json ] &&
+        [ "$(cat first second | grep -c '^tfm: another tfm train is at work in run: \|^tfm: run holds a run already: ')" = 1 ] ||
+        head first second
+done >both 2>&1
+check "two at once in a new directory: one trains, the other is refused" [ ! -s both ]
+rm -rf run
 attempt train -o text.de/run $files
 check "a folder that cannot be made" one_sentence 1 'text.de/run'
 begin run $files --vocab-size 5
