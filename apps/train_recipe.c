@@ -16,6 +16,8 @@ static const struct {
     {1024, 16, 4096, 6, 6, 4000, 4096, 0.3},
 };
 
+enum { BEAM_MOST = 32 }; /* tfm_translate's */
+
 train_recipe train_recipe_unset(void) {
     return (train_recipe){
         .hold_out = 500,
@@ -180,6 +182,8 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
             r->rate, r->epsilon, r->decay, r->clip);
     if (!(r->coverage >= 0.98 && r->coverage <= 1))
         return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
+    if (r->valid_beam > BEAM_MOST) /* and not only at the first validation */
+        return cli_misuse(syntax, "--valid-beam is %d: give a number from 1 to %d", r->valid_beam, BEAM_MOST);
     if (r->max_length > r->positions)
         return cli_misuse(syntax,
                           "--max-length %d is more than --positions %d: the model could not read such pairs",
