@@ -1,5 +1,6 @@
 /* Where a run is, on the disk: its checkpoint, and snapshots of the parameters for the average. */
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,27 @@ static bool is_kept(const train_run *r, json_int_t update) {
         if (json_integer_value(json_array_get(r->at.snapshots, i)) == update)
             return true;
     return false;
+}
+
+/* What the checkpoint speaks of and is not there, the average goes without; rather now than at its end the run
+ * finds that out. */
+static int miss_snapshots(train_run *r) {
+    char *path = train_path(r->dir, "snapshots");
+    int code = path && (mkdir(path, 0777) == 0 || errno == EEXIST)
+                   ? CLI_OK
+                   : cli_fail("cannot make the folder %s/snapshots: %s", r->dir, strerror(errno));
+    free(path);
+    for (size_t i = json_array_size(r->at.snapshots); code == CLI_OK && i-- > 0;) {
+        path = snapshot_path(r, i);
+        if (!path)
+            code = cli_fail("%s: out of memory", r->dir);
+        else if (access(path, R_OK) != 0) {
+            train_say("%s is not there any more: the average will be without it", path);
+            json_array_remove(r->at.snapshots, i);
+        }
+        free(path);
+    }
+    return code;
 }
 
 /* Removes the snapshots that no checkpoint speaks of any more. */
@@ -135,6 +157,7 @@ int train_checkpoint_read(train_run *r) {
         r->at.snapshots = json_incref(snapshots);
         r->saved = tfm_trainer_updates(r->trainer);
         clear_snapshots(r); /* a killed run may not have come to it */
+        code = miss_snapshots(r);
     }
     json_decref(snapshots);
     json_decref(here);

@@ -128,7 +128,7 @@ run train -o run $files stray
 check "a stray operand is one" one_sentence 2 "'stray'"
 for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'rate nan' \
     'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'rate 0' 'rate -1' 'epsilon 0' 'clip -1' 'weight-decay -1' 'coverage 0.5' \
-    'heads 3' 'max-length 513' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
+    'heads 3' 'max-length 513' 'valid-beam 33' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
     # shellcheck disable=SC2086
     begin wrong $files --${wrong% *} "${wrong#* }"
     check "--$wrong is one" both 2 says err "--${wrong% *}"
@@ -369,6 +369,14 @@ cp epochs/checkpoint.safetensors run
 sed 's/"note":"/"nose":"/' right >run/checkpoint.safetensors
 resume run --updates 3
 check "--resume: a checkpoint that is not its own" one_sentence 1 'not written by tfm train'
+for lost in snapshots snapshots/00000012.safetensors; do
+    cp -r part damaged
+    rm -r damaged/$lost
+    resume damaged --updates 16
+    check "--resume: $lost lost: said, and the average is without it" both 0 says err \
+        '^damaged/snapshots/00000012.safetensors is not there any more: the average will be without it'
+    rm -r damaged
+done
 rm run/checkpoint.safetensors
 resume run --updates 3
 check "--resume: without a checkpoint it begins again" [ "$code" = 0 -a "$(reports start run) $(reports end run)" = "1 1" ]
