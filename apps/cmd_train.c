@@ -355,6 +355,7 @@ int cmd_train(int argc, char **argv) {
         const bool new = !r.recipe.resume;
         code = new ? begin(&r, &syntax) : resume(&r, &changed, &syntax, argc, argv);
         if (code == CLI_OK) {
+            train_catch_early(r.dir);
             code = prepare(&r, changed);
             if (code == CLI_OK)
                 code = train_loop(&r);

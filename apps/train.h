@@ -171,6 +171,8 @@ int train_snapshot_write(train_run *run);
 /* Puts the mean of what is kept in the parameters' place. The checkpoint has them still. */
 int train_snapshot_average(train_run *run);
 
+/* Until train_loop a signal ends the program at once, and says how to go on. */
+void train_catch_early(const char *dir);
 /* All updates, to the end or a signal, and what belongs behind them. */
 int train_loop(train_run *run);
 

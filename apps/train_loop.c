@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "picture.h"
 #include "train.h"
 
@@ -13,18 +14,32 @@ static void on_signal(int number) {
     asked_to_stop = number;
 }
 
-/* The first signal ends the run in good order, the second at once. One that is ignored stays so: Ctrl-C is
- * not meant for what a script has put into the background. */
-static void catch_signals(void) {
+/* Before the first update there is nothing to end: the run is as it was, and its sentence is ready. */
+static char goodbye[4096];
+
+static void on_early_signal(int number) {
+    if (write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
+        goodbye[0] = 0;
+    raise(number); /* which ends the program when this handler has */
+}
+
+/* One that is ignored stays so: Ctrl-C is not meant for what a script has put into the background. */
+static void catch_signals(void (*handler)(int)) {
     const int signals[] = {SIGINT, SIGTERM};
     for (size_t i = 0; i < CLI_COUNT(signals); i++) {
         struct sigaction now;
         if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaction(
                 signals[i],
-                &(struct sigaction){.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART},
-                NULL);
+                &(struct sigaction){.sa_handler = handler, .sa_flags = (int)SA_RESETHAND | SA_RESTART}, NULL);
     }
+}
+
+void train_catch_early(const char *dir) {
+    snprintf(goodbye, sizeof(goodbye),
+             "%sstopped before an update; go on with: tfm train --resume %.*s\n",
+             isatty(STDERR_FILENO) ? "\r\033[K" : "", (int)sizeof(goodbye) - 100, dir);
+    catch_signals(on_early_signal);
 }
 
 /* ---- Validation ---------------------------------------------------------------------------------------- */
@@ -309,7 +324,7 @@ static int finish(train_run *r) {
 }
 
 int train_loop(train_run *r) {
-    catch_signals();
+    catch_signals(on_signal); /* the first one ends the run in good order, the second at once */
     const int code = train(r);
     say_counts(r);
     if (code != CLI_OK)

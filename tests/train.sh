@@ -215,6 +215,22 @@ for signal in TERM INT; do
     check "SIG$signal: --resume, from elsewhere, comes to the same bits" both 0 alike part whole
 done
 
+# Before there is an update.
+for i in 1 2 3 4 5 6 7 8 9 10; do cat text.de; done >more.de
+for i in 1 2 3 4 5 6 7 8 9 10; do cat text.en; done >more.en
+rm -rf part
+# shellcheck disable=SC2086
+launch -o part $small --src more.de --tgt more.en
+while [ ! -s part/recipe.json ] && kill -0 $child; do
+    sleep 0.01
+done
+sleep 0.05
+kill -TERM $child
+wait $child 2>/dev/null
+check "SIGTERM before an update: how to go on all the same" says err 'go on with: tfm train --resume part$'
+resume part --updates 2
+check "SIGTERM before an update: --resume does" [ "$code" = 0 -a -s part/model.safetensors ]
+
 # A run that is killed is killed now and then while it writes, since it writes behind each update.
 delays() { # COUNT: seconds below one
     awk -v count="$1" 'BEGIN { srand(); for (i = 0; i < count; i++) printf "%.3f\n", 0.05 + 0.9 * rand() }'
