@@ -321,6 +321,9 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     if (code != CLI_OK)
         return code;
     r->dir = o->out;
+    if (o->vocabulary && (o->vocabulary_size || o->separate || o->unigram))
+        return cli_misuse(syntax, "--vocab is a vocabulary that is there: --vocab-size, --separate-vocab and "
+                                  "--unigram are for a new one");
     if (o->vocabulary && !exists(o->vocabulary, "vocab.json"))
         return cli_fail("%s has no vocab.json: --vocab is for the directory of a tokenizer", o->vocabulary);
     if (check_free(r->dir) != CLI_OK)

@@ -131,8 +131,11 @@ int train_checkpoint_write(train_run *r) {
 }
 
 int train_checkpoint_read(train_run *r) {
-    if (access(r->checkpoint, F_OK) != 0)
-        return CLI_OK; /* the run ended before its first one: it begins again */
+    if (access(r->checkpoint, F_OK) != 0) { /* the run ended before its first one, or it is lost */
+        if (r->recipe.resume)
+            train_say("%s has no checkpoint: the run begins again", r->dir);
+        return CLI_OK;
+    }
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
     json_int_t best_update, log_bytes, milestone = tfm_trainer_updates(r->trainer); /* it was not always noted */

@@ -310,6 +310,11 @@ begin run $files --vocab .
 check "--vocab of no tokenizer" one_sentence 1 'vocab.json'
 mkdir nothing
 echo '{}' >nothing/vocab.json
+for option in '--vocab-size 60' --separate-vocab --unigram; do
+    # shellcheck disable=SC2086
+    begin run $files --vocab nothing $option
+    check "--vocab with $option" one_sentence 2 'are for a new one'
+done
 begin run $files --vocab nothing
 check "--vocab of a damaged one: the sentence names it" one_sentence 1 'nothing/vocab.json'
 begin run --src text.de --tgt empty
@@ -396,6 +401,7 @@ done
 rm run/checkpoint.safetensors
 resume run --updates 3
 check "--resume: without a checkpoint it begins again" [ "$code" = 0 -a "$(reports start run) $(reports end run)" = "1 1" ]
+check "--resume: and says so" says err '^run has no checkpoint: the run begins again'
 rm run/train.jsonl
 resume run --updates 4
 check "--resume: without a log it begins a new one" both 0 json_lines run/train.jsonl
