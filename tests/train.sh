@@ -370,7 +370,7 @@ resume run --updates 3
 check "--resume: other text" one_sentence 1 'training files have changed'
 cp text.de moved.de
 # shellcheck disable=SC2086
-launch -o busy $small $files --updates 100000 --valid-every 100000
+launch -o busy $small $files --updates 100000 --valid-every 100000 --report-every 100000
 wait_for_update busy 1
 run train --resume busy
 check "--resume: a run that is at work" one_sentence 1 'another tfm train is at work in busy'
