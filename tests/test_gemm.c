@@ -170,7 +170,7 @@ static void batches(const tfm__gemm_provider *provider, int stride) {
         s.batch = 7;
         s.m = 14;
         check(provider, s, (extras){.alpha = 0.25f}, &random);
-        s.n = 100; /* panels enough for a to be packed */
+        s.n = 100;
         s.k = 140;
         check(provider, s, (extras){0}, &random);
     }
@@ -228,6 +228,30 @@ static void accumulations(const tfm__gemm_provider *provider) {
         check(provider, (shape){1, 65, 33, 40, t & 1, t & 2, true}, scaled, &random);
         check(provider, (shape){3, 14, 5, 9, t & 1, t & 2, t & 1}, scaled, &random);
     }
+}
+
+/* A transposed a goes by blocks of rows: more than one, and a c so small that they are summed in parts; b in
+ * whole panels, which is read where it lies, and not. */
+static void turned(const tfm__gemm_provider *provider) {
+    harness_random random = {10};
+    float *bias = normals(&random, 64);
+    for (int64_t n = 63; n <= 64; n++) {
+        check(provider, (shape){1, 100, n, 1000, true, false, true}, (extras){.alpha = 0.5f}, &random);
+        check(provider, (shape){1, 53, n, 600, true, true, true}, (extras){.accumulate = true}, &random);
+        check(provider, (shape){3, 20, n, 530, true, false, false}, (extras){0}, &random);
+        for (int activation = TFM_NO_ACTIVATION; activation <= TFM_GELU; activation++)
+            check(provider, (shape){1, 50, n, 520, true, false, true},
+                  (extras){.bias = bias, .activation = (tfm_activation)activation}, &random);
+    }
+    check(provider, (shape){1, 900, 64, 300, true, false, true}, (extras){0},
+          &random); /* strips enough to pack b */
+    free(bias);
+}
+
+static void test_turned(void **state) {
+    (void)state;
+    turned(&tfm__gemm_packed);
+    turned(NULL);
 }
 
 /* c += alpha a b, as gradients are summed. */
@@ -319,6 +343,7 @@ static void test_other_rows(void **state) {
         epilogues(&tfm__gemm_small);
         accumulations(&tfm__gemm_packed);
         accumulations(&tfm__gemm_small);
+        turned(&tfm__gemm_packed);
     }
     harness_teardown(state);
     assert_int_equal(harness_setup(state), 0);
@@ -501,15 +526,25 @@ static void test_environment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),         cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_plain),         cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_edges),         cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_many_matrices), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_accumulate),    cmocka_unit_test(test_clblast),
-        cmocka_unit_test(test_wrong_clblast), cmocka_unit_test(test_other_rows),
-        cmocka_unit_test(test_other_groups),  cmocka_unit_test(test_nan_stays_in_its_row),
-        cmocka_unit_test(test_linear),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_by_name),       cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_many_matrices),
+        cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_turned),
+        cmocka_unit_test(test_accumulate),
+        cmocka_unit_test(test_clblast),
+        cmocka_unit_test(test_wrong_clblast),
+        cmocka_unit_test(test_other_rows),
+        cmocka_unit_test(test_other_groups),
+        cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_by_name),
+        cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

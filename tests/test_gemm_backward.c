@@ -104,6 +104,7 @@ static void test_linear(void **state) {
         if (activation != TFM_RELU && activation != TFM_GELU_TANH)
             check(&random, (product){1, 33, 17, 65, false, true, true, true, (tfm_activation)activation, 1});
     check(&random, (product){2, 150, 5, 3, false, true, true, true, 0, 1}); /* the bias: two steps of a sum */
+    check(&random, (product){1, 600, 40, 32, false, true, true, true, 0, 1}); /* rows in parts */
 }
 
 /* ReLU has corners that differences see: here each product is far from them by its bias. */

@@ -128,9 +128,7 @@ static tfm_status run_chunk(tfm_context *ctx, linear *l, int64_t first, int64_t 
         tfm_tensor_rows(ctx, &dx, l->dx, first, count);
         tfm__gemm_param(ctx, &dx, e.z, &l->backward);
     }
-    if (l->dweight.buffer)
-        tfm_gemm(ctx, &l->dweight, e.z, x, &(tfm_gemm_options){.transpose_a = true, .accumulate = true});
-    tfm__sum_into(ctx, (tfm__gradient){l->dbias, true}, e.z, 1, count, tfm__last_dim(e.z));
+    tfm__gemm_gradients(ctx, (tfm__gradient){l->dweight, true}, (tfm__gradient){l->dbias, true}, e.z, x, 1);
     return tfm_scope_close(ctx, 0, NULL);
 }
 

@@ -7,7 +7,7 @@
 #ifndef TFM_LIB_GEMM_H
 #define TFM_LIB_GEMM_H
 
-#include "ops/ops.h"
+#include "ops/tape.h"
 
 /* c (batch, m, n) = activation(alpha a b + bias), or c += alpha a b; a (batch, m, k), b (batch, k, n) or (k,
  * n), or their transposes. c exists, and all was checked. */
@@ -21,6 +21,8 @@ typedef struct tfm__gemm_task {
     float alpha;
     tfm_activation activation;
     tfm_param *weight; /* whose value b is; keeps its packed copy. NULL: b lives for this call */
+    tfm__gradient
+        a_sums; /* (m) = or += sums of a's columns, where a is transposed; gemm_turned alone takes it */
 } tfm__gemm_task;
 
 typedef struct tfm__gemm_provider {
@@ -47,6 +49,14 @@ tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, 
 /* c (M, N) = a (M, K) b (K, N), with b's packed copy kept in `b` as tfm_linear keeps its weight's. */
 tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_param *b);
 
+/* gemm_turned.c: the same of a transposed a, on wide devices. */
+tfm_status tfm__gemm_turned(tfm_context *ctx, const tfm__gemm_task *task);
+
+/* gemm_backward.c: dw (N, K) = or += alpha dz^T x and dbias (N) = or += the sums of dz's columns, of dz (M,
+ * N) and x (M, K). Empty gradients are nothing to do. */
+tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient dbias, tfm_tensor dz,
+                               tfm_tensor x, float alpha);
+
 /* gemm_backward.c: writes the product down, if the tape wants it. The task has been run; activations other
  * than ReLU are not in it: they are ops of their own where the tape records. */
 tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_task *task);
@@ -66,21 +76,15 @@ const tfm__gemm_provider *tfm__gemm_builtin(tfm_context *ctx, const tfm__gemm_ta
 
 typedef enum tfm__gemm_mode { TFM__GEMM_AUTO, TFM__GEMM_CLBLAST, TFM__GEMM_BUILTIN } tfm__gemm_mode;
 
-/* The kernels of cl/gemm_packed.cl, and how they find a. */
+/* The kernels that work on panels. */
 typedef enum tfm__panel_kernel {
     TFM__GEMM_PACK,
-    TFM__GEMM_PACK_A,
     TFM__GEMM_SMALL,
     TFM__GEMM_SMALL_LOOSE,
     TFM__GEMM_PACKED,
+    TFM__GEMM_TURNED,
     TFM__PANEL_KERNELS
 } tfm__panel_kernel;
-typedef enum tfm__a_layout {
-    TFM__A_AS_IT_IS,
-    TFM__A_TRANSPOSED,
-    TFM__A_PACKED,
-    TFM__A_LAYOUTS
-} tfm__a_layout;
 
 /* What GEMM keeps with a context. */
 typedef struct tfm__gemm_state {
@@ -90,7 +94,7 @@ typedef struct tfm__gemm_state {
     const char *clblast_trouble; /* why it is not used in this context any more, or NULL */
     bool clblast_used;
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM__A_LAYOUTS][TFM_SILU + 1];
+    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_SILU + 1];
 } tfm__gemm_state;
 
 /* Made at first use. NULL after a failure. */
@@ -100,11 +104,24 @@ tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx);
 void tfm__gemm_clblast_retain(tfm__gemm_state *state);
 void tfm__gemm_clblast_release(tfm__gemm_state *state);
 
-/* gemm_packed.c, for the providers that work on panels: launches `kernel` of cl/gemm_packed.cl on `row_tiles`
- * x panels x batch, with b packed first if no packed copy is at hand and the kernel wants one, and a, which is transposed, if pack_a.
- */
+static inline int64_t tfm__divide_up(int64_t x, int64_t by) {
+    return (x + by - 1) / by;
+}
+
+/* ---- gemm_packed.c, for the providers that work on panels ---- */
+
+/* Tiles that an item of gemm_turned makes below each other. */
+enum { TFM__STRIP_TILES = 4 };
+
+/* Columns of a panel on this device. */
+int tfm__gemm_panel_width(const tfm_context *ctx);
+tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation);
+/* b in panels: the weight's copy if it is of this value, else made now. A weight's copy outlives all scopes;
+ * another one dies with the scope that the caller has opened. */
+tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task);
+/* Launches `kernel` of cl/gemm_packed.cl on `row_tiles` x groups of `group` panels x batch. */
 tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
-                               int64_t row_tiles, bool pack_a);
+                               int64_t row_tiles, int64_t group);
 /* Why a device has no panels, or NULL. */
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
 /* The most rows that gemm_small's tiles hold in this device's registers. */

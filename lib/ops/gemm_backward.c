@@ -77,6 +77,26 @@ static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db,
                           : product(ctx, db, a, !f->transpose_a, dz, false, f->alpha);
 }
 
+tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient dbias, tfm_tensor dz,
+                               tfm_tensor x, float alpha) {
+    const tfm__gemm_task task = {.batch = 1,
+                                 .m = dz.dims[1],
+                                 .n = x.dims[1],
+                                 .k = dz.dims[0],
+                                 .c = dw.to,
+                                 .a = dz,
+                                 .b = x,
+                                 .accumulate = dw.add,
+                                 .transpose_a = true,
+                                 .shared_b = true,
+                                 .alpha = alpha,
+                                 .a_sums = dbias};
+    if (dw.to.buffer && tfm__gemm_choose(ctx, &task) == &tfm__gemm_packed)
+        return tfm__gemm_turned(ctx, &task);
+    tfm__sum_into(ctx, dbias, dz, 1, task.k, task.m);
+    return dw.to.buffer ? product(ctx, dw, dz, true, x, false, alpha) : tfm_context_status(ctx);
+}
+
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     facts f;
     memcpy(&f, record->data, sizeof(f));
@@ -88,8 +108,16 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     a = f.transpose_a ? matrix(a, f.batch, f.k, f.m) : matrix(a, f.batch, f.m, f.k);
     const int64_t b_batch = f.shared_b ? 1 : f.batch;
     b = f.transpose_b ? matrix(b, b_batch, f.n, f.k) : matrix(b, b_batch, f.k, f.n);
-    tfm__sum_into(ctx, tfm__tape_in(ctx, record, BIAS), dz, 1, f.batch * f.m, f.n);
-    backward_b(ctx, &f, tfm__tape_in(ctx, record, B), a, dz);
+    const tfm__gradient dbias = tfm__tape_in(ctx, record, BIAS);
+    tfm__gradient db = tfm__tape_in(ctx, record, B);
+    if (f.batch == 1 && f.transpose_b && !f.transpose_a) { /* a linear layer */
+        if (db.to.buffer)
+            db.to = matrix(db.to, 1, f.n, f.k);
+        tfm__gemm_gradients(ctx, db, dbias, dz, a, f.alpha);
+    } else {
+        tfm__sum_into(ctx, dbias, dz, 1, f.batch * f.m, f.n);
+        backward_b(ctx, &f, db, a, dz);
+    }
     return backward_a(ctx, &f, tfm__tape_in(ctx, record, A), b, dz);
 }
 

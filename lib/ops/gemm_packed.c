@@ -3,13 +3,9 @@
 #include <string.h>
 #include "ops/gemm.h"
 
-static int panel_width(const tfm_context *ctx) {
+int tfm__gemm_panel_width(const tfm_context *ctx) {
     const tfm__row *row = tfm__context_row(ctx);
     return row->gemm_vectors * row->width;
-}
-
-static int64_t divide_up(int64_t x, int64_t by) {
-    return (x + by - 1) / by;
 }
 
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -25,39 +21,41 @@ int tfm__gemm_small_rows(const tfm_context *ctx) {
 }
 
 /* No activation and ReLU share a program: see `least` in the kernel. */
-static tfm__kernel *kernel_get(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
-                               tfm__a_layout layout) {
-    static const char *const names[] = {"gemm_pack", "gemm_pack_a", "gemm_small", "gemm_small_loose",
-                                        "gemm_packed"};
-    static const char *const layouts[] = {"", " -DTFM_A_TRANSPOSED", " -DTFM_A_PACKED"};
+tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation) {
+    static const struct {
+        const char *file, *name;
+    } kernels[] = {{"gemm_packed", "gemm_pack"},
+                   {"gemm_packed", "gemm_small"},
+                   {"gemm_packed", "gemm_small_loose"},
+                   {"gemm_packed", "gemm_packed"},
+                   {"gemm_turned", "gemm_turned"}};
     const tfm__row *row = tfm__context_row(ctx);
     tfm__gemm_state *state = tfm__gemm_state_of(ctx);
     if (activation == TFM_RELU)
         activation = TFM_NO_ACTIVATION;
-    tfm__kernel **kernel = state ? &state->panel_kernels[which][layout][activation] : NULL;
+    tfm__kernel **kernel = state ? &state->panel_kernels[which][activation] : NULL;
     if (kernel && !*kernel)
-        *kernel = tfm__kernel_get(ctx, "gemm_packed", names[which],
-                                  "-DTFM_ROWS=%d -DTFM_HALF_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s",
-                                  row->gemm_rows, row->gemm_rows / 2, row->gemm_vectors, activation,
-                                  layouts[layout]);
+        *kernel = tfm__kernel_get(ctx, kernels[which].file, kernels[which].name,
+                                  "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_TILES=%d "
+                                  "-DTFM_ACTIVATION=%d",
+                                  row->gemm_rows, row->gemm_rows * 2 / 3, row->gemm_vectors, TFM__STRIP_TILES,
+                                  activation);
     return kernel ? *kernel : NULL;
 }
 
 static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
     const int64_t block = 128, n = task->n, k = task->k;
     const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
-    tfm__grid grid =
-        TFM_GRID_3D((size_t)packed.dims[1], (size_t)divide_up(k, block), (size_t)packed.dims[0], 1, 1, 1);
-    return tfm__launch(ctx, kernel_get(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION, TFM__A_AS_IT_IS), grid,
+    tfm__grid grid = TFM_GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(k, block),
+                                 (size_t)packed.dims[0], 1, 1, 1);
+    return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION), grid,
                        TFM_ARGS(TFM_T(packed), TFM_T_AS("b", task->b), TFM_I(n), TFM_I(k), TFM_I(block),
                                 TFM_I(b_batch), TFM_I(b_row), TFM_I(b_column)));
 }
 
-/* b in panels: the weight's copy if it is of this value, else made now. A weight's copy outlives all scopes;
- * another one dies with the scope that the caller has opened. */
-static tfm_status packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
-    const int width = panel_width(ctx);
-    const int64_t dims[] = {task->shared_b ? 1 : task->batch, divide_up(task->n, width), task->k, width};
+tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
+    const int width = tfm__gemm_panel_width(ctx);
+    const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width), task->k, width};
     tfm_param *weight = task->weight;
     if (!weight) {
         tfm_status status = tfm_tensor_new(ctx, packed, TFM_F32, 4, dims);
@@ -81,49 +79,44 @@ static tfm_status packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm
     return status;
 }
 
-/* A transposed a in tiles of the kernel's rows, for the scope that the caller has opened. */
-static tfm_status packed_a(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
-    const int64_t block = 128, m = task->m, k = task->k, rows = tfm__context_row(ctx)->gemm_rows;
-    const int64_t dims[] = {task->batch, divide_up(m, rows), k, rows};
-    if (tfm_tensor_new(ctx, packed, TFM_F32, 4, dims) != TFM_OK)
-        return tfm_context_status(ctx);
-    tfm__grid grid = TFM_GRID_3D((size_t)dims[1], (size_t)divide_up(k, block), (size_t)task->batch, 1, 1, 1);
-    return tfm__launch(
-        ctx, kernel_get(ctx, TFM__GEMM_PACK_A, TFM_NO_ACTIVATION, TFM__A_AS_IT_IS), grid,
-        TFM_ARGS(TFM_T_AS("packed", *packed), TFM_T_AS("a", task->a), TFM_I(m), TFM_I(k), TFM_I(block)));
-}
-
 tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
-                               int64_t row_tiles, bool pack_a) {
+                               int64_t row_tiles, int64_t group) {
     const bool loose = kernel == TFM__GEMM_SMALL_LOOSE;
-    const int64_t panels = divide_up(task->n, panel_width(ctx));
-    tfm_tensor packed = task->b, a = task->a;
+    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
+    tfm_tensor packed = task->b;
     if (tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if ((loose || packed_b(ctx, &packed, task) == TFM_OK) && (!pack_a || packed_a(ctx, &a, task) == TFM_OK)) {
-        const int64_t b_columns = loose ? task->n : panels * panel_width(ctx);
-        const int64_t b_batch = task->shared_b ? 0 : b_columns * task->k;
-        const tfm__a_layout layout = pack_a              ? TFM__A_PACKED
-                                     : task->transpose_a ? TFM__A_TRANSPOSED
-                                                         : TFM__A_AS_IT_IS;
-        tfm__grid grid = TFM_GRID_3D((size_t)row_tiles, (size_t)panels, (size_t)task->batch, 1, 1, 1);
-        const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
-        tfm__launch(
-            ctx, kernel_get(ctx, kernel, task->activation, layout), grid,
-            TFM_ARGS(TFM_T_AS("c", task->c), TFM_T(a), TFM_T(packed), TFM_T_AS("addend", addend.tensor),
-                     TFM_I_AS("m", task->m), TFM_I_AS("n", task->n), TFM_I_AS("k", task->k), TFM_I(b_batch),
-                     TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
-                     TFM_I_AS("has_addend", addend.tensor.buffer != NULL), TFM_F_AS("alpha", task->alpha),
-                     TFM_F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
-    }
+    if (!loose)
+        tfm__gemm_packed_b(ctx, &packed, task);
+    const int64_t b_batch = task->shared_b ? 0 : (loose ? task->n : panels * width) * task->k;
+    const tfm__grid grid =
+        TFM_GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), (size_t)task->batch, 1, 1, 1);
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, kernel, task->activation), grid,
+                TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T(packed),
+                         TFM_T_AS("addend", addend.tensor), TFM_I_AS("m", task->m), TFM_I_AS("n", task->n),
+                         TFM_I_AS("k", task->k), TFM_I(group), TFM_I(b_batch),
+                         TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
+                         TFM_I_AS("has_addend", addend.tensor.buffer != NULL), TFM_F_AS("alpha", task->alpha),
+                         TFM_F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
     return tfm_scope_close(ctx, 0, NULL);
 }
 
+/* Panels that one item makes of its rows: their part of b fits the cache beside a core, and there are items
+ * enough for many cores. */
+static int64_t group_of(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles) {
+    const int64_t bytes = 512 << 10, items = 64, width = tfm__gemm_panel_width(ctx);
+    const int64_t by_size = bytes / (task->k * width * (int64_t)sizeof(float));
+    const int64_t by_items = row_tiles * tfm__divide_up(task->n, width) * task->batch / items;
+    const int64_t group = by_size < by_items ? by_size : by_items;
+    return group > 1 ? group : 1;
+}
+
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    /* A tile of a is read once for each panel: with few of them, packing it would not pay. */
-    const bool pack_a = task->transpose_a && task->n > 2 * panel_width(ctx);
-    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_PACKED,
-                               divide_up(task->m, tfm__context_row(ctx)->gemm_rows), pack_a);
+    const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_row(ctx)->gemm_rows);
+    if (task->transpose_a)
+        return tfm__gemm_turned(ctx, task);
+    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_PACKED, row_tiles, group_of(ctx, task, row_tiles));
 }
 
 const tfm__gemm_provider tfm__gemm_packed = {"packed", tfm__gemm_declines_panels, run};

@@ -6,13 +6,15 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const char *why = tfm__gemm_declines_panels(ctx, task);
     if (!why && task->m > tfm__gemm_small_rows(ctx))
         why = "it is for few rows: 8, or 4 where the device has fewer registers";
+    if (!why && task->transpose_a)
+        why = "it reads rows of a, which is transposed";
     return why;
 }
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     /* A weight's panels serve many products. Others would be packed to be read once. */
     const bool loose = !task->weight && !task->transpose_b;
-    return tfm__gemm_on_panels(ctx, task, loose ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, false);
+    return tfm__gemm_on_panels(ctx, task, loose ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, 1);
 }
 
 const tfm__gemm_provider tfm__gemm_small = {"small", declines, run};
