@@ -35,9 +35,9 @@ int main(int argc, char **argv) {
     const char *name = argc > 4 ? argv[4] : "tiny";
     const int updates = argc > 5 ? atoi(argv[5]) : 50, cold = updates / 10 > 5 ? updates / 10 : 5;
     size_t p = 0;
-    while (p + 1 < sizeof(PRESETS) / sizeof(*PRESETS) && strcmp(PRESETS[p].name, name) != 0)
+    while (p < sizeof(PRESETS) / sizeof(*PRESETS) && strcmp(PRESETS[p].name, name) != 0)
         p++;
-    if (argc < 4 || updates <= cold) {
+    if (argc < 4 || updates <= cold || p == sizeof(PRESETS) / sizeof(*PRESETS)) {
         fprintf(
             stderr,
             "usage: bench_train TOKENIZER_DIR SOURCE TARGET [tiny|small|base|big [UPDATES > 5 [TOKENS]]]\n");
