@@ -176,10 +176,11 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                           r->heads);
     if (r->width % 2 != 0)
         return cli_misuse(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
-    if (!(r->rate > 0) || !(r->epsilon > 0) || r->decay < 0 || r->clip < 0)
-        return cli_misuse(
-            syntax, "--rate %g and --epsilon %g must be above 0, --weight-decay %g and --clip %g not below",
-            r->rate, r->epsilon, r->decay, r->clip);
+    if (!(r->rate > 0) || !(r->epsilon >= 1e-37) || r->decay < 0 || r->clip < 0) /* a float has no less */
+        return cli_misuse(syntax,
+                          "--rate %g must be above 0, --epsilon %g at least 1e-37, --weight-decay %g and "
+                          "--clip %g not below 0",
+                          r->rate, r->epsilon, r->decay, r->clip);
     if (!(r->coverage >= 0.98 && r->coverage <= 1))
         return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
     if (r->valid_beam > BEAM_MOST) /* and not only at the first validation */
