@@ -313,7 +313,8 @@ static int claim(train_run *r) {
 
 static int begin(train_run *r, const cli_syntax *syntax) {
     train_recipe *o = &r->recipe;
-    int code = o->out ? check_text(syntax, o) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
+    const bool named = o->out && *o->out; /* "" is a shell's variable that was never set, not the root */
+    int code = named ? check_text(syntax, o) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
     if (code == CLI_GO)
         code = train_recipe_settle(o, syntax);
     if (code == CLI_GO)

@@ -116,6 +116,8 @@ tidy() {
 # ---- Usage
 run train
 check "nothing to train on is a usage error" one_sentence 2 '-o DIR'
+run train -o '' --src text.de --tgt text.en
+check "a directory without a name is one" one_sentence 2 '-o DIR'
 run train -o run --src text.de
 check "one side alone is one" one_sentence 2 '--src and --tgt'
 run train -o run --src text.de --tgt text.en --tsv text.tsv
@@ -127,7 +129,7 @@ check "a new run that goes on is one" one_sentence 2 '--resume'
 run train -o run $files stray
 check "a stray operand is one" one_sentence 2 "'stray'"
 for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'rate nan' \
-    'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'rate 0' 'rate -1' 'epsilon 0' 'clip -1' 'weight-decay -1' 'coverage 0.5' \
+    'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'rate 0' 'rate -1' 'epsilon 0' 'epsilon 1e-300' 'clip -1' 'weight-decay -1' 'coverage 0.5' \
     'heads 3' 'max-length 513' 'valid-beam 33' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
     # shellcheck disable=SC2086
     begin wrong $files --${wrong% *} "${wrong#* }"
