@@ -515,6 +515,7 @@ check "a model that the device has no room for" one_sentence 1 'takes at most 10
 # shellcheck disable=SC2086
 TFM_FAULT_LIE=memory=4000000 begin part $short --updates 1
 check "more memory than there is: said beforehand" both 0 says err "^that is more than the device's 4 MB"
+check "and batches are split, though the driver would refuse nothing" says err '^tfm: warning: update 1: .* run in pieces'
 unset OPENCL_LAYERS
 
 # A full disk is a file that may not grow: blocks of 512 bytes.

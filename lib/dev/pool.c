@@ -88,6 +88,12 @@ static tfm_buffer *buffer_struct(tfm_context *ctx) {
     return buffer;
 }
 
+/* Some drivers promise more than the device has, and end the program where they cannot keep it. */
+static bool has_room(const tfm_context *ctx, size_t bytes) {
+    const uint64_t all = ctx->info.memory_bytes;
+    return all == 0 || (ctx->held <= all && bytes <= all - ctx->held);
+}
+
 static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     if (bytes > ctx->limits.max_alloc) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY,
@@ -108,6 +114,13 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     }
     if (rounded > ctx->limits.max_alloc)
         rounded = bytes;
+    if (!has_room(ctx, rounded) && !(tfm__pool_trim(ctx) && has_room(ctx, rounded))) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY,
+                          "%s has no room for %zu more bytes (it has %" PRIu64 ", and %" PRIu64
+                          " are in use): use a smaller batch or model",
+                          ctx->info.name, rounded, ctx->info.memory_bytes, (uint64_t)ctx->held);
+        return NULL;
+    }
     cl_int error;
     cl_mem memory = clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE, rounded, NULL, &error);
     if (error != CL_SUCCESS && tfm__pool_trim(ctx))
