@@ -65,35 +65,55 @@ static inline query_rows rows_at(const attention_shape a, const shared_keys keys
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"
 
-/* A tile of W keys and values, a component of all of them in a vector, and the sums of their gradients. */
+#define EACH_KEY _Pragma("unroll") for (int j = 0; j < W; j++)
+
+/* A tile of W keys and values, a component of all of them in a vector, and the sums of their gradients. Components behind
+ * the last are zeros. */
 typedef struct tile {
-    tfm_vec k[DK], v[DV], dk[DK], dv[DV];
+    tfm_vec k[KEY_VECTORS * W], v[VALUE_VECTORS * W], dk[KEY_VECTORS * W], dv[VALUE_VECTORS * W];
 } tile;
 
-/* Those behind `count` are zeros, whatever lies there. */
+/* Keys s .. s + count - 1; those behind are zeros, whatever lies there. */
 static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
-    for (int j = 0; j < W; j++) {
-        __global const float *k = keys.k + (s + min(j, count - 1)) * keys.k_step;
-        __global const float *v = keys.v + (s + min(j, count - 1)) * keys.v_step;
-        for (int d = 0; d < DK; d++)
-            ((float *)&to->k[d])[j] = j < count ? k[d] : 0.0f;
-        for (int d = 0; d < DV; d++)
-            ((float *)&to->v[d])[j] = j < count ? v[d] : 0.0f;
+    for (int c = 0; c < KEY_VECTORS; c++) {
+        tfm_vec t[W];
+        EACH_KEY t[j] = j < count ? load_key(keys.k + (s + j) * keys.k_step, c) : (tfm_vec)(0.0f);
+        transpose(t);
+        EACH_KEY {
+            to->k[c * W + j] = t[j];
+            to->dk[c * W + j] = 0.0f;
+        }
     }
-    for (int d = 0; d < DK; d++)
-        to->dk[d] = 0.0f;
-    for (int d = 0; d < DV; d++)
-        to->dv[d] = 0.0f;
+    for (int c = 0; c < VALUE_VECTORS; c++) {
+        tfm_vec t[W];
+        EACH_KEY t[j] = j < count ? load_value(keys.v + (s + j) * keys.v_step, c) : (tfm_vec)(0.0f);
+        transpose(t);
+        EACH_KEY {
+            to->v[c * W + j] = t[j];
+            to->dv[c * W + j] = 0.0f;
+        }
+    }
 }
 
 static inline void tile_add(const tile *from, __global float *dk, __global float *dv, const shared_keys keys, const int s,
                             const int count) {
-    for (int j = 0; j < count; j++) {
-        __global float *k = dk + (s + j) * keys.k_step, *v = dv + (s + j) * keys.v_step;
-        for (int d = 0; d < DK; d++)
-            k[d] += ((const float *)&from->dk[d])[j];
-        for (int d = 0; d < DV; d++)
-            v[d] += ((const float *)&from->dv[d])[j];
+    for (int c = 0; c < KEY_VECTORS; c++) {
+        tfm_vec t[W];
+        EACH_KEY t[j] = from->dk[c * W + j];
+        transpose(t);
+        for (int j = 0; j < count; j++) {
+            __global float *k = dk + (s + j) * keys.k_step;
+            store_key(load_key(k, c) + t[j], k, c);
+        }
+    }
+    for (int c = 0; c < VALUE_VECTORS; c++) {
+        tfm_vec t[W];
+        EACH_KEY t[j] = from->dv[c * W + j];
+        transpose(t);
+        for (int j = 0; j < count; j++) {
+            __global float *v = dv + (s + j) * keys.v_step;
+            store_value(load_value(v, c) + t[j], v, c);
+        }
     }
 }
 
@@ -128,9 +148,11 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
     const tfm_vec at = lanes_from(s);
     EACH_ROW {
         __global const float *row_y = y + rows->at[r] * DV;
-        float own = 0.0f;
-        for (int d = 0; d < DV; d++)
-            own = tfm_fma(dys[r][d], row_y[d], own);
+        tfm_vec products = 0.0f;
+        UNROLL_VECTORS
+        for (int c = 0; c < VALUE_VECTORS; c++)
+            products = tfm_fma(load_value(dys[r], c), load_value(row_y, c), products);
+        const float own = tfm_vec_sum(products);
         tfm_vec score = z[r] * scale, slope = (tfm_vec)(scale);
 #if SCORED
         if (cap > 0.0f) {
@@ -166,13 +188,8 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
             const tfm_vec k = load_key(shared.k + (s + j) * shared.k_step, c);
             EACH_ROW sum[r] = tfm_fma((tfm_vec)(((const float *)&e[r])[j]), k, sum[r]);
         }
-        for (int r = 0; r < rows->count; r++) {
-            __global float *to = dq + rows->at[r] * DK + c * W;
-            for (int i = 0; (c + 1) * W > DK && i < DK % W; i++)
-                to[i] = ((const float *)&sum[r])[i];
-            if ((c + 1) * W <= DK)
-                ((__global loose_floats *)to)->all = sum[r];
-        }
+        for (int r = 0; r < rows->count; r++)
+            store_key(sum[r], dq + rows->at[r] * DK, c);
     }
 }
 

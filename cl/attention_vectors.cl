@@ -64,13 +64,41 @@ typedef struct __attribute__((packed)) loose_floats {
     tfm_vec all;
 } loose_floats;
 
-/* Vector `vector` of a query's row of y. */
+/* Vector `vector` of a row of DV, or of DK, floats. */
 static inline void store_value(tfm_vec value, __global float *p, const int vector) {
     if ((vector + 1) * W <= DV) {
         ((__global loose_floats *)(p + vector * W))->all = value;
     } else {
         for (int i = 0; i < DV % W; i++)
             p[vector * W + i] = ((const float *)&value)[i];
+    }
+}
+
+static inline void store_key(tfm_vec value, __global float *p, const int vector) {
+    if ((vector + 1) * W <= DK) {
+        ((__global loose_floats *)(p + vector * W))->all = value;
+    } else {
+        for (int i = 0; i < DK % W; i++)
+            p[vector * W + i] = ((const float *)&value)[i];
+    }
+}
+
+/* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W swap i and j. By
+ * halves first: the compiler would fetch the even lanes of a vector in memory one by one. */
+static inline void transpose(tfm_vec *t) {
+#pragma unroll
+    for (int stage = W; stage > 1; stage /= 2) {
+        tfm_vec u[W];
+#pragma unroll
+        for (int i = 0; i < W / 2; i++) {
+            u[2 * i].even = t[i].lo;
+            u[2 * i].odd = t[i + W / 2].lo;
+            u[2 * i + 1].even = t[i].hi;
+            u[2 * i + 1].odd = t[i + W / 2].hi;
+        }
+#pragma unroll
+        for (int i = 0; i < W; i++)
+            t[i] = u[i];
     }
 }
 

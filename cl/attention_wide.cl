@@ -28,25 +28,6 @@ static inline tfm_vec lanes(void) {
     return tfm_load(index);
 }
 
-/* t[i] lane j becomes t[j] lane i: each stage rotates the bits of (i, j) by one, log2 W swap i and j. By
- * halves first: the compiler would fetch the even lanes of a vector in memory one by one. */
-static inline void transpose(tfm_vec *t) {
-#pragma unroll
-    for (int stage = W; stage > 1; stage /= 2) {
-        tfm_vec u[W];
-#pragma unroll
-        for (int i = 0; i < W / 2; i++) {
-            u[2 * i].even = t[i].lo;
-            u[2 * i].odd = t[i + W / 2].lo;
-            u[2 * i + 1].even = t[i].hi;
-            u[2 * i + 1].odd = t[i + W / 2].hi;
-        }
-#pragma unroll
-        for (int i = 0; i < W; i++)
-            t[i] = u[i];
-    }
-}
-
 /* Lane r of the result is the maximum of t[r]'s lanes, r < MOST_ROWS. Overwrites t. */
 static inline tfm_vec max_each(tfm_vec *t) {
 #pragma unroll
