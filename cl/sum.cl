@@ -2,33 +2,55 @@
  *
  * Long sums are made in two launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner), then
  * over the chunks. Where `add`, the sum is added to what y holds. */
+#define SPAN (TFM_GROUP * TFM_WIDTH) /* columns of a work-group */
 
-/* y (outer, chunks, inner): y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c.
- *
- * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors, `blocks` groups
- * a chunk. Where fewer columns are left than fill a vector, the item takes them one by one. */
-TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long inner,
-                            const long chunk, const long chunks, const long blocks, const long items,
-                            const long add) {
-    const long item = TFM_ROW(), block = item % blocks, c = item / blocks % chunks, o = item / (blocks * chunks);
-    const long first = (block * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;
-    if (item >= items || first >= inner)
+/* What is summed: y (outer, chunks, inner), y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c. */
+typedef struct column_sums {
+    __global float *y;
+    __global const float *x;
+    long inner;
+    int add;
+} column_sums;
+
+/* Where fewer columns are left than fill a vector, the item takes them one by one. */
+static void sum_item(const column_sums sums, const long item, const long rows, const long chunk, const long chunks) {
+    const long inner = sums.inner, blocks = (inner + SPAN - 1) / SPAN;
+    const long block = item % blocks, c = item / blocks % chunks, o = item / (blocks * chunks);
+    const long first = block * SPAN + TFM_LANE() * TFM_WIDTH;
+    if (first >= inner)
         return;
     const long begin = c * chunk, end = min(begin + chunk, rows);
-    __global const float *in = TFM_AT(x) + (o * rows + begin) * inner + first;
-    __global float *out = TFM_AT(y) + (o * chunks + c) * inner + first;
+    __global const float *in = sums.x + (o * rows + begin) * inner + first;
+    __global float *out = sums.y + (o * chunks + c) * inner + first;
     if (first + TFM_WIDTH <= inner) {
         tfm_vec s = (tfm_vec)(0.0f);
         for (long r = begin; r < end; r++, in += inner)
             s += tfm_load(in);
-        tfm_store(add ? tfm_load(out) + s : s, out);
+        tfm_store(sums.add ? tfm_load(out) + s : s, out);
         return;
     }
     for (long i = 0; i < inner - first; i++) {
         float s = 0.0f;
         for (long r = 0; r < end - begin; r++)
             s += in[r * inner + i];
-        out[i] = add ? out[i] + s : s;
+        out[i] = sums.add ? out[i] + s : s;
+    }
+}
+
+/* Sums of x, and behind its `items`, in the same launch, those of more_x, which has as many rows.
+ *
+ * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors. */
+TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long inner, const long add,
+                            TFM_TENSOR(float, more_y), TFM_INPUT(float, more_x), const long more_inner,
+                            const long more_add, const long rows, const long chunk, const long chunks,
+                            const long items, const long more_items) {
+    const long item = TFM_ROW();
+    if (item < items) {
+        const column_sums sums = {TFM_AT(y), TFM_AT(x), inner, (int)add};
+        sum_item(sums, item, rows, chunk, chunks);
+    } else if (item < items + more_items) {
+        const column_sums sums = {TFM_AT(more_y), TFM_AT(more_x), more_inner, (int)more_add};
+        sum_item(sums, item - items, rows, chunk, chunks);
     }
 }
 

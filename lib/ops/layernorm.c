@@ -68,9 +68,8 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
                          TFM_T_AS("inv_std", keep[2]), TFM_T_AS("gamma", keep[3]), TFM_I(rows), TFM_I(n),
                          TFM_I(chunk), TFM_I_AS("add_x", to[DX].add),
                          TFM_I_AS("add_residual", to[DRESIDUAL].add), TFM_DROPOUT_ARGS(dropout)));
-    for (int i = DGAMMA; i <= DBETA; i++)
-        tfm__sum_into(ctx, to[i], part[i], 1, chunks, n);
-    return tfm_context_status(ctx);
+    return tfm__sum_both(ctx, (tfm__column_sum){to[DGAMMA], part[DGAMMA], n},
+                         (tfm__column_sum){to[DBETA], part[DBETA], n}, 1, chunks);
 }
 
 /* Where nobody wants s, y itself holds it between the passes. The tape does: s is x if nothing was added. */

@@ -2,33 +2,54 @@
 #include <string.h>
 #include "ops/sum.h"
 
-static tfm_status launch_columns(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer,
-                                 int64_t rows, int64_t inner, int64_t chunk) {
+/* Two sums over the same rows, of which the second may be none. */
+static tfm_status launch_columns(tfm_context *ctx, const tfm__column_sum *one, const tfm__column_sum *two,
+                                 int64_t outer, int64_t rows, int64_t chunk) {
     const tfm__row *row = tfm__context_row(ctx);
-    const int64_t span = (int64_t)row->width * row->group, blocks = (inner + span - 1) / span;
-    const int64_t chunks = (rows + chunk - 1) / chunk, items = outer * chunks * blocks;
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items),
-                       TFM_ARGS(TFM_T_AS("y", to.to), TFM_T(x), TFM_I(rows), TFM_I(inner), TFM_I(chunk),
-                                TFM_I(chunks), TFM_I(blocks), TFM_I(items), TFM_I_AS("add", to.add)));
+    const tfm__column_sum none = {.inner = 1}, *more = two ? two : &none;
+    const int64_t span = (int64_t)row->width * row->group, chunks = (rows + chunk - 1) / chunk;
+    const int64_t items = outer * chunks * ((one->inner + span - 1) / span);
+    const int64_t more_items = two ? outer * chunks * ((two->inner + span - 1) / span) : 0;
+    return tfm__launch(
+        ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items + more_items),
+        TFM_ARGS(TFM_T_AS("y", one->to.to), TFM_T_AS("x", one->x), TFM_I_AS("inner", one->inner),
+                 TFM_I_AS("add", one->to.add), TFM_T_AS("more_y", more->to.to), TFM_T_AS("more_x", more->x),
+                 TFM_I_AS("more_inner", more->inner), TFM_I_AS("more_add", more->to.add), TFM_I(rows),
+                 TFM_I(chunk), TFM_I(chunks), TFM_I(items), TFM_I(more_items)));
 }
 
 tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer, int64_t rows,
                          int64_t inner) {
-    const int64_t chunk = 64; /* rows that one work-item sums where there are many */
-    if (!to.to.buffer)
-        return tfm_context_status(ctx);
-    if (inner == 1)
+    if (to.to.buffer && inner == 1)
         return tfm__launch(
             ctx, tfm__kernel_get(ctx, "sum", "sum_rows", ""), tfm__row_grid(ctx, outer),
             TFM_ARGS(TFM_T_AS("y", to.to), TFM_T(x), TFM_I(outer), TFM_I(rows), TFM_I_AS("add", to.add)));
-    if (rows <= 2 * chunk)
-        return launch_columns(ctx, to, x, outer, rows, inner, rows);
+    return tfm__sum_both(ctx, (tfm__column_sum){to, x, inner}, (tfm__column_sum){0}, outer, rows);
+}
+
+tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer,
+                         int64_t rows) {
+    const int64_t chunk = 64; /* rows that one work-item sums where there are many */
     const int64_t chunks = (rows + chunk - 1) / chunk;
-    tfm__gradient part = {{0}, false};
+    tfm__column_sum sums[2];
+    int count = 0;
+    if (one.to.to.buffer)
+        sums[count++] = one;
+    if (two.to.to.buffer)
+        sums[count++] = two;
+    if (count == 0)
+        return tfm_context_status(ctx);
+    if (rows <= 2 * chunk)
+        return launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, rows, rows);
     tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &part.to, TFM_F32, 3, (int64_t[]){outer, chunks, inner});
-    launch_columns(ctx, part, x, outer, rows, inner, chunk);
-    launch_columns(ctx, to, part.to, outer, chunks, inner, chunks);
+    tfm__column_sum parts[2] = {{.inner = sums[0].inner}, {.inner = sums[count - 1].inner}};
+    for (int i = 0; i < count; i++) {
+        parts[i].x = sums[i].x;
+        tfm_tensor_new(ctx, &parts[i].to.to, TFM_F32, 3, (int64_t[]){outer, chunks, sums[i].inner});
+        sums[i].x = parts[i].to.to;
+    }
+    launch_columns(ctx, parts, count > 1 ? parts + 1 : NULL, outer, rows, chunk);
+    launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, chunks, chunks);
     return tfm_scope_close(ctx, 0, NULL);
 }
 

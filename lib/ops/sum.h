@@ -9,10 +9,22 @@
 tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer, int64_t rows,
                          int64_t inner);
 
-/* to (outer, count, width)[:, indices[i], :] = or += scale dy (outer, taken, width)[:, i, :], in the order of i; zeros
- * where no index is. An empty `to` is nothing to do. cl/gather.cl. */
-tfm_status tfm__sum_indexed(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, tfm_tensor indices, int64_t outer,
-                            int64_t count, int64_t width, float scale);
+/* A sum of x (outer, rows, inner) over rows, and where it goes. */
+typedef struct tfm__column_sum {
+    tfm__gradient to;
+    tfm_tensor x;
+    int64_t inner;
+} tfm__column_sum;
+
+/* The same of two, each of which may be none (an empty `to`), in one launch: small ones cost little but that.
+ */
+tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer,
+                         int64_t rows);
+
+/* to (outer, count, width)[:, indices[i], :] = or += scale dy (outer, taken, width)[:, i, :], in the order of
+ * i; zeros where no index is. An empty `to` is nothing to do. cl/gather.cl. */
+tfm_status tfm__sum_indexed(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, tfm_tensor indices,
+                            int64_t outer, int64_t count, int64_t width, float scale);
 
 /* The gradient of what was broadcast to dy's dims, as in NumPy: to = or += dy summed over what was repeated.
  */
