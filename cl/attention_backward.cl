@@ -131,28 +131,29 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
                                   __global float *dq, __global const float *log_sum, const float scale,
                                   const float cap) {
     tfm_vec z[ROWS], e[ROWS];
-    __global const float *qs[ROWS], *dys[ROWS];
+    float own[ROWS]; /* dy . y */
+    __global const float *qs[ROWS], *dys[ROWS], *ys[ROWS];
     EACH_ROW {
         qs[r] = q + rows->at[r] * DK;
         dys[r] = dy + rows->at[r] * DV;
-        z[r] = e[r] = 0.0f;
+        ys[r] = y + rows->at[r] * DV;
+        z[r] = e[r] = own[r] = 0.0f;
     }
     for (int d = 0; d < DK; d++) {
         const tfm_vec k = keys->k[d];
         EACH_ROW z[r] = tfm_fma((tfm_vec)(qs[r][d]), k, z[r]);
     }
+    /* In the same order, so that a query which sees one key has a gradient of 0, not of rounding errors: Adam would make
+     * large steps of those. */
     for (int d = 0; d < DV; d++) {
         const tfm_vec v = keys->v[d];
-        EACH_ROW e[r] = tfm_fma((tfm_vec)(dys[r][d]), v, e[r]);
+        EACH_ROW {
+            e[r] = tfm_fma((tfm_vec)(dys[r][d]), v, e[r]);
+            own[r] = tfm_fma(dys[r][d], ys[r][d], own[r]);
+        }
     }
     const tfm_vec at = lanes_from(s);
     EACH_ROW {
-        __global const float *row_y = y + rows->at[r] * DV;
-        tfm_vec products = 0.0f;
-        UNROLL_VECTORS
-        for (int c = 0; c < VALUE_VECTORS; c++)
-            products = tfm_fma(load_value(dys[r], c), load_value(row_y, c), products);
-        const float own = tfm_vec_sum(products);
         tfm_vec score = z[r] * scale, slope = (tfm_vec)(scale);
 #if SCORED
         if (cap > 0.0f) {
@@ -169,7 +170,7 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
             exp2_down(select((score - log_sum[rows->sum[r]]) * LOG2_E, (tfm_vec)(-INFINITY),
                              at < (float)rows->begin[r] || at >= (float)rows->end[r] || score == -INFINITY));
         z[r] = DROPPED(w, r);
-        e[r] = select(w * (DROPPED(e[r], r) - own) * slope, (tfm_vec)(0.0f), w == 0.0f);
+        e[r] = select(w * (DROPPED(e[r], r) - own[r]) * slope, (tfm_vec)(0.0f), w == 0.0f);
     }
     for (int d = 0; d < DV; d++) {
         tfm_vec sum = keys->dv[d];
