@@ -62,7 +62,9 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     add(&opening, 5, parameters); /* while they move in */
     add(&s, wide ? 5 : 4, parameters);
     add(&s, 2, (uint64_t)c->max_positions * s.width);
+    const uint64_t lasting = s.bytes;
     add_layers(&s, c, inner);
     add_rest(&s, model, inner, wide);
+    s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
     return s.bytes > opening.bytes ? s.bytes : opening.bytes;
 }
