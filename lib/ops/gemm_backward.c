@@ -91,6 +91,8 @@ tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient
                                  .shared_b = true,
                                  .alpha = alpha,
                                  .a_sums = dbias};
+    if (tfm_context_status(ctx) != TFM_OK) /* then dz may be empty */
+        return tfm_context_status(ctx);
     if (dw.to.buffer && tfm__gemm_choose(ctx, &task) == &tfm__gemm_packed)
         return tfm__gemm_turned(ctx, &task);
     tfm__sum_into(ctx, dbias, dz, 1, task.k, task.m);
