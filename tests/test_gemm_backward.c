@@ -1,9 +1,10 @@
 /* Products going backwards: transposes, batches, one b for all, biases, activations, and a weight used twice.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "gradient.h"
-#include "tfm/ops.h"
+#include "ops/gemm.h"
 
 enum { A, B, BIAS };
 
@@ -183,6 +184,113 @@ static void test_twice(void **state) {
                                     .tolerance = 5e-6});
 }
 
+/* A weight's gradient (m, n) and its bias's (m) together, of dz (rows, m) and x (rows, n). */
+typedef struct gradients {
+    int64_t rows, m, n;
+} gradients;
+
+/* Of the bits of `which`: whether the weight's is wanted, the bias's, and whether each is added to what is
+ * there. */
+enum { WEIGHT = 1, BOTH = 3, ADD_WEIGHT = 4, ADD_BIAS = 8 };
+
+static float *floats(harness_random *random, int64_t count) {
+    float *x = malloc((size_t)count * sizeof(float));
+    assert_non_null(x);
+    harness_fill(random, x, (size_t)count, 1);
+    return x;
+}
+
+/* want (m, n) = or += -0.5 dz^T x; with x NULL want (m), n being 1, = or += the sums of dz's columns. */
+static void compare(const gradients *g, tfm_tensor got, int64_t n, const float *before, const float *dz,
+                    const float *x, const char *what) {
+    double *want = calloc((size_t)(g->m * n), sizeof(double));
+    assert_non_null(want);
+    for (int64_t r = 0; r < g->rows; r++)
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < n; j++)
+                want[i * n + j] += (double)dz[r * g->m + i] * (x ? -0.5 * (double)x[r * n + j] : 1);
+    for (int64_t i = 0; before && i < g->m * n; i++)
+        want[i] += (double)before[i];
+    float *found = harness_floats(got);
+    harness_close(found, want, (size_t)(g->m * n), 1e-5, what);
+    harness_guards(got);
+    free(found);
+    free(want);
+}
+
+static void check_gradients(harness_random *random, gradients g, int which) {
+    tfm_context *ctx = harness_context();
+    float *dz = floats(random, g.rows * g.m), *x = floats(random, g.rows * g.n);
+    float *w = which & ADD_WEIGHT ? floats(random, g.m * g.n) : NULL,
+          *b = which & ADD_BIAS ? floats(random, g.m) : NULL;
+    tfm__gradient dw = {{0}, w != NULL}, dbias = {{0}, b != NULL};
+    harness_ok(tfm_scope_open(ctx));
+    if (which & WEIGHT)
+        dw.to = HARNESS_TENSOR(TFM_F32, w, g.m, g.n);
+    if (which & BOTH & ~WEIGHT)
+        dbias.to = HARNESS_TENSOR(TFM_F32, b, g.m);
+    tfm_tensor tz = HARNESS_TENSOR(TFM_F32, dz, g.rows, g.m), tx = HARNESS_TENSOR(TFM_F32, x, g.rows, g.n);
+    harness_ok(tfm__gemm_gradients(ctx, dw, dbias, tz, tx, -0.5f));
+    harness_guards(tz);
+    harness_guards(tx);
+    char what[120];
+    snprintf(what, sizeof(what), "gradient of %d x %d, %d rows, bits %d", (int)g.m, (int)g.n, (int)g.rows,
+             which);
+    if (dw.to.buffer)
+        compare(&g, dw.to, g.n, w, dz, x, what);
+    if (dbias.to.buffer)
+        compare(&g, dbias.to, 1, b, dz, NULL, what);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(dz);
+    free(x);
+    free(w);
+    free(b);
+}
+
+static void test_gradients(void **state) {
+    (void)state;
+    harness_random random = {6};
+    const int64_t sizes[] = {1, 3, 17, 65, 1000};
+    int number = 0;
+    for (int i = 0; i < 5 * 5 * 5; i++) {
+        const gradients g = {sizes[i % 5], sizes[i / 5 % 5], sizes[i / 25]};
+        if ((double)g.rows * (double)g.m * (double)g.n <= 2e6)
+            check_gradients(&random, g, number++ % 16);
+    }
+    for (int which = 0; which < 16; which++) {
+        check_gradients(&random, (gradients){200, 100, 300}, which); /* panels of a strip shared out */
+        check_gradients(&random, (gradients){600, 100, 40}, which);  /* rows in parts */
+        check_gradients(&random, (gradients){600, 1500, 2}, which);  /* in blocks, one part */
+    }
+}
+
+/* A bias that is a row of its weight: their gradients lie on one another, the bias's comes first. */
+static void test_tied(void **state) {
+    (void)state;
+    const gradients g = {40, 130, 500};
+    tfm_context *ctx = harness_context();
+    harness_random random = {7};
+    float *dz = floats(&random, g.rows * g.m), *x = floats(&random, g.rows * g.n),
+          *w = floats(&random, g.m * g.n);
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor tz = HARNESS_TENSOR(TFM_F32, dz, g.rows, g.m), tx = HARNESS_TENSOR(TFM_F32, x, g.rows, g.n);
+    tfm_tensor dw = HARNESS_TENSOR(TFM_F32, w, g.m, g.n), dbias = dw;
+    dbias.rank = 1;
+    dbias.dims[0] = g.m;
+    harness_ok(
+        tfm__gemm_gradients(ctx, (tfm__gradient){dw, true}, (tfm__gradient){dbias, false}, tz, tx, -0.5f));
+    for (int64_t i = 0; i < g.m; i++) {
+        w[i] = 0;
+        for (int64_t r = 0; r < g.rows; r++)
+            w[i] += dz[r * g.m + i];
+    }
+    compare(&g, dw, g.n, w, dz, x, "a bias that is a row of its weight");
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(dz);
+    free(x);
+    free(w);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -198,7 +306,8 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gemm), cmocka_unit_test(test_batches), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_relu), cmocka_unit_test(test_twice),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_relu), cmocka_unit_test(test_twice),   cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_tied), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

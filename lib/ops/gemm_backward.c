@@ -93,7 +93,9 @@ tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient
                                  .a_sums = dbias};
     if (tfm_context_status(ctx) != TFM_OK) /* then dz may be empty */
         return tfm_context_status(ctx);
-    if (dw.to.buffer && tfm__gemm_choose(ctx, &task) == &tfm__gemm_packed)
+    /* A bias that is part of its weight: one gradient after the other. */
+    const bool apart = !dbias.to.buffer || !tfm__overlap(dw.to, dbias.to);
+    if (dw.to.buffer && apart && tfm__gemm_choose(ctx, &task) == &tfm__gemm_packed)
         return tfm__gemm_turned(ctx, &task);
     tfm__sum_into(ctx, dbias, dz, 1, task.k, task.m);
     return dw.to.buffer ? product(ctx, dw, dz, true, x, false, alpha) : tfm_context_status(ctx);

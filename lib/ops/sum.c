@@ -39,6 +39,11 @@ tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum 
         sums[count++] = two;
     if (count == 0)
         return tfm_context_status(ctx);
+    /* Of one tensor that is both, one sum after the other. */
+    if (count == 2 && tfm__overlap(one.to.to, two.to.to)) {
+        tfm__sum_both(ctx, one, (tfm__column_sum){0}, outer, rows);
+        return tfm__sum_both(ctx, two, (tfm__column_sum){0}, outer, rows);
+    }
     if (rows <= 2 * chunk)
         return launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, rows, rows);
     tfm_scope_open(ctx);

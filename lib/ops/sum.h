@@ -17,7 +17,7 @@ typedef struct tfm__column_sum {
 } tfm__column_sum;
 
 /* The same of two, each of which may be none (an empty `to`), in one launch: small ones cost little but that.
- */
+ * Where both go to the same place they go one after the other. */
 tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer,
                          int64_t rows);
 
