@@ -24,13 +24,14 @@
 #define TILE_FLOATS (TFM_STEPS * TFM_ROWS + TFM_WIDTH)
 
 /* Fills `tiles` tiles from the rows of a that begin at `from`, m apart, of which the first `columns` floats are the strip's.
- * sums += those rows. Vectors reach into the row below; the last ones of a, `left` floats before its end, stay inside. */
+ * sums += the sum of those rows, so that a long sum is one of blocks, and rounded as such. Vectors reach into the row below;
+ * the last ones of a, `left` floats before its end, stay inside. */
 static void strip_take(float *strip, float *sums, __global const float *from, long m, long left, int tiles, int steps,
                        int columns) {
     tfm_vec sum[TFM_TILES][LINE_VECTORS];
     UNROLL for (int t = 0; t < TFM_TILES; t++)
         UNROLL for (int j = 0; j < LINE_VECTORS; j++)
-            sum[t][j] = tfm_load(sums + t * TFM_ROWS + j * TFM_WIDTH);
+            sum[t][j] = (tfm_vec)(0.0f);
     for (int s = 0; s < steps; s++, from += m, left -= m)
         UNROLL for (int t = 0; t < TFM_TILES; t++)
             if (t < tiles)
@@ -41,6 +42,10 @@ static void strip_take(float *strip, float *sums, __global const float *from, lo
                     tfm_store(v, strip + t * TILE_FLOATS + s * TFM_ROWS + j * TFM_WIDTH);
                     sum[t][j] += v;
                 }
+    /* All are read before one is stored: they lie on one another. */
+    UNROLL for (int t = 0; t < TFM_TILES; t++)
+        UNROLL for (int j = 0; j < LINE_VECTORS; j++)
+            sum[t][j] += tfm_load(sums + t * TFM_ROWS + j * TFM_WIDTH);
     UNROLL for (int t = 0; t < TFM_TILES; t++)
         UNROLL for (int j = 0; j < LINE_VECTORS; j++)
             tfm_store(sum[t][j], sums + t * TFM_ROWS + j * TFM_WIDTH);

@@ -264,6 +264,30 @@ static void test_gradients(void **state) {
     }
 }
 
+/* A bias's gradient is a sum of many rows, whose rounding errors must not pile up row by row. */
+static void test_long_sum(void **state) {
+    (void)state;
+    enum { ROWS = 1 << 17, M = 3 };
+    tfm_context *ctx = harness_context();
+    float *dz = malloc(ROWS * M * sizeof(float));
+    double want[M];
+    assert_non_null(dz);
+    for (int i = 0; i < ROWS * M; i++)
+        dz[i] = 0.1f;
+    for (int i = 0; i < M; i++)
+        want[i] = ROWS * (double)0.1f;
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor tz = HARNESS_TENSOR(TFM_F32, dz, ROWS, M), tx = HARNESS_TENSOR(TFM_F32, dz, ROWS, 1),
+               dw = HARNESS_TENSOR(TFM_F32, NULL, M, 1), dbias = HARNESS_TENSOR(TFM_F32, NULL, M);
+    harness_ok(
+        tfm__gemm_gradients(ctx, (tfm__gradient){dw, false}, (tfm__gradient){dbias, false}, tz, tx, 1));
+    float *got = harness_floats(dbias);
+    harness_close(got, want, M, 2.5e-5, "sum of many rows");
+    free(got);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(dz);
+}
+
 /* A bias that is a row of its weight: their gradients lie on one another, the bias's comes first. */
 static void test_tied(void **state) {
     (void)state;
@@ -305,9 +329,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemm), cmocka_unit_test(test_batches), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_relu), cmocka_unit_test(test_twice),   cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_tied), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gemm),     cmocka_unit_test(test_batches), cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_relu),     cmocka_unit_test(test_twice),   cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_long_sum), cmocka_unit_test(test_tied),    cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }
