@@ -40,7 +40,7 @@ static void add_rest(sum *s, const tfm_model *m, uint64_t inner, bool wide) {
         (m->encoder_norm.gamma.value.buffer != NULL) + (m->decoder_norm.gamma.value.buffer != NULL);
     const uint64_t chunk = (uint64_t)tfm__cross_entropy_chunk((int64_t)s->rows, (int64_t)vocabulary);
     add_rows(s, 2 + (uint64_t)norms, s->width);
-    add(s, wide ? 2 : 1, chunk * vocabulary); /* logits, and their gradient packed */
+    add(s, 1, chunk * vocabulary); /* logits, then their gradient */
     add(s, wide ? 1 : 0, vocabulary * s->width);
     add_rows(s, 5, s->width);
     add_rows(s, wide ? inner + 1 : inner, encoder > decoder ? encoder : decoder);
