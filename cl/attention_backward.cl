@@ -144,7 +144,7 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
         EACH_ROW z[r] = tfm_fma((tfm_vec)(qs[r][d]), k, z[r]);
     }
     /* In the same order, so that a query which sees one key has a gradient of 0, not of rounding errors: Adam would make
-     * large steps of those. */
+     * large steps of those. With dropout they stay: y has been rounded once more, after its factor. */
     for (int d = 0; d < DV; d++) {
         const tfm_vec v = keys->v[d];
         EACH_ROW {
