@@ -37,6 +37,10 @@ static const small nodes[] = {
     {"RMSNormalization", {"x", "s"}, "axis", 2},
     {"GroupNormalization", {"x", "g", "g"}, "num_groups", 2},
     {"RotaryEmbedding", {"x", "r", "r"}, "num_heads", 2},
+    {"SwiGLU", {"x", "x"}, NULL, 0},
+    {"TensorScatter", {"q", "u", "p"}, "axis", 2},
+    {"SoftmaxCrossEntropyLoss", {"c", "l", "s"}, "ignore_index", 3},
+    {"NegativeLogLikelihoodLoss", {"c", "l"}, NULL, 0},
 };
 
 /* The bytes of a model with this one node and a constant s (8). */
@@ -88,14 +92,16 @@ static const struct {
     int rank;
     int64_t dims[4], ints[4];
 } values[] = {
-    {"x", 3, {2, 4, 8}, {0}}, {"m", 2, {8, 8}, {0}},  {"q", 4, {1, 2, 4, 8}, {0}}, {"r", 3, {2, 4, 2}, {0}},
-    {"g", 1, {4}, {0}},       {"i", 1, {2}, {4, -1}}, {"o", 1, {2}, {0, 1}},       {"e", 1, {2}, {2, -1}},
-    {"t", 1, {3}, {2, 1, 8}}, {"k", 1, {1}, {3}},
+    {"x", 3, {2, 4, 8}, {0}}, {"m", 2, {8, 8}, {0}},       {"q", 4, {1, 2, 4, 8}, {0}},
+    {"r", 3, {2, 4, 2}, {0}}, {"g", 1, {4}, {0}},          {"i", 1, {2}, {4, -1}},
+    {"o", 1, {2}, {0, 1}},    {"e", 1, {2}, {2, -1}},      {"t", 1, {3}, {2, 1, 8}},
+    {"k", 1, {1}, {3}},       {"u", 4, {1, 2, 2, 8}, {0}}, {"p", 1, {1}, {2}},
+    {"c", 2, {4, 8}, {0}},    {"l", 1, {4}, {0, 7, 3, 1}},
 };
 
 static void give(graph *g) {
     for (size_t v = 0; v < sizeof(values) / sizeof(*values); v++) {
-        const bool ints = strchr("ioetk", values[v].name[0]) != NULL;
+        const bool ints = strchr("ioetkpl", values[v].name[0]) != NULL;
         const size_t size = ints ? sizeof(int64_t) : sizeof(float);
         onnx_tensor x = {.type = ints ? ONNX_INT64 : ONNX_FLOAT, .rank = values[v].rank, .count = 1};
         for (int d = 0; d < x.rank; d++)

@@ -190,3 +190,62 @@ void op_gather(node *n) {
     else
         node_output(n, 0, node_reshape(n, y, rank, dims), type);
 }
+
+/* Which row of the cache, with the update's rows behind it, each row of the result is. Rows are those of all
+ * dims up to the axis; `place` has one start a batch, or none. */
+static void scatter_rows(int32_t *from, tfm_tensor cache, int axis, int64_t length, const int64_t *place,
+                         bool circular) {
+    const int64_t room = cache.dims[axis];
+    int64_t blocks = 1;
+    for (int i = 0; i < axis; i++)
+        blocks *= cache.dims[i];
+    for (int64_t i = 0; i < blocks * room; i++)
+        from[i] = (int32_t)i;
+    for (int64_t b = 0; b < blocks; b++)
+        for (int64_t i = 0; i < length; i++) {
+            const int64_t at = (place ? place[b / (blocks / cache.dims[0])] : 0) + i;
+            from[b * room + (circular ? at % room : at)] = (int32_t)(blocks * room + b * length + i);
+        }
+}
+
+/* Keys and values of a step into the cache of those before, each sequence of the batch at its own place. */
+void op_tensor_scatter(node *n) {
+    enum { MOST = 1024, MOST_ROWS = 1 << 24 };
+    int64_t place[MOST] = {0};
+    const tfm_tensor cache = node_input(n, 0), update = node_input(n, 1);
+    const bool circular = node_text(n, "mode", "linear", "circular");
+    if (!node_ok(n))
+        return;
+    const int axis = node_axis(n, node_int(n, "axis", -2), cache.rank);
+    const size_t places = node_has(n, 2) ? node_ints(n, 2, place, MOST) : 0;
+    if (node_ok(n) && (axis == 0 || update.rank != cache.rank || (places && places != (size_t)cache.dims[0])))
+        NODE_WRONG(n, "TensorScatter on axis %d of %d dims, an update of %d dims, %zu places", axis,
+                   cache.rank, update.rank, places);
+    for (int i = 0; node_ok(n) && i < cache.rank; i++)
+        if (update.dims[i] > cache.dims[i] || (i != axis && update.dims[i] != cache.dims[i]))
+            NODE_WRONG(n, "TensorScatter of %lld in dimension %d into %lld", (long long)update.dims[i], i,
+                       (long long)cache.dims[i]);
+    for (size_t i = 0; node_ok(n) && i < places; i++)
+        if (place[i] < 0 || place[i] > (circular ? INT32_MAX : cache.dims[axis] - update.dims[axis]))
+            NODE_WRONG(n, "TensorScatter at %lld of %lld", (long long)place[i], (long long)cache.dims[axis]);
+    if (!node_ok(n))
+        return;
+    int64_t width = 1;
+    for (int i = axis + 1; i < cache.rank; i++)
+        width *= cache.dims[i];
+    const int64_t rows = (int64_t)tfm_tensor_count(cache) / width,
+                  added = (int64_t)tfm_tensor_count(update) / width;
+    int32_t *from = rows <= MOST_ROWS ? malloc((size_t)rows * sizeof(*from)) : NULL;
+    const tfm_tensor parts[] = {node_reshape(n, cache, 2, (int64_t[]){rows, width}),
+                                node_reshape(n, update, 2, (int64_t[]){added, width})};
+    tfm_tensor both = {0}, y = {0};
+    if (!from)
+        NODE_UNSUPPORTED(n, "TensorScatter of %lld rows", (long long)rows);
+    else
+        scatter_rows(from, cache, axis, update.dims[axis], places ? place : NULL, circular);
+    const tfm_tensor indices = node_upload(n, TFM_I32, 1, &rows, from);
+    free(from);
+    if (node_ok(n) && tfm_concat(n->graph->ctx, &both, 2, parts, 0) == TFM_OK &&
+        tfm_gather(n->graph->ctx, &y, both, indices) == TFM_OK)
+        node_output(n, 0, node_reshape(n, y, cache.rank, cache.dims), node_type(n, 0));
+}

@@ -109,10 +109,30 @@ void op_gelu(node *n) {
     activate(n, node_text(n, "approximate", "none", "tanh") ? TFM_GELU_TANH : TFM_GELU);
 }
 
+/* x / (1 + e^(-alpha x)) = silu(alpha x) / alpha. */
+static tfm_tensor swish(node *n, tfm_tensor x, float alpha) {
+    tfm_tensor y = {0};
+    const tfm_tensor inner = alpha == 1 ? x : part_scaled(n, x, alpha);
+    if (alpha == 0)
+        NODE_UNSUPPORTED(n, "attribute alpha of %s at 0", n->proto->op_type);
+    else if (node_ok(n))
+        tfm_activate(n->graph->ctx, &y, inner, TFM_SILU);
+    return alpha == 1 ? y : part_scaled(n, y, 1 / alpha);
+}
+
 void op_swish(node *n) {
-    if (node_float(n, "alpha", 1) != 1)
-        NODE_UNSUPPORTED(n, "attribute alpha of Swish at %g", (double)node_float(n, "alpha", 1));
-    activate(n, TFM_SILU);
+    output_like_input(n, swish(n, node_floats(n, 0), node_float(n, "alpha", 1)));
+}
+
+void op_swiglu(node *n) {
+    const tfm_tensor a = node_floats(n, 0), b = node_floats(n, 1);
+    const float alpha = node_float(n, "alpha", 1);
+    tfm_tensor y = {0};
+    if (alpha != 1)
+        y = part_product(n, swish(n, a, alpha), b);
+    else if (node_ok(n))
+        tfm_glu(n->graph->ctx, &y, b, a, TFM_SILU, TFM_GLU_GATE_FIRST);
+    output_like_input(n, y);
 }
 
 /* The axis and the last dimension changed places; again, and they are where they were. */

@@ -22,6 +22,7 @@ void op_gemm(node *n);
 void op_relu(node *n);
 void op_gelu(node *n);
 void op_swish(node *n);
+void op_swiglu(node *n);
 void op_topk(node *n);
 void op_cast(node *n);
 void op_cast_like(node *n);
@@ -33,6 +34,9 @@ void op_rms_normalization(node *n);
 void op_group_normalization(node *n);
 void op_instance_normalization(node *n);
 void op_rotary_embedding(node *n);
+/* op_loss.c */
+void op_negative_log_likelihood_loss(node *n);
+void op_softmax_cross_entropy_loss(node *n);
 /* op_layout.c */
 void op_identity(node *n);
 void op_dropout(node *n);
@@ -42,6 +46,7 @@ void op_concat(node *n);
 void op_split(node *n);
 void op_slice(node *n);
 void op_gather(node *n);
+void op_tensor_scatter(node *n);
 /* op_shape.c */
 void op_reshape(node *n);
 void op_flatten(node *n);
