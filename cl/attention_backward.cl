@@ -11,7 +11,7 @@
  * and dv are added to.
  *
  * Layout: a work-group has all queries and keys of one (b, key head), so that nobody else writes what it does, and the
- * order of additions is fixed. Parameters, letters and dropout as in attention_parts.cl. */
+ * order of additions is fixed; dq, dk and dv share no memory. Parameters, letters and dropout as in attention_parts.cl. */
 #include "attention_parts.cl"
 
 #define BACKWARD_PARAMETERS                                                                                       \

@@ -28,10 +28,11 @@ struct gradient_case {
     size_t count;     /* elements of y */
     double tolerance; /* as harness_close takes it */
     bool ones;        /* the gradient of y is 1 everywhere, as a loss has it, not random */
+    int repeats;      /* passes after the first that must give its bits; 0 means 1 */
 };
 
 /* Checks that the recorded forward gives the bits of the unrecorded one, that each gradient is what was there
- * plus the oracle's, that a second pass gives the same bits, and that nothing around any tensor is touched.
+ * plus the oracle's, that further passes give the same bits, and that nothing around any tensor is touched.
  * Gradients are compared at up to `GRADIENT_SAMPLES` elements of each input. */
 enum { GRADIENT_SAMPLES = 400 };
 void gradient_check(const gradient_case *c);

@@ -173,6 +173,75 @@ static void test_dropout(void **state) {
     check(&random, (attention){1, 5, 3, 1, 1, 600, 3, PLAIN, .dropout = drops[1]});
 }
 
+/* q, k and v are rows of one x, all, some or none of them the same. */
+typedef struct shared {
+    attention a; /* first: the oracle and the call are those of other cases */
+    int64_t rows, first[3];
+    bool between; /* x is a copy, whose gradient the tape makes */
+} shared;
+
+static void oracle_shared(const gradient_case *c, double *y, double *const *inputs) {
+    const shared *s = c->user;
+    double *parts[3];
+    for (int i = Q; i <= V; i++)
+        parts[i] = inputs[0] + s->first[i] * s->a.heads * s->a.dk;
+    oracle(c, y, parts);
+}
+
+static tfm_status run_shared(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
+    const shared *s = c->user;
+    const int64_t count = s->a.batch * s->a.targets,
+                  dims[] = {s->a.batch, s->a.targets, s->a.heads * s->a.dk};
+    tfm_tensor x = inputs[0], parts[3] = {{0}};
+    if (s->between) {
+        x = (tfm_tensor){0};
+        tfm_activate(ctx, &x, inputs[0], TFM_NO_ACTIVATION);
+    }
+    for (int i = Q; i <= V; i++) {
+        tfm_tensor_rows(ctx, &parts[i], x, s->first[i], count);
+        tfm_tensor_reshape(ctx, &parts[i], parts[i], 3, dims);
+    }
+    return run(c, ctx, y, parts);
+}
+
+static void check_shared(harness_random *random, int64_t batch, int64_t targets, int64_t k, int64_t v) {
+    const int64_t heads = 2, width = 17, last = k > v ? k : v;
+    shared s = {.a = {batch, targets, targets, heads, heads, width, width, .mask = TFM_I32},
+                .rows = last + batch * targets,
+                .first = {0, k, v}};
+    const size_t count = (size_t)(s.rows * heads * width);
+    float *host = malloc(count * sizeof(float));
+    assert_non_null(host);
+    harness_fill(random, host, count, 1);
+    for (int between = 0; between < 2; between++) {
+        s.between = between == 1;
+        gradient_check(&(gradient_case){.name = "attention of one tensor",
+                                        .inputs = {{2, {s.rows, heads * width}, host, false}},
+                                        .oracle = oracle_shared,
+                                        .run = run_shared,
+                                        .user = &s,
+                                        .count = (size_t)(batch * targets * heads * width),
+                                        .tolerance = 5e-6,
+                                        .repeats = 5});
+    }
+    free(host);
+}
+
+/* Gradients that share memory: all of it, rows apart, and the q of one sequence with the k and v of the one
+ * before. */
+static void test_one_tensor(void **state) {
+    (void)state;
+    harness_random random = {5};
+    check_shared(&random, 1, 1, 0, 0);
+    check_shared(&random, 2, 9, 0, 0);
+    check_shared(&random, 1, 33, 0, 1);
+    check_shared(&random, 1, 9, 1, 0);
+    check_shared(&random, 1, 9, 9, 10); /* q apart */
+    check_shared(&random, 1, 9, 5, 10); /* k meets both, q and v do not meet */
+    check_shared(&random, 2, 5, 5, 5);
+    check_shared(&random, 8, 9, 9, 9);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -232,7 +301,8 @@ static void test_one_key(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),  cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_one_key),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_one_tensor),    cmocka_unit_test(test_one_key),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -6,35 +6,60 @@
 enum { Q, K, V };
 _Static_assert(sizeof(tfm__attention) <= TFM__TAPE_DATA, "a record has room for the call");
 
-/* Where a gradient goes: its place, zeros at first, or scratch that nobody looks at. */
-static tfm_tensor place(tfm_context *ctx, tfm__gradient to, tfm_tensor like) {
+/* What the kernel adds to, of dims `like`: the gradient's place, zeros where it is the first to write there;
+ * or, where nobody wants the gradient, or `apart`, zeros of its own. */
+static tfm_tensor place(tfm_context *ctx, tfm__gradient to, tfm_tensor like, bool apart) {
     const float zero = 0;
-    tfm_tensor at = to.to;
+    tfm_tensor at = apart ? (tfm_tensor){0} : to.to;
     if (!at.buffer)
         tfm_tensor_new(ctx, &at, TFM_F32, like.rank, like.dims);
-    if (!to.add)
+    if (apart || !to.add)
         tfm__tensor_fill(ctx, at, &zero);
     return at;
 }
 
+static bool meet(tfm__gradient a, tfm__gradient b) {
+    return a.to.buffer && b.to.buffer && tfm__overlap(a.to, b.to);
+}
+
+static tfm_status launch(tfm_context *ctx, const tfm__record *record, const tfm__attention *a,
+                         const tfm_tensor *to) {
+    const tfm__row *row = tfm__context_row(ctx);
+    const bool wide =
+        row->class == TFM__WIDE && row->width > 1 && a->key_width <= 512 && a->value_width <= 512;
+    const int64_t items = a->q.dims[0] * a->kv_heads;
+    tfm__kernel *kernel = tfm__kernel_get(
+        ctx, "attention_backward", wide ? "attention_backward_wide" : "attention_backward_group",
+        "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d", (int)a->key_width, (int)a->value_width,
+        a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
+    return tfm__attention_enqueue(
+        ctx, a, kernel, items,
+        TFM_ARGS(TFM_T_AS("dq", to[Q]), TFM_T_AS("dk", to[K]), TFM_T_AS("dv", to[V]), TFM_T_AS("y", a->y),
+                 TFM_T_AS("dy", tfm__tape_out(ctx, record, 0)), TFM_T_AS("log_sum", a->log_sum), TFM_I(items),
+                 TFM_F_AS("scale", a->scale), TFM_F_AS("cap", a->cap)));
+}
+
+/* Gradients that share memory, as those of one tensor that is q, k and v do, would be added to by
+ * work-groups, and by items of one, side by side: the later of two is made apart and added when the kernel is
+ * done. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     tfm__attention a;
     memcpy(&a, record->data, sizeof(a));
-    const tfm__row *row = tfm__context_row(ctx);
-    const bool wide = row->class == TFM__WIDE && row->width > 1 && a.key_width <= 512 && a.value_width <= 512;
-    const int64_t items = a.q.dims[0] * a.kv_heads;
-    const tfm_tensor dq = place(ctx, tfm__tape_in(ctx, record, Q), a.q),
-                     dk = place(ctx, tfm__tape_in(ctx, record, K), a.k),
-                     dv = place(ctx, tfm__tape_in(ctx, record, V), a.v);
-    tfm__kernel *kernel = tfm__kernel_get(
-        ctx, "attention_backward", wide ? "attention_backward_wide" : "attention_backward_group",
-        "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d", (int)a.key_width, (int)a.value_width,
-        a.cap > 0 || a.mask.buffer, tfm__dropout_on(&a.dropout));
-    return tfm__attention_enqueue(ctx, &a, kernel, items,
-                                  TFM_ARGS(TFM_T(dq), TFM_T(dk), TFM_T(dv), TFM_T_AS("y", a.y),
-                                           TFM_T_AS("dy", tfm__tape_out(ctx, record, 0)),
-                                           TFM_T_AS("log_sum", a.log_sum), TFM_I(items),
-                                           TFM_F_AS("scale", a.scale), TFM_F_AS("cap", a.cap)));
+    const tfm_tensor like[] = {a.q, a.k, a.v};
+    tfm__gradient to[3];
+    tfm_tensor at[3];
+    bool apart[3];
+    for (int i = Q; i <= V; i++) /* all are known before one is filled: the first of a place has it zeroed */
+        to[i] = tfm__tape_in(ctx, record, i);
+    for (int i = Q; i <= V; i++) {
+        apart[i] = (i > Q && meet(to[i], to[Q])) || (i > K && meet(to[i], to[K]));
+        at[i] = place(ctx, to[i], like[i], apart[i]);
+    }
+    launch(ctx, record, &a, at);
+    for (int i = Q; i <= V; i++)
+        if (apart[i])
+            tfm__accumulate(ctx, to[i], at[i]);
+    return tfm_context_status(ctx);
 }
 
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a) {
