@@ -34,7 +34,11 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     float lane_best = tfm_vec_max(best);
     EACH_REST(i)
         lane_best = in[i] > lane_best ? in[i] : lane_best;
-    const float wanted = in[counts ? target : 0], maximum = tfm_group_max(lane_best);
+    const float wanted = in[counts ? target : 0];
+#if TFM_GROUP > 1
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* where dz is z, another item writes there below */
+#endif
+    const float maximum = tfm_group_max(lane_best);
 
     /* Without an `add`, the exponentials wait in dz. */
     const int waits = has_dz && !add;
