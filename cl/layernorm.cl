@@ -150,7 +150,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
  * dsum may be null, and so may any of the outputs. dgamma and dbeta come as a sum for each chunk of rows,
  * (chunks, n), which another launch adds up.
  *
- * Layout: a work-group takes `chunk` rows, one after the other, as above. */
+ * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 
 /* The part of v that goes on, and dy h, dy into the chunk's sums. */
 #define SPREAD(T, LOAD, STORE, i, factor)                                                                     \

@@ -59,7 +59,7 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
  * dx and dresidual get ds each, added to what is there where `add_x`, `add_residual`. dsum may be null, and so may any of
  * the outputs. dgamma comes as a sum for each chunk of rows, (chunks, n), which another launch adds up.
  *
- * Layout: a work-group takes `chunk` rows, one after the other, as above. */
+ * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 #define LOAD_ONE(p) (*(p))
 #define STORE_ONE(v, p) (*(p) = (v))
 #define SPREAD(T, LOAD, STORE, i)                                                                             \

@@ -39,20 +39,38 @@ static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, const tfm_dro
 
 enum { DX, DRESIDUAL, DGAMMA, DBETA };
 
+/* Rows of which one work-group sums what dgamma and dbeta get. */
+static int64_t chunk_of(int64_t rows) {
+    return rows > 1024 ? 64 : 16;
+}
+
+/* To `part`, the empty ones aside. */
+static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, const tfm_tensor *part,
+                                  const tfm__gradient *to, tfm_tensor dy, tfm_tensor dsum) {
+    const int64_t rows = record->n[0], n = record->n[1], chunk = chunk_of(rows);
+    const tfm_dropout_options *dropout = record->data;
+    const tfm_tensor *keep = record->keep;
+    tfm__kernel *kernel = kernel_get(ctx, "layernorm_backward", dropout);
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, (rows + chunk - 1) / chunk),
+                       TFM_ARGS(TFM_T_AS("dx", part[DX]), TFM_T_AS("dresidual", part[DRESIDUAL]),
+                                TFM_T_AS("dgamma", part[DGAMMA]), TFM_T_AS("dbeta", part[DBETA]), TFM_T(dy),
+                                TFM_T(dsum), TFM_T_AS("s", keep[0]), TFM_T_AS("mean", keep[1]),
+                                TFM_T_AS("inv_std", keep[2]), TFM_T_AS("gamma", keep[3]), TFM_I(rows), TFM_I(n),
+                                TFM_I(chunk), TFM_I_AS("add_x", to[DX].add),
+                                TFM_I_AS("add_residual", to[DRESIDUAL].add), TFM_DROPOUT_ARGS(dropout)));
+}
+
 /* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t rows = record->n[0], n = record->n[1], chunk = rows > 1024 ? 64 : 16;
-    const int64_t chunks = (rows + chunk - 1) / chunk;
-    const tfm_tensor *keep = record->keep;
-    const tfm_dropout_options *dropout = record->data;
+    const int64_t rows = record->n[0], n = record->n[1], chunks = (rows + chunk_of(rows) - 1) / chunk_of(rows);
     tfm__gradient to[4];
-    tfm_tensor part[4] = {{0}}, dy = tfm__tape_out(ctx, record, 0), dsum = tfm__tape_out(ctx, record, 1),
-               zeros = {0};
+    tfm_tensor part[4] = {{0}}, dy = tfm__tape_out(ctx, record, 0), zeros = {0};
+    const tfm_tensor dsum = tfm__tape_out(ctx, record, 1), none = {0};
     for (int i = 0; i < 4; i++) {
         to[i] = tfm__tape_in(ctx, record, i);
         part[i] = to[i].to;
         if (i >= DGAMMA && to[i].to.buffer) {
-            part[i] = (tfm_tensor){0};
+            part[i] = none;
             tfm_tensor_new(ctx, &part[i], TFM_F32, 2, (int64_t[]){chunks, n});
         }
     }
@@ -61,13 +79,12 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         tfm__tensor_fill(ctx, zeros, &(float){0});
         dy = zeros;
     }
-    tfm__launch(ctx, kernel_get(ctx, "layernorm_backward", dropout), tfm__row_grid(ctx, chunks),
-                TFM_ARGS(TFM_T_AS("dx", part[DX]), TFM_T_AS("dresidual", part[DRESIDUAL]),
-                         TFM_T_AS("dgamma", part[DGAMMA]), TFM_T_AS("dbeta", part[DBETA]), TFM_T(dy),
-                         TFM_T(dsum), TFM_T_AS("s", keep[0]), TFM_T_AS("mean", keep[1]),
-                         TFM_T_AS("inv_std", keep[2]), TFM_T_AS("gamma", keep[3]), TFM_I(rows), TFM_I(n),
-                         TFM_I(chunk), TFM_I_AS("add_x", to[DX].add),
-                         TFM_I_AS("add_residual", to[DRESIDUAL].add), TFM_DROPOUT_ARGS(dropout)));
+    /* A row that is in both belongs to two work-groups: one gradient after the other. */
+    if (part[DX].buffer && part[DRESIDUAL].buffer && tfm__overlap(part[DX], part[DRESIDUAL])) {
+        launch_backward(ctx, record, (tfm_tensor[4]){part[DX]}, to, dy, dsum);
+        part[DX] = none;
+    }
+    launch_backward(ctx, record, part, to, dy, dsum);
     return tfm__sum_both(ctx, (tfm__column_sum){to[DGAMMA], part[DGAMMA], n},
                          (tfm__column_sum){to[DBETA], part[DBETA], n}, 1, chunks);
 }

@@ -6,13 +6,30 @@
 
 enum { DX, DRESIDUAL, DGAMMA };
 
+/* Rows of which one work-group sums what dgamma gets. */
+static int64_t chunk_of(int64_t rows) {
+    return rows > 1024 ? 64 : 16;
+}
+
+/* To dx, dresidual and dgamma's sums of chunks, the empty ones aside. */
+static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, tfm__gradient dx,
+                                  tfm__gradient dresidual, tfm_tensor dgamma, tfm_tensor dy, tfm_tensor dsum) {
+    const int64_t rows = record->n[0], n = record->n[1], chunk = chunk_of(rows);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "rmsnorm", "rmsnorm_backward", "");
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, (rows + chunk - 1) / chunk),
+                       TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T_AS("dresidual", dresidual.to), TFM_T(dgamma), TFM_T(dy),
+                                TFM_T(dsum), TFM_T_AS("s", record->keep[0]), TFM_T_AS("gamma", record->keep[1]),
+                                TFM_I(rows), TFM_I(n), TFM_I(chunk), TFM_F_AS("epsilon", record->f[0]),
+                                TFM_I_AS("add_x", dx.add), TFM_I_AS("add_residual", dresidual.add)));
+}
+
 /* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t rows = record->n[0], n = record->n[1], chunk = rows > 1024 ? 64 : 16;
-    const int64_t chunks = (rows + chunk - 1) / chunk;
-    const tfm__gradient dx = tfm__tape_in(ctx, record, DX), dresidual = tfm__tape_in(ctx, record, DRESIDUAL),
-                        dgamma = tfm__tape_in(ctx, record, DGAMMA);
-    tfm_tensor dy = tfm__tape_out(ctx, record, 0), dsum = tfm__tape_out(ctx, record, 1), part = {0}, zeros = {0};
+    const int64_t rows = record->n[0], n = record->n[1], chunks = (rows + chunk_of(rows) - 1) / chunk_of(rows);
+    tfm__gradient dx = tfm__tape_in(ctx, record, DX);
+    const tfm__gradient dresidual = tfm__tape_in(ctx, record, DRESIDUAL), dgamma = tfm__tape_in(ctx, record, DGAMMA);
+    tfm_tensor dy = tfm__tape_out(ctx, record, 0), part = {0}, zeros = {0};
+    const tfm_tensor dsum = tfm__tape_out(ctx, record, 1), none = {0};
     if (dgamma.to.buffer)
         tfm_tensor_new(ctx, &part, TFM_F32, 2, (int64_t[]){chunks, n});
     if (!dy.buffer) { /* only the sum was used */
@@ -20,11 +37,12 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
         tfm__tensor_fill(ctx, zeros, &(float){0});
         dy = zeros;
     }
-    tfm__launch(ctx, tfm__kernel_get(ctx, "rmsnorm", "rmsnorm_backward", ""), tfm__row_grid(ctx, chunks),
-                TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T_AS("dresidual", dresidual.to), TFM_T_AS("dgamma", part),
-                         TFM_T(dy), TFM_T(dsum), TFM_T_AS("s", record->keep[0]), TFM_T_AS("gamma", record->keep[1]),
-                         TFM_I(rows), TFM_I(n), TFM_I(chunk), TFM_F_AS("epsilon", record->f[0]),
-                         TFM_I_AS("add_x", dx.add), TFM_I_AS("add_residual", dresidual.add)));
+    /* A row that is in both belongs to two work-groups: one gradient after the other. */
+    if (dx.to.buffer && dresidual.to.buffer && tfm__overlap(dx.to, dresidual.to)) {
+        launch_backward(ctx, record, dx, (tfm__gradient){none, false}, none, dy, dsum);
+        dx.to = none;
+    }
+    launch_backward(ctx, record, dx, dresidual, part, dy, dsum);
     return tfm__sum_into(ctx, dgamma, part, 1, chunks, n);
 }
 
