@@ -20,15 +20,15 @@
  *   finished_total, finished_token, finished_node, finished_step (N, BEAM); finished_count (N): sum log p, last token, node
  *     before it, number of tokens. Slots at and behind the count hold live ones, cut by the limit.
  *   done (n), remaining (1): sentences that are over */
-__kernel void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
-                          TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, sentences),
-                          TFM_INPUT(int, limits), TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts),
-                          TFM_INPUT(float, penalty), TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent),
-                          TFM_TENSOR(float, next_score), TFM_TENSOR(float, finished_total),
-                          TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_node),
-                          TFM_TENSOR(int, finished_step), TFM_TENSOR(int, finished_count), TFM_TENSOR(int, done),
-                          TFM_TENSOR(int, remaining), const long n, const long vocabulary, const long prefix_width,
-                          const long step, const long first_node, const long eos) {
+TFM_KERNEL void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
+                            TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, sentences),
+                            TFM_INPUT(int, limits), TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts),
+                            TFM_INPUT(float, penalty), TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent),
+                            TFM_TENSOR(float, next_score), TFM_TENSOR(float, finished_total),
+                            TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_node),
+                            TFM_TENSOR(int, finished_step), TFM_TENSOR(int, finished_count), TFM_TENSOR(int, done),
+                            TFM_TENSOR(int, remaining), const long n, const long vocabulary, const long prefix_width,
+                            const long step, const long first_node, const long eos) {
     const long group = get_global_id(0);
     if (group >= n)
         return;
@@ -134,12 +134,12 @@ __kernel void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 /* One item per row of the next step, m sentences: takes over what its parent row knows, as a new node.
  *   keep (m): which of the n sentences goes on at each place; unused when compact is 0 and m = n
  *   table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent: the log of all nodes */
-__kernel void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_parent), TFM_INPUT(float, next_score),
-                          TFM_INPUT(int, table), TFM_INPUT(int, sentences), TFM_INPUT(int, done), TFM_INPUT(int, keep),
-                          TFM_TENSOR(int, new_tokens), TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table),
-                          TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources),
-                          TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent), const long m, const long compact,
-                          const long past, const long first_node, const long next_node) {
+TFM_KERNEL void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_parent), TFM_INPUT(float, next_score),
+                            TFM_INPUT(int, table), TFM_INPUT(int, sentences), TFM_INPUT(int, done), TFM_INPUT(int, keep),
+                            TFM_TENSOR(int, new_tokens), TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table),
+                            TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources),
+                            TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent), const long m, const long compact,
+                            const long past, const long first_node, const long next_node) {
     const long row = get_global_id(0);
     if (row >= m * BEAM)
         return;
@@ -165,7 +165,8 @@ __kernel void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_parent
 #else
 
 /* One item in all: keep (m) gets the live ones of n sentences in order, and over ones where fewer than m are live. */
-__kernel void beam_compact(TFM_INPUT(int, done), TFM_TENSOR(int, keep), const long n, const long m) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+beam_compact(TFM_INPUT(int, done), TFM_TENSOR(int, keep), const long n, const long m) {
     long kept = 0;
     for (int over = 0; over < 2; over++)
         for (long i = 0; i < n && kept < m; i++)
@@ -174,8 +175,8 @@ __kernel void beam_compact(TFM_INPUT(int, done), TFM_TENSOR(int, keep), const lo
 }
 
 /* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) whose normaliser is log_sum (R). */
-__kernel void token_log_prob(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
-                             TFM_INPUT(int, targets), const long rows, const long vocabulary) {
+TFM_KERNEL void token_log_prob(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
+                               TFM_INPUT(int, targets), const long rows, const long vocabulary) {
     const long row = get_global_id(0);
     if (row < rows)
         TFM_AT(out)[row] = TFM_AT(logits)[row * vocabulary + TFM_AT(targets)[row]] - TFM_AT(log_sum)[row];
