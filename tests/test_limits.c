@@ -40,6 +40,9 @@ static void test_small_devices(void **state) {
     }
     small("max_alloc=4194304", NULL);
     small("max_alloc=1048576", "takes at most 1048576 bytes in one allocation");
+    small("embedded=1", "without 64-bit integers (cles_khr_int64), which tfm needs");
+    small("embedded=2,fp_config=4", "without infinity and NaN (CL_FP_INF_NAN), which tfm needs");
+    small("embedded=2", NULL);
     runs_finish("a device that can do less");
 }
 

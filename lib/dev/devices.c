@@ -69,14 +69,14 @@ static tfm_device_type type_of(cl_device_type bits) {
     return bits & CL_DEVICE_TYPE_CPU ? TFM_DEVICE_CPU : TFM_DEVICE_OTHER;
 }
 
-/* Whether the extension list, which may be longer than any buffer of ours, has cl_khr_fp16. */
-static bool has_fp16(cl_device_id device) {
+/* Whether the extension list, which may be longer than any buffer of ours, has one. */
+static bool has_extension(cl_device_id device, const char *name) {
     size_t bytes = 0;
     if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || bytes > MAX_ANSWER)
         return false;
     char *list = calloc(bytes + 1, 1);
     bool found = list && clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL) == CL_SUCCESS &&
-                 tfm__contains(list, "cl_khr_fp16");
+                 tfm__contains(list, name);
     free(list);
     return found;
 }
@@ -114,16 +114,32 @@ static cl_int ask_numbers(struct answers *out, const char **asked, cl_device_id 
     return error;
 }
 
+/* What tfm needs and OpenCL leaves to drivers of its embedded profile, if it is not there; else NULL. */
+static const char *lacking(cl_device_id device, const char *profile) {
+    cl_device_fp_config config = 0;
+    if (strcmp(profile, "FULL_PROFILE") == 0)
+        return NULL;
+    clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(config), &config, NULL);
+    if (!has_extension(device, "cles_khr_int64"))
+        return "64-bit integers (cles_khr_int64)";
+    return config & CL_FP_INF_NAN ? NULL : "infinity and NaN (CL_FP_INF_NAN)";
+}
+
 /* Fills a row; the first answer that is missing or too little becomes its error. */
 static void describe(tfm_device_info *info, cl_device_id device) {
     struct answers answers = {0};
     cl_bool unified = CL_FALSE;
     int major = 0, minor = 0;
-    const char *asked = "CL_DEVICE_NAME";
+    const char *asked = "CL_DEVICE_NAME", *lack = NULL;
+    char profile[32];
     cl_int error = ask_string(info->name, sizeof(info->name), NULL, device, CL_DEVICE_NAME);
     if (error == CL_SUCCESS) {
         asked = "CL_DEVICE_VERSION";
         error = ask_string(info->opencl, sizeof(info->opencl), NULL, device, CL_DEVICE_VERSION);
+    }
+    if (error == CL_SUCCESS) {
+        asked = "CL_DEVICE_PROFILE";
+        error = ask_string(profile, sizeof(profile), NULL, device, CL_DEVICE_PROFILE);
     }
     if (error == CL_SUCCESS)
         error = ask_numbers(&answers, &asked, device);
@@ -136,7 +152,7 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     info->compute_units = answers.units;
     info->memory_bytes = answers.memory;
     info->max_alloc_bytes = answers.max_alloc;
-    info->fp16 = has_fp16(device);
+    info->fp16 = has_extension(device, "cl_khr_fp16");
     info->emulator = is_emulator(info);
     if (error != CL_SUCCESS)
         snprintf(info->error, sizeof(info->error),
@@ -148,6 +164,9 @@ static void describe(tfm_device_info *info, cl_device_id device) {
              (major == NEEDED_MAJOR && minor < NEEDED_MINOR))
         snprintf(info->error, sizeof(info->error), "it speaks \"%s\" and tfm needs OpenCL %d.%d or later",
                  info->opencl, NEEDED_MAJOR, NEEDED_MINOR);
+    else if ((lack = lacking(device, profile)))
+        snprintf(info->error, sizeof(info->error),
+                 "its profile is \"%s\", without %s, which tfm needs: name another device", profile, lack);
 }
 
 static tfm__device *grow(tfm__device **rows, size_t *count) {

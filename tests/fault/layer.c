@@ -11,6 +11,8 @@
  *     width=N       native and preferred float vector width
  *     type=N        CL_DEVICE_TYPE: 2 CPU, 4 GPU, 8 accelerator
  *     arg_info=0    no names of kernel parameters
+ *     embedded=N    the embedded profile, 1 without 64-bit integers, 2 with them
+ *     fp_config=N   CL_DEVICE_SINGLE_FP_CONFIG: 2 infinity and NaN, 4 rounding to nearest
  *
  * A call that is to fail does nothing, but for those that release: they do, and then say that they have not.
  */
@@ -84,6 +86,17 @@ static void set_numbers(void *value, size_t size, size_t count, uint64_t number)
         memcpy((char *)value + i * size, size == sizeof(narrow) ? (void *)&narrow : (void *)&number, size);
 }
 
+static cl_int say(const char *text, ANSWER) {
+    const size_t bytes = strlen(text) + 1;
+    if (needed)
+        *needed = bytes;
+    if (value && size < bytes)
+        return CL_INVALID_VALUE;
+    if (value)
+        memcpy(value, text, bytes);
+    return CL_SUCCESS;
+}
+
 static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info what, ANSWER) {
     static const struct {
         cl_device_info what;
@@ -100,11 +113,16 @@ static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info
         {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, "width", sizeof(cl_uint), 1},
         {CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, "width", sizeof(cl_uint), 1},
         {CL_DEVICE_TYPE, "type", sizeof(cl_device_type), 1},
+        {CL_DEVICE_SINGLE_FP_CONFIG, "fp_config", sizeof(cl_device_fp_config), 1},
     };
+    uint64_t number;
     if (ledger_due("clGetDeviceInfo"))
         return CL_OUT_OF_HOST_MEMORY;
+    if (what == CL_DEVICE_PROFILE && ledger_lie("embedded", &number))
+        return say("EMBEDDED_PROFILE", size, value, needed);
+    if (what == CL_DEVICE_EXTENSIONS && ledger_lie("embedded", &number))
+        return say(number == 2 ? "cles_khr_int64" : "", size, value, needed);
     cl_int code = next.clGetDeviceInfo(device, what, size, value, needed);
-    uint64_t number;
     for (size_t i = 0; i < sizeof(LIES) / sizeof(LIES[0]) && value && code == CL_SUCCESS; i++)
         if (LIES[i].what == what && ledger_lie(LIES[i].name, &number))
             set_numbers(value, LIES[i].size, LIES[i].count, number);
