@@ -14,6 +14,7 @@ static const char *const RUN_FILES[] = {
     "target.spm",
     "target_vocab.json",
     "tokenizer_config.json",
+    "added_tokens.json",
     "vocab.json",
     "config.json",
     "generation_config.json",
@@ -64,8 +65,8 @@ static int copy_file(const char *from, const char *to) {
 
 /* vocab.json last: where it is, the others are. */
 static int copy_tokenizer(const char *from, const char *to) {
-    static const char *const names[] = {"source.spm", "target.spm", "target_vocab.json",
-                                        "tokenizer_config.json", "vocab.json"};
+    static const char *const names[] = {"source.spm",            "target.spm",        "target_vocab.json",
+                                        "tokenizer_config.json", "added_tokens.json", "vocab.json"};
     int code = CLI_OK;
     for (size_t i = 0; code == CLI_OK && i < CLI_COUNT(names); i++) {
         char *a = train_path(from, names[i]), *b = train_path(to, names[i]);

@@ -320,6 +320,71 @@ static void test_language_code(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
+/* Tokens beside the vocabulary are one id wherever they stand, and text between them is text of its own. */
+static void test_added(void **state) {
+    (void)state;
+    static const char DECODER[] = "{\"added_tokens_decoder\": {\"0\": {\"content\": \"</s>\", \"special\": true},"
+                                  "\"%d\": {\"content\": \">>nds<<\", \"special\": true},"
+                                  "\"%d\": {\"content\": \"<name>\", \"special\": false},"
+                                  "\"%d\": {\"content\": \"<name>s\"}},"
+                                  "\"model_max_length\": 1000000000000000019884624838656}";
+    char text[512];
+    demo();
+    for (int file = 0; file < 2; file++) { /* as today's transformers write them, and as those before did */
+        if (file == 0) {
+            snprintf(text, sizeof(text), DECODER, entries, entries + 1, entries + 2);
+            scratch_text("tokenizer_config.json", text);
+        } else {
+            scratch_text("tokenizer_config.json", "{}");
+            snprintf(text, sizeof(text), "{\">>nds<<\": %d, \"<name>\": %d, \"<name>s\": %d}", entries,
+                     entries + 1, entries + 2);
+            scratch_text("added_tokens.json", text);
+        }
+        tfm_tokenizer *tokenizer = open_scratch();
+        assert_int_equal(tfm_tokenizer_get_info(tokenizer).source_size, entries + 3);
+        assert_string_equal(tfm_tokenizer_piece(tokenizer, TFM_TARGET, entries + 1), "<name>");
+        ENCODES(tokenizer, TFM_SOURCE, ">>nds<< Tom is waiting.", entries, TOM, IS, WAITING, FULL_STOP, 0);
+        ENCODES(tokenizer, TFM_SOURCE, "Tom is<name>s waiting<name>.<name>", TOM, IS, entries + 2, WAITING,
+                entries + 1, id(BLANK), FULL_STOP, entries + 1, 0);
+        ENCODES(tokenizer, TFM_TARGET, "<name><name>", entries + 1, entries + 1, 0);
+        DECODES(tokenizer, ">>nds<< Tom<name> is", entries, TOM, entries + 1, IS, 0);
+        tfm_tokenizer_free(&tokenizer);
+        remove(scratch_path("added_tokens.json"));
+    }
+    static const struct {
+        const char *decoder, *part;
+    } wrong[] = {
+        {"{\"x\": \"<name>\"}", "tokenizer_config.json: `added_tokens_decoder` has \"<name>\" at \"x\""},
+        {"{\"5000\": {}}", "has {} at \"5000\""},
+        {"{\"7\": \"<name>\"}", "and \"<name>\" have the same id, 7"},
+        {"{\"-1\": \"<name>\"}", "the id of \"<name>\" is -1"},
+        {"{\"99999999\": \"<name>\"}", "the id of \"<name>\" is 99999999"},
+        {"{\"5000\": \"\"}", "an added token is empty"},
+    };
+    for (size_t i = 0; i < TFM_COUNT(wrong); i++) {
+        tfm_tokenizer *tokenizer;
+        snprintf(text, sizeof(text), "{\"added_tokens_decoder\": %s}", wrong[i].decoder);
+        scratch_text("tokenizer_config.json", text);
+        scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_FORMAT, wrong[i].part);
+    }
+}
+
+/* Padding is the configuration's affair: a vocabulary need not name it. */
+static void test_no_pad(void **state) {
+    (void)state;
+    demo();
+    json_t *vocab = json_load_file(scratch_path("vocab.json"), 0, NULL);
+    assert_int_equal(json_object_del(vocab, "<pad>"), 0);
+    assert_int_equal(json_dump_file(vocab, scratch_path("vocab.json"), 0), 0);
+    json_decref(vocab);
+    tfm_tokenizer *tokenizer = open_scratch();
+    assert_true(tfm_tokenizer_get_info(tokenizer).source_pad == -1 &&
+                tfm_tokenizer_get_info(tokenizer).target_pad == -1);
+    ENCODES(tokenizer, TFM_SOURCE, "Tom is waiting.", TOM, IS, WAITING, FULL_STOP, 0);
+    DECODES(tokenizer, "Tom is", TOM, -1, IS, 0);
+    tfm_tokenizer_free(&tokenizer);
+}
+
 /* What neither SentencePiece nor the vocabulary knows is <unk>; what only the vocabulary knows has its id. */
 static void test_unknown(void **state) {
     (void)state;
@@ -387,14 +452,13 @@ static void test_vocab_refused(void **state) {
         {"{\"a\": 0, \"b\": 0}", "\"a\" and \"b\" have the same id, 0"},
         {"{\"a\": -1}", "the id of \"a\" is -1"},
         {"{\"a\": 16777216}", "is 16777216; an integer from 0 to 16777215"},
-        {"{\"a\": 99999999999999999999}", "is not JSON"},
+        {"{\"a\": 99999999999999999999}", "the id of \"a\" is 1e20"},
         {"{\"a\": 1.0}", "is 1.0"},
         {"{\"a\": \"1\"}", "is \"1\""},
         {"{\"a\": null}", "is null"},
         {"{\"\xff\": 1}", "is not JSON"},
         {"{\"<unk>\": 0, \"<pad>\": 1}", "has no \"</s>\""},
         {"{\"</s>\": 0, \"<pad>\": 1}", "has no \"<unk>\", which is the `unk_token`"},
-        {"{\"</s>\": 0, \"<unk>\": 1}", "has no \"<pad>\""},
     };
     tfm_tokenizer *tokenizer;
     demo();
@@ -411,7 +475,7 @@ static void test_vocab_refused(void **state) {
     }
     static const char *const CONFIGS[][2] = {{"{\"separate_vocabs\": 1}", "`separate_vocabs` is 1"},
                                              {"{\"eos_token\": 1}", "`eos_token` is 1"},
-                                             {"{\"pad_token\": \"<nix>\"}", "has no \"<nix>\""},
+                                             {"{\"unk_token\": \"<nix>\"}", "has no \"<nix>\""},
                                              {"{", "tokenizer_config.json is not JSON"}};
     for (size_t i = 0; i < TFM_COUNT(CONFIGS); i++) {
         demo();
@@ -447,6 +511,7 @@ int main(void) {
         cmocka_unit_test(test_demo),          cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_goldens),       cmocka_unit_test(test_shared),
         cmocka_unit_test(test_check),         cmocka_unit_test(test_language_code),
+        cmocka_unit_test(test_added),         cmocka_unit_test(test_no_pad),
         cmocka_unit_test(test_unknown),       cmocka_unit_test(test_separate),
         cmocka_unit_test(test_vocab_refused), cmocka_unit_test(test_large_vocab),
     };

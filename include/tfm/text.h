@@ -29,14 +29,14 @@ typedef struct tfm_tokenizer_info {
     int32_t source_size; /* the largest id of each side, plus one */
     int32_t target_size;
     bool separate; /* the sides have a vocabulary each */
-    int32_t source_eos, source_unk, source_pad;
+    int32_t source_eos, source_unk, source_pad; /* pad: -1 where the vocabulary has none */
     int32_t target_eos, target_unk, target_pad;
 } tfm_tokenizer_info;
 
 /* Opens the tokenizer of a Marian / OPUS-MT directory: source.spm, target.spm, vocab.json (piece to id; the
- * ids are this file's, not SentencePiece's own), target_vocab.json where the vocabularies are separate, and
- * tokenizer_config.json if there is one. On failure *out is NULL; a missing file is TFM_ERROR_IO, a damaged
- * one TFM_ERROR_FORMAT. */
+ * ids are this file's, not SentencePiece's own), target_vocab.json where the vocabularies are separate, and, if
+ * they are there, tokenizer_config.json and the tokens that it or added_tokens.json adds. On failure *out is
+ * NULL; a missing file is TFM_ERROR_IO, a damaged one TFM_ERROR_FORMAT. */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);
 /* Takes NULL, and nulls. */
 TFM_API void tfm_tokenizer_free(tfm_tokenizer **tokenizer);
@@ -44,8 +44,9 @@ TFM_API void tfm_tokenizer_free(tfm_tokenizer **tokenizer);
 TFM_API tfm_tokenizer_info tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer);
 
 /* Ids of one line of `bytes` bytes, the end-of-sentence id last: *ids for tfm_ids_free. A piece without an id
- * becomes the unknown id. A leading language code, `>>fra<<`, is one token. An empty line is the end alone. A
- * line that tfm_text_check refuses is TFM_ERROR_INPUT; then *ids is NULL. */
+ * becomes the unknown id. A leading language code, `>>fra<<`, is one token, and so is each added token, wherever
+ * it stands. An empty line is the end alone. A line that tfm_text_check refuses is TFM_ERROR_INPUT; then *ids is
+ * NULL. */
 TFM_API tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count,
                                         tfm_side side, const char *line, size_t bytes);
 TFM_API void tfm_ids_free(int32_t **ids);

@@ -1,14 +1,41 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
+
+/* Turns reals without a fraction, which were read in the place of integers, into those. */
+static void restore_integers(json_t *value);
+
+static json_t *integer_of(json_t *value) {
+    const double x = json_real_value(value);
+    if (json_is_real(value) && fabs(x) < 0x1p53 && x == floor(x))
+        return json_integer((json_int_t)x);
+    restore_integers(value);
+    return NULL;
+}
+
+static void restore_integers(json_t *value) {
+    json_t *item, *integer;
+    size_t index;
+    json_array_foreach(value, index, item) {
+        if ((integer = integer_of(item)))
+            json_array_set_new(value, index, integer);
+    }
+    for (void *at = json_object_iter(value); at; at = json_object_iter_next(value, at))
+        if ((integer = integer_of(json_object_iter_value(at))))
+            json_object_iter_set_new(value, at, integer);
+}
 
 tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name) {
     *out = NULL;
     if (bytes == 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is empty; a JSON object is needed", name);
     json_error_t error;
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    json_t *root = json_loadb(text, bytes, flags, &error);
+    if (!root && json_error_code(&error) == json_error_numeric_overflow) /* 10^30 is how some say "any" */
+        restore_integers(root = json_loadb(text, bytes, flags | JSON_DECODE_INT_AS_REAL, &error));
     if (!root && json_error_code(&error) == json_error_out_of_memory)
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while reading %s", name);
     if (!root)

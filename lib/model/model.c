@@ -106,13 +106,16 @@ static tfm_status check_vocabulary(const tfm_model *model, const char *dir) {
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: %lld rows of the embeddings have no piece in the vocabulary: vocab.json is not the model's", dir,
                          (long long)nameless);
-    if ((text.source_pad >= 0 && text.source_pad != config->pad_id) ||
-        (text.target_pad >= 0 && text.target_pad != config->pad_id))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: <pad> is id %d in the vocabulary, pad_token_id in the configuration is %d",
-                         dir, text.source_pad != config->pad_id ? text.source_pad : text.target_pad, config->pad_id);
+    /* The configuration's is what pads. A vocabulary of its own may have the target's elsewhere. */
+    if (text.source_pad >= 0 && text.source_pad != config->pad_id)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one model",
+                         dir, text.source_pad, config->pad_id);
     if (text.source_eos != config->eos_id || text.target_eos != config->eos_id)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: </s> is id %d in the vocabulary, eos_token_id in config.json is %d", dir,
-                         text.source_eos != config->eos_id ? text.source_eos : text.target_eos, config->eos_id);
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model", dir,
+                         text.source_eos != config->eos_id ? text.source_eos : text.target_eos,
+                         text.source_eos != config->eos_id ? "vocab.json" : "target_vocab.json", config->eos_id);
     return TFM_OK;
 }
 

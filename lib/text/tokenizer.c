@@ -1,6 +1,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "text/added.h"
 #include "text/spm.h"
 #include "text/vocab.h"
 #include "tfm/text.h"
@@ -13,11 +14,13 @@
 typedef struct language {
     tfm__spm *spm;
     tfm__vocab *vocab;
-    int32_t eos, unk, pad;
+    int32_t eos, unk, pad; /* pad: -1 for none */
+    const tfm__added *added;
 } language;
 
 struct tfm_tokenizer {
     language sides[2]; /* by tfm_side */
+    tfm__added added, none;
 };
 
 static void free_side(language *s, const language *lender) {
@@ -52,8 +55,8 @@ static tfm_status open_spms(tfm_tokenizer *tokenizer, const char *source_path, c
     return status;
 }
 
-/* The id of a special token: its name is in tokenizer_config.json as a string or as {"content": ...}, if
- * anywhere. */
+/* The id of a special token, or -1 where it has none: its name is in tokenizer_config.json as a string or as
+ * {"content": ...}, if anywhere. */
 static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json_t *config, const char *key,
                                const char *fallback, const char *config_path, const char *vocab_path) {
     const json_t *value = json_object_get(config, key);
@@ -64,7 +67,7 @@ static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json
                          tfm__json_text((char[TFM_JSON_TEXT]){0}, value));
     const char *piece = json_is_string(value) ? json_string_value(value) : fallback;
     *out = tfm__vocab_id(vocab, piece);
-    if (*out < 0)
+    if (*out < 0 && strcmp(key, "pad_token") != 0) /* what pads is the configuration's id, named or not */
         return tfm__fail(TFM_ERROR_FORMAT, "%s has no \"%.100s\", which is the `%s`", vocab_path, piece, key);
     return TFM_OK;
 }
@@ -80,7 +83,7 @@ static tfm_status find_specials(language *s, const json_t *config, const char *c
 }
 
 static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, const char *config_path,
-                              const char *source_path, const char *target_path) {
+                              const char *source_path, const char *target_path, const char *added_path) {
     const json_t *value = json_object_get(config, "separate_vocabs");
     if (value && !json_is_null(value) && !json_is_boolean(value))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `separate_vocabs` is %s; true or false is allowed",
@@ -88,12 +91,17 @@ static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, co
     bool separate = json_is_boolean(value) ? json_is_true(value) : tfm__file_exists(target_path);
     language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
     tfm_status status = tfm__vocab_open(&source->vocab, source_path);
+    source->added = &tokenizer->added;
+    if (status == TFM_OK)
+        status = tfm__added_open(&tokenizer->added, source->vocab, config, config_path, added_path);
     if (status == TFM_OK)
         status = find_specials(source, config, config_path, source_path);
     if (status == TFM_OK && !separate) {
-        *target = (language){target->spm, source->vocab, source->eos, source->unk, source->pad};
+        *target =
+            (language){target->spm, source->vocab, source->eos, source->unk, source->pad, source->added};
         return TFM_OK;
     }
+    target->added = &tokenizer->none;
     if (status == TFM_OK)
         status = tfm__vocab_open(&target->vocab, target_path);
     if (status == TFM_OK)
@@ -101,13 +109,14 @@ static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, co
     return status;
 }
 
-enum { CONFIG, SOURCE_SPM, TARGET_SPM, VOCAB, TARGET_VOCAB, FILES };
+enum { CONFIG, SOURCE_SPM, TARGET_SPM, VOCAB, TARGET_VOCAB, ADDED, FILES };
 
 static tfm_status open_files(tfm_tokenizer *tokenizer, char *const paths[FILES]) {
     json_t *config = NULL;
     tfm_status status = tfm__file_exists(paths[CONFIG]) ? tfm__json_load(&config, paths[CONFIG]) : TFM_OK;
     if (status == TFM_OK)
-        status = open_vocabs(tokenizer, config, paths[CONFIG], paths[VOCAB], paths[TARGET_VOCAB]);
+        status =
+            open_vocabs(tokenizer, config, paths[CONFIG], paths[VOCAB], paths[TARGET_VOCAB], paths[ADDED]);
     json_decref(config);
     if (status == TFM_OK)
         status = open_spms(tokenizer, paths[SOURCE_SPM], paths[TARGET_SPM]);
@@ -118,7 +127,7 @@ tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
     static const char *const NAMES[FILES] = {
         [CONFIG] = "tokenizer_config.json",   [SOURCE_SPM] = "source.spm",
         [TARGET_SPM] = "target.spm",          [VOCAB] = "vocab.json",
-        [TARGET_VOCAB] = "target_vocab.json",
+        [TARGET_VOCAB] = "target_vocab.json", [ADDED] = "added_tokens.json",
     };
     if (!out || !dir)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_open: %s is NULL", out ? "dir" : "out");
@@ -146,6 +155,7 @@ void tfm_tokenizer_free(tfm_tokenizer **tokenizer) {
     static const language NOBODY = {0};
     free_side(&(*tokenizer)->sides[TFM_TARGET], &(*tokenizer)->sides[TFM_SOURCE]);
     free_side(&(*tokenizer)->sides[TFM_SOURCE], &NOBODY);
+    tfm__added_free(&(*tokenizer)->added);
     free(*tokenizer);
     *tokenizer = NULL;
 }
@@ -189,29 +199,62 @@ static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const
     return TFM_OK;
 }
 
-static tfm_status encode(const language *s, int32_t **ids, size_t *count, tfm__pieces *pieces,
-                         const char *line, size_t bytes) {
+/* Ids, growing. */
+typedef struct id_list {
+    int32_t *ids;
+    size_t count, room;
+} id_list;
+
+static tfm_status reserve(id_list *list, size_t more) {
+    if (list->room - list->count >= more)
+        return TFM_OK;
+    const size_t room = 2 * list->room + more;
+    int32_t *ids = tfm__realloc(list->ids, room, sizeof(*ids));
+    if (!ids)
+        return TFM_ERROR_MEMORY;
+    list->ids = ids;
+    list->room = room;
+    return TFM_OK;
+}
+
+/* Text without added tokens. Room for one id more is left. */
+static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *pieces, const char *text,
+                              size_t bytes) {
     int32_t code = -1;
     size_t cut;
-    tfm_status status = take_code(&code, &cut, s, line, bytes);
+    tfm_status status = take_code(&code, &cut, s, text, bytes);
     if (status == TFM_OK)
-        status = tfm__spm_encode(s->spm, pieces, line + cut, bytes - cut);
+        status = tfm__spm_encode(s->spm, pieces, text + cut, bytes - cut);
+    if (status == TFM_OK)
+        status = reserve(out, pieces->count + 2);
     if (status != TFM_OK)
         return status;
-    int32_t *out = tfm__alloc(pieces->count + 2, sizeof(*out));
-    if (!out)
-        return TFM_ERROR_MEMORY;
-    size_t used = 0;
     if (cut)
-        out[used++] = code < 0 ? s->unk : code;
+        out->ids[out->count++] = code < 0 ? s->unk : code;
     for (size_t i = 0; i < pieces->count; i++) {
         int32_t id = tfm__vocab_id(s->vocab, pieces->bytes + pieces->starts[i]);
-        out[used++] = id < 0 ? s->unk : id;
+        out->ids[out->count++] = id < 0 ? s->unk : id;
     }
-    out[used++] = s->eos;
-    *ids = out;
-    *count = used;
     return TFM_OK;
+}
+
+/* What is between added tokens is text of its own. */
+static tfm_status encode(const language *s, id_list *out, tfm__pieces *pieces, const char *line,
+                         size_t bytes) {
+    tfm_status status = TFM_OK;
+    for (const tfm__added_token *token = NULL; status == TFM_OK;) {
+        size_t length = bytes;
+        token = tfm__added_find(s->added, &length, line, bytes);
+        status = encode_text(s, out, pieces, line, length);
+        if (status != TFM_OK || !token)
+            break;
+        out->ids[out->count++] = token->id;
+        line += length + token->bytes;
+        bytes -= length + token->bytes;
+    }
+    if (status == TFM_OK)
+        out->ids[out->count++] = s->eos;
+    return status;
 }
 
 tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
@@ -227,9 +270,16 @@ tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, s
     if (status != TFM_OK)
         return status;
     tfm__pieces pieces = {0};
-    status = encode(&tokenizer->sides[side], ids, count, &pieces, bytes ? line : "", bytes);
+    id_list list = {0};
+    status = encode(&tokenizer->sides[side], &list, &pieces, bytes ? line : "", bytes);
     tfm__pieces_free(&pieces);
-    return status;
+    if (status != TFM_OK) {
+        free(list.ids);
+        return status;
+    }
+    *ids = list.ids;
+    *count = list.count;
+    return TFM_OK;
 }
 
 void tfm_ids_free(int32_t **ids) {

@@ -10,30 +10,42 @@ struct tfm__vocab {
     int32_t size;
 };
 
+static tfm_status check_id(const char *piece, const json_t *value, const char *path) {
+    const json_int_t id = json_integer_value(value);
+    if (!json_is_integer(value) || id < 0 || id >= MAX_IDS)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: the id of \"%.100s\" is %s; an integer from 0 to %d is allowed", path, piece,
+                         tfm__json_text((char[TFM_JSON_TEXT]){0}, value), MAX_IDS - 1);
+    return TFM_OK;
+}
+
 static tfm_status find_size(tfm__vocab *vocab, const char *path) {
     const char *piece;
     json_t *value;
     json_object_foreach(vocab->ids, piece, value) {
-        json_int_t id = json_integer_value(value);
-        if (!json_is_integer(value) || id < 0 || id >= MAX_IDS)
-            return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s: the id of \"%.100s\" is %s; an integer from 0 to %d is allowed", path,
-                             piece, tfm__json_text((char[TFM_JSON_TEXT]){0}, value), MAX_IDS - 1);
-        if (id >= vocab->size)
-            vocab->size = (int32_t)id + 1;
+        if (check_id(piece, value, path) != TFM_OK)
+            return TFM_ERROR_FORMAT;
+        if (json_integer_value(value) >= vocab->size)
+            vocab->size = (int32_t)json_integer_value(value) + 1;
     }
     return vocab->size ? TFM_OK : tfm__fail(TFM_ERROR_FORMAT, "%s holds no pieces", path);
+}
+
+static tfm_status put(tfm__vocab *vocab, const char *piece, json_int_t id, const char *path) {
+    const char **place = &vocab->pieces[id];
+    if (*place)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: \"%.100s\" and \"%.100s\" have the same id, %lld", path,
+                         *place, piece, (long long)id);
+    *place = piece;
+    return TFM_OK;
 }
 
 static tfm_status fill(tfm__vocab *vocab, const char *path) {
     const char *piece;
     json_t *value;
     json_object_foreach(vocab->ids, piece, value) {
-        const char **place = &vocab->pieces[json_integer_value(value)];
-        if (*place)
-            return tfm__fail(TFM_ERROR_FORMAT, "%s: \"%.100s\" and \"%.100s\" have the same id, %lld", path,
-                             *place, piece, (long long)json_integer_value(value));
-        *place = piece;
+        if (put(vocab, piece, json_integer_value(value), path) != TFM_OK)
+            return TFM_ERROR_FORMAT;
     }
     return TFM_OK;
 }
@@ -63,6 +75,23 @@ void tfm__vocab_free(tfm__vocab **vocab) {
     free((*vocab)->pieces);
     free(*vocab);
     *vocab = NULL;
+}
+
+tfm_status tfm__vocab_add(tfm__vocab *vocab, const char *piece, const json_t *value, const char *path) {
+    if (check_id(piece, value, path) != TFM_OK)
+        return TFM_ERROR_FORMAT;
+    const int32_t id = (int32_t)json_integer_value(value), size = id < vocab->size ? vocab->size : id + 1;
+    const char **pieces = tfm__realloc(vocab->pieces, (size_t)size, sizeof(*pieces));
+    if (!pieces)
+        return TFM_ERROR_MEMORY;
+    vocab->pieces = pieces;
+    for (; vocab->size < size; vocab->size++)
+        pieces[vocab->size] = NULL;
+    if (json_object_set_new(vocab->ids, piece, json_integer(id)) != 0)
+        return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while reading %s", path);
+    const char *key =
+        json_object_iter_key(json_object_iter_at(vocab->ids, piece)); /* lasts as the object does */
+    return put(vocab, key, id, path);
 }
 
 int32_t tfm__vocab_id(const tfm__vocab *vocab, const char *piece) {

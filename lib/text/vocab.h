@@ -2,6 +2,7 @@
 #ifndef TFM_LIB_VOCAB_H
 #define TFM_LIB_VOCAB_H
 
+#include <jansson.h>
 #include "base/base.h"
 
 typedef struct tfm__vocab tfm__vocab;
@@ -9,6 +10,9 @@ typedef struct tfm__vocab tfm__vocab;
 /* Every id must be an integer from 0 to 2^24 - 1, each used once. */
 tfm_status tfm__vocab_open(tfm__vocab **out, const char *path);
 void tfm__vocab_free(tfm__vocab **vocab);
+
+/* Takes a piece in that it does not have, with an id that no other has; `path` is for sentences. */
+tfm_status tfm__vocab_add(tfm__vocab *vocab, const char *piece, const json_t *id, const char *path);
 
 /* The id of a piece, or -1. */
 int32_t tfm__vocab_id(const tfm__vocab *vocab, const char *piece);
