@@ -137,6 +137,12 @@ static void test_keys(void **state) {
     assert_true(c.encoder_heads == 8 && c.decoder_heads == 4 && c.decoder_ffn == 96 && c.encoder_ffn == 512);
     assert_true(c.encoder_layers == 1 && c.decoder_layers == 4);
 
+    /* An integer of any size elsewhere makes those that count no less integers. */
+    scratch_text("config.json", "{\"model_type\": \"marian\", \"unknown\": [1000000000000000019884624838656],"
+                                " \"encoder_layers\": 2, \"bad_words_ids\": [[5]]}");
+    harness_ok(tfm__config_load(&c, scratch_root));
+    assert_true(c.encoder_layers == 2 && c.bad_id_count == 1 && c.bad_ids[0] == 5);
+
     /* A decoder's own vocabulary counts only where there is a table of its own. */
     harness_ok(load(&c, "{\"decoder_vocab_size\": 7000}"));
     assert_int_equal(c.decoder_vocab_size, 6001);
@@ -146,6 +152,8 @@ static void test_keys(void **state) {
     assert_int_equal(c.decoder_vocab_size, 6001);
 
     harness_ok(load(&c, "{\"extra_pos_embeddings\": 3}"));
+    assert_int_equal(c.position_offset, 0);
+    harness_ok(load(&c, "{\"extra_pos_embeddings\": 58101}")); /* as converted models have it */
     assert_int_equal(c.position_offset, 0);
     harness_ok(load(&c, "{\"static_position_embeddings\": false}"));
     assert_int_equal(c.position_offset, 2);
@@ -174,7 +182,7 @@ static void test_precedence(void **state) {
     tfm__config c;
     scratch_text("generation_config.json",
                  "{\"num_beams\": 6, \"length_penalty\": 0.5, \"max_length\": null, \"eos_token_id\": [7, 8],"
-                 "\"bad_words_ids\": [[5], [1, 2], [6]], \"d_model\": 7}");
+                 "\"bad_words_ids\": [[5], [1, 2], [7], [6]], \"d_model\": 7}");
     harness_ok(load(&c, "{\"length_penalty\": 2, \"max_length\": 100}"));
     assert_true(c.beams == 6 && c.has_length_penalty && c.eos_id == 7 && c.d_model == 128);
     assert_true(c.length_penalty > 0.4999 && c.length_penalty < 0.5001);
@@ -187,6 +195,29 @@ static void test_precedence(void **state) {
     harness_ok(load(&c, "{\"length_penalty\": 2}"));
     assert_true(c.has_length_penalty && c.length_penalty > 1.9);
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
+}
+
+static int warnings;
+
+static void count_warnings(void *user, tfm_log_level level, const char *line) {
+    (void)user, (void)level;
+    warnings += strstr(line, "the search goes without it") != NULL;
+}
+
+/* What the search does not know is said, if it asks for anything. */
+static void test_unknown_search(void **state) {
+    (void)state;
+    tfm__config c;
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    scratch_text("generation_config.json",
+                 "{\"no_repeat_ngram_size\": 3, \"repetition_penalty\": 1.0, \"min_length\": 0, \"do_sample\": "
+                 "false, \"suppress_tokens\": [], \"sequence_bias\": null}");
+    harness_ok(load(&c, "{\"repetition_penalty\": 1.2, \"do_sample\": true, \"min_length\": 5}"));
+    assert_int_equal(warnings, 1); /* generation_config.json goes first */
+    remove(scratch_path("generation_config.json"));
+    harness_ok(load(&c, "{\"repetition_penalty\": 1.2, \"do_sample\": true, \"min_length\": 5}"));
+    assert_int_equal(warnings, 4);
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
 }
 
 static void test_refused(void **state) {
@@ -237,6 +268,8 @@ static void test_refused(void **state) {
         {"{\"bad_words_ids\": [[6001]]}", "`bad_words_ids` is 6001", TFM_ERROR_FORMAT},
         {"{\"num_beams\": 0}", "`num_beams` is 0", TFM_ERROR_FORMAT},
         {"{\"length_penalty\": \"1\"}", "`length_penalty` is \"1\"", TFM_ERROR_FORMAT},
+        {"{\"static_position_embeddings\": false, \"extra_pos_embeddings\": 58101}",
+         "`extra_pos_embeddings` is 58101", TFM_ERROR_FORMAT},
         {"{\"length_penalty\": 1e300}", "`length_penalty` is", TFM_ERROR_FORMAT},
     };
     tfm__config c;
@@ -244,6 +277,8 @@ static void test_refused(void **state) {
         scratch_refused(load(&c, CASES[i].changes), CASES[i].status, CASES[i].part);
     scratch_text("config.json", "{\"model_type\": \"marian\",\n \"d_model\": }");
     scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is not JSON: line 2");
+    scratch_text("config.json", "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 9\n");
+    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is a pointer of Git LFS");
     scratch_text("config.json", "[]");
     scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "holds a list");
     scratch_text("config.json", "{\"d_model\": 8, \"d_model\": 8}");
@@ -280,7 +315,8 @@ static void test_damage(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_demo),       cmocka_unit_test(test_defaults), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_precedence), cmocka_unit_test(test_refused),  cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_precedence), cmocka_unit_test(test_unknown_search),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -30,6 +30,16 @@ static int open_for_reading(const char *path, int flags, struct stat *info) {
     return -1;
 }
 
+/* What Git leaves where a large file belongs. */
+static tfm_status check_pointer(const tfm__file *file, const char *path) {
+    static const char POINTER[] = "version https://git-lfs";
+    if (file->size < sizeof(POINTER) || file->size > 1024 ||
+        memcmp(file->data, POINTER, sizeof(POINTER) - 1) != 0)
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_FORMAT,
+                     "%s is a pointer of Git LFS, not the file itself: fetch that with `git lfs pull`", path);
+}
+
 tfm_status tfm__file_map(tfm__file *out, const char *path) {
     *out = (tfm__file){0};
     struct stat info;
@@ -48,6 +58,8 @@ tfm_status tfm__file_map(tfm__file *out, const char *path) {
             *out = (tfm__file){data, (size_t)info.st_size};
     }
     close(fd);
+    if (status == TFM_OK && (status = check_pointer(out, path)) != TFM_OK)
+        tfm__file_unmap(out);
     return status;
 }
 

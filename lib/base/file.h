@@ -12,7 +12,8 @@ typedef struct tfm__file {
     size_t size;
 } tfm__file;
 
-/* Maps `path`. An empty file is fine; a folder, a pipe or a device is refused. TFM_ERROR_IO otherwise. */
+/* Maps `path`. An empty file is fine; a folder, a pipe or a device is refused, and so is, with TFM_ERROR_FORMAT, what Git
+ * LFS leaves in the file's place. TFM_ERROR_IO otherwise. */
 tfm_status tfm__file_map(tfm__file *out, const char *path);
 /* Takes an empty one and empties it. */
 void tfm__file_unmap(tfm__file *file);

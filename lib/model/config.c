@@ -132,13 +132,11 @@ static tfm_status read_layout(tfm__config *out, const source *from) {
         if (status != TFM_OK)
             return status;
     }
+    /* Converted models have their padding's id + 1 here, which means nothing where positions are computed. */
     out->position_offset = out->static_positions ? 0 : 2;
-    int offset = out->position_offset;
-    tfm_status status =
-        read_int(&offset, network_key(from, "extra_pos_embeddings"), "extra_pos_embeddings", 0, 1024);
-    if (!out->static_positions)
-        out->position_offset = offset;
-    return status;
+    return out->static_positions ? TFM_OK
+                                 : read_int(&out->position_offset, network_key(from, "extra_pos_embeddings"),
+                                            "extra_pos_embeddings", 0, 1024);
 }
 
 static tfm_status read_activation(tfm__config *out, const source *from) {
@@ -209,7 +207,8 @@ static tfm_status read_ids(tfm__config *out, const source *from) {
     return TFM_OK;
 }
 
-/* `bad_words_ids` is a list of lists. Those of one id are kept; Marian's have no other. */
+/* `bad_words_ids` is a list of lists. Those of one id are kept; Marian's have no other. The end stays
+ * allowed: Hugging Face leaves it out as well. */
 static tfm_status read_bad_ids(tfm__config *out, const source *from) {
     found key = search_key(from, "bad_words_ids");
     if (key.value && !json_is_array(key.value))
@@ -228,6 +227,8 @@ static tfm_status read_bad_ids(tfm__config *out, const source *from) {
             if (status != TFM_OK)
                 return status;
         }
+        if (json_array_size(word) == 1 && id == out->eos_id)
+            continue;
         if (json_array_size(word) == 1 && out->bad_id_count < TFM_MAX_BAD_IDS)
             out->bad_ids[out->bad_id_count++] = id;
         else
@@ -237,7 +238,37 @@ static tfm_status read_bad_ids(tfm__config *out, const source *from) {
     return TFM_OK;
 }
 
+/* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing. */
+static void warn_of_others(const source *from) {
+    static const struct {
+        const char *key;
+        double nothing;
+    } others[] = {
+        {"no_repeat_ngram_size", 0},
+        {"encoder_no_repeat_ngram_size", 0},
+        {"repetition_penalty", 1},
+        {"min_length", 0},
+        {"min_new_tokens", 0},
+        {"num_beam_groups", 1},
+        {"do_sample", 0},
+        {"suppress_tokens", 0},
+        {"begin_suppress_tokens", 0},
+        {"sequence_bias", 0},
+        {"force_words_ids", 0},
+    };
+    for (size_t i = 0; i < TFM_COUNT(others); i++) {
+        found key = search_key(from, others[i].key);
+        const bool empty = json_is_false(key.value) ||
+                           (json_is_array(key.value) && !json_array_size(key.value)) ||
+                           (json_is_number(key.value) && json_number_value(key.value) == others[i].nothing);
+        if (key.value && !empty)
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
+                     VALUE_TEXT(key.value));
+    }
+}
+
 static tfm_status read_search(tfm__config *out, const source *from) {
+    warn_of_others(from);
     tfm_status status = read_int(&out->beams, search_key(from, "num_beams"), "num_beams", 1, 1024);
     if (status != TFM_OK)
         return status;
@@ -260,6 +291,12 @@ static tfm_status open_source(source *out, const char *dir) {
     out->generation_path = tfm__path_join(dir, "generation_config.json");
     if (!out->config_path || !out->generation_path)
         return TFM_ERROR_MEMORY;
+    if (!tfm__file_exists(dir))
+        return tfm__fail(
+            TFM_ERROR_IO,
+            "cannot open %s: there is no such directory; give one with the files of a model, downloaded "
+            "before",
+            out->config_path);
     tfm_status status = tfm__json_load(&out->config, out->config_path);
     if (status == TFM_OK && tfm__file_exists(out->generation_path))
         status = tfm__json_load(&out->generation, out->generation_path);
