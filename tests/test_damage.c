@@ -92,6 +92,27 @@ static void test_other_vocabulary(void **state) {
     refused(text);
 }
 
+/* A model that was saved without its head: the same names with nothing in front. */
+static void test_bare_names(void **state) {
+    (void)state;
+    static const char NAME[] = "\"model.", BARE[] = "      \"";
+    char *content = NULL, *source = demo_line("test.de", 6), *translation = demo_line("beam4.en", 6);
+    size_t size, found = 0;
+    scratch_model("apps/demo");
+    harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
+    for (char *at = content; (at = memmem(at, (size_t)(content + size - at), NAME, strlen(NAME))); found++)
+        memcpy(at, BARE, strlen(BARE));
+    assert_true(found > 100);
+    scratch_write("model.safetensors", content, size);
+    free(content);
+    tfm_model *model = opened();
+    harness_ok(tfm_translate(model, (const char *[]){source}, 1, NULL, on_text, NULL));
+    assert_string_equal(emitted[0], translation);
+    tfm_model_free(&model);
+    free(source);
+    free(translation);
+}
+
 static void test_lines(void **state) {
     (void)state;
     scratch_model("apps/demo");
@@ -138,6 +159,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_not_numbers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_configuration, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_vocabulary, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_bare_names, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_lines, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_forced_first, scratch_setup, scratch_teardown),
     };

@@ -24,10 +24,18 @@ static tfm_status upload(tfm_context *ctx, tfm_tensor *out, const tfm__stored *s
     return tfm_scope_close(ctx, 0, NULL);
 }
 
+/* The name as the file has it: in that of a model saved without its head, the "model." in front is missing. */
+static const char *stored_name(const tfm__safetensors *file, const char *name) {
+    static const char PREFIX[] = "model.";
+    const bool other = !tfm__safetensors_find(file, name) && strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0;
+    const char *bare = name + sizeof(PREFIX) - 1;
+    return other && tfm__safetensors_find(file, bare) ? bare : name;
+}
+
 static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, const char *name) {
     const tfm__stored *stored;
     if (l->status == TFM_OK)
-        l->status = tfm__safetensors_get(l->file, &stored, name, rank, dims);
+        l->status = tfm__safetensors_get(l->file, &stored, stored_name(l->file, name), rank, dims);
     if (l->status == TFM_OK)
         l->status = upload(l->model->ctx, &param->value, stored, rank, dims);
     if (l->status == TFM_OK) {
@@ -58,7 +66,7 @@ const tfm__stored *tfm__model_find_table(const tfm__safetensors *file, const tfm
     if (role == TFM__OUTPUT_TABLE && !config->tie_embeddings)
         usable = 1; /* a matrix of its own, which nothing can stand in for */
     for (int i = 0; i < usable; i++) {
-        const tfm__stored *stored = tfm__safetensors_find(file, names[role][i]);
+        const tfm__stored *stored = tfm__safetensors_find(file, stored_name(file, names[role][i]));
         if (stored)
             return stored;
     }
