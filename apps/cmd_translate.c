@@ -76,7 +76,7 @@ static int translate_chunk(job *j) {
     if (!j->blank)
         return cli_fail("out of memory for %zu lines", j->in.count);
     for (size_t i = 0; i < j->in.count; i++)
-        j->blank[i] = j->in.bytes[i] == 0;
+        j->blank[i] = strspn(j->in.text[i], " \t\v\f\r") == j->in.bytes[i];
     j->search.line_bytes = j->in.bytes;
     tfm_status status = tfm_translate(j->model, j->in.text, j->in.count, &j->search, on_translation, j);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED) {

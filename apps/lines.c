@@ -83,7 +83,7 @@ static int split(cli_lines *lines, size_t whole) {
         char *text = lines->buffer + lines->taken, *end = memchr(text, '\n', whole - lines->taken);
         size_t bytes = end ? (size_t)(end - text) : whole - lines->taken;
         lines->taken += bytes + (end != NULL);
-        code = append(lines, text, bytes - (end && bytes > 0 && text[bytes - 1] == '\r'));
+        code = append(lines, text, bytes - (bytes > 0 && text[bytes - 1] == '\r'));
     }
     return code;
 }

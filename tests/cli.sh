@@ -113,6 +113,12 @@ check "an empty line, a last line without an end" same out want
 printf '\357\273\277%s\r\n\r\n%s\r\n' "$german" "$german" >lines
 translate -i lines
 check "a byte order mark and CR LF" same out want
+printf '%s\r\n\r\n%s\r' "$german" "$german" >lines
+translate -i lines
+check "a last CR without LF" same out want
+printf '%s\n \t\n\n' "$german" >lines
+translate --scores -i lines
+check "an empty line has no score, nor has one of blanks" [ "$(sed -n '2,$p' out | wc -c)" = 2 ]
 printf '' >lines
 translate -i lines
 check "no lines at all" [ "$code" = 0 -a ! -s out ]
