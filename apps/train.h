@@ -164,6 +164,8 @@ typedef struct train_run {
 
 /* Saves where the run is. */
 int train_checkpoint_write(train_run *run);
+/* The same at the end, when the parameters are the average's: those that go on are the checkpoint's. */
+int train_checkpoint_renew(train_run *run);
 /* Goes where the run was; without a checkpoint it stays at its beginning. */
 int train_checkpoint_read(train_run *run);
 /* Keeps the parameters for the average, and no more of them than it takes. */

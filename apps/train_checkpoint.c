@@ -130,6 +130,11 @@ int train_checkpoint_write(train_run *r) {
     return CLI_OK;
 }
 
+int train_checkpoint_renew(train_run *r) {
+    return tfm_trainer_load(r->trainer, NULL, r->checkpoint) == TFM_OK ? train_checkpoint_write(r)
+                                                                       : cli_fail_library();
+}
+
 int train_checkpoint_read(train_run *r) {
     if (access(r->checkpoint, F_OK) != 0) { /* the run ended before its first one, or it is lost */
         if (r->recipe.resume)

@@ -306,6 +306,8 @@ static int finish(train_run *r) {
         code = train_snapshot_average(r);
         if (code == CLI_OK)
             code = validate(r, "average");
+        if (code == CLI_OK && r->at.since_best == 0) /* a run that goes on has to beat it */
+            code = train_checkpoint_renew(r);
     }
     if (code == CLI_OK)
         code = train_log_put(&r->log,

@@ -277,6 +277,17 @@ resume part --updates "$stopped"
 check "--resume --updates: no more than there are" both 0 says out "^part: $stopped updates; best on validation: BLEU"
 check "--resume --updates: a model all the same" [ -s part/model.safetensors -a -s "part/snapshots/$(printf %08d "$stopped").safetensors" ]
 
+# The average of a run at a high rate is better than what it is made of, and stays the best when the run goes on.
+# shellcheck disable=SC2086
+begin noisy $files --valid-src valid.de --valid-tgt valid.en --updates 90 --valid-every 10 --report-every 10 --warmup 1 --rate 2e-2 \
+    --schedule constant --average 6 --best-by ppl
+check "the average: the best" grep -q '"average".*"best":true' noisy/train.jsonl
+best=$(sed 's/.*ppl //' out)
+cp noisy/model.safetensors averaged
+resume noisy --updates 92 --valid-every 1 --rate 1e-12
+check "the average: the best of a run that went on" both 0 says out "92 updates; best on validation: BLEU .*, ppl $best\$"
+check "the average: the model" cmp averaged noisy/model.safetensors
+
 # More updates than the run began with: as if it had begun with them.
 plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 0"
 # shellcheck disable=SC2086
