@@ -108,6 +108,45 @@ static void test_seed_and_unused(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
+/* A matrix of two rows, and one of them as a vector. */
+static tfm_tensor row_of(tfm_tensor rows, int64_t row) {
+    tfm_tensor x = {0};
+    harness_ok(tfm_tensor_rows(harness_context(), &x, rows, row, 1));
+    harness_ok(tfm_tensor_reshape(harness_context(), &x, x, 1, (int64_t[]){N}));
+    return x;
+}
+
+static void wants(tfm_tensor gradient, float want) {
+    float *got = harness_floats(gradient);
+    for (size_t i = 0; i < tfm_tensor_count(gradient); i++)
+        assert_float_equal(got[i], want, 0);
+    free(got);
+}
+
+/* A block may hold what is watched and what ops make, row by row; a tensor that is watched in part is refused. */
+static void test_rows_of_one_block(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const float zeros[2 * N] = {0};
+    for (int watched = 0; watched < 2; watched++) {
+        harness_ok(tfm_scope_open(ctx)); /* which the refusal closes */
+        tfm_tensor rows = HARNESS_TENSOR(TFM_F32, zeros, 2, N), dx = HARNESS_TENSOR(TFM_F32, zeros, N), z = {0};
+        tfm_tensor x = row_of(rows, watched), y = row_of(rows, !watched), k = ones(N);
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_add(ctx, &y, x, k));
+        harness_ok(tfm_add(ctx, &z, y, x));
+        harness_ok(tfm_backward(ctx, z, (tfm_tensor){0}));
+        wants(dx, 2);
+        harness_guards(dx);
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        z = (tfm_tensor){0};
+        harness_refused(tfm_add(ctx, &z, rows, rows), TFM_ERROR_ARGUMENT, "only partly in a tensor that the tape");
+    }
+    tfm_tape_stop(ctx);
+}
+
 /* What would spoil a backward pass is refused, and the tape can start again. */
 static void test_refused(void **state) {
     (void)state;
@@ -192,8 +231,13 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_diamond), cmocka_unit_test(test_views),  cmocka_unit_test(test_seed_and_unused),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory), cmocka_unit_test(test_no_backward),
+        cmocka_unit_test(test_diamond),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_seed_and_unused),
+        cmocka_unit_test(test_rows_of_one_block),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -58,15 +58,20 @@ bool tfm__tape_on(tfm_context *ctx) {
     return t && t->recording && tfm_context_status(ctx) == TFM_OK;
 }
 
-/* The slot that a tensor lies in, or 0. */
+/* The slot that a tensor lies in, or 0: a watched one that it has elements of, else that of what ops made in its block. */
 static uint32_t slot_find(const tape *t, tfm_tensor x) {
     if (!x.buffer || x.dtype != TFM_F32)
         return 0;
     const uint64_t mark = *tfm__tensor_mark(x);
-    uint32_t i = mark >> 32 == t->epoch ? (uint32_t)mark : 0;
-    while (i && t->slots[i].given && (x.offset < t->slots[i].begin || x.offset >= t->slots[i].end))
-        i = t->slots[i].next;
-    return i;
+    uint32_t made = 0;
+    for (uint32_t i = mark >> 32 == t->epoch ? (uint32_t)mark : 0; i; i = t->slots[i].next) {
+        const slot *s = &t->slots[i];
+        if (!s->given)
+            made = i;
+        else if (x.offset < s->end && s->begin < x.offset + tfm_tensor_count(x))
+            return i;
+    }
+    return made;
 }
 
 static uint32_t slot_new(tfm_context *ctx, tape *t, tfm_tensor x) {
@@ -148,7 +153,7 @@ static void slot_reach(tfm_context *ctx, const char *op, slot *s, tfm_tensor x) 
     const size_t end = x.offset + tfm_tensor_count(x);
     if (!s->given && s->end < end)
         s->end = end;
-    if (s->given && end > s->end)
+    if (s->given && (x.offset < s->begin || end > s->end))
         tfm__op_refuse(ctx, op, "%s lies only partly in a tensor that the tape watches", TFM_SHAPE(x));
 }
 
@@ -239,9 +244,9 @@ tfm__gradient tfm__tape_in(tfm_context *ctx, const tfm__record *record, int i) {
 }
 
 tfm_tensor tfm__tape_now(tfm_context *ctx, const char *op, tfm_tensor x) {
-    const tape *t = tape_of(ctx);
-    const uint32_t i = tfm__tape_on(ctx) ? slot_find(t, x) : 0;
-    if (!i)
+    tape *t = tape_of(ctx);
+    const uint32_t i = tfm__tape_on(ctx) ? slot_for_input(ctx, t, op, x) : 0;
+    if (!i || tfm_context_status(ctx) != TFM_OK)
         return (tfm_tensor){0};
     if (!t->slots[i].given) {
         tfm__op_refuse(ctx, op, "%s is the result of an op: its gradient is made here only for what the tape watches",
