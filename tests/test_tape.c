@@ -147,6 +147,60 @@ static void test_rows_of_one_block(void **state) {
     tfm_tape_stop(ctx);
 }
 
+/* A tensor is made once: an op that writes onto the result of another, or onto what is watched or read again by a
+ * backward pass, is refused before it writes, whether it would be written down itself or not. */
+static void test_outputs_again(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const char *made = "the result of an op";
+    tfm_tensor x = ones(N), k = ones(N), dx = ones(N), none = {0};
+    for (int which = 0; which < 6; which++) {
+        tfm_tensor y = {0}, z = {0};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_add(ctx, &y, x, k));
+        harness_ok(which < 2 ? TFM_OK : tfm_glu(ctx, &z, y, k, TFM_SILU, 0));
+        if (which == 0)
+            harness_refused(tfm_add(ctx, &y, x, k), TFM_ERROR_ARGUMENT, made);
+        else if (which == 1)
+            harness_refused(tfm_add(ctx, &y, k, k), TFM_ERROR_ARGUMENT, made);
+        else if (which == 2)
+            harness_refused(tfm_add(ctx, &y, z, k), TFM_ERROR_ARGUMENT, made);
+        else if (which == 3)
+            harness_refused(tfm_softmax(ctx, &z, z), TFM_ERROR_ARGUMENT, made);
+        else if (which == 4)
+            harness_refused(tfm_add(ctx, &k, dx, dx), TFM_ERROR_ARGUMENT, "what a backward pass needs");
+        else
+            harness_refused(tfm_add(ctx, &x, k, k), TFM_ERROR_ARGUMENT, "a tensor that the tape watches");
+        wants(k, 1);
+        harness_ok(tfm_backward(ctx, y, none)); /* the tape is as it was before */
+        wants(dx, (float)which + 2);
+    }
+    harness_ok(tfm_activate(ctx, &x, k, TFM_RELU)); /* the tape is off */
+}
+
+/* Rows of one block are outputs of their own, and the block is read as a whole. */
+static void test_outputs_in_rows(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = ones(N), k = ones(N), dx = ones(N), y = {0};
+    tfm_tensor rows = HARNESS_TENSOR(TFM_F32, NULL, 3, N), first = row_of(rows, 0), second = row_of(rows, 1),
+               third = row_of(rows, 2);
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_softmax(ctx, &first, x));
+    harness_ok(tfm_add(ctx, &second, x, k));
+    harness_ok(tfm_add(ctx, &third, second, x));
+    harness_refused(tfm_add(ctx, &second, k, k), TFM_ERROR_ARGUMENT, "the result of an op");
+    harness_ok(tfm_add(ctx, &y, rows, rows));
+    harness_guards(rows);
+    harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+    float *got = harness_floats(dx);
+    for (int i = 0; i < N; i++) /* softmax passes nothing of ones on */
+        assert_float_equal(got[i], 1 + 2 * 3, 1e-5);
+    free(got);
+}
+
 /* What would spoil a backward pass is refused, and the tape can start again. */
 static void test_refused(void **state) {
     (void)state;
@@ -160,12 +214,11 @@ static void test_refused(void **state) {
     harness_refused(tfm_tape_watch(ctx, x, x), TFM_ERROR_ARGUMENT, "in other memory");
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, dx));
-    harness_refused(tfm_activate(ctx, &x, x, TFM_RELU), TFM_ERROR_ARGUMENT, "gradient the tape needs");
+    harness_refused(tfm_activate(ctx, &x, x, TFM_RELU), TFM_ERROR_ARGUMENT, "a tensor that the tape watches");
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, dx));
     harness_ok(tfm_activate(ctx, &y, x, TFM_RELU));
-    harness_refused(tfm_activate(ctx, &y, dx, TFM_RELU), TFM_ERROR_ARGUMENT,
-                    "the tape needs what is in the output");
+    harness_refused(tfm_activate(ctx, &y, dx, TFM_RELU), TFM_ERROR_ARGUMENT, "the result of an op");
     harness_refused(tfm_backward(ctx, dx, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "no recorded op");
     harness_ok(tfm_activate(ctx, &y, dx, TFM_RELU)); /* that emptied it */
     harness_ok(tfm_tape_start(ctx));
@@ -235,6 +288,8 @@ int main(void) {
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_seed_and_unused),
         cmocka_unit_test(test_rows_of_one_block),
+        cmocka_unit_test(test_outputs_again),
+        cmocka_unit_test(test_outputs_in_rows),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_no_backward),

@@ -10,8 +10,10 @@
  * everything else dies with its scope as ever. Gradients of what lies between are made when they are first needed and
  * given back as soon as they were used. Gradients are F32 and deterministic: the same calls give the same bits.
  *
- * While the tape records an op may not write onto what the tape holds, nor an output onto its own input: such a call is
- * refused with a sentence. One tape a context; the context's rules for threads hold. */
+ * While the tape records an op may not write onto what is watched, onto the result of an op that was written down, nor
+ * onto what its backward pass reads, and an output not onto its own input: such a call is refused with a sentence. Rows
+ * of one block that have no element in common do not disturb each other. What is written by other means than ops, such
+ * as tfm_tensor_write, is not looked at. One tape a context; the context's rules for threads hold. */
 #ifndef TFM_TAPE_H
 #define TFM_TAPE_H
 

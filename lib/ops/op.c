@@ -77,9 +77,9 @@ tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm
                               TFM_SHAPE(*out));
     if (!tfm__tensor_fits(*out))
         return tfm__op_refuse(ctx, op, "the output %s does not lie within its memory", TFM_SHAPE(*out));
-    if (tfm__tensor_pinned(*out) && tfm__tape_on(ctx))
-        return tfm__op_refuse(ctx, op, "the tape needs what is in the output %s: give it memory of its own",
-                              TFM_SHAPE(*out));
+    const char *held = tfm__tape_holds(ctx, *out);
+    if (held)
+        return tfm__op_refuse(ctx, op, "the output %s lies on %s: give it memory of its own", TFM_SHAPE(*out), held);
     if (out->dtype != dtype || out->rank != rank || memcmp(out->dims, dims, (size_t)rank * sizeof(*dims)) != 0) {
         tfm_tensor want = {.dtype = dtype, .rank = rank};
         memcpy(want.dims, dims, (size_t)rank * sizeof(*dims));

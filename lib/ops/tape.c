@@ -165,11 +165,7 @@ static uint32_t slot_for_input(tfm_context *ctx, tape *t, const char *op, tfm_te
 }
 
 static uint32_t slot_for_output(tfm_context *ctx, tape *t, const char *op, tfm_tensor y) {
-    uint32_t i = slot_find(t, y);
-    if (i && t->slots[i].given) {
-        tfm__op_refuse(ctx, op, "the output %s lies on a tensor that the tape watches", TFM_SHAPE(y));
-        return 0;
-    }
+    uint32_t i = slot_find(t, y); /* none that is watched: see tfm__tape_holds */
     if (!i)
         i = slot_new(ctx, t, y);
     if (!i)
@@ -177,6 +173,35 @@ static uint32_t slot_for_output(tfm_context *ctx, tape *t, const char *op, tfm_t
     slot_reach(ctx, op, &t->slots[i], y);
     t->slots[i].producers++;
     return i;
+}
+
+/* Whether a recorded op has made elements of x. Of blocks that were given back and serve again, it has not. */
+static bool made(const tape *t, tfm_tensor x) {
+    for (size_t i = t->record_count; i-- > 0;)
+        for (int o = 0; o < TFM__TAPE_OUT; o++) {
+            const tfm_tensor y = t->records[i].out[o];
+            if (y.buffer && y.generation == x.generation && tfm__overlap(y, x))
+                return true;
+        }
+    return false;
+}
+
+static bool kept(const tape *t, tfm_tensor x) {
+    for (size_t i = t->record_count; i-- > 0;)
+        for (int k = 0; k < TFM__TAPE_KEEP; k++)
+            if (t->records[i].keep[k].buffer && tfm__overlap(t->records[i].keep[k], x))
+                return true;
+    return false;
+}
+
+const char *tfm__tape_holds(tfm_context *ctx, tfm_tensor x) {
+    const tape *t = tape_of(ctx);
+    const uint32_t i = tfm__tape_on(ctx) ? slot_find(t, x) : 0;
+    if (i && t->slots[i].given)
+        return "a tensor that the tape watches";
+    if (i && made(t, x))
+        return "the result of an op that the tape has written down";
+    return tfm__tape_on(ctx) && tfm__tensor_pinned(x) && kept(t, x) ? "what a backward pass needs" : NULL;
 }
 
 tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record) {

@@ -45,6 +45,10 @@ bool tfm__tape_wants(tfm_context *ctx, size_t count, const tfm_tensor *x);
  * memory with an input that has one. Returns the context's status. */
 tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record);
 
+/* What of the tape's x would overwrite, in words for a sentence; NULL if nothing. A tensor has one gradient, so it must be
+ * made once: memory that an op wrote twice would have one for two tensors. */
+const char *tfm__tape_holds(tfm_context *ctx, tfm_tensor x);
+
 /* For an op that has no backward: fails if the tape would need one. */
 #define TFM_TAPE_NONE(ctx, op, ...)                                                                          \
     (TFM_TAPE_WANTS(ctx, __VA_ARGS__)                                                                        \
