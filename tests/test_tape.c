@@ -201,6 +201,29 @@ static void test_outputs_in_rows(void **state) {
     free(got);
 }
 
+/* What is watched is watched once, and made by no op; a row beside it may be watched as well. */
+static void test_watched_again(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const float zeros[2 * N] = {0};
+    tfm_tensor rows = HARNESS_TENSOR(TFM_F32, zeros, 2, N), dx = HARNESS_TENSOR(TFM_F32, zeros, 2, N), none = {0};
+    tfm_tensor x = row_of(rows, 0), beside = row_of(rows, 1), g0 = row_of(dx, 0), g1 = row_of(dx, 1), y = {0}, z = {0};
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, g0));
+    harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "watches already: watch it once");
+    harness_ok(tfm_add(ctx, &y, x, x));
+    harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of an op");
+    harness_ok(tfm_tape_watch(ctx, beside, g1));
+    harness_ok(tfm_add(ctx, &z, y, beside));
+    harness_ok(tfm_backward(ctx, z, none));
+    wants(g0, 2);
+    wants(g1, 1);
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, g0));
+    harness_refused(tfm_tape_watch(ctx, rows, dx), TFM_ERROR_ARGUMENT, "watches already: watch it once");
+    tfm_tape_stop(ctx);
+}
+
 /* What would spoil a backward pass is refused, and the tape can start again. */
 static void test_refused(void **state) {
     (void)state;
@@ -290,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_rows_of_one_block),
         cmocka_unit_test(test_outputs_again),
         cmocka_unit_test(test_outputs_in_rows),
+        cmocka_unit_test(test_watched_again),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_no_backward),

@@ -27,8 +27,9 @@ extern "C" {
 TFM_API tfm_status tfm_tape_start(tfm_context *ctx);
 
 /* Asks for the gradient of x (F32, any dims): tfm_backward ADDS it to `gradient`, of the same number of elements. Views
- * of x (tfm_tensor_rows, tfm_tensor_reshape, the parameters in one flat tensor) are watched with it. Both are borrowed
- * until the backward pass is over. */
+ * of x (tfm_tensor_rows, tfm_tensor_reshape, the parameters in one flat tensor) are watched with it. To be called before
+ * the ops that read x; refused for what is watched already, and for the result of a recorded op. Both are borrowed until
+ * the backward pass is over. */
 TFM_API tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient);
 
 /* Stops recording and walks back from y with dy, the gradient of y by its dims, or empty for ones: the gradients of what

@@ -74,6 +74,11 @@ static uint32_t slot_find(const tape *t, tfm_tensor x) {
     return made;
 }
 
+static bool slot_watched(const tape *t, tfm_tensor x) {
+    const uint32_t i = slot_find(t, x);
+    return i && t->slots[i].given;
+}
+
 static uint32_t slot_new(tfm_context *ctx, tape *t, tfm_tensor x) {
     if (grow(ctx, &t->slots, &t->slot_room, t->slot_count + 1, sizeof(slot)) != TFM_OK)
         return 0;
@@ -82,6 +87,17 @@ static uint32_t slot_new(tfm_context *ctx, tape *t, tfm_tensor x) {
     t->slots[i] = (slot){.next = *mark >> 32 == t->epoch ? (uint32_t)*mark : 0};
     *mark = (uint64_t)t->epoch << 32 | i;
     return i;
+}
+
+/* Whether a recorded op has made elements of x. Of blocks that were given back and serve again, it has not. */
+static bool made(const tape *t, tfm_tensor x) {
+    for (size_t i = slot_find(t, x) ? t->record_count : 0; i-- > 0;)
+        for (int o = 0; o < TFM__TAPE_OUT; o++) {
+            const tfm_tensor y = t->records[i].out[o];
+            if (y.buffer && y.generation == x.generation && tfm__overlap(y, x))
+                return true;
+        }
+    return false;
 }
 
 /* Unpins and forgets; the epoch makes all marks stale. */
@@ -128,6 +144,14 @@ tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient) {
         return tfm__op_refuse(ctx, "tape_watch",
                               "x is %s, the gradient %s: it must be as large, in other memory", TFM_SHAPE(x),
                               TFM_SHAPE(gradient));
+    if (slot_watched(t, x))
+        return tfm__op_refuse(ctx, "tape_watch", "%s lies on a tensor that the tape watches already: watch it once",
+                              TFM_SHAPE(x));
+    if (made(t, x))
+        return tfm__op_refuse(ctx, "tape_watch",
+                              "%s is the result of an op that the tape has written down: watch what ops begin with, "
+                              "before they run",
+                              TFM_SHAPE(x));
     const uint32_t i = slot_new(ctx, t, x);
     if (!i)
         return tfm_context_status(ctx);
@@ -175,17 +199,6 @@ static uint32_t slot_for_output(tfm_context *ctx, tape *t, const char *op, tfm_t
     return i;
 }
 
-/* Whether a recorded op has made elements of x. Of blocks that were given back and serve again, it has not. */
-static bool made(const tape *t, tfm_tensor x) {
-    for (size_t i = t->record_count; i-- > 0;)
-        for (int o = 0; o < TFM__TAPE_OUT; o++) {
-            const tfm_tensor y = t->records[i].out[o];
-            if (y.buffer && y.generation == x.generation && tfm__overlap(y, x))
-                return true;
-        }
-    return false;
-}
-
 static bool kept(const tape *t, tfm_tensor x) {
     for (size_t i = t->record_count; i-- > 0;)
         for (int k = 0; k < TFM__TAPE_KEEP; k++)
@@ -196,12 +209,13 @@ static bool kept(const tape *t, tfm_tensor x) {
 
 const char *tfm__tape_holds(tfm_context *ctx, tfm_tensor x) {
     const tape *t = tape_of(ctx);
-    const uint32_t i = tfm__tape_on(ctx) ? slot_find(t, x) : 0;
-    if (i && t->slots[i].given)
+    if (!tfm__tape_on(ctx))
+        return NULL;
+    if (slot_watched(t, x))
         return "a tensor that the tape watches";
-    if (i && made(t, x))
+    if (made(t, x))
         return "the result of an op that the tape has written down";
-    return tfm__tape_on(ctx) && tfm__tensor_pinned(x) && kept(t, x) ? "what a backward pass needs" : NULL;
+    return tfm__tensor_pinned(x) && kept(t, x) ? "what a backward pass needs" : NULL;
 }
 
 tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record) {
