@@ -224,6 +224,34 @@ static void test_watched_again(void **state) {
     tfm_tape_stop(ctx);
 }
 
+/* A backward pass begins at what a recorded op made, be it only a part of y. */
+static void test_ends(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = ones(N), k = ones(N), dx = ones(N), y = {0}, none = {0};
+    tfm_tensor rows = HARNESS_TENSOR(TFM_F32, NULL, 300, N), first = row_of(rows, 0), last = row_of(rows, 299);
+    tfm_tape_stop(ctx);
+    harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT, "the tape is empty");
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_add(ctx, &y, x, k));
+    harness_refused(tfm_backward(ctx, y, none), TFM_ERROR_ARGUMENT, "the tape watches nothing");
+    for (int which = 0; which < 5; which++) {
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_add(ctx, which == 4 ? &last : &first, x, k));
+        if (which == 0) {
+            harness_ok(tfm_backward(ctx, first, none));
+            harness_refused(tfm_backward(ctx, first, none), TFM_ERROR_ARGUMENT, "the tape is empty, as every");
+        } else if (which == 1)
+            harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT, "y (65) F32 lies on a tensor that the tape");
+        else if (which == 2)
+            harness_refused(tfm_backward(ctx, last, none), TFM_ERROR_ARGUMENT, "no recorded op");
+        else
+            harness_ok(tfm_backward(ctx, rows, none));
+    }
+    wants(dx, 4);
+}
+
 /* What would spoil a backward pass is refused, and the tape can start again. */
 static void test_refused(void **state) {
     (void)state;
@@ -231,7 +259,6 @@ static void test_refused(void **state) {
     tfm_tensor x = ones(N), dx = ones(N), y = {0}, short_one = ones(3);
     tfm_tape_stop(ctx);
     harness_refused(tfm_tape_watch(ctx, x, dx), TFM_ERROR_ARGUMENT, "call tfm_tape_start first");
-    harness_refused(tfm_backward(ctx, x, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "no recorded op");
     harness_ok(tfm_tape_start(ctx));
     harness_refused(tfm_tape_watch(ctx, x, short_one), TFM_ERROR_ARGUMENT, "as large");
     harness_refused(tfm_tape_watch(ctx, x, x), TFM_ERROR_ARGUMENT, "in other memory");
@@ -314,6 +341,7 @@ int main(void) {
         cmocka_unit_test(test_outputs_again),
         cmocka_unit_test(test_outputs_in_rows),
         cmocka_unit_test(test_watched_again),
+        cmocka_unit_test(test_ends),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_no_backward),

@@ -33,8 +33,9 @@ TFM_API tfm_status tfm_tape_start(tfm_context *ctx);
 TFM_API tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient);
 
 /* Stops recording and walks back from y with dy, the gradient of y by its dims, or empty for ones: the gradients of what
- * is watched are added where tfm_tape_watch said. Empties the tape, also after a failure. An op that has no backward
- * pass, between y and what is watched, was refused when it was recorded. What ops give beside their result carries no
+ * is watched are added where tfm_tape_watch said. A recorded op must have made y, or a part of it: the rest passes
+ * nothing on. Empties the tape, also after a failure: for another pass start it again. An op that has no backward pass,
+ * between y and what is watched, was refused when it was recorded. What ops give beside their result carries no
  * gradient: a norm's mean and deviation, attention's scores and log sums, nll. */
 TFM_API tfm_status tfm_backward(tfm_context *ctx, tfm_tensor y, tfm_tensor dy);
 

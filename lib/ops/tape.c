@@ -338,19 +338,37 @@ static tfm_status walk(tfm_context *ctx, tape *t) {
     return tfm_context_status(ctx);
 }
 
+/* Whether the walk can begin at y, with dy. */
+static tfm_status check_end(tfm_context *ctx, const tape *t, tfm_tensor y, tfm_tensor dy) {
+    const char *op = "backward";
+    if (!t || !t->recording)
+        return tfm__op_refuse(ctx, op,
+                              "the tape is empty, as every backward pass leaves it: call tfm_tape_start and "
+                              "tfm_tape_watch, then run the ops that make y %s",
+                              TFM_SHAPE(y));
+    if (t->slot_count == 0)
+        return tfm__op_refuse(ctx, op, "the tape watches nothing: call tfm_tape_watch before the ops that make y %s",
+                              TFM_SHAPE(y));
+    if (slot_watched(t, y))
+        return tfm__op_refuse(ctx, op, "y %s lies on a tensor that the tape watches: give what ops made of it",
+                              TFM_SHAPE(y));
+    if (!made(t, y))
+        return tfm__op_refuse(ctx, op, "no recorded op made y %s of anything that the tape watches", TFM_SHAPE(y));
+    if (dy.buffer && tfm_tensor_count(dy) != tfm_tensor_count(y))
+        return tfm__op_refuse(ctx, op, "dy is %s for y %s", TFM_SHAPE(dy), TFM_SHAPE(y));
+    return TFM_OK;
+}
+
 tfm_status tfm_backward(tfm_context *ctx, tfm_tensor y, tfm_tensor dy) {
     tape *t = tape_of(ctx);
     if (TFM_OP_BEGIN(ctx, "backward", "fF", y, dy) == TFM_OK) {
-        const uint32_t i = t && t->recording ? slot_find(t, y) : 0;
-        if (!i || t->slots[i].given)
-            tfm__op_refuse(ctx, "backward", "no recorded op made y %s of anything that the tape watches",
-                           TFM_SHAPE(y));
-        else if (dy.buffer && tfm_tensor_count(dy) != tfm_tensor_count(y))
-            tfm__op_refuse(ctx, "backward", "dy is %s for y %s", TFM_SHAPE(dy), TFM_SHAPE(y));
+        check_end(ctx, t, y, dy);
         if (t)
             t->recording = false;
         if (tfm_context_status(ctx) == TFM_OK) {
-            const tfm__gradient to = gradient_to(ctx, &t->slots[i], y);
+            slot *s = &t->slots[slot_find(t, y)];
+            slot_reach(ctx, "backward", s, y); /* elements of y that no op made pass nothing on */
+            const tfm__gradient to = gradient_to(ctx, s, y);
             if (dy.buffer)
                 tfm__tensor_copy(ctx, to.to, dy);
             else
