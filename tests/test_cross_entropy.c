@@ -1,6 +1,7 @@
 /* Cross-entropy with label smoothing, of logits and of a linear layer by chunks. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "gradient.h"
 #include "tfm/ops.h"
 
@@ -205,12 +206,55 @@ static void test_refused(void **state) {
     tfm_tensor_free(ctx, &weight.packed);
 }
 
+/* The linear layer's gradients are made for a loss that counts once: another dy is refused, be it the caller's or an
+ * op's; a sum of losses is right. */
+static void test_upstream(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const float zeros[15] = {0}, dys[] = {1, 0.5f, NAN};
+    float host[15], wide[15], first[2][15];
+    harness_random random = {5};
+    harness_fill(&random, host, 15, 1);
+    harness_fill(&random, wide, 15, 1);
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 5, 3), none = {0};
+    tfm_tensor targets = HARNESS_TENSOR(TFM_I32, ((const int32_t[]){0, 1, 2, 3, 4}), 5);
+    for (int which = 0; which < 6; which++) {
+        tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, wide, 5, 3)};
+        tfm_tensor to_x = HARNESS_TENSOR(TFM_F32, zeros, 5, 3), to_w = HARNESS_TENSOR(TFM_F32, zeros, 5, 3);
+        tfm_tensor loss = {0}, all = {0}, dy = {0};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, to_x));
+        harness_ok(tfm_tape_watch(ctx, weight.value, to_w));
+        harness_ok(tfm_linear_cross_entropy(ctx, &loss, NULL, x, &weight, none, targets, NULL));
+        if (which < 3)
+            dy = HARNESS_TENSOR(TFM_F32, &dys[which], 1);
+        else if (which < 5)
+            harness_ok(tfm_add(ctx, &all, loss, which == 3 ? loss : HARNESS_TENSOR(TFM_F32, zeros, 1)));
+        const tfm_status status = tfm_backward(ctx, all.buffer ? all : loss, dy);
+        if (which == 1 || which == 2 || which == 3) {
+            harness_refused(status, TFM_ERROR_ARGUMENT, which == 1 ? "is 0.5, but it must be 1" : "but it must be 1");
+        } else {
+            harness_ok(status);
+            float *got[2] = {harness_floats(to_x), harness_floats(to_w)};
+            for (int i = 0; i < 2; i++) {
+                if (which == 0)
+                    memcpy(first[i], got[i], sizeof(first[i]));
+                assert_memory_equal(first[i], got[i], sizeof(first[i]));
+                assert_true(fabsf(first[i][0]) > 1e-3f);
+                free(got[i]);
+            }
+        }
+        tfm_tensor_free(ctx, &weight.packed);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_upstream),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

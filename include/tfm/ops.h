@@ -312,8 +312,9 @@ TFM_API tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_ten
 
 /* The same of logits = x weight^T + bias: x (..., E), weight (V, E), bias (V) or empty; but the logits, or their gradient,
  * are never all in memory. While the tape records, the gradients are made at once: weight and bias must be watched
- * themselves, theirs are added up before tfm_backward, which then wants no dy for this loss but the one that it has
- * without. */
+ * themselves, and theirs are added before tfm_backward is called. So the gradient of this loss must be 1, as where
+ * tfm_backward is given the loss, or a sum with others, and no dy; a pass in which it is not is refused. To scale the
+ * gradients there is options->scale. */
 TFM_API tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor x,
                                             tfm_param *weight, tfm_tensor bias, tfm_tensor targets,
                                             const tfm_cross_entropy_options *options);

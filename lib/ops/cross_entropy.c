@@ -97,8 +97,17 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
 
 /* ---- Of a linear layer ---- */
 
-/* dx = the gradient that the forward left. */
+/* dx = the gradient that the forward left, which made all gradients for a loss that counts once: those of the weight and
+ * the bias are added already, and cannot be scaled any more. */
 static tfm_status linear_backward(tfm_context *ctx, const tfm__record *record) {
+    float upstream = 1;
+    if (!tfm__tape_ones(ctx, record, 0) && tfm_tensor_read(ctx, &upstream, tfm__tape_out(ctx, record, 0)) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (upstream != 1.0f)
+        return tfm__op_refuse(ctx, OP,
+                              "the gradient of a loss of tfm_linear_cross_entropy is %g, but it must be 1, for which its "
+                              "gradients were made: give no dy, scale by its options, or take tfm_cross_entropy",
+                              (double)upstream);
     return tfm__accumulate(ctx, tfm__tape_in(ctx, record, 0), record->keep[0]);
 }
 

@@ -19,6 +19,7 @@ typedef struct slot {
 typedef struct tape {
     bool recording;
     uint32_t epoch; /* a mark of another epoch is stale */
+    tfm_tensor end; /* where a walk began without dy */
     slot *slots;    /* from 1 on */
     size_t slot_count, slot_room;
     tfm__record *records;
@@ -261,6 +262,12 @@ tfm_tensor tfm__tape_out(tfm_context *ctx, const tfm__record *record, int i) {
     return record->out_slot[i] && s->written ? part_of(s, record->out[i]) : (tfm_tensor){0};
 }
 
+bool tfm__tape_ones(tfm_context *ctx, const tfm__record *record, int i) {
+    const tfm_tensor y = tape_of(ctx)->end, out = record->out[i];
+    return y.buffer == out.buffer && y.generation == out.generation && y.offset == out.offset &&
+           tfm_tensor_count(y) == tfm_tensor_count(out);
+}
+
 /* The gradient of x in its slot, made if there is none yet. */
 static tfm__gradient gradient_to(tfm_context *ctx, slot *s, tfm_tensor x) {
     tfm__gradient to = {{0}, s->written};
@@ -369,6 +376,7 @@ tfm_status tfm_backward(tfm_context *ctx, tfm_tensor y, tfm_tensor dy) {
             slot *s = &t->slots[slot_find(t, y)];
             slot_reach(ctx, "backward", s, y); /* elements of y that no op made pass nothing on */
             const tfm__gradient to = gradient_to(ctx, s, y);
+            t->end = dy.buffer ? (tfm_tensor){0} : y;
             if (dy.buffer)
                 tfm__tensor_copy(ctx, to.to, dy);
             else

@@ -58,6 +58,9 @@ const char *tfm__tape_holds(tfm_context *ctx, tfm_tensor x);
 /* The gradient of record->out[i]: empty if nothing that counts was made of it. Backward may overwrite it. */
 tfm_tensor tfm__tape_out(tfm_context *ctx, const tfm__record *record, int i);
 
+/* Whether that is known to be ones: tfm_backward was given this output, and no dy. */
+bool tfm__tape_ones(tfm_context *ctx, const tfm__record *record, int i);
+
 /* Where the gradient of record->in[i] goes, with in[i]'s dims. */
 typedef struct tfm__gradient {
     tfm_tensor to; /* empty: not wanted */
