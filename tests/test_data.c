@@ -133,6 +133,58 @@ static void test_seek(void **state) {
     free(target);
 }
 
+/* A pass whose last buffer is full ends there, whether bad pairs follow or nothing; those are of that pass.
+ */
+static void test_full_buffers(void **state) {
+    (void)state;
+    enum { GOOD = 100 };
+    char text[GOOD * 9 + 16], *files[2];
+    for (int bad = 0; bad < 3; bad += 2)
+        for (int buffer = GOOD / 4; buffer <= GOOD; buffer *= 2) {
+            size_t at = 0;
+            for (int i = 0; i < GOOD; i++)
+                at += (size_t)sprintf(text + at, "Haus %d\n", i);
+            files[0] = write_file(text, at);
+            memset(text + at, '\n', (size_t)bad);
+            files[1] = write_file(text, at + (size_t)bad);
+            for (int of = 0; of < 2; of++) { /* lines without a partner, and empty ones */
+                const char *target = files[1], *source = files[of];
+                tfm_data_options o = {.tokens = 40, .buffer = buffer, .seed = 7};
+                static uint64_t hashes[MOST];
+                uint64_t pairs;
+                run(hashes, MOST, source, target, o, 1, &pairs);
+                assert_int_equal(pairs, GOOD);
+                run(hashes, MOST, source, target, o, 3, &pairs);
+                assert_int_equal(pairs, 3 * GOOD);
+                tfm_data *data;
+                tfm_pairs batch;
+                harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+                while (tfm_data_tell(data).epoch < 1)
+                    harness_ok(tfm_data_next(data, &batch));
+                const tfm_data_counts c = tfm_data_count(data);
+                assert_int_equal(c.pairs, GOOD);
+                assert_int_equal(of ? c.empty : c.unpaired, bad);
+                /* Where runs once stood that did not look for the end: the next pass. */
+                const tfm_data_position old = {
+                    .line = GOOD, .source_at = (int64_t)at, .target_at = (int64_t)at};
+                harness_ok(tfm_data_seek(data, old));
+                assert_int_equal(tfm_data_tell(data).epoch, 1);
+                /* What `strict` refuses it does behind the good pairs. */
+                tfm_data_free(&data);
+                o.strict = true;
+                harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+                for (pairs = 0; pairs < GOOD; pairs += (uint64_t)batch.count)
+                    harness_ok(tfm_data_next(data, &batch));
+                assert_int_equal(tfm_data_next(data, &batch), bad ? TFM_ERROR_INPUT : TFM_OK);
+                tfm_data_free(&data);
+            }
+            for (int i = 0; i < 2; i++) {
+                unlink(files[i]);
+                free(files[i]);
+            }
+        }
+}
+
 /* Bad pairs are left out and counted, or refused with their line. */
 static void test_bad_pairs(void **state) {
     (void)state;
@@ -230,8 +282,8 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_passes), cmocka_unit_test(test_seek),    cmocka_unit_test(test_bad_pairs),
-        cmocka_unit_test(test_tsv),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_passes),    cmocka_unit_test(test_seek), cmocka_unit_test(test_full_buffers),
+        cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),  cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

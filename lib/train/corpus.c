@@ -85,38 +85,71 @@ static tfm_status count_rest(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lin
     return status;
 }
 
-/* Up to so many pairs; *end: the files are over. */
-static tfm_status read_pairs(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers, bool *end) {
-    const size_t most = c->options.buffer ? (size_t)c->options.buffer : 200000;
+/* The next pair, if it is good; *end: the files are over. */
+static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers, bool *end) {
     const bool tsv = !c->names[1];
-    tfm_status status = TFM_OK;
-    *end = false;
-    while (b->pair_count < most && status == TFM_OK) {
-        bool more[2];
-        tfm__span sides[2];
-        verdict v = INVALID;
-        status = tfm__lines_next(&readers[0], &more[0]);
-        more[1] = more[0];
-        if (status == TFM_OK && !tsv)
-            status = tfm__lines_next(&readers[1], &more[1]);
-        if (status != TFM_OK)
-            return status;
-        if (!more[0] || !more[1]) {
-            *end = true;
-            return count_rest(c, b, &readers[more[1] ? 1 : 0], more[0] != more[1]);
-        }
-        b->next.line++;
-        if (c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0)
-            continue;
-        sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
-        sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
-        if (tsv && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))
-            tfm__fail(TFM_ERROR_INPUT, "there is no tab in it");
-        else
-            status = add_pair(c, b, sides, &v);
-        if (status == TFM_OK)
-            status = count_verdict(c, b, v);
+    bool more[2];
+    tfm__span sides[2];
+    verdict v = INVALID;
+    tfm_status status = tfm__lines_next(&readers[0], &more[0]);
+    more[1] = more[0];
+    if (status == TFM_OK && !tsv)
+        status = tfm__lines_next(&readers[1], &more[1]);
+    if (status != TFM_OK)
+        return status;
+    if (!more[0] || !more[1]) {
+        *end = true;
+        return count_rest(c, b, &readers[more[1] ? 1 : 0], more[0] != more[1]);
     }
+    b->next.line++;
+    if (c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0)
+        return TFM_OK;
+    sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
+    sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
+    if (tsv && !tfm__tsv_split(sides, readers[0].text, readers[0].bytes))
+        tfm__fail(TFM_ERROR_INPUT, "there is no tab in it");
+    else
+        status = add_pair(c, b, sides, &v);
+    return status == TFM_OK ? count_verdict(c, b, v) : status;
+}
+
+/* Behind a buffer that is full: *end where no good pair follows, and then what is bad there is counted. Where
+ * one does, all that was read here is the next buffer's, and `b` is as it was. So is what `strict` refuses:
+ * the pairs before it are good. */
+static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers, bool *end) {
+    const size_t pairs = b->pair_count, ids = b->id_count;
+    const tfm_data_counts counts = b->counts;
+    const int64_t line = b->next.line;
+    tfm_status status = TFM_OK;
+    while (status == TFM_OK && !*end && b->pair_count == pairs)
+        status = read_pair(c, b, readers, end);
+    if (c->options.strict && status == TFM_ERROR_INPUT) {
+        status = TFM_OK;
+        *end = false;
+    }
+    if (*end)
+        return status;
+    b->pair_count = pairs;
+    b->id_count = ids;
+    b->counts = counts;
+    b->next.line = line;
+    return status;
+}
+
+/* Up to so many pairs, and where the next buffer begins. */
+static tfm_status read_pairs(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers) {
+    const size_t most = c->options.buffer ? (size_t)c->options.buffer : 200000;
+    tfm_status status = TFM_OK;
+    bool end = false;
+    while (status == TFM_OK && !end && b->pair_count < most)
+        status = read_pair(c, b, readers, &end);
+    b->next.source_at = ftello(readers[0].file);
+    b->next.target_at = c->names[1] ? ftello(readers[1].file) : 0;
+    if (status == TFM_OK && !end)
+        status = look_ahead(c, b, readers, &end);
+    b->whole = end && b->begin.line == 0;
+    if (end)
+        b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
     return status;
 }
 
@@ -193,19 +226,11 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
 
 tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
     tfm__lines readers[2] = {{0}};
-    bool end = false;
     tfm_status status = tfm__lines_open(&readers[0], c->names[0], b->begin.source_at);
     if (status == TFM_OK && c->names[1])
         status = tfm__lines_open(&readers[1], c->names[1], b->begin.target_at);
     if (status == TFM_OK)
-        status = read_pairs(c, b, readers, &end);
-    if (status == TFM_OK) {
-        b->whole = end && b->begin.line == 0;
-        b->next.source_at = ftello(readers[0].file);
-        b->next.target_at = c->names[1] ? ftello(readers[1].file) : 0;
-        if (end)
-            b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
-    }
+        status = read_pairs(c, b, readers);
     tfm__lines_close(&readers[0]);
     tfm__lines_close(&readers[1]);
     return status;
