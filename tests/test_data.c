@@ -185,6 +185,43 @@ static void test_full_buffers(void **state) {
         }
 }
 
+/* Counts of part of a pass are not taken for those of all of it. */
+static void test_counts(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    const tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = 77};
+    tfm_data *data;
+    tfm_pairs batch;
+    tfm_data_position middle = {0};
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+    while ((middle = tfm_data_tell(data)).line < LINES / 2)
+        harness_ok(tfm_data_next(data, &batch));
+    assert_false(tfm_data_count(data).whole);
+    assert_in_range(tfm_data_count(data).pairs, 77, LINES - 77);
+    while (tfm_data_tell(data).epoch < 1)
+        harness_ok(tfm_data_next(data, &batch));
+    assert_true(tfm_data_count(data).whole);
+    assert_int_equal(tfm_data_count(data).pairs, LINES);
+    tfm_data_free(&data);
+    for (int pass = 1; pass <= 2; pass++) { /* one that begins in its middle, and the one behind it */
+        if (pass == 1) {
+            harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+            harness_ok(tfm_data_seek(data, middle));
+        }
+        while (tfm_data_tell(data).epoch < pass)
+            harness_ok(tfm_data_next(data, &batch));
+        assert_int_equal(tfm_data_count(data).whole, pass == 2);
+        assert_true(pass == 1 || tfm_data_count(data).pairs == LINES);
+    }
+    harness_ok(tfm_data_seek(data, middle)); /* what is known stays known */
+    assert_int_equal(tfm_data_count(data).pairs, LINES);
+    tfm_data_free(&data);
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
 /* Bad pairs are left out and counted, or refused with their line. */
 static void test_bad_pairs(void **state) {
     (void)state;
@@ -282,8 +319,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_passes),    cmocka_unit_test(test_seek), cmocka_unit_test(test_full_buffers),
-        cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_passes),  cmocka_unit_test(test_seek),      cmocka_unit_test(test_full_buffers),
+        cmocka_unit_test(test_counts),  cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

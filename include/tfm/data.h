@@ -29,13 +29,14 @@ typedef struct tfm_data_options {
     bool strict;         /* a bad pair is an error with its line number, not left out and counted */
 } tfm_data_options;
 
-/* Pairs of one pass over the files, and what was left out. */
+/* Pairs of a pass over the files, and what was left out. */
 typedef struct tfm_data_counts {
     uint64_t pairs; /* good ones */
     uint64_t empty; /* a side has nothing but blanks */
     uint64_t long_; /* a side is longer than max_length */
     uint64_t invalid; /* not UTF-8, NUL, or in a TSV no tab */
     uint64_t unpaired; /* lines of the longer file behind the end of the other */
+    bool whole; /* of all the files; else of the part that was read */
 } tfm_data_counts;
 
 /* Where the next batch comes from: a run that goes on begins there. All zero is the beginning. */
@@ -61,7 +62,8 @@ TFM_API tfm_status tfm_data_next(tfm_data *data, tfm_pairs *batch);
 TFM_API tfm_data_position tfm_data_tell(const tfm_data *data);
 TFM_API tfm_status tfm_data_seek(tfm_data *data, tfm_data_position position);
 
-/* Of the last whole pass; while that is not over, of what was read. */
+/* Of the last pass that was read from its beginning to its end; before there is one, of what was read of the pass, since
+ * tfm_data_seek if that went into its middle. */
 TFM_API tfm_data_counts tfm_data_count(const tfm_data *data);
 
 #ifdef __cplusplus

@@ -10,8 +10,8 @@ struct tfm_data {
     tfm__pair_buffer *now; /* what batches come from; NULL before the first */
     int64_t next_batch;
     tfm_data_counts last, running;
-    bool has_last;
-    int32_t *padded; /* of the batch that is borrowed */
+    bool begun_within; /* `running` lacks what lies before the place of a seek */
+    int32_t *padded;   /* of the batch that is borrowed */
     size_t padded_room;
     /* What the thread makes, its own until it is joined. */
     pthread_t thread;
@@ -83,9 +83,12 @@ static void add_counts(tfm_data *d, const tfm__pair_buffer *b) {
     d->running.invalid += b->counts.invalid;
     d->running.unpaired += b->counts.unpaired;
     if (b->next.line == 0) { /* the files were over */
-        d->last = d->running;
-        d->has_last = true;
+        if (!d->begun_within) {
+            d->last = d->running;
+            d->last.whole = true;
+        }
         d->running = (tfm_data_counts){0};
+        d->begun_within = false;
     }
 }
 
@@ -211,6 +214,7 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
     tfm__pair_buffer_free(d->now);
     d->now = NULL;
     d->running = (tfm_data_counts){0};
+    d->begun_within = to.line > 0;
     tfm_status status = start(d, to);
     if (status == TFM_OK)
         status = advance(d);
@@ -222,5 +226,5 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
 }
 
 tfm_data_counts tfm_data_count(const tfm_data *d) {
-    return d->has_last ? d->last : d->running;
+    return d->last.whole ? d->last : d->running;
 }
