@@ -243,7 +243,7 @@ static int next_batches(train_run *r, batches *b) {
     for (size_t i = 0; good && i < b->count; i++) {
         tfm_pairs p;
         if (tfm_data_next(r->data, &p) != TFM_OK)
-            return cli_fail_library();
+            return fail_update(r, tfm_error_message());
         good = hold(b, i, &p);
     }
     return good ? CLI_OK : cli_fail("out of memory for %zu batches", b->count);

@@ -467,6 +467,13 @@ check "bad pairs that are held out: counted there, and there alone" [ "$code" = 
 begin bad --src bad.de --tgt text.en $quick --strict
 check "bad pairs that are held out: refused by --strict" one_sentence 1 'bad.de and text.en, line 20: one side is empty'
 
+small_buffers="--src bad.de --tgt bad.en --hold-out 0 --buffer 60 --average 0 --vocab run"
+bad 200 "" zero
+# shellcheck disable=SC2086
+begin bad $small_buffers --updates 1000 --valid-every 2 --strict
+check "refused by --strict in mid-run: the last good checkpoint" one_last 1 \
+    'bad.de and bad.en, line 200: .*; the last good checkpoint is bad/checkpoint.safetensors, of update [1-9]'
+
 # ---- Text and vocabularies of other kinds
 begin tsv --tsv text.tsv --valid-tsv valid.tsv --updates 4 --valid-every 2
 begin two $files --valid-src valid.de --valid-tgt valid.en --updates 4 --valid-every 2
