@@ -159,6 +159,7 @@ typedef struct train_run {
     double since; /* the last report; since then tokens of both sides, of targets, and sums over these */
     uint64_t tokens, targets;
     double loss, nll;
+    int64_t epoch; /* of the last batch, from 1 on */
     uint64_t told; /* bad pairs */
 } train_run;
 

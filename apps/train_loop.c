@@ -184,7 +184,7 @@ static void say_progress(train_run *r, const tfm_update_report *u, bool lasting)
     else if (lasting)
         train_say("update %" PRId64 "/%" PRId64 "  epoch %" PRId64
                   "  loss %.3f  ppl %.5g  |g| %.3f  rate %.2e  %s%s",
-                  u->update, updates, tfm_data_tell(r->data).epoch + 1, loss, ppl, u->gradient_norm, u->rate,
+                  u->update, updates, r->epoch, loss, ppl, u->gradient_norm, u->rate,
                   speed, eta);
 }
 
@@ -192,7 +192,7 @@ static int report(train_run *r, const tfm_update_report *u) {
     const double now = cli_seconds(), n = (double)r->targets;
     json_t *object = json_pack(
         "{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
-        (json_int_t)u->update, "epoch", (json_int_t)tfm_data_tell(r->data).epoch + 1, "loss", r->loss / n,
+        (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->loss / n,
         "nll", r->nll / n, "ppl", real(exp(r->nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
         "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     forget_sums(r);
@@ -242,6 +242,7 @@ static int next_batches(train_run *r, batches *b) {
     bool good = b->items && b->numbers;
     for (size_t i = 0; good && i < b->count; i++) {
         tfm_pairs p;
+        r->epoch = tfm_data_tell(r->data).epoch + 1;
         if (tfm_data_next(r->data, &p) != TFM_OK)
             return fail_update(r, tfm_error_message());
         good = hold(b, i, &p);
