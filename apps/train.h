@@ -161,6 +161,7 @@ typedef struct train_run {
     double loss, nll;
     int64_t epoch; /* of the last batch, from 1 on */
     uint64_t told; /* bad pairs */
+    bool counted;  /* the pairs of a pass are said */
 } train_run;
 
 /* Saves where the run is. */

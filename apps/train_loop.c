@@ -124,21 +124,35 @@ static void forget_sums(train_run *r) {
     r->loss = r->nll = 0;
 }
 
-/* Bad pairs, where more are known than were told of. */
-static void say_counts(train_run *r) {
+/* The pairs of a pass, once they are known. Before that bad ones, where there are more than were told of; of
+ * a run that goes on in the middle of a pass they would be those of its rest. */
+static int say_counts(train_run *r) {
     const tfm_data_counts c = tfm_data_count(r->data);
     const uint64_t bad = c.empty + c.long_ + c.invalid + c.unpaired;
-    if (bad > r->told)
-        train_say("%" PRIu64 " pairs; left out: %" PRIu64 " with an empty side, %" PRIu64
+    if (r->counted || (!c.whole && (bad <= r->told || r->first > 0)))
+        return CLI_OK;
+    r->counted = c.whole;
+    r->told = bad;
+    if (bad > 0)
+        train_say("%" PRIu64 " pairs %s; left out: %" PRIu64 " with an empty side, %" PRIu64
                   " too long, %" PRIu64 " invalid, %" PRIu64 " without a partner",
-                  c.pairs, c.empty, c.long_, c.invalid, c.unpaired);
-    r->told = bad > r->told ? bad : r->told;
+                  c.pairs, c.whole ? "for training" : "so far", c.empty, c.long_, c.invalid, c.unpaired);
+    else
+        train_say("%" PRIu64 " pairs for training", c.pairs);
+    if (!c.whole)
+        return CLI_OK;
+    return train_log_put(&r->log,
+                         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
+                                   (json_int_t)tfm_trainer_updates(r->trainer), "pairs", (json_int_t)c.pairs,
+                                   "empty", (json_int_t)c.empty, "long", (json_int_t)c.long_, "invalid",
+                                   (json_int_t)c.invalid, "unpaired", (json_int_t)c.unpaired));
 }
 
 /* Validation, snapshot and checkpoint, in this order: a run that is killed between them does them again. */
 static int milestone(train_run *r) {
-    say_counts(r);
-    int code = validate(r, "valid");
+    int code = say_counts(r);
+    if (code == CLI_OK)
+        code = validate(r, "valid");
     if (code == CLI_OK)
         code = train_snapshot_write(r);
     r->at.milestone = tfm_trainer_updates(r->trainer);
@@ -184,17 +198,16 @@ static void say_progress(train_run *r, const tfm_update_report *u, bool lasting)
     else if (lasting)
         train_say("update %" PRId64 "/%" PRId64 "  epoch %" PRId64
                   "  loss %.3f  ppl %.5g  |g| %.3f  rate %.2e  %s%s",
-                  u->update, updates, r->epoch, loss, ppl, u->gradient_norm, u->rate,
-                  speed, eta);
+                  u->update, updates, r->epoch, loss, ppl, u->gradient_norm, u->rate, speed, eta);
 }
 
 static int report(train_run *r, const tfm_update_report *u) {
     const double now = cli_seconds(), n = (double)r->targets;
-    json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
-        (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->loss / n,
-        "nll", r->nll / n, "ppl", real(exp(r->nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate,
-        "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
+                  (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->loss / n, "nll",
+                  r->nll / n, "ppl", real(exp(r->nll / n)), "gradient_norm", u->gradient_norm, "rate",
+                  u->rate, "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     forget_sums(r);
     return train_log_put(&r->log, object);
 }
@@ -257,6 +270,8 @@ static int update(train_run *r) {
     if (code == CLI_OK && tfm_trainer_update(r->trainer, &u, b.items, b.count) != TFM_OK)
         code = fail_update(r, tfm_error_message());
     free_batches(&b);
+    if (code == CLI_OK && tfm_data_count(r->data).whole)
+        code = say_counts(r);
     if (code != CLI_OK)
         return code;
     const bool reported = u.update % r->recipe.report_every == 0 || u.update == 1;
@@ -328,8 +343,9 @@ static int finish(train_run *r) {
 
 int train_loop(train_run *r) {
     catch_signals(on_signal); /* the first one ends the run in good order, the second at once */
-    const int code = train(r);
-    say_counts(r);
+    int code = train(r);
+    if (code == CLI_OK)
+        code = say_counts(r);
     if (code != CLI_OK)
         return code;
     return finished(r) ? finish(r) : interrupted(r);

@@ -95,7 +95,7 @@ reports() {
 }
 # log DIR: what must come out the same however often the run was stopped
 log() {
-    sed '/"type":"start"/d; s/,"[a-z_]*second[a-z]*":[^,}]*//g; s/,"tokens_per_s":[^,}]*//' "$1/train.jsonl"
+    sed '/"type":"start"/d; /"type":"data"/d; s/,"[a-z_]*second[a-z]*":[^,}]*//g; s/,"tokens_per_s":[^,}]*//' "$1/train.jsonl"
 }
 # alike DIR DIR: the same model, the same parameters at the last validations, the same reports
 alike() {
@@ -150,6 +150,7 @@ check "help and manual page have the same options" [ "$(wc -l <page.names)" -gt 
 begin run $files --updates 6 --valid-every 3 --report-every 2
 check "a run: one line of result" [ "$code" = 0 -a "$(wc -l <out)" = 1 ]
 check "a run: it says what it is" says err '^run: [0-9]* parameters, vocabulary of [0-9]*, 12 pairs for validation, about [0-9]* MB'
+check "a run: it says once how many pairs there are" [ "$(grep -c '^228 pairs for training$' err) $(grep -c ' pairs ' err)" = "1 2" ]
 check "a run: it says how it goes" says err \
     '^update 4/6  epoch 1  loss [0-9.]*  ppl [0-9.]*  |g| [0-9.]*  rate [0-9.e-]*  [0-9]* tokens/s ETA [0-9:]*$'
 check "a run: it says how good it is" says err '^update 3  valid  ppl [0-9.]*  BLEU [0-9.]*  chrF2 [0-9.]*  best so far$'
@@ -167,6 +168,8 @@ check "a run: and what came of it" [ "$(value run src) $(value run width) $(valu
 check "a run: train.jsonl" json_lines run/train.jsonl
 check "a run: its reports" [ "$(reports start run) $(reports train run) $(reports valid run) $(reports average run) $(reports end run)" = \
     "1 4 2 1 1" ]
+check "a run: and its pairs" \
+    grep -qx '{"type":"data","update":1,"pairs":228,"empty":0,"long":0,"invalid":0,"unpaired":0}' run/train.jsonl
 check "a run: the keys of a report" [ "$(grep -c '^{"type":"train","update":4,"epoch":1,"loss":.*,"nll":.*,"ppl":.*,"gradient_norm":.*,"rate":.*,"tokens_per_s":.*,"seconds":[0-9.]*}$' run/train.jsonl)" = 1 ]
 run attend -m run "eins" -o attention.svg
 pictures=$code # 1: there is no cairo, or no font
@@ -440,7 +443,7 @@ END
     bad 33 "$source" "$target"
     # shellcheck disable=SC2086
     begin bad --src bad.de --tgt bad.en $quick --max-length 40
-    check "$name: left out and counted" both 0 says err "^227 pairs; left out: .*$said"
+    check "$name: left out and counted" both 0 says err "^227 pairs for training; left out: .*$said"
     # shellcheck disable=SC2086
     begin bad --src bad.de --tgt bad.en $quick --max-length 40 --strict
     check "$name: refused by --strict with its line" both 1 says err "^tfm: bad.de and bad.en, line 33: .*$why"
@@ -449,14 +452,14 @@ done
 sed '33s/\t/ /' text.tsv >bad.tsv
 # shellcheck disable=SC2086
 begin bad --tsv bad.tsv $quick
-check "no tab: left out and counted" both 0 says err "^227 pairs; left out: .* 1 invalid"
+check "no tab: left out and counted" both 0 says err "^227 pairs for training; left out: .* 1 invalid"
 # shellcheck disable=SC2086
 begin bad --tsv bad.tsv $quick --strict
 check "no tab: refused by --strict with its line" both 1 says err "^tfm: bad.tsv, line 33: there is no tab"
 head -n 236 text.en >bad.en
 # shellcheck disable=SC2086
 begin bad --src text.de --tgt bad.en $quick
-check "unequal files: counted" both 0 says err "225 pairs; left out: .* 4 without a partner"
+check "unequal files: counted" both 0 says err "225 pairs for training; left out: .* 4 without a partner"
 # shellcheck disable=SC2086
 begin bad --src text.de --tgt bad.en $quick --strict
 check "unequal files: refused by --strict with the line" both 1 says err "text.de has more lines .* after line 236"
@@ -472,7 +475,14 @@ check "bad pairs that are held out: counted there, and there alone" [ "$code" = 
 begin bad --src bad.de --tgt text.en $quick --strict
 check "bad pairs that are held out: refused by --strict" one_sentence 1 'bad.de and text.en, line 20: one side is empty'
 
+bad 33 "" zero
 small_buffers="--src bad.de --tgt bad.en --hold-out 0 --buffer 60 --average 0 --vocab run"
+# shellcheck disable=SC2086
+begin bad $small_buffers --updates 9 --valid-every 3
+check "bad pairs: told while the pass is not over" both 0 says err '^[1-9][0-9]* pairs so far; left out: 1 with'
+resume bad --updates 30
+check "--resume within a pass: nothing is said of its rest, all of the next" both 0 [ "$(grep ' pairs ' err | grep -v validation)" = \
+    "239 pairs for training; left out: 1 with an empty side, 0 too long, 0 invalid, 0 without a partner" ]
 bad 200 "" zero
 # shellcheck disable=SC2086
 begin bad $small_buffers --updates 1000 --valid-every 2 --strict
