@@ -42,7 +42,7 @@ static int add(train_valid *v, const char *source, size_t source_bytes, const ch
 typedef struct reader {
     cli_lines source, target;
     size_t source_used, target_used;
-    bool tsv;
+    bool tsv, tabless; /* of the last line */
 } reader;
 
 static int refill(cli_lines *lines, size_t *used) {
@@ -52,8 +52,7 @@ static int refill(cli_lines *lines, size_t *used) {
     return cli_lines_next(lines, CHUNK_BYTES);
 }
 
-/* The next pair; *there is false at the end of either file. A line of a TSV without a tab is a pair with an
- * empty target. */
+/* The next pair; *there is false at the end of either file. */
 static int next(reader *r, bool *there, const char **source, size_t *source_bytes, const char **target,
                 size_t *target_bytes) {
     int code = refill(&r->source, &r->source_used);
@@ -70,6 +69,7 @@ static int next(reader *r, bool *there, const char **source, size_t *source_byte
         return CLI_OK;
     }
     const char *tab = memchr(*source, '\t', *source_bytes);
+    r->tabless = !tab;
     const size_t before = tab ? (size_t)(tab - *source) : *source_bytes;
     *target = tab ? tab + 1 : "";
     *target_bytes = tab ? *source_bytes - before - 1 : 0;
@@ -93,13 +93,13 @@ static void close_files(reader *r) {
     cli_lines_close(&r->target);
 }
 
-/* Why a line cannot be translated, or compared with; NULL if it can. */
-static const char *why_bad(const char *text, size_t bytes) {
+/* Why a side of a pair cannot be translated, or compared with; NULL if it can. */
+static const char *why_bad(const char *text, size_t bytes, const char *empty) {
     size_t blanks = 0;
     while (blanks < bytes && strchr(" \t", text[blanks]))
         blanks++;
     if (blanks == bytes)
-        return "one side is empty";
+        return empty;
     return tfm_text_check(text, bytes) == TFM_OK ? NULL : tfm_error_message();
 }
 
@@ -116,8 +116,8 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
         code = next(&r, &there, &s, &s_bytes, &t, &t_bytes);
         if (code != CLI_OK || !there || line % every != 0)
             continue;
-        const char *why = why_bad(s, s_bytes);
-        why = why ? why : why_bad(t, t_bytes);
+        const char *why = r.tabless ? "there is no tab in it" : why_bad(s, s_bytes, "the source is empty");
+        why = why ? why : why_bad(t, t_bytes, "the target is empty");
         if (!why)
             code = add(v, s, s_bytes, t, t_bytes);
         else if (strict)

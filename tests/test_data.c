@@ -222,6 +222,14 @@ static void test_counts(void **state) {
     free(target);
 }
 
+/* Bytes of so many lines. */
+static int64_t behind(const char *text, int lines) {
+    const char *at = text;
+    while (lines > 0)
+        lines -= *at++ == '\n';
+    return at - text;
+}
+
 /* Bad pairs are left out and counted, or refused with their line. */
 static void test_bad_pairs(void **state) {
     (void)state;
@@ -246,10 +254,22 @@ static void test_bad_pairs(void **state) {
     assert_int_equal(c.unpaired, 2);
     tfm_data_free(&data);
     o.strict = true;
-    harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
-    assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
-    assert_non_null(strstr(tfm_error_message(), "line 2: one side is empty"));
-    tfm_data_free(&data);
+    const char *const sentences[] = {
+        [2] = "line 2: the source is empty",
+        [3] = "line 3: the source has 10 tokens, and max_length is 8",
+        [4] = "line 4: the source: byte 1 of the line, 0xff,",
+        [5] = "line 5: the target is empty",
+        [6] = "line 6: the target: byte 2 of the line is NUL",
+    };
+    for (int line = 2; line <= 6; line++) { /* from there on */
+        const tfm_data_position at = {.line = line - 1,
+                                      .source_at = behind(source_text, line - 1),
+                                      .target_at = behind(target_text, line - 1)};
+        harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
+        assert_int_equal(tfm_data_seek(data, at), TFM_ERROR_INPUT);
+        assert_non_null(strstr(tfm_error_message(), sentences[line]));
+        tfm_data_free(&data);
+    }
     unlink(source);
     unlink(target);
     free(source);

@@ -435,8 +435,8 @@ bad() { # LINE SOURCE TARGET: the text with another pair there
 }
 many=$(awk 'BEGIN { for (i = 0; i < 80; i++) printf "eins " }')
 quick="--updates 1 --average 0 --vocab run"
-for kind in "empty::zero:one side is empty:1 with an empty side" "empty:eins:  :one side is empty:1 with an empty side" \
-    "long:$many:one:too long:1 too long" "invalid:ei\\377ns:one:byte 3:1 invalid" "invalid:eins:o\\000ne:byte 2:1 invalid"; do
+for kind in "empty::zero:the source is empty:1 with an empty side" "empty:eins:  :the target is empty:1 with an empty side" \
+    "long:$many:one:the source has [0-9]* tokens, and max_length is 40:1 too long" "invalid:ei\\377ns:one:byte 3:1 invalid" "invalid:eins:o\\000ne:byte 2:1 invalid"; do
     IFS=: read -r name source target why said <<END
 $kind
 END
@@ -456,6 +456,10 @@ check "no tab: left out and counted" both 0 says err "^227 pairs for training; l
 # shellcheck disable=SC2086
 begin bad --tsv bad.tsv $quick --strict
 check "no tab: refused by --strict with its line" both 1 says err "^tfm: bad.tsv, line 33: there is no tab"
+sed '3s/\t/ /' valid.tsv >bad.tsv
+# shellcheck disable=SC2086
+begin bad --tsv text.tsv --valid-tsv bad.tsv $quick --strict
+check "no tab in a line for validation: the same" one_sentence 1 'bad.tsv, line 3: there is no tab in it'
 head -n 236 text.en >bad.en
 # shellcheck disable=SC2086
 begin bad --src text.de --tgt bad.en $quick
@@ -473,7 +477,7 @@ check "bad pairs that are held out: counted there, and there alone" [ "$code" = 
     "$(grep 'left out' err)" = "validation: 2 bad pairs of bad.de are left out" ]
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick --strict
-check "bad pairs that are held out: refused by --strict" one_sentence 1 'bad.de and text.en, line 20: one side is empty'
+check "bad pairs that are held out: refused by --strict" one_sentence 1 'bad.de and text.en, line 20: the source is empty'
 
 bad 33 "" zero
 small_buffers="--src bad.de --tgt bad.en --hold-out 0 --buffer 60 --average 0 --vocab run"

@@ -26,7 +26,20 @@ tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size) {
 /* What a line's two texts come to. */
 typedef enum verdict { GOOD, EMPTY, LONG, INVALID } verdict;
 
-/* Adds the pair's ids, if it is good. */
+/* What is wrong with a side of so many tokens; of an invalid one the tokenizer has said it. */
+static void say_why(verdict v, const char *side, size_t count, size_t most) {
+    char sentence[512];
+    if (v == EMPTY)
+        tfm__fail(TFM_ERROR_INPUT, "the %s is empty", side);
+    if (v == LONG)
+        tfm__fail(TFM_ERROR_INPUT, "the %s has %zu tokens, and max_length is %zu", side, count, most);
+    if (v == INVALID) {
+        snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
+        tfm__fail(TFM_ERROR_INPUT, "the %s: %s", side, sentence);
+    }
+}
+
+/* Adds the pair's ids, if it is good; if not, a sentence says why. */
 static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm__span *sides,
                            verdict *verdict_out) {
     const size_t most = (size_t)(c->options.max_length ? c->options.max_length : 256), at = b->id_count;
@@ -40,6 +53,7 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm_
         if (status != TFM_OK && status != TFM_ERROR_INPUT)
             return status;
         *verdict_out = status != TFM_OK ? INVALID : count <= 1 ? EMPTY : count > most ? LONG : GOOD;
+        say_why(*verdict_out, side ? "target" : "source", count, most);
         if (*verdict_out == GOOD &&
             (status = tfm__grow(&b->ids, &b->id_room, b->id_count + count, sizeof(*ids))) != TFM_OK) {
             tfm_ids_free(&ids);
@@ -63,13 +77,12 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm_
 }
 
 static tfm_status count_verdict(const tfm__corpus *c, tfm__pair_buffer *b, verdict v) {
-    static const char *const why[] = {[EMPTY] = "one side is empty", [LONG] = "one side is too long"};
     uint64_t *const counts[] = {&b->counts.pairs, &b->counts.empty, &b->counts.long_, &b->counts.invalid};
     char sentence[512];
     (*counts[v])++;
     if (v == GOOD || !c->options.strict)
         return TFM_OK;
-    snprintf(sentence, sizeof(sentence), "%s", v == INVALID ? tfm_error_message() : why[v]);
+    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
     return tfm__fail(TFM_ERROR_INPUT, "%s%s%s, line %lld: %s", c->names[0], c->names[1] ? " and " : "",
                      c->names[1] ? c->names[1] : "", (long long)b->next.line, sentence);
 }
