@@ -89,7 +89,11 @@ static int open_tokenizer(train_run *r) {
     if (o->vocabulary) { /* opened where it is, for sentences that name it there */
         if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
             return cli_fail_library();
+        const tfm_tokenizer_info text = tfm_tokenizer_get_info(r->tokenizer);
         tfm_tokenizer_free(&r->tokenizer);
+        if (text.target_pad < 0) /* what decoding starts with, too */
+            return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
+                            text.separate ? "target_vocab.json" : "vocab.json");
         if (copy_tokenizer(o->vocabulary, r->dir) != CLI_OK)
             return CLI_FAILED;
     } else {

@@ -506,6 +506,13 @@ run translate -m separate -i valid.de
 check "--separate-vocab: the model translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
 begin given $files --updates 1 --vocab separate
 check "--vocab of two" [ "$code" = 0 ] && cmp separate/target.spm given/target.spm
+for vocabulary in two/vocab.json separate/target_vocab.json; do # written by others: what pads is in the configuration
+    cp -r ${vocabulary%/*} padless
+    sed 's/"<pad>"/"<none>"/' $vocabulary >padless/${vocabulary#*/}
+    begin given $files --updates 1 --vocab padless
+    check "--vocab: ${vocabulary#*/} without <pad>" one_sentence 1 "padless/${vocabulary#*/} has no <pad>"
+    rm -r padless
+done
 for option in '--unigram --vocab-size 70' '--normalization nfkc_cf' '--coverage 0.99 --vocab-lines 50'; do
     # shellcheck disable=SC2086
     begin other $files --updates 1 --average 0 $option
