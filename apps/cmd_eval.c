@@ -237,8 +237,9 @@ int cmd_eval(int argc, char **argv) {
         .about = "Says how good translations are: BLEU and chrF2, as sacreBLEU computes them, with the\n"
                  "signature that belongs to the score. With a model it translates the source lines as\n"
                  "tfm translate does, and adds the perplexity of the references. A source line that\n"
-                 "cannot be translated is named, counts as translated to nothing, and has no part in\n"
-                 "the perplexity; the exit code is then 1. A bad line elsewhere ends the evaluation.\n",
+                 "cannot be translated is named and counts as translated to nothing; it, and a reference\n"
+                 "with too many tokens, which is named too, have no part in the perplexity. The exit\n"
+                 "code is then 1. Other lines that are no text end the evaluation.\n",
         .examples = "  tfm eval -m apps/demo --src test.de --ref test.en\n"
                     "  tfm translate -m apps/demo < test.de | tfm eval --hyp - --ref test.en --json\n"
                     "  tfm eval --hyp out.zh --ref test.zh --tokenize char\n",
