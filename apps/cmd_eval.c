@@ -202,10 +202,17 @@ static int run(job *j) {
     return code == CLI_OK && j->rejected_count > 0 ? CLI_FAILED : code;
 }
 
+/* Options behind these are for a model. */
+enum { TEXT_OPTIONS = 7 };
+
 /* What belongs together on the command line. */
 static int check_asked(const cli_syntax *syntax, const job *j) {
     if (j->hypothesis_file && (j->model_dir || j->source_file))
         return cli_misuse(syntax, "--hyp is for translations that are there; give it, or -m and --src");
+    for (size_t i = TEXT_OPTIONS; j->hypothesis_file && i < syntax->option_count; i++)
+        if (*syntax->options[i].given)
+            return cli_misuse(syntax, "--%s is for a model that translates, and --hyp has its translations",
+                              syntax->options[i].name);
     if (!j->hypothesis_file && (!j->model_dir || !j->source_file))
         return cli_misuse(syntax, "-m and --src are needed, or --hyp");
     if (!j->reference_file)
@@ -218,7 +225,7 @@ static int check_asked(const cli_syntax *syntax, const job *j) {
 
 int cmd_eval(int argc, char **argv) {
     job j = {0};
-    const cli_option options[] = {
+    cli_option options[] = {
         {0, "hyp", CLI_TEXT, &j.hypothesis_file, "FILE", "translations, a line each", NULL},
         {'r', "ref", CLI_TEXT, &j.reference_file, "FILE", "a reference for each line", NULL},
         {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "instead of --hyp: the model that translates", NULL},
@@ -246,6 +253,9 @@ int cmd_eval(int argc, char **argv) {
         .options = options,
         .option_count = CLI_COUNT(options),
     };
+    bool given[CLI_COUNT(options)] = {0};
+    for (size_t i = 0; i < CLI_COUNT(options); i++)
+        options[i].given = options[i].given ? options[i].given : &given[i];
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_GO)
         code = check_asked(&syntax, &j);

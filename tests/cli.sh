@@ -332,6 +332,11 @@ run eval --ref hyp
 check "eval: nothing to evaluate is one" one_sentence 2 '--hyp'
 run eval -m "$demo" --hyp hyp --ref hyp
 check "eval: a model and translations is one" one_sentence 2 '--hyp'
+for option in 'beam 4' 'alpha 0.6' 'length-penalty paper' 'max-length 9' 'batch-tokens 9' truncate 'precision fp32' 'device cpu'; do
+    # shellcheck disable=SC2086 # words
+    run eval --hyp hyp --ref hyp --$option
+    check "eval: translations and --${option% *} is one" one_sentence 2 "--${option% *} is for a model"
+done
 run eval --hyp - --ref -
 check "eval: two standard inputs is one" one_sentence 2 'standard input'
 run eval --hyp hyp --ref hyp --tokenize intl
