@@ -113,7 +113,8 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
         rest += d;
     }
     rest = tfm_group_sum(rest) / (float)n;
-    const float variance = fmax(tfm_group_sum(square) / (float)n - rest * rest, 0.0f);
+    const float rounded = tfm_group_sum(square) / (float)n - rest * rest;
+    const float variance = rounded < 0.0f ? 0.0f : rounded; /* NaN stays NaN, which fmax would not let it */
     const float factor = 1.0f / sqrt(variance + epsilon);
     if (TFM_LANE() == 0) {
         if (mean != 0)

@@ -304,6 +304,22 @@ static void test_backward(void **state) {
     check_backward(&random, 5, 85, GAMMA | BETA, 0, true);
 }
 
+/* Statistics of a row with NaN say so, those of the next do not. */
+static void test_not_a_number(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const tfm_tensor none = {0};
+    const float host[2][6] = {{1, 2, NAN, 4, 5, 6}, {1, 2, 3, 4, 5, 6}};
+    tfm_tensor y = {0}, mean = {0}, inv_std = {0}, x = HARNESS_TENSOR(TFM_F32, host, 2, 6);
+    harness_ok(tfm_layernorm_axes(ctx, &y, &mean, &inv_std, x, none, none, -1, 1e-5f));
+    float *found[] = {harness_floats(y), harness_floats(mean), harness_floats(inv_std)};
+    for (int i = 0; i < 6; i++)
+        assert_true(isnan(found[0][i]) && fabs((double)found[0][6 + i] - (i - 2.5) / sqrt(35.0 / 12)) < 1e-5);
+    assert_true(isnan(found[1][0]) && isnan(found[2][0]) && found[1][1] == 3.5f && isfinite(found[2][1]));
+    for (int i = 0; i < 3; i++)
+        free(found[i]);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -364,6 +380,7 @@ int main(void) {
         cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_constant_row),
         cmocka_unit_test(test_axes),          cmocka_unit_test(test_refused),
         cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_not_a_number),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }
