@@ -113,6 +113,7 @@ static void test_refused(void **state) {
                m = HARNESS_TENSOR(TFM_F32, NULL, 17), v = HARNESS_TENSOR(TFM_F32, NULL, 17),
                other = HARNESS_TENSOR(TFM_F32, NULL, 16);
     tfm_adam_options o = PAPER;
+    harness_refused(tfm_adam(ctx, x, g, m, v, NULL), TFM_ERROR_ARGUMENT, "it needs options");
     harness_refused(tfm_adam(ctx, x, other, m, v, &o), TFM_ERROR_ARGUMENT,
                     "adam: x is (17) F32, the gradient (16) F32");
     harness_refused(tfm_adam(ctx, x, g, m, m, &o), TFM_ERROR_ARGUMENT, "shares memory");
@@ -123,6 +124,7 @@ static void test_refused(void **state) {
         {.rate = 1, .beta1 = 1, .beta2 = 0.98, .epsilon = 1e-9, .step = 1},
         {.rate = 1, .beta1 = 0.9, .beta2 = NAN, .epsilon = 1e-9, .step = 1},
         {.rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 0, .step = 1},
+        {.rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-46, .step = 1}, /* 0 as a float */
         {.rate = 1, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .step = 0},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)

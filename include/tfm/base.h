@@ -51,7 +51,8 @@ typedef enum tfm_log_level { TFM_LOG_ERROR, TFM_LOG_WARNING, TFM_LOG_INFO, TFM_L
 typedef void (*tfm_log_fn)(void *user, tfm_log_level level, const char *line);
 
 /* Sends log lines up to `level` to `fn`, and the reports that were asked for (TFM_PROFILE) at the info level. NULL
- * restores the default: lines up to TFM_LOG (error, warning, info or debug; unset means warning) to stderr. Process-wide; call it before other threads use the library. */
+ * restores the default: lines up to TFM_LOG (error, warning, info or debug; unset means warning) to stderr.
+ * Process-wide; call it before other threads use the library. */
 TFM_API void tfm_log_set(tfm_log_fn fn, void *user, tfm_log_level level);
 
 /* The library's version, "0.1.0". */

@@ -82,7 +82,7 @@ TFM_API tfm_status tfm_log_softmax_axis(tfm_context *ctx, tfm_tensor *y, tfm_ten
 /* What dropout draws: the same options draw the same, on the same device, so a backward pass repeats its forward. Count
  * `stream` up from call to call. */
 typedef struct tfm_dropout_options {
-    float rate;      /* the chance of an element to become 0; the others are divided by 1 - rate */
+    float rate;      /* the chance of an element to become 0, less than 1; the others are divided by 1 - rate */
     uint64_t seed;
     uint64_t stream;
 } tfm_dropout_options;
@@ -175,8 +175,9 @@ typedef enum tfm_attention_stage {
     TFM_ATTENTION_MASKED,  /* after the mask; -inf where a query does not see a key */
 } tfm_attention_stage;
 
-/* What a query sees: all keys, but for those that one of lengths, causal, window and mask hides. A key that a query does not
- * see does not touch it, whatever it is, NaN included. */
+/* What a query sees: all keys, but for those that one of lengths, causal, window and mask hides. A key that a query
+ * does not see does not touch what that gets, whatever it is, NaN included; in the backward pass NaN and infinities do,
+ * but for those behind the lengths. */
 typedef struct tfm_attention_options {
     int heads;          /* H; needed for 3-D inputs, else 0 */
     int kv_heads;       /* Hk, a divisor of H; 0 means H */
@@ -242,8 +243,7 @@ typedef struct tfm_align_options {
 } tfm_align_options;
 
 /* weights (B, T, S) = softmax of scores (B, T, S) over the keys that a query sees, zeros elsewhere; S <= 2^24. A query
- * that sees nothing gives zeros. weights may be scores. `options` may be NULL. Luong et al. 2015, sections 3.1 and 3.2.
- * Has no backward pass. */
+ * that sees nothing gives zeros. weights may be scores. `options` may be NULL. Luong et al. 2015, sections 3.1 and 3.2. */
 TFM_API tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores, const tfm_align_options *options);
 
 /* The k largest of each row, largest first, equal ones by lower index: x (R, N) to values (R, k) F32 and indices
@@ -325,7 +325,7 @@ TFM_API tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x)
 typedef struct tfm_adam_options {
     double rate;         /* the learning rate of this step */
     double beta1, beta2; /* the paper's training has 0.9 and 0.98 */
-    double epsilon;      /* and 1e-9 */
+    double epsilon;      /* and 1e-9; larger than 0 as a float */
     double decay;        /* of the weights, apart from the gradient: x -= rate decay x */
     int64_t step;        /* t, from 1 */
     double clip;         /* gradients are scaled so that `norm` becomes at most this; 0: never */

@@ -40,7 +40,8 @@ TFM_API const char *tfm_dtype_name(tfm_dtype dtype);
 
 /* Makes an uninitialised tensor in the current scope. Sticky: fails at once if the context already failed. */
 TFM_API tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims);
-/* Gives a tensor's memory back before its scope ends and nulls it. An empty one is taken. */
+/* Gives a tensor's memory back before its scope ends and nulls it: that of all tensors that lie in it, too. An empty one is
+ * taken. */
 TFM_API void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor);
 
 /* The same memory under other dims with the same number of elements. */

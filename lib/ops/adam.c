@@ -5,7 +5,7 @@
 
 static tfm_status check_options(tfm_context *ctx, const tfm_adam_options *o) {
     if (!(o->rate >= 0.0) || isinf(o->rate) || !(o->beta1 >= 0.0 && o->beta1 < 1.0) ||
-        !(o->beta2 >= 0.0 && o->beta2 < 1.0) || !(o->epsilon > 0.0) || !(o->decay >= 0.0) ||
+        !(o->beta2 >= 0.0 && o->beta2 < 1.0) || !((float)o->epsilon > 0.0f) || !(o->decay >= 0.0) ||
         !(o->clip >= 0.0) || o->step < 1)
         return tfm__op_refuse(
             ctx, "adam",
@@ -18,6 +18,8 @@ static tfm_status check_options(tfm_context *ctx, const tfm_adam_options *o) {
 tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_tensor m, tfm_tensor v,
                     const tfm_adam_options *options) {
     const char *op = "adam";
+    if (!options)
+        return tfm__op_refuse(ctx, op, "it needs options: they have the learning rate");
     const tfm_tensor norm = options->norm;
     if (TFM_OP_BEGIN(ctx, op, "ffffF", x, gradient, m, v, norm) != TFM_OK ||
         TFM_TAPE_NONE(ctx, op, x) != TFM_OK || check_options(ctx, options) != TFM_OK)

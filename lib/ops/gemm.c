@@ -100,7 +100,7 @@ static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provi
     if (task->m > INT32_MAX || task->n > INT32_MAX || task->k > INT32_MAX)
         return tfm__op_refuse(ctx, op, "a %s by b %s: rows and columns must stay below 2^31",
                               TFM_SHAPE(task->a), TFM_SHAPE(task->b));
-    if (task->accumulate && (!c->buffer || task->bias.buffer || task->activation != TFM_NO_ACTIVATION))
+    if (task->accumulate && (!c || !c->buffer || task->bias.buffer || task->activation != TFM_NO_ACTIVATION))
         return tfm__op_refuse(ctx, op,
                               "to accumulate it needs a c to add to, and neither bias nor activation");
     if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK ||
