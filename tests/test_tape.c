@@ -176,6 +176,17 @@ static void test_outputs_again(void **state) {
         harness_ok(tfm_backward(ctx, y, none)); /* the tape is as it was before */
         wants(dx, (float)which + 2);
     }
+    for (int which = 0; which < 2; which++) {
+        tfm_tensor y = {0}, m = ones(N), v = ones(N);
+        const tfm_adam_options adam = {.rate = 1, .beta1 = 0.9, .beta2 = 0.9, .epsilon = 1, .step = 1};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, dx));
+        harness_ok(tfm_glu(ctx, &y, x, k, TFM_SILU, 0));
+        harness_refused(tfm_adam(ctx, which ? x : k, dx, m, v, &adam), TFM_ERROR_ARGUMENT,
+                        which ? "on a tensor that the tape watches: go backward" : "on what a backward pass needs");
+        tfm_tape_stop(ctx);
+    }
+    wants(k, 1);
     harness_ok(tfm_activate(ctx, &x, k, TFM_RELU)); /* the tape is off */
 }
 

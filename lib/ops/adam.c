@@ -15,6 +15,17 @@ static tfm_status check_options(tfm_context *ctx, const tfm_adam_options *o) {
     return TFM_OK;
 }
 
+/* It writes onto its inputs, which may be what a recorded op reads again, though nobody watches them. */
+static tfm_status check_tape(tfm_context *ctx, size_t count, const tfm_tensor *written) {
+    for (size_t i = 0; i < count; i++) {
+        const char *held = tfm__tape_holds(ctx, written[i]);
+        if (held)
+            return tfm__op_refuse(ctx, "adam", "input %zu, %s, lies on %s: go backward or stop the tape first", i + 1,
+                                  TFM_SHAPE(written[i]), held);
+    }
+    return tfm_context_status(ctx);
+}
+
 tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_tensor m, tfm_tensor v,
                     const tfm_adam_options *options) {
     const char *op = "adam";
@@ -22,7 +33,7 @@ tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_ten
         return tfm__op_refuse(ctx, op, "it needs options: they have the learning rate");
     const tfm_tensor norm = options->norm;
     if (TFM_OP_BEGIN(ctx, op, "ffffF", x, gradient, m, v, norm) != TFM_OK ||
-        TFM_TAPE_NONE(ctx, op, x) != TFM_OK || check_options(ctx, options) != TFM_OK)
+        check_tape(ctx, 4, (const tfm_tensor[]){x, gradient, m, v}) != TFM_OK || check_options(ctx, options) != TFM_OK)
         return tfm_context_status(ctx);
     const size_t count = tfm_tensor_count(x);
     if (tfm_tensor_count(gradient) != count || tfm_tensor_count(m) != count || tfm_tensor_count(v) != count ||
