@@ -315,19 +315,23 @@ static int interrupted(train_run *r) {
 
 static int finish(train_run *r) {
     const int64_t updates = tfm_trainer_updates(r->trainer);
+    const char *reason = finished(r); /* which the average does not change, the best though it may be */
     int code = CLI_OK;
     if (r->at.milestone != updates) /* a signal may have saved it without */
         code = milestone(r);
     if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
+        const int since_best = r->at.since_best;
         code = train_snapshot_average(r);
         if (code == CLI_OK)
             code = validate(r, "average");
-        if (code == CLI_OK && r->at.since_best == 0) /* a run that goes on has to beat it */
+        const bool best = r->at.since_best == 0;
+        r->at.since_best = since_best;
+        if (code == CLI_OK && best) /* a run that goes on has to beat it */
             code = train_checkpoint_renew(r);
     }
     if (code == CLI_OK)
         code = train_log_put(&r->log,
-                             json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", finished(r), "update",
+                             json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", reason, "update",
                                        (json_int_t)updates, "seconds", cli_seconds() - r->begun));
     if (code != CLI_OK)
         return code;

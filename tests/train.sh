@@ -291,6 +291,16 @@ resume noisy --updates 92 --valid-every 1 --rate 1e-12
 check "the average: the best of a run that went on" both 0 says out "92 updates; best on validation: BLEU .*, ppl $best\$"
 check "the average: the model" cmp averaged noisy/model.safetensors
 
+# The same where patience ends the run, which it does for good.
+# shellcheck disable=SC2086
+begin noisy $files --valid-src valid.de --valid-tgt valid.en --updates 1000 --valid-every 10 --report-every 10 --warmup 1 --rate 2e-2 \
+    --schedule constant --average 6 --best-by ppl --patience 2
+check "the average: the best of a run out of patience" both 0 grep -q '"average".*"best":true' noisy/train.jsonl
+check "the average: which says so" grep -q '"reason":"patience"' noisy/train.jsonl
+cp out before
+resume noisy
+check "--resume: out of patience still" same out before
+
 # More updates than the run began with: as if it had begun with them.
 plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 0"
 # shellcheck disable=SC2086
