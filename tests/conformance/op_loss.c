@@ -37,10 +37,12 @@ static choices read_choices(node *n, int64_t classes) {
     for (size_t i = 0; node_ok(n) && i < c.count; i++) {
         const int32_t label = c.labels[i];
         const bool counts = !ignores || label != node_int(n, "ignore_index", 0);
-        if (counts && (label < 0 || label >= classes))
+        if (counts && (label < 0 || label >= classes)) {
             NODE_WRONG(n, "%s has label %d of %lld classes", n->proto->op_type, (int)label,
                        (long long)classes);
-        else if (!counts)
+            break;
+        }
+        if (!counts)
             c.labels[i] = -1;
         c.weights[i] = !counts ? 0 : node_has(n, 2) ? of[label] : 1;
         c.total += (double)c.weights[i];
