@@ -80,18 +80,41 @@ void tfm__added_free(tfm__added *added) {
     *added = (tfm__added){0};
 }
 
-const tfm__added_token *tfm__added_find(const tfm__added *added, size_t *at, const char *text, size_t bytes) {
+static void look_for(tfm__added_walk *w, size_t i, size_t from) {
+    const tfm__added_token *t = &w->added->tokens[i];
+    const char *found = memmem(w->text + from, w->bytes - from, t->text, t->bytes);
+    w->next[i] = found ? (size_t)(found - w->text) : w->bytes;
+}
+
+tfm_status tfm__added_begin(tfm__added_walk *out, const tfm__added *added, const char *text, size_t bytes) {
+    *out = (tfm__added_walk){added, text, bytes, NULL};
+    if (added->count == 0)
+        return TFM_OK;
+    out->next = tfm__alloc(added->count, sizeof(*out->next));
+    if (!out->next)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < added->count; i++)
+        look_for(out, i, 0);
+    return TFM_OK;
+}
+
+void tfm__added_end(tfm__added_walk *walk) {
+    free(walk->next);
+    *walk = (tfm__added_walk){0};
+}
+
+const tfm__added_token *tfm__added_find(tfm__added_walk *walk, size_t *at) {
     const tfm__added_token *best = NULL;
-    size_t reach = bytes; /* nothing that begins behind this is looked for */
-    for (size_t i = 0; i < added->count; i++) {
-        const tfm__added_token *t = &added->tokens[i];
-        const size_t most = reach + t->bytes < bytes ? reach + t->bytes : bytes;
-        const char *found = memmem(text, most, t->text, t->bytes);
-        const size_t begin = found ? (size_t)(found - text) : bytes;
-        if (found && (!best || begin < *at || (begin == *at && t->bytes > best->bytes))) {
+    size_t begin = walk->bytes;
+    for (size_t i = 0; i < walk->added->count; i++) {
+        const tfm__added_token *t = &walk->added->tokens[i];
+        if (walk->next[i] < *at)
+            look_for(walk, i, *at);
+        if (walk->next[i] < begin || (best && walk->next[i] == begin && t->bytes > best->bytes)) {
             best = t;
-            *at = reach = begin;
+            begin = walk->next[i];
         }
     }
+    *at = begin;
     return best;
 }

@@ -25,8 +25,19 @@ tfm_status tfm__added_open(tfm__added *out, tfm__vocab *vocab, const json_t *con
                            const char *path);
 void tfm__added_free(tfm__added *added);
 
-/* The first of them in the text, of those that begin there the longest, and where it begins; NULL for none.
- */
-const tfm__added_token *tfm__added_find(const tfm__added *added, size_t *at, const char *text, size_t bytes);
+/* A walk through a text from one of them to the next. */
+typedef struct tfm__added_walk {
+    const tfm__added *added;
+    const char *text;
+    size_t bytes;
+    size_t *next; /* of each token: where it is, at or behind the place that was asked for; `bytes` where it
+                     is not */
+} tfm__added_walk;
+
+tfm_status tfm__added_begin(tfm__added_walk *out, const tfm__added *added, const char *text, size_t bytes);
+void tfm__added_end(tfm__added_walk *walk);
+/* The first token at or behind *at, of those that begin there the longest, and *at where it begins; or NULL,
+ * and *at is the text's end. Places only go forward. */
+const tfm__added_token *tfm__added_find(tfm__added_walk *walk, size_t *at);
 
 #endif

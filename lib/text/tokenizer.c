@@ -241,17 +241,18 @@ static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *piec
 /* What is between added tokens is text of its own. */
 static tfm_status encode(const language *s, id_list *out, tfm__pieces *pieces, const char *line,
                          size_t bytes) {
-    tfm_status status = TFM_OK;
-    for (const tfm__added_token *token = NULL; status == TFM_OK;) {
-        size_t length = bytes;
-        token = tfm__added_find(s->added, &length, line, bytes);
-        status = encode_text(s, out, pieces, line, length);
+    tfm__added_walk walk;
+    tfm_status status = tfm__added_begin(&walk, s->added, line, bytes);
+    for (size_t begin = 0; status == TFM_OK;) {
+        size_t end = begin;
+        const tfm__added_token *token = tfm__added_find(&walk, &end);
+        status = encode_text(s, out, pieces, line + begin, end - begin);
         if (status != TFM_OK || !token)
             break;
         out->ids[out->count++] = token->id;
-        line += length + token->bytes;
-        bytes -= length + token->bytes;
+        begin = end + token->bytes;
     }
+    tfm__added_end(&walk);
     if (status == TFM_OK)
         out->ids[out->count++] = s->eos;
     return status;
