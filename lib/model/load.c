@@ -105,9 +105,9 @@ static void load_tables(loader *l) {
 /* Marian's sinusoids are seldom stored; where a file has a table, that table counts. */
 static void load_positions(loader *l, tfm_tensor *out, const char *name) {
     tfm__config *config = &l->model->config;
-    const tfm__stored *stored = l->status == TFM_OK ? tfm__safetensors_find(l->file, name) : NULL;
     if (l->status != TFM_OK)
         return;
+    const tfm__stored *stored = tfm__safetensors_find(l->file, stored_name(l->file, name));
     if (!stored && config->static_positions) {
         tfm_tensor table = {0};
         tfm__tensor_new_lasting(l->model->ctx, &table, TFM_F32, 2, (int64_t[]){config->max_positions, config->d_model});

@@ -96,8 +96,8 @@ static tfm_status check_vocabulary(const tfm_model *model, const char *dir) {
     const tfm__config *config = &model->config;
     if (text.source_size > config->vocab_size || text.target_size > config->decoder_vocab_size)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: the vocabulary has ids up to %d (source) and %d (target), the embeddings %d and %d rows: "
-                         "vocab.json and model are not of one model",
+                         "%s: the vocabulary, with added tokens, has ids up to %d (source) and %d (target), the embeddings "
+                         "%d and %d rows: they are not of one model",
                          dir, text.source_size - 1, text.target_size - 1, config->vocab_size,
                          config->decoder_vocab_size);
     int64_t nameless = nameless_ids(model->tokenizer, TFM_SOURCE, config->vocab_size) +
@@ -109,12 +109,13 @@ static tfm_status check_vocabulary(const tfm_model *model, const char *dir) {
     /* The configuration's is what pads. A vocabulary of its own may have the target's elsewhere. */
     if (text.source_pad >= 0 && text.source_pad != config->pad_id)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one model",
+                         "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one "
+                         "model",
                          dir, text.source_pad, config->pad_id);
     if (text.source_eos != config->eos_id || text.target_eos != config->eos_id)
         return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model", dir,
-                         text.source_eos != config->eos_id ? text.source_eos : text.target_eos,
+                         "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model",
+                         dir, text.source_eos != config->eos_id ? text.source_eos : text.target_eos,
                          text.source_eos != config->eos_id ? "vocab.json" : "target_vocab.json", config->eos_id);
     return TFM_OK;
 }

@@ -376,7 +376,8 @@ tfm_status tfm__safetensors_get(const tfm__safetensors *file, const tfm__stored 
     *out = NULL;
     const tfm__stored *found = tfm__safetensors_find(file, name);
     if (!found)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: it is not the file of the model that config.json describes", file->shards[0].path, name);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json is another model's",
+                         file->shards[0].path, name);
     bool same = found->rank == rank;
     for (int i = 0; same && i < rank; i++)
         same = dims[i] < 0 || dims[i] == found->dims[i];
