@@ -283,7 +283,8 @@ static void test_refused(void **state) {
     scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "holds a list");
     scratch_text("config.json", "{\"d_model\": 8, \"d_model\": 8}");
     scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "duplicate");
-    scratch_refused(tfm__config_load(&c, scratch_path("absent")), TFM_ERROR_IO, "absent/config.json");
+    scratch_refused(tfm__config_load(&c, scratch_path("absent")), TFM_ERROR_IO,
+                    "absent/config.json: there is no such directory");
 }
 
 /* Whatever is in the file, what is accepted is something that can be computed with. */

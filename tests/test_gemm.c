@@ -447,6 +447,7 @@ static void test_refused(void **state) {
     tfm_tensor many = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 6), three = HARNESS_TENSOR(TFM_F32, NULL, 3, 6, 5);
     tfm_tensor square = HARNESS_TENSOR(TFM_F32, NULL, 6, 6);
     tfm_param none = {0}, odd = {.value = flat};
+    harness_refused(tfm_gemm(ctx, NULL, a, b, &(tfm_gemm_options){.accumulate = true}), no, "a c to add to");
     harness_refused(tfm_gemm(ctx, &c, a, (tfm_tensor){0}, NULL), no, "gemm: input 2 is an empty tensor");
     harness_refused(tfm_gemm(ctx, &c, a, ids, NULL), no, "gemm: input 2 is (6, 5) I32");
     harness_refused(tfm_gemm(ctx, &c, a, a, NULL), no, "a (4, 6) F32 and b (4, 6) F32 disagree on the inner");

@@ -221,6 +221,7 @@ static void test_watched_again(void **state) {
     tfm_tensor x = row_of(rows, 0), beside = row_of(rows, 1), g0 = row_of(dx, 0), g1 = row_of(dx, 1), y = {0}, z = {0};
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, x, g0));
+    harness_ok(tfm_tape_watch(ctx, x, g0)); /* the same again */
     harness_refused(tfm_tape_watch(ctx, x, g1), TFM_ERROR_ARGUMENT, "watches already: watch it once");
     harness_ok(tfm_add(ctx, &y, x, x));
     harness_refused(tfm_tape_watch(ctx, y, g1), TFM_ERROR_ARGUMENT, "is the result of an op");

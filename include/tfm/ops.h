@@ -176,8 +176,8 @@ typedef enum tfm_attention_stage {
 } tfm_attention_stage;
 
 /* What a query sees: all keys, but for those that one of lengths, causal, window and mask hides. A key that a query
- * does not see does not touch what that gets, whatever it is, NaN included; in the backward pass NaN and infinities do,
- * but for those behind the lengths. */
+ * does not see changes nothing of its y, NaN though it be; in the backward pass NaN and infinities do harm, but for those
+ * behind the lengths. */
 typedef struct tfm_attention_options {
     int heads;          /* H; needed for 3-D inputs, else 0 */
     int kv_heads;       /* Hk, a divisor of H; 0 means H */
@@ -313,8 +313,8 @@ TFM_API tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_ten
 /* The same of logits = x weight^T + bias: x (..., E), weight (V, E), bias (V) or empty; but the logits, or their gradient,
  * are never all in memory. While the tape records, the gradients are made at once: weight and bias must be watched
  * themselves, and theirs are added before tfm_backward is called. So the gradient of this loss must be 1, as where
- * tfm_backward is given the loss, or a sum with others, and no dy; a pass in which it is not is refused. To scale the
- * gradients there is options->scale. */
+ * tfm_backward is given the loss, or a sum with others, and no dy; a pass that comes by with another is refused. To scale
+ * the gradients there is options->scale. */
 TFM_API tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor x,
                                             tfm_param *weight, tfm_tensor bias, tfm_tensor targets,
                                             const tfm_cross_entropy_options *options);

@@ -10,8 +10,8 @@
  * everything else dies with its scope as ever. Gradients of what lies between are made when they are first needed and
  * given back as soon as they were used. Gradients are F32 and deterministic: the same calls give the same bits.
  *
- * While the tape records an op may not write onto what is watched, onto the result of an op that was written down, nor
- * onto what its backward pass reads, and an output not onto its own input: such a call is refused with a sentence. Rows
+ * While the tape records an op may not write onto what is watched, onto the result of an op that was written down, onto
+ * what its backward pass reads, nor onto its own input: such a call is refused with a sentence. Rows
  * of one block that have no element in common do not disturb each other. What is written by other means than ops, such
  * as tfm_tensor_write, is not looked at. One tape a context; the context's rules for threads hold. */
 #ifndef TFM_TAPE_H
@@ -28,7 +28,7 @@ TFM_API tfm_status tfm_tape_start(tfm_context *ctx);
 
 /* Asks for the gradient of x (F32, any dims): tfm_backward ADDS it to `gradient`, of the same number of elements. Views
  * of x (tfm_tensor_rows, tfm_tensor_reshape, the parameters in one flat tensor) are watched with it. To be called before
- * the ops that read x; refused for what is watched already, and for the result of a recorded op. Both are borrowed until
+ * the ops that read x; refused for what is watched already with another gradient, and for the result of a recorded op. Both are borrowed until
  * the backward pass is over. */
 TFM_API tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient);
 

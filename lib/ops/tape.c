@@ -64,15 +64,15 @@ static uint32_t slot_find(const tape *t, tfm_tensor x) {
     if (!x.buffer || x.dtype != TFM_F32)
         return 0;
     const uint64_t mark = *tfm__tensor_mark(x);
-    uint32_t made = 0;
+    uint32_t by_ops = 0;
     for (uint32_t i = mark >> 32 == t->epoch ? (uint32_t)mark : 0; i; i = t->slots[i].next) {
         const slot *s = &t->slots[i];
         if (!s->given)
-            made = i;
+            by_ops = i;
         else if (x.offset < s->end && s->begin < x.offset + tfm_tensor_count(x))
             return i;
     }
-    return made;
+    return by_ops;
 }
 
 static bool slot_watched(const tape *t, tfm_tensor x) {
@@ -145,7 +145,11 @@ tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient) {
         return tfm__op_refuse(ctx, "tape_watch",
                               "x is %s, the gradient %s: it must be as large, in other memory", TFM_SHAPE(x),
                               TFM_SHAPE(gradient));
-    if (slot_watched(t, x))
+    const slot *old = slot_watched(t, x) ? &t->slots[slot_find(t, x)] : NULL;
+    if (old && old->begin == x.offset && old->end == x.offset + tfm_tensor_count(x) &&
+        old->gradient.buffer == gradient.buffer && old->gradient.offset == gradient.offset)
+        return TFM_OK; /* as a loop over layers with weights in common does */
+    if (old)
         return tfm__op_refuse(ctx, "tape_watch", "%s lies on a tensor that the tape watches already: watch it once",
                               TFM_SHAPE(x));
     if (made(t, x))
