@@ -110,7 +110,7 @@ static const struct {
     {ONE("F32", "2", "8", "0"), 8, -1, "do not ascend"},
     {ONE("F32", "2", "-8", "0"), 8, -1, "do not ascend"},
     {ONE("F32", "2", "0", "8.0"), 8, -1, "two integers"},
-    {ONE("F32", "2", "0", BIG), 8, -1, "is not JSON"},
+    {ONE("F32", "2", "0", BIG), 8, -1, "`data_offsets` must be two integers"},
     {ONE("F32", "2", "0", "8,8"), 8, -1, "two integers"},
     {ONE("F32", "2", "0", "12"), 12, -1, "2 elements of F32 do not fill its 12 bytes"},
     {ONE("F16", "2", "0", "8"), 8, -1, "do not fill"},
