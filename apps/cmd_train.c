@@ -156,6 +156,7 @@ static int open_all(train_run *r) {
                                     .buffer = o->buffer,
                                     .seed = (uint64_t)o->seed,
                                     .hold_every = r->recipe.hold_every,
+                                    .subword_alpha = (float)o->subword_alpha,
                                     .strict = o->strict};
     const tfm_trainer_options options = trainer_options(o);
     if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = o->device}) != TFM_OK)

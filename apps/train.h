@@ -32,7 +32,7 @@ typedef struct train_recipe {
     const char *vocabulary;
     int vocabulary_size, vocabulary_lines;
     bool separate, unigram;
-    double coverage;
+    double coverage, subword_alpha;
     int normalization;
 
     int preset;

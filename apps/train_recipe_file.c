@@ -148,6 +148,22 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
     }
 }
 
+/* What a run cannot change: its model, and the order of its data. */
+static const char *const FIXED[] = {
+    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size", "vocab-lines",
+    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",     "width",
+    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",  "activation",
+    "init",           "pre-norm",   "batch-tokens",   "seed",
+};
+
+static bool is_fixed(const char *name) {
+    size_t k = 0;
+    while (k < CLI_COUNT(FIXED) && strcmp(name, FIXED[k]) != 0)
+        k++;
+    return k < CLI_COUNT(FIXED);
+}
+
+/* An option that is younger than the file has its default. */
 static int read_file(train_recipe *recipe, const char *dir) {
     cli_option options[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(recipe, options);
@@ -159,20 +175,13 @@ static int read_file(train_recipe *recipe, const char *dir) {
     else if (code == CLI_OK && !(recipe->stored = json_load_file(path, 0, &error)))
         code = cli_fail("%s, line %d: %s", path, error.line, error.text);
     for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
-        if (!set_value(&options[i], recipe->stored, dir))
+        if ((is_fixed(options[i].name) || json_object_get(recipe->stored, options[i].name)) &&
+            !set_value(&options[i], recipe->stored, dir))
             code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name,
                             options[i].name);
     free(path);
     return code;
 }
-
-/* What a run cannot change: its model, and the order of its data. */
-static const char *const FIXED[] = {
-    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size", "vocab-lines",
-    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",     "width",
-    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",  "activation",
-    "init",           "pre-norm",   "batch-tokens",   "seed",
-};
 
 /* The first option that differs and cannot, or NULL; *changed: whether any does. */
 static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *changed) {
@@ -186,9 +195,8 @@ static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *
         json_decref(a);
         json_decref(b);
         *changed |= !same;
-        for (size_t k = 0; !same && k < CLI_COUNT(FIXED); k++)
-            if (strcmp(options[i].name, FIXED[k]) == 0)
-                return FIXED[k];
+        if (!same && is_fixed(options[i].name))
+            return options[i].name;
     }
     return NULL;
 }

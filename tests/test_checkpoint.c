@@ -149,13 +149,22 @@ static void test_no_position(void **state) {
     size_t size;
     char *bytes;
     harness_ok(tfm__file_read(&bytes, &size, path));
-    char *place = memmem(bytes, size, "0 0 0 0 0", 9);
+    char *place = memmem(bytes, size, "0 0 0 0 0 0", 11);
     assert_non_null(place);
     place[4] = '-';
     scratch_write("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT,
-                    "not five numbers");
+                    "not six numbers");
     place[4] = '0';
+    place[9] = place[10] = ' '; /* five, as they once were, but blanks behind them */
+    scratch_write("bad", bytes, size);
+    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT,
+                    "not six numbers");
+    place[9] = '"'; /* JSON has blanks where it likes */
+    place[11] = ' ';
+    scratch_write("bad", bytes, size);
+    harness_ok(tfm_trainer_load(trainer, data, scratch_path("bad")));
+    memcpy(place, "0 0 0 0 0 0\"", 12);
     place[2] = '9'; /* that batch is not there */
     scratch_write("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "has no batch 9");

@@ -1,4 +1,5 @@
 /* Parallel text as batches: which pairs, in which order, and from anywhere on again. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,14 +95,15 @@ static void test_passes(void **state) {
     free(target);
 }
 
-/* From any batch on, another reader gives what the first one gave. */
+/* From any batch on, another reader gives what the first one gave; drawn segmentations too. */
 static void test_seek(void **state) {
     (void)state;
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t all[MOST];
     static tfm_data_position places[MOST];
-    for (int small = 0; small < 2; small++) {
-        const tfm_data_options o = {.tokens = 128, .seed = 7, .buffer = small ? 77 : 0};
+    for (int kind = 0; kind < 4; kind++) {
+        const tfm_data_options o = {
+            .tokens = 128, .seed = 7, .buffer = kind & 1 ? 77 : 0, .subword_alpha = kind & 2 ? 0.2f : 0};
         tfm_data *data, *other;
         int n = 0;
         uint64_t pairs = 0;
@@ -127,6 +129,113 @@ static void test_seek(void **state) {
         tfm_data_free(&data);
         tfm_data_free(&other);
     }
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
+/* Tokens of a pass whose targets are all `line`, and how many ways there were to cut it: at most MOST of
+ * them. */
+static int cuts(tfm_data *data, const char *line, int64_t *tokens) {
+    static int32_t seen[MOST][64];
+    int count = 0;
+    *tokens = 0;
+    for (const int64_t pass = tfm_data_tell(data).epoch; tfm_data_tell(data).epoch == pass;) {
+        tfm_pairs batch;
+        harness_ok(tfm_data_next(data, &batch));
+        for (int64_t i = 0; i < batch.count; i++) {
+            const int32_t n = batch.target_lengths[i], *ids = batch.targets + i * batch.target_width;
+            char *decoded;
+            int known = 0;
+            assert_in_range(n, 1, 63);
+            harness_ok(tfm_tokenizer_decode(tokenizer, &decoded, ids, (size_t)n));
+            assert_string_equal(decoded, line);
+            tfm_text_free(&decoded);
+            while (known < count &&
+                   (seen[known][0] != n || memcmp(seen[known] + 1, ids, (size_t)n * sizeof(*ids)) != 0))
+                known++;
+            if (known == count) {
+                seen[count][0] = n;
+                memcpy(seen[count++] + 1, ids, (size_t)n * sizeof(*ids));
+            }
+            *tokens += n;
+        }
+    }
+    return count;
+}
+
+/* Drawn segmentations say the same text, are another in each line and pass, and those of a reader do not
+ * depend on what other readers of the process draw. */
+static void test_drawn(void **state) {
+    (void)state;
+    enum { SAME = 200 };
+    static const char LINE[] = "What a beautiful house this is!";
+    char text[SAME * sizeof(LINE)];
+    for (size_t i = 0; i < SAME; i++) {
+        memcpy(text + i * sizeof(LINE), LINE, sizeof(LINE) - 1);
+        text[(i + 1) * sizeof(LINE) - 1] = '\n';
+    }
+    char *path = write_file(text, sizeof(text));
+    const tfm_data_options o = {.tokens = 1000, .seed = 7, .subword_alpha = 0.1f},
+                           more = {.subword_alpha = 0.5f},
+                           other = {.tokens = 1000, .seed = 8, .subword_alpha = 0.1f};
+    tfm_data *data, *twin, *noise;
+    int64_t best, least, most, unlike, again[2];
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &(tfm_data_options){0}));
+    assert_int_equal(cuts(data, LINE, &best), 1);
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &more));
+    assert_in_range(cuts(data, LINE, &most), SAME / 2, SAME);
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &other));
+    cuts(data, LINE, &unlike);
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &o));
+    const int first = cuts(data, LINE, &least);
+    assert_in_range(first, 5, SAME);
+    assert_in_range(least, best + 1, most - 1);
+    assert_int_not_equal(least, unlike);
+    cuts(data, LINE, &again[0]);
+    assert_int_not_equal(again[0], least);
+    tfm_data_free(&data);
+
+    harness_ok(tfm_data_open(&noise, tokenizer, path, path, &other));
+    harness_ok(tfm_data_open(&data, tokenizer, path, path, &o));
+    harness_ok(tfm_data_open(&twin, tokenizer, path, path, &o));
+    assert_int_equal(cuts(data, LINE, &again[1]), first);
+    assert_int_equal(again[1], least);
+    cuts(noise, LINE, &again[1]);
+    assert_int_equal(again[1], unlike);
+    assert_int_equal(cuts(twin, LINE, &again[1]), first);
+    assert_int_equal(again[1], least);
+    cuts(twin, LINE, &again[1]);
+    assert_int_equal(again[1], again[0]);
+    tfm_data_free(&noise);
+    tfm_data_free(&data);
+    tfm_data_free(&twin);
+    unlink(path);
+    free(path);
+}
+
+/* What is cut otherwise makes other batches: the buffer begins again. */
+static void test_seek_other_cuts(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    const tfm_data_options fine = {.tokens = 128, .subword_alpha = 0.9f}, coarse = {.tokens = 128};
+    tfm_data_position last = {0};
+    tfm_data *data;
+    tfm_pairs batch;
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &fine));
+    for (tfm_data_position at; (at = tfm_data_tell(data)).epoch == 0; last = at)
+        harness_ok(tfm_data_next(data, &batch));
+    tfm_data_free(&data);
+    harness_ok(tfm_data_open(&data, tokenizer, source, target, &coarse));
+    harness_ok(tfm_data_seek(data, last));
+    const tfm_data_position at = tfm_data_tell(data);
+    assert_true(last.batch > 0 && at.epoch == 0 && at.batch == 0 && at.cut == 0);
+    harness_ok(tfm_data_next(data, &batch));
+    tfm_data_free(&data);
     unlink(source);
     unlink(target);
     free(source);
@@ -306,6 +415,12 @@ static void test_refused(void **state) {
     assert_null(data);
     assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty, &(tfm_data_options){.tokens = -1}),
                      TFM_ERROR_ARGUMENT);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tfm_data_open(&data, tokenizer, empty, empty,
+                                       &(tfm_data_options){.subword_alpha = i == 0   ? -0.1f
+                                                                            : i == 1 ? 1
+                                                                                     : NAN}),
+                         TFM_ERROR_ARGUMENT);
     harness_ok(tfm_data_open(&data, tokenizer, empty, empty, NULL));
     assert_int_equal(tfm_data_next(data, &batch), TFM_ERROR_INPUT);
     assert_non_null(strstr(tfm_error_message(), "there is no good pair of lines: 2 have an empty side"));
@@ -339,9 +454,11 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_passes),  cmocka_unit_test(test_seek),      cmocka_unit_test(test_full_buffers),
-        cmocka_unit_test(test_counts),  cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_passes),          cmocka_unit_test(test_seek),
+        cmocka_unit_test(test_full_buffers),    cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_bad_pairs),       cmocka_unit_test(test_tsv),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_seek_other_cuts),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

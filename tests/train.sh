@@ -129,7 +129,7 @@ check "a new run that goes on is one" one_sentence 2 '--resume'
 run train -o run $files stray
 check "a stray operand is one" one_sentence 2 "'stray'"
 for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'rate nan' \
-    'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'rate 0' 'rate -1' 'epsilon 0' 'epsilon 1e-300' 'clip -1' 'weight-decay -1' 'coverage 0.5' \
+    'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'rate 0' 'rate -1' 'epsilon 0' 'epsilon 1e-300' 'clip -1' 'weight-decay -1' 'coverage 0.5' 'subword-alpha 1' \
     'heads 3' 'max-length 513' 'valid-beam 33' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
     # shellcheck disable=SC2086
     begin wrong $files --${wrong% *} "${wrong#* }"
@@ -314,6 +314,21 @@ check "--resume: what was changed is in the recipe" [ "$(value part updates) $(v
 check "--resume: and nothing else" [ "$(diff before.json part/recipe.json | grep -c '^>')" = 2 ]
 check "without validation: no BLEU" [ "$(cat out)" = "part: 12 updates" -a "$(reports valid part)" = 0 ]
 check "without validation: a model" [ -s part/model.safetensors ]
+for way in "" --unigram; do # pieces that are drawn anew in each pass, of which there are some in so many updates
+    # shellcheck disable=SC2086
+    begin drawn $plan $way --updates 40 --subword-alpha 0.2 --buffer 50
+    # shellcheck disable=SC2086
+    begin drawn2 $plan $way --updates 17 --subword-alpha 0.2 --buffer 50
+    resume drawn2 --updates 40
+    check "--subword-alpha${way:+ with $way}: the same parameters" both 0 cmp drawn/snapshots/00000040.safetensors drawn2/snapshots/00000040.safetensors
+    check "--subword-alpha${way:+ with $way}: more than one pass" says err "epoch 2 "
+    rm -r drawn2
+done
+sed -i '/subword-alpha/d' drawn/recipe.json # as an older program left it
+resume drawn --updates 50 --report-every 1
+check "--resume: an option that is younger than the run" both 0 says err '^update 50/50 '
+check "--resume: and pieces as they always were" [ "$(value drawn subword-alpha)" = 0.0 ]
+rm -r drawn
 begin epochs $files --epochs 2 --updates 1000 --hold-out 0 --average 0
 check "--epochs" [ "$code" = 0 -a "$(sed -n 's/.*"reason":"\([a-z]*\)".*/\1/p' epochs/train.jsonl)" = epochs ]
 for buffer in 60 240 200000; do # buffers that end with the text, one of just the text, and one with room to spare

@@ -212,11 +212,17 @@ void tfm__spm_free(tfm__spm **spm) {
     }
 }
 
-tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes) {
+namespace {
+std::mutex draws_;
+
+/* `alpha` 0: the best segmentation. */
+tfm_status split(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes, float alpha) {
+    const int any = -1; /* of all segmentations, not of the n best */
     out->count = 0;
     try {
         std::vector<std::string> pieces;
-        const auto done = spm->processor.Encode({text, bytes}, &pieces);
+        const auto done = alpha > 0 ? spm->processor.SampleEncode({text, bytes}, any, alpha, &pieces)
+                                    : spm->processor.Encode({text, bytes}, &pieces);
         if (!done.ok())
             return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot split the line: %s",
                              done.error_message());
@@ -226,6 +232,26 @@ tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *te
     } catch (...) {
         return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot split the line");
     }
+}
+} // namespace
+
+tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes) {
+    return split(spm, out, text, bytes, 0);
+}
+
+tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes,
+                           float alpha) {
+    return split(spm, out, text, bytes, alpha);
+}
+
+void tfm__spm_draws_begin(uint64_t seed) {
+    draws_.lock();
+    const unsigned int folded = static_cast<unsigned int>(seed ^ seed >> 32);
+    sentencepiece::SetRandomGeneratorSeed(folded == UINT_MAX ? 0 : folded); /* which would mean: any */
+}
+
+void tfm__spm_draws_end() {
+    draws_.unlock();
 }
 
 tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *pieces, size_t count) {

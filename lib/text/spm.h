@@ -29,6 +29,19 @@ void tfm__spm_free(tfm__spm **spm);
 /* Normalises and splits well-formed UTF-8. Any number of threads may do so at the same time. */
 tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes);
 
+/* The same, with a segmentation drawn anew by each call. Byte pairs: each merge is left out with probability
+ * `alpha`
+ * ("BPE-Dropout", Provilkov et al. 2020); unigrams: one is drawn with its probability to the power of `alpha`
+ * ("Subword Regularization", Kudo 2018). */
+tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes,
+                           float alpha);
+
+/* SentencePiece draws from a generator of the thread, which takes the process's seed when the thread draws
+ * for the first time. So what a *new* thread draws between these two is a function of `seed`, and only one
+ * thread at a time does. */
+void tfm__spm_draws_begin(uint64_t seed);
+void tfm__spm_draws_end(void);
+
 /* Joins pieces to text, for free(). */
 tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *pieces, size_t count);
 

@@ -3,8 +3,8 @@
 #include "base/json.h"
 #include "text/added.h"
 #include "text/spm.h"
+#include "text/tokenizer.h"
 #include "text/vocab.h"
-#include "tfm/text.h"
 
 /* SentencePiece counts bytes in an int, and makes up to three of one while it normalises. */
 #define MAX_LINE (1 << 26)
@@ -219,12 +219,13 @@ static tfm_status reserve(id_list *list, size_t more) {
 
 /* Text without added tokens. Room for one id more is left. */
 static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *pieces, const char *text,
-                              size_t bytes) {
+                              size_t bytes, float alpha) {
     int32_t code = -1;
     size_t cut;
     tfm_status status = take_code(&code, &cut, s, text, bytes);
     if (status == TFM_OK)
-        status = tfm__spm_encode(s->spm, pieces, text + cut, bytes - cut);
+        status = alpha > 0 ? tfm__spm_sample(s->spm, pieces, text + cut, bytes - cut, alpha)
+                           : tfm__spm_encode(s->spm, pieces, text + cut, bytes - cut);
     if (status == TFM_OK)
         status = reserve(out, pieces->count + 2);
     if (status != TFM_OK)
@@ -239,14 +240,14 @@ static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *piec
 }
 
 /* What is between added tokens is text of its own. */
-static tfm_status encode(const language *s, id_list *out, tfm__pieces *pieces, const char *line,
-                         size_t bytes) {
+static tfm_status encode(const language *s, id_list *out, tfm__pieces *pieces, const char *line, size_t bytes,
+                         float alpha) {
     tfm__added_walk walk;
     tfm_status status = tfm__added_begin(&walk, s->added, line, bytes);
     for (size_t begin = 0; status == TFM_OK;) {
         size_t end = begin;
         const tfm__added_token *token = tfm__added_find(&walk, &end);
-        status = encode_text(s, out, pieces, line + begin, end - begin);
+        status = encode_text(s, out, pieces, line + begin, end - begin, alpha);
         if (status != TFM_OK || !token)
             break;
         out->ids[out->count++] = token->id;
@@ -260,6 +261,11 @@ static tfm_status encode(const language *s, id_list *out, tfm__pieces *pieces, c
 
 tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                 const char *line, size_t bytes) {
+    return tfm__tokenizer_encode(tokenizer, ids, count, side, line, bytes, 0);
+}
+
+tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                                 const char *line, size_t bytes, float alpha) {
     if (!tokenizer || !ids || !count || (!line && bytes) || (side != TFM_SOURCE && side != TFM_TARGET))
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "tfm_tokenizer_encode: an argument is NULL, or `side` is neither side");
@@ -272,7 +278,7 @@ tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, s
         return status;
     tfm__pieces pieces = {0};
     id_list list = {0};
-    status = encode(&tokenizer->sides[side], &list, &pieces, bytes ? line : "", bytes);
+    status = encode(&tokenizer->sides[side], &list, &pieces, bytes ? line : "", bytes, alpha);
     tfm__pieces_free(&pieces);
     if (status != TFM_OK) {
         free(list.ids);

@@ -62,8 +62,9 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
     snprintf(room, sizeof(room), "%" PRId64, t->room);
     if (data) {
         const tfm_data_position at = tfm_data_tell(data);
-        snprintf(position, sizeof(position), "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-                 at.epoch, at.batch, at.line, at.source_at, at.target_at);
+        snprintf(position, sizeof(position),
+                 "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64, at.epoch, at.batch,
+                 at.line, at.source_at, at.target_at, at.cut);
         remarks[count++] = (tfm__remark){"data", position};
     }
     if (t->note)
@@ -129,13 +130,14 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
     if (!read_numbers(&c->room, 1, tfm__safetensors_remark(c->file, "room")))
         c->room = 0; /* one written before it was noted */
     const char *position = tfm__safetensors_remark(c->file, "data");
-    int64_t n[5];
+    int64_t n[6] = {0};
     c->has_position = position != NULL;
-    if (position && !read_numbers(n, 5, position))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: its place in the data is \"%.100s\", not five numbers", path,
+    if (position && !read_numbers(n, 6, position) &&
+        !read_numbers(n, 5, position)) /* as written before `cut` */
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: its place in the data is \"%.100s\", not six numbers", path,
                          position);
     if (position)
-        c->position = (tfm_data_position){n[0], n[1], n[2], n[3], n[4]};
+        c->position = (tfm_data_position){n[0], n[1], n[2], n[3], n[4], n[5]};
     return TFM_OK;
 }
 

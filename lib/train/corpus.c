@@ -4,6 +4,8 @@
 #include <string.h>
 #include "base/random.h"
 #include "text/line_file.h"
+#include "text/spm.h"
+#include "text/tokenizer.h"
 
 /* ---- Reading ---- */
 
@@ -48,8 +50,9 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm_
     for (int side = 0; side < 2 && *verdict_out == GOOD; side++) {
         int32_t *ids = NULL;
         size_t count = 0;
-        tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &count, side ? TFM_TARGET : TFM_SOURCE,
-                                                 sides[side].text, sides[side].bytes);
+        tfm_status status =
+            tfm__tokenizer_encode(c->tokenizer, &ids, &count, side ? TFM_TARGET : TFM_SOURCE,
+                                  sides[side].text, sides[side].bytes, c->options.subword_alpha);
         if (status != TFM_OK && status != TFM_ERROR_INPUT)
             return status;
         *verdict_out = status != TFM_OK ? INVALID : count <= 1 ? EMPTY : count > most ? LONG : GOOD;
@@ -160,13 +163,19 @@ static tfm_status read_pairs(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lin
     b->next.target_at = c->names[1] ? ftello(readers[1].file) : 0;
     if (status == TFM_OK && !end)
         status = look_ahead(c, b, readers, &end);
-    b->whole = end && b->begin.line == 0;
+    b->whole = end && b->begin.line == 0 && c->options.subword_alpha == 0;
     if (end)
         b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
     return status;
 }
 
 /* ---- Order ---- */
+
+/* A random stream of the buffer's own, for `purpose`. */
+static tfm__random random_of(const tfm__corpus *c, const tfm__pair_buffer *b, uint64_t purpose) {
+    return tfm__random_new(c->options.seed ^ purpose << 32,
+                           (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
+}
 
 static int32_t wider(const tfm__pair *p) {
     return p->source > p->target ? p->source : p->target;
@@ -207,8 +216,7 @@ tfm_status tfm__pair_buffer_arrange(const tfm__corpus *c, tfm__pair_buffer *b) {
         b->batches = tfm__alloc(b->pair_count, sizeof(*b->batches));
     if (!b->order || !b->batches)
         return TFM_ERROR_MEMORY;
-    tfm__random random =
-        tfm__random_new(c->options.seed, (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
+    tfm__random random = random_of(c, b, 0);
     for (size_t i = 0; i < b->pair_count; i++) {
         b->pairs[i].key = tfm__random_next(&random);
         b->order[i] = &b->pairs[i];
@@ -242,8 +250,14 @@ tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
     tfm_status status = tfm__lines_open(&readers[0], c->names[0], b->begin.source_at);
     if (status == TFM_OK && c->names[1])
         status = tfm__lines_open(&readers[1], c->names[1], b->begin.target_at);
+    tfm__random random = random_of(c, b, 1);
+    const bool sampled = c->options.subword_alpha > 0;
+    if (sampled)
+        tfm__spm_draws_begin(tfm__random_next(&random));
     if (status == TFM_OK)
         status = read_pairs(c, b, readers);
+    if (sampled)
+        tfm__spm_draws_end();
     tfm__lines_close(&readers[0]);
     tfm__lines_close(&readers[1]);
     return status;

@@ -39,7 +39,8 @@ typedef struct tfm__pair_buffer {
     size_t batch_count;
 } tfm__pair_buffer;
 
-/* Reads the pairs that begin at b->begin; says where the next begin. */
+/* Reads the pairs that begin at b->begin; says where the next begin. Where segmentations are drawn, in a
+ * thread that is new: see tfm__spm_draws_begin. */
 tfm_status tfm__pair_buffer_read(const tfm__corpus *corpus, tfm__pair_buffer *b);
 /* Pairs of one length together, and the batches in any order: by the seed, the pass, and where the buffer
  * lies. */

@@ -1,4 +1,5 @@
 /* Parallel text as batches: while one buffer of pairs is used up, a thread makes the next. */
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,6 +127,9 @@ tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const c
     static const tfm_data_options none;
     *out = NULL;
     options = options ? options : &none;
+    if (!(options->subword_alpha >= 0 && options->subword_alpha < 1))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data: subword_alpha is %g: give a number from 0 to below 1",
+                         (double)options->subword_alpha);
     if (options->tokens < 0 || options->max_length < 0 || options->buffer < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "data: tokens %lld, max_length %d, buffer %lld: none may be negative",
@@ -201,11 +205,17 @@ tfm_status tfm_data_next(tfm_data *d, tfm_pairs *out) {
     return status;
 }
 
+/* A buffer has the same batches again only where lines are cut into pieces by the same rule. */
+static int64_t cut_of(const tfm_data *d) {
+    return llround(1e9 * (double)d->corpus.options.subword_alpha);
+}
+
 tfm_data_position tfm_data_tell(const tfm_data *d) {
     tfm_data_position at = d->now ? d->now->begin : d->from;
     at.batch = d->now ? d->next_batch : at.batch;
     if (d->now && (size_t)d->next_batch >= d->now->batch_count)
         at = d->now->next;
+    at.cut = cut_of(d);
     return at;
 }
 
@@ -215,6 +225,8 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
     d->now = NULL;
     d->running = (tfm_data_counts){0};
     d->begun_within = to.line > 0;
+    if (to.cut != cut_of(d))
+        to.batch = 0;
     tfm_status status = start(d, to);
     if (status == TFM_OK)
         status = advance(d);
