@@ -217,6 +217,8 @@ static int prepare(train_run *r, bool changed) {
     if (code == CLI_OK)
         code = open_all(r);
     if (code == CLI_OK)
+        code = train_valid_warn(&r->valid, r->tokenizer, r->recipe.positions);
+    if (code == CLI_OK)
         code = train_checkpoint_read(r);
     if (code == CLI_OK && changed)
         code = train_recipe_write(&r->recipe, r->dir);

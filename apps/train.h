@@ -100,6 +100,8 @@ typedef struct train_score {
 /* The lines that the recipe names, or those that it holds out of the training files; none is fine. */
 int train_valid_open(train_valid *valid, const train_recipe *recipe);
 void train_valid_close(train_valid *valid);
+/* Says how many of them are longer than the model's positions. */
+int train_valid_warn(const train_valid *valid, const tfm_tokenizer *tokenizer, int positions);
 /* The lines of a file. */
 int train_count_lines(const char *path, int64_t *count);
 /* How good the model is on them. What cli_measure_pairs returns. */

@@ -93,14 +93,18 @@ static void close_files(reader *r) {
     cli_lines_close(&r->target);
 }
 
-/* Why a side of a pair cannot be translated, or compared with; NULL if it can. */
-static const char *why_bad(const char *text, size_t bytes, const char *empty) {
+/* Why a side of a pair cannot be translated, or compared with; NULL if it can. The sentence is in `room`. */
+static const char *why_bad(char *room, size_t room_bytes, const char *side, const char *text, size_t bytes) {
     size_t blanks = 0;
-    while (blanks < bytes && strchr(" \t", text[blanks]))
+    while (blanks < bytes && (text[blanks] == ' ' || text[blanks] == '\t'))
         blanks++;
+    if (blanks < bytes && tfm_text_check(text, bytes) == TFM_OK)
+        return NULL;
     if (blanks == bytes)
-        return empty;
-    return tfm_text_check(text, bytes) == TFM_OK ? NULL : tfm_error_message();
+        snprintf(room, room_bytes, "the %s is empty", side);
+    else
+        snprintf(room, room_bytes, "the %s: %s", side, tfm_error_message());
+    return room;
 }
 
 /* Every `every`-th pair from the `every`-th on; with 1, all. Bad pairs are left out, and counted, or refused
@@ -116,8 +120,10 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
         code = next(&r, &there, &s, &s_bytes, &t, &t_bytes);
         if (code != CLI_OK || !there || line % every != 0)
             continue;
-        const char *why = r.tabless ? "there is no tab in it" : why_bad(s, s_bytes, "the source is empty");
-        why = why ? why : why_bad(t, t_bytes, "the target is empty");
+        char room[512];
+        const char *why = r.tabless ? "there is no tab in it"
+                                    : why_bad(room, sizeof(room), "source", s, s_bytes);
+        why = why ? why : why_bad(room, sizeof(room), "target", t, t_bytes);
         if (!why)
             code = add(v, s, s_bytes, t, t_bytes);
         else if (strict)
@@ -152,6 +158,26 @@ int train_valid_open(train_valid *v, const train_recipe *recipe) {
                           recipe->strict);
     }
     return code;
+}
+
+int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int positions) {
+    size_t cut = 0;
+    for (size_t i = 0; i < v->count; i++) {
+        size_t counts[2] = {0, 0};
+        for (int side = 0; side < 2; side++) {
+            int32_t *ids;
+            if (tfm_tokenizer_encode(tokenizer, &ids, &counts[side], side ? TFM_TARGET : TFM_SOURCE,
+                                     side ? v->targets[i] : v->sources[i],
+                                     side ? v->target_bytes[i] : v->source_bytes[i]) != TFM_OK)
+                return cli_fail_library();
+            tfm_ids_free(&ids);
+        }
+        cut += counts[0] > (size_t)positions || counts[1] > (size_t)positions;
+    }
+    if (cut > 0)
+        train_say("validation: %zu pairs have a side of more than %d tokens, which is cut: give a new run larger --positions",
+                  cut, positions);
+    return CLI_OK;
 }
 
 int train_count_lines(const char *path, int64_t *count) {

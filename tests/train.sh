@@ -495,6 +495,27 @@ check "unequal files: refused by --strict with the line" both 1 says err "text.d
 # shellcheck disable=SC2086
 begin bad $files --valid-src valid.de --valid-tgt text.en $quick
 check "unequal files of validation" one_sentence 1 'valid.de and text.en are not of equal length'
+for side in de en; do
+    sed "3s/\$/$(seq -s ' ' 50)/" valid.$side >long.$side
+done
+# shellcheck disable=SC2086
+begin bad $files --valid-src long.de --valid-tgt valid.en $quick --positions 40 --max-length 40
+check "long lines of validation: said" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens, which is cut'
+# shellcheck disable=SC2086
+begin bad $files --valid-src valid.de --valid-tgt long.en $quick --positions 40 --max-length 40
+check "long lines of validation: of the target too" both 0 says err '^validation: 1 pairs have a side of more than 40 tokens'
+for what in 'zero:tr e \0' 'bytes:tr e \377'; do
+    sed -n 3p valid.en | ${what#*:} >third
+    { head -n 2 valid.en; cat third; tail -n +4 valid.en; } >bad.en
+    # shellcheck disable=SC2086
+    begin bad $files --valid-src valid.de --valid-tgt bad.en $quick --strict
+    check "text for validation with ${what%:*}: refused with its side" one_sentence 1 'valid.de and bad.en, line 3: the target: '
+done
+printf '\0\0\n' >third
+{ head -n 2 valid.en; cat third; tail -n +4 valid.en; } >bad.en
+# shellcheck disable=SC2086
+begin bad $files --valid-src valid.de --valid-tgt bad.en $quick --strict
+check "text for validation of NULs alone: is not empty" one_sentence 1 'line 3: the target: byte 1 of the line is NUL'
 sed '20s/.*//; 40s/.*//' text.de >bad.de
 # shellcheck disable=SC2086
 begin bad --src bad.de --tgt text.en $quick
