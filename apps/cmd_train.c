@@ -252,6 +252,7 @@ static void close_all(train_run *r) {
     train_log_close(&r->log);
     train_recipe_free(&r->recipe);
     json_decref(r->at.snapshots);
+    json_decref(r->corpus);
     free(r->checkpoint);
 }
 

@@ -155,6 +155,7 @@ typedef struct train_run {
     train_valid valid;
     train_log log;
     train_progress at;
+    json_t *corpus;      /* which text, as checkpoints note it: taken once, before it is read */
     double begun;        /* the clock minus at.seconds */
     int64_t first;       /* updates before this start */
     double second_began; /* the second update since */

@@ -414,6 +414,9 @@ check "--resume: the same text elsewhere" [ "$code" = 0 -a "$(value run src)" = 
 echo eins >>moved.de
 resume run --updates 3
 check "--resume: other text" one_sentence 1 'training files have changed'
+sed '7s/e/a/' text.de >moved.de
+resume run --updates 3
+check "--resume: other text of the same size" one_sentence 1 'training files have changed'
 cp text.de moved.de
 # shellcheck disable=SC2086
 launch -o busy $small $files --updates 100000 --valid-every 100000 --report-every 100000
