@@ -111,12 +111,13 @@ static void ids_agree(const char *dir, const char *model, const char *vocab, con
     char *bytes = content(dir, model, &size);
     tfm__spm *spm;
     harness_ok(tfm__spm_open(&spm, bytes, size, model));
-    const size_t count = tfm__spm_size(spm);
+    const size_t count = tfm__spm_size(spm), pad = tfm_tokenizer_get_info(tokenizer).separate ? 2 : count;
     for (size_t i = 0; i < count; i++)
-        assert_string_equal(tfm_tokenizer_piece(tokenizer, side, (int32_t)i), tfm__spm_piece(spm, i));
+        assert_string_equal(tfm_tokenizer_piece(tokenizer, side, (int32_t)(i + (i >= pad))),
+                            tfm__spm_piece(spm, i));
     assert_string_equal(tfm__spm_piece(spm, 0), "</s>");
     assert_string_equal(tfm__spm_piece(spm, 1), "<unk>");
-    assert_string_equal(tfm_tokenizer_piece(tokenizer, side, (int32_t)count), "<pad>");
+    assert_string_equal(tfm_tokenizer_piece(tokenizer, side, (int32_t)pad), "<pad>");
     assert_null(tfm_tokenizer_piece(tokenizer, side, (int32_t)count + 1));
     tfm__spm_free(&spm);
     free(bytes);
@@ -194,7 +195,7 @@ static void test_separate(void **state) {
     tfm_tokenizer *tokenizer = open_folder("apart");
     const tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
     assert_true(info.separate && info.source_size == 121 && info.target_size == 121);
-    assert_true(info.source_pad == 120 && info.target_pad == 120);
+    assert_true(info.source_pad == 2 && info.target_pad == 2);
     ids_agree("apart", "source.spm", "vocab.json", tokenizer, TFM_SOURCE);
     ids_agree("apart", "target.spm", "target_vocab.json", tokenizer, TFM_TARGET);
     file_comes_back(tokenizer, TFM_SOURCE, "train.de");
@@ -207,6 +208,15 @@ static void test_separate(void **state) {
     char *config = content("apart", "tokenizer_config.json", NULL);
     assert_null(strstr(config, "_lang"));
     free(config);
+    tfm_tokenizer_free(&tokenizer);
+
+    /* As many as each text gives: of other sizes, with one padding. */
+    harness_ok(train("own-sizes", "train.de", "train.en", (tfm_vocabulary_options){.separate = true}));
+    tokenizer = open_folder("own-sizes");
+    const tfm_tokenizer_info sizes = tfm_tokenizer_get_info(tokenizer);
+    assert_true(sizes.source_size != sizes.target_size && sizes.source_pad == sizes.target_pad);
+    ids_agree("own-sizes", "source.spm", "vocab.json", tokenizer, TFM_SOURCE);
+    ids_agree("own-sizes", "target.spm", "target_vocab.json", tokenizer, TFM_TARGET);
     tfm_tokenizer_free(&tokenizer);
 }
 

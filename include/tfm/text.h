@@ -82,7 +82,9 @@ typedef struct tfm_vocabulary_options {
 
 /* Learns the pieces of parallel text: the files of tfm_tokenizer_open, and of Hugging Face's MarianTokenizer,
  * in `dir`, which exists. Those that are there are replaced, each at once, after all is learned, vocab.json
- * last. Ids are SentencePiece's own: </s> is 0, <unk> 1, and <pad>, which only vocab.json has, is the last.
+ * last. Ids are SentencePiece's own: </s> is 0, <unk> 1, and <pad>, which only vocab.json has, is the last;
+ * but of separate vocabularies, which may differ in size, it is 2 in both, and the other pieces are one
+ * further.
  *
  * `source` and `target` are files of lines; with target NULL, source is one of lines `source TAB target`.
  * They are read twice, a line at a time. Lines do not count that are empty, no UTF-8, longer than 4192 bytes,

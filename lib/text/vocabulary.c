@@ -195,18 +195,19 @@ static tfm_status write_model(const char *dir, const char *name, const learned *
     return status;
 }
 
-/* Piece to id, and the padding's last. */
-static tfm_status write_vocab(const char *dir, const char *name, const learned *model) {
+/* Piece to id. The padding is the last, as Marian has it; but of two vocabularies, which may differ in size,
+ * it has one id in both, and is behind </s> and <unk>. */
+static tfm_status write_vocab(const char *dir, const char *name, const learned *model, bool separate) {
     tfm__spm *spm;
     tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);
     if (status != TFM_OK)
         return status;
     json_t *ids = json_object();
-    const size_t count = tfm__spm_size(spm);
+    const size_t count = tfm__spm_size(spm), pad = separate ? 2 : count;
     int wrong = 0;
     for (size_t i = 0; i < count; i++)
-        wrong |= json_object_set_new(ids, tfm__spm_piece(spm, i), json_integer((json_int_t)i));
-    wrong |= json_object_set_new(ids, "<pad>", json_integer((json_int_t)count));
+        wrong |= json_object_set_new(ids, tfm__spm_piece(spm, i), json_integer((json_int_t)(i + (i >= pad))));
+    wrong |= json_object_set_new(ids, "<pad>", json_integer((json_int_t)pad));
     if (wrong) {
         json_decref(ids);
         ids = NULL;
@@ -237,10 +238,10 @@ static tfm_status write_all(const char *dir, const learned models[2], const tfm_
     if (status == TFM_OK)
         status = write_model(dir, "target.spm", target);
     if (status == TFM_OK && o->separate)
-        status = write_vocab(dir, "target_vocab.json", target);
+        status = write_vocab(dir, "target_vocab.json", target, true);
     if (status == TFM_OK)
         status = write_json(dir, "tokenizer_config.json", config_json(o));
-    return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0]) : status;
+    return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0], o->separate) : status;
 }
 
 /* ---- The door ---- */
