@@ -95,8 +95,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         FLAG("separate-vocab", separate, "a vocabulary for each side, not one for both"),
         FLAG("unigram", unigram, "SentencePiece's unigram pieces, not byte pair encoding"),
         REAL("subword-alpha", subword_alpha,
-             "in each pass draw the pieces of lines anew, without so large a share of the merges (BPE-dropout; "
-             "0.1 is usual), or with --unigram by this power of probabilities (default 0: never)"),
+             "in each pass draw the pieces of lines anew: without this share of the merges (BPE-dropout; 0.1 "
+             "is "
+             "usual), or of a unigram vocabulary by this power of probabilities (default 0: never)"),
         REAL("coverage", coverage, "share of the characters that get a piece, from 0.98 on (default 1)"),
         CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
                "SentencePiece's rule for text (default nmt_nfkc; _cf makes letters small)"),
@@ -172,7 +173,7 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                   {"beta1", r->beta1},
                   {"beta2", r->beta2}};
     for (size_t i = 0; i < CLI_COUNT(shares); i++)
-        if (!(shares[i].value >= 0 && shares[i].value < 1))
+        if (!(shares[i].value >= 0 && (float)shares[i].value < 1)) /* what the library gets are floats */
             return cli_misuse(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name,
                               shares[i].value);
     if (r->width % r->heads != 0)

@@ -156,14 +156,20 @@ static const char *const FIXED[] = {
     "init",           "pre-norm",   "batch-tokens",   "seed",
 };
 
-static bool is_fixed(const char *name) {
+/* What runs of older programs do not have: it has its default. */
+static const char *const YOUNGER[] = {"subword-alpha"};
+
+static bool is_one_of(const char *const *names, size_t count, const char *name) {
     size_t k = 0;
-    while (k < CLI_COUNT(FIXED) && strcmp(name, FIXED[k]) != 0)
+    while (k < count && strcmp(name, names[k]) != 0)
         k++;
-    return k < CLI_COUNT(FIXED);
+    return k < count;
 }
 
-/* An option that is younger than the file has its default. */
+static bool is_left_out(const json_t *stored, const char *name) {
+    return !json_object_get(stored, name) && is_one_of(YOUNGER, CLI_COUNT(YOUNGER), name);
+}
+
 static int read_file(train_recipe *recipe, const char *dir) {
     cli_option options[TRAIN_OPTIONS];
     const size_t count = train_recipe_options(recipe, options);
@@ -175,8 +181,7 @@ static int read_file(train_recipe *recipe, const char *dir) {
     else if (code == CLI_OK && !(recipe->stored = json_load_file(path, 0, &error)))
         code = cli_fail("%s, line %d: %s", path, error.line, error.text);
     for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
-        if ((is_fixed(options[i].name) || json_object_get(recipe->stored, options[i].name)) &&
-            !set_value(&options[i], recipe->stored, dir))
+        if (!is_left_out(recipe->stored, options[i].name) && !set_value(&options[i], recipe->stored, dir))
             code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name,
                             options[i].name);
     free(path);
@@ -195,7 +200,7 @@ static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *
         json_decref(a);
         json_decref(b);
         *changed |= !same;
-        if (!same && is_fixed(options[i].name))
+        if (!same && is_one_of(FIXED, CLI_COUNT(FIXED), options[i].name))
             return options[i].name;
     }
     return NULL;

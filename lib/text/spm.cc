@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 #include <climits>
@@ -213,7 +214,7 @@ void tfm__spm_free(tfm__spm **spm) {
 }
 
 namespace {
-std::mutex draws_;
+pthread_mutex_t draws_ = PTHREAD_MUTEX_INITIALIZER; /* std::mutex may throw */
 
 /* `alpha` 0: the best segmentation. */
 tfm_status split(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes, float alpha) {
@@ -221,8 +222,11 @@ tfm_status split(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t
     out->count = 0;
     try {
         std::vector<std::string> pieces;
-        const auto done = alpha > 0 ? spm->processor.SampleEncode({text, bytes}, any, alpha, &pieces)
-                                    : spm->processor.Encode({text, bytes}, &pieces);
+        /* Words and characters are cut in one way only: there is nothing to draw, and SampleEncode says so.
+         */
+        if (alpha > 0 && spm->processor.SampleEncode({text, bytes}, any, alpha, &pieces).ok())
+            return keep(out, pieces);
+        const auto done = spm->processor.Encode({text, bytes}, &pieces);
         if (!done.ok())
             return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot split the line: %s",
                              done.error_message());
@@ -245,13 +249,13 @@ tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *te
 }
 
 void tfm__spm_draws_begin(uint64_t seed) {
-    draws_.lock();
+    pthread_mutex_lock(&draws_);
     const unsigned int folded = static_cast<unsigned int>(seed ^ seed >> 32);
     sentencepiece::SetRandomGeneratorSeed(folded == UINT_MAX ? 0 : folded); /* which would mean: any */
 }
 
 void tfm__spm_draws_end() {
-    draws_.unlock();
+    pthread_mutex_unlock(&draws_);
 }
 
 tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *pieces, size_t count) {

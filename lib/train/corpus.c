@@ -41,6 +41,24 @@ static void say_why(verdict v, const char *side, size_t count, size_t most) {
     }
 }
 
+/* Puts a drawn segmentation in the place of the best one, by which pairs are judged, so that each pass has
+ * the same: where it is too long, the best one stays. */
+static tfm_status draw(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_side side,
+                       const tfm__span *text, size_t most) {
+    int32_t *drawn;
+    size_t drawn_count;
+    tfm_status status = tfm__tokenizer_encode(c->tokenizer, &drawn, &drawn_count, side, text->text,
+                                              text->bytes, c->options.subword_alpha);
+    if (status == TFM_OK && drawn_count <= most) {
+        int32_t *best = *ids;
+        *ids = drawn;
+        *count = drawn_count;
+        drawn = best;
+    }
+    tfm_ids_free(&drawn);
+    return status;
+}
+
 /* Adds the pair's ids, if it is good; if not, a sentence says why. */
 static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm__span *sides,
                            verdict *verdict_out) {
@@ -50,12 +68,16 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm_
     for (int side = 0; side < 2 && *verdict_out == GOOD; side++) {
         int32_t *ids = NULL;
         size_t count = 0;
-        tfm_status status =
-            tfm__tokenizer_encode(c->tokenizer, &ids, &count, side ? TFM_TARGET : TFM_SOURCE,
-                                  sides[side].text, sides[side].bytes, c->options.subword_alpha);
+        tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &count, side ? TFM_TARGET : TFM_SOURCE,
+                                                 sides[side].text, sides[side].bytes);
         if (status != TFM_OK && status != TFM_ERROR_INPUT)
             return status;
         *verdict_out = status != TFM_OK ? INVALID : count <= 1 ? EMPTY : count > most ? LONG : GOOD;
+        if (*verdict_out == GOOD && c->options.subword_alpha > 0 &&
+            (status = draw(c, &ids, &count, side ? TFM_TARGET : TFM_SOURCE, &sides[side], most)) != TFM_OK) {
+            tfm_ids_free(&ids);
+            return status;
+        }
         say_why(*verdict_out, side ? "target" : "source", count, most);
         if (*verdict_out == GOOD &&
             (status = tfm__grow(&b->ids, &b->id_room, b->id_count + count, sizeof(*ids))) != TFM_OK) {
