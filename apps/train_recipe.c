@@ -95,9 +95,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         FLAG("separate-vocab", separate, "a vocabulary for each side, not one for both"),
         FLAG("unigram", unigram, "SentencePiece's unigram pieces, not byte pair encoding"),
         REAL("subword-alpha", subword_alpha,
-             "in each pass draw the pieces of lines anew: without this share of the merges (BPE-dropout; 0.1 "
-             "is "
-             "usual), or of a unigram vocabulary by this power of probabilities (default 0: never)"),
+             "in each pass draw the pieces of lines anew: without this share of the merges (BPE-dropout; "
+             "0.1 is usual), or of unigrams by this power of probabilities (default 0: never)"),
         REAL("coverage", coverage, "share of the characters that get a piece, from 0.98 on (default 1)"),
         CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
                "SentencePiece's rule for text (default nmt_nfkc; _cf makes letters small)"),

@@ -175,7 +175,8 @@ int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int p
         cut += counts[0] > (size_t)positions || counts[1] > (size_t)positions;
     }
     if (cut > 0)
-        train_say("validation: %zu pairs have a side of more than %d tokens, which is cut: give a new run larger --positions",
+        train_say("validation: %zu pairs have a side of more than %d tokens, which is cut: give a new run "
+                  "larger --positions",
                   cut, positions);
     return CLI_OK;
 }

@@ -22,20 +22,18 @@ extern "C" {
 typedef struct tfm_data_options {
     int64_t tokens;      /* of the wider side of a batch, padding counted: pairs x width is at most this. 0 means 4096 */
     int max_length;      /* pairs with a longer side, in tokens with EOS, are left out; 0 means 256 */
-    int64_t buffer; /* pairs that are shuffled together; 0 means 200,000. A corpus that fits is read once, if
-                       no pieces are drawn */
+    int64_t buffer;      /* pairs that are shuffled together; 0 means 200,000. A corpus that fits is read once, but where
+                            pieces are drawn */
     uint64_t seed;
-    int64_t hold_every;  /* the pairs of line N, 2N, 3N ... are left out, uncounted: kept for validation; 0:
-                            none */
+    int64_t hold_every;  /* the pairs of line N, 2N, 3N ... are left out, uncounted: kept for validation; 0: none */
     bool in_order;       /* as the files have them, neither sorted nor shuffled: for validation */
     bool strict;         /* a bad pair is an error with its line number, not left out and counted */
-    float
-        subword_alpha; /* 0, or below 1: pieces are drawn anew in each pass, from text that is read anew. Byte
-                          pairs: each merge is left out with this probability ("BPE-Dropout", Provilkov et al.
-                          2020; 0.1 is usual). Unigrams: one segmentation is drawn by its probability to this
-                          power, so that small ones draw the most ("Subword Regularization", Kudo 2018). Words
-                          and characters stay. max_length is judged by the best pieces. SentencePiece has one
-                          seed for the process: this sets it, and readers that draw take turns */
+    float subword_alpha; /* 0, or below 1: pieces are drawn anew in each pass, from text that is read anew. Byte pairs: each
+                            merge is left out with this probability ("BPE-Dropout", Provilkov et al. 2020; 0.1 is usual).
+                            Unigrams: one segmentation is drawn by its probability to this power, so that small ones draw
+                            the most ("Subword Regularization", Kudo 2018). Words and characters stay. max_length is judged
+                            by the best pieces. SentencePiece has one seed for the process: this sets it, and readers that
+                            draw take turns */
 } tfm_data_options;
 
 /* Pairs of a pass over the files, and what was left out. */
@@ -54,7 +52,7 @@ typedef struct tfm_data_position {
     int64_t batch;                    /* of the buffer that begins ... */
     int64_t line;                     /* behind so many lines, */
     int64_t source_at, target_at;     /* at these bytes */
-    int64_t cut; /* 10^9 subword_alpha: of another one a buffer has other batches, and begins again */
+    int64_t cut;                      /* 10^9 subword_alpha: of another one a buffer has other batches, and begins again */
 } tfm_data_position;
 
 /* Opens two files, a line of one for each of the other, or, with target NULL, one of lines `source TAB target`. Both must

@@ -215,15 +215,15 @@ void tfm__spm_free(tfm__spm **spm) {
 
 namespace {
 pthread_mutex_t draws_ = PTHREAD_MUTEX_INITIALIZER; /* std::mutex may throw */
+} // namespace
 
-/* `alpha` 0: the best segmentation. */
-tfm_status split(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes, float alpha) {
+tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes,
+                           float alpha) {
     const int any = -1; /* of all segmentations, not of the n best */
     out->count = 0;
     try {
         std::vector<std::string> pieces;
-        /* Words and characters are cut in one way only: there is nothing to draw, and SampleEncode says so.
-         */
+        /* Words and characters are cut in one way only: SampleEncode refuses to draw. */
         if (alpha > 0 && spm->processor.SampleEncode({text, bytes}, any, alpha, &pieces).ok())
             return keep(out, pieces);
         const auto done = spm->processor.Encode({text, bytes}, &pieces);
@@ -237,15 +237,9 @@ tfm_status split(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t
         return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot split the line");
     }
 }
-} // namespace
 
 tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes) {
-    return split(spm, out, text, bytes, 0);
-}
-
-tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes,
-                           float alpha) {
-    return split(spm, out, text, bytes, alpha);
+    return tfm__spm_sample(spm, out, text, bytes, 0);
 }
 
 void tfm__spm_draws_begin(uint64_t seed) {

@@ -29,9 +29,9 @@ void tfm__spm_free(tfm__spm **spm);
 /* Normalises and splits well-formed UTF-8. Any number of threads may do so at the same time. */
 tfm_status tfm__spm_encode(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes);
 
-/* The same, with a segmentation drawn anew by each call. Byte pairs: each merge is left out with probability
- * `alpha` ("BPE-Dropout", Provilkov et al. 2020); unigrams: one is drawn by its probability to the power of
- * `alpha` ("Subword Regularization", Kudo 2018); words and characters have only one. */
+/* The same, with a segmentation drawn anew by each call; of alpha 0 the best. Byte pairs: each merge is left out
+ * with probability `alpha` ("BPE-Dropout", Provilkov et al. 2020); unigrams: one is drawn by its probability to the
+ * power of `alpha` ("Subword Regularization", Kudo 2018); words and characters have only one. */
 tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes,
                            float alpha);
 

@@ -224,8 +224,7 @@ static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *piec
     size_t cut;
     tfm_status status = take_code(&code, &cut, s, text, bytes);
     if (status == TFM_OK)
-        status = alpha > 0 ? tfm__spm_sample(s->spm, pieces, text + cut, bytes - cut, alpha)
-                           : tfm__spm_encode(s->spm, pieces, text + cut, bytes - cut);
+        status = tfm__spm_sample(s->spm, pieces, text + cut, bytes - cut, alpha);
     if (status == TFM_OK)
         status = reserve(out, pieces->count + 2);
     if (status != TFM_OK)
