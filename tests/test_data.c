@@ -218,6 +218,26 @@ static void test_drawn(void **state) {
     free(path);
 }
 
+/* Where the longest lines just fit, drawn pieces do not always: a pass has the same pairs all the same. */
+static void test_drawn_length(void **state) {
+    (void)state;
+    char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+    static uint64_t hashes[MOST];
+    tfm_data_options o = {.tokens = 400, .max_length = 7, .seed = 7, .buffer = 100};
+    uint64_t pairs = 0;
+    do { /* ends where nothing is left out: at the longest line's best pieces */
+        o.max_length++;
+        run(hashes, MOST, source, target, o, 1, &pairs);
+    } while (pairs < LINES);
+    o.subword_alpha = 0.3f;
+    run(hashes, MOST, source, target, o, 3, &pairs);
+    assert_int_equal(pairs, 3 * LINES);
+    unlink(source);
+    unlink(target);
+    free(source);
+    free(target);
+}
+
 /* What is cut otherwise makes other batches: the buffer begins again. */
 static void test_seek_other_cuts(void **state) {
     (void)state;
@@ -458,7 +478,7 @@ int main(void) {
         cmocka_unit_test(test_full_buffers),    cmocka_unit_test(test_counts),
         cmocka_unit_test(test_bad_pairs),       cmocka_unit_test(test_tsv),
         cmocka_unit_test(test_refused),         cmocka_unit_test(test_drawn),
-        cmocka_unit_test(test_seek_other_cuts),
+        cmocka_unit_test(test_seek_other_cuts), cmocka_unit_test(test_drawn_length),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
