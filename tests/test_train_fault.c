@@ -63,9 +63,7 @@ static float *train(tfm_context *ctx, int64_t *count) {
     }
     if (model && tfm_trainer_open(&trainer, model, &o) != TFM_OK) {
         tfm_context_clear_error(ctx);
-        tfm_model_free(&model); /* its parameters may have moved half-way */
-        if (tfm_model_create(&model, ctx, &SMALL) == TFM_OK)
-            tfm_trainer_open(&trainer, model, &o);
+        tfm_trainer_open(&trainer, model, &o); /* the model is as it was */
     }
     bool good = trainer != NULL;
     for (int i = 0; i < UPDATES && good; i++) {

@@ -195,6 +195,33 @@ static void test_evaluate(void **state) {
     tfm_model_free(&model);
 }
 
+/* Training in two stages: the second trainer finds the parameters where the first has left them. */
+static void test_second_trainer(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_model *model;
+    tfm_trainer *trainer;
+    tfm_trainer_options o = plain_options();
+    harness_random random = {6};
+    int32_t ids[8 * 9], lengths[8];
+    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    double nll[3];
+    uint64_t tokens;
+    harness_ok(tfm_model_create(&model, ctx, &SMALL));
+    for (int i = 0; i < 3; i++) {
+        harness_ok(tfm_trainer_open(&trainer, model, &o));
+        harness_ok(tfm_trainer_evaluate(trainer, &nll[i], &tokens, &batch));
+        if (i == 0)
+            harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
+        if (i < 2)
+            harness_ok(tfm_trainer_evaluate(trainer, &nll[i], &tokens, &batch));
+        if (i > 0)
+            assert_true(nll[i] == nll[i - 1]);
+        tfm_trainer_free(&trainer);
+    }
+    tfm_model_free(&model);
+}
+
 /* A loss that is not finite is told, and nothing is spoiled. */
 static void test_not_finite(void **state) {
     (void)state;
@@ -279,8 +306,13 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_repeats),    cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_evaluate),  cmocka_unit_test(test_not_finite), cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_second_trainer),
+        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

@@ -69,7 +69,8 @@ typedef struct tfm_update_report {
 } tfm_update_report;
 
 /* Lays the model's parameters out in one piece with their gradients and both moments, four times their size. The model
- * must outlive the trainer, and stays one that translates. TFM_ERROR_UNSUPPORTED for learned positions. */
+ * must outlive the trainer, and stays one that translates; it has one trainer at a time, and may have another after it.
+ * TFM_ERROR_UNSUPPORTED for learned positions. Where this fails the model is as it was. */
 TFM_API tfm_status tfm_trainer_open(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 /* Takes NULL, and nulls. The model keeps its parameters. */
 TFM_API void tfm_trainer_free(tfm_trainer **trainer);
@@ -82,10 +83,10 @@ TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_op
 
 /* One update on `count` batches together: forward and backward of each, then one step of Adam. Reports itself, waiting
  * for the device, unless report is NULL. A loss or gradient that is not finite is TFM_ERROR_FORMAT, and the parameters are
- * then those of the update before. Where the device's memory gives out the update begins again, with the batch that did not
- * fit run in pieces, half as large each time, and so are such batches from then on: the same update but for roundings and
- * for what is dropped; the log says so once. TFM_ERROR_MEMORY is that one pair does not fit; the parameters are then as
- * they were, and the next update may fit. */
+ * then those of the update before; they are so without a report too, but nobody is told. Where the device's memory gives
+ * out the update begins again, with the batch that did not fit run in pieces, half as large each time, and so are such
+ * batches from then on: the same update but for roundings and for what is dropped; the log says so once. TFM_ERROR_MEMORY
+ * is that one pair does not fit; the parameters are then as they were, and the next update may fit. */
 TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *report, const tfm_pairs *batches,
                                       size_t count);
 

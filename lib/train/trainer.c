@@ -40,8 +40,8 @@ enum { ALIGNED = 64 };
 
 typedef struct layout {
     tfm_trainer *trainer;
-    bool decayed; /* of which kind this pass is */
-    bool move;    /* else count */
+    bool decayed;       /* of which kind this pass is */
+    tfm_tensor *places; /* of each parameter, to be filled in; NULL: only count */
     int64_t at;
 } layout;
 
@@ -49,7 +49,7 @@ static bool is_decayed(const tfm__parameter *p) {
     return p->kind == TFM__MATRIX || p->kind == TFM__TABLE;
 }
 
-/* The value is copied to its place; a view of the piece takes its. */
+/* A copy of the value in its place, a view of the piece. */
 static tfm_status place(void *user, const tfm__parameter *p) {
     layout *l = user;
     tfm_trainer *t = l->trainer;
@@ -57,24 +57,21 @@ static tfm_status place(void *user, const tfm__parameter *p) {
     const int64_t count = p->dims[0] * (p->rank == 2 ? p->dims[1] : 1);
     if (is_decayed(p) != l->decayed)
         return TFM_OK;
-    if (l->move) {
-        tfm_tensor view = {0};
-        tfm_tensor_rows(ctx, &view, t->value, l->at, count);
-        tfm_tensor_reshape(ctx, &view, view, p->rank, p->dims);
-        tfm__tensor_copy(ctx, view, p->param->value);
-        tfm_param_free(ctx, p->param);
-        p->param->value = view;
-        t->params[t->param_count++] = p->param;
-    } else {
-        t->param_count++;
+    if (l->places) {
+        tfm_tensor *view = &l->places[t->param_count];
+        tfm_tensor_rows(ctx, view, t->value, l->at, count);
+        tfm_tensor_reshape(ctx, view, *view, p->rank, p->dims);
+        tfm__tensor_copy(ctx, *view, p->param->value);
+        t->params[t->param_count] = p->param;
     }
+    t->param_count++;
     l->at += (count + ALIGNED - 1) / ALIGNED * ALIGNED;
     return tfm_context_status(ctx);
 }
 
 /* Matrices and tables first: those are what decays. */
-static tfm_status walk_all(tfm_trainer *t, bool move) {
-    layout l = {.trainer = t, .move = move};
+static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places) {
+    layout l = {.trainer = t, .places = places};
     tfm_status status = TFM_OK;
     t->param_count = 0;
     for (int pass = 0; pass < 2 && status == TFM_OK; pass++) {
@@ -96,15 +93,27 @@ static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out) {
     return tfm__tensor_fill(t->ctx, *out, &zero);
 }
 
+/* The model's parameters move when all copies are made: those of a model that had a trainer before lie in one block, which
+ * is gone with the first. Where that fails the model is as it was. */
+static tfm_status move_in(tfm_trainer *t) {
+    tfm_tensor *places = tfm__alloc(t->param_count, sizeof(*places));
+    t->params = tfm__alloc(t->param_count, sizeof(tfm_param *));
+    tfm_status status = places && t->params ? walk_all(t, places) : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < t->param_count && status == TFM_OK; i++) {
+        tfm_param_free(t->ctx, t->params[i]);
+        t->params[i]->value = places[i];
+    }
+    t->moved_in = status == TFM_OK;
+    free(places);
+    return status;
+}
+
 static tfm_status lay_out(tfm_trainer *t) {
     tfm_tensor *const pieces[] = {&t->value, &t->gradient, &t->m, &t->v};
-    tfm_status status = walk_all(t, false);
+    tfm_status status = walk_all(t, NULL);
     for (size_t i = 0; i < TFM_COUNT(pieces) && status == TFM_OK; i++)
         status = new_piece(t, pieces[i]);
-    if (status != TFM_OK)
-        return status;
-    t->params = tfm__alloc(t->param_count, sizeof(tfm_param *));
-    return t->params ? walk_all(t, true) : TFM_ERROR_MEMORY;
+    return status == TFM_OK ? move_in(t) : status;
 }
 
 /* ---- Life ---- */
@@ -161,7 +170,7 @@ void tfm_trainer_free(tfm_trainer **pointer) {
     tfm_tensor_free(t->ctx, &t->gradient);
     tfm_tensor_free(t->ctx, &t->m);
     tfm_tensor_free(t->ctx, &t->v);
-    if (t->param_count == 0 || !t->params) /* the model has not moved in */
+    if (!t->moved_in)
         tfm_tensor_free(t->ctx, &t->value);
     free(t->params);
     free(t->note);

@@ -16,6 +16,7 @@ struct tfm_trainer {
     int64_t count, decayed; /* the first `decayed` are matrices and tables */
     tfm_param **params;
     size_t param_count;
+    bool moved_in;  /* the model's parameters lie in value, which then is the model's */
     int64_t update; /* updates done */
     bool dirty;     /* gradient is not zero */
     int64_t room;   /* tokens that a piece of a batch may have, both sides; 0: any */
