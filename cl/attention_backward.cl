@@ -117,13 +117,6 @@ static inline void tile_add(const tile *from, __global float *dk, __global float
     }
 }
 
-static inline tfm_vec lanes_from(const int s) {
-    float at[W];
-    for (int i = 0; i < W; i++)
-        at[i] = (float)(s + i);
-    return tfm_load(at);
-}
-
 /* ROWS queries and a tile of keys; `factor` is dropout's. */
 static inline void rows_meet_tile(tile *keys, const attention_shape shape, const shared_keys shared, const int s,
                                   const int count, const query_rows *rows, const tfm_vec *factor,
@@ -152,7 +145,7 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
             own[r] = tfm_fma(dys[r][d], ys[r][d], own[r]);
         }
     }
-    const tfm_vec at = lanes_from(s);
+    const tfm_vec at = tfm_lanes(); /* from s on: floats do not tell all positions apart */
     EACH_ROW {
         tfm_vec score = z[r] * scale, slope = (tfm_vec)(scale);
 #if SCORED
@@ -168,7 +161,7 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
 #endif
         const tfm_vec w =
             exp2_down(select((score - log_sum[rows->sum[r]]) * LOG2_E, (tfm_vec)(-INFINITY),
-                             at < (float)rows->begin[r] || at >= (float)rows->end[r] || score == -INFINITY));
+                             at < (float)(rows->begin[r] - s) || at >= (float)(rows->end[r] - s) || score == -INFINITY));
         z[r] = DROPPED(w, r);
         e[r] = select(w * (DROPPED(e[r], r) - own[r]) * slope, (tfm_vec)(0.0f), w == 0.0f);
     }

@@ -20,14 +20,6 @@
 #endif
 #define BLOCKS (QUERIES / MOST_ROWS + 1)
 
-static inline tfm_vec lanes(void) {
-    float index[W];
-#pragma unroll
-    for (int i = 0; i < W; i++)
-        index[i] = i;
-    return tfm_load(index);
-}
-
 /* Lane r of the result is the maximum of t[r]'s lanes, r < MOST_ROWS. Overwrites t. */
 static inline tfm_vec max_each(tfm_vec *t) {
 #pragma unroll
@@ -240,7 +232,7 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
     }
 #endif
     if (masked) {
-        const tfm_vec b0 = keys->bias[0], b1 = keys->bias[1], lane = lanes(), higher = lane + (float)W;
+        const tfm_vec b0 = keys->bias[0], b1 = keys->bias[1], lane = tfm_lanes(), higher = lane + (float)W;
 #pragma unroll
         EACH_ROW {
             const tfm_vec begin = (float)(st->begin[first + r] - s), limit = (float)(st->limit[first + r] - s);

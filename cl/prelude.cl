@@ -66,6 +66,15 @@ TFM_LOOSE(char, TFM_CAT(char, TFM_WIDTH))
 #define tfm_fma(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* The number of each lane. */
+static inline tfm_vec tfm_lanes(void) {
+    float index[TFM_WIDTH];
+#pragma unroll
+    for (int i = 0; i < TFM_WIDTH; i++)
+        index[i] = i;
+    return tfm_load(index);
+}
+
 /* Horizontal sums and maxima of one vector. */
 #if TFM_WIDTH == 1
 static inline float tfm_vec_sum(tfm_vec v) { return v; }

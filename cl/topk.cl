@@ -65,14 +65,6 @@ static inline tfm_vec load_row(__global const float *x, const long i, const long
     return tfm_load(part);
 }
 
-static inline tfm_vec lanes(void) {
-    float index[W];
-#pragma unroll
-    for (int j = 0; j < W; j++)
-        index[j] = j;
-    return tfm_load(index);
-}
-
 /* The maxima of the lanes of vectors first .. end - 1. */
 static inline tfm_vec block_maxima(__global const float *x, const long first, const long end, const long n) {
     tfm_vec a = (tfm_vec)(-INFINITY), b = a, c = a, d = a; /* four chains hide the latency of a maximum */
@@ -103,7 +95,7 @@ static inline tfm_vec block_exps(__global const float *x, const long first, cons
 static inline float block_find(__global const float *x, const long first, const long end, const long n,
                                const float value, const float after) {
     const float nowhere = 3.0e38f;
-    tfm_vec place = lanes(), lowest = (tfm_vec)(nowhere);
+    tfm_vec place = tfm_lanes(), lowest = (tfm_vec)(nowhere);
     for (long i = first; i < end; i++, place += (float)W)
         lowest = fmin(lowest, select((tfm_vec)(nowhere), place, load_row(x, i, n) == value && place > after));
     return -tfm_vec_max(-lowest);
@@ -112,7 +104,7 @@ static inline float block_find(__global const float *x, const long first, const 
 /* The maxima of the block's lanes among what comes after `value` at `after`. */
 static inline tfm_vec block_rest(__global const float *x, const long first, const long end, const long n,
                                  const float value, const float after) {
-    tfm_vec place = lanes(), best = (tfm_vec)(-INFINITY);
+    tfm_vec place = tfm_lanes(), best = (tfm_vec)(-INFINITY);
     for (long i = first; i < end; i++, place += (float)W) {
         const tfm_vec v = load_row(x, i, n);
         best = larger(best, select((tfm_vec)(-INFINITY), v, v < value || (v == value && place > after)));

@@ -281,6 +281,66 @@ static void test_clblast(void **state) {
     assert_null(tfm__gemm_state_of(harness_context())->clblast_trouble);
 }
 
+static int proven_sizes(void) {
+    const tfm__gemm_state *gemm = tfm__gemm_state_of(harness_context());
+    int count = 0;
+    for (int i = 0; i < TFM__CLBLAST_CLASSES; i++)
+        for (uint64_t bits = gemm->clblast_proven[i]; bits; bits &= bits - 1)
+            count++;
+    return count;
+}
+
+/* CLBlast multiplies in other ways from a size on that the device decides: each octave is compared, and with numbers that
+ * say something. */
+static void test_proof(void **state) {
+    tfm_context *ctx = harness_context();
+    const tfm__gemm_provider *provider = &tfm__gemm_clblast;
+    harness_random random = {9};
+    const shape small = {1, 3, 5, 7, false, false, true}, large = {1, 17, 65, 33, false, false, true};
+    const float zero = 0;
+    if (!check(provider, small, (extras){0}, &random)) {
+        printf("skipped: CLBlast declines this device\n");
+        skip();
+    }
+    harness_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+    ctx = harness_context();
+    tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 3, 7), b = HARNESS_TENSOR(TFM_F32, NULL, 7, 5), c = {0};
+    harness_ok(tfm__tensor_fill(ctx, b, &zero));
+    const float values[] = {0, NAN};
+    for (int i = 0; i < 2; i++) {
+        const char *why;
+        harness_ok(tfm__tensor_fill(ctx, a, &values[i]));
+        harness_ok(tfm__gemm_with(ctx, provider, &why, &c, a, b, NULL));
+        assert_int_equal(proven_sizes(), 0);
+    }
+    check(provider, small, (extras){0}, &random);
+    assert_int_equal(proven_sizes(), 1);
+    check(provider, small, (extras){0}, &random);
+    assert_int_equal(proven_sizes(), 1);
+    check(provider, large, (extras){0}, &random);
+    assert_int_equal(proven_sizes(), 2);
+    tfm_tensor_free(ctx, &a);
+    tfm_tensor_free(ctx, &b);
+    tfm_tensor_free(ctx, &c);
+}
+
+/* Where its ints or a device's grids would not reach. */
+static void test_too_large(void **state) {
+    (void)state;
+    const tfm__gemm_task tasks[] = {
+        {.batch = 1, .m = 65536, .n = 32768, .k = 8, .shared_b = true},
+        {.batch = 1, .m = 8, .n = 1 << 20, .k = 8, .shared_b = true},
+        {.batch = 1 << 16, .m = 8, .n = 8, .k = 8},
+        {.batch = 1, .m = 8, .n = 8, .k = 8, .shared_b = true, .b = {.offset = INT32_MAX}},
+    };
+    for (size_t i = 0; i < TFM_COUNT(tasks); i++) {
+        const char *why = tfm__gemm_clblast.declines(harness_context(), &tasks[i]);
+        assert_non_null(why);
+        assert_non_null(strstr(why, "32 bits"));
+    }
+}
+
 static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
@@ -538,6 +598,8 @@ int main(void) {
         cmocka_unit_test(test_turned),
         cmocka_unit_test(test_accumulate),
         cmocka_unit_test(test_clblast),
+        cmocka_unit_test(test_proof),
+        cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_wrong_clblast),
         cmocka_unit_test(test_other_rows),
         cmocka_unit_test(test_other_groups),

@@ -19,7 +19,8 @@ TFM_API tfm_status tfm_context_wrap(tfm_context **out, cl_context context, cl_de
                                     const tfm_context_options *options);
 
 /* A tensor over the caller's buffer, starting `offset` elements into it. The buffer is retained until
- * tfm_tensor_free or the end of the current scope. Its size is checked. */
+ * tfm_tensor_free or the end of the current scope. Its size is checked. Wrap a buffer once, and cut it by tfm_tensor_rows:
+ * that two wraps share memory is not seen, neither by ops that refuse it nor by the tape. */
 TFM_API tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, size_t offset, tfm_dtype dtype,
                                    int rank, const int64_t *dims);
 

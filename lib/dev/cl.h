@@ -73,6 +73,8 @@ struct tfm_context {
 
 /* "CL_OUT_OF_RESOURCES" for -5. Never NULL. */
 const char *tfm__cl_error_name(cl_int code);
+/* Whether less work at a time may help. */
+bool tfm__cl_is_memory(cl_int code);
 
 /* Fails the context with "<what>: CL_... (-5)" and TFM_ERROR_MEMORY or TFM_ERROR_DEVICE by the code. */
 tfm_status tfm__cl_fail(tfm_context *ctx, cl_int code, const char *what);

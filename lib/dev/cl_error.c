@@ -97,3 +97,7 @@ const char *tfm__cl_error_name(cl_int code) {
             return NAMES[i].name;
     return "unknown OpenCL error";
 }
+
+bool tfm__cl_is_memory(cl_int code) {
+    return code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES;
+}

@@ -18,8 +18,7 @@ tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *fo
 }
 
 tfm_status tfm__cl_fail(tfm_context *ctx, cl_int code, const char *what) {
-    bool memory = code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
-                  code == CL_OUT_OF_RESOURCES;
+    const bool memory = tfm__cl_is_memory(code);
     return tfm__context_fail(ctx, memory ? TFM_ERROR_MEMORY : TFM_ERROR_DEVICE, "%s failed on %s with %s (%d)%s", what,
                              ctx->info.name, tfm__cl_error_name(code), (int)code,
                              memory ? ": use a smaller batch" : "");

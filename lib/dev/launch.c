@@ -20,7 +20,7 @@ static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t coun
         char name[128] = "";
         if (index < kernel->parameters &&
             clGetKernelArgInfo(kernel->cl, index, CL_KERNEL_ARG_NAME, sizeof(name), name, NULL) == CL_SUCCESS &&
-            !same_name(name, args[i].name))
+            name[0] && !same_name(name, args[i].name))
             return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s: parameter %u is '%s', the launch gives '%s'",
                                      kernel->name, (unsigned)index, name, args[i].name);
         index += (cl_uint)parameters_of(&args[i]);
@@ -88,9 +88,7 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
     cl_int error = clEnqueueNDRangeKernel(ctx->queue, kernel->cl, 3, NULL, grid.global, grid.local, 0, NULL,
                                           ctx->profile ? &event : NULL);
     if (error != CL_SUCCESS)
-        return tfm__context_fail(ctx, error == CL_OUT_OF_RESOURCES || error == CL_MEM_OBJECT_ALLOCATION_FAILURE
-                                          ? TFM_ERROR_MEMORY
-                                          : TFM_ERROR_DEVICE,
+        return tfm__context_fail(ctx, tfm__cl_is_memory(error) ? TFM_ERROR_MEMORY : TFM_ERROR_DEVICE,
                                  "kernel %s, %zux%zux%zu items in groups of %zux%zux%zu, does not run on %s: %s (%d)",
                                  kernel->name, grid.global[0], grid.global[1], grid.global[2], grid.local[0],
                                  grid.local[1], grid.local[2], ctx->info.name, tfm__cl_error_name(error), (int)error);

@@ -85,7 +85,9 @@ static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider
     if (tfm_context_status(ctx) == TFM_OK)
         provider->run(ctx, &inner);
     tfm__gemm_record(ctx, op, &inner);
-    return tfm_activate(ctx, &y, inner.c, task->activation);
+    tfm_activate(ctx, &y, inner.c, task->activation);
+    tfm_tensor_free(ctx, &inner.c); /* the tape has it */
+    return tfm_context_status(ctx);
 }
 
 /* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */

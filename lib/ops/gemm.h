@@ -86,11 +86,14 @@ typedef enum tfm__panel_kernel {
     TFM__PANEL_KERNELS
 } tfm__panel_kernel;
 
+enum { TFM__CLBLAST_CLASSES = 1 << 5 };
+
 /* What GEMM keeps with a context. */
 typedef struct tfm__gemm_state {
     tfm__gemm_mode mode;
-    uint64_t
-        clblast_proven; /* a bit for each class of shapes whose result was compared with the plain kernel's */
+    /* For each class of tasks that may run with other kernels: a bit for each size whose result was compared with the plain
+     * kernel's. */
+    uint64_t clblast_proven[TFM__CLBLAST_CLASSES];
     const char *clblast_trouble; /* why it is not used in this context any more, or NULL */
     bool clblast_used;
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */

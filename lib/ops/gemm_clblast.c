@@ -27,11 +27,23 @@ void tfm__gemm_clblast_release(tfm__gemm_state *state) {
     state->clblast_used = false;
 }
 
+/* Whether CLBlast's ints reach the last element of `batch` matrices, padded to its tiles. */
+static bool reaches(const tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
+    const int64_t tile = 128;
+    const double padded = (double)(tfm__divide_up(rows, tile) * tile) * (double)(tfm__divide_up(columns, tile) * tile);
+    return (double)x.offset + (double)batch * padded < (double)INT32_MAX;
+}
+
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    /* Its grids have the batch on z and an eighth of the rows that it copies on y, where some devices end at 65535. */
+    const int64_t batch = task->shared_b ? 1 : task->batch, most_batch = 65535, most_rows = 8 * 65535;
     const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
-    (void)task;
     if (!tfm_context_device(ctx)->compiler)
         return "the device has no compiler, which CLBlast needs";
+    if (batch > most_batch || task->m > most_rows || task->n > most_rows || task->k > most_rows ||
+        !reaches(task->a, task->batch, task->m, task->k) || !reaches(task->b, batch, task->k, task->n) ||
+        !reaches(task->c, task->batch, task->m, task->n))
+        return "CLBlast counts in 32 bits, and this is too large";
     return state ? state->clblast_trouble : NULL;
 }
 
@@ -63,24 +75,36 @@ static operands operands_of(const tfm__gemm_task *task) {
     return o;
 }
 
-/* One matrix of the batch, with the temporary memory from our pool instead of an allocation in each call. */
-static CLBlastStatusCode one(tfm_context *ctx, const tfm__gemm_task *task, const operands *o, size_t z,
+/* What CLBlast wants besides for matrix z of the batch, where it copies operands before it multiplies. */
+static size_t temporary_bytes(tfm_context *ctx, const tfm__gemm_task *task, const operands *o, size_t z) {
+    size_t bytes = 0;
+    const CLBlastStatusCode code = CLBlastSGemmTempBufferSize(
+        CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k, task->a.offset + z * o->a_stride,
+        o->a_ld, task->b.offset + z * o->b_stride, o->b_ld, task->c.offset + z * o->c_stride, o->n, &ctx->queue, &bytes);
+    return code == CLBlastSuccess ? bytes : 0; /* what is wrong the product says again */
+}
+
+/* One matrix of the batch, with the temporary memory from our pool instead of an allocation in each call. The queue is in
+ * order, so the next matrix may have the same. */
+static CLBlastStatusCode one(tfm_context *ctx, const tfm__gemm_task *task, const operands *o, size_t z, size_t bytes,
                              cl_event *event) {
     const size_t a = task->a.offset + z * o->a_stride, b = task->b.offset + z * o->b_stride;
     const size_t c = task->c.offset + z * o->c_stride;
-    size_t bytes = 0;
     tfm_tensor temp = {0};
-    CLBlastStatusCode code =
-        CLBlastSGemmTempBufferSize(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k, a,
-                                   o->a_ld, b, o->b_ld, c, o->n, &ctx->queue, &bytes);
-    if (code != CLBlastSuccess)
-        return code;
     if (bytes && tfm_tensor_new(ctx, &temp, TFM_U8, 1, (int64_t[]){(int64_t)bytes}) != TFM_OK)
         return CLBlastTempBufferAllocFailure;
-    return CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k,
-                                      task->alpha, tfm_tensor_cl(task->a), a, o->a_ld, tfm_tensor_cl(task->b),
-                                      b, o->b_ld, task->accumulate ? 1.0f : 0.0f, tfm_tensor_cl(task->c), c,
-                                      o->n, &ctx->queue, event, tfm_tensor_cl(temp));
+    const CLBlastStatusCode code =
+        CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, o->transpose_a, o->transpose_b, o->m, o->n, o->k, task->alpha,
+                                   tfm_tensor_cl(task->a), a, o->a_ld, tfm_tensor_cl(task->b), b, o->b_ld,
+                                   task->accumulate ? 1.0f : 0.0f, tfm_tensor_cl(task->c), c, o->n, &ctx->queue, event,
+                                   tfm_tensor_cl(temp));
+    tfm_tensor_free(ctx, &temp);
+    return code;
+}
+
+/* Whether all matrices go to CLBlast in one call. */
+static bool is_batched(const tfm__gemm_task *task) {
+    return task->batch > 1 && !task->shared_b;
 }
 
 static CLBlastStatusCode batched(tfm_context *ctx, const tfm__gemm_task *task, const operands *o,
@@ -92,17 +116,18 @@ static CLBlastStatusCode batched(tfm_context *ctx, const tfm__gemm_task *task, c
         o->c_stride, (size_t)task->batch, &ctx->queue, event);
 }
 
-static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+/* `bytes`: the temporary ones of the first matrix. */
+static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task, size_t bytes) {
     const operands o = operands_of(task);
     cl_event event = NULL, *wanted = ctx->profile ? &event : NULL;
     CLBlastStatusCode code = CLBlastSuccess;
-    if (task->batch > 1 && !task->shared_b) {
+    if (is_batched(task)) {
         code = batched(ctx, task, &o, wanted);
         if (event)
             tfm__profile_add(ctx->profile, "clblast_gemm", event, NULL);
     } else {
         for (size_t z = 0; z < (size_t)task->batch && code == CLBlastSuccess; z++, event = NULL) {
-            code = one(ctx, task, &o, z, wanted);
+            code = one(ctx, task, &o, z, z > 0 ? temporary_bytes(ctx, task, &o, z) : bytes, wanted);
             if (event)
                 tfm__profile_add(ctx->profile, "clblast_gemm", event, NULL);
         }
@@ -110,13 +135,17 @@ static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task) 
     return code;
 }
 
-/* Tasks that CLBlast may run with other kernels: transposes, a batch, a c to add to, small or large. */
-static uint64_t class_bit(const tfm__gemm_task *task) {
-    double work = (double)task->m * (double)task->n * (double)task->k;
-    int size = work <= 1 << 18 ? 0 : work <= 1 << 22 ? 1 : work <= 1 << 26 ? 2 : 3;
-    int bit = (task->transpose_a ? 1 : 0) | (task->transpose_b ? 2 : 0) | (task->batch > 1 ? 4 : 0) |
-              (task->accumulate ? 8 : 0) | size << 4;
-    return (uint64_t)1 << bit;
+/* Tasks that CLBlast may run with other kernels: transposes, a batch, a c to add to, copies of operands. And sizes: from
+ * one that differs by device on it multiplies in other ways, so each octave is proven for itself. */
+typedef struct class {
+    uint64_t *word, bit;
+} class;
+
+static class class_of(tfm__gemm_state *state, const tfm__gemm_task *task, size_t bytes) {
+    const double work = (double)task->m * (double)task->n * (double)task->k;
+    const int kind = (task->transpose_a ? 1 : 0) | (task->transpose_b ? 2 : 0) | (is_batched(task) ? 4 : 0) |
+                     (task->accumulate ? 8 : 0) | (bytes > 0 ? 16 : 0);
+    return (class){&state->clblast_proven[kind], (uint64_t)1 << (work > 1 ? ilogb(work) & 63 : 0)};
 }
 
 /* The lower right corner of the batch's last matrix: where padding and strides go wrong. As a task with a c
@@ -143,28 +172,32 @@ static tfm_tensor last_rows(tfm_tensor c, const tfm__gemm_task *task, int64_t ro
     return c;
 }
 
-static bool same(const float *x, const float *y, size_t count) {
+/* What a comparison says. */
+typedef enum verdict { DIFFER, AGREE, SAY_NOTHING } verdict;
+
+/* Zeros, and what is not finite in both, say nothing. */
+static verdict compare(const float *x, const float *y, size_t count) {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(x[i]) || !isfinite(y[i])) {
             if (isfinite(x[i]) != isfinite(y[i]))
-                return false;
+                return DIFFER;
             continue;
         }
         difference += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
         norm += (double)x[i] * x[i];
     }
-    return difference <= 1e-6 * norm;
+    return difference > 1e-6 * norm ? DIFFER : norm > 0 ? AGREE : SAY_NOTHING;
 }
 
-/* Compares `result`, the task's c as CLBlast left it, with the plain kernel; true if they agree. `before`:
- * what c was, where the task adds to it. */
-static bool proven(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor before) {
+/* Compares `result`, the task's c as CLBlast left it, with the plain kernel. `before`: what c was, where the task adds to
+ * it. */
+static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor before) {
     /* A transposed a cannot be cut by rows without a stride of its own. */
     const int64_t rows = task->transpose_a || task->m < 64 ? task->m : 64;
     tfm__gemm_task part = corner(task, rows);
     const tfm_tensor result = last_rows(task->c, task, rows);
-    bool agree = false;
+    verdict v = SAY_NOTHING; /* as when memory is out */
     size_t count = tfm_tensor_count(result);
     float *x = tfm__alloc(count, sizeof(*x)), *y = tfm__alloc(count, sizeof(*y));
     part.c = (tfm_tensor){0};
@@ -174,10 +207,10 @@ static bool proven(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor befo
              (!task->accumulate || tfm__tensor_copy(ctx, part.c, last_rows(before, task, rows)) == TFM_OK) &&
              tfm__gemm_plain.run(ctx, &part) == TFM_OK && tfm_tensor_read(ctx, x, part.c) == TFM_OK &&
              tfm_tensor_read(ctx, y, result) == TFM_OK)
-        agree = same(x, y, count);
+        v = compare(x, y, count);
     free(x);
     free(y);
-    return agree;
+    return v;
 }
 
 static tfm_status epilogue(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -192,20 +225,26 @@ static tfm_status epilogue(tfm_context *ctx, const tfm__gemm_task *task) {
 }
 
 /* A first product of its class: compared with the plain kernel's. One that adds to c works on a copy until
- * then, so that another provider may still begin anew. NULL, or why CLBlast is not to be trusted. */
-static const char *first_of_class(tfm_context *ctx, const tfm__gemm_task *task, CLBlastStatusCode *code) {
+ * then, so that another provider may still begin anew. NULL, or why CLBlast is not to be trusted; *told: whether the
+ * comparison has said that it is. */
+static const char *first_of_class(tfm_context *ctx, const tfm__gemm_task *task, size_t bytes, CLBlastStatusCode *code,
+                                  bool *told) {
     tfm__gemm_task trial = *task;
     if (task->accumulate) {
         trial.c = (tfm_tensor){0};
         if (tfm_tensor_new(ctx, &trial.c, TFM_F32, task->c.rank, task->c.dims) != TFM_OK ||
             tfm__tensor_copy(ctx, trial.c, task->c) != TFM_OK)
             return NULL;
+        const operands o = operands_of(&trial);
+        bytes = is_batched(&trial) ? 0 : temporary_bytes(ctx, &trial, &o, 0);
     }
-    *code = multiply(ctx, &trial);
+    *code = multiply(ctx, &trial, bytes);
     if (*code != CLBlastSuccess)
         return "it failed on this device";
-    if (!proven(ctx, &trial, task->c))
+    const verdict v = prove(ctx, &trial, task->c);
+    if (v == DIFFER)
         return "its result was wrong on this device";
+    *told = v == AGREE;
     if (task->accumulate)
         tfm__tensor_copy(ctx, task->c, trial.c);
     return NULL;
@@ -220,17 +259,21 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     tfm__gemm_clblast_retain(state);
     const char *trouble = NULL;
     CLBlastStatusCode code = CLBlastSuccess;
-    const bool first = !(state->clblast_proven & class_bit(task));
+    const operands o = operands_of(task);
+    const size_t bytes = is_batched(task) ? 0 : temporary_bytes(ctx, task, &o, 0);
+    const class own = class_of(state, task, bytes);
+    const bool first = !(*own.word & own.bit);
+    bool told = false;
     if (first)
-        trouble = first_of_class(ctx, task, &code);
-    else if ((code = multiply(ctx, task)) != CLBlastSuccess)
+        trouble = first_of_class(ctx, task, bytes, &code, &told);
+    else if ((code = multiply(ctx, task, bytes)) != CLBlastSuccess)
         trouble = "it failed on this device";
     /* What was added to c in part cannot be begun anew. */
     const bool final = state->mode == TFM__GEMM_CLBLAST || (task->accumulate && !first);
     if (code != CLBlastSuccess && final && ctx->status == TFM_OK)
         failed(ctx, task, code);
-    else if (!trouble)
-        state->clblast_proven |= class_bit(task);
+    else if (told)
+        *own.word |= own.bit;
     tfm_scope_close(ctx, 0, NULL);
     if (ctx->status != TFM_OK)
         return ctx->status;

@@ -33,6 +33,29 @@ static void check(tfm__check *c) {
         c->why = declined;
 }
 
+/* CLBlast multiplies in another way from a size on that its tables give each device, 1984^3 at most: where it is what the
+ * library takes, the last rows of such a product. */
+static void check_large(tfm__check *c) {
+    const int64_t size = 2048, rows = 2, first = size - rows;
+    float *a, *b;
+    if (!tfm__context_row(c->ctx)->gemm_clblast) {
+        c->why = "the library's own kernels are faster here";
+        return;
+    }
+    tfm_tensor y = {0}, last = {0}, ta = FLOATS(a, size, size), tb = FLOATS(b, size, size);
+    double *want = WANTED(rows * size);
+    if (!tfm__check_ready(c) ||
+        tfm__gemm_with(c->ctx, tfm__gemm_all[c->number], &c->why, &y, ta, tb, NULL) != TFM_OK || c->why)
+        return;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t p = 0; p < size; p++)
+            for (int64_t j = 0; j < size; j++)
+                want[i * size + j] += (double)a[(first + i) * size + p] * (double)b[p * size + j];
+    tfm_tensor_rows(c->ctx, &last, y, first, rows);
+    tfm__check_judge(c, last, want);
+    c->why = tfm__gemm_state_of(c->ctx)->clblast_trouble; /* then another provider has made it right */
+}
+
 static void check_linear(tfm__check *c) {
     const int64_t rows = 15, k = 33, n = 65;
     float *x, *w, *bias;
@@ -56,6 +79,7 @@ const tfm__check_entry tfm__selftest_gemm[] = {
     {"gemm", "packed", check, 1},
     {"gemm", "plain", check, 2},
     {"gemm", "clblast", check, 3},
+    {"gemm", "clblast, large", check_large, 3},
     {"linear", "silu", check_linear, 0},
     {0},
 };

@@ -93,13 +93,14 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 static tfm_status run(tfm_context *ctx, norm m) {
     const int64_t n = tfm__dims_from(m.x, m.axis), rows = tfm__dims_before(m.x, m.axis);
     const bool recorded = TFM_TAPE_WANTS(ctx, m.x, m.residual, m.gamma, m.beta);
+    tfm_tensor own[3] = {{0}}; /* what the way back needs and nobody asked for */
     if (recorded) {
-        if (m.residual.buffer && !m.sum.buffer)
-            tfm_tensor_new(ctx, &m.sum, TFM_F32, m.x.rank, m.x.dims);
-        if (!m.mean.buffer)
-            tfm_tensor_new(ctx, &m.mean, TFM_F32, 1, &rows);
-        if (!m.inv_std.buffer)
-            tfm_tensor_new(ctx, &m.inv_std, TFM_F32, 1, &rows);
+        if (m.residual.buffer && !m.sum.buffer && tfm_tensor_new(ctx, &own[0], TFM_F32, m.x.rank, m.x.dims) == TFM_OK)
+            m.sum = own[0];
+        if (!m.mean.buffer && tfm_tensor_new(ctx, &own[1], TFM_F32, 1, &rows) == TFM_OK)
+            m.mean = own[1];
+        if (!m.inv_std.buffer && tfm_tensor_new(ctx, &own[2], TFM_F32, 1, &rows) == TFM_OK)
+            m.inv_std = own[2];
     }
     tfm__launch(ctx, kernel_get(ctx, "layernorm", m.dropout), tfm__row_grid(ctx, rows),
                 TFM_ARGS(TFM_T_AS("y", m.y), TFM_T_AS("sum", m.sum),
@@ -109,14 +110,17 @@ static tfm_status run(tfm_context *ctx, norm m) {
                          TFM_DROPOUT_ARGS(m.dropout)));
     if (!recorded)
         return tfm_context_status(ctx);
-    return tfm__tape_add(ctx, &(tfm__record){.op = "layernorm",
-                                             .backward = backward,
-                                             .out = {m.y, m.sum},
-                                             .in = {m.x, m.residual, m.gamma, m.beta},
-                                             .keep = {m.sum.buffer ? m.sum : m.x, m.mean, m.inv_std, m.gamma},
-                                             .n = {rows, n},
-                                             .data = m.dropout,
-                                             .data_bytes = m.dropout ? sizeof(*m.dropout) : 0});
+    tfm__tape_add(ctx, &(tfm__record){.op = "layernorm",
+                                      .backward = backward,
+                                      .out = {m.y, m.sum},
+                                      .in = {m.x, m.residual, m.gamma, m.beta},
+                                      .keep = {m.sum.buffer ? m.sum : m.x, m.mean, m.inv_std, m.gamma},
+                                      .n = {rows, n},
+                                      .data = m.dropout,
+                                      .data_bytes = m.dropout ? sizeof(*m.dropout) : 0});
+    for (size_t i = 0; i < TFM_COUNT(own); i++)
+        tfm_tensor_free(ctx, &own[i]); /* the tape has it */
+    return tfm_context_status(ctx);
 }
 
 tfm_status tfm_layernorm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x,
