@@ -1,11 +1,12 @@
 /* Attention going backwards: heads that share keys, causal, padding, windows, soft cap, masks, both layouts.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "attention_oracle.h"
 #include "gradient.h"
-#include "tfm/ops.h"
+#include "ops/ops.h"
 
 enum { Q, K, V };
 
@@ -298,11 +299,44 @@ static void test_one_key(void **state) {
     }
 }
 
+/* More keys than floats can count: each of them has its share of one query's gradient. */
+static void test_many_keys(void **state) {
+    (void)state;
+    const int64_t length = ((int64_t)1 << 24) + 2;
+    const float one = 1, zero = 0;
+    tfm_context *ctx = harness_context();
+    tfm_tensor k = {0}, v = {0}, dv = {0}, y = {0}, last = {0};
+    if (harness_slow()) {
+        printf("skipped: the device is too slow\n");
+        skip();
+    }
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, &one, 1, 1, 1);
+    harness_ok(tfm_scope_open(ctx));
+    for (int i = 0; i < 3; i++) {
+        tfm_tensor *const x[] = {&k, &v, &dv};
+        harness_ok(tfm_tensor_new(ctx, x[i], TFM_F32, 3, (int64_t[]){1, length, 1}));
+        harness_ok(tfm__tensor_fill(ctx, *x[i], i == 2 ? &zero : &one));
+    }
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, v, dv));
+    harness_ok(tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.heads = 1, .causal = true, .past = length - 2}));
+    harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+    tfm_tensor_reshape(ctx, &dv, dv, 1, &length);
+    harness_ok(tfm_tensor_rows(ctx, &last, dv, length - 4, 4));
+    float *got = harness_floats(last);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs((double)got[i] * (double)(length - 1) - 1) < 1e-3);
+    assert_true(got[3] == 0); /* which comes behind the query */
+    free(got);
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    tfm_tensor_free(ctx, &q);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),  cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
         cmocka_unit_test(test_dropout), cmocka_unit_test(test_one_tensor),    cmocka_unit_test(test_one_key),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_many_keys),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }
