@@ -84,7 +84,7 @@ double cli_seconds(void) {
 /* The help of one option, its text in a column of its own, broken at spaces. */
 static void print_option(const cli_option *option) {
     enum { INDENT = 28, WIDTH = 76 };
-    char left[64];
+    char left[128];
     int used = option->letter ? snprintf(left, sizeof(left), "  -%c, --%s", option->letter, option->name)
                               : snprintf(left, sizeof(left), "      --%s", option->name);
     if (option->argument)

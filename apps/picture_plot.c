@@ -1,5 +1,6 @@
 /* A plot in ink: axes, curves, and the numbers that one wants to know. */
 #include <math.h>
+#include <string.h>
 #include "picture_plot.h"
 
 enum { DOTS_UP_TO = 40 };
@@ -26,12 +27,32 @@ static const curve_point *last_of(const curve *c) {
     return c->count > 0 ? &c->points[c->count - 1] : NULL;
 }
 
+/* Adds what can be drawn of a name, which may be of any bytes: up to a whole character. */
+static void add_text(char *text, size_t room, const char *name) {
+    size_t used = strlen(text);
+    while (*name) {
+        size_t bytes = 1;
+        while (bytes < 4 && name[bytes] && tfm_text_check(name, bytes) != TFM_OK)
+            bytes++;
+        const bool whole = tfm_text_check(name, bytes) == TFM_OK;
+        bytes = whole ? bytes : 1;
+        if (used + bytes >= room)
+            break;
+        memcpy(text + used, whole ? name : "?", bytes);
+        if (bytes == 1 && ((unsigned char)text[used] < ' ' || text[used] == 127))
+            text[used] = ' ';
+        used += bytes;
+        name += bytes;
+    }
+    text[used] = 0;
+}
+
 static void draw_title(const drawing *d, const plot *p) {
     char text[256], number[32];
     const curve_point *epoch = last_of(&p->data->all[CURVE_EPOCH]);
-    snprintf(text, sizeof(text), p->title ? "Training of %.200s" : "Training", p->title);
-    for (char *c = text; *c; c++)
-        *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c;
+    strcpy(text, "Training");
+    if (p->title)
+        add_text(strcpy(text, "Training of "), sizeof(text), p->title);
     ink(d, grey(0.12), 1);
     write_text(d, PLOT_LEFT, 32, 0, text, TITLE, true);
     axis_number(number, sizeof(number), p->data->last, 3);

@@ -102,6 +102,8 @@ int train_valid_open(train_valid *valid, const train_recipe *recipe);
 void train_valid_close(train_valid *valid);
 /* Says how many of them are longer than the model's positions. */
 int train_valid_warn(const train_valid *valid, const tfm_tokenizer *tokenizer, int positions);
+/* A hash (FNV-1a) of the lines and of what makes a score of them. */
+uint64_t train_valid_hash(const train_valid *valid);
 /* The lines of a file. */
 int train_count_lines(const char *path, int64_t *count);
 /* How good the model is on them. What cli_measure_pairs returns. */
@@ -142,6 +144,13 @@ typedef struct train_progress {
     json_t *snapshots; /* updates, oldest first */
 } train_progress;
 
+/* The batches of one update, with memory of their own. */
+typedef struct train_batches {
+    tfm_pairs *items;
+    int32_t **numbers;
+    size_t count;
+} train_batches;
+
 typedef struct train_run {
     train_recipe recipe;
     const char *dir;
@@ -155,6 +164,9 @@ typedef struct train_run {
     train_valid valid;
     train_log log;
     train_progress at;
+    train_batches last; /* of the update before */
+    char measure[20];   /* a hash of what validation measures; "" where there is none */
+    bool remeasure;     /* the best so far was measured otherwise */
     json_t *corpus;      /* which text, as checkpoints note it: taken once, before it is read */
     double begun;        /* the clock minus at.seconds */
     int64_t first;       /* updates before this start */
@@ -171,6 +183,9 @@ typedef struct train_run {
 int train_checkpoint_write(train_run *run);
 /* The same at the end, when the parameters are the average's: those that go on are the checkpoint's. */
 int train_checkpoint_renew(train_run *run);
+/* So many bytes more in a hash (FNV-1a), which begins as TRAIN_HASH. */
+uint64_t train_hash(uint64_t hash, const void *bytes, size_t count);
+#define TRAIN_HASH 14695981039346656037u
 /* Goes where the run was; without a checkpoint it stays at its beginning. */
 int train_checkpoint_read(train_run *run);
 /* Keeps the parameters for the average, and no more of them than it takes. */

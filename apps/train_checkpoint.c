@@ -19,12 +19,17 @@ static char *snapshot_path(const train_run *r, size_t i) {
     return train_path(r->dir, name);
 }
 
-int train_snapshot_write(train_run *r) {
+/* Forgets the snapshots that the average does not take. */
+static void forget_snapshots(train_run *r) {
     const size_t most = r->recipe.average < 2 ? 0 : (size_t)r->recipe.average;
-    json_array_append_new(r->at.snapshots, json_integer(tfm_trainer_updates(r->trainer)));
     while (json_array_size(r->at.snapshots) > most)
         json_array_remove(r->at.snapshots, 0);
-    if (most == 0)
+}
+
+int train_snapshot_write(train_run *r) {
+    json_array_append_new(r->at.snapshots, json_integer(tfm_trainer_updates(r->trainer)));
+    forget_snapshots(r);
+    if (json_array_size(r->at.snapshots) == 0)
         return CLI_OK;
     char *path = snapshot_path(r, json_array_size(r->at.snapshots) - 1);
     int code = path ? CLI_OK : cli_fail("%s: out of memory", r->dir);
@@ -95,18 +100,24 @@ int train_snapshot_average(train_run *r) {
 
 /* ---- Checkpoints --------------------------------------------------------------------------------------- */
 
-/* A hash (FNV-1a) of a file's bytes; of a long file's only so many of them, in blocks evenly over it. */
+uint64_t train_hash(uint64_t hash, const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ at[i]) * 1099511628211u;
+    return hash;
+}
+
+/* Of a file's bytes; of a long file's only so many of them, in blocks evenly over it. */
 static uint64_t hash_file(const char *path, off_t bytes) {
     enum { BLOCK = 1 << 16, BLOCKS = 1 << 10 };
     const off_t blocks = (bytes + BLOCK - 1) / BLOCK, step = (blocks + BLOCKS - 1) / BLOCKS;
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = TRAIN_HASH;
     unsigned char *block = malloc(BLOCK);
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = 0;
     for (off_t i = 0; block && i < blocks && got >= 0; i += step) {
         got = pread(file, block, BLOCK, i * BLOCK);
-        for (ssize_t k = 0; k < got; k++)
-            hash = (hash ^ block[k]) * 1099511628211u;
+        hash = train_hash(hash, block, got > 0 ? (size_t)got : 0);
     }
     if (file >= 0)
         close(file);
@@ -143,9 +154,10 @@ int train_checkpoint_write(train_run *r) {
     r->at.seconds = cli_seconds() - r->begun;
     if (train_log_sync(&r->log, &r->at.log_bytes) != CLI_OK)
         return CLI_FAILED;
-    json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:I, s:f, s:I, s:O, s:O}", "best_bleu", r->at.best_bleu,
+    json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:O, s:O}", "best_bleu", r->at.best_bleu,
                              "best_ppl", r->at.best_ppl, "best_update", (json_int_t)r->at.best_update,
-                             "since_best", r->at.since_best, "milestone", (json_int_t)r->at.milestone,
+                             "since_best", r->at.since_best, "measure", r->measure, "milestone",
+                             (json_int_t)r->at.milestone,
                              "seconds", r->at.seconds, "log_bytes", (json_int_t)r->at.log_bytes, "snapshots",
                              r->at.snapshots, "corpus", r->corpus);
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
@@ -169,6 +181,8 @@ int train_checkpoint_renew(train_run *r) {
 
 int train_checkpoint_read(train_run *r) {
     r->corpus = corpus_json(&r->recipe);
+    if (r->valid.count > 0)
+        snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_valid_hash(&r->valid));
     if (access(r->checkpoint, F_OK) != 0) { /* the run ended before its first one, or it is lost */
         if (r->recipe.resume)
             train_say("%s has no checkpoint: the run begins again", r->dir);
@@ -177,12 +191,13 @@ int train_checkpoint_read(train_run *r) {
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
     json_int_t best_update, log_bytes, milestone = tfm_trainer_updates(r->trainer); /* it was not always noted */
+    const char *measure = NULL; /* this neither */
     json_t *corpus = NULL, *snapshots = NULL, *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
     int code = CLI_OK;
-    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s?I, s:F, s:I, s:O, s:o}", "best_bleu",
+    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s:O, s:o}", "best_bleu",
                              &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update", &best_update,
-                             "since_best", &r->at.since_best, "milestone", &milestone, "seconds",
-                             &r->at.seconds, "log_bytes", &log_bytes, "snapshots", &snapshots, "corpus",
+                             "since_best", &r->at.since_best, "measure", &measure, "milestone", &milestone,
+                             "seconds", &r->at.seconds, "log_bytes", &log_bytes, "snapshots", &snapshots, "corpus",
                              &corpus) != 0)
         code = cli_fail("%s was not written by tfm train", r->checkpoint);
     else if (!same_corpus(corpus, r->corpus))
@@ -196,6 +211,9 @@ int train_checkpoint_read(train_run *r) {
         json_decref(r->at.snapshots);
         r->at.snapshots = json_incref(snapshots);
         r->saved = tfm_trainer_updates(r->trainer);
+        r->remeasure = best_update > 0 && r->valid.count > 0 &&
+                       (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
+        forget_snapshots(r);
         clear_snapshots(r); /* a killed run may not have come to it */
         code = miss_snapshots(r);
     }

@@ -30,6 +30,10 @@ int train_log_open(train_log *log, const char *dir) {
     if (flock(fileno(log->file), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return cli_fail("another tfm train is at work in %s: wait for its end", dir);
     clear_away(dir);
+    char *snapshots = train_path(dir, "snapshots");
+    if (snapshots)
+        clear_away(snapshots);
+    free(snapshots);
     return CLI_OK;
 }
 

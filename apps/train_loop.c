@@ -118,6 +118,25 @@ static int validate(train_run *r, const char *what) {
     return save_model(r);
 }
 
+/* The best so far by what validation is now, which may be what it was not when that was scored. */
+static int remeasure(train_run *r) {
+    tfm_model *best;
+    train_score s = {0};
+    if (tfm_model_open(&best, r->ctx, r->dir, NULL) != TFM_OK)
+        return cli_fail_library();
+    const tfm_status status = train_valid_run(&r->valid, best, &s);
+    tfm_model_free(&best);
+    if (status != TFM_OK)
+        return status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_validation(r);
+    train_say("validation is not what it was: the best so far, of update %" PRId64 ", has ppl %.3f  BLEU %.2f now",
+              r->at.best_update, s.ppl, s.bleu);
+    r->at.best_update = isfinite(s.ppl) ? r->at.best_update : 0;
+    r->at.best_bleu = s.bleu;
+    r->at.best_ppl = s.ppl;
+    r->at.since_best = 0;
+    return CLI_OK;
+}
+
 static void forget_sums(train_run *r) {
     r->since = cli_seconds();
     r->tokens = r->targets = 0;
@@ -148,9 +167,28 @@ static int say_counts(train_run *r) {
                                    (json_int_t)c.invalid, "unpaired", (json_int_t)c.unpaired));
 }
 
+/* An update's loss is that of the parameters before it. Where no validation looks at those that it left, its batch does,
+ * so that no checkpoint is of spoiled ones. */
+static int check_parameters(const train_run *r) {
+    char sentence[256];
+    double nll = 0;
+    uint64_t tokens;
+    if (r->last.count > 0 && tfm_trainer_evaluate(r->trainer, &nll, &tokens, r->last.items) != TFM_OK)
+        return fail_update(r, tfm_error_message());
+    if (isfinite(nll))
+        return CLI_OK;
+    snprintf(sentence, sizeof(sentence),
+             "update %" PRId64 ": it left parameters with which the loss is %f: lower the rate",
+             tfm_trainer_updates(r->trainer), nll);
+    return fail_update(r, sentence);
+}
+
 /* Validation, snapshot and checkpoint, in this order: a run that is killed between them does them again. */
 static int milestone(train_run *r) {
+    const double begun = cli_seconds();
     int code = say_counts(r);
+    if (code == CLI_OK && r->valid.count == 0)
+        code = check_parameters(r);
     if (code == CLI_OK)
         code = validate(r, "valid");
     if (code == CLI_OK)
@@ -159,7 +197,7 @@ static int milestone(train_run *r) {
     if (code == CLI_OK)
         code = train_checkpoint_write(r);
     draw(r);
-    forget_sums(r);
+    r->since += cli_seconds() - begun;
     return code;
 }
 
@@ -212,19 +250,12 @@ static int report(train_run *r, const tfm_update_report *u) {
     return train_log_put(&r->log, object);
 }
 
-/* Batches of one update, held together. */
-typedef struct batches {
-    tfm_pairs *items;
-    int32_t **numbers;
-    size_t count;
-} batches;
-
-static void free_batches(batches *b) {
+static void free_batches(train_batches *b) {
     for (size_t i = 0; b->numbers && i < b->count; i++)
         free(b->numbers[i]);
     free(b->items);
     free(b->numbers);
-    *b = (batches){0};
+    *b = (train_batches){0};
 }
 
 static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
@@ -235,7 +266,7 @@ static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
 }
 
 /* What tfm_data_next lends is gone with the next call. */
-static bool hold(batches *b, size_t i, const tfm_pairs *p) {
+static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
     int32_t *to = malloc((size_t)(p->count * (p->source_width + p->target_width + 2)) * sizeof(*to));
     if (!to)
         return false;
@@ -248,28 +279,40 @@ static bool hold(batches *b, size_t i, const tfm_pairs *p) {
     return true;
 }
 
-static int next_batches(train_run *r, batches *b) {
-    *b = (batches){.count = (size_t)r->recipe.accumulate};
+/* What is wrong with the text. A run that stops there has the same text again when it goes on. */
+static int fail_text(const train_run *r, tfm_status status) {
+    char sentence[2048];
+    if (status != TFM_ERROR_INPUT || !r->recipe.strict)
+        return fail_update(r, tfm_error_message());
+    snprintf(sentence, sizeof(sentence),
+             "%s; mend it and begin a new run, or have such pairs left out by \"strict\": false in %s/recipe.json",
+             tfm_error_message(), r->dir);
+    return fail_update(r, sentence);
+}
+
+static int next_batches(train_run *r) {
+    train_batches *b = &r->last;
+    free_batches(b);
+    b->count = (size_t)r->recipe.accumulate;
     b->items = calloc(b->count, sizeof(*b->items));
     b->numbers = calloc(b->count, sizeof(*b->numbers));
     bool good = b->items && b->numbers;
     for (size_t i = 0; good && i < b->count; i++) {
         tfm_pairs p;
         r->epoch = tfm_data_tell(r->data).epoch + 1;
-        if (tfm_data_next(r->data, &p) != TFM_OK)
-            return fail_update(r, tfm_error_message());
+        const tfm_status status = tfm_data_next(r->data, &p);
+        if (status != TFM_OK)
+            return fail_text(r, status);
         good = hold(b, i, &p);
     }
     return good ? CLI_OK : cli_fail("out of memory for %zu batches", b->count);
 }
 
 static int update(train_run *r) {
-    batches b;
     tfm_update_report u;
-    int code = next_batches(r, &b);
-    if (code == CLI_OK && tfm_trainer_update(r->trainer, &u, b.items, b.count) != TFM_OK)
+    int code = next_batches(r);
+    if (code == CLI_OK && tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count) != TFM_OK)
         code = fail_update(r, tfm_error_message());
-    free_batches(&b);
     if (code == CLI_OK && tfm_data_count(r->data).whole)
         code = say_counts(r);
     if (code != CLI_OK)
@@ -306,7 +349,7 @@ static int train(train_run *r) {
 /* ---- The end ------------------------------------------------------------------------------------------- */
 
 static int interrupted(train_run *r) {
-    if (train_checkpoint_write(r) != CLI_OK)
+    if (check_parameters(r) != CLI_OK || train_checkpoint_write(r) != CLI_OK)
         return CLI_FAILED;
     draw(r);
     train_say("stopped behind update %" PRId64 "; go on with: tfm train --resume %s", r->saved, r->dir);
@@ -347,10 +390,13 @@ static int finish(train_run *r) {
 
 int train_loop(train_run *r) {
     catch_signals(on_signal); /* the first one ends the run in good order, the second at once */
-    int code = train(r);
+    int code = r->remeasure ? remeasure(r) : CLI_OK;
+    if (code == CLI_OK)
+        code = train(r);
     if (code == CLI_OK)
         code = say_counts(r);
-    if (code != CLI_OK)
-        return code;
-    return finished(r) ? finish(r) : interrupted(r);
+    if (code == CLI_OK)
+        code = finished(r) ? finish(r) : interrupted(r);
+    free_batches(&r->last);
+    return code;
 }

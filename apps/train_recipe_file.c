@@ -117,7 +117,7 @@ static bool set_path(const cli_option *option, json_t *object, const char *dir) 
     const char *text = json_string_value(json_object_get(object, option->name));
     if (text && text[0] != '/') {
         char *path = train_path(dir, text);
-        json_t *joined = path ? json_string(path) : NULL;
+        json_t *joined = path ? json_string_nocheck(path) : NULL; /* the folder's name may be anything */
         free(path);
         if (!joined || json_object_set_new(object, option->name, joined) != 0)
             return false;

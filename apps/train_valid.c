@@ -181,6 +181,16 @@ int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int p
     return CLI_OK;
 }
 
+uint64_t train_valid_hash(const train_valid *v) {
+    const int how[] = {(int)v->metrics.tokenizer, v->metrics.lowercase, v->search.beam};
+    uint64_t hash = train_hash(TRAIN_HASH, how, sizeof(how));
+    for (size_t i = 0; i < v->count; i++) {
+        hash = train_hash(hash, v->sources[i], v->source_bytes[i] + 1); /* their ends too */
+        hash = train_hash(hash, v->targets[i], v->target_bytes[i] + 1);
+    }
+    return hash;
+}
+
 int train_count_lines(const char *path, int64_t *count) {
     cli_lines lines;
     int code = cli_lines_open(&lines, path);

@@ -468,6 +468,39 @@ rm run/train.jsonl
 resume run --updates 4
 check "--resume: without a log it begins a new one" both 0 json_lines run/train.jsonl
 
+# Validation may come to a run that had none, and be another one: the best so far is scored by it.
+# shellcheck disable=SC2086
+begin plain $files --hold-out 0 --updates 4 --valid-every 2 --average 0
+resume plain --updates 8 --valid-src valid.de --valid-tgt valid.en --best-by ppl --patience 2
+check "--resume: a first validation" both 0 says err '^validation is not what it was: the best so far, of update 4,'
+check "--resume: a first validation finds a best" says err '^update 8  valid .*best so far'
+resume plain --updates 10
+check "--resume: the same validation is that" [ "$code" = 0 -a "$(grep -c 'validation is not what it was' err)" = 0 ]
+sed 's/e/a/g' valid.en >harder.en
+resume plain --updates 12 --valid-tgt harder.en
+check "--resume: another validation" both 0 says err '^validation is not what it was: the best so far, of update 10,'
+
+# shellcheck disable=SC2086
+begin spoiled $files --hold-out 0 --updates 10 --valid-every 1 --rate 1e30 --warmup 0
+check "spoiled parameters without a validation" one_last 1 'update 1: it left parameters with which the loss is .*there is no checkpoint yet'
+check "spoiled parameters are not kept" [ ! -e spoiled/checkpoint.safetensors -a ! -e spoiled/model.safetensors ]
+
+# shellcheck disable=SC2086
+begin few $files --hold-out 0 --updates 4 --valid-every 1 --average 3
+echo half >few/snapshots/00000001.safetensors.unfinished
+resume few --average 0
+check "--resume --average 0: none, and no snapshots" both 0 [ -z "$(ls few/snapshots)" ]
+
+latin=$(printf 'm\374ll')
+# shellcheck disable=SC2086
+begin "$latin" $files --updates 2 --average 0
+resume "$latin" --updates 3
+check "a directory whose name is no UTF-8" [ "$code" = 0 -a -s "$latin/curves.svg" ]
+
+# shellcheck disable=SC2086
+attempt train -o other2 $small $files --vocab run --normalization identity
+check "--vocab with what is for a new one" one_sentence 2 '--vocab is a vocabulary that is there'
+
 # ---- Bad pairs
 bad() { # LINE SOURCE TARGET: the text with another pair there
     { head -n $(($1 - 1)) text.de && printf "$2\n" && tail -n +$(($1 + 1)) text.de; } >bad.de
