@@ -316,7 +316,7 @@ static int run(job *j, form as) {
         code = write_file(j, as, &out);
     int closing = cli_output_close(&out, code == CLI_OK);
     code = code == CLI_OK ? closing : code;
-    if (code == CLI_OK && j->json && as != FORM_JSON) {
+    if (code == CLI_OK && j->json) {
         cli_output_open(&numbers, NULL);
         code = write_json(j, &numbers);
         closing = cli_output_close(&numbers, code == CLI_OK);

@@ -175,8 +175,10 @@ static void print_json(const job *j) {
                             b.brevity_penalty, "ratio", b.ratio, "hyp_len", (json_int_t)b.hypothesis_tokens,
                             "ref_len", (json_int_t)b.reference_tokens, "chrf2", tfm_metrics_chrf(j->metrics),
                             "signature", tfm_metrics_signature(j->metrics), "lines", (json_int_t)j->lines);
-    if (j->model)
-        json_object_set_new(all, "ppl", j->measure.tokens > 0 ? json_real(cli_measure_perplexity(&j->measure)) : json_null());
+    if (j->model) {
+        const double ppl = cli_measure_perplexity(&j->measure); /* JSON has neither NaN nor infinity */
+        json_object_set_new(all, "ppl", isfinite(ppl) ? json_real(ppl) : json_null());
+    }
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);

@@ -1,5 +1,6 @@
 /* tfm score: how likely a model finds given translations. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "cli.h"
 
@@ -131,6 +132,8 @@ int cmd_score(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_GO && (!j->model_dir || !j->source_file || !j->target_file))
         code = cli_misuse(&syntax, "-m, --src and --tgt are needed");
+    if (code == CLI_GO && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
+        code = cli_misuse(&syntax, "only one of the files can be standard input");
     if (code == CLI_GO)
         code = run(j);
     free(j);

@@ -19,7 +19,6 @@ typedef struct job {
     tfm_model *model;
     cli_lines in, prefixes;
     cli_output out;
-    bool *blank; /* [in.count]: this line of the chunk is empty or bad, and so is its translation */
     size_t bad;
     double load_seconds;
     tfm_search_stats done;
@@ -27,7 +26,6 @@ typedef struct job {
 
 static bool on_reject(void *user, size_t line, const char *message) {
     job *j = user;
-    j->blank[line] = true;
     j->bad++;
     cli_fail("%s, line %zu: %s", j->in.name, j->in.first + line + 1, message);
     return true;
@@ -37,9 +35,8 @@ static bool on_translation(void *user, size_t line, int best, const char *text, 
     job *j = user;
     FILE *file = j->out.file;
     cli_progress(NULL); /* both may go to one terminal */
-    if (j->blank[line]) {
-        if (best == 0)
-            fputc('\n', file);
+    if (isnan(score)) { /* the line is empty, or was rejected */
+        fputc('\n', file);
         return cli_output_good(&j->out);
     }
     if (best > 0 && score == -INFINITY) /* there are no more hypotheses */
@@ -71,12 +68,6 @@ static int translate_chunk(job *j) {
     int code = chunk_prefixes(j, &j->search.prefixes);
     if (code != CLI_OK)
         return code;
-    free(j->blank);
-    j->blank = calloc(j->in.count, sizeof(*j->blank));
-    if (!j->blank)
-        return cli_fail("out of memory for %zu lines", j->in.count);
-    for (size_t i = 0; i < j->in.count; i++)
-        j->blank[i] = strspn(j->in.text[i], " \t\v\f\r") == j->in.bytes[i];
     j->search.line_bytes = j->in.bytes;
     tfm_status status = tfm_translate(j->model, j->in.text, j->in.count, &j->search, on_translation, j);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED) {
@@ -163,7 +154,6 @@ static int run(job *j) {
         print_stats(j);
     cli_lines_close(&j->prefixes);
     cli_lines_close(&j->in);
-    free(j->blank);
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
 }
 
@@ -202,6 +192,8 @@ int cmd_translate(int argc, char **argv) {
         return code;
     if (!j.model_dir)
         return cli_misuse(&syntax, "which model? give -m DIR");
+    if (j.prefix_file && strcmp(j.prefix_file, "-") == 0 && (!j.input || strcmp(j.input, "-") == 0))
+        return cli_misuse(&syntax, "only one of the files can be standard input");
     if (j.search.beam && j.search.n_best > j.search.beam)
         return cli_misuse(&syntax, "--n-best is %d, more than --beam %d", j.search.n_best, j.search.beam);
     code = cli_check_precision(j.precision);

@@ -113,7 +113,7 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         CHOICE("activation", activation, "relu|gelu|gelu-tanh|silu",
                "in the feed-forward layers (default relu)"),
         CHOICE("init", init, "xavier|gaussian|kaiming", "how matrices are drawn (default xavier)"),
-        FLAG("pre-norm", pre_norm, "norms before the layers, not behind them"),
+        FLAG("pre-norm", pre_norm, "norms before the layers, not behind them; transformers has no such Marian model"),
         COUNT("updates", updates, "stop after so many (default 100000)"),
         WHOLE("epochs", epochs, "or after so many passes over the data (default 0: any number)"),
         COUNT("batch-tokens", batch_tokens,

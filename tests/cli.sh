@@ -100,6 +100,33 @@ check "a forced beginning" both 0 says out '^The'
 check "none where its line is empty" [ "$(sed -n 2p out)" = "$(sed -n 2p "$demo/beam4.en")" ]
 translate --prefix-file two.prefix -i "$demo/test.de"
 check "too few prefixes" one_sentence 1 'two.prefix has 2 lines'
+{ yes 'I do not know' | head -n 40 | tr '\n' ' ' && echo && echo The; } >long.prefix
+translate --prefix-file long.prefix -i two.de
+check "a beginning that does not fit is rejected" both 1 says err 'line 1: its prefix: it has [0-9]* tokens and its translation may have '
+check "its line is empty, and the rest goes on" [ "$(sed -n 1p out)$(sed -n 2p out | cut -c1-3)" = The ]
+translate --prefix-file - <two.de
+check "lines and beginnings from one input" one_sentence 2 'only one of the files can be standard input'
+
+# Directories as others make them: <unk> banned; padding that is what ends a sentence.
+cp -r "$demo" unknown && sed 's/5000 *$/1/' "$demo/generation_config.json" >unknown/generation_config.json
+printf '☃ I\n\n' >two.prefix
+run translate -m unknown --prefix-file two.prefix -i two.de
+check "a beginning that the model never writes" both 1 says err 'line 1: its prefix: it holds token 1, which this model never writes'
+check "the others go on" [ "$(sed -n 2p out)" = "$(sed -n 2p "$demo/beam4.en")" ]
+cp -r "$demo" padless && python3 - padless <<'END'
+import json, sys
+for name in "config.json", "generation_config.json", "vocab.json":
+    path = sys.argv[1] + "/" + name
+    values = json.load(open(path))
+    values.pop("<pad>", None)
+    values.pop("bad_words_ids", None)
+    if name != "vocab.json":
+        values["pad_token_id"] = values["eos_token_id"]
+    json.dump(values, open(path, "w"))
+END
+run translate -m padless -i two.de
+head -n 2 "$demo/beam4.en" >want
+check "padding that is the end" same out want
 translate --length-penalty hf --alpha 1 --scores -i two.de
 check "the penalty of Hugging Face" both 0 says out '	-0\.'
 translate --max-length 2 -i two.de
@@ -119,6 +146,9 @@ check "a last CR without LF" same out want
 printf '%s\n \t\n\n' "$german" >lines
 translate --scores -i lines
 check "an empty line has no score, nor has one of blanks" [ "$(sed -n '2,$p' out | wc -c)" = 2 ]
+printf '%s\n\343\200\200\n%s\n' "$german" "$german" >lines
+translate --n-best 2 -i lines
+check "nor has one of other blanks" [ "$(sed -n 3p out)" = "" -a "$(wc -l <out)" = 5 ]
 printf '' >lines
 translate -i lines
 check "no lines at all" [ "$code" = 0 -a ! -s out ]
@@ -396,6 +426,8 @@ decoder.$((decoder_layers - 1)).cross $decoder_attention_heads <pad>$(pieces "$e
 mv out whole.json
 attend "$german" -o numbers.json
 check "attend -o .json" both 0 cmp -s numbers.json whole.json
+attend "$german" -o numbers.json --json
+check "attend -o .json --json: both" both 0 cmp -s numbers.json out
 attend "Ich liebe dich." --json --target "I love Tom" --kind cross --layer 2 --head 3
 check "attend --target, and a choice" [ "$code" = 0 -a "$(shapes out)" = \
     "1 decoder.1.cross decoder.1.cross 1 <pad>▁I▁love▁Tom ▁Ich▁liebe▁dich.</s> True" ]

@@ -58,7 +58,7 @@ TFM_API tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm
 TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, made if it is not there: what
- * tfm_model_open reads, and MarianMTModel of Hugging Face's transformers. Matrices and tables are stored as `dtype`, F32,
+ * tfm_model_open reads, and MarianMTModel of Hugging Face's transformers but for pre-norm models, which that has not. Matrices and tables are stored as `dtype`, F32,
  * F16 or BF16, vectors as F32. Each file appears when it is complete; the tokenizer's files are the caller's to copy. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
 
@@ -137,7 +137,7 @@ typedef struct tfm_search_stats {
 } tfm_search_stats;
 
 /* Called for a line that cannot be translated (invalid UTF-8, NUL, too long); `message` is borrowed. The line is then
- * emitted as "" with score 0. Return false to stop. */
+ * emitted as an empty one is. Return false to stop. */
 typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
 
 typedef struct tfm_search_options {
@@ -153,10 +153,11 @@ typedef struct tfm_search_options {
     const char *const *prefixes; /* per line, text that its translation begins with, or NULL; NULL: none */
     tfm_reject_fn reject;       /* NULL: a bad line fails the call, before anything is translated */
     void *reject_user;
-    tfm_search_stats *stats;    /* if not NULL, added to */
+    tfm_search_stats *stats;    /* if not NULL, added to; not by tfm_search */
 } tfm_search_options;
 
-/* Receives one hypothesis: `best` counts from 0. `text` is borrowed. Return false to stop (TFM_ERROR_CANCELLED). */
+/* Receives one hypothesis: `best` counts from 0. `text` is borrowed. A line that was not translated, because it is empty,
+ * holds nothing but blanks or was rejected, has one of them, "" with score NaN. Return false to stop (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text, double score);
 
 /* Translates `count` lines of UTF-8, in batches of similar length, and emits them in the order of the lines when all
@@ -180,7 +181,7 @@ typedef struct tfm_hypotheses {
 } tfm_hypotheses;
 
 /* The same on ids, one batch: ids (count ids of each of `sentences`), EOS included, one after the other. prefixes and
- * prefix_counts, if not NULL, hold forced target ids likewise. Free with tfm_hypotheses_free. */
+ * prefix_counts, if not NULL, hold forced target ids likewise, cut at the maximum length. Free with tfm_hypotheses_free. */
 TFM_API tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                               size_t sentences, const int32_t *prefixes, const size_t *prefix_counts,
                               const tfm_search_options *options);

@@ -3,8 +3,7 @@
 #include <string.h>
 #include "model/batch.h"
 
-/* A bad line: told to the caller, or the end of the call. */
-static tfm_status reject(tfm__line *line, const char *what, const tfm_search_options *options, tfm_status status) {
+tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_search_options *options, tfm_status status) {
     char reason[512];
     snprintf(reason, sizeof(reason), "%s%s", what, tfm_error_message());
     free(line->ids);
@@ -46,7 +45,7 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *cons
             continue;
         status = tfm__line_encode(model, &encoded[i], lines[i], bytes, side, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
-            status = reject(&encoded[i], what, options, status);
+            status = tfm__line_reject(&encoded[i], what, options, status);
         if (encoded[i].count == 1) { /* blanks alone leave nothing but EOS */
             tfm_ids_free(&encoded[i].ids);
             encoded[i].count = 0;

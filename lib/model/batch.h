@@ -21,6 +21,10 @@ typedef struct tfm__line {
 tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
                             bool truncate);
 
+/* A bad line, and the library's last sentence says why: told to the caller, with `what` before the reason, or `status`, the
+ * end of the call. */
+tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_search_options *options, tfm_status status);
+
 /* Encodes `count` lines of one side. Lines that are empty or blank get ids NULL, bad ones are rejected through the options,
  * with `what` before the reason, or fail the call. The array and its ids are freed with tfm__lines_free. */
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *const *lines, size_t count, tfm_side side,

@@ -238,6 +238,13 @@ static tfm_status read_bad_ids(tfm__config *out, const source *from) {
     return TFM_OK;
 }
 
+bool tfm__config_bans(const tfm__config *config, int32_t id) {
+    bool banned = id == config->pad_id && id != config->eos_id; /* some pad with what ends a sentence */
+    for (int i = 0; i < config->bad_id_count; i++)
+        banned |= id == config->bad_ids[i];
+    return banned;
+}
+
 /* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing. */
 static void warn_of_others(const source *from) {
     static const struct {

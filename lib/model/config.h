@@ -51,4 +51,7 @@ typedef struct tfm__config {
  * value and what is allowed; a missing config.json is TFM_ERROR_IO. */
 tfm_status tfm__config_load(tfm__config *out, const char *dir);
 
+/* Whether search must never write this id. */
+bool tfm__config_bans(const tfm__config *config, int32_t id);
+
 #endif

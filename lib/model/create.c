@@ -106,7 +106,9 @@ static tfm_status make_tables(tfm_model *model) {
     tfm__tensor_new_lasting(ctx, &model->logits_bias, TFM_F32, 1, &size);
     tfm__tensor_new_lasting(ctx, &model->search_bias, TFM_F32, 1, &size);
     tfm_tensor_write(ctx, model->logits_bias, bias);
-    bias[config->pad_id] = -INFINITY;
+    for (int64_t i = 0; i < size; i++)
+        if (tfm__config_bans(config, (int32_t)i))
+            bias[i] = -INFINITY;
     tfm_tensor_write(ctx, model->search_bias, bias);
     free(bias);
     return tfm_context_status(ctx);

@@ -55,23 +55,30 @@ static const char ENCODER_TABLE[] = "model.encoder.embed_tokens.weight";
 static const char DECODER_TABLE[] = "model.decoder.embed_tokens.weight";
 static const char OUTPUT_TABLE[] = "lm_head.weight";
 
-/* Checkpoints of different ages hold any subset of the aliases of a tied table. */
+/* Checkpoints of different ages hold any subset of the aliases of a tied table, and some all of them. */
 const tfm__stored *tfm__model_find_table(const tfm__safetensors *file, const tfm__config *config, int role) {
     static const char *const names[TFM__TABLES][4] = {
         [TFM__SOURCE_TABLE] = {ENCODER_TABLE, SHARED, DECODER_TABLE, OUTPUT_TABLE},
-        [TFM__TARGET_TABLE] = {DECODER_TABLE, SHARED, ENCODER_TABLE, OUTPUT_TABLE},
-        [TFM__OUTPUT_TABLE] = {OUTPUT_TABLE, DECODER_TABLE, SHARED, ENCODER_TABLE},
+        [TFM__TARGET_TABLE] = {DECODER_TABLE, SHARED, OUTPUT_TABLE},
+        [TFM__OUTPUT_TABLE] = {OUTPUT_TABLE},
     };
-    int usable = config->share_embeddings ? 4 : role == TFM__OUTPUT_TABLE ? 3 : 2;
-    if (role == TFM__OUTPUT_TABLE && !config->tie_embeddings)
-        usable = 1; /* a matrix of its own, which nothing can stand in for */
-    for (int i = 0; i < usable; i++) {
+    const bool share = config->share_embeddings, tie = config->tie_embeddings;
+    const int usable[TFM__TABLES] = {
+        [TFM__SOURCE_TABLE] = share && tie ? 4 : share ? 3 : 2,
+        [TFM__TARGET_TABLE] = tie ? 3 : 2,
+        [TFM__OUTPUT_TABLE] = 1, /* a matrix of its own, which nothing can stand in for */
+    };
+    if (role == TFM__OUTPUT_TABLE && tie)
+        role = TFM__TARGET_TABLE;
+    if (role == TFM__TARGET_TABLE && share)
+        role = TFM__SOURCE_TABLE;
+    for (int i = 0; i < usable[role]; i++) {
         const tfm__stored *stored = tfm__safetensors_find(file, stored_name(file, names[role][i]));
         if (stored)
             return stored;
     }
     tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__safetensors_at(file, 0)->file, names[role][0],
-              usable > 1 ? ", and so are its aliases" : "");
+              usable[role] > 1 ? ", and so are its aliases" : "");
     return NULL;
 }
 
@@ -166,9 +173,9 @@ static void load_biases(loader *l) {
         tfm__tensor_new_lasting(model->ctx, &model->logits_bias, TFM_F32, 1, &size);
         tfm__tensor_new_lasting(model->ctx, &model->search_bias, TFM_F32, 1, &size);
         tfm_tensor_write(model->ctx, model->logits_bias, bias);
-        bias[model->config.pad_id] = -INFINITY;
-        for (int i = 0; i < model->config.bad_id_count; i++)
-            bias[model->config.bad_ids[i]] = -INFINITY;
+        for (int64_t i = 0; i < size; i++)
+            if (tfm__config_bans(&model->config, (int32_t)i))
+                bias[i] = -INFINITY;
         l->status = tfm_tensor_write(model->ctx, model->search_bias, bias);
     }
     free(bias);

@@ -85,6 +85,12 @@ typedef struct tfm__search_rules {
 } tfm__search_rules;
 tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options);
 
+/* The most tokens that the translation of so many may have. */
+int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm__config *config, size_t source_tokens);
+
+/* Whether so many ids can begin a translation of at most `limit` tokens, and go on; a sentence says why not. */
+tfm_status tfm__prefix_check(const tfm__config *config, const int32_t *ids, size_t count, int64_t limit);
+
 /* A clock that only goes forward. */
 double tfm__seconds(void);
 

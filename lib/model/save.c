@@ -38,9 +38,11 @@ static json_t *config_json(const tfm__config *c, tfm_dtype dtype) {
 }
 
 static json_t *generation_json(const tfm__config *c) {
-    json_t *root = json_pack("{s:i, s:i, s:i, s:i, s:i, s:[]}", "decoder_start_token_id", c->start_id,
-                             "eos_token_id", c->eos_id, "pad_token_id", c->pad_id, "max_length",
-                             c->max_positions, "num_beams", c->beams ? c->beams : 4, "bad_words_ids");
+    json_t *root = json_pack("{s:i, s:i, s:i, s:i, s:i}", "decoder_start_token_id", c->start_id, "eos_token_id", c->eos_id,
+                             "pad_token_id", c->pad_id, "max_length", c->max_positions, "num_beams",
+                             c->beams ? c->beams : 4);
+    if (root && c->bad_id_count > 0) /* transformers refuses an empty list */
+        json_object_set_new(root, "bad_words_ids", json_array());
     for (int i = 0; root && i < c->bad_id_count; i++)
         json_array_append_new(json_object_get(root, "bad_words_ids"), json_pack("[i]", c->bad_ids[i]));
     if (root && c->has_length_penalty)

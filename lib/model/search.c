@@ -20,13 +20,15 @@ tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, 
     else
         out->alpha = 0.6;
     if (out->beam < 1 || out->beam > TFM__MAX_BEAM)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d: give 1 to %d", out->beam, TFM__MAX_BEAM);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam,
+                         options->beam ? "" : ", by the num_beams of the model's directory", TFM__MAX_BEAM);
     if (out->n_best < 1 || out->n_best > out->beam)
         return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give 1 to the beam, %d", out->n_best, out->beam);
     if (out->max_length < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "max length is %d: give at least 1", out->max_length);
     if (!(fabs(out->alpha) <= 10)) /* lp(n) must fit a float; NaN fails too */
-        return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g: give -10 to 10", out->alpha);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
+                         out->alpha, options->has_alpha ? "" : ", by the length_penalty of the model's directory");
     return TFM_OK;
 }
 
@@ -100,6 +102,25 @@ static tfm_status make_prefixes(batch *b, const tfm__config *config, const int32
     return TFM_OK;
 }
 
+int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm__config *config, size_t source_tokens) {
+    const int64_t limit = rules->max_length ? rules->max_length : (int64_t)source_tokens + 50;
+    return limit < config->max_positions ? limit : config->max_positions;
+}
+
+tfm_status tfm__prefix_check(const tfm__config *config, const int32_t *ids, size_t count, int64_t limit) {
+    if (count > 0 && (int64_t)count >= limit)
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "it has %zu tokens and its translation may have %lld: give a larger maximum length, where the "
+                         "model's positions allow it",
+                         count, (long long)limit);
+    for (size_t i = 0; i < count; i++)
+        if (tfm__config_bans(config, ids[i]))
+            return tfm__fail(TFM_ERROR_INPUT,
+                             "it holds token %d, which this model never writes: it is padding, or among bad_words_ids",
+                             (int)ids[i]);
+    return TFM_OK;
+}
+
 static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search_rules *rules, const int32_t *ids,
                              const size_t *counts, size_t sentences, const int32_t *prefixes,
                              const size_t *prefix_counts) {
@@ -121,8 +142,7 @@ static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search
     if (!b->ids || !b->lengths || !b->limits || make_prefixes(b, config, prefixes, prefix_counts) != TFM_OK)
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < sentences; i++) {
-        int64_t limit = rules->max_length ? rules->max_length : (int64_t)counts[i] + 50;
-        limit = limit < config->max_positions ? limit : config->max_positions;
+        const int64_t limit = tfm__search_limit(rules, config, counts[i]);
         b->lengths[i] = (int32_t)counts[i];
         b->limits[i] = (int32_t)limit;
         b->longest = limit > b->longest ? limit : b->longest;

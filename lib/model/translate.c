@@ -1,4 +1,5 @@
 /* Text to text: lines are encoded, sorted into batches, searched, decoded, and emitted in their order. */
+#include <math.h>
 #include <time.h>
 #include "model/batch.h"
 
@@ -85,7 +86,7 @@ static tfm_status emit_all(const job *j, size_t count, tfm_emit_fn emit, void *u
             /* An empty or rejected line is one empty line, whatever the n. */
             if (!r->text && best > 0)
                 break;
-            if (!emit(user, i, best, r->text ? r->text : "", r->score))
+            if (!emit(user, i, best, r->text ? r->text : "", r->text ? r->score : (double)NAN))
                 return tfm__fail(TFM_ERROR_CANCELLED, "translation was stopped at line %zu", i + 1);
         }
     }
@@ -93,7 +94,8 @@ static tfm_status emit_all(const job *j, size_t count, tfm_emit_fn emit, void *u
 }
 
 /* Prefixes go by the source lines' index; a line without one gets none. */
-static tfm_status encode_prefixes(job *j, size_t count) {
+static tfm_status encode_prefixes(job *j, const tfm__search_rules *rules, size_t count) {
+    const tfm__config *config = &j->model->config;
     if (!j->options->prefixes)
         return TFM_OK;
     const char **texts = tfm__alloc(count, sizeof(*texts));
@@ -105,9 +107,14 @@ static tfm_status encode_prefixes(job *j, size_t count) {
     plain.line_bytes = NULL;
     tfm_status status = tfm__lines_encode(j->model, &j->prefixes, texts, count, TFM_TARGET, "its prefix: ", &plain);
     free(texts);
-    for (size_t i = 0; i < count && status == TFM_OK; i++)
-        if (j->prefixes[i].rejected) /* and so is the line */
-            tfm_ids_free(&j->lines[i].ids);
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        tfm__line *line = &j->lines[i], *prefix = &j->prefixes[i];
+        const int64_t limit = tfm__search_limit(rules, config, line->count);
+        if (line->ids && prefix->ids && (status = tfm__prefix_check(config, prefix->ids, prefix->count - 1, limit)) != TFM_OK)
+            status = tfm__line_reject(prefix, "its prefix: ", j->options, status);
+        if (prefix->rejected) /* and so is the line */
+            tfm_ids_free(&line->ids);
+    }
     return status;
 }
 
@@ -124,7 +131,7 @@ tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t coun
     j.n_best = rules.n_best;
     status = tfm__lines_encode(model, &j.lines, lines, count, TFM_SOURCE, "", j.options);
     if (status == TFM_OK)
-        status = encode_prefixes(&j, count);
+        status = encode_prefixes(&j, &rules, count);
     if (status == TFM_OK) {
         j.results = tfm__alloc(count * (size_t)j.n_best, sizeof(*j.results));
         status = j.results ? tfm__batches_run(model, j.lines, count,
