@@ -1,4 +1,5 @@
 /* Safetensors: what is right opens, what lies is refused, and nothing is ever read outside the file. */
+#include "model/model.h"
 #include "model/safetensors.h"
 #include "demo.h"
 #include "scratch.h"
@@ -238,6 +239,49 @@ static void test_directory(void **state) {
     scratch_refused(open_dir(), TFM_ERROR_FORMAT, "tensor x is in both");
 }
 
+/* A tied table is stored once, under any of its names, or under all of them; and then it is one table. */
+static void test_tables(void **state) {
+    (void)state;
+    static const char source[] = "model.encoder.embed_tokens.weight", target[] = "model.decoder.embed_tokens.weight",
+                      output[] = "lm_head.weight";
+    static const struct {
+        bool share, tie;
+        const char *stored[3], *wanted[TFM__TABLES]; /* of each role, or NULL where it is missing */
+    } CASES[] = {
+        {true, true, {output}, {output, output, output}},
+        {true, true, {target}, {target, target, target}},
+        {true, true, {source, target, output}, {source, source, source}},
+        {true, false, {output}, {NULL, NULL, output}},
+        {true, false, {target, output}, {target, target, output}},
+        {false, true, {source, output}, {source, output, output}},
+        {false, true, {source, target, output}, {source, target, target}},
+        {false, true, {source}, {source, NULL, NULL}},
+        {false, false, {source, target}, {source, target, NULL}},
+        {false, false, {source, target, output}, {source, target, output}},
+    };
+    for (size_t i = 0; i < TFM_COUNT(CASES); i++) {
+        char header[512] = "{";
+        tfm__safetensors *file;
+        for (size_t k = 0; k < 3 && CASES[i].stored[k]; k++)
+            snprintf(header + strlen(header), sizeof(header) - strlen(header),
+                     "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[%zu,%zu]}", k ? "," : "",
+                     CASES[i].stored[k], 4 * k, 4 * k + 4);
+        strcat(header, "}");
+        size_t count = 0;
+        while (count < 3 && CASES[i].stored[count])
+            count++;
+        make("tables", header, 4 * count, -1);
+        harness_ok(tfm__safetensors_open(&file, scratch_path("tables")));
+        const tfm__config config = {.share_embeddings = CASES[i].share, .tie_embeddings = CASES[i].tie};
+        for (int role = 0; role < TFM__TABLES; role++) {
+            const tfm__stored *found = tfm__model_find_table(file, &config, role);
+            if (!found != !CASES[i].wanted[role] || (found && strcmp(found->name, CASES[i].wanted[role]) != 0))
+                fail_msg("case %zu, role %d: %s", i, role, found ? found->name : "nothing");
+        }
+        tfm__safetensors_free(&file);
+    }
+}
+
 static void test_demo(void **state) {
     (void)state;
     tfm__safetensors *file;
@@ -254,8 +298,8 @@ static void test_demo(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),   cmocka_unit_test(test_lies),      cmocka_unit_test(test_demo),
-        cmocka_unit_test(test_damage), cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_lies),   cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_tables), cmocka_unit_test(test_demo),   cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
