@@ -187,6 +187,48 @@ static void test_joint(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
+/* Lines that begin with the language that they are to be translated into: a code is one token, and no piece has part of
+ * one. */
+static void test_codes(void **state) {
+    (void)state;
+    corpora();
+    char *text, *all = NULL;
+    size_t size;
+    FILE *coded = open_memstream(&all, &size);
+    int line = 0;
+    harness_ok(tfm__file_read(&text, NULL, scratch_path("train.de")));
+    for (char *at = strtok(text, "\n"); at; at = strtok(NULL, "\n"), line++)
+        fprintf(coded, "%s%s\n", line % 3 == 0 ? ">>fra<< " : line % 3 == 1 ? ">>deu<<" : "", at);
+    fprintf(coded, ">> no code <<\n");
+    fclose(coded);
+    scratch_write("coded.de", all, size);
+    free(all);
+    free(text);
+    for (int separate = 0; separate < 2; separate++) {
+        const int32_t pieces = 120, first = pieces + separate, pad = separate ? 2 : pieces + 2;
+        harness_ok(train("coded", "coded.de", "train.en", (tfm_vocabulary_options){.size = pieces, .separate = separate}));
+        tfm_tokenizer *tokenizer = open_folder("coded");
+        const tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
+        assert_int_equal(info.source_size, pieces + 3);
+        assert_int_equal(info.source_pad, pad);
+        assert_int_equal(info.target_size, separate ? pieces + 1 : pieces + 3);
+        for (int32_t id = 0; id < info.source_size; id++) {
+            const char *piece = tfm_tokenizer_piece(tokenizer, TFM_SOURCE, id);
+            assert_true(id == first || id == first + 1 || !strstr(piece, ">>") || !strstr(piece, "fra"));
+        }
+        const char *const lines[] = {">>fra<< Hund", ">>deu<<Hund", ">>ita<< Hund"};
+        const int32_t want[] = {first, first + 1, info.source_unk};
+        for (int i = 0; i < 3; i++) {
+            int32_t *ids;
+            size_t count;
+            harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, lines[i], strlen(lines[i])));
+            assert_int_equal(ids[0], want[i]);
+            tfm_ids_free(&ids);
+        }
+        tfm_tokenizer_free(&tokenizer);
+    }
+}
+
 static void test_separate(void **state) {
     (void)state;
     corpora();
@@ -496,12 +538,13 @@ static void test_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_joint),     cmocka_unit_test(test_separate),
-        cmocka_unit_test(test_tsv),       cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_repeats),   cmocka_unit_test(test_draw),
-        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_normalization),
-        cmocka_unit_test(test_coverage),  cmocka_unit_test(test_tiny),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_joint),     cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_separate),  cmocka_unit_test(test_tsv),
+        cmocka_unit_test(test_unigram),   cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_draw),      cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_coverage),  cmocka_unit_test(test_normalization),
+        cmocka_unit_test(test_tiny),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -84,7 +84,8 @@ typedef struct tfm_vocabulary_options {
  * in `dir`, which exists. Those that are there are replaced, each at once, after all is learned, vocab.json
  * last. Ids are SentencePiece's own: </s> is 0, <unk> 1, and <pad>, which only vocab.json has, is the last;
  * but of separate vocabularies, which may differ in size, it is 2 in both, and the other pieces are one
- * further.
+ * further. Where lines begin with a language's code, `>>fra<<` as in Marian's multilingual models, it is no text: the
+ * codes, at most 1000 words, have ids of their own behind the pieces'.
  *
  * `source` and `target` are files of lines; with target NULL, source is one of lines `source TAB target`.
  * They are read twice, a line at a time. Lines do not count that are empty, no UTF-8, longer than 4192 bytes,

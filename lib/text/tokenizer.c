@@ -181,16 +181,19 @@ const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, i
 
 /* ---- Text to ids -------------------------------------------------------------------------------------- */
 
-/* The id of `>>xxx<<` at the start of the line, and how many bytes it takes; 0 bytes if there is none.
+size_t tfm__code_bytes(const char *line, size_t bytes) {
+    if (bytes < 5 || memcmp(line, ">>", 2) != 0)
+        return 0;
+    const char *end = memmem(line + 3, (bytes < MAX_CODE ? bytes : MAX_CODE) - 3, "<<", 2);
+    return end ? (size_t)(end + 2 - line) : 0;
+}
+
+/* The id of the code that the line begins with, and how many bytes it takes; 0 bytes if there is none.
  * Marian's tokenizer cuts it off before SentencePiece sees the line. */
 static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const char *line, size_t length) {
-    *bytes = 0;
-    if (length < 5 || memcmp(line, ">>", 2) != 0)
+    *bytes = tfm__code_bytes(line, length);
+    if (*bytes == 0)
         return TFM_OK;
-    const char *end = memmem(line + 3, (length < MAX_CODE ? length : MAX_CODE) - 3, "<<", 2);
-    if (!end)
-        return TFM_OK;
-    *bytes = (size_t)(end + 2 - line);
     char *code = tfm__format("%.*s", (int)*bytes, line);
     if (!code)
         return TFM_ERROR_MEMORY;

@@ -10,4 +10,7 @@
 tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                  const char *line, size_t bytes, float alpha);
 
+/* Bytes of the `>>xxx<<` that a line begins with, a language's code in Marian's models; 0 where it has none. */
+size_t tfm__code_bytes(const char *line, size_t bytes);
+
 #endif

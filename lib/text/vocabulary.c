@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "text/line_file.h"
 #include "text/spm.h"
+#include "text/tokenizer.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 #include "tfm/text.h"
@@ -32,6 +33,7 @@ typedef struct walk {
     tfm__lines lines;
     tfm__span spans[2]; /* of the line */
     int span;           /* the next of them */
+    tfm__span code;     /* what the tokenizer cuts off the text before it is in pieces */
 } walk;
 
 static tfm_status walk_begin(walk *w, const corpus *from) {
@@ -75,6 +77,8 @@ static tfm_status walk_next(walk *w, tfm__span *out, bool *more) {
     for (*more = true; *more;) {
         while (w->span < 2) {
             *out = w->spans[w->span++];
+            w->code = (tfm__span){out->text, tfm__code_bytes(out->text, out->bytes)};
+            *out = (tfm__span){out->text + w->code.bytes, out->bytes - w->code.bytes};
             if (counts(*out))
                 return TFM_OK;
         }
@@ -126,7 +130,22 @@ static tfm_status draw_next(void *user, const char **text, size_t *bytes) {
                                d->w.from->name);
 }
 
-static tfm_status count_texts(const corpus *c, uint64_t *count, uint64_t *bytes) {
+/* Languages are few; what is more is text that looks like them. */
+enum { MOST_CODES = 1000 };
+
+/* A code that is one word goes among those that are to have ids. */
+static tfm_status keep_code(json_t *codes, tfm__span code) {
+    char name[256] = "";
+    bool word = code.bytes > 0 && code.bytes < sizeof(name) && tfm__utf8_valid(code.text, code.bytes) == code.bytes;
+    for (size_t i = 0; i < code.bytes && word; i++)
+        word = (unsigned char)code.text[i] > ' ';
+    if (!word || json_object_size(codes) >= MOST_CODES)
+        return TFM_OK;
+    memcpy(name, code.text, code.bytes);
+    return json_object_set_new(codes, name, json_null()) == 0 ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, uint64_t *bytes) {
     walk w;
     tfm__span s;
     bool more = true;
@@ -136,6 +155,8 @@ static tfm_status count_texts(const corpus *c, uint64_t *count, uint64_t *bytes)
         status = walk_next(&w, &s, &more);
         *count += status == TFM_OK && more;
         *bytes += status == TFM_OK && more ? s.bytes : 0;
+        if (status == TFM_OK && more)
+            status = keep_code(codes, w.code);
     }
     walk_end(&w);
     if (status == TFM_OK && *count == 0)
@@ -146,16 +167,17 @@ static tfm_status count_texts(const corpus *c, uint64_t *count, uint64_t *bytes)
     return status;
 }
 
-/* A SentencePiece file's bytes. */
+/* A SentencePiece file's bytes, and the languages' codes in the order of the text. */
 typedef struct learned {
     char *bytes;
     size_t size;
+    json_t *codes;
 } learned;
 
 static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
     draw d = {.random = tfm__random_new(o->seed, stream)};
     uint64_t bytes;
-    tfm_status status = count_texts(c, &d.left, &bytes);
+    tfm_status status = (out->codes = json_object()) ? count_texts(c, out->codes, &d.left, &bytes) : TFM_ERROR_MEMORY;
     if (status != TFM_OK)
         return status;
     const tfm__spm_recipe recipe = {
@@ -195,18 +217,24 @@ static tfm_status write_model(const char *dir, const char *name, const learned *
     return status;
 }
 
-/* Piece to id. The padding is the last, as Marian has it; but of two vocabularies, which may differ in size,
- * it has one id in both, and is behind </s> and <unk>. */
+/* Piece to id, and behind the pieces codes. The padding is the last, as Marian has it; but of two vocabularies, which may
+ * differ in size, it has one id in both, and is behind </s> and <unk>. */
 static tfm_status write_vocab(const char *dir, const char *name, const learned *model, bool separate) {
     tfm__spm *spm;
     tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);
     if (status != TFM_OK)
         return status;
-    json_t *ids = json_object();
-    const size_t count = tfm__spm_size(spm), pad = separate ? 2 : count;
+    json_t *ids = json_object(), *none;
+    const char *code;
+    const size_t count = tfm__spm_size(spm), pad = separate ? 2 : count + json_object_size(model->codes);
     int wrong = 0;
-    for (size_t i = 0; i < count; i++)
+    size_t i = 0;
+    for (; i < count; i++)
         wrong |= json_object_set_new(ids, tfm__spm_piece(spm, i), json_integer((json_int_t)(i + (i >= pad))));
+    json_object_foreach(model->codes, code, none) {
+        wrong |= json_object_set_new(ids, code, json_integer((json_int_t)(i + (i >= pad))));
+        i++;
+    }
     wrong |= json_object_set_new(ids, "<pad>", json_integer((json_int_t)pad));
     if (wrong) {
         json_decref(ids);
@@ -314,7 +342,9 @@ tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *
     }
     if (status == TFM_OK)
         status = write_all(dir, models, &o);
-    free(models[0].bytes);
-    free(models[1].bytes);
+    for (int i = 0; i < 2; i++) {
+        free(models[i].bytes);
+        json_decref(models[i].codes);
+    }
     return status;
 }
