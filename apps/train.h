@@ -131,7 +131,7 @@ int train_log_sync(train_log *log, long *bytes);
 /* A line that stays, on standard error. */
 void train_say(const char *format, ...) TFM_PRINTF(1, 2);
 
-/* ---- The run (train_checkpoint.c, train_loop.c, cmd_train.c) ------------------------------------------- */
+/* ---- The run (train_batches.c, train_checkpoint.c, train_loop.c, cmd_train.c) ------------------------------------------- */
 
 /* What a checkpoint says of a run beside the trainer's own state: its note, as JSON. */
 typedef struct train_progress {
@@ -178,6 +178,10 @@ typedef struct train_run {
     uint64_t told; /* bad pairs */
     bool counted;  /* the pairs of a pass are said */
 } train_run;
+
+/* The next ones in r->last; CLI_FAILED after its sentence where there is no memory. *status: the library's. */
+int train_batches_next(train_run *run, tfm_status *status);
+void train_batches_free(train_batches *batches);
 
 /* Saves where the run is. */
 int train_checkpoint_write(train_run *run);

@@ -157,9 +157,8 @@ int train_checkpoint_write(train_run *r) {
     json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:O, s:O}", "best_bleu", r->at.best_bleu,
                              "best_ppl", r->at.best_ppl, "best_update", (json_int_t)r->at.best_update,
                              "since_best", r->at.since_best, "measure", r->measure, "milestone",
-                             (json_int_t)r->at.milestone,
-                             "seconds", r->at.seconds, "log_bytes", (json_int_t)r->at.log_bytes, "snapshots",
-                             r->at.snapshots, "corpus", r->corpus);
+                             (json_int_t)r->at.milestone, "seconds", r->at.seconds, "log_bytes",
+                             (json_int_t)r->at.log_bytes, "snapshots", r->at.snapshots, "corpus", r->corpus);
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
     json_decref(note);
     if (!text)
@@ -191,7 +190,7 @@ int train_checkpoint_read(train_run *r) {
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
     json_int_t best_update, log_bytes, milestone = tfm_trainer_updates(r->trainer); /* it was not always noted */
-    const char *measure = NULL; /* this neither */
+    const char *measure = NULL; /* nor was this */
     json_t *corpus = NULL, *snapshots = NULL, *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
     int code = CLI_OK;
     if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s:O, s:o}", "best_bleu",

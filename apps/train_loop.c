@@ -250,35 +250,6 @@ static int report(train_run *r, const tfm_update_report *u) {
     return train_log_put(&r->log, object);
 }
 
-static void free_batches(train_batches *b) {
-    for (size_t i = 0; b->numbers && i < b->count; i++)
-        free(b->numbers[i]);
-    free(b->items);
-    free(b->numbers);
-    *b = (train_batches){0};
-}
-
-static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
-    int32_t *begin = *to;
-    memcpy(begin, from, (size_t)count * sizeof(*from));
-    *to += count;
-    return begin;
-}
-
-/* What tfm_data_next lends is gone with the next call. */
-static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
-    int32_t *to = malloc((size_t)(p->count * (p->source_width + p->target_width + 2)) * sizeof(*to));
-    if (!to)
-        return false;
-    b->numbers[i] = to;
-    b->items[i] = *p;
-    b->items[i].sources = copy(&to, p->sources, p->count * p->source_width);
-    b->items[i].targets = copy(&to, p->targets, p->count * p->target_width);
-    b->items[i].source_lengths = copy(&to, p->source_lengths, p->count);
-    b->items[i].target_lengths = copy(&to, p->target_lengths, p->count);
-    return true;
-}
-
 /* What is wrong with the text. A run that stops there has the same text again when it goes on. */
 static int fail_text(const train_run *r, tfm_status status) {
     char sentence[2048];
@@ -290,27 +261,12 @@ static int fail_text(const train_run *r, tfm_status status) {
     return fail_update(r, sentence);
 }
 
-static int next_batches(train_run *r) {
-    train_batches *b = &r->last;
-    free_batches(b);
-    b->count = (size_t)r->recipe.accumulate;
-    b->items = calloc(b->count, sizeof(*b->items));
-    b->numbers = calloc(b->count, sizeof(*b->numbers));
-    bool good = b->items && b->numbers;
-    for (size_t i = 0; good && i < b->count; i++) {
-        tfm_pairs p;
-        r->epoch = tfm_data_tell(r->data).epoch + 1;
-        const tfm_status status = tfm_data_next(r->data, &p);
-        if (status != TFM_OK)
-            return fail_text(r, status);
-        good = hold(b, i, &p);
-    }
-    return good ? CLI_OK : cli_fail("out of memory for %zu batches", b->count);
-}
-
 static int update(train_run *r) {
     tfm_update_report u;
-    int code = next_batches(r);
+    tfm_status status;
+    int code = train_batches_next(r, &status);
+    if (code == CLI_OK && status != TFM_OK)
+        code = fail_text(r, status);
     if (code == CLI_OK && tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count) != TFM_OK)
         code = fail_update(r, tfm_error_message());
     if (code == CLI_OK && tfm_data_count(r->data).whole)
@@ -397,6 +353,6 @@ int train_loop(train_run *r) {
         code = say_counts(r);
     if (code == CLI_OK)
         code = finished(r) ? finish(r) : interrupted(r);
-    free_batches(&r->last);
+    train_batches_free(&r->last);
     return code;
 }

@@ -58,8 +58,8 @@ TFM_API tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm
 TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, made if it is not there: what
- * tfm_model_open reads, and MarianMTModel of Hugging Face's transformers but for pre-norm models, which that has not. Matrices and tables are stored as `dtype`, F32,
- * F16 or BF16, vectors as F32. Each file appears when it is complete; the tokenizer's files are the caller's to copy. */
+ * tfm_model_open reads, and MarianMTModel of Hugging Face's transformers, but for pre-norm models, which that has not.
+ * Matrices and tables are stored as `dtype`, F32, F16 or BF16, vectors as F32. Each file appears when it is complete; the tokenizer's files are the caller's to copy. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
 
 /* Gives the parameters back and nulls *model. NULL is taken. */
@@ -157,7 +157,8 @@ typedef struct tfm_search_options {
 } tfm_search_options;
 
 /* Receives one hypothesis: `best` counts from 0. `text` is borrowed. A line that was not translated, because it is empty,
- * holds nothing but blanks or was rejected, has one of them, "" with score NaN. Return false to stop (TFM_ERROR_CANCELLED). */
+ * holds nothing but blanks or was rejected, has one of them, "" with score NaN. Return false to stop
+ * (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text, double score);
 
 /* Translates `count` lines of UTF-8, in batches of similar length, and emits them in the order of the lines when all

@@ -110,7 +110,9 @@ static tfm_status encode_prefixes(job *j, const tfm__search_rules *rules, size_t
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         tfm__line *line = &j->lines[i], *prefix = &j->prefixes[i];
         const int64_t limit = tfm__search_limit(rules, config, line->count);
-        if (line->ids && prefix->ids && (status = tfm__prefix_check(config, prefix->ids, prefix->count - 1, limit)) != TFM_OK)
+        if (line->ids && prefix->ids)
+            status = tfm__prefix_check(config, prefix->ids, prefix->count - 1, limit);
+        if (status != TFM_OK)
             status = tfm__line_reject(prefix, "its prefix: ", j->options, status);
         if (prefix->rejected) /* and so is the line */
             tfm_ids_free(&line->ids);

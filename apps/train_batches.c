@@ -1,0 +1,52 @@
+/* The batches of one update, held together. */
+#include <stdlib.h>
+#include <string.h>
+#include "train.h"
+
+void train_batches_free(train_batches *b) {
+    for (size_t i = 0; b->numbers && i < b->count; i++)
+        free(b->numbers[i]);
+    free(b->items);
+    free(b->numbers);
+    *b = (train_batches){0};
+}
+
+static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
+    int32_t *begin = *to;
+    memcpy(begin, from, (size_t)count * sizeof(*from));
+    *to += count;
+    return begin;
+}
+
+/* What tfm_data_next lends is gone with the next call. */
+static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
+    int32_t *to = malloc((size_t)(p->count * (p->source_width + p->target_width + 2)) * sizeof(*to));
+    if (!to)
+        return false;
+    b->numbers[i] = to;
+    b->items[i] = *p;
+    b->items[i].sources = copy(&to, p->sources, p->count * p->source_width);
+    b->items[i].targets = copy(&to, p->targets, p->count * p->target_width);
+    b->items[i].source_lengths = copy(&to, p->source_lengths, p->count);
+    b->items[i].target_lengths = copy(&to, p->target_lengths, p->count);
+    return true;
+}
+
+int train_batches_next(train_run *r, tfm_status *status) {
+    train_batches *b = &r->last;
+    train_batches_free(b);
+    b->count = (size_t)r->recipe.accumulate;
+    b->items = calloc(b->count, sizeof(*b->items));
+    b->numbers = calloc(b->count, sizeof(*b->numbers));
+    *status = TFM_OK;
+    bool good = b->items && b->numbers;
+    for (size_t i = 0; good && i < b->count; i++) {
+        tfm_pairs p;
+        r->epoch = tfm_data_tell(r->data).epoch + 1;
+        *status = tfm_data_next(r->data, &p);
+        if (*status != TFM_OK)
+            return CLI_OK;
+        good = hold(b, i, &p);
+    }
+    return good ? CLI_OK : cli_fail("out of memory for %zu batches", b->count);
+}
