@@ -142,6 +142,8 @@ typedef struct train_progress {
     double seconds;      /* of the run, over all starts */
     long log_bytes;
     json_t *snapshots; /* updates, oldest first */
+    int64_t targets;   /* since the last report; and sums over them */
+    double loss, nll;
 } train_progress;
 
 /* The batches of one update, with memory of their own. */
@@ -171,9 +173,8 @@ typedef struct train_run {
     double begun;        /* the clock minus at.seconds */
     int64_t first;       /* updates before this start */
     double second_began; /* the second update since */
-    double since; /* the last report; since then tokens of both sides, of targets, and sums over these */
-    uint64_t tokens, targets;
-    double loss, nll;
+    double since;        /* the clock at the last report, or later by what was no update; tokens since, of both sides */
+    uint64_t tokens;
     int64_t epoch; /* of the last batch, from 1 on */
     uint64_t told; /* bad pairs */
     bool counted;  /* the pairs of a pass are said */

@@ -154,11 +154,12 @@ int train_checkpoint_write(train_run *r) {
     r->at.seconds = cli_seconds() - r->begun;
     if (train_log_sync(&r->log, &r->at.log_bytes) != CLI_OK)
         return CLI_FAILED;
-    json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:O, s:O}", "best_bleu", r->at.best_bleu,
+    json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:[I, f, f], s:O, s:O}", "best_bleu", r->at.best_bleu,
                              "best_ppl", r->at.best_ppl, "best_update", (json_int_t)r->at.best_update,
                              "since_best", r->at.since_best, "measure", r->measure, "milestone",
                              (json_int_t)r->at.milestone, "seconds", r->at.seconds, "log_bytes",
-                             (json_int_t)r->at.log_bytes, "snapshots", r->at.snapshots, "corpus", r->corpus);
+                             (json_int_t)r->at.log_bytes, "sums", (json_int_t)r->at.targets, r->at.loss, r->at.nll,
+                             "snapshots", r->at.snapshots, "corpus", r->corpus);
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
     json_decref(note);
     if (!text)
@@ -189,15 +190,16 @@ int train_checkpoint_read(train_run *r) {
     }
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
-    json_int_t best_update, log_bytes, milestone = tfm_trainer_updates(r->trainer); /* it was not always noted */
-    const char *measure = NULL; /* nor was this */
+    /* The last three were not always noted. */
+    json_int_t best_update, log_bytes, targets = 0, milestone = tfm_trainer_updates(r->trainer);
+    const char *measure = NULL;
     json_t *corpus = NULL, *snapshots = NULL, *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
     int code = CLI_OK;
-    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s:O, s:o}", "best_bleu",
+    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:O, s:o}", "best_bleu",
                              &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update", &best_update,
                              "since_best", &r->at.since_best, "measure", &measure, "milestone", &milestone,
-                             "seconds", &r->at.seconds, "log_bytes", &log_bytes, "snapshots", &snapshots, "corpus",
-                             &corpus) != 0)
+                             "seconds", &r->at.seconds, "log_bytes", &log_bytes, "sums", &targets, &r->at.loss,
+                             &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
         code = cli_fail("%s was not written by tfm train", r->checkpoint);
     else if (!same_corpus(corpus, r->corpus))
         code = cli_fail(
@@ -206,14 +208,15 @@ int train_checkpoint_read(train_run *r) {
     if (code == CLI_OK) {
         r->at.best_update = best_update;
         r->at.milestone = milestone;
+        r->at.targets = targets;
         r->at.log_bytes = (long)log_bytes;
         json_decref(r->at.snapshots);
         r->at.snapshots = json_incref(snapshots);
         r->saved = tfm_trainer_updates(r->trainer);
         r->remeasure = best_update > 0 && r->valid.count > 0 &&
                        (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
-        forget_snapshots(r);
         clear_snapshots(r); /* a killed run may not have come to it */
+        forget_snapshots(r);
         code = miss_snapshots(r);
     }
     json_decref(snapshots);

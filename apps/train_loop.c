@@ -118,29 +118,42 @@ static int validate(train_run *r, const char *what) {
     return save_model(r);
 }
 
-/* The best so far by what validation is now, which may be what it was not when that was scored. */
-static int remeasure(train_run *r) {
-    tfm_model *best;
-    train_score s = {0};
-    if (tfm_model_open(&best, r->ctx, r->dir, NULL) != TFM_OK)
-        return cli_fail_library();
-    const tfm_status status = train_valid_run(&r->valid, best, &s);
+/* The model that is kept, by what validation is now; TFM_ERROR_MEMORY where there is no room for two. */
+static tfm_status score_best(const train_run *r, train_score *s) {
+    tfm_model *best = NULL;
+    tfm_status status = tfm_model_open(&best, r->ctx, r->dir, NULL);
+    if (status == TFM_OK)
+        status = train_valid_run(&r->valid, best, s);
+    if (status == TFM_ERROR_MEMORY)
+        tfm_context_clear_error(r->ctx);
     tfm_model_free(&best);
-    if (status != TFM_OK)
-        return status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_validation(r);
+    return status;
+}
+
+/* Validation may be what it was not when the best so far was scored: it is scored again, or forgotten. */
+static int remeasure(train_run *r) {
+    train_score s = {0};
+    const tfm_status status = score_best(r, &s);
+    if (status == TFM_ERROR_CANCELLED)
+        return CLI_FAILED;
+    if (status != TFM_OK && status != TFM_ERROR_MEMORY)
+        return fail_validation(r);
     train_say("validation is not what it was: the best so far, of update %" PRId64 ", has ppl %.3f  BLEU %.2f now",
-              r->at.best_update, s.ppl, s.bleu);
-    r->at.best_update = isfinite(s.ppl) ? r->at.best_update : 0;
-    r->at.best_bleu = s.bleu;
-    r->at.best_ppl = s.ppl;
+              r->at.best_update, status == TFM_OK ? s.ppl : NAN, s.bleu);
+    const bool known = status == TFM_OK && isfinite(s.ppl);
+    r->at.best_update = known ? r->at.best_update : 0;
+    r->at.best_bleu = known ? s.bleu : 0;
+    r->at.best_ppl = known ? s.ppl : 0;
     r->at.since_best = 0;
-    return CLI_OK;
+    return train_log_put(&r->log, json_pack("{s:s, s:I, s:o, s:o, s:f, s:f}", "type", "best", "update",
+                                            (json_int_t)r->at.best_update, "nll", real(s.nll), "ppl", real(s.ppl),
+                                            "bleu", s.bleu, "chrf2", s.chrf));
 }
 
 static void forget_sums(train_run *r) {
     r->since = cli_seconds();
-    r->tokens = r->targets = 0;
-    r->loss = r->nll = 0;
+    r->tokens = r->at.targets = 0;
+    r->at.loss = r->at.nll = 0;
 }
 
 /* The pairs of a pass, once they are known. Before that bad ones, where there are more than were told of; of
@@ -205,9 +218,9 @@ static int milestone(train_run *r) {
 
 static void add_to_sums(train_run *r, const tfm_update_report *u) {
     r->tokens += u->source_tokens + u->target_tokens;
-    r->targets += u->target_tokens;
-    r->loss += u->loss * (double)u->target_tokens;
-    r->nll += u->nll * (double)u->target_tokens;
+    r->at.targets += (int64_t)u->target_tokens;
+    r->at.loss += u->loss * (double)u->target_tokens;
+    r->at.nll += u->nll * (double)u->target_tokens;
 }
 
 /* How long the updates that are left will take, by those since the first, which compiles. */
@@ -225,7 +238,7 @@ static void put_eta(char *out, size_t bytes, const train_run *r, int64_t update,
 static void say_progress(train_run *r, const tfm_update_report *u, bool lasting) {
     char eta[32], speed[32];
     const int64_t updates = r->recipe.updates;
-    const double n = (double)r->targets, now = cli_seconds(), loss = r->loss / n, ppl = exp(r->nll / n);
+    const double n = (double)r->at.targets, now = cli_seconds(), loss = r->at.loss / n, ppl = exp(r->at.nll / n);
     if (u->update == r->first + 1)
         r->second_began = now;
     put_eta(eta, sizeof(eta), r, u->update, now);
@@ -240,11 +253,11 @@ static void say_progress(train_run *r, const tfm_update_report *u, bool lasting)
 }
 
 static int report(train_run *r, const tfm_update_report *u) {
-    const double now = cli_seconds(), n = (double)r->targets;
+    const double now = cli_seconds(), n = (double)r->at.targets;
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
-                  (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->loss / n, "nll",
-                  r->nll / n, "ppl", real(exp(r->nll / n)), "gradient_norm", u->gradient_norm, "rate",
+                  (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll",
+                  r->at.nll / n, "ppl", real(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate",
                   u->rate, "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     forget_sums(r);
     return train_log_put(&r->log, object);
@@ -291,7 +304,7 @@ static const char *finished(const train_run *r) {
 
 static int train(train_run *r) {
     int code = CLI_OK;
-    forget_sums(r);
+    r->since = cli_seconds();
     r->begun = r->since - r->at.seconds;
     r->first = tfm_trainer_updates(r->trainer);
     while (code == CLI_OK && !asked_to_stop && !finished(r)) {

@@ -333,6 +333,7 @@ static void test_too_large(void **state) {
         {.batch = 1, .m = 8, .n = 1 << 20, .k = 8, .shared_b = true},
         {.batch = 1 << 16, .m = 8, .n = 8, .k = 8},
         {.batch = 1, .m = 8, .n = 8, .k = 8, .shared_b = true, .b = {.offset = INT32_MAX}},
+        {.batch = 1, .m = 30000, .n = 30000, .k = 30000, .shared_b = true},
     };
     for (size_t i = 0; i < TFM_COUNT(tasks); i++) {
         const char *why = tfm__gemm_clblast.declines(harness_context(), &tasks[i]);

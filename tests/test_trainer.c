@@ -195,6 +195,20 @@ static void test_evaluate(void **state) {
     tfm_model_free(&model);
 }
 
+/* Padding that is what ends a sentence is written, by a new model as by one that is opened. */
+static void test_one_id(void **state) {
+    (void)state;
+    tfm_model_shape shape = SMALL;
+    tfm_model *model;
+    shape.pad_id = shape.eos_id;
+    harness_ok(tfm_model_create(&model, harness_context(), &shape));
+    assert_false(tfm__config_bans(&model->config, shape.eos_id));
+    float *bias = harness_floats(model->search_bias);
+    assert_true(bias[shape.eos_id] == 0);
+    free(bias);
+    tfm_model_free(&model);
+}
+
 /* Training in two stages: the second trainer finds the parameters where the first has left them. */
 static void test_second_trainer(void **state) {
     (void)state;
@@ -310,6 +324,7 @@ int main(void) {
         cmocka_unit_test(test_repeats),
         cmocka_unit_test(test_rates),
         cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_one_id),
         cmocka_unit_test(test_second_trainer),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_schedules),

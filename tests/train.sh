@@ -481,15 +481,38 @@ resume plain --updates 12 --valid-tgt harder.en
 check "--resume: another validation" both 0 says err '^validation is not what it was: the best so far, of update 10,'
 
 # shellcheck disable=SC2086
+begin large $files --hold-out 0 --updates 1 --valid-every 1 --rate 15 --warmup 0 --average 0 --dropout 0
+resume large --valid-src valid.de --valid-tgt valid.en --updates 3 --rate 1e-9 --clip 1
+check "--resume: a best so far that has no finite perplexity" both 0 says err '^validation is not what it was: .* ppl inf'
+
+# Reports begin where the one before ended, whatever was between.
+plan="$files --hold-out 0 --valid-every 2 --report-every 3 --warmup 2 --average 0"
+# shellcheck disable=SC2086
+begin odd $plan --updates 8
+# shellcheck disable=SC2086
+begin odd2 $plan --updates 4
+resume odd2 --updates 8
+log odd >left
+log odd2 >right
+check "--resume between reports: the same reports" both 0 cmp left right
+
+# shellcheck disable=SC2086
+begin exact $files --updates 1 --average 0 --normalization identity
+printf '\t\n \v\n' | "$tfm" translate -m exact --scores >out 2>err
+check "blanks that its vocabulary does not know are no text" [ "$(wc -c <out)" = 2 ]
+
+# shellcheck disable=SC2086
 begin spoiled $files --hold-out 0 --updates 10 --valid-every 1 --rate 1e30 --warmup 0
 check "spoiled parameters without a validation" one_last 1 'update 1: it left parameters with which the loss is .*there is no checkpoint yet'
 check "spoiled parameters are not kept" [ ! -e spoiled/checkpoint.safetensors -a ! -e spoiled/model.safetensors ]
 
 # shellcheck disable=SC2086
-begin few $files --hold-out 0 --updates 4 --valid-every 1 --average 3
+begin few $files --valid-src valid.de --valid-tgt valid.en --updates 4 --valid-every 1 --average 3
+check "an average" both 0 says err '^update 4  average '
 echo half >few/snapshots/00000001.safetensors.unfinished
 resume few --average 0
-check "--resume --average 0: none, and no snapshots" both 0 [ -z "$(ls few/snapshots)" ]
+check "--resume --average 0: none any more" [ "$code $(grep -c '^update 4  average ' err)" = "0 0" ]
+check "what a kill has left of a snapshot goes" [ ! -e few/snapshots/00000001.safetensors.unfinished ]
 
 latin=$(printf 'm\374ll')
 # shellcheck disable=SC2086

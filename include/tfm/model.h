@@ -136,7 +136,8 @@ typedef struct tfm_search_stats {
     double seconds;
 } tfm_search_stats;
 
-/* Called for a line that cannot be translated (invalid UTF-8, NUL, too long); `message` is borrowed. The line is then
+/* Called for a line that cannot be translated (invalid UTF-8, NUL, too long, or its prefix is, leaves no room in the
+ * maximum length, or holds what the model never writes); `message` is borrowed. The line is then
  * emitted as an empty one is. Return false to stop. */
 typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
 

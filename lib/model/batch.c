@@ -31,6 +31,15 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
     return TFM_OK;
 }
 
+/* Whatever the tokenizer would make of it. */
+static bool is_blank(const char *text, size_t bytes) {
+    static const char BLANKS[] = {' ', '\t', '\v', '\f', '\r'};
+    size_t i = 0;
+    while (i < bytes && memchr(BLANKS, text[i], sizeof(BLANKS)))
+        i++;
+    return i == bytes;
+}
+
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *const *lines, size_t count, tfm_side side,
                              const char *what, const tfm_search_options *options) {
     *out = NULL;
@@ -41,12 +50,12 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const char *cons
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         size_t bytes = options && options->line_bytes && side == TFM_SOURCE ? options->line_bytes[i] : strlen(lines[i]);
         encoded[i].index = i;
-        if (bytes == 0)
+        if (is_blank(lines[i], bytes))
             continue;
         status = tfm__line_encode(model, &encoded[i], lines[i], bytes, side, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
             status = tfm__line_reject(&encoded[i], what, options, status);
-        if (encoded[i].count == 1) { /* blanks alone leave nothing but EOS */
+        if (encoded[i].count == 1) { /* other blanks leave nothing but EOS */
             tfm_ids_free(&encoded[i].ids);
             encoded[i].count = 0;
         }

@@ -48,7 +48,7 @@ static void fill_config(tfm__config *c, const tfm_model_shape *s) {
         .eos_id = s->eos_id,
         .start_id = s->start_id,
         .forced_bos_id = -1,
-        .bad_id_count = 1,
+        .bad_id_count = s->pad_id != s->eos_id,
         .bad_ids = {s->pad_id},
     };
 }

@@ -108,6 +108,7 @@ int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm__config *con
 }
 
 tfm_status tfm__prefix_check(const tfm__config *config, const int32_t *ids, size_t count, int64_t limit) {
+    limit -= config->forced_bos_id >= 0; /* which comes before it */
     if (count > 0 && (int64_t)count >= limit)
         return tfm__fail(TFM_ERROR_INPUT,
                          "it has %zu tokens and its translation may have %lld: give a larger maximum length, where the "

@@ -27,22 +27,23 @@ void tfm__gemm_clblast_release(tfm__gemm_state *state) {
     state->clblast_used = false;
 }
 
-/* Whether CLBlast's ints reach the last element of `batch` matrices, padded to its tiles. */
-static bool reaches(const tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
+/* Where `batch` matrices end, each padded to CLBlast's tiles. */
+static double end_of(const tfm_tensor x, int64_t batch, int64_t rows, int64_t columns) {
     const int64_t tile = 128;
-    const double padded = (double)(tfm__divide_up(rows, tile) * tile) * (double)(tfm__divide_up(columns, tile) * tile);
-    return (double)x.offset + (double)batch * padded < (double)INT32_MAX;
+    return (double)x.offset + (double)batch * (double)(tfm__divide_up(rows, tile) * tile) *
+                                  (double)(tfm__divide_up(columns, tile) * tile);
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     /* Its grids have the batch on z and an eighth of the rows that it copies on y, where some devices end at 65535. */
     const int64_t batch = task->shared_b ? 1 : task->batch, most_batch = 65535, most_rows = 8 * 65535;
     const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    /* Its ints reach the last element; of the copies that it makes too, which lie behind each other. */
+    const double end = end_of(task->a, task->batch, task->m, task->k) + end_of(task->b, batch, task->k, task->n) +
+                       end_of(task->c, task->batch, task->m, task->n);
     if (!tfm_context_device(ctx)->compiler)
         return "the device has no compiler, which CLBlast needs";
-    if (batch > most_batch || task->m > most_rows || task->n > most_rows || task->k > most_rows ||
-        !reaches(task->a, task->batch, task->m, task->k) || !reaches(task->b, batch, task->k, task->n) ||
-        !reaches(task->c, task->batch, task->m, task->n))
+    if (batch > most_batch || task->m > most_rows || task->n > most_rows || task->k > most_rows || end >= INT32_MAX)
         return "CLBlast counts in 32 bits, and this is too large";
     return state ? state->clblast_trouble : NULL;
 }
@@ -136,7 +137,7 @@ static CLBlastStatusCode multiply(tfm_context *ctx, const tfm__gemm_task *task, 
 }
 
 /* Tasks that CLBlast may run with other kernels: transposes, a batch, a c to add to, copies of operands. And sizes: from
- * one that differs by device on it multiplies in other ways, so each octave is proven for itself. */
+ * one that differs by device on it multiplies in other ways, mostly on copies, so each octave is proven for itself. */
 typedef struct class {
     uint64_t *word, bit;
 } class;
@@ -231,12 +232,14 @@ static const char *first_of_class(tfm_context *ctx, const tfm__gemm_task *task, 
                                   bool *told) {
     tfm__gemm_task trial = *task;
     if (task->accumulate) {
-        trial.c = (tfm_tensor){0};
-        if (tfm_tensor_new(ctx, &trial.c, TFM_F32, task->c.rank, task->c.dims) != TFM_OK ||
-            tfm__tensor_copy(ctx, trial.c, task->c) != TFM_OK)
+        /* Where c begins its block, so does the copy: CLBlast may take the one as it is, and copy the other. */
+        const int64_t lead = task->c.offset > 0 ? 64 : 0, count = (int64_t)tfm_tensor_count(task->c), room = lead + count;
+        tfm_tensor block = {0};
+        tfm_tensor_new(ctx, &block, TFM_F32, 1, &room);
+        tfm_tensor_rows(ctx, &block, block, lead, count);
+        tfm_tensor_reshape(ctx, &trial.c, block, task->c.rank, task->c.dims);
+        if (tfm__tensor_copy(ctx, trial.c, task->c) != TFM_OK)
             return NULL;
-        const operands o = operands_of(&trial);
-        bytes = is_batched(&trial) ? 0 : temporary_bytes(ctx, &trial, &o, 0);
     }
     *code = multiply(ctx, &trial, bytes);
     if (*code != CLBlastSuccess)
@@ -260,7 +263,7 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const char *trouble = NULL;
     CLBlastStatusCode code = CLBlastSuccess;
     const operands o = operands_of(task);
-    const size_t bytes = is_batched(task) ? 0 : temporary_bytes(ctx, task, &o, 0);
+    const size_t bytes = temporary_bytes(ctx, task, &o, 0); /* of a batch it says the same, but it has its own */
     const class own = class_of(state, task, bytes);
     const bool first = !(*own.word & own.bit);
     bool told = false;

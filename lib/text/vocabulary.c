@@ -63,7 +63,7 @@ static tfm_status walk_line(walk *w, bool *more) {
         return status;
     w->span = 0;
     w->spans[0] = (tfm__span){w->lines.text, w->lines.bytes};
-    w->spans[1] = (tfm__span){0};
+    w->spans[1] = (tfm__span){"", 0};
     if (w->from->tsv && !tfm__tsv_split(w->spans, w->lines.text, w->lines.bytes))
         w->span = 2;
     for (int i = 0; i < 2 && w->from->tsv; i++)
@@ -76,10 +76,10 @@ static tfm_status walk_line(walk *w, bool *more) {
 static tfm_status walk_next(walk *w, tfm__span *out, bool *more) {
     for (*more = true; *more;) {
         while (w->span < 2) {
-            *out = w->spans[w->span++];
-            w->code = (tfm__span){out->text, tfm__code_bytes(out->text, out->bytes)};
-            *out = (tfm__span){out->text + w->code.bytes, out->bytes - w->code.bytes};
-            if (counts(*out))
+            const tfm__span all = w->spans[w->span++];
+            w->code = (tfm__span){all.text, tfm__code_bytes(all.text, all.bytes)};
+            *out = (tfm__span){all.text + w->code.bytes, all.bytes - w->code.bytes};
+            if (counts(all) && counts(*out))
                 return TFM_OK;
         }
         tfm_status status = walk_line(w, more);
@@ -134,21 +134,30 @@ static tfm_status draw_next(void *user, const char **text, size_t *bytes) {
 enum { MOST_CODES = 1000 };
 
 /* A code that is one word goes among those that are to have ids. */
-static tfm_status keep_code(json_t *codes, tfm__span code) {
+static tfm_status keep_code(json_t *codes, bool *full, tfm__span code) {
     char name[256] = "";
     bool word = code.bytes > 0 && code.bytes < sizeof(name) && tfm__utf8_valid(code.text, code.bytes) == code.bytes;
     for (size_t i = 0; i < code.bytes && word; i++)
         word = (unsigned char)code.text[i] > ' ';
-    if (!word || json_object_size(codes) >= MOST_CODES)
+    memcpy(name, code.text, word ? code.bytes : 0);
+    if (!word || json_object_get(codes, name))
         return TFM_OK;
-    memcpy(name, code.text, code.bytes);
-    return json_object_set_new(codes, name, json_null()) == 0 ? TFM_OK : TFM_ERROR_MEMORY;
+    if (json_object_size(codes) == MOST_CODES) {
+        if (!*full)
+            tfm__log(TFM_LOG_WARNING, "lines begin with more than %d words like %s: from there on new ones are unknown",
+                     MOST_CODES, name);
+        *full = true;
+        return TFM_OK;
+    }
+    return json_object_set_new(codes, name, json_null()) == 0
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory");
 }
 
 static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, uint64_t *bytes) {
     walk w;
     tfm__span s;
-    bool more = true;
+    bool more = true, full = false;
     *count = *bytes = 0;
     tfm_status status = walk_begin(&w, c);
     while (status == TFM_OK && more) {
@@ -156,7 +165,7 @@ static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, u
         *count += status == TFM_OK && more;
         *bytes += status == TFM_OK && more ? s.bytes : 0;
         if (status == TFM_OK && more)
-            status = keep_code(codes, w.code);
+            status = keep_code(codes, &full, w.code);
     }
     walk_end(&w);
     if (status == TFM_OK && *count == 0)
@@ -176,8 +185,10 @@ typedef struct learned {
 
 static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
     draw d = {.random = tfm__random_new(o->seed, stream)};
-    uint64_t bytes;
-    tfm_status status = (out->codes = json_object()) ? count_texts(c, out->codes, &d.left, &bytes) : TFM_ERROR_MEMORY;
+    uint64_t bytes = 0;
+    out->codes = json_object();
+    tfm_status status = out->codes ? count_texts(c, out->codes, &d.left, &bytes)
+                                   : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory");
     if (status != TFM_OK)
         return status;
     const tfm__spm_recipe recipe = {
