@@ -331,14 +331,11 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     if (code != CLI_OK)
         return code;
     r->dir = o->out;
-    if (o->vocabulary && (o->vocabulary_size || o->separate || o->unigram))
-        return cli_misuse(syntax, "--vocab is a vocabulary that is there: --vocab-size, --separate-vocab and "
-                                  "--unigram are for a new one");
     const train_recipe plain = train_recipe_unset();
-    if (o->vocabulary && (o->coverage != plain.coverage || o->normalization != plain.normalization ||
-                          o->vocabulary_lines != plain.vocabulary_lines))
-        return cli_misuse(syntax, "--vocab is a vocabulary that is there: --coverage, --normalization and "
-                                  "--vocab-lines are for a new one");
+    if (o->vocabulary && (o->vocabulary_size || o->separate || o->unigram || o->coverage != plain.coverage ||
+                          o->normalization != plain.normalization || o->vocabulary_lines != plain.vocabulary_lines))
+        return cli_misuse(syntax, "--vocab is a vocabulary that is there: --vocab-size, --vocab-lines, --separate-vocab, "
+                                  "--unigram, --coverage and --normalization are for a new one");
     if (o->vocabulary && !exists(o->vocabulary, "vocab.json"))
         return cli_fail("%s has no vocab.json: --vocab is for the directory of a tokenizer", o->vocabulary);
     if (check_free(r->dir) != CLI_OK)

@@ -131,7 +131,7 @@ int train_log_sync(train_log *log, long *bytes);
 /* A line that stays, on standard error. */
 void train_say(const char *format, ...) TFM_PRINTF(1, 2);
 
-/* ---- The run (train_batches.c, train_checkpoint.c, train_loop.c, cmd_train.c) ------------------------------------------- */
+/* ---- The run (train_batches.c, train_checkpoint.c, train_loop.c, cmd_train.c) -------------------------- */
 
 /* What a checkpoint says of a run beside the trainer's own state: its note, as JSON. */
 typedef struct train_progress {
