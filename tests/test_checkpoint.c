@@ -1,4 +1,5 @@
 /* A run that stops and goes on: the same bits, from the same batch; and files that are no checkpoint. */
+#include "model/safetensors_header.h"
 #include "scratch.h"
 #include "small_model.h"
 #include "tfm/data.h"
@@ -124,6 +125,12 @@ static void test_data_position(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
+/* A checkpoint in which a word of the header was changed on purpose, with the checksum that it then has. */
+static void write_sealed(const char *name, char *bytes, size_t size) {
+    tfm__seal((unsigned char *)bytes + size - TFM__SEAL_BYTES, tfm__hash64(bytes, size - TFM__SEAL_BYTES, 0));
+    scratch_write(name, bytes, size);
+}
+
 /* A file without a position where one is needed, and one that is no position: nothing moves. */
 static void test_no_position(void **state) {
     (void)state;
@@ -152,21 +159,21 @@ static void test_no_position(void **state) {
     char *place = memmem(bytes, size, "0 0 0 0 0 0", 11);
     assert_non_null(place);
     place[4] = '-';
-    scratch_write("bad", bytes, size);
+    write_sealed("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT,
                     "not six numbers");
     place[4] = '0';
     place[9] = place[10] = ' '; /* five, as they once were, but blanks behind them */
-    scratch_write("bad", bytes, size);
+    write_sealed("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT,
                     "not six numbers");
     place[9] = '"'; /* JSON has blanks where it likes */
     place[11] = ' ';
-    scratch_write("bad", bytes, size);
+    write_sealed("bad", bytes, size);
     harness_ok(tfm_trainer_load(trainer, data, scratch_path("bad")));
     memcpy(place, "0 0 0 0 0 0\"", 12);
     place[2] = '9'; /* that batch is not there */
-    scratch_write("bad", bytes, size);
+    write_sealed("bad", bytes, size);
     scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_INPUT, "has no batch 9");
     harness_ok(tfm_trainer_load(trainer, data, path));
     free(bytes);
@@ -332,6 +339,39 @@ static void test_wrong_checkpoint(void **state) {
         free_both(&models[i], &trainers[i]);
 }
 
+/* One bit of it turned, in the header, in the numbers, in the checksum: the trainer stays as it was. */
+static void test_damaged_checkpoint(void **state) {
+    (void)state;
+    const tfm_trainer_options o = plain_options();
+    const char *path = scratch_path("sealed");
+    tfm_model *model;
+    tfm_trainer *trainer;
+    size_t size;
+    char *bytes;
+    open_both(&model, &trainer, &SMALL, &o);
+    harness_ok(tfm_trainer_save(trainer, NULL, path));
+    harness_ok(tfm__file_read(&bytes, &size, path));
+    float *before = harness_floats(trainer->value);
+    const char *update = memmem(bytes, size, "\"update\":\"0\"", 12);
+    assert_non_null(update);
+    const size_t places[] = {(size_t)(update - bytes) + 10, size / 3, size - TFM__SEAL_BYTES - 4, size - 1};
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+        bytes[places[i]] ^= 1;
+        scratch_write("sealed", bytes, size);
+        bytes[places[i]] ^= 1;
+        scratch_refused(tfm_trainer_load(trainer, NULL, path), TFM_ERROR_FORMAT, "is damaged: its checksum");
+        scratch_refused(tfm_trainer_average(trainer, &path, 1), TFM_ERROR_FORMAT, "is damaged: its checksum");
+    }
+    float *after = harness_floats(trainer->value);
+    assert_memory_equal(before, after, (size_t)trainer->count * sizeof(float));
+    scratch_write("sealed", bytes, size);
+    harness_ok(tfm_trainer_load(trainer, NULL, path));
+    free(before);
+    free(after);
+    free(bytes);
+    free_both(&model, &trainer);
+}
+
 static int setup(void **state) {
     return scratch_setup(state) || harness_setup(state);
 }
@@ -347,6 +387,7 @@ int main(void) {
         cmocka_unit_test(test_no_position),
         cmocka_unit_test(test_note),
         cmocka_unit_test(test_wrong_checkpoint),
+        cmocka_unit_test(test_damaged_checkpoint),
         cmocka_unit_test(test_average),
         cmocka_unit_test(test_large),
     };

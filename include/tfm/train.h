@@ -96,12 +96,12 @@ TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint6
 
 /* All that the next update depends on, but for the options: parameters, moments, the number of updates, the caller's note,
  * and where `data` is, unless that is NULL: the batch that tfm_data_next would give now. One file, which appears when it is
- * complete and on disk, or stays as it was, whenever the process or the machine dies. A trainer that loads it goes on to
- * the bit as this one would, on a device of the same kind; on another one it goes on, and the log says that bits will
- * differ. */
+ * complete and on disk, or stays as it was, whenever the process or the machine dies; it has a checksum, by which a byte
+ * that changes later is seen. A trainer that loads it goes on to the bit as this one would, on a device of the same kind;
+ * on another one it goes on, and the log says that bits will differ. */
 TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const tfm_data *data, const char *path);
-/* Moves `data`, unless it is NULL, to where the file says. TFM_ERROR_FORMAT for a file of another model, none, or one saved
- * without data where data is given; the trainer is then as it was. */
+/* Moves `data`, unless it is NULL, to where the file says. TFM_ERROR_FORMAT for a file of another model, a damaged
+ * one, none, or one saved without data where data is given; the trainer is then as it was. */
 TFM_API tfm_status tfm_trainer_load(tfm_trainer *trainer, tfm_data *data, const char *path);
 
 /* A text of the caller's, such as the state of a run as JSON, that goes into checkpoints and comes back from them: UTF-8
@@ -114,8 +114,8 @@ TFM_API const char *tfm_trainer_note(const tfm_trainer *trainer);
 TFM_API tfm_status tfm_trainer_snapshot(tfm_trainer *trainer, const char *path);
 /* The parameters become the mean over `count` snapshots or checkpoints, which is better than the last of them ("Attention
  * Is All You Need", section 6.1: the last 5, or 20), summed in double precision. Moments and the number of updates stay as
- * they are: to go on training, save a checkpoint before and load it after. TFM_ERROR_FORMAT for a file of another model, or
- * none; the trainer is then as it was. */
+ * they are: to go on training, save a checkpoint before and load it after. TFM_ERROR_FORMAT for a file of another model, a
+ * damaged one, or none; the trainer is then as it was. */
 TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *paths, size_t count);
 
 /* Updates done. */

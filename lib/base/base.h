@@ -28,6 +28,19 @@ char *tfm__strdup(const char *text);
 /* snprintf into fresh memory, or NULL with the sentence set. */
 char *tfm__format(const char *format, ...) TFM_PRINTF(1, 2);
 
+/* A 64-bit hash of bytes, the same on every machine, and however they are cut into pieces: checksums, file names. Not for
+ * secrets. It begins as {.value = any seed}. */
+typedef struct tfm__hash {
+    uint64_t value, bytes;
+    unsigned char word[8]; /* bytes % 8 of it wait for the rest */
+} tfm__hash;
+
+void tfm__hash_add(tfm__hash *hash, const void *data, size_t bytes);
+/* The hash of all so far; more may be added. */
+uint64_t tfm__hash_end(const tfm__hash *hash);
+/* The same in one call. */
+uint64_t tfm__hash64(const void *data, size_t bytes, uint64_t seed);
+
 /* Whether `part` occurs in `text`, case-insensitive (ASCII). */
 int tfm__contains(const char *text, const char *part);
 

@@ -22,7 +22,7 @@
 #include "dev/cache.h"
 
 #define MAGIC "TFMCACHE"
-#define VERSION 1
+#define VERSION 2
 #define HEADER 32
 #define SUFFIX ".tfm"
 #define NAME_SIZE 64
@@ -33,34 +33,11 @@
 /* A temporary file this old was left by a process that died. */
 #define STALE_SECONDS 3600
 
-/* ---- Hash
- * ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t mix(uint64_t hash, uint64_t word) {
-    hash ^= word * 0x9e3779b97f4a7c15u;
-    hash = hash << 29 | hash >> 35;
-    return hash * 0xd6e8feb86659fd93u + 0x2545f4914f6cdd1du;
-}
-
 static uint64_t load(const unsigned char *bytes, size_t count) {
     uint64_t word = 0;
     for (size_t i = 0; i < count; i++)
         word |= (uint64_t)bytes[i] << (8 * i);
     return word;
-}
-
-/* Each step is one-to-one in the word and in the hash so far: a change within one word is always seen. */
-uint64_t tfm__hash64(const void *data, size_t bytes, uint64_t seed) {
-    const unsigned char *at = data;
-    uint64_t hash = mix(seed, bytes);
-    size_t left = bytes;
-    for (; left >= 8; at += 8, left -= 8)
-        hash = mix(hash, load(at, 8));
-    if (left > 0)
-        hash = mix(hash, load(at, left));
-    hash ^= hash >> 32;
-    hash *= 0xd6e8feb86659fd93u;
-    return hash ^ hash >> 29;
 }
 
 /* ---- Folder

@@ -29,7 +29,4 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes);
 /* Forgets one entry, e.g. when a driver refuses a binary that arrived unharmed. */
 void tfm__cache_drop(const char *key);
 
-/* A 64-bit hash of bytes, the same on every machine: checksums, file names. Not for secrets. */
-uint64_t tfm__hash64(const void *data, size_t bytes, uint64_t seed);
-
 #endif

@@ -34,6 +34,10 @@ tfm_status tfm__safetensors_open(tfm__safetensors **out, const char *path);
  * Where there is only pytorch_model.bin the sentence says how to convert it. */
 tfm_status tfm__safetensors_open_dir(tfm__safetensors **out, const char *dir);
 
+/* Whether a file that tfm__tensors_write sealed is as it was written: TFM_ERROR_FORMAT if a byte of it has changed. One
+ * without a seal passes. Reads the whole file. */
+tfm_status tfm__safetensors_verify(const tfm__safetensors *file);
+
 void tfm__safetensors_free(tfm__safetensors **file);
 
 /* The tensor of that name, or NULL without a sentence. Borrowed from the file, like all below. */

@@ -112,7 +112,7 @@ static tfm_status write_tensors(tfm_model *model, const char *path, tfm_dtype dt
     put_all(&l, model);
     /* Hugging Face's loader asks for this word before it reads a tensor. */
     const tfm__remark format = {"format", "pt"};
-    tfm_status status = tfm__tensors_write(model->ctx, path, l.entries, l.count, &format, 1);
+    tfm_status status = tfm__tensors_write(model->ctx, path, l.entries, l.count, &format, 1, false);
     free(l.entries);
     return status;
 }

@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 #include "base/file.h"
-#include "model/safetensors.h"
+#include "model/safetensors_header.h"
 #include "tfm/ops.h"
 
 static size_t bytes_of(const tfm__entry *entry) {
@@ -22,9 +22,16 @@ static json_t *remarks_of(const tfm__remark *remarks, size_t count) {
     return all;
 }
 
+static bool name_tensor(json_t *header, const char *name, const char *dtype, json_t *shape, size_t at,
+                        size_t end) {
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
+                              (json_int_t)at, (json_int_t)end);
+    return entry && json_object_set_new(header, name, entry) == 0;
+}
+
 /* The header's text, for free(); NULL without memory. */
 static char *header_text(const tfm__entry *entries, size_t count, const tfm__remark *remarks,
-                         size_t remark_count) {
+                         size_t remark_count, bool sealed) {
     json_t *header = json_object();
     size_t at = 0;
     if (remark_count && json_object_set_new(header, "__metadata__", remarks_of(remarks, remark_count)) != 0) {
@@ -36,20 +43,35 @@ static char *header_text(const tfm__entry *entries, size_t count, const tfm__rem
         json_t *shape = json_array();
         for (int d = 0; shape && d < entries[i].x.rank; d++)
             json_array_append_new(shape, json_integer(entries[i].x.dims[d]));
-        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", tfm_dtype_name(entries[i].dtype), "shape",
-                                  shape, "data_offsets", (json_int_t)at, (json_int_t)end);
-        if (!entry || json_object_set_new(header, entries[i].name, entry) != 0) {
+        if (!name_tensor(header, entries[i].name, tfm_dtype_name(entries[i].dtype), shape, at, end)) {
             json_decref(header);
             header = NULL;
         }
         at = end;
+    }
+    if (header && sealed &&
+        !name_tensor(header, TFM__SEAL, tfm_dtype_name(TFM_U8), json_pack("[i]", TFM__SEAL_BYTES), at,
+                     at + TFM__SEAL_BYTES)) {
+        json_decref(header);
+        header = NULL;
     }
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
     return text;
 }
 
-static tfm_status put(tfm_context *ctx, tfm__writer *w, unsigned char *room, const tfm__entry *entry) {
+/* A file on its way, and the hash of what is in it. */
+typedef struct target {
+    tfm__writer file;
+    tfm__hash hash;
+} target;
+
+static tfm_status add(target *to, const void *data, size_t size) {
+    tfm__hash_add(&to->hash, data, size);
+    return tfm__writer_add(&to->file, data, size);
+}
+
+static tfm_status put(tfm_context *ctx, target *to, unsigned char *room, const tfm__entry *entry) {
     const int64_t count = (int64_t)tfm_tensor_count(entry->x);
     tfm_tensor flat = {0};
     tfm_status status = tfm_tensor_reshape(ctx, &flat, entry->x, 1, &count);
@@ -65,28 +87,34 @@ static tfm_status put(tfm_context *ctx, tfm__writer *w, unsigned char *room, con
         tfm_tensor_read(ctx, room, x);
         status = tfm_scope_close(ctx, 0, NULL);
         if (status == TFM_OK)
-            status = tfm__writer_add(w, room, (size_t)n * tfm_dtype_size(entry->dtype));
+            status = add(to, room, (size_t)n * tfm_dtype_size(entry->dtype));
     }
     return status;
 }
 
 /* The length of the header, and the header, filled up with spaces so that the data is aligned. */
-static tfm_status put_header(tfm__writer *w, const char *text) {
+static tfm_status put_header(target *to, const char *text) {
     const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
     unsigned char size[8];
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)(padded >> 8 * i);
-    tfm_status status = tfm__writer_add(w, size, sizeof(size));
+    tfm_status status = add(to, size, sizeof(size));
     if (status == TFM_OK)
-        status = tfm__writer_add(w, text, length);
-    return status == TFM_OK ? tfm__writer_add(w, "       ", padded - length) : status;
+        status = add(to, text, length);
+    return status == TFM_OK ? add(to, "       ", padded - length) : status;
+}
+
+static tfm_status put_seal(target *to) {
+    unsigned char seal[TFM__SEAL_BYTES];
+    tfm__seal(seal, tfm__hash_end(&to->hash));
+    return add(to, seal, sizeof(seal));
 }
 
 tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count,
-                              const tfm__remark *remarks, size_t remark_count) {
-    char *text = header_text(entries, count, remarks, remark_count);
+                              const tfm__remark *remarks, size_t remark_count, bool sealed) {
+    char *text = header_text(entries, count, remarks, remark_count, sealed);
     unsigned char *room = tfm__alloc(PIECE, sizeof(float));
-    tfm__writer w = {0};
+    target to = {0};
     tfm_status status = TFM_OK;
     if (!text || !room)
         status = tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory to write it", path);
@@ -95,12 +123,14 @@ tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__ent
             tfm__fail(TFM_ERROR_ARGUMENT, "%s: a header of %zu bytes is longer than the %u that are allowed",
                       path, strlen(text), TFM__SAFETENSORS_HEADER);
     if (status == TFM_OK)
-        status = tfm__writer_open(&w, path);
+        status = tfm__writer_open(&to.file, path);
     if (status == TFM_OK)
-        status = put_header(&w, text);
+        status = put_header(&to, text);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
-        status = put(ctx, &w, room, &entries[i]);
-    status = tfm__writer_close(&w, status);
+        status = put(ctx, &to, room, &entries[i]);
+    if (status == TFM_OK && sealed)
+        status = put_seal(&to);
+    status = tfm__writer_close(&to.file, status);
     free(text);
     free(room);
     return status;

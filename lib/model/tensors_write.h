@@ -2,6 +2,7 @@
 #ifndef TFM_LIB_TENSORS_WRITE_H
 #define TFM_LIB_TENSORS_WRITE_H
 
+#include <stdbool.h>
 #include "dev/dev.h"
 
 typedef struct tfm__entry {
@@ -15,8 +16,9 @@ typedef struct tfm__remark {
     const char *name, *text; /* UTF-8 */
 } tfm__remark;
 
-/* The file appears when it is complete, or stays as it was. Host memory for a few MB at a time is enough. */
+/* The file appears when it is complete, or stays as it was. Host memory for a few MB at a time is enough. A sealed file
+ * ends with one more tensor, a checksum of the rest (tfm__safetensors_verify). */
 tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count,
-                              const tfm__remark *remarks, size_t remark_count);
+                              const tfm__remark *remarks, size_t remark_count, bool sealed);
 
 #endif

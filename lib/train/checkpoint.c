@@ -1,5 +1,6 @@
 /* A trainer's state as one safetensors file: the flat tensors, and in its __metadata__ the number of updates,
- * the kind of device, how large a batch it has room for, where the data is, and the caller's note. */
+ * the kind of device, how large a batch it has room for, where the data is, and the caller's note. Sealed with a
+ * checksum. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -69,7 +70,7 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
     }
     if (t->note)
         remarks[count++] = (tfm__remark){"note", t->note};
-    return tfm__tensors_write(t->ctx, path, entries, TFM_COUNT(entries), remarks, count);
+    return tfm__tensors_write(t->ctx, path, entries, TFM_COUNT(entries), remarks, count, true);
 }
 
 tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
@@ -77,7 +78,7 @@ tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
     const tfm__entry entry = {"parameters", t->value, TFM_F32};
     const tfm__remark remark = {"update", update};
     snprintf(update, sizeof(update), "%" PRId64, t->update);
-    return check_context(t, path) == TFM_OK ? tfm__tensors_write(t->ctx, path, &entry, 1, &remark, 1)
+    return check_context(t, path) == TFM_OK ? tfm__tensors_write(t->ctx, path, &entry, 1, &remark, 1, true)
                                             : tfm_context_status(t->ctx);
 }
 
@@ -91,6 +92,11 @@ typedef struct checkpoint {
     tfm_data_position position;
     bool has_position;
 } checkpoint;
+
+static tfm_status open_verified(tfm__safetensors **file, const char *path) {
+    const tfm_status status = tfm__safetensors_open(file, path);
+    return status == TFM_OK ? tfm__safetensors_verify(*file) : status;
+}
 
 /* Whether the text is just so many numbers, none negative. */
 static bool read_numbers(int64_t *out, size_t count, const char *text) {
@@ -118,7 +124,7 @@ static void renew_packed(tfm_trainer *t) {
 
 static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const char *path) {
     static const char *const names[] = {"parameters", "first_moments", "second_moments"};
-    tfm_status status = tfm__safetensors_open(&c->file, path);
+    tfm_status status = open_verified(&c->file, path);
     if (status != TFM_OK)
         return status;
     bool whole = read_numbers(&c->update, 1, tfm__safetensors_remark(c->file, "update"));
@@ -212,7 +218,7 @@ tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t 
     if (count == 0)
         status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer: an average needs a file");
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        status = tfm__safetensors_open(&files[i], paths[i]);
+        status = open_verified(&files[i], paths[i]);
         if (status == TFM_OK && !(stored[i] = find_flat(t, files[i], "parameters")))
             status = tfm__fail(TFM_ERROR_FORMAT,
                                "%s is no snapshot or checkpoint of this model, which has %" PRId64 " numbers",
