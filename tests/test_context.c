@@ -130,6 +130,52 @@ static void test_scopes_unclosed(void **state) {
     harness_refused(status, TFM_ERROR_ARGUMENT, "never closed");
 }
 
+/* What does nothing says why, also behind another failure; what is freed takes no sentence away. */
+static void test_sentences(void **state) {
+    (void)state;
+    const int64_t dims[] = {0};
+    tfm_context *broken = NULL, *ctx = harness_context();
+    tfm_tensor x = {0}, y = {0};
+    float host = 0;
+    harness_ok(tfm_context_open(&broken, NULL));
+    assert_int_equal(tfm_tensor_new(broken, &x, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
+    char first[256];
+    snprintf(first, sizeof(first), "%s", tfm_error_message());
+    for (int i = 0; i < 4; i++) {
+        harness_refused(tfm_tensor_new(ctx, &y, TFM_F32, TFM_MAX_RANK + 1, dims), TFM_ERROR_ARGUMENT, "dimensions");
+        tfm__fail(TFM_ERROR_INPUT, "another");
+        const tfm_status status = i == 0   ? tfm_tensor_new(broken, &x, TFM_F32, 1, &(int64_t){1})
+                                  : i == 1 ? tfm_add(broken, &x, x, x)
+                                  : i == 2 ? tfm_tensor_read(broken, &host, x)
+                                           : tfm_context_finish(broken);
+        assert_int_equal(status, TFM_ERROR_ARGUMENT);
+        assert_string_equal(tfm_error_message(), first);
+    }
+    tfm__fail(TFM_ERROR_INPUT, "kept");
+    tfm_context_clear_error(broken); /* so that it is freed like one that works */
+    setenv("TFM_CACHE_DIR", "/proc/no/such/folder", 1);
+    tfm_context_free(&broken);
+    unsetenv("TFM_CACHE_DIR");
+    assert_string_equal(tfm_error_message(), "kept");
+}
+
+/* A struct filled by hand is looked at before memory is. */
+static void test_by_hand(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    float host[8] = {0};
+    tfm_tensor x = fresh(8);
+    const int64_t counts[] = {100000, ((int64_t)1 << 62) + 1, 0, -8};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+        tfm_tensor bad = x;
+        bad.dims[0] = counts[i];
+        harness_refused(tfm_tensor_read(ctx, host, bad), TFM_ERROR_ARGUMENT, "does not lie within its memory");
+        harness_refused(tfm_tensor_write(ctx, bad, host), TFM_ERROR_ARGUMENT, "does not lie within its memory");
+    }
+    tfm_tensor part = {0};
+    harness_refused(tfm_tensor_rows(ctx, &part, x, INT64_MAX, 2), TFM_ERROR_ARGUMENT, "has no 2 rows from");
+}
+
 static void test_arguments(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -195,7 +241,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scope_reuses), cmocka_unit_test(test_scope_keeps),
         cmocka_unit_test(test_scope_keeps_outer), cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_sticky), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_sticky), cmocka_unit_test(test_sentences), cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_scopes_unclosed), cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_variant),
         cmocka_unit_test_setup_teardown(test_override, scratch_setup, scratch_teardown),

@@ -36,10 +36,12 @@ static void test_small_devices(void **state) {
         small("width=1,max_group=1,local=32768", NULL);
         small("width=1,max_group=16", NULL);
         small("width=1,local=32768", NULL);
+        small("width=1,max_items=8", NULL);
         small("type=8", NULL);
     }
     small("max_alloc=4194304", NULL);
     small("max_alloc=1048576", "takes at most 1048576 bytes in one allocation");
+    small("little=0", "in the other order than the host's");
     small("embedded=1", "without 64-bit integers (cles_khr_int64), which tfm needs");
     small("embedded=2,fp_config=4", "without infinity and NaN (CL_FP_INF_NAN), which tfm needs");
     small("embedded=2", NULL);

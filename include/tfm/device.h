@@ -6,7 +6,7 @@
  *     tfm_context_free(&ctx);
  *
  * A device is chosen by one grammar, in tfm_context_options.device, `--device` and TFM_DEVICE alike:
- *     gpu | cpu | accel      the first device of that kind
+ *     gpu | cpu | accel      the best device of that kind
  *     3                      an index of tfm_devices_list
  *     1:0                    platform 1, device 0
  *     nvidia                 any case-insensitive part of a device, vendor or platform name
@@ -86,7 +86,7 @@ TFM_API tfm_status tfm_context_status(const tfm_context *ctx);
 TFM_API const char *tfm_context_error(const tfm_context *ctx);
 
 /* Forgets the failure and closes all scopes that are open, the caller's own too, so that the caller can go on from a
- * known state, e.g. with less. */
+ * known state, e.g. with less. A tape that records goes on recording: see tfm_tape_stop. */
 TFM_API void tfm_context_clear_error(tfm_context *ctx);
 
 /* The most bytes of device memory that the context has held at a time, for tensors in use and for those to come. What

@@ -11,6 +11,11 @@
 tfm_status tfm__fail(tfm_status status, const char *format, ...) TFM_PRINTF(2, 3);
 tfm_status tfm__vfail(tfm_status status, const char *format, va_list args);
 
+/* The longest sentence, which has a build log in it: what does not fit is cut. */
+#define TFM__MESSAGE 8192
+/* Puts a sentence of tfm_error_message back behind what may have replaced it and is no failure to the caller. */
+void tfm__error_restore(const char *message);
+
 /* One line to the log callback; cheap when the level is off. */
 void tfm__log(tfm_log_level level, const char *format, ...) TFM_PRINTF(2, 3);
 

@@ -1,8 +1,7 @@
 #include <stdio.h>
 #include "base/base.h"
 
-/* Build logs are the longest sentences; what does not fit is cut, never overrun. */
-static _Thread_local char message[8192];
+static _Thread_local char message[TFM__MESSAGE];
 
 static const char *const NAMES[] = {
     [TFM_OK] = "TFM_OK",
@@ -40,6 +39,10 @@ tfm_status tfm__fail(tfm_status status, const char *format, ...) {
     tfm__vfail(status, format, args);
     va_end(args);
     return status;
+}
+
+void tfm__error_restore(const char *kept) {
+    snprintf(message, sizeof(message), "%s", kept);
 }
 
 const char *tfm_version(void) {

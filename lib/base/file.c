@@ -50,6 +50,8 @@ tfm_status tfm__file_map(tfm__file *out, const char *path) {
     tfm_status status = TFM_OK;
     if (!S_ISREG(info.st_mode)) {
         status = tfm__fail(TFM_ERROR_IO, "cannot map %s: it is not a regular file", path);
+    } else if ((uintmax_t)info.st_size > SIZE_MAX) {
+        status = tfm__fail(TFM_ERROR_MEMORY, "cannot map %s: it is larger than this machine's addresses reach", path);
     } else if (info.st_size > 0) {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)

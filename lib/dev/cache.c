@@ -156,13 +156,13 @@ static enum verdict read_entry(void **out, size_t *bytes, int folder, const char
     /* Not through a link, and not waiting for a pipe. */
     int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
-        return errno == ENOENT ? MISSING : DAMAGED;
+        return errno == ELOOP ? DAMAGED : MISSING; /* a link; the rest may be gone the next time */
     enum verdict verdict = DAMAGED;
     if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= HEADER &&
         (uint64_t)about.st_size <= MAX_ENTRY) {
         size_t size = (size_t)about.st_size;
         unsigned char *entry = read_all(file, size);
-        verdict = entry ? verify(entry, size, key) : DAMAGED;
+        verdict = entry ? verify(entry, size, key) : MISSING;
         if (verdict == GOOD) {
             *bytes = (size_t)load(entry + 16, 8);
             memmove(entry, entry + size - *bytes, *bytes);
@@ -306,8 +306,14 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
     store(header + 16, bytes, 8);
     store(header + 24, checksum(header, key, key_bytes, payload, bytes), 8);
     name_of(name, key);
-    snprintf(temporary, sizeof(temporary), "%s-%ld-%u", name, (long)getpid(), atomic_fetch_add(&number, 1u));
-    int file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int file = -1;
+    /* A number is taken where a killed process, or one of another container, had this one's. */
+    for (int tries = 0; file < 0 && tries < 100; tries++) {
+        snprintf(temporary, sizeof(temporary), "%s-%ld-%u", name, (long)getpid(), atomic_fetch_add(&number, 1u));
+        file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (file < 0 && errno != EEXIST)
+            break;
+    }
     /* Not synced: what a power cut leaves half-written fails its checksum and is made anew. */
     bool done = file >= 0 && write_all(file, header, HEADER) && write_all(file, key, key_bytes) &&
                 write_all(file, payload, bytes);

@@ -51,7 +51,7 @@ struct tfm_context {
     tfm__limits limits;
 
     tfm_status status;
-    char message[1024];
+    char message[TFM__MESSAGE];
 
     tfm_buffer *buffers;
     tfm_buffer *free[TFM__SIZE_CLASSES];
@@ -87,8 +87,9 @@ void tfm__programs_export(tfm_context *ctx);
 void tfm__programs_free(tfm_context *ctx);
 void tfm__pool_free(tfm_context *ctx);
 
-/* The row of tuning data for a device (rows.c). */
-/* The row for this device, or the one named `variant` if that is not NULL. */
+/* CL_DEVICE_MAX_WORK_ITEM_SIZES; what a driver does not say is no limit. */
+void tfm__max_items(size_t out[3], cl_device_id device);
+/* The row of tuning data for a device (rows.c), or the one named `variant` if that is not NULL. */
 tfm_status tfm__row_choose(tfm__row *out, cl_device_id device, const tfm_device_info *info, const char *variant);
 
 #endif

@@ -17,6 +17,10 @@ tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *fo
     return status;
 }
 
+tfm_status tfm__context_sticky(const tfm_context *ctx) {
+    return ctx->status == TFM_OK ? TFM_OK : tfm__fail(ctx->status, "%s", ctx->message);
+}
+
 tfm_status tfm__cl_fail(tfm_context *ctx, cl_int code, const char *what) {
     const bool memory = tfm__cl_is_memory(code);
     return tfm__context_fail(ctx, memory ? TFM_ERROR_MEMORY : TFM_ERROR_DEVICE, "%s failed on %s with %s (%d)%s", what,
@@ -35,14 +39,12 @@ static tfm_status set_up(tfm_context *ctx, const char *variant, bool profile, bo
     }
     cl_ulong local = 0;
     size_t group = 1;
-    cl_uint align_bits = 0;
     clGetDeviceInfo(ctx->device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
     clGetDeviceInfo(ctx->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(group), &group, NULL);
-    clGetDeviceInfo(ctx->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(align_bits), &align_bits, NULL);
     ctx->limits.local_bytes = local;
     ctx->limits.max_group = group;
+    tfm__max_items(ctx->limits.max_items, ctx->device);
     ctx->limits.max_alloc = ctx->info.max_alloc_bytes;
-    ctx->limits.align = align_bits / 8 > 256 ? align_bits / 8 : 256;
     const tfm_status status = tfm__row_choose(&ctx->row, ctx->device, &ctx->info, variant);
     if (status != TFM_OK)
         return status;
@@ -139,8 +141,12 @@ void tfm_context_free(tfm_context **pointer) {
             ctx->slots[i].release(ctx->slots[i].data);
     if (ctx->profile)
         tfm__profile_close(&ctx->profile);
-    if (ctx->status == TFM_OK)
+    if (ctx->status == TFM_OK) { /* what the cache cannot do is no failure */
+        char kept[TFM__MESSAGE];
+        snprintf(kept, sizeof(kept), "%s", tfm_error_message());
         tfm__programs_export(ctx);
+        tfm__error_restore(kept);
+    }
     /* Kernels before programs, programs before the context: PoCL insists. */
     tfm__programs_free(ctx);
     tfm__pool_free(ctx);
@@ -187,7 +193,7 @@ void tfm_context_clear_error(tfm_context *ctx) {
 
 tfm_status tfm_context_finish(tfm_context *ctx) {
     cl_int error = clFinish(ctx->queue);
-    return error == CL_SUCCESS ? ctx->status : tfm__cl_fail(ctx, error, "clFinish");
+    return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail(ctx, error, "clFinish");
 }
 
 const tfm__row *tfm__context_row(const tfm_context *ctx) {

@@ -36,9 +36,9 @@ const tfm__row *tfm__context_row(const tfm_context *ctx);
 
 typedef struct tfm__limits {
     size_t max_group;        /* CL_DEVICE_MAX_WORK_GROUP_SIZE */
+    size_t max_items[3];     /* CL_DEVICE_MAX_WORK_ITEM_SIZES: of a work-group, in each dimension */
     size_t local_bytes;      /* CL_DEVICE_LOCAL_MEM_SIZE */
     uint64_t max_alloc;      /* CL_DEVICE_MAX_MEM_ALLOC_SIZE */
-    size_t align;            /* bytes at which a fresh tensor starts: at least 256 */
 } tfm__limits;
 
 const tfm__limits *tfm__context_limits(const tfm_context *ctx);
@@ -56,6 +56,10 @@ void tfm__context_set_slot(tfm_context *ctx, tfm__slot slot, void *data, void (*
 
 /* Sets the thread's sentence and, if it is the first, the context's sticky status. */
 tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *format, ...) TFM_PRINTF(3, 4);
+
+/* The context's status, and if it has failed, its sentence as the thread's: at the door of what then does nothing, since
+ * the thread may have another failure's sentence, or be another. */
+tfm_status tfm__context_sticky(const tfm_context *ctx);
 
 /* For a caller that can go on with less: forgets a failure and closes the scopes that it left open above `depth`, which
  * tfm__scope_depth gave before. */
@@ -133,7 +137,7 @@ bool tfm__tensor_pinned(tfm_tensor x);
 uint64_t *tfm__tensor_mark(tfm_tensor x);
 
 /* Bytes of the block that so many are given. */
-size_t tfm__pool_block(size_t bytes);
+uint64_t tfm__pool_block(uint64_t bytes);
 /* Waits, and gives blocks that are not in use to the driver; true if there was any. */
 bool tfm__pool_trim(tfm_context *ctx);
 

@@ -84,7 +84,7 @@ static bool has_extension(cl_device_id device, const char *name) {
 /* The answers that a device must give to be used. */
 struct answers {
     cl_device_type type;
-    cl_bool available, compiler;
+    cl_bool available, compiler, little;
     cl_uint units;
     cl_ulong memory, max_alloc;
 };
@@ -100,6 +100,7 @@ static cl_int ask_numbers(struct answers *out, const char **asked, cl_device_id 
         {CL_DEVICE_TYPE, "CL_DEVICE_TYPE", &out->type, sizeof(out->type)},
         {CL_DEVICE_AVAILABLE, "CL_DEVICE_AVAILABLE", &out->available, sizeof(out->available)},
         {CL_DEVICE_COMPILER_AVAILABLE, "CL_DEVICE_COMPILER_AVAILABLE", &out->compiler, sizeof(out->compiler)},
+        {CL_DEVICE_ENDIAN_LITTLE, "CL_DEVICE_ENDIAN_LITTLE", &out->little, sizeof(out->little)},
         {CL_DEVICE_MAX_COMPUTE_UNITS, "CL_DEVICE_MAX_COMPUTE_UNITS", &out->units, sizeof(out->units)},
         {CL_DEVICE_GLOBAL_MEM_SIZE, "CL_DEVICE_GLOBAL_MEM_SIZE", &out->memory, sizeof(out->memory)},
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "CL_DEVICE_MAX_MEM_ALLOC_SIZE", &out->max_alloc,
@@ -164,6 +165,9 @@ static void describe(tfm_device_info *info, cl_device_id device) {
              (major == NEEDED_MAJOR && minor < NEEDED_MINOR))
         snprintf(info->error, sizeof(info->error), "it speaks \"%s\" and tfm needs OpenCL %d.%d or later",
                  info->opencl, NEEDED_MAJOR, NEEDED_MINOR);
+    else if ((answers.little == CL_TRUE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__))
+        snprintf(info->error, sizeof(info->error),
+                 "the bytes of its numbers are in the other order than the host's: name another device");
     else if ((lack = lacking(device, profile)))
         snprintf(info->error, sizeof(info->error),
                  "its profile is \"%s\", without %s, which tfm needs: name another device", profile, lack);

@@ -5,11 +5,11 @@
 #include "dev/cl.h"
 
 /* Four classes an octave: at most a quarter of a block is wasted. */
-static int size_class(size_t bytes, size_t *rounded) {
-    size_t base = 256;
+static int size_class(uint64_t bytes, uint64_t *rounded) {
+    uint64_t base = 256;
     for (int octave = 0;; octave++, base *= 2) {
         for (int quarter = 0; quarter < 4; quarter++) {
-            size_t size = base + base / 4 * (size_t)quarter;
+            const uint64_t size = base + base / 4 * (uint64_t)quarter;
             if (size >= bytes) {
                 *rounded = size;
                 return octave * 4 + quarter;
@@ -18,8 +18,8 @@ static int size_class(size_t bytes, size_t *rounded) {
     }
 }
 
-size_t tfm__pool_block(size_t bytes) {
-    size_t rounded;
+uint64_t tfm__pool_block(uint64_t bytes) {
+    uint64_t rounded;
     size_class(bytes, &rounded);
     return rounded;
 }
@@ -101,8 +101,9 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
                           ctx->info.name, ctx->limits.max_alloc, bytes);
         return NULL;
     }
-    size_t rounded;
-    int class = size_class(bytes, &rounded);
+    uint64_t block;
+    int class = size_class(bytes, &block);
+    const size_t rounded = block > ctx->limits.max_alloc ? bytes : (size_t)block;
     /* A block up to twice as large serves too: batches shrink and grow, and the pool should stop growing. */
     for (int i = class > 0 ? class - 1 : 0; i <= class + 4 && i < TFM__SIZE_CLASSES; i++) {
         tfm_buffer *buffer = ctx->free[i];
@@ -112,8 +113,6 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
             return buffer;
         }
     }
-    if (rounded > ctx->limits.max_alloc)
-        rounded = bytes;
     if (!has_room(ctx, rounded) && !(tfm__pool_trim(ctx) && has_room(ctx, rounded))) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY,
                           "%s has no room for %zu more bytes (it has %" PRIu64 ", and %" PRIu64
@@ -158,7 +157,7 @@ static void buffer_give_back(tfm_buffer *buffer) {
         release_memory(buffer);
         return;
     }
-    size_t rounded;
+    uint64_t rounded;
     int class = size_class(buffer->bytes, &rounded);
     list_push(&ctx->free[rounded > buffer->bytes && class > 0 ? class - 1 : class], buffer);
 }
@@ -190,7 +189,7 @@ static tfm_status place(tfm_context *ctx, tfm_tensor *out, tfm_buffer *buffer, t
 }
 
 tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims) {
-    if (ctx->status != TFM_OK) {
+    if (tfm__context_sticky(ctx) != TFM_OK) {
         *out = (tfm_tensor){0};
         return ctx->status;
     }
@@ -212,7 +211,7 @@ tfm_status tfm__tensor_new_lasting(tfm_context *ctx, tfm_tensor *out, tfm_dtype 
 tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, size_t offset, tfm_dtype dtype, int rank,
                            const int64_t *dims) {
     *out = (tfm_tensor){0};
-    if (ctx->status != TFM_OK)
+    if (tfm__context_sticky(ctx) != TFM_OK)
         return ctx->status;
     size_t count = checked_count(dtype, rank, dims), bytes = 0;
     if (count == 0 || offset > SIZE_MAX / 2 / tfm_dtype_size(dtype))

@@ -61,7 +61,7 @@ static tfm_status build_failed(tfm_context *ctx, cl_program program, const char 
     if (log)
         clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
     tfm_status status =
-        tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s.cl does not build on %s: %s (%d)%s%s", file, ctx->info.name,
+        tfm__context_fail(ctx, tfm__cl_is_memory(error) ? TFM_ERROR_MEMORY : TFM_ERROR_BUILD, "%s.cl does not build on %s: %s (%d)%s%s", file, ctx->info.name,
                           tfm__cl_error_name(error), (int)error, log && *log ? "; build log:\n" : "", log ? log : "");
     free(log);
     return status;
@@ -106,7 +106,11 @@ static cl_program from_prebuilt(tfm_context *ctx, const char *name, const char *
         tfm__context_fail(ctx, TFM_ERROR_BUILD,
                           "%s has no compiler and %s is %s: build prelude.cl + %s.cl with '%s' for it and put the binary "
                           "there, %s",
-                          ctx->info.name, path ? path : name, binary ? "no binary for it" : "missing", file, options,
+                          ctx->info.name, path ? path : name,
+                          binary                                         ? "no binary for it"
+                          : path && given && tfm__file_exists(path) ? "not to be read"
+                                                                    : "missing",
+                          file, options,
                           given ? "where TFM_CL_DIR points" : "in a directory that TFM_CL_DIR names");
     free(binary);
     free(path);
@@ -254,7 +258,7 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
             error = CL_OUT_OF_HOST_MEMORY;
         clReleaseKernel(kernel->cl);
     }
-    tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
+    tfm__context_fail(ctx, tfm__cl_is_memory(error) ? TFM_ERROR_MEMORY : TFM_ERROR_BUILD, "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
                       tfm__cl_error_name(error), (int)error);
     free(copy);
     free(kernel);

@@ -11,11 +11,13 @@ static size_t byte_offset(tfm_tensor x) {
 }
 
 static tfm_status check(tfm_context *ctx, const char *what, tfm_tensor x) {
-    if (ctx->status != TFM_OK)
+    if (tfm__context_sticky(ctx) != TFM_OK)
         return ctx->status;
     if (!tfm__tensor_alive(ctx, x))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
                                  "%s: the tensor is empty, of another context, or used after its scope was closed", what);
+    if (!tfm__tensor_fits(x))
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "%s: the tensor does not lie within its memory", what);
     return TFM_OK;
 }
 

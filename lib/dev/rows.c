@@ -29,9 +29,16 @@ static size_t row_named(const char *name) {
     return i;
 }
 
+void tfm__max_items(size_t out[3], cl_device_id device) {
+    size_t items[16] = {0}; /* a device may have more dimensions than three */
+    const cl_int error = clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(items), items, NULL);
+    for (int d = 0; d < 3; d++)
+        out[d] = error == CL_SUCCESS && items[d] > 0 ? items[d] : SIZE_MAX;
+}
+
 tfm_status tfm__row_choose(tfm__row *out, cl_device_id device, const tfm_device_info *info, const char *variant) {
     cl_uint width = 0;
-    size_t max_group = 1;
+    size_t max_group = 1, max_items[3];
     cl_device_fp_config config = 0;
     clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(width), &width, NULL);
     clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(max_group), &max_group, NULL);
@@ -45,7 +52,8 @@ tfm_status tfm__row_choose(tfm__row *out, cl_device_id device, const tfm_device_
         return tfm__fail(TFM_ERROR_ARGUMENT, "there is no variant '%s': tfm_variant_name lists them", variant);
     tfm__row row = ROWS[i].row;
     row.fma = (config & CL_FP_FMA) != 0;
-    while ((size_t)row.group > max_group && row.group > 1)
+    tfm__max_items(max_items, device);
+    while ((size_t)row.group > (max_group < max_items[0] ? max_group : max_items[0]) && row.group > 1)
         row.group /= 2;
     *out = row;
     return TFM_OK;

@@ -15,9 +15,9 @@ static const struct tile {
 };
 
 static bool fits(const struct tile *tile, const tfm__limits *limits, int64_t rows) {
-    size_t items = (size_t)(tile->m / tile->item_m) * (size_t)(tile->n / tile->item_n);
+    const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
     size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->m + tile->n + 2);
-    return items <= limits->max_group && bytes <= limits->local_bytes &&
+    return x * y <= limits->max_group && x <= limits->max_items[0] && y <= limits->max_items[1] && bytes <= limits->local_bytes &&
            (!tile->most_rows || rows <= tile->most_rows);
 }
 

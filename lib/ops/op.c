@@ -44,7 +44,7 @@ static bool dtype_fits(char letter, tfm_dtype dtype) {
 }
 
 tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, size_t count, const tfm_tensor *inputs) {
-    if (tfm_context_status(ctx) != TFM_OK)
+    if (tfm__context_sticky(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     for (size_t i = 0; i < count; i++) {
         tfm_tensor x = inputs[i];

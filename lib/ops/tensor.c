@@ -55,8 +55,8 @@ tfm_status tfm_tensor_rows(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int6
     if (TFM_OP_BEGIN(ctx, "rows", "*", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (first < 0 || count < 1 || first > x.dims[0] - count)
-        return tfm__op_refuse(ctx, "rows", "%s has no rows %" PRId64 " to %" PRId64, TFM_SHAPE(x), first,
-                              first + count - 1);
+        return tfm__op_refuse(ctx, "rows", "%s has no %" PRId64 " rows from %" PRId64, TFM_SHAPE(x), count,
+                              first);
     *out = x;
     out->offset += (size_t)first * (tfm_tensor_count(x) / (size_t)x.dims[0]);
     out->dims[0] = count;

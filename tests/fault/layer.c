@@ -7,6 +7,8 @@
  *     memory=N      bytes of all its memory; nothing is refused
  *     max_alloc=N   bytes of one buffer; more is refused
  *     max_group=N   work-items of one group; more is refused
+ *     max_items=N   work-items of one group along one dimension; more is refused
+ *     little=0      the bytes of numbers in the other order
  *     local=N       bytes of local memory; a kernel that needs more does not run
  *     width=N       native and preferred float vector width
  *     type=N        CL_DEVICE_TYPE: 2 CPU, 4 GPU, 8 accelerator
@@ -109,6 +111,8 @@ static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info
         {CL_DEVICE_GLOBAL_MEM_SIZE, "memory", sizeof(cl_ulong), 1},
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, "max_group", sizeof(size_t), 1},
         {CL_DEVICE_MAX_WORK_ITEM_SIZES, "max_group", sizeof(size_t), 3},
+        {CL_DEVICE_MAX_WORK_ITEM_SIZES, "max_items", sizeof(size_t), 3},
+        {CL_DEVICE_ENDIAN_LITTLE, "little", sizeof(cl_bool), 1},
         {CL_DEVICE_LOCAL_MEM_SIZE, "local", sizeof(cl_ulong), 1},
         {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, "width", sizeof(cl_uint), 1},
         {CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, "width", sizeof(cl_uint), 1},
@@ -190,6 +194,9 @@ static cl_int too_much(cl_command_queue queue, cl_kernel kernel, cl_uint dimensi
         if (items > most)
             return CL_INVALID_WORK_GROUP_SIZE;
     }
+    for (cl_uint i = 0; local && ledger_lie("max_items", &most) && i < dimensions; i++)
+        if (local[i] > most)
+            return CL_INVALID_WORK_ITEM_SIZE;
     cl_device_id device;
     cl_ulong used;
     if (ledger_lie("local", &most) &&
