@@ -7,23 +7,6 @@
 #include <unistd.h>
 #include "train.h"
 
-/* What a new run must not find in its directory. */
-static const char *const RUN_FILES[] = {
-    "recipe.json",
-    "source.spm",
-    "target.spm",
-    "target_vocab.json",
-    "tokenizer_config.json",
-    "added_tokens.json",
-    "vocab.json",
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "train.jsonl",
-    "checkpoint.safetensors",
-    "curves.svg",
-};
-
 static bool exists(const char *dir, const char *name) {
     char *path = train_path(dir, name);
     const bool there = path && access(path, F_OK) == 0;
@@ -193,6 +176,10 @@ static int say_what(train_run *r) {
               "memory; on %s",
               r->dir, info.parameters, info.target_vocabulary, r->valid.count, 1e-6 * (double)bytes,
               device->name);
+    if (r->valid.count == 0 && r->recipe.hold_every > 0)
+        train_say("too few pairs to keep one in %" PRId64 " for validation: there is none, nor a best model; "
+                  "--valid-src and --valid-tgt give it",
+                  r->recipe.hold_every);
     if (bytes > device->memory_bytes)
         train_say(
             "that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
@@ -231,8 +218,8 @@ static int prepare(train_run *r, bool changed) {
  * mended. */
 static void undo(const train_run *r) {
     char *snapshots = train_path(r->dir, "snapshots");
-    for (size_t i = 0; i < CLI_COUNT(RUN_FILES); i++) {
-        char *path = train_path(r->dir, RUN_FILES[i]);
+    for (const char *const *name = train_files; *name; name++) {
+        char *path = train_path(r->dir, *name);
         if (path)
             unlink(path);
         free(path);
@@ -299,13 +286,13 @@ static int check_free(const char *dir) {
     if (exists(dir, "recipe.json"))
         return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory",
                         dir, dir);
-    for (size_t i = 0; i < CLI_COUNT(RUN_FILES); i++) {
-        char *path = train_path(dir, RUN_FILES[i]);
-        const bool there = path && stat(path, &info) == 0 &&
-                           (info.st_size > 0 || strcmp(RUN_FILES[i], "train.jsonl") != 0);
+    for (const char *const *name = train_files; *name; name++) {
+        char *path = train_path(dir, *name);
+        const bool there =
+            path && stat(path, &info) == 0 && (info.st_size > 0 || strcmp(*name, "train.jsonl") != 0);
         free(path);
         if (there)
-            return cli_fail("%s holds another model's %s: give another directory", dir, RUN_FILES[i]);
+            return cli_fail("%s holds another model's %s: give another directory", dir, *name);
     }
     return CLI_OK;
 }
@@ -370,7 +357,7 @@ int cmd_train(int argc, char **argv) {
         const bool new = !r.recipe.resume;
         code = new ? begin(&r, &syntax) : resume(&r, &changed, &syntax, argc, argv);
         if (code == CLI_OK) {
-            train_catch_early(r.dir);
+            train_catch_early(&r);
             code = prepare(&r, changed);
             if (code == CLI_OK)
                 code = train_loop(&r);

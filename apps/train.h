@@ -111,6 +111,9 @@ tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_sco
 
 /* ---- The log (train_log.c) ----------------------------------------------------------------------------- */
 
+/* What a run has in its directory beside snapshots; NULL behind the last. */
+extern const char *const train_files[];
+
 /* train.jsonl, and lines for whoever watches. */
 typedef struct train_log {
     FILE *file;
@@ -121,6 +124,8 @@ typedef struct train_log {
 /* Opens the log of `dir` for this run alone, and clears away what killed runs left unfinished there.
  * CLI_FAILED after its sentence, also while another process trains there. */
 int train_log_open(train_log *log, const char *dir);
+/* Whether the run came to its end once. */
+bool train_log_ended(const train_log *log);
 /* Cuts it to its first `bytes`: what was reported behind the checkpoint is reported again. */
 int train_log_cut(train_log *log, long bytes);
 void train_log_close(train_log *log);
@@ -199,7 +204,7 @@ int train_snapshot_write(train_run *run);
 int train_snapshot_average(train_run *run);
 
 /* Until train_loop a signal ends the program at once, and says how to go on. */
-void train_catch_early(const char *dir);
+void train_catch_early(const train_run *run);
 /* All updates, to the end or a signal, and what belongs behind them. */
 int train_loop(train_run *run);
 

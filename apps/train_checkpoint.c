@@ -183,7 +183,12 @@ int train_checkpoint_read(train_run *r) {
     r->corpus = corpus_json(&r->recipe);
     if (r->valid.count > 0)
         snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_valid_hash(&r->valid));
-    if (access(r->checkpoint, F_OK) != 0) { /* the run ended before its first one, or it is lost */
+    if (access(r->checkpoint, F_OK) != 0) { /* the run was stopped before its first one, or it is lost */
+        if (train_log_ended(&r->log))
+            return cli_fail(
+                "%s holds a run that came to its end, but no checkpoint.safetensors to go on from: begin a "
+                "new one, by --vocab %s with the same pieces",
+                r->dir, r->dir);
         if (r->recipe.resume)
             train_say("%s has no checkpoint: the run begins again", r->dir);
         return CLI_OK;

@@ -10,11 +10,39 @@
 #include <unistd.h>
 #include "train.h"
 
+/* How the last line of a run that came to its end begins. */
+static const char END[] = "{\"type\":\"end\"";
+
+const char *const train_files[] = {"recipe.json",
+                                   "source.spm",
+                                   "target.spm",
+                                   "target_vocab.json",
+                                   "tokenizer_config.json",
+                                   "added_tokens.json",
+                                   "vocab.json",
+                                   "config.json",
+                                   "generation_config.json",
+                                   "model.safetensors",
+                                   "train.jsonl",
+                                   "checkpoint.safetensors",
+                                   "curves.svg",
+                                   NULL};
+
 /* Files that are written beside their names have names of their own until they are complete. */
+static bool unfinished(const char *name) {
+    for (const char *const *file = train_files; *file; file++) {
+        const size_t length = strlen(*file);
+        if (strncmp(name, *file, length) == 0 &&
+            (fnmatch(".tfm-??????", name + length, 0) == 0 || strcmp(name + length, ".unfinished") == 0))
+            return true;
+    }
+    return fnmatch("[0-9]*.safetensors.unfinished", name, 0) == 0; /* a snapshot */
+}
+
 static void clear_away(const char *dir) {
     DIR *folder = opendir(dir);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (fnmatch("*.tfm-??????", entry->d_name, 0) == 0 || fnmatch("*.unfinished", entry->d_name, 0) == 0)
+        if (unfinished(entry->d_name))
             unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder)
         closedir(folder);
@@ -35,6 +63,19 @@ int train_log_open(train_log *log, const char *dir) {
         clear_away(snapshots);
     free(snapshots);
     return CLI_OK;
+}
+
+bool train_log_ended(const train_log *log) {
+    FILE *file = fopen(log->path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    bool ended = false;
+    while (file && !ended && getline(&line, &room, file) >= 0)
+        ended = strncmp(line, END, sizeof(END) - 1) == 0;
+    free(line);
+    if (file)
+        fclose(file);
+    return ended;
 }
 
 int train_log_cut(train_log *log, long bytes) {

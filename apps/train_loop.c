@@ -35,10 +35,18 @@ static void catch_signals(void (*handler)(int)) {
     }
 }
 
-void train_catch_early(const char *dir) {
-    snprintf(goodbye, sizeof(goodbye),
-             "%sstopped before an update; go on with: tfm train --resume %.*s\n",
-             isatty(STDERR_FILENO) ? "\r\033[K" : "", (int)sizeof(goodbye) - 100, dir);
+/* How to go on with the run: what its recipe does not hold is said. */
+static const char *go_on(char *text, size_t size, const train_run *r) {
+    const char *device = r->recipe.device;
+    snprintf(text, size, "tfm train --resume %s%s%s", r->dir, device ? " --device " : "",
+             device ? device : "");
+    return text;
+}
+
+void train_catch_early(const train_run *r) {
+    char command[sizeof(goodbye) - 100];
+    snprintf(goodbye, sizeof(goodbye), "%sstopped before an update; go on with: %s\n",
+             isatty(STDERR_FILENO) ? "\r\033[K" : "", go_on(command, sizeof(command), r));
     catch_signals(on_early_signal);
 }
 
@@ -321,7 +329,9 @@ static int interrupted(train_run *r) {
     if (check_parameters(r) != CLI_OK || train_checkpoint_write(r) != CLI_OK)
         return CLI_FAILED;
     draw(r);
-    train_say("stopped behind update %" PRId64 "; go on with: tfm train --resume %s", r->saved, r->dir);
+    char command[5000];
+    train_say("stopped behind update %" PRId64 "; go on with: %s", r->saved,
+              go_on(command, sizeof(command), r));
     return CLI_OK;
 }
 
@@ -331,7 +341,11 @@ static int finish(train_run *r) {
     int code = CLI_OK;
     if (r->at.milestone != updates) /* a signal may have saved it without */
         code = milestone(r);
-    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
+    if (code == CLI_OK && r->valid.count == 0 && json_array_size(r->at.snapshots) > 1)
+        train_say("the model is that of update %" PRId64
+                  ": without validation nothing says whether the average is better",
+                  updates);
+    else if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
         const int since_best = r->at.since_best;
         code = train_snapshot_average(r);
         if (code == CLI_OK)

@@ -73,7 +73,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
     const cli_option table[] = {
         TEXT('o', "out", out, "DIR", "the directory of the run, and of the model; made if it is not there"),
         TEXT(0, "resume", resume, "DIR",
-             "go on with the run of this directory; other options change its recipe"),
+             "go on with the run of this directory; other options change its recipe, but for the model, the "
+             "vocabulary and the data"),
         CLI_DEVICE(&r->device),
         TEXT('s', "src", source, "FILE", "lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
@@ -83,7 +84,7 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         TEXT(0, "valid-tsv", valid_tsv, "FILE", "instead of both"),
         WHOLE("hold-out", hold_out,
               "without validation files: about so many pairs, evenly over the training files, are "
-              "kept out for it (default 500; 0: no validation)"),
+              "kept out for it, of 20 pairs one at most (default 500; 0: no validation)"),
         FLAG("strict", strict,
              "stop at the first bad pair with its line number, not leave it out and count it"),
         COUNT("max-length", max_length, "leave pairs out with a side of more tokens (default 256)"),
@@ -115,11 +116,14 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         CHOICE("init", init, "xavier|gaussian|kaiming", "how matrices are drawn (default xavier)"),
         FLAG("pre-norm", pre_norm, "norms before the layers, not behind them; transformers has no such Marian model"),
         COUNT("updates", updates, "stop after so many (default 100000)"),
-        WHOLE("epochs", epochs, "or after so many passes over the data (default 0: any number)"),
+        WHOLE("epochs", epochs,
+              "or after so many passes over the data (default 0: any number); warm-up and schedule go by "
+              "--updates all the same"),
         COUNT("batch-tokens", batch_tokens,
               "of the wider side of a batch, with padding (default: the preset's)"),
         COUNT("accumulate", accumulate, "batches in an update (default 1)"),
-        CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant", "of the rate after warm-up"),
+        CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant",
+               "of the rate after warm-up; linear and cosine end at --updates"),
         WHOLE("warmup", warmup,
               "updates until the rate is at its peak (default: the preset's, a quarter of --updates at "
               "most)"),

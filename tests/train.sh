@@ -201,16 +201,17 @@ plan="$files --updates 60 --valid-every 10 --report-every 1 --dropout 0.1 --buff
 begin whole $plan
 check "a longer run" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
     "00000040.safetensors 00000050.safetensors 00000060.safetensors " ]
+device=${TFM_DEVICE:-cpu}
 for signal in TERM INT; do
     rm -rf part
     # shellcheck disable=SC2086
-    launch -o part $small $plan
+    launch -o part $small $plan --device "$device"
     wait_for_update part 13
     kill -$signal $child
     wait $child
     code=$?
     check "SIG$signal: the run says how to go on" both 0 says err \
-        '^stopped behind update [1-5][0-9]; go on with: tfm train --resume part$'
+        "^stopped behind update [1-5][0-9]; go on with: tfm train --resume part --device $device\$"
     check "SIG$signal: and nothing on standard output" [ ! -s out ]
     check "SIG$signal: a checkpoint at that update" [ "$(sed -n 's/^stopped behind update \([0-9]*\);.*/\1/p' err)" = \
         "$(head -c 4000 part/checkpoint.safetensors | sed -n 's/.*"update": *"\([0-9]*\)".*/\1/p')" ]
@@ -313,7 +314,9 @@ check "--resume --updates: the same parameters" both 0 cmp whole/snapshots/00000
 check "--resume: what was changed is in the recipe" [ "$(value part updates) $(value part report-every)" = "12 3" ]
 check "--resume: and nothing else" [ "$(diff before.json part/recipe.json | grep -c '^>')" = 2 ]
 check "without validation: no BLEU" [ "$(cat out)" = "part: 12 updates" -a "$(reports valid part)" = 0 ]
-check "without validation: a model" [ -s part/model.safetensors ]
+check "without validation: a model, the last one, and why it is no average" says err '^the model is that of update 12: without validation'
+"$tfm" info part >out 2>err
+check "without validation: one that opens" [ -s part/model.safetensors ]
 for way in "" --unigram; do # pieces that are drawn anew in each pass, of which there are some in so many updates
     # shellcheck disable=SC2086
     begin drawn $plan $way --updates 40 --subword-alpha 0.2 --buffer 50
@@ -449,7 +452,7 @@ for file in recipe.json checkpoint.safetensors vocab.json source.spm; do
 done
 cp run/checkpoint.safetensors right
 cp epochs/checkpoint.safetensors run
-sed 's/"note":"/"nose":"/' right >run/checkpoint.safetensors
+sed 's/"note":"/"nose":"/; s/"checksum":/"checksuM":/' right >run/checkpoint.safetensors # no longer sealed
 resume run --updates 3
 check "--resume: a checkpoint that is not its own" one_sentence 1 'not written by tfm train'
 for lost in snapshots snapshots/00000012.safetensors; do
@@ -461,6 +464,11 @@ for lost in snapshots snapshots/00000012.safetensors; do
     rm -r damaged
 done
 rm run/checkpoint.safetensors
+cp run/model.safetensors model
+resume run --updates 3
+check "--resume: an ended run without a checkpoint" one_sentence 1 'run holds a run that came to its end, but no checkpoint'
+check "--resume: and its model is as it was" cmp run/model.safetensors model
+rm run/train.jsonl
 resume run --updates 3
 check "--resume: without a checkpoint it begins again" [ "$code" = 0 -a "$(reports start run) $(reports end run)" = "1 1" ]
 check "--resume: and says so" says err '^run has no checkpoint: the run begins again'
@@ -510,9 +518,13 @@ check "spoiled parameters are not kept" [ ! -e spoiled/checkpoint.safetensors -a
 begin few $files --valid-src valid.de --valid-tgt valid.en --updates 4 --valid-every 1 --average 3
 check "an average" both 0 says err '^update 4  average '
 echo half >few/snapshots/00000001.safetensors.unfinished
+echo half >few/config.json.unfinished
+echo mine >few/thesis.unfinished
+echo mine >few/result.tfm-abcdef
 resume few --average 0
 check "--resume --average 0: none any more" [ "$code $(grep -c '^update 4  average ' err)" = "0 0" ]
-check "what a kill has left of a snapshot goes" [ ! -e few/snapshots/00000001.safetensors.unfinished ]
+check "what a kill has left of a snapshot goes" [ ! -e few/snapshots/00000001.safetensors.unfinished -a ! -e few/config.json.unfinished ]
+check "what is not the run's stays" [ -e few/thesis.unfinished -a -e few/result.tfm-abcdef ]
 
 latin=$(printf 'm\374ll')
 # shellcheck disable=SC2086

@@ -20,7 +20,8 @@ extern "C" {
 #endif
 
 typedef struct tfm_data_options {
-    int64_t tokens;      /* of the wider side of a batch, padding counted: pairs x width is at most this. 0 means 4096 */
+    int64_t tokens;      /* of the wider side of a batch, padding counted: pairs x width is at most this, but for a
+                            pair that is longer, a batch of its own. 0 means 4096 */
     int max_length;      /* pairs with a longer side, in tokens with EOS, are left out; 0 means 256 */
     int64_t buffer;      /* pairs that are shuffled together; 0 means 200,000. A corpus that fits is read once, but where
                             pieces are drawn */
