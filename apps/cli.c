@@ -194,6 +194,15 @@ static const cli_option *find_option(const cli_syntax *syntax, int code) {
     return &syntax->options[i];
 }
 
+/* How many options' names begin so. */
+static int begins_options(const cli_syntax *syntax, const char *start) {
+    const size_t length = strcspn(start, "=");
+    int count = strncmp("help", start, length) == 0;
+    for (size_t i = 0; i < syntax->option_count; i++)
+        count += strncmp(syntax->options[i].name, start, length) == 0;
+    return count;
+}
+
 int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
     char letters[2 * MAX_OPTIONS + 3];
     struct option table[MAX_OPTIONS + 2];
@@ -210,7 +219,11 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
         if (code == '?' && optopt)
             return cli_misuse(syntax, "%s: that option takes no value", argv[optind - 1]);
         if (code == '?')
-            return cli_misuse(syntax, "there is no option %s", argv[optind - 1]);
+            return cli_misuse(syntax,
+                              begins_options(syntax, argv[optind - 1] + 2) > 1
+                                  ? "%s may be more than one option"
+                                  : "there is no option %s",
+                              argv[optind - 1]);
         int result = set_value(syntax, find_option(syntax, code), optarg);
         if (result != CLI_GO)
             return result;

@@ -292,6 +292,9 @@ static int compute(job *j) {
         return cli_fail("%s: attention's weights are no numbers: the model's parameters are damaged", j->model_dir);
     if (status != TFM_OK)
         return j->starved ? cli_fail("out of memory for the maps") : cli_fail_library();
+    if (j->count == 0) /* each of the two is somewhere */
+        return cli_fail("no attention has both layer %d and head %d: give another --layer or --head",
+                        j->layer, j->head);
     if (!j->target && tfm_tokenizer_decode(tfm_model_tokenizer(j->model), &j->written, j->target_axis.ids + 1,
                                            j->target_axis.count - 1) != TFM_OK)
         return cli_fail_library();

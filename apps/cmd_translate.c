@@ -133,7 +133,7 @@ static int run(job *j) {
     j->search.reject = on_reject;
     j->search.reject_user = j;
     j->search.stats = &j->done;
-    int code = cli_lines_open(&j->in, j->input);
+    int code = cli_lines_open(&j->in, j->input), spare = CLI_OK;
     if (code == CLI_OK)
         code = read_prefixes(j);
     if (code == CLI_OK)
@@ -143,9 +143,10 @@ static int run(job *j) {
     if (code == CLI_OK)
         code = translate_all(j);
     if (code == CLI_OK && j->prefix_file && j->prefixes.count != j->in.first)
-        code = cli_fail("%s has %zu lines, %s %zu: the lines that follow were not used", j->prefix_file,
-                        j->prefixes.count, j->in.name, j->in.first);
-    int closing = cli_output_close(&j->out, code == CLI_OK);
+        code = spare = cli_fail("%s has %zu lines, %s %zu: the lines that follow were not used",
+                                j->prefix_file, j->prefixes.count, j->in.name, j->in.first);
+    int closing =
+        cli_output_close(&j->out, code == CLI_OK || spare != CLI_OK); /* the translations are whole */
     code = code == CLI_OK ? closing : code;
     cli_progress(NULL);
     tfm_model_free(&j->model);

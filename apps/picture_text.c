@@ -108,6 +108,16 @@ void picture_fonts_warn(const picture_fonts *fonts) {
                 fonts->missing);
 }
 
+/* As much of a text as there is room for, in whole characters. */
+static void copy_start(char *out, size_t room, const char *text) {
+    size_t length = strlen(text);
+    if (length >= room)
+        for (length = room - 1; length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80; length--)
+            ;
+    memcpy(out, text, length);
+    out[length] = 0;
+}
+
 /* One that is open already, else a new one; where no font has the whole text, the best there is. */
 static const font *font_for(picture_fonts *fonts, const char *text, bool bold) {
     for (size_t i = 0; i < fonts->count; i++)
@@ -117,7 +127,7 @@ static const font *font_for(picture_fonts *fonts, const char *text, bool bold) {
     if (!open_font(&fresh, text, bold))
         return &fonts->all[0];
     if (!covers(&fresh, text) && !fonts->missing[0])
-        snprintf(fonts->missing, sizeof(fonts->missing), "%s", text);
+        copy_start(fonts->missing, sizeof(fonts->missing), text);
     size_t i = 0;
     while (i < fonts->count && !FcPatternEqual(fonts->all[i].pattern, fresh.pattern))
         i++;
@@ -170,11 +180,13 @@ char *picture_text_label(const drawing *d, const char *token, double size, doubl
     if (!label)
         return NULL;
     copy_token(label, token);
-    size_t length = strlen(label);
-    while (picture_text_width(d, label, size, false) > most && length > 1) {
+    size_t length = strlen(label), first = 1; /* bytes of the first character, which stays */
+    while (((unsigned char)label[first] & 0xC0) == 0x80)
+        first++;
+    while (picture_text_width(d, label, size, false) > most && length > first) {
         do
             length--;
-        while (length > 1 && ((unsigned char)label[length] & 0xC0) == 0x80);
+        while (length > first && ((unsigned char)label[length] & 0xC0) == 0x80);
         strcpy(label + length, ellipsis);
     }
     return label;

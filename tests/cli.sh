@@ -100,6 +100,13 @@ check "a forced beginning" both 0 says out '^The'
 check "none where its line is empty" [ "$(sed -n 2p out)" = "$(sed -n 2p "$demo/beam4.en")" ]
 translate --prefix-file two.prefix -i "$demo/test.de"
 check "too few prefixes" one_sentence 1 'two.prefix has 2 lines'
+translate -i two.de
+cp out plain
+printf '\n\n\n' >three.prefix
+translate --prefix-file three.prefix -i two.de -o result
+check "too many prefixes" one_sentence 1 'three.prefix has 3 lines, two.de 2'
+check "too many prefixes: the translations are there" cmp -s result plain
+rm -f result
 { yes 'I do not know' | head -n 40 | tr '\n' ' ' && echo && echo The; } >long.prefix
 translate --prefix-file long.prefix -i two.de
 check "a beginning that does not fit is rejected" both 1 says err 'line 1: its prefix: it has [0-9]* tokens and its translation may have '
@@ -434,6 +441,10 @@ check "attend --target, and a choice" [ "$code" = 0 -a "$(shapes out)" = \
 attend "Danke." --json --kind encoder
 check "attend --kind" [ "$(shapes out | cut -d' ' -f1-3)" = \
     "$encoder_layers encoder.0.self encoder.$((encoder_layers - 1)).self" ]
+attend "Danke." --json --k encoder
+check "a beginning of an option's name is enough" [ "$code" = 0 ]
+attend "Danke." --json --h 1
+check "but not one of several" one_sentence 2 '--h may be more than one option'
 attend "Danke." -o picture.gif
 check "attend: an unknown ending" one_sentence 2 "'picture.gif'"
 attend "Danke."
