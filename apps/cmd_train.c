@@ -177,8 +177,9 @@ static int say_what(train_run *r) {
               r->dir, info.parameters, info.target_vocabulary, r->valid.count, 1e-6 * (double)bytes,
               device->name);
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
-        train_say("too few pairs to keep one in %" PRId64 " for validation: there is none, nor a best model; "
-                  "--valid-src and --valid-tgt give it",
+        train_say("of one pair in %" PRId64
+                  " there is none to keep for validation, so there is no best model: give "
+                  "--valid-src and --valid-tgt to a new run",
                   r->recipe.hold_every);
     if (bytes > device->memory_bytes)
         train_say(

@@ -180,8 +180,8 @@ char *picture_text_label(const drawing *d, const char *token, double size, doubl
     if (!label)
         return NULL;
     copy_token(label, token);
-    size_t length = strlen(label), first = 1; /* bytes of the first character, which stays */
-    while (((unsigned char)label[first] & 0xC0) == 0x80)
+    size_t length = strlen(label), first = length > 0; /* bytes of the first character, which stays */
+    while (first < length && ((unsigned char)label[first] & 0xC0) == 0x80)
         first++;
     while (picture_text_width(d, label, size, false) > most && length > first) {
         do

@@ -83,6 +83,24 @@ static void clear_snapshots(const train_run *r) {
     free(path);
 }
 
+/* The average without those that are damaged, which are said. Takes their paths. */
+static int average_whole(train_run *r, char **paths, size_t count) {
+    size_t whole = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *path = paths[i];
+        paths[i] = NULL;
+        if (tfm_trainer_average(r->trainer, (const char *const[]){path}, 1) == TFM_OK) {
+            paths[whole++] = path;
+            continue;
+        }
+        train_say("%s: the average will be without it", tfm_error_message());
+        free(path);
+    }
+    return whole > 0 && tfm_trainer_average(r->trainer, (const char *const *)paths, whole) == TFM_OK
+               ? CLI_OK
+               : cli_fail_library();
+}
+
 int train_snapshot_average(train_run *r) {
     const size_t count = json_array_size(r->at.snapshots);
     char **paths = calloc(count, sizeof(*paths));
@@ -91,7 +109,7 @@ int train_snapshot_average(train_run *r) {
         good = (paths[i] = snapshot_path(r, i)) != NULL;
     int code = good ? CLI_OK : cli_fail("%s: out of memory", r->dir);
     if (code == CLI_OK && tfm_trainer_average(r->trainer, (const char *const *)paths, count) != TFM_OK)
-        code = cli_fail_library();
+        code = average_whole(r, paths, count);
     for (size_t i = 0; paths && i < count; i++)
         free(paths[i]);
     free(paths);

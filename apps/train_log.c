@@ -36,7 +36,9 @@ static bool unfinished(const char *name) {
             (fnmatch(".tfm-??????", name + length, 0) == 0 || strcmp(name + length, ".unfinished") == 0))
             return true;
     }
-    return fnmatch("[0-9]*.safetensors.unfinished", name, 0) == 0; /* a snapshot */
+    /* A snapshot. */
+    const size_t digits = strspn(name, "0123456789");
+    return digits > 0 && strcmp(name + digits, ".safetensors.unfinished") == 0;
 }
 
 static void clear_away(const char *dir) {

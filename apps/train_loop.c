@@ -35,11 +35,16 @@ static void catch_signals(void (*handler)(int)) {
     }
 }
 
+/* Quotes for a word that a shell would take apart; one that has such quotes in it is not dressed further. */
+static const char *quote(const char *word) {
+    return strpbrk(word, " \t\n\"\\$`&|;<>()*?[]#~!{}") ? "'" : "";
+}
+
 /* How to go on with the run: what its recipe does not hold is said. */
 static const char *go_on(char *text, size_t size, const train_run *r) {
-    const char *device = r->recipe.device;
-    snprintf(text, size, "tfm train --resume %s%s%s", r->dir, device ? " --device " : "",
-             device ? device : "");
+    const char *device = r->recipe.device ? r->recipe.device : "", *q = quote(r->dir), *p = quote(device);
+    snprintf(text, size, "tfm train --resume %s%s%s%s%s%s%s", q, r->dir, q, *device ? " --device " : "", p,
+             device, p);
     return text;
 }
 
@@ -341,11 +346,12 @@ static int finish(train_run *r) {
     int code = CLI_OK;
     if (r->at.milestone != updates) /* a signal may have saved it without */
         code = milestone(r);
-    if (code == CLI_OK && r->valid.count == 0 && json_array_size(r->at.snapshots) > 1)
+    if (code == CLI_OK && r->valid.count == 0 && json_array_size(r->at.snapshots) > 1) {
+        code = save_model(r); /* older programs left the average there */
         train_say("the model is that of update %" PRId64
                   ": without validation nothing says whether the average is better",
                   updates);
-    else if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
+    } else if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
         const int since_best = r->at.since_best;
         code = train_snapshot_average(r);
         if (code == CLI_OK)

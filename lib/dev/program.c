@@ -54,6 +54,12 @@ static char *disk_key(tfm_context *ctx, const char *source, const char *file, co
     return key;
 }
 
+/* Drivers call a kernel that is too large for the device "out of resources": only of the host's memory may there be
+ * more the next time. */
+static tfm_status status_of(cl_int error) {
+    return error == CL_OUT_OF_HOST_MEMORY ? TFM_ERROR_MEMORY : TFM_ERROR_BUILD;
+}
+
 static tfm_status build_failed(tfm_context *ctx, cl_program program, const char *file, cl_int error) {
     size_t size = 0;
     clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
@@ -61,7 +67,7 @@ static tfm_status build_failed(tfm_context *ctx, cl_program program, const char 
     if (log)
         clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
     tfm_status status =
-        tfm__context_fail(ctx, tfm__cl_is_memory(error) ? TFM_ERROR_MEMORY : TFM_ERROR_BUILD, "%s.cl does not build on %s: %s (%d)%s%s", file, ctx->info.name,
+        tfm__context_fail(ctx, status_of(error), "%s.cl does not build on %s: %s (%d)%s%s", file, ctx->info.name,
                           tfm__cl_error_name(error), (int)error, log && *log ? "; build log:\n" : "", log ? log : "");
     free(log);
     return status;
@@ -258,7 +264,7 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
             error = CL_OUT_OF_HOST_MEMORY;
         clReleaseKernel(kernel->cl);
     }
-    tfm__context_fail(ctx, tfm__cl_is_memory(error) ? TFM_ERROR_MEMORY : TFM_ERROR_BUILD, "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
+    tfm__context_fail(ctx, status_of(error), "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
                       tfm__cl_error_name(error), (int)error);
     free(copy);
     free(kernel);

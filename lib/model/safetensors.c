@@ -105,17 +105,18 @@ tfm_status tfm__safetensors_verify(const tfm__safetensors *file) {
     const tfm__file *all = &file->shards[0].file;
     const tfm__stored *seal = tfm__safetensors_find(file, TFM__SEAL);
     unsigned char wanted[TFM__SEAL_BYTES];
-    if (!seal)
+    if (!seal && !tfm__safetensors_remark(file, TFM__SEALED))
         return TFM_OK;
-    if (seal->bytes == sizeof(wanted) && seal->data + seal->bytes == all->data + all->size) {
+    if (seal && seal->bytes == sizeof(wanted) && seal->data + seal->bytes == all->data + all->size) {
         tfm__seal(wanted, tfm__hash64(all->data, all->size - sizeof(wanted), 0));
         if (memcmp(seal->data, wanted, sizeof(wanted)) == 0)
             return TFM_OK;
     }
-    return tfm__fail(TFM_ERROR_FORMAT,
-                     "%s is damaged: its checksum is another than that of its bytes; copy it again, or take an "
-                     "earlier one",
-                     file->shards[0].path);
+    return tfm__fail(
+        TFM_ERROR_FORMAT,
+        "%s is damaged, or was written by another program: its checksum is not that of its bytes; copy "
+        "it again, or take an earlier one",
+        file->shards[0].path);
 }
 
 /* ---- A model directory -------------------------------------------------------------------------------- */

@@ -10,8 +10,10 @@
 tfm_status tfm__safetensors_header(tfm__stored *out, size_t *count, json_t *header, const char *path,
                                    const unsigned char *data, size_t size);
 
-/* The last tensor of a sealed file: U8, tfm__hash64 with seed 0 of all bytes before it, least first. */
+/* The last tensor of a sealed file: U8, tfm__hash64 with seed 0 of all bytes before it, least first. A remark
+ * says that there is one, so that it cannot be lost unseen. */
 #define TFM__SEAL "checksum"
+#define TFM__SEALED "sealed"
 enum { TFM__SEAL_BYTES = 8 };
 
 void tfm__seal(unsigned char out[TFM__SEAL_BYTES], uint64_t hash);

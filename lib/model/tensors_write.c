@@ -12,8 +12,8 @@ static size_t bytes_of(const tfm__entry *entry) {
 /* Of floats that are on the host at a time. */
 enum { PIECE = 4 << 20 };
 
-static json_t *remarks_of(const tfm__remark *remarks, size_t count) {
-    json_t *all = json_object();
+static json_t *remarks_of(const tfm__remark *remarks, size_t count, bool sealed) {
+    json_t *all = sealed ? json_pack("{s:s}", TFM__SEALED, "yes") : json_object();
     for (size_t i = 0; all && i < count; i++)
         if (json_object_set_new(all, remarks[i].name, json_string(remarks[i].text)) != 0) {
             json_decref(all);
@@ -34,7 +34,8 @@ static char *header_text(const tfm__entry *entries, size_t count, const tfm__rem
                          size_t remark_count, bool sealed) {
     json_t *header = json_object();
     size_t at = 0;
-    if (remark_count && json_object_set_new(header, "__metadata__", remarks_of(remarks, remark_count)) != 0) {
+    if ((remark_count || sealed) &&
+        json_object_set_new(header, "__metadata__", remarks_of(remarks, remark_count, sealed)) != 0) {
         json_decref(header);
         header = NULL;
     }

@@ -39,7 +39,7 @@ static void logs_free(tfm_context *ctx, tfm_keys_values *logs, int layers) {
 }
 
 tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t count) {
-    if (tfm_context_status(ctx) != TFM_OK || count <= cache->capacity - cache->rows)
+    if (tfm__context_sticky(ctx) != TFM_OK || count <= cache->capacity - cache->rows)
         return tfm_context_status(ctx);
     int64_t doubled = 2 * cache->capacity, capacity = doubled > cache->rows + count ? doubled : cache->rows + count;
     tfm_keys_values *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));

@@ -36,7 +36,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 
 tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_tensor *inputs, int axis) {
     const char *op = "concat";
-    if (tfm_context_status(ctx) != TFM_OK)
+    if (tfm__context_sticky(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (count == 0 || !inputs)
         return tfm__op_refuse(ctx, op, "there is nothing to put together: give at least one input");

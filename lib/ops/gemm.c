@@ -236,11 +236,11 @@ static tfm_status provider_named(tfm_context *ctx, const char *op, const tfm__ge
                                  const char *name) {
     *out = NULL;
     if (!name)
-        return tfm_context_status(ctx);
+        return tfm__context_sticky(ctx);
     for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++)
         if (strcmp(name, tfm__gemm_all[i]->name) == 0) {
             *out = tfm__gemm_all[i];
-            return tfm_context_status(ctx);
+            return tfm__context_sticky(ctx);
         }
     return tfm__op_refuse(ctx, op, "there is no provider '%s': tfm_gemm_provider lists them", name);
 }

@@ -17,8 +17,8 @@ static const struct tile {
 static bool fits(const struct tile *tile, const tfm__limits *limits, int64_t rows) {
     const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
     size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->m + tile->n + 2);
-    return x * y <= limits->max_group && x <= limits->max_items[0] && y <= limits->max_items[1] && bytes <= limits->local_bytes &&
-           (!tile->most_rows || rows <= tile->most_rows);
+    return x * y <= limits->max_group && x <= limits->max_items[0] && y <= limits->max_items[1] &&
+           bytes <= limits->local_bytes && (!tile->most_rows || rows <= tile->most_rows);
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {

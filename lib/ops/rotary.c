@@ -124,7 +124,7 @@ static tfm_status write_table(tfm_context *ctx, tfm_tensor table, double base, b
 tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
                              int64_t width, float base) {
     const char *op = "rotary_tables";
-    if (tfm_context_status(ctx) != TFM_OK)
+    if (tfm__context_sticky(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (positions < 1 || width < 2 || width % 2 != 0)
         return tfm__op_refuse(ctx, op,

@@ -116,7 +116,7 @@ static void tape_clear(tfm_context *ctx, tape *t) {
 
 tfm_status tfm_tape_start(tfm_context *ctx) {
     tape *t = tape_of(ctx);
-    if (tfm_context_status(ctx) != TFM_OK)
+    if (tfm__context_sticky(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (!t) {
         t = tfm__alloc(1, sizeof(*t));
