@@ -348,9 +348,10 @@ static int finish(train_run *r) {
         code = milestone(r);
     if (code == CLI_OK && r->valid.count == 0 && json_array_size(r->at.snapshots) > 1) {
         code = save_model(r); /* older programs left the average there */
-        train_say("the model is that of update %" PRId64
-                  ": without validation nothing says whether the average is better",
-                  updates);
+        if (code == CLI_OK)
+            train_say("the model is that of update %" PRId64
+                      ": without validation nothing says whether the average is better",
+                      updates);
     } else if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
         const int since_best = r->at.since_best;
         code = train_snapshot_average(r);
