@@ -120,7 +120,7 @@ static void test_clblast(void **state) {
     const char *const settings[] = {"TFM_GEMM=clblast", NULL};
     if (runs_slow())
         skip();
-    runs_add_long("CLBlast", settings); /* compiles its kernels */
+    runs_add_alone("CLBlast", settings); /* compiles its kernels */
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
         for (unsigned long call = 10; call <= 1000; call *= 10)
             fail_call(call, NAMES[i], settings);

@@ -5,8 +5,8 @@
  *     runs_add("call 17", (const char *[]){"TFM_FAULT_CALL=17", NULL}, RUNS_RIGHT | RUNS_SENTENCE);
  *     runs_finish();                                           // waits; fails the test if any run was bad
  *
- * Every run is judged: it ends by itself within two minutes, with the right translation and exit 0, or with
- * exit 1 and one sentence on standard error; no OpenCL object outlives it, and none is released twice. */
+ * Every run is judged: it ends by itself before it counts as hanging, with the right translation and exit 0, or
+ * with exit 1 and one sentence on standard error; no OpenCL object outlives it, and none is released twice. */
 #ifndef TFM_TESTS_RUNS_H
 #define TFM_TESTS_RUNS_H
 
@@ -50,8 +50,8 @@ void runs_add_refused(const char *title, const char *const *settings, const char
  * do. It must end with the right answer. */
 void runs_add_again(const char *title, const char *const *settings);
 
-/* A run without a fault that compiles much: it has minutes, and the next begins when it is over. */
-void runs_add_long(const char *title, const char *const *settings);
+/* A run without a fault that no other is beside: the next begins when it is over. */
+void runs_add_alone(const char *title, const char *const *settings);
 
 /* Waits for all; fails the test with the first bad runs, and prints how many ended in which way. */
 void runs_finish(const char *what);
