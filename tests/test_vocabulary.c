@@ -508,6 +508,27 @@ static void test_refused(void **state) {
     free(said);
 }
 
+/* More characters than the usual number of pieces, as in Chinese: nobody asked for so few. */
+static void test_many_characters(void **state) {
+    (void)state;
+    enum { CHARACTERS = 9000, LINE = 30, FIRST = 0x4e00 };
+    FILE *file = fopen(scratch_path("many"), "wb");
+    assert_non_null(file);
+    for (unsigned i = 0; i < CHARACTERS; i++) {
+        const unsigned c = FIRST + i;
+        fprintf(file, "%c%c%c%s", 0xe0 | c >> 12, 0x80 | (c >> 6 & 0x3f), 0x80 | (c & 0x3f),
+                i % LINE == LINE - 1 ? "\n" : "");
+    }
+    assert_int_equal(fclose(file), 0);
+    scratch_refused(train("no", "many", "many", (tfm_vocabulary_options){.size = 8000}), TFM_ERROR_INPUT,
+                    "8000 pieces are too few");
+    tfm_tokenizer *tokenizer;
+    harness_ok(train("many-pieces", "many", "many", (tfm_vocabulary_options){0}));
+    harness_ok(tfm_tokenizer_open(&tokenizer, scratch_path("many-pieces")));
+    assert_in_range(tfm_tokenizer_get_info(tokenizer).source_size, CHARACTERS, CHARACTERS + 8020);
+    tfm_tokenizer_free(&tokenizer);
+}
+
 static void test_arguments(void **state) {
     (void)state;
     corpora();
@@ -538,12 +559,19 @@ static void test_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_joint),     cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_separate),  cmocka_unit_test(test_tsv),
-        cmocka_unit_test(test_unigram),   cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_draw),      cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_coverage),  cmocka_unit_test(test_normalization),
-        cmocka_unit_test(test_tiny),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_joint),
+        cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_separate),
+        cmocka_unit_test(test_tsv),
+        cmocka_unit_test(test_unigram),
+        cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_normalization),
+        cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_many_characters),
         cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

@@ -62,8 +62,8 @@ TFM_API const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side
 
 /* How a vocabulary is learned. All zero is a good beginning. */
 typedef struct tfm_vocabulary_options {
-    /* Pieces, </s> and <unk> counted, <pad> not; 0 means 8000, or as many as the text gives if that is less.
-     */
+    /* Pieces, </s> and <unk> counted, <pad> not; 0 means 8000, or as many as the text gives if that is less; or 8000
+     * and one for each character, where it has more than that of them. */
     int64_t size;
     bool separate; /* one of that size for each side, not one for both */
     bool unigram;  /* a unigram model (Kudo 2018), not byte-pair encoding (Sennrich et al. 2016) */

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -160,11 +161,14 @@ tfm_status untrained(const char *said, const tfm__spm_recipe &recipe, const char
             TFM_ERROR_INPUT,
             "%s: %d pieces are more than the text gives, which is %d; ask for %d at most, or take more text",
             name, recipe.size, there, there);
-    if (low && std::sscanf(low, "required_chars. %d vs %d", &asked, &there) == 2)
+    if (low && std::sscanf(low, "required_chars. %d vs %d", &asked, &there) == 2) {
+        if (recipe.characters)
+            *recipe.characters = there;
         return tfm__fail(TFM_ERROR_INPUT,
                          "%s: %d pieces are too few, its characters alone need %d; ask for more, or for a "
                          "coverage below %g",
                          name, recipe.size, there, recipe.coverage);
+    }
     std::string line = said;
     for (char &c : line)
         c = c == '\n' ? ' ' : c;
@@ -187,15 +191,14 @@ tfm_status tfm__spm_open(tfm__spm **out, const void *bytes, size_t size, const c
         return status;
     try {
         Quiet quiet;
-        tfm__spm *spm = new tfm__spm;
+        auto spm = std::make_unique<tfm__spm>();
         const auto loaded = spm->processor.LoadFromSerializedProto({static_cast<const char *>(bytes), size});
         if (!loaded.ok()) {
             tfm__fail(TFM_ERROR_FORMAT, "%s is not a SentencePiece model, or is damaged: %s", path,
                       loaded.error_message());
-            delete spm;
             return TFM_ERROR_FORMAT;
         }
-        *out = spm;
+        *out = spm.release();
         return TFM_OK;
     } catch (const std::bad_alloc &) {
         return out_of_memory();

@@ -59,6 +59,7 @@ typedef struct tfm__spm_recipe {
     bool large;                /* sentences whose characters may be more than 2^31 */
     double coverage;           /* from 0.98 to 1 */
     const char *normalization; /* a rule of SentencePiece's */
+    int32_t *characters;       /* if not NULL, set where `size` is too small for those of the text: their number */
 } tfm__spm_recipe;
 
 /* Sentences, one after the other: *text is borrowed until the next call, and NULL behind the last. A status

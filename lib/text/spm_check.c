@@ -11,9 +11,9 @@
  * pieces. */
 #define MAX_RULES 32
 #define MAX_USER_DEFINED 64
-/* Rules are a few characters long on both sides. */
+/* Rules are a few characters long on both sides; the longest of Unicode's make 33 bytes of one character. */
 #define MAX_RULE_BYTES 256
-#define MAX_REPLACEMENT 1024
+#define MAX_REPLACEMENT 64
 
 typedef struct span {
     const unsigned char *at, *end;
@@ -216,7 +216,7 @@ static tfm_status check_normalizer(const char **wrong, span message) {
 
 static const char *check_piece(span message) {
     size_t length = 0;
-    uint64_t type = 1;
+    bool user_defined = false; /* as protobuf reads a kind: 32 bits of it, and none that it does not know */
     field f;
     while (message.at < message.end) {
         if (!take_field(&message, &f))
@@ -233,12 +233,12 @@ static const char *check_piece(span message) {
             if (!isfinite(score))
                 return "a piece's score is not a number";
         } else if (f.number == 3 && f.wire == 0) {
-            type = f.value;
+            user_defined |= (uint32_t)f.value == 4;
         }
     }
     if (length == 0)
         return "a piece is empty";
-    return type == 4 && length > MAX_USER_DEFINED ? "a user-defined piece is too long" : NULL;
+    return user_defined && length > MAX_USER_DEFINED ? "a user-defined piece is too long" : NULL;
 }
 
 tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {

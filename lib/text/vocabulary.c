@@ -183,7 +183,16 @@ typedef struct learned {
     json_t *codes;
 } learned;
 
+static tfm_status learn_pieces(learned *out, const corpus *c, const tfm__spm_recipe *recipe, draw d) {
+    tfm_status status = walk_begin(&d.w, c);
+    if (status == TFM_OK)
+        status = tfm__spm_train(&out->bytes, &out->size, recipe, draw_next, &d, c->name);
+    walk_end(&d.w);
+    return status;
+}
+
 static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_options *o, uint64_t stream) {
+    int32_t characters = 0;
     draw d = {.random = tfm__random_new(o->seed, stream)};
     uint64_t bytes = 0;
     out->codes = json_object();
@@ -191,20 +200,23 @@ static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_opti
                                    : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory");
     if (status != TFM_OK)
         return status;
-    const tfm__spm_recipe recipe = {
+    tfm__spm_recipe recipe = {
         .size = (int32_t)(o->size ? o->size : USUAL_SIZE),
         .at_most = o->size == 0,
         .unigram = o->unigram,
         .large = bytes >> 30 != 0, /* a character may become several */
         .coverage = o->coverage,
         .normalization = o->normalization,
+        .characters = &characters,
     };
     d.want = (uint64_t)o->sentences < d.left ? (uint64_t)o->sentences : d.left;
-    status = walk_begin(&d.w, c);
-    if (status == TFM_OK)
-        status = tfm__spm_train(&out->bytes, &out->size, &recipe, draw_next, &d, c->name);
-    walk_end(&d.w);
-    return status;
+    status = learn_pieces(out, c, &recipe, d);
+    if (status != TFM_ERROR_INPUT || o->size != 0 || characters == 0)
+        return status;
+    /* Nobody asked for so few: a text of thousands of characters, such as Chinese, gets them and as many
+     * pieces more. */
+    recipe.size += characters;
+    return learn_pieces(out, c, &recipe, d);
 }
 
 /* ---- Files ---- */
