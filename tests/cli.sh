@@ -120,6 +120,12 @@ printf '☃ I\n\n' >two.prefix
 run translate -m unknown --prefix-file two.prefix -i two.de
 check "a beginning that the model never writes" both 1 says err 'line 1: its prefix: it holds token 1, which this model never writes'
 check "the others go on" [ "$(sed -n 2p out)" = "$(sed -n 2p "$demo/beam4.en")" ]
+printf 'Guten Morgen.\n' >one.de
+printf 'Good morning ☃.\n' >one.en
+run score -m "$demo" --src one.de --tgt one.en
+cp out plain
+run score -m unknown --src one.de --tgt one.en
+check "what search never writes is scored all the same" same out plain
 cp -r "$demo" padless && python3 - padless <<'END'
 import json, sys
 for name in "config.json", "generation_config.json", "vocab.json":

@@ -201,7 +201,8 @@ static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
     (void)user, (void)level;
-    warnings += strstr(line, "the search goes without it") != NULL;
+    warnings +=
+        strstr(line, "the search goes without it") || strstr(line, "is [0,3]; the first of them is taken");
 }
 
 /* What the search does not know is said, if it asks for anything. */
@@ -217,6 +218,10 @@ static void test_unknown_search(void **state) {
     remove(scratch_path("generation_config.json"));
     harness_ok(load(&c, "{\"repetition_penalty\": 1.2, \"do_sample\": true, \"min_length\": 5}"));
     assert_int_equal(warnings, 4);
+    harness_ok(load(&c, "{\"early_stopping\": true, \"eos_token_id\": [0]}"));
+    assert_int_equal(warnings, 5);
+    harness_ok(load(&c, "{\"early_stopping\": false, \"eos_token_id\": [0, 3]}"));
+    assert_int_equal(warnings, 6);
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
 }
 

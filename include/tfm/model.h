@@ -38,19 +38,22 @@ typedef enum tfm_init {
 
 /* An encoder-decoder of the paper: sinusoids, embeddings times sqrt(E), the output projection tied to the target's. */
 typedef struct tfm_model_shape {
-    int width, heads, feed_forward;
+    int width, heads, feed_forward; /* heads divides width */
     int encoder_layers, decoder_layers;
     int source_vocabulary;
     int target_vocabulary; /* 0: one vocabulary, and one table, for both */
     int max_positions;
-    int pad_id, eos_id, start_id; /* start_id: what the decoder reads first; Marian has the padding's for it */
+    /* Of the tokenizer: target_pad, target_eos, and for start_id, which the decoder reads first, target_pad again as in
+     * Marian's models. They lie in both vocabularies. */
+    int pad_id, eos_id, start_id;
     tfm_activation activation;    /* the paper's is TFM_RELU */
     bool pre_norm;                /* with a norm after the last block */
     tfm_init init;
     uint64_t seed;                /* the same seed draws the same parameters on every machine, but for roundings */
 } tfm_model_shape;
 
-/* A model with new parameters, and without a tokenizer: it takes ids, or what tfm_model_open_tokenizer reads. */
+/* A model with new parameters, and without a tokenizer: it takes ids, or what tfm_model_open_tokenizer reads.
+ * TFM_ERROR_ARGUMENT for sizes that do not go together. */
 TFM_API tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
 
 /* Gives a model that has none the tokenizer of a directory: text calls work from then on. TFM_ERROR_FORMAT where its
@@ -142,11 +145,11 @@ typedef struct tfm_search_stats {
 typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
 
 typedef struct tfm_search_options {
-    int beam;                   /* 0: the directory's num_beams, else 4; 1 is greedy search */
+    int beam;                   /* up to 32; 0: the directory's num_beams, else 4; 1 is greedy search */
     bool has_alpha;             /* whether `alpha` is given: 0 is a fine value */
-    double alpha;
+    double alpha;               /* -10 to 10 */
     tfm_length_penalty penalty;
-    int max_length;             /* generated tokens; 0: source tokens with EOS + 50 */
+    int max_length;             /* generated tokens; 0: source tokens with EOS + 50; at most max_positions */
     int n_best;                 /* hypotheses per line; 0 means 1; at most beam */
     int batch_tokens;           /* source tokens with padding of one batch; 0: 4096 */
     bool truncate;              /* cut lines longer than the positions instead of rejecting them */
@@ -182,8 +185,11 @@ typedef struct tfm_hypotheses {
     tfm_hypothesis *items; /* [sentences * n_best], best first; score -inf where there are fewer */
 } tfm_hypotheses;
 
-/* The same on ids, one batch: ids (count ids of each of `sentences`), EOS included, one after the other. prefixes and
- * prefix_counts, if not NULL, hold forced target ids likewise, cut at the maximum length. Free with tfm_hypotheses_free. */
+/* The same on ids, one batch: ids holds the sentences one after the other, of sentence i counts[i] ids with EOS. prefixes
+ * and prefix_counts, if not NULL, hold forced target ids likewise, cut at the maximum length. Free with tfm_hypotheses_free.
+ * Of `options`, beam, alpha, penalty, max_length and n_best count. A batch that does not fit is not split. On failure *out
+ * is empty: TFM_ERROR_INPUT for a sentence of no ids or more than the positions, TFM_ERROR_ARGUMENT for an id that is in
+ * no vocabulary. */
 TFM_API tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                               size_t sentences, const int32_t *prefixes, const size_t *prefix_counts,
                               const tfm_search_options *options);

@@ -178,8 +178,12 @@ static tfm_status read_activation(tfm__config *out, const source *from) {
 static tfm_status read_id(int *out, const source *from, const char *key, int fallback, int size) {
     found key_found = search_key(from, key);
     *out = fallback;
-    if (json_is_array(key_found.value))
+    if (json_is_array(key_found.value)) {
+        if (json_array_size(key_found.value) > 1)
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first of them is taken", key_found.path, key,
+                     VALUE_TEXT(key_found.value));
         key_found.value = json_array_get(key_found.value, 0);
+    }
     if (!key_found.value && fallback >= size)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s has no `%s`, and the default, %d, is outside the vocabulary of %d",
@@ -238,8 +242,12 @@ static tfm_status read_bad_ids(tfm__config *out, const source *from) {
     return TFM_OK;
 }
 
+bool tfm__config_is_padding(const tfm__config *config, int32_t id) {
+    return id == config->pad_id && id != config->eos_id; /* some pad with what ends a sentence */
+}
+
 bool tfm__config_bans(const tfm__config *config, int32_t id) {
-    bool banned = id == config->pad_id && id != config->eos_id; /* some pad with what ends a sentence */
+    bool banned = tfm__config_is_padding(config, id);
     for (int i = 0; i < config->bad_id_count; i++)
         banned |= id == config->bad_ids[i];
     return banned;
@@ -262,6 +270,8 @@ static void warn_of_others(const source *from) {
         {"begin_suppress_tokens", 0},
         {"sequence_bias", 0},
         {"force_words_ids", 0},
+        {"early_stopping", 0},
+        {"exponential_decay_length_penalty", 0},
     };
     for (size_t i = 0; i < TFM_COUNT(others); i++) {
         found key = search_key(from, others[i].key);

@@ -51,6 +51,8 @@ typedef struct tfm__config {
  * value and what is allowed; a missing config.json is TFM_ERROR_IO. */
 tfm_status tfm__config_load(tfm__config *out, const char *dir);
 
+/* Whether this id pads, and does nothing else. */
+bool tfm__config_is_padding(const tfm__config *config, int32_t id);
 /* Whether search must never write this id. */
 bool tfm__config_bans(const tfm__config *config, int32_t id);
 

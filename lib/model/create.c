@@ -103,15 +103,9 @@ static tfm_status make_tables(tfm_model *model) {
     float *bias = tfm__alloc((size_t)size, sizeof(*bias));
     if (!bias)
         return TFM_ERROR_MEMORY;
-    tfm__tensor_new_lasting(ctx, &model->logits_bias, TFM_F32, 1, &size);
-    tfm__tensor_new_lasting(ctx, &model->search_bias, TFM_F32, 1, &size);
-    tfm_tensor_write(ctx, model->logits_bias, bias);
-    for (int64_t i = 0; i < size; i++)
-        if (tfm__config_bans(config, (int32_t)i))
-            bias[i] = -INFINITY;
-    tfm_tensor_write(ctx, model->search_bias, bias);
+    tfm_status status = tfm__model_set_biases(model, bias);
     free(bias);
-    return tfm_context_status(ctx);
+    return status;
 }
 
 tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape) {

@@ -156,8 +156,6 @@ static float stored_float(const tfm__stored *stored, size_t index) {
     return (float)(half >> 15 ? -value : value);
 }
 
-/* Two biases over the vocabulary: the file's, for logits as the framework gives them; and the same with -inf where
- * search must not go, so that the mask costs nothing. */
 static void load_biases(loader *l) {
     tfm_model *model = l->model;
     const int64_t size = model->config.decoder_vocab_size;
@@ -169,15 +167,8 @@ static void load_biases(loader *l) {
         l->status = TFM_ERROR_MEMORY;
     for (int64_t i = 0; stored && bias && i < size; i++)
         bias[i] = stored_float(stored, (size_t)i);
-    if (l->status == TFM_OK) {
-        tfm__tensor_new_lasting(model->ctx, &model->logits_bias, TFM_F32, 1, &size);
-        tfm__tensor_new_lasting(model->ctx, &model->search_bias, TFM_F32, 1, &size);
-        tfm_tensor_write(model->ctx, model->logits_bias, bias);
-        for (int64_t i = 0; i < size; i++)
-            if (tfm__config_bans(&model->config, (int32_t)i))
-                bias[i] = -INFINITY;
-        l->status = tfm_tensor_write(model->ctx, model->search_bias, bias);
-    }
+    if (l->status == TFM_OK)
+        l->status = tfm__model_set_biases(model, bias);
     free(bias);
 }
 

@@ -160,6 +160,20 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     return TFM_OK;
 }
 
+tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
+    const int64_t size = model->config.decoder_vocab_size;
+    tfm_tensor *const tensors[] = {&model->logits_bias, &model->score_bias, &model->search_bias};
+    bool (*const without[])(const tfm__config *, int32_t) = {NULL, tfm__config_is_padding, tfm__config_bans};
+    tfm_status status = TFM_OK;
+    for (size_t k = 0; k < TFM_COUNT(tensors) && status == TFM_OK; k++) {
+        tfm__tensor_new_lasting(model->ctx, tensors[k], TFM_F32, 1, &size);
+        for (int64_t i = 0; without[k] && i < size; i++)
+            bias[i] = without[k](&model->config, (int32_t)i) ? -INFINITY : bias[i];
+        status = tfm_tensor_write(model->ctx, *tensors[k], bias);
+    }
+    return status;
+}
+
 void tfm_model_free(tfm_model **pointer) {
     tfm_model *model = pointer ? *pointer : NULL;
     if (!model)
@@ -172,6 +186,7 @@ void tfm_model_free(tfm_model **pointer) {
     tfm_tensor_free(ctx, &model->target_positions);
     tfm_tensor_free(ctx, &model->logits_bias);
     tfm_tensor_free(ctx, &model->search_bias);
+    tfm_tensor_free(ctx, &model->score_bias);
     tfm_norm_free(ctx, &model->source_norm);
     tfm_norm_free(ctx, &model->target_norm);
     tfm_norm_free(ctx, &model->encoder_norm);

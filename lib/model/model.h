@@ -25,10 +25,14 @@ struct tfm_model {
     tfm_norm encoder_norm, decoder_norm; /* after the last block; gamma empty: none */
     tfm_tensor logits_bias;           /* (V) */
     tfm_tensor search_bias;           /* (V): the same with -inf at ids that are never generated */
+    tfm_tensor score_bias;            /* (V): with -inf at the padding's alone, which no text has */
     tfm_encoder_block *encoder;
     tfm_decoder_block *decoder;
     tfm_training *training; /* borrowed; NULL outside of training */
 };
+
+/* Makes the three biases, of the first one's values, which change. */
+tfm_status tfm__model_set_biases(tfm_model *model, float *bias);
 
 /* One parameter, by the name that Hugging Face's Marian checkpoints have for it. */
 typedef enum tfm__parameter_kind { TFM__MATRIX, TFM__BIAS, TFM__GAMMA, TFM__BETA, TFM__TABLE } tfm__parameter_kind;

@@ -53,7 +53,7 @@ static tfm_status token_log_probs(tfm_model *model, float *out, tfm_tensor hidde
         tfm_scope_open(ctx);
         tfm_tensor_rows(ctx, &x, flat, first, count);
         tfm_tensor_rows(ctx, &y, flat_targets, first, count);
-        tfm__model_logits(model, &logits, x, model->search_bias);
+        tfm__model_logits(model, &logits, x, model->score_bias);
         tfm_topk(ctx, &best, &index, &log_sum, logits, 1);
         tfm_tensor_new(ctx, &picked, TFM_F32, 1, &count);
         const size_t group = (size_t)tfm__context_row(ctx)->group;
