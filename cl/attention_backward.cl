@@ -25,6 +25,10 @@
 #define DROPPED(x, r) (x)
 #endif
 
+/* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both are rounded to tens,
+ * and a difference above 0 would be an infinite weight. NaN stays. */
+#define BELOW(T, x) select((x), (T)(0.0f), (x) > (T)(0.0f))
+
 /* Queries that meet a tile together: a block of dropout's numbers. */
 #define ROWS 4
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
@@ -159,8 +163,9 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
             score = select(score + m, m, m == -INFINITY);
         }
 #endif
+        const tfm_vec below = (score - log_sum[rows->sum[r]]) * LOG2_E; /* none is above but by rounding: see BELOW */
         const tfm_vec w =
-            exp2_down(select((score - log_sum[rows->sum[r]]) * LOG2_E, (tfm_vec)(-INFINITY),
+            exp2_down(select(BELOW(tfm_vec, below), (tfm_vec)(-INFINITY),
                              at < (float)(rows->begin[r] - s) || at >= (float)(rows->end[r] - s) || score == -INFINITY));
         z[r] = DROPPED(w, r);
         e[r] = select(w * (DROPPED(e[r], r) - own[r]) * slope, (tfm_vec)(0.0f), w == 0.0f);
@@ -262,7 +267,7 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
                     }
                     const float m = mask_kind != 0 ? mask_at(shape, rows.mask[r], s + lane) : 0.0f;
                     z = m == -INFINITY ? m : z + m;
-                    const float weight = z == -INFINITY ? 0.0f : exp(z - TFM_AT(log_sum)[rows.sum[r]]);
+                    const float weight = z == -INFINITY ? 0.0f : exp(BELOW(float, z - TFM_AT(log_sum)[rows.sum[r]]));
                     w[r] = DROPPED(weight, r);
                     e[r] = weight == 0.0f ? 0.0f : weight * g * slope;
                 }

@@ -209,15 +209,17 @@ static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec,
 #else
 /* Of v s(u), s the sigmoid of u = u(v): s + v u' s', and s' = s (1 - s) = e / (1 + e)^2 with e = e^-|u|, where 1 - s would
  * cancel. */
-#define TFM_SLOPE_OF(T, V, u, rise)                                                       \
+#define TFM_SLOPE_AT(T, V, v, u, rise)                                                    \
     const T e = TFM_CAT(tfm_exp_down, V)(-fabs(u)), w = (T)(1.0f) / ((T)(1.0f) + e);      \
-    return tfm_fma(v * (rise), e * w * w, TFM_CAT(tfm_sigmoid, V)(u, e));
+    return tfm_fma((v) * (rise), e * w * w, TFM_CAT(tfm_sigmoid, V)(u, e));
 #if TFM_ACTIVATION == 3
+/* Of |v| > 100 it is 0 or 1, where the products would become inf times 0. NaN stays. */
 #define TFM_SLOPE_BODY(T, V)                                                              \
-    const T u = v * tfm_fma((T)(0.07135481282f) * v, v, (T)(1.595769122f));               \
-    TFM_SLOPE_OF(T, V, u, tfm_fma((T)(0.21406443846f) * v, v, (T)(1.595769122f)))
+    const T x = select(v, copysign((T)(100.0f), v), fabs(v) > (T)(100.0f));               \
+    const T u = x * tfm_fma((T)(0.07135481282f) * x, x, (T)(1.595769122f));               \
+    TFM_SLOPE_AT(T, V, x, u, tfm_fma((T)(0.21406443846f) * x, x, (T)(1.595769122f)))
 #else
-#define TFM_SLOPE_BODY(T, V) TFM_SLOPE_OF(T, V, v, (T)(1.0f))
+#define TFM_SLOPE_BODY(T, V) TFM_SLOPE_AT(T, V, v, v, (T)(1.0f))
 #endif
 #endif
 static inline float tfm_slope(float v) { TFM_SLOPE_BODY(float, ) }

@@ -160,6 +160,28 @@ static void test_backward(void **state) {
         }
 }
 
+/* Far out a slope is 0 or 1, and never inf times 0. */
+static void test_backward_far(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    enum { FAR = 10 };
+    const float far[FAR] = {200, -200, 1e9f, -1e9f, 1e13f, -1e13f, 1e20f, -1e20f, 3e38f, -3e38f},
+                zeros[FAR] = {0};
+    for (int activation = TFM_RELU; activation <= TFM_SILU; activation++) {
+        tfm_tensor x = HARNESS_TENSOR(TFM_F32, far, FAR), to = HARNESS_TENSOR(TFM_F32, zeros, FAR), y = {0};
+        harness_ok(tfm_tape_start(ctx));
+        harness_ok(tfm_tape_watch(ctx, x, to));
+        harness_ok(tfm_activate(ctx, &y, x, (tfm_activation)activation));
+        harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+        float *got = harness_floats(to);
+        for (int i = 0; i < FAR; i++)
+            if (!(fabsf(got[i] - (far[i] > 0 ? 1.0f : 0.0f)) < 1e-30f))
+                fail_msg("activation %d at %g: slope %g", activation, (double)far[i], (double)got[i]);
+        free(got);
+        tfm_tensor_free(ctx, &y);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -190,7 +212,7 @@ int main(void) {
         cmocka_unit_test(test_shapes),        cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_gelu_tail),     cmocka_unit_test(test_nan_stays),
         cmocka_unit_test(test_backward),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward_far),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -1,5 +1,6 @@
 /* Attention going backwards: heads that share keys, causal, padding, windows, soft cap, masks, both layouts.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,6 +300,52 @@ static void test_one_key(void **state) {
     }
 }
 
+/* A mask that takes so much off all keys of a query that its weights are lost in rounding: where no gradient
+ * comes to that query it is as if it saw nothing, and the others have their own, whatever is taken off. */
+static void test_low_masks(void **state) {
+    (void)state;
+    enum { KEYS = 9, WIDTH = 16, QUERIES = 3 };
+    const float lows[] = {-INFINITY, -1e4f,    -1e8f,  -1e9f,    -1e12f, -7.0967699e15f,
+                          -1e18f,    -1.5e34f, -3e34f, -FLT_MAX, 1e9f};
+    tfm_context *ctx = harness_context();
+    harness_random random = {11};
+    float host[4][KEYS * WIDTH], mask[QUERIES * KEYS], zeros[KEYS * WIDTH] = {0}, first[3][KEYS * WIDTH];
+    for (int k = 0; k < 4; k++)
+        harness_fill(&random, host[k], KEYS * WIDTH, 1);
+    memset(host[3] + WIDTH, 0, WIDTH * sizeof(float)); /* dy of the query with the mask */
+    for (size_t i = 0; i < TFM_COUNT(lows); i++) {
+        for (int k = 0; k < QUERIES * KEYS; k++)
+            mask[k] = k / KEYS == 1 ? lows[i] : 0;
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor in[] = {HARNESS_TENSOR(TFM_F32, host[0], 1, QUERIES, WIDTH),
+                           HARNESS_TENSOR(TFM_F32, host[1], 1, KEYS, WIDTH),
+                           HARNESS_TENSOR(TFM_F32, host[2], 1, KEYS, WIDTH)},
+                   to[] = {HARNESS_TENSOR(TFM_F32, zeros, 1, QUERIES, WIDTH),
+                           HARNESS_TENSOR(TFM_F32, zeros, 1, KEYS, WIDTH),
+                           HARNESS_TENSOR(TFM_F32, zeros, 1, KEYS, WIDTH)},
+                   dy = HARNESS_TENSOR(TFM_F32, host[3], 1, QUERIES, WIDTH), y = {0};
+        const tfm_attention_options options = {.heads = 2,
+                                               .mask = HARNESS_TENSOR(TFM_F32, mask, QUERIES, KEYS)};
+        harness_ok(tfm_tape_start(ctx));
+        for (int k = 0; k < 3; k++)
+            harness_ok(tfm_tape_watch(ctx, in[k], to[k]));
+        harness_ok(tfm_attention(ctx, &y, in[0], in[1], in[2], &options));
+        harness_ok(tfm_backward(ctx, y, dy));
+        for (int k = 0; k < 3; k++) {
+            float *got = harness_floats(to[k]);
+            const size_t count = tfm_tensor_count(to[k]);
+            if (i == 0)
+                memcpy(first[k], got, count * sizeof(float));
+            for (size_t at = 0; at < count; at++)
+                if (!(fabsf(got[at] - first[k][at]) <= 1e-6f))
+                    fail_msg("mask %g: gradient %d is %g at %zu, without the query %g", (double)lows[i], k,
+                             (double)got[at], at, (double)first[k][at]);
+            free(got);
+        }
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+}
+
 /* More keys than floats can count: each of them has its share of one query's gradient. */
 static void test_many_keys(void **state) {
     (void)state;
@@ -334,9 +381,11 @@ static void test_many_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_one_tensor),    cmocka_unit_test(test_one_key),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_who_sees_what),
+        cmocka_unit_test(test_scores),     cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_one_tensor), cmocka_unit_test(test_one_key),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_low_masks),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -221,7 +221,7 @@ static void test_upstream(void **state) {
     harness_fill(&random, wide, 15, 1);
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 5, 3), none = {0};
     tfm_tensor targets = HARNESS_TENSOR(TFM_I32, ((const int32_t[]){0, 1, 2, 3, 4}), 5);
-    for (int which = 0; which < 6; which++) {
+    for (int which = 0; which < 7; which++) {
         tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, wide, 5, 3)};
         tfm_tensor to_x = HARNESS_TENSOR(TFM_F32, zeros, 5, 3), to_w = HARNESS_TENSOR(TFM_F32, zeros, 5, 3);
         tfm_tensor loss = {0}, all = {0}, dy = {0};
@@ -233,9 +233,13 @@ static void test_upstream(void **state) {
             dy = HARNESS_TENSOR(TFM_F32, &dys[which], 1);
         else if (which < 5)
             harness_ok(tfm_add(ctx, &all, loss, which == 3 ? loss : HARNESS_TENSOR(TFM_F32, zeros, 1)));
+        else if (which == 6) /* a loss that is not walked back from */
+            harness_ok(tfm_add(ctx, &all, x, x));
         const tfm_status status = tfm_backward(ctx, all.buffer ? all : loss, dy);
         if (which == 1 || which == 2 || which == 3) {
             harness_refused(status, TFM_ERROR_ARGUMENT, which == 1 ? "is 0.5, but it must be 1" : "but it must be 1");
+        } else if (which == 6) {
+            harness_refused(status, TFM_ERROR_ARGUMENT, "its loss has no part in y");
         } else {
             harness_ok(status);
             float *got[2] = {harness_floats(to_x), harness_floats(to_w)};

@@ -44,6 +44,7 @@ static void test_small_devices(void **state) {
     small("little=0", "in the other order than the host's");
     small("embedded=1", "without 64-bit integers (cles_khr_int64), which tfm needs");
     small("embedded=2,fp_config=4", "without infinity and NaN (CL_FP_INF_NAN), which tfm needs");
+    small("embedded=2,local=8192", "512 bytes of arguments and 16 KiB of local memory");
     small("embedded=2", NULL);
     runs_finish("a device that can do less");
 }

@@ -11,8 +11,9 @@
  *     1:0                    platform 1, device 0
  *     nvidia                 any case-insensitive part of a device, vendor or platform name
  * The options win over the environment, the environment over the ranking: discrete GPU, integrated GPU,
- * accelerator, CPU; emulators and devices that fail a probe kernel come last. A name that matches nothing is an
- * error that lists what there is. */
+ * accelerator, CPU, emulators last; where there is a choice, a device that fails a probe kernel is passed over. Of
+ * several devices with the name the best by this ranking is taken. A name that matches nothing is an error that lists
+ * what there is. */
 #ifndef TFM_DEVICE_H
 #define TFM_DEVICE_H
 
@@ -69,8 +70,8 @@ TFM_API const char *tfm_variant_name(size_t index);
  * between threads without a lock; any number may live in one process. `options` may be NULL. On failure *out is NULL. */
 TFM_API tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options);
 
-/* Waits for the device, gives everything back and nulls *ctx. NULL is taken. Models and tensors of the context must
- * have been freed before. */
+/* Waits for the device, gives everything back and nulls *ctx. NULL is taken. Models, trainers, caches and parameters
+ * must have been freed before; tensors go with the context, and must not be used behind it. */
 TFM_API void tfm_context_free(tfm_context **ctx);
 
 /* The device of this context. Borrowed. */

@@ -1,4 +1,5 @@
-/* Ops: eager and coarse. Each call checks shapes, enqueues and returns; nothing waits but tfm_tensor_read.
+/* Ops: eager and coarse. Each call checks shapes, enqueues and returns; what waits is tfm_tensor_read and
+ * tfm_tensor_write, and the first call of a kernel, which builds it.
  *
  * Outputs come first. An output whose buffer is NULL is made in the current scope; one that is given must have the
  * right dtype and dims and is written in place. Inputs are borrowed. All ops take F32 unless they say otherwise.

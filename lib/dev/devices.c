@@ -123,6 +123,13 @@ static const char *lacking(cl_device_id device, const char *profile) {
     clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(config), &config, NULL);
     if (!has_extension(device, "cles_khr_int64"))
         return "64-bit integers (cles_khr_int64)";
+    size_t parameters = 0;
+    cl_ulong local = 0;
+    clGetDeviceInfo(device, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof(parameters), &parameters, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
+    if (parameters < 512 || local < 16384)
+        return "512 bytes of arguments and 16 KiB of local memory (CL_DEVICE_MAX_PARAMETER_SIZE, "
+               "CL_DEVICE_LOCAL_MEM_SIZE)";
     return config & CL_FP_INF_NAN ? NULL : "infinity and NaN (CL_FP_INF_NAN)";
 }
 

@@ -63,19 +63,21 @@ static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64
                                     (tfm__dropout_on(&a->dropout) ? 2 : 1) * tile);
 }
 
-/* Eight queries share the reading of a key, if there are as many and their copies fit in a quarter of local
- * memory. */
+/* Eight queries, or four, share the reading of a key, if there are as many and their copies fit in a quarter
+ * of local memory. */
 static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
     const int64_t queries = a->heads / a->kv_heads * a->targets;
     const size_t there = tfm__context_limits(ctx)->local_bytes;
-    const bool many = queries >= 4 && a->value_width <= 256 && local_bytes(ctx, a, 8) <= there / 4;
-    if (!many && local_bytes(ctx, a, 1) > there)
+    int64_t block = queries >= 4 && a->value_width <= 256 ? 8 : 1;
+    while (block > 1 && local_bytes(ctx, a, block) > there / 4)
+        block = block == 8 ? 4 : 1;
+    if (block == 1 && local_bytes(ctx, a, 1) > there)
         return tfm__op_refuse(ctx, "attention",
                               "a head of %" PRId64
                               " key columns needs %zu bytes of local memory, %s has %zu: "
                               "use more heads",
                               a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
-    const int64_t block = many ? 8 : 1, items = a->q.dims[0] * a->kv_heads * ((queries + block - 1) / block);
+    const int64_t items = a->q.dims[0] * a->kv_heads * ((queries + block - 1) / block);
     return tfm__attention_fused(ctx, a, "attention", "attention_group", (int)block, items, items);
 }
 

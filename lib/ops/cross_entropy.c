@@ -201,8 +201,12 @@ tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tens
         return tfm_context_status(ctx);
     /* Of the weight and the bias the gradients are there already; they are named so that the loss has a place
      * on the tape where x has none. */
-    tfm__tape_add(ctx, &(tfm__record){
-                           .op = OP, .backward = linear_backward, .out = {*loss}, .in = {x, w, bias}, .keep = {l.dx}});
+    tfm__tape_add(ctx, &(tfm__record){.op = OP,
+                                      .backward = linear_backward,
+                                      .out = {*loss},
+                                      .in = {x, w, bias},
+                                      .keep = {l.dx},
+                                      .done = l.dweight.buffer || l.dbias.buffer});
     tfm_tensor_free(ctx, &l.dx); /* the tape has it */
     return tfm_context_status(ctx);
 }

@@ -343,6 +343,11 @@ static tfm_status walk(tfm_context *ctx, tape *t) {
         tfm_scope_open(ctx);
         if (reached)
             r->backward(ctx, r);
+        else if (r->done)
+            tfm__op_refuse(
+                ctx, r->op,
+                "its loss has no part in y, but its gradients are added already: walk back from the loss, or "
+                "take one without");
         tfm_scope_close(ctx, 0, NULL);
         record_done(ctx, t, r);
     }

@@ -30,6 +30,7 @@ struct tfm__record {
     float f[2];
     const void *data; /* larger ones: copied by tfm__tape_add, at most TFM__TAPE_DATA bytes */
     size_t data_bytes;
+    bool done; /* the forward has made gradients already: a walk that does not come to it is refused */
     /* The tape's own. */
     uint32_t out_slot[TFM__TAPE_OUT], in_slot[TFM__TAPE_IN];
     unsigned char copy[TFM__TAPE_DATA];
