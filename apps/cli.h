@@ -158,6 +158,8 @@ tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const
                       const tfm_search_options *search);
 /* NaN where no pair could be scored. */
 double cli_measure_perplexity(const cli_measure *m);
+/* Its logarithm, which is finite where that may not be. */
+double cli_measure_nll(const cli_measure *m);
 
 /* ---- Results out (output.c) ---------------------------------------------------------------------------- */
 

@@ -295,6 +295,8 @@ static int check_free(const char *dir) {
         if (there)
             return cli_fail("%s holds another model's %s: give another directory", dir, *name);
     }
+    if (train_snapshot_there(dir))
+        return cli_fail("%s/snapshots holds another run's snapshots: give another directory", dir);
     return CLI_OK;
 }
 

@@ -42,6 +42,10 @@ tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const
     return status;
 }
 
+double cli_measure_nll(const cli_measure *m) {
+    return m->tokens > 0 ? -m->log_prob / (double)m->tokens : NAN;
+}
+
 double cli_measure_perplexity(const cli_measure *m) {
-    return m->tokens > 0 ? exp(-m->log_prob / (double)m->tokens) : NAN;
+    return exp(cli_measure_nll(m));
 }

@@ -48,7 +48,7 @@ typedef struct train_recipe {
 
     int report_every, valid_every, patience, average;
     int valid_beam, valid_tokenize, best_by;
-    bool valid_lowercase;
+    bool valid_lowercase, keep_average;
     int store;
 
     const char *out, *resume, *device; /* not in the file */
@@ -124,8 +124,8 @@ typedef struct train_log {
 /* Opens the log of `dir` for this run alone, and clears away what killed runs left unfinished there.
  * CLI_FAILED after its sentence, also while another process trains there. */
 int train_log_open(train_log *log, const char *dir);
-/* Whether the run came to its end once. */
-bool train_log_ended(const train_log *log);
+/* The last update that it has a report of, 0 for none; *ended: whether the run came to its end once. */
+int64_t train_log_last(const train_log *log, bool *ended);
 /* Cuts it to its first `bytes`: what was reported behind the checkpoint is reported again. */
 int train_log_cut(train_log *log, long bytes);
 void train_log_close(train_log *log);
@@ -202,6 +202,8 @@ int train_checkpoint_read(train_run *run);
 int train_snapshot_write(train_run *run);
 /* Puts the mean of what is kept in the parameters' place. The checkpoint has them still. */
 int train_snapshot_average(train_run *run);
+/* Whether a directory has snapshots of some run. */
+bool train_snapshot_there(const char *dir);
 
 /* Until train_loop a signal ends the program at once, and says how to go on. */
 void train_catch_early(const train_run *run);

@@ -42,6 +42,11 @@ int train_batches_next(train_run *r, tfm_status *status) {
     bool good = b->items && b->numbers;
     for (size_t i = 0; good && i < b->count; i++) {
         tfm_pairs p;
+        /* The last update of so many passes has what is left of the last one. */
+        if (i > 0 && r->recipe.epochs > 0 && tfm_data_tell(r->data).epoch >= r->recipe.epochs) {
+            b->count = i;
+            break;
+        }
         r->epoch = tfm_data_tell(r->data).epoch + 1;
         *status = tfm_data_next(r->data, &p);
         if (*status != TFM_OK)

@@ -2,7 +2,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,6 +41,25 @@ int train_snapshot_write(train_run *r) {
     return code;
 }
 
+/* The number of a file that is named like a snapshot, or -1. */
+static long long snapshot_number(const char *name) {
+    char *end;
+    const long long update = strtoll(name, &end, 10);
+    return end > name && strcmp(end, ".safetensors") == 0 ? update : -1;
+}
+
+bool train_snapshot_there(const char *dir) {
+    char *path = train_path(dir, "snapshots");
+    DIR *folder = path ? opendir(path) : NULL;
+    bool there = false;
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        there |= snapshot_number(entry->d_name) >= 0;
+    if (folder)
+        closedir(folder);
+    free(path);
+    return there;
+}
+
 /* Whether the checkpoint speaks of a snapshot. */
 static bool is_kept(const train_run *r, json_int_t update) {
     for (size_t i = 0; i < json_array_size(r->at.snapshots); i++)
@@ -73,9 +94,8 @@ static void clear_snapshots(const train_run *r) {
     char *path = train_path(r->dir, "snapshots");
     DIR *folder = path ? opendir(path) : NULL;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        char *end;
-        const long long update = strtoll(entry->d_name, &end, 10);
-        if (end > entry->d_name && strcmp(end, ".safetensors") == 0 && !is_kept(r, update))
+        const long long update = snapshot_number(entry->d_name);
+        if (update >= 0 && !is_kept(r, update))
             unlinkat(dirfd(folder), entry->d_name, 0);
     }
     if (folder)
@@ -172,12 +192,12 @@ int train_checkpoint_write(train_run *r) {
     r->at.seconds = cli_seconds() - r->begun;
     if (train_log_sync(&r->log, &r->at.log_bytes) != CLI_OK)
         return CLI_FAILED;
-    json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:[I, f, f], s:O, s:O}", "best_bleu", r->at.best_bleu,
-                             "best_ppl", r->at.best_ppl, "best_update", (json_int_t)r->at.best_update,
-                             "since_best", r->at.since_best, "measure", r->measure, "milestone",
-                             (json_int_t)r->at.milestone, "seconds", r->at.seconds, "log_bytes",
-                             (json_int_t)r->at.log_bytes, "sums", (json_int_t)r->at.targets, r->at.loss, r->at.nll,
-                             "snapshots", r->at.snapshots, "corpus", r->corpus);
+    json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:[I, f, f], s:O, s:O}", "best_bleu",
+                             r->at.best_bleu, "best_ppl", fmin(r->at.best_ppl, DBL_MAX), "best_update",
+                             (json_int_t)r->at.best_update, "since_best", r->at.since_best, "measure",
+                             r->measure, "milestone", (json_int_t)r->at.milestone, "seconds", r->at.seconds,
+                             "log_bytes", (json_int_t)r->at.log_bytes, "sums", (json_int_t)r->at.targets,
+                             r->at.loss, r->at.nll, "snapshots", r->at.snapshots, "corpus", r->corpus);
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
     json_decref(note);
     if (!text)
@@ -197,16 +217,25 @@ int train_checkpoint_renew(train_run *r) {
                                                                        : cli_fail_library();
 }
 
+/* The update by which a run has one, by its recipe as it was. */
+static int64_t first_checkpoint(const train_run *r) {
+    const json_t *every = json_object_get(r->recipe.stored, "valid-every");
+    return every ? json_integer_value(every) : r->recipe.valid_every;
+}
+
 int train_checkpoint_read(train_run *r) {
     r->corpus = corpus_json(&r->recipe);
     if (r->valid.count > 0)
         snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_valid_hash(&r->valid));
     if (access(r->checkpoint, F_OK) != 0) { /* the run was stopped before its first one, or it is lost */
-        if (train_log_ended(&r->log))
+        bool ended;
+        const int64_t last = train_log_last(&r->log, &ended);
+        if (ended || last > first_checkpoint(r))
             return cli_fail(
-                "%s holds a run that came to its end, but no checkpoint.safetensors to go on from: begin a "
-                "new one, by --vocab %s with the same pieces",
-                r->dir, r->dir);
+                "%s holds a run that came to %s%" PRId64
+                ", but no checkpoint.safetensors to go on from: begin a new one, by --vocab %s with the "
+                "same pieces",
+                r->dir, ended ? "its end at update " : "update ", last, r->dir);
         if (r->recipe.resume)
             train_say("%s has no checkpoint: the run begins again", r->dir);
         return CLI_OK;

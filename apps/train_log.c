@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,17 +68,21 @@ int train_log_open(train_log *log, const char *dir) {
     return CLI_OK;
 }
 
-bool train_log_ended(const train_log *log) {
+int64_t train_log_last(const train_log *log, bool *ended) {
     FILE *file = fopen(log->path, "re");
     char *line = NULL;
     size_t room = 0;
-    bool ended = false;
-    while (file && !ended && getline(&line, &room, file) >= 0)
-        ended = strncmp(line, END, sizeof(END) - 1) == 0;
+    int64_t last = 0, update;
+    *ended = false;
+    while (file && getline(&line, &room, file) >= 0) {
+        *ended |= strncmp(line, END, sizeof(END) - 1) == 0;
+        if (sscanf(line, "{\"type\":\"%*[a-z]\",\"update\":%" SCNd64, &update) == 1 && update > last)
+            last = update;
+    }
     free(line);
     if (file)
         fclose(file);
-    return ended;
+    return last;
 }
 
 int train_log_cut(train_log *log, long bytes) {

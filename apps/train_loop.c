@@ -73,8 +73,8 @@ static json_t *real(double x) {
 /* Perplexity decides where BLEU does not: while next to nothing is right, its digits say nothing. */
 static bool is_best(const train_run *r, const train_score *s) {
     const double nothing = 1;
-    if (!isfinite(s->ppl) || r->at.best_update == 0)
-        return isfinite(s->ppl);
+    if (!isfinite(s->nll) || r->at.best_update == 0)
+        return isfinite(s->nll);
     if (r->recipe.best_by == BEST_PPL || s->bleu == r->at.best_bleu ||
         (s->bleu < nothing && r->at.best_bleu < nothing))
         return s->ppl < r->at.best_ppl;
@@ -102,9 +102,9 @@ static int fail_validation(const train_run *r) {
     return fail_update(r, sentence);
 }
 
-/* Scores the parameters as they are, and keeps the model if there is none better. `what` is "valid", or
- * "average". */
-static int validate(train_run *r, const char *what) {
+/* Scores the parameters as they are, and keeps the model if there is none better, or if it is to be kept
+ * anyway. `what` is "valid", or "average". */
+static int validate(train_run *r, const char *what, bool keep) {
     const int64_t update = tfm_trainer_updates(r->trainer);
     train_score s = {0};
     bool best = true;
@@ -113,9 +113,12 @@ static int validate(train_run *r, const char *what) {
         const tfm_status status = train_valid_run(&r->valid, r->model, &s);
         if (status != TFM_OK)
             return status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_validation(r);
-        best = is_best(r, &s);
+        best = keep ? isfinite(s.nll) : is_best(r, &s);
         train_say("update %" PRId64 "  %s  ppl %.3f  BLEU %.2f  chrF2 %.1f%s", update, what, s.ppl, s.bleu,
-                  s.chrf, best ? "  best so far" : "");
+                  s.chrf,
+                  !best  ? ""
+                  : keep ? "  kept"
+                         : "  best so far");
         if (train_log_put(&r->log, json_pack("{s:s, s:I, s:o, s:o, s:f, s:f, s:b, s:f}", "type", what,
                                              "update", (json_int_t)update, "nll", real(s.nll), "ppl",
                                              real(s.ppl), "bleu", s.bleu, "chrf2", s.chrf, "best", (int)best,
@@ -131,29 +134,33 @@ static int validate(train_run *r, const char *what) {
     return save_model(r);
 }
 
-/* The model that is kept, by what validation is now; TFM_ERROR_MEMORY where there is no room for two. */
+/* The model that is kept, by what validation is now. */
 static tfm_status score_best(const train_run *r, train_score *s) {
     tfm_model *best = NULL;
     tfm_status status = tfm_model_open(&best, r->ctx, r->dir, NULL);
     if (status == TFM_OK)
         status = train_valid_run(&r->valid, best, s);
-    if (status == TFM_ERROR_MEMORY)
-        tfm_context_clear_error(r->ctx);
     tfm_model_free(&best);
     return status;
 }
 
-/* Validation may be what it was not when the best so far was scored: it is scored again, or forgotten. */
+/* Validation may be what it was not when the best so far was scored: it is scored again. */
 static int remeasure(train_run *r) {
     train_score s = {0};
     const tfm_status status = score_best(r, &s);
     if (status == TFM_ERROR_CANCELLED)
         return CLI_FAILED;
-    if (status != TFM_OK && status != TFM_ERROR_MEMORY)
+    if (status == TFM_ERROR_MEMORY)
+        return cli_fail(
+            "validation is not what it was, and the device has no room to score the best model so far, of "
+            "update %" PRId64 ", again: leave validation as it was, or go on with another --device",
+            r->at.best_update);
+    if (status != TFM_OK)
         return fail_validation(r);
-    train_say("validation is not what it was: the best so far, of update %" PRId64 ", has ppl %.3f  BLEU %.2f now",
-              r->at.best_update, status == TFM_OK ? s.ppl : NAN, s.bleu);
-    const bool known = status == TFM_OK && isfinite(s.ppl);
+    train_say("validation is not what it was: the best so far, of update %" PRId64
+              ", has ppl %.3f  BLEU %.2f now",
+              r->at.best_update, s.ppl, s.bleu);
+    const bool known = isfinite(s.nll);
     r->at.best_update = known ? r->at.best_update : 0;
     r->at.best_bleu = known ? s.bleu : 0;
     r->at.best_ppl = known ? s.ppl : 0;
@@ -216,7 +223,7 @@ static int milestone(train_run *r) {
     if (code == CLI_OK && r->valid.count == 0)
         code = check_parameters(r);
     if (code == CLI_OK)
-        code = validate(r, "valid");
+        code = validate(r, "valid", false);
     if (code == CLI_OK)
         code = train_snapshot_write(r);
     r->at.milestone = tfm_trainer_updates(r->trainer);
@@ -281,6 +288,9 @@ static int fail_text(const train_run *r, tfm_status status) {
     char sentence[2048];
     if (status != TFM_ERROR_INPUT || !r->recipe.strict)
         return fail_update(r, tfm_error_message());
+    if (tfm_trainer_updates(r->trainer) == 0 && !r->recipe.resume)
+        return cli_fail("%s; mend it, or leave --strict away to have such pairs left out",
+                        tfm_error_message());
     snprintf(sentence, sizeof(sentence),
              "%s; mend it and begin a new run, or have such pairs left out by \"strict\": false in %s/recipe.json",
              tfm_error_message(), r->dir);
@@ -340,28 +350,41 @@ static int interrupted(train_run *r) {
     return CLI_OK;
 }
 
+/* The mean of the last validations' parameters, where validation finds it better or the recipe has it. */
+static int finish_average(train_run *r) {
+    const int since_best = r->at.since_best;
+    int code = train_snapshot_average(r);
+    if (code == CLI_OK)
+        code = validate(r, "average", r->recipe.keep_average);
+    const bool best = r->at.since_best == 0;
+    r->at.since_best = since_best;
+    return code == CLI_OK && best ? train_checkpoint_renew(r) : code; /* a run that goes on has to beat it */
+}
+
+/* Without validation nothing says which is better: the last one, unless the recipe says. */
+static int finish_unseen(train_run *r) {
+    int code = r->recipe.keep_average ? train_snapshot_average(r) : CLI_OK;
+    if (code == CLI_OK)
+        code = save_model(r); /* older programs left the average there */
+    if (code == CLI_OK && r->recipe.keep_average)
+        train_say("the model is the average of %zu snapshots", json_array_size(r->at.snapshots));
+    else if (code == CLI_OK)
+        train_say("the model is that of update %" PRId64
+                  ": without validation nothing says whether the average is better",
+                  tfm_trainer_updates(r->trainer));
+    return code;
+}
+
 static int finish(train_run *r) {
     const int64_t updates = tfm_trainer_updates(r->trainer);
     const char *reason = finished(r); /* which the average does not change, the best though it may be */
     int code = CLI_OK;
     if (r->at.milestone != updates) /* a signal may have saved it without */
         code = milestone(r);
-    if (code == CLI_OK && r->valid.count == 0 && json_array_size(r->at.snapshots) > 1) {
-        code = save_model(r); /* older programs left the average there */
-        if (code == CLI_OK)
-            train_say("the model is that of update %" PRId64
-                      ": without validation nothing says whether the average is better",
-                      updates);
-    } else if (code == CLI_OK && json_array_size(r->at.snapshots) > 1) {
-        const int since_best = r->at.since_best;
-        code = train_snapshot_average(r);
-        if (code == CLI_OK)
-            code = validate(r, "average");
-        const bool best = r->at.since_best == 0;
-        r->at.since_best = since_best;
-        if (code == CLI_OK && best) /* a run that goes on has to beat it */
-            code = train_checkpoint_renew(r);
-    }
+    if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
+        code = r->valid.count > 0 ? finish_average(r) : finish_unseen(r);
+    if (code == CLI_OK && r->valid.count > 0 && r->at.best_update == 0)
+        code = fail_update(r, "no validation came to a finite loss, so there is no model: lower the rate");
     if (code == CLI_OK)
         code = train_log_put(&r->log,
                              json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", reason, "update",
@@ -371,7 +394,8 @@ static int finish(train_run *r) {
     draw(r);
     cli_progress(NULL);
     if (r->valid.count > 0 && r->at.best_update > 0)
-        printf("%s: %" PRId64 " updates; best on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates,
+        printf("%s: %" PRId64 " updates; %s on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates,
+               r->recipe.keep_average && json_array_size(r->at.snapshots) > 1 ? "the average" : "best",
                r->at.best_bleu, r->at.best_ppl);
     else
         printf("%s: %" PRId64 " updates\n", r->dir, updates);

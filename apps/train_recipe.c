@@ -73,8 +73,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
     const cli_option table[] = {
         TEXT('o', "out", out, "DIR", "the directory of the run, and of the model; made if it is not there"),
         TEXT(0, "resume", resume, "DIR",
-             "go on with the run of this directory; other options change its recipe, but for the model, the "
-             "vocabulary and the data"),
+             "go on with the run of this directory; other options change its recipe, but not the model, the "
+             "vocabulary, the training text, --seed, --batch-tokens, --max-length, --buffer and --hold-out"),
         CLI_DEVICE(&r->device),
         TEXT('s', "src", source, "FILE", "lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
@@ -91,7 +91,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         COUNT("buffer", buffer, "pairs that are in memory and shuffled together (default 200000)"),
         TEXT(0, "vocab", vocabulary, "DIR", "the tokenizer of this directory instead of a new one"),
         WHOLE("vocab-size", vocabulary_size,
-              "pieces of a new vocabulary (default 0: 8000, or as many as the text gives if that is less)"),
+              "pieces of a new vocabulary (default 0: 8000, or as many as the text gives if that is less; "
+              "more where it has "
+              "more characters)"),
         COUNT("vocab-lines", vocabulary_lines, "lines that it is made from, at most (default 1000000)"),
         FLAG("separate-vocab", separate, "a vocabulary for each side, not one for both"),
         FLAG("unigram", unigram, "SentencePiece's unigram pieces, not byte pair encoding"),
@@ -102,9 +104,11 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
                "SentencePiece's rule for text (default nmt_nfkc; _cf makes letters small)"),
         CHOICE("preset", preset, "tiny|small|base|big",
-               "width, layers, heads, feed-forward, warm-up, batch tokens, dropout: 128, 4+4, 4, 256, 2000, "
-               "1024, 0.3; 256, 3+3, 8, 1024, 2000, 1024, 0.2 (default); 512, 6+6, 8, 2048, 4000, 4096, 0.1; "
-               "1024, 6+6, 16, 4096, 4000, 4096, 0.3"),
+               "width, layers, heads, feed-forward, warm-up, batch tokens, dropout. tiny: 128, 4+4, 4, 256, "
+               "2000, "
+               "1024, 0.3; small (default): 256, 3+3, 8, 1024, 2000, 1024, 0.2; base: 512, 6+6, 8, 2048, "
+               "4000, 4096, "
+               "0.1; big: 1024, 6+6, 16, 4096, 4000, 4096, 0.3"),
         COUNT("width", width, "of the model: E"),
         COUNT("heads", heads, "of attention"),
         COUNT("ffn", feed_forward, "width inside the feed-forward layers"),
@@ -114,7 +118,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         CHOICE("activation", activation, "relu|gelu|gelu-tanh|silu",
                "in the feed-forward layers (default relu)"),
         CHOICE("init", init, "xavier|gaussian|kaiming", "how matrices are drawn (default xavier)"),
-        FLAG("pre-norm", pre_norm, "norms before the layers, not behind them; transformers has no such Marian model"),
+        FLAG("pre-norm", pre_norm,
+             "norms before the layers, not behind them; transformers has no such Marian model"),
         COUNT("updates", updates, "stop after so many (default 100000)"),
         WHOLE("epochs", epochs,
               "or after so many passes over the data (default 0: any number); warm-up and schedule go by "
@@ -134,7 +139,7 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         REAL("weight-decay", decay, "AdamW's (default 0)"),
         REAL("clip", clip, "largest norm of the gradient (default 0: any)"),
         REAL("label-smoothing", smoothing, "share of the target spread over the vocabulary (default 0.1)"),
-        REAL("dropout", dropout, "of embeddings and sublayers"),
+        REAL("dropout", dropout, "of embeddings and sublayers (default: the preset's)"),
         REAL("attention-dropout", attention_dropout, "of attention's weights (default 0)"),
         REAL("activation-dropout", activation_dropout, "inside the feed-forward layers (default 0)"),
         WHOLE("seed", seed, "of parameters, order, dropout, vocabulary (default 1)"),
@@ -145,6 +150,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
               "stop when so many validations in a row were not the best (default 10; 0: never)"),
         WHOLE("average", average,
               "at the end, try the mean of the parameters of so many last validations (default 5)"),
+        FLAG("keep-average", keep_average,
+             "keep it whether validation finds it better or not, and without validation too"),
         COUNT("valid-beam", valid_beam, "beam width of validation (default 1)"),
         CHOICE("valid-tokenize", valid_tokenize, "13a|none|char", "words that BLEU counts (default 13a)"),
         FLAG("valid-lowercase", valid_lowercase, "make letters small first"),

@@ -228,8 +228,8 @@ tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *
     if (status != TFM_OK)
         return status;
     status = cli_measure_pairs(&m, model, (const char *const *)v->sources, v->count, &search);
-    score->ppl = cli_measure_perplexity(&m);
-    score->nll = log(score->ppl);
+    score->nll = cli_measure_nll(&m);
+    score->ppl = exp(score->nll);
     score->bleu = tfm_metrics_bleu(m.metrics).score;
     score->chrf = tfm_metrics_chrf(m.metrics);
     tfm_metrics_free(&m.metrics);

@@ -458,6 +458,37 @@ static void test_refused(void **state) {
     free(none);
 }
 
+/* Places in a file that was written to are nobody's: the next buffer is refused. One that is gone is missing.
+ */
+static void test_changed(void **state) {
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
+        tfm_data *data;
+        tfm_pairs batch;
+        int64_t batches = 0;
+        harness_ok(tfm_data_open(&data, tokenizer, source, target,
+                                 &(tfm_data_options){.tokens = 128, .buffer = 20}));
+        harness_ok(tfm_data_next(data, &batch));
+        tfm_status status = TFM_OK;
+        if (way < 2) {
+            FILE *file = fopen(way ? source : target, "r+b");
+            assert_true(file && fputs("Haus", file) >= 0 && fclose(file) == 0);
+        } else
+            assert_int_equal(unlink(target), 0);
+        for (; status == TFM_OK && batches < 10 * LINES; batches++)
+            status = tfm_data_next(data, &batch);
+        assert_int_equal(status, TFM_ERROR_IO);
+        assert_non_null(strstr(tfm_error_message(), way ? way == 2 ? target : source : target));
+        assert_true(way == 2 || strstr(tfm_error_message(), "has changed while it was trained on"));
+        tfm_data_free(&data);
+        unlink(source);
+        unlink(target);
+        free(source);
+        free(target);
+    }
+}
+
 static int setup(void **state) {
     (void)state;
     char *dir = harness_source("apps/demo");
@@ -479,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_bad_pairs),       cmocka_unit_test(test_tsv),
         cmocka_unit_test(test_refused),         cmocka_unit_test(test_drawn),
         cmocka_unit_test(test_seek_other_cuts), cmocka_unit_test(test_drawn_length),
+        cmocka_unit_test(test_changed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -284,6 +284,12 @@ static void test_schedules(void **state) {
     assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 &&
                 fabs(tfm_trainer_rate(&o, 15) - 0.8535533906) < 1e-9);
     assert_true(tfm_trainer_rate(&o, 30) == 0 && tfm_trainer_rate(&o, 5) == 0.5);
+    o.warmup = 30; /* no more than the warm-up */
+    assert_true(tfm_trainer_rate(&o, 30) == 1);
+    o.warmup = 0;
+    o.updates = 1;
+    assert_true(tfm_trainer_rate(&o, 1) == 1);
+    o.warmup = 10;
     o.schedule = TFM_CONSTANT;
     assert_true(tfm_trainer_rate(&o, 1000) == 1);
 }

@@ -303,6 +303,17 @@ cp out before
 resume noisy
 check "--resume: out of patience still" same out before
 
+# One that is worse than the last validation is kept only where the recipe says so.
+# shellcheck disable=SC2086
+begin steady $files --valid-src valid.de --valid-tgt valid.en --updates 20 --valid-every 5 --report-every 10 --warmup 1 --rate 1e-3 \
+    --schedule constant --average 4 --best-by ppl
+check "the average: not the best" grep -q '"average".*"best":false' steady/train.jsonl
+cp steady/model.safetensors last
+resume steady --keep-average
+check "--keep-average: kept" both 0 says err '^update 20  average .*  kept$'
+check "--keep-average: its figures" says out '^steady: 20 updates; the average on validation: BLEU '
+check "--keep-average: the model" [ "$(cmp steady/model.safetensors last >/dev/null && echo same)" = "" ]
+
 # More updates than the run began with: as if it had begun with them.
 plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 0"
 # shellcheck disable=SC2086
@@ -316,6 +327,10 @@ check "--resume: what was changed is in the recipe" [ "$(value part updates) $(v
 check "--resume: and nothing else" [ "$(diff before.json part/recipe.json | grep -c '^>')" = 2 ]
 check "without validation: no BLEU" [ "$(cat out)" = "part: 12 updates" -a "$(reports valid part)" = 0 ]
 check "without validation: a model, the last one, and why it is no average" says err '^the model is that of update 12: without validation'
+cp part/model.safetensors last
+resume part --keep-average
+check "without validation, --keep-average: the average" both 0 says err '^the model is the average of 2 snapshots$'
+check "without validation, --keep-average: another model" [ "$(cmp part/model.safetensors last >/dev/null && echo same)" = "" ]
 "$tfm" info part >out 2>err
 check "without validation: one that opens" [ -s part/model.safetensors ]
 for way in "" --unigram; do # pieces that are drawn anew in each pass, of which there are some in so many updates
@@ -347,6 +362,10 @@ begin apart $files --updates 2 --separate-vocab --hold-out 0 --average 0
 check "--separate-vocab: of what the text gives" both 0 [ -s apart/target_vocab.json ]
 check "--separate-vocab: one padding" [ "$(grep -h '<pad>' apart/vocab.json apart/target_vocab.json | sort -u)" = ' "<pad>": 2' ]
 begin epochs $files --epochs 2 --updates 1000 --hold-out 0 --average 0
+updates=$(sed -n 's/.*"reason":"epochs","update":\([0-9]*\),.*/\1/p' epochs/train.jsonl)
+begin epochs2 $files --epochs 2 --updates 1000 --hold-out 0 --average 0 --accumulate $((updates / 2 + 1)) --report-every 1
+check "--epochs with --accumulate: two updates, and nothing of a third pass" both 0 [ "$(
+    sed -n 's/^{"type":"train","update":\([0-9]*\),"epoch":\([0-9]*\),.*/\1 \2/p' epochs2/train.jsonl | tail -n 1)" = "2 2" ]
 check "--epochs" [ "$code" = 0 -a "$(sed -n 's/.*"reason":"\([a-z]*\)".*/\1/p' epochs/train.jsonl)" = epochs ]
 for buffer in 60 240 200000; do # buffers that end with the text, one of just the text, and one with room to spare
     begin epochs2 $files --epochs 1 --updates 1000 --hold-out 0 --average 0 --buffer $buffer --report-every 1
@@ -407,6 +426,10 @@ check "the same directory, once that is mended" [ "$code" = 0 ]
 # shellcheck disable=SC2086
 attempt train -o run $small $files
 check "a directory that holds a run" one_sentence 1 'go on with it by --resume run'
+mkdir -p foreign/snapshots && echo mine >foreign/snapshots/00098000.safetensors
+attempt train -o foreign $small $files --updates 1
+check "a directory with another run's snapshots" one_sentence 1 "foreign/snapshots holds another run's snapshots"
+check "which stay" [ "$(cat foreign/snapshots/00098000.safetensors)" = mine ]
 mkdir other && cp run/config.json other
 attempt train -o other $files
 check "a directory that holds a model" one_sentence 1 "another model's config.json"
@@ -470,10 +493,18 @@ resume damaged --updates 16 --valid-src valid.de --valid-tgt valid.en
 check "--resume: a damaged snapshot: said, and the average is without it" both 0 says err \
     'snapshots/00000012.safetensors is damaged.*the average will be without it'
 rm -r damaged
+cp -r part damaged
+rm damaged/checkpoint.safetensors
+sed -i '/"type":"end"/d' damaged/train.jsonl
+cp damaged/train.jsonl log
+resume damaged --updates 30 --valid-every 1000
+check "--resume: a lost checkpoint" one_sentence 1 'damaged holds a run that came to update 12, but no checkpoint'
+check "--resume: and its log is as it was" cmp damaged/train.jsonl log
+rm -r damaged
 rm run/checkpoint.safetensors
 cp run/model.safetensors model
 resume run --updates 3
-check "--resume: an ended run without a checkpoint" one_sentence 1 'run holds a run that came to its end, but no checkpoint'
+check "--resume: an ended run without a checkpoint" one_sentence 1 'run holds a run that came to its end at update 2, but no checkpoint'
 check "--resume: and its model is as it was" cmp run/model.safetensors model
 rm run/train.jsonl
 resume run --updates 3
@@ -499,6 +530,13 @@ check "--resume: another validation" both 0 says err '^validation is not what it
 begin large $files --hold-out 0 --updates 1 --valid-every 1 --rate 15 --warmup 0 --average 0 --dropout 0
 resume large --valid-src valid.de --valid-tgt valid.en --updates 3 --rate 1e-9 --clip 1
 check "--resume: a best so far that has no finite perplexity" both 0 says err '^validation is not what it was: .* ppl inf'
+# shellcheck disable=SC2086
+begin large $files --valid-src valid.de --valid-tgt valid.en --updates 2 --valid-every 1 --rate 15 --warmup 0 --schedule constant --average 0 \
+    --dropout 0
+check "a validation with no finite perplexity: a model all the same" both 0 says err '^update 1  valid  ppl inf .*best so far'
+check "and its nll" [ -s large/model.safetensors -a "$(grep '"type":"valid"' large/train.jsonl | grep -c '"nll":[0-9.]*,"ppl":null')" -gt 0 ]
+resume large
+check "and its checkpoint opens" both 0 says out '^large: 2 updates; best on validation: .* ppl '
 
 # Reports begin where the one before ended, whatever was between.
 plan="$files --hold-out 0 --valid-every 2 --report-every 3 --warmup 2 --average 0"
@@ -572,6 +610,7 @@ check "no tab: left out and counted" both 0 says err "^227 pairs for training; l
 # shellcheck disable=SC2086
 begin bad --tsv bad.tsv $quick --strict
 check "no tab: refused by --strict with its line" both 1 says err "^tfm: bad.tsv, line 33: there is no tab"
+check "before there is a recipe, the sentence names none" says err "; mend it, or leave --strict away"
 sed '3s/\t/ /' valid.tsv >bad.tsv
 # shellcheck disable=SC2086
 begin bad --tsv text.tsv --valid-tsv bad.tsv $quick --strict

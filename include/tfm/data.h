@@ -2,10 +2,8 @@
  * prepared by a thread of its own while the device works.
  *
  *     tfm_data_open(&data, tokenizer, "train.de", "train.en", &options);
- *     while (more) {
- *         tfm_data_next(data, &batch);
- *         tfm_trainer_update(trainer, NULL, &batch, 1);
- *     }
+ *     while (more && tfm_data_next(data, &batch) == TFM_OK && tfm_trainer_update(trainer, NULL, &batch, 1) == TFM_OK)
+ *         ;
  *     tfm_data_free(&data);
  *
  * The order is a function of files, options and seed. */
@@ -57,8 +55,9 @@ typedef struct tfm_data_position {
 } tfm_data_position;
 
 /* Opens two files, a line of one for each of the other, or, with target NULL, one of lines `source TAB target`. Both must
- * be readable more than once. TFM_ERROR_IO for a file that is missing; files without a good pair are TFM_ERROR_INPUT, from
- * the first tfm_data_next. The tokenizer is borrowed, and used from another thread. */
+ * be readable more than once, and stay as they are: one that is missing is TFM_ERROR_IO, and so is, from a later
+ * tfm_data_next, one that has changed. Files without a good pair are TFM_ERROR_INPUT, from the first tfm_data_next. The
+ * tokenizer is borrowed, and used from another thread. NULL options are all zero. */
 TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                                  const tfm_data_options *options);
 /* Takes NULL, and nulls. */

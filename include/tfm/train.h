@@ -3,11 +3,12 @@
  *     tfm_model_create(&model, ctx, &shape);
  *     tfm_trainer_options options = tfm_trainer_defaults();
  *     tfm_trainer_open(&trainer, model, &options);
- *     while (more) tfm_trainer_update(trainer, &report, batches, count);
+ *     while (more && tfm_trainer_update(trainer, &report, batches, count) == TFM_OK)
+ *         ;
  *     tfm_trainer_free(&trainer);
  *     tfm_model_save(model, "out", TFM_F16);
  *
- * The same seed, options, batches and device give the same bits. */
+ * apps/examples/train.c is a whole program. The same seed, options, batches and device give the same bits. */
 #ifndef TFM_TRAIN_H
 #define TFM_TRAIN_H
 
@@ -70,7 +71,8 @@ typedef struct tfm_update_report {
 
 /* Lays the model's parameters out in one piece with their gradients and both moments, four times their size. The model
  * must outlive the trainer, and stays one that translates; it has one trainer at a time, and may have another after it.
- * TFM_ERROR_UNSUPPORTED for learned positions. Where this fails the model is as it was. */
+ * `options` may not be NULL: begin with the defaults. TFM_ERROR_UNSUPPORTED for learned positions. Where this fails the
+ * model is as it was. */
 TFM_API tfm_status tfm_trainer_open(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 /* Takes NULL, and nulls. The model keeps its parameters. */
 TFM_API void tfm_trainer_free(tfm_trainer **trainer);

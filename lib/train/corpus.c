@@ -2,6 +2,7 @@
 #include "train/corpus.h"
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/random.h"
 #include "text/line_file.h"
 #include "text/spm.h"
@@ -267,6 +268,37 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
     free(b);
 }
 
+static tfm__stamp stamp_of(FILE *file) {
+    struct stat info;
+    return fstat(fileno(file), &info) == 0
+               ? (tfm__stamp){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec}
+               : (tfm__stamp){-1, 0, 0};
+}
+
+tfm_status tfm__corpus_open(tfm__corpus *c) {
+    tfm_status status = TFM_OK;
+    for (int i = 0; i < 2 && status == TFM_OK && c->names[i]; i++) {
+        tfm__lines r;
+        status = tfm__lines_open(&r, c->names[i], 0);
+        if (status == TFM_OK)
+            c->stamps[i] = stamp_of(r.file);
+        tfm__lines_close(&r);
+    }
+    return status;
+}
+
+/* What has been read of a file while it changed, or behind a change, belongs to nothing. */
+static tfm_status check_stamps(const tfm__corpus *c, const tfm__lines *readers) {
+    for (int i = 0; i < 2; i++) {
+        const tfm__stamp was = c->stamps[i], is = readers[i].file ? stamp_of(readers[i].file) : was;
+        if (is.bytes != was.bytes || is.seconds != was.seconds || is.nanoseconds != was.nanoseconds)
+            return tfm__fail(TFM_ERROR_IO,
+                             "%s has changed while it was trained on: a run needs one text to its end",
+                             c->names[i]);
+    }
+    return TFM_OK;
+}
+
 tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
     tfm__lines readers[2] = {{0}};
     tfm_status status = tfm__lines_open(&readers[0], c->names[0], b->begin.source_at);
@@ -280,6 +312,8 @@ tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
         status = read_pairs(c, b, readers);
     if (sampled)
         tfm__spm_draws_end();
+    if (status == TFM_OK || status == TFM_ERROR_INPUT)
+        status = check_stamps(c, readers) == TFM_OK ? status : TFM_ERROR_IO;
     tfm__lines_close(&readers[0]);
     tfm__lines_close(&readers[1]);
     return status;

@@ -5,10 +5,16 @@
 #include "base/base.h"
 #include "tfm/data.h"
 
+/* What tells that a file was written to. */
+typedef struct tfm__stamp {
+    int64_t bytes, seconds, nanoseconds; /* the time of the last change */
+} tfm__stamp;
+
 /* Where pairs come from, and how. */
 typedef struct tfm__corpus {
     const tfm_tokenizer *tokenizer;
     char *names[2]; /* the second is NULL for a TSV */
+    tfm__stamp stamps[2]; /* as they were when reading began: places in a file that has changed since are nobody's */
     tfm_data_options options;
 } tfm__corpus;
 
@@ -39,8 +45,10 @@ typedef struct tfm__pair_buffer {
     size_t batch_count;
 } tfm__pair_buffer;
 
-/* Reads the pairs that begin at b->begin; says where the next begin. Where segmentations are drawn, in a
- * thread that is new: see tfm__spm_draws_begin. */
+/* Notes what the files are like, for tfm__pair_buffer_read to see a change. */
+tfm_status tfm__corpus_open(tfm__corpus *corpus);
+/* Reads the pairs that begin at b->begin; says where the next begin. TFM_ERROR_IO if the files have changed since
+ * tfm__corpus_open. Where segmentations are drawn, in a thread that is new: see tfm__spm_draws_begin. */
 tfm_status tfm__pair_buffer_read(const tfm__corpus *corpus, tfm__pair_buffer *b);
 /* Pairs of one length together, and the batches in any order: by the seed, the pass, and where the buffer
  * lies. */

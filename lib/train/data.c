@@ -142,11 +142,8 @@ tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const c
     d->corpus.names[0] = tfm__strdup(source);
     d->corpus.names[1] = target ? tfm__strdup(target) : NULL;
     tfm_status status = d->corpus.names[0] && (!target || d->corpus.names[1]) ? TFM_OK : TFM_ERROR_MEMORY;
-    for (int i = 0; i < 2 && status == TFM_OK && d->corpus.names[i]; i++) {
-        tfm__lines r;
-        status = tfm__lines_open(&r, d->corpus.names[i], 0);
-        tfm__lines_close(&r);
-    }
+    if (status == TFM_OK)
+        status = tfm__corpus_open(&d->corpus);
     if (status == TFM_OK)
         status = start(d, (tfm_data_position){0});
     if (status != TFM_OK)

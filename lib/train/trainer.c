@@ -18,7 +18,7 @@ tfm_trainer_options tfm_trainer_defaults(void) {
 
 double tfm_trainer_rate(const tfm_trainer_options *o, int64_t update) {
     const double t = (double)update, w = (double)(o->warmup > 1 ? o->warmup : 1), end = (double)o->updates;
-    if (t < w)
+    if (t < w || (t <= w && end <= w)) /* the peak, too, where nothing follows it */
         return o->rate * t / w;
     const double left = end > w ? fmax(0, fmin(1, (end - t) / (end - w))) : 0;
     switch (o->schedule) {
