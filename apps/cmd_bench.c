@@ -161,16 +161,17 @@ int cmd_bench(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "bench",
         .usage = "bench gemm|attention|norm|translate [option...] [SHAPE...]",
-        .about = "Times every provider and variant of an operation on one device, in turns, and prints\n"
-                 "medians. A SHAPE is tiny, base or big, for the sizes of that Transformer, or\n"
-                 "  gemm        MxNxK, with two letters n or t behind it where a or b is transposed:\n"
-                 "              512x512x4096tn\n"
-                 "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
-                 "  norm        ROWSxCOLUMNS\n"
-                 "'packed' multiplies by a matrix that it packed once, as a layer does; 'packed fresh'\n"
-                 "packs it every time. A star marks what tfm takes by itself. OpenBLAS runs beside them\n"
-                 "where it is installed, on all cores. norm counts bytes read and written, and has a copy\n"
-                 "beside it; attention has a product of 1024x1024x1024.\n",
+        .about =
+            "Times every provider and variant of an operation on one device, in turns, and prints\n"
+            "medians. A SHAPE is tiny, base or big, for the sizes of that Transformer, or\n"
+            "  gemm        MxNxK, with two letters n or t behind it where a or b is transposed:\n"
+            "              512x512x4096tn\n"
+            "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
+            "  norm        ROWSxCOLUMNS\n"
+            "'packed' multiplies by a matrix that it packed once, as a layer does; 'packed fresh'\n"
+            "packs it every time. A star marks what tfm takes by itself. OpenBLAS runs beside them\n"
+            "if tfm was built with it, on all cores. norm counts bytes read and written, and has a copy\n"
+            "beside it; attention has a product of 1024x1024x1024.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant wide-16\n"
                     "  tfm bench attention 1x8x1024x64 --causal\n  tfm bench norm 4096x1024 --json\n"
                     "  tfm bench translate -m apps/demo\n",

@@ -112,7 +112,7 @@ say "installing"
 rm -rf "$build/install"
 count_one "install" ninja -C "$build/check" --quiet install
 export PKG_CONFIG_PATH="$build/install/lib/pkgconfig" LD_LIBRARY_PATH="$build/install/lib"
-for example in translate attention self_attention own_buffers number_words; do
+for example in translate train attention self_attention own_buffers number_words; do
     # shellcheck disable=SC2046 # words
     count_one "example $example" cc -std=c11 -Wall -Wextra -Werror "apps/examples/$example.c" \
         $(pkg-config --cflags --libs tfm OpenCL) -o "$build/example_$example"
@@ -127,6 +127,9 @@ count_one "the example with own buffers" sh -c \
     "'$build/example_own_buffers' | tee /dev/stderr | grep -qx '0.03206 0.08714 0.23688 0.64391'"
 count_one "the numbers of an example" sh -c \
     "'$build/example_number_words' '$build/numbers' && grep -qx null '$build/numbers/train.de'"
+count_one "the training of an example" sh -c \
+    "'$build/example_train' '$build/example-model' '$build/numbers/train.de' '$build/numbers/train.en' 300 vierhundertelf |
+     tee /dev/stderr | grep -qx 'four hundred and eleven'"
 count_one "numbers in words are learned" sh tests/numbers.sh "$build/check/apps/tfm" "$build/numbers" "$build/numbers-run"
 count_one "a picture" "$build/check/apps/tfm" attend -m apps/demo "Danke." -o "$build/attention.svg"
 count_one "the installed program" "$build/install/bin/tfm" info apps/demo

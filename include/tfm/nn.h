@@ -37,7 +37,7 @@ typedef struct tfm_dense {
     tfm_param bias;
 } tfm_dense;
 
-/* Layer normalisation over E: gamma, beta (E). Empty gamma: the layer is absent where a layer says that it may be. */
+/* Layer normalisation over E: gamma, beta (E); empty ones are 1 and 0. */
 typedef struct tfm_norm {
     tfm_param gamma;
     tfm_param beta;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TURNS = 31, LAUNCHES = 1000, BYTES = 1 << 20, MOST_GROUPS = 256 };
+enum { TURNS = 31, LAUNCHES = 1000, MOST_GROUPS = 256 };
 
 static const char *source = "__kernel void empty(__global const float *b, __global float *c, int lines) {\n"
                             "    if (lines < 0)\n"
@@ -66,7 +66,8 @@ static int compare(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    const size_t bytes = argc > 1 ? strtoul(argv[1], NULL, 10) : 1 << 20;
     static const char *const names[] = {"empty", "reads"};
     cl_int code = CL_SUCCESS;
     cl_device_id device = first_cpu();
@@ -77,18 +78,18 @@ int main(void) {
     cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &code);
     check(code, "clCreateProgramWithSource");
     check(clBuildProgram(program, 1, &device, "", NULL, NULL), "clBuildProgram");
-    cl_mem b = clCreateBuffer(context, CL_MEM_READ_WRITE, BYTES, NULL, &code);
+    cl_mem b = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     check(code, "clCreateBuffer");
     cl_mem c = clCreateBuffer(context, CL_MEM_READ_WRITE, MOST_GROUPS * 64, NULL, &code);
     check(code, "clCreateBuffer");
     const float value = 1;
-    check(clEnqueueFillBuffer(queue, b, &value, sizeof(value), 0, BYTES, 0, NULL, NULL),
+    check(clEnqueueFillBuffer(queue, b, &value, sizeof(value), 0, bytes, 0, NULL, NULL),
           "clEnqueueFillBuffer");
     for (int k = 0; k < 2; k++) {
         cl_kernel kernel = clCreateKernel(program, names[k], &code);
         check(code, "clCreateKernel");
         for (int groups = 1; groups <= MOST_GROUPS; groups *= 4) {
-            const cl_int lines = BYTES / 256 / groups;
+            const cl_int lines = (cl_int)(bytes / 256 / (size_t)groups);
             double seconds[TURNS];
             check(clSetKernelArg(kernel, 0, sizeof(b), &b), "clSetKernelArg");
             check(clSetKernelArg(kernel, 1, sizeof(c), &c), "clSetKernelArg");
