@@ -193,11 +193,12 @@ static int say_what(train_run *r) {
                                    "update", (json_int_t)tfm_trainer_updates(r->trainer)));
 }
 
-/* Up to the first update. A recipe that was changed is written when it has proved itself. */
-static int prepare(train_run *r, bool changed) {
+/* Up to the first update. */
+static int prepare(train_run *r) {
     int code = (r->checkpoint = train_path(r->dir, "checkpoint.safetensors"))
                    ? CLI_OK
                    : cli_fail("%s: out of memory", r->dir);
+    train_corpus_note(r);
     if (code == CLI_OK)
         code = count_held(&r->recipe);
     if (code == CLI_OK)
@@ -208,8 +209,6 @@ static int prepare(train_run *r, bool changed) {
         code = train_valid_warn(&r->valid, r->tokenizer, r->recipe.positions);
     if (code == CLI_OK)
         code = train_checkpoint_read(r);
-    if (code == CLI_OK && changed)
-        code = train_recipe_write(&r->recipe, r->dir);
     if (code == CLI_OK)
         code = train_log_cut(&r->log, r->at.log_bytes);
     return code == CLI_OK ? say_what(r) : code;
@@ -269,11 +268,11 @@ static int check_files(const train_recipe *o) {
     return CLI_OK;
 }
 
-static int resume(train_run *r, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
+static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     r->dir = r->recipe.resume;
     if (r->recipe.out)
         return cli_misuse(syntax, "-o is for a new run: --resume %s goes on where it is", r->dir);
-    int code = train_recipe_resume(&r->recipe, changed, syntax, argc, argv);
+    int code = train_recipe_resume(&r->recipe, &r->changed, syntax, argc, argv);
     if (code == CLI_GO)
         code = check_text(syntax, &r->recipe);
     if (code == CLI_GO)
@@ -295,7 +294,7 @@ static int check_free(const char *dir) {
         if (there)
             return cli_fail("%s holds another model's %s: give another directory", dir, *name);
     }
-    if (train_snapshot_there(dir))
+    if (train_snapshot_count(dir) > 0)
         return cli_fail("%s/snapshots holds another run's snapshots: give another directory", dir);
     return CLI_OK;
 }
@@ -354,14 +353,13 @@ int cmd_train(int argc, char **argv) {
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),
     };
-    bool changed = false;
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_GO) {
         const bool new = !r.recipe.resume;
-        code = new ? begin(&r, &syntax) : resume(&r, &changed, &syntax, argc, argv);
+        code = new ? begin(&r, &syntax) : resume(&r, &syntax, argc, argv);
         if (code == CLI_OK) {
             train_catch_early(&r);
-            code = prepare(&r, changed);
+            code = prepare(&r);
             if (code == CLI_OK)
                 code = train_loop(&r);
             if (code != CLI_OK && new && (!r.trainer || tfm_trainer_updates(r.trainer) == 0))

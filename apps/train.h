@@ -124,8 +124,9 @@ typedef struct train_log {
 /* Opens the log of `dir` for this run alone, and clears away what killed runs left unfinished there.
  * CLI_FAILED after its sentence, also while another process trains there. */
 int train_log_open(train_log *log, const char *dir);
-/* The last update that it has a report of, 0 for none; *ended: whether the run came to its end once. */
-int64_t train_log_last(const train_log *log, bool *ended);
+/* The last update that it has a report of, 0 for none; *ended: whether the run came to its end once; *resumed: whether
+ * it went on from a checkpoint. */
+int64_t train_log_last(const train_log *log, bool *ended, bool *resumed);
 /* Cuts it to its first `bytes`: what was reported behind the checkpoint is reported again. */
 int train_log_cut(train_log *log, long bytes);
 void train_log_close(train_log *log);
@@ -140,7 +141,7 @@ void train_say(const char *format, ...) TFM_PRINTF(1, 2);
 
 /* What a checkpoint says of a run beside the trainer's own state: its note, as JSON. */
 typedef struct train_progress {
-    double best_bleu, best_ppl;
+    double best_bleu, best_ppl, best_nll;
     int64_t best_update; /* 0: none yet */
     int since_best;      /* validations */
     int64_t milestone;   /* the last update with a validation and a snapshot; 0: none yet */
@@ -174,6 +175,7 @@ typedef struct train_run {
     train_batches last; /* of the update before */
     char measure[20];   /* a hash of what validation measures; "" where there is none */
     bool remeasure;     /* the best so far was measured otherwise */
+    bool changed;       /* the recipe is not what its file says */
     json_t *corpus;      /* which text, as checkpoints note it: taken once, before it is read */
     double begun;        /* the clock minus at.seconds */
     int64_t first;       /* updates before this start */
@@ -202,8 +204,10 @@ int train_checkpoint_read(train_run *run);
 int train_snapshot_write(train_run *run);
 /* Puts the mean of what is kept in the parameters' place. The checkpoint has them still. */
 int train_snapshot_average(train_run *run);
-/* Whether a directory has snapshots of some run. */
-bool train_snapshot_there(const char *dir);
+/* How many snapshots, of whichever run, a directory has. */
+size_t train_snapshot_count(const char *dir);
+/* Notes which text the recipe's files hold, for checkpoints. */
+void train_corpus_note(train_run *run);
 
 /* Until train_loop a signal ends the program at once, and says how to go on. */
 void train_catch_early(const train_run *run);

@@ -48,16 +48,16 @@ static long long snapshot_number(const char *name) {
     return end > name && strcmp(end, ".safetensors") == 0 ? update : -1;
 }
 
-bool train_snapshot_there(const char *dir) {
+size_t train_snapshot_count(const char *dir) {
     char *path = train_path(dir, "snapshots");
     DIR *folder = path ? opendir(path) : NULL;
-    bool there = false;
+    size_t count = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        there |= snapshot_number(entry->d_name) >= 0;
+        count += snapshot_number(entry->d_name) >= 0;
     if (folder)
         closedir(folder);
     free(path);
-    return there;
+    return count;
 }
 
 /* Whether the checkpoint speaks of a snapshot. */
@@ -192,12 +192,13 @@ int train_checkpoint_write(train_run *r) {
     r->at.seconds = cli_seconds() - r->begun;
     if (train_log_sync(&r->log, &r->at.log_bytes) != CLI_OK)
         return CLI_FAILED;
-    json_t *note = json_pack("{s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:[I, f, f], s:O, s:O}", "best_bleu",
-                             r->at.best_bleu, "best_ppl", fmin(r->at.best_ppl, DBL_MAX), "best_update",
-                             (json_int_t)r->at.best_update, "since_best", r->at.since_best, "measure",
-                             r->measure, "milestone", (json_int_t)r->at.milestone, "seconds", r->at.seconds,
-                             "log_bytes", (json_int_t)r->at.log_bytes, "sums", (json_int_t)r->at.targets,
-                             r->at.loss, r->at.nll, "snapshots", r->at.snapshots, "corpus", r->corpus);
+    json_t *note =
+        json_pack("{s:f, s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:[I, f, f], s:O, s:O}", "best_nll",
+                  r->at.best_nll, "best_bleu", r->at.best_bleu, "best_ppl", fmin(r->at.best_ppl, DBL_MAX),
+                  "best_update", (json_int_t)r->at.best_update, "since_best", r->at.since_best, "measure",
+                  r->measure, "milestone", (json_int_t)r->at.milestone, "seconds", r->at.seconds, "log_bytes",
+                  (json_int_t)r->at.log_bytes, "sums", (json_int_t)r->at.targets, r->at.loss, r->at.nll,
+                  "snapshots", r->at.snapshots, "corpus", r->corpus);
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
     json_decref(note);
     if (!text)
@@ -223,14 +224,25 @@ static int64_t first_checkpoint(const train_run *r) {
     return every ? json_integer_value(every) : r->recipe.valid_every;
 }
 
-int train_checkpoint_read(train_run *r) {
+void train_corpus_note(train_run *r) {
     r->corpus = corpus_json(&r->recipe);
+}
+
+int train_checkpoint_read(train_run *r) {
+    json_t *now = corpus_json(&r->recipe);
+    const bool still = same_corpus(now, r->corpus);
+    json_decref(now);
+    if (!still)
+        return cli_fail(
+            "the training files have changed while %s was made ready: give the command again once they "
+            "stay as they are",
+            r->dir);
     if (r->valid.count > 0)
         snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_valid_hash(&r->valid));
     if (access(r->checkpoint, F_OK) != 0) { /* the run was stopped before its first one, or it is lost */
-        bool ended;
-        const int64_t last = train_log_last(&r->log, &ended);
-        if (ended || last > first_checkpoint(r))
+        bool ended, resumed;
+        const int64_t last = train_log_last(&r->log, &ended, &resumed);
+        if (ended || resumed || last > first_checkpoint(r) || train_snapshot_count(r->dir) > 1)
             return cli_fail(
                 "%s holds a run that came to %s%" PRId64
                 ", but no checkpoint.safetensors to go on from: begin a new one, by --vocab %s with the "
@@ -242,16 +254,18 @@ int train_checkpoint_read(train_run *r) {
     }
     if (tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
         return cli_fail_library();
-    /* The last three were not always noted. */
+    /* The last three were not always noted, nor the best nll. */
+    r->at.best_nll = NAN;
     json_int_t best_update, log_bytes, targets = 0, milestone = tfm_trainer_updates(r->trainer);
     const char *measure = NULL;
     json_t *corpus = NULL, *snapshots = NULL, *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
     int code = CLI_OK;
-    if (!note || json_unpack(note, "{s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:O, s:o}", "best_bleu",
-                             &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update", &best_update,
-                             "since_best", &r->at.since_best, "measure", &measure, "milestone", &milestone,
-                             "seconds", &r->at.seconds, "log_bytes", &log_bytes, "sums", &targets, &r->at.loss,
-                             &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
+    if (!note ||
+        json_unpack(note, "{s?F, s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:O, s:o}", "best_nll",
+                    &r->at.best_nll, "best_bleu", &r->at.best_bleu, "best_ppl", &r->at.best_ppl,
+                    "best_update", &best_update, "since_best", &r->at.since_best, "measure", &measure,
+                    "milestone", &milestone, "seconds", &r->at.seconds, "log_bytes", &log_bytes, "sums",
+                    &targets, &r->at.loss, &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
         code = cli_fail("%s was not written by tfm train", r->checkpoint);
     else if (!same_corpus(corpus, r->corpus))
         code = cli_fail(
@@ -259,6 +273,8 @@ int train_checkpoint_read(train_run *r) {
             r->checkpoint);
     if (code == CLI_OK) {
         r->at.best_update = best_update;
+        if (isnan(r->at.best_nll))
+            r->at.best_nll = r->at.best_ppl > 0 ? log(r->at.best_ppl) : 0;
         r->at.milestone = milestone;
         r->at.targets = targets;
         r->at.log_bytes = (long)log_bytes;

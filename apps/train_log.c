@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "train.h"
 
-/* How the last line of a run that came to its end begins. */
-static const char END[] = "{\"type\":\"end\"";
+/* How the first line of each start begins, and the last line of a run that came to its end. */
+static const char START[] = "{\"type\":\"start\"", END[] = "{\"type\":\"end\"";
 
 const char *const train_files[] = {"recipe.json",
                                    "source.spm",
@@ -68,16 +68,19 @@ int train_log_open(train_log *log, const char *dir) {
     return CLI_OK;
 }
 
-int64_t train_log_last(const train_log *log, bool *ended) {
+int64_t train_log_last(const train_log *log, bool *ended, bool *resumed) {
     FILE *file = fopen(log->path, "re");
     char *line = NULL;
     size_t room = 0;
-    int64_t last = 0, update;
-    *ended = false;
+    int64_t last = 0;
+    *ended = *resumed = false;
     while (file && getline(&line, &room, file) >= 0) {
+        const bool start = strncmp(line, START, sizeof(START) - 1) == 0;
+        const char *at = strstr(line, "\"update\":");
+        const int64_t update = at ? strtoll(at + strlen("\"update\":"), NULL, 10) : 0;
         *ended |= strncmp(line, END, sizeof(END) - 1) == 0;
-        if (sscanf(line, "{\"type\":\"%*[a-z]\",\"update\":%" SCNd64, &update) == 1 && update > last)
-            last = update;
+        *resumed |= start && update > 0;
+        last = update > last ? update : last;
     }
     free(line);
     if (file)

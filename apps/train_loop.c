@@ -77,7 +77,7 @@ static bool is_best(const train_run *r, const train_score *s) {
         return isfinite(s->nll);
     if (r->recipe.best_by == BEST_PPL || s->bleu == r->at.best_bleu ||
         (s->bleu < nothing && r->at.best_bleu < nothing))
-        return s->ppl < r->at.best_ppl;
+        return s->nll < r->at.best_nll;
     return s->bleu > r->at.best_bleu;
 }
 
@@ -130,6 +130,7 @@ static int validate(train_run *r, const char *what, bool keep) {
         return CLI_OK;
     r->at.best_bleu = s.bleu;
     r->at.best_ppl = s.ppl;
+    r->at.best_nll = s.nll;
     r->at.best_update = update;
     return save_model(r);
 }
@@ -164,6 +165,7 @@ static int remeasure(train_run *r) {
     r->at.best_update = known ? r->at.best_update : 0;
     r->at.best_bleu = known ? s.bleu : 0;
     r->at.best_ppl = known ? s.ppl : 0;
+    r->at.best_nll = known ? s.nll : 0;
     r->at.since_best = 0;
     return train_log_put(&r->log, json_pack("{s:s, s:I, s:o, s:o, s:f, s:f}", "type", "best", "update",
                                             (json_int_t)r->at.best_update, "nll", real(s.nll), "ppl", real(s.ppl),
@@ -350,15 +352,16 @@ static int interrupted(train_run *r) {
     return CLI_OK;
 }
 
-/* The mean of the last validations' parameters, where validation finds it better or the recipe has it. */
-static int finish_average(train_run *r) {
+/* The mean of the last validations' parameters, where validation finds it better or the recipe has it: *kept.
+ */
+static int finish_average(train_run *r, bool *kept) {
     const int since_best = r->at.since_best;
     int code = train_snapshot_average(r);
     if (code == CLI_OK)
         code = validate(r, "average", r->recipe.keep_average);
-    const bool best = r->at.since_best == 0;
+    *kept = r->at.since_best == 0;
     r->at.since_best = since_best;
-    return code == CLI_OK && best ? train_checkpoint_renew(r) : code; /* a run that goes on has to beat it */
+    return code == CLI_OK && *kept ? train_checkpoint_renew(r) : code; /* a run that goes on has to beat it */
 }
 
 /* Without validation nothing says which is better: the last one, unless the recipe says. */
@@ -367,7 +370,7 @@ static int finish_unseen(train_run *r) {
     if (code == CLI_OK)
         code = save_model(r); /* older programs left the average there */
     if (code == CLI_OK && r->recipe.keep_average)
-        train_say("the model is the average of %zu snapshots", json_array_size(r->at.snapshots));
+        train_say("the model is the average of the snapshots");
     else if (code == CLI_OK)
         train_say("the model is that of update %" PRId64
                   ": without validation nothing says whether the average is better",
@@ -379,10 +382,14 @@ static int finish(train_run *r) {
     const int64_t updates = tfm_trainer_updates(r->trainer);
     const char *reason = finished(r); /* which the average does not change, the best though it may be */
     int code = CLI_OK;
+    bool kept = false;
     if (r->at.milestone != updates) /* a signal may have saved it without */
         code = milestone(r);
     if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
-        code = r->valid.count > 0 ? finish_average(r) : finish_unseen(r);
+        code = r->valid.count > 0 ? finish_average(r, &kept) : finish_unseen(r);
+    else if (code == CLI_OK && r->recipe.keep_average)
+        train_say(
+            "there is one snapshot alone, so the model is no average: a smaller --valid-every makes more");
     if (code == CLI_OK && r->valid.count > 0 && r->at.best_update == 0)
         code = fail_update(r, "no validation came to a finite loss, so there is no model: lower the rate");
     if (code == CLI_OK)
@@ -395,8 +402,7 @@ static int finish(train_run *r) {
     cli_progress(NULL);
     if (r->valid.count > 0 && r->at.best_update > 0)
         printf("%s: %" PRId64 " updates; %s on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates,
-               r->recipe.keep_average && json_array_size(r->at.snapshots) > 1 ? "the average" : "best",
-               r->at.best_bleu, r->at.best_ppl);
+               kept && r->recipe.keep_average ? "the average" : "best", r->at.best_bleu, r->at.best_ppl);
     else
         printf("%s: %" PRId64 " updates\n", r->dir, updates);
     return CLI_OK;
@@ -405,6 +411,8 @@ static int finish(train_run *r) {
 int train_loop(train_run *r) {
     catch_signals(on_signal); /* the first one ends the run in good order, the second at once */
     int code = r->remeasure ? remeasure(r) : CLI_OK;
+    if (code == CLI_OK && r->changed) /* it has proved itself */
+        code = train_recipe_write(&r->recipe, r->dir);
     if (code == CLI_OK)
         code = train(r);
     if (code == CLI_OK)

@@ -196,6 +196,9 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                           "--rate %g must be above 0, --epsilon %g at least 1e-37, --weight-decay %g and "
                           "--clip %g not below 0",
                           r->rate, r->epsilon, r->decay, r->clip);
+    if (r->keep_average && r->average < 2)
+        return cli_misuse(syntax, "--keep-average needs an average of 2 at least: --average is %d",
+                          r->average);
     if (!(r->coverage >= 0.98 && r->coverage <= 1))
         return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
     if (r->valid_beam > BEAM_MOST) /* and not only at the first validation */

@@ -55,8 +55,8 @@ typedef struct tfm_data_position {
 } tfm_data_position;
 
 /* Opens two files, a line of one for each of the other, or, with target NULL, one of lines `source TAB target`. Both must
- * be readable more than once, and stay as they are: one that is missing is TFM_ERROR_IO, and so is, from a later
- * tfm_data_next, one that has changed. Files without a good pair are TFM_ERROR_INPUT, from the first tfm_data_next. The
+ * be readable more than once, and hold the same text: one that is missing is TFM_ERROR_IO, and so is, from a later
+ * tfm_data_next that has to read more of it, one with another text. Files without a good pair are TFM_ERROR_INPUT, from the first tfm_data_next. The
  * tokenizer is borrowed, and used from another thread. NULL options are all zero. */
 TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                                  const tfm_data_options *options);

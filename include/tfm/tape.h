@@ -15,8 +15,8 @@
  * of one block that have no element in common do not disturb each other. What is written by other means than ops, such
  * as tfm_tensor_write, is not looked at. One tape a context; the context's rules for threads hold.
  *
- * All ops of ops.h have a backward pass but tfm_topk, tfm_sample, tfm_l2_norm and tfm_score_additive, a product that
- * accumulates, attention with `rows` or `sources` as over cached keys, and the gradients of attention's mask and of
+ * All ops of ops.h have a backward pass but tfm_topk, tfm_sample, tfm_l2_norm, tfm_score_additive and tfm_adam, a cast to
+ * less than F32, a product that accumulates, attention with `rows` or `sources` as over cached keys, and the gradients of attention's mask and of
  * rotary tables. Such a call is refused while the tape records, if a watched tensor has a part in it. */
 #ifndef TFM_TAPE_H
 #define TFM_TAPE_H

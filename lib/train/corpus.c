@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/random.h"
 #include "text/line_file.h"
 #include "text/spm.h"
@@ -271,8 +272,20 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
 static tfm__stamp stamp_of(FILE *file) {
     struct stat info;
     return fstat(fileno(file), &info) == 0
-               ? (tfm__stamp){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec}
-               : (tfm__stamp){-1, 0, 0};
+               ? (tfm__stamp){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, 0}
+               : (tfm__stamp){-1, 0, 0, 0};
+}
+
+static uint64_t hash_of(FILE *file, int64_t bytes) {
+    enum { BLOCK = 4096, BLOCKS = 1024 };
+    const int64_t blocks = (bytes + BLOCK - 1) / BLOCK, step = (blocks + BLOCKS - 1) / BLOCKS;
+    unsigned char block[BLOCK];
+    tfm__hash hash = {0};
+    for (int64_t i = 0; i < blocks; i += step) {
+        const ssize_t got = pread(fileno(file), block, BLOCK, (off_t)(i * BLOCK));
+        tfm__hash_add(&hash, block, got > 0 ? (size_t)got : 0);
+    }
+    return tfm__hash_end(&hash);
 }
 
 tfm_status tfm__corpus_open(tfm__corpus *c) {
@@ -282,6 +295,8 @@ tfm_status tfm__corpus_open(tfm__corpus *c) {
         status = tfm__lines_open(&r, c->names[i], 0);
         if (status == TFM_OK)
             c->stamps[i] = stamp_of(r.file);
+        if (status == TFM_OK)
+            c->stamps[i].hash = hash_of(r.file, c->stamps[i].bytes);
         tfm__lines_close(&r);
     }
     return status;
@@ -291,7 +306,8 @@ tfm_status tfm__corpus_open(tfm__corpus *c) {
 static tfm_status check_stamps(const tfm__corpus *c, const tfm__lines *readers) {
     for (int i = 0; i < 2; i++) {
         const tfm__stamp was = c->stamps[i], is = readers[i].file ? stamp_of(readers[i].file) : was;
-        if (is.bytes != was.bytes || is.seconds != was.seconds || is.nanoseconds != was.nanoseconds)
+        const bool later = is.seconds != was.seconds || is.nanoseconds != was.nanoseconds;
+        if (is.bytes != was.bytes || (later && hash_of(readers[i].file, is.bytes) != was.hash))
             return tfm__fail(TFM_ERROR_IO,
                              "%s has changed while it was trained on: a run needs one text to its end",
                              c->names[i]);

@@ -5,9 +5,10 @@
 #include "base/base.h"
 #include "tfm/data.h"
 
-/* What tells that a file was written to. */
+/* What tells that a file was written to: its size, and of one that was written at another time its text. */
 typedef struct tfm__stamp {
     int64_t bytes, seconds, nanoseconds; /* the time of the last change */
+    uint64_t hash;                       /* of all, or of blocks evenly over a long one */
 } tfm__stamp;
 
 /* Where pairs come from, and how. */
