@@ -33,7 +33,7 @@ struct tfm__record {
     bool done; /* the forward has made gradients already: a walk that does not come to it is refused */
     /* The tape's own. */
     uint32_t out_slot[TFM__TAPE_OUT], in_slot[TFM__TAPE_IN];
-    unsigned char copy[TFM__TAPE_DATA];
+    _Alignas(max_align_t) unsigned char copy[TFM__TAPE_DATA]; /* of `data`, which is read where it lies */
 };
 
 /* Whether the tape records and at least one of `count` tensors, empty ones aside, has a gradient. */
