@@ -137,7 +137,7 @@ int train_log_sync(train_log *log, long *bytes);
 /* A line that stays, on standard error. */
 void train_say(const char *format, ...) TFM_PRINTF(1, 2);
 
-/* ---- The run (train_batches.c, train_checkpoint.c, train_loop.c, cmd_train.c) -------------------------- */
+/* ---- The run (train_batches.c, train_checkpoint.c, train_loop.c, train_signals.c, cmd_train.c) --------- */
 
 /* What a checkpoint says of a run beside the trainer's own state: its note, as JSON. */
 typedef struct train_progress {
@@ -209,8 +209,13 @@ size_t train_snapshot_count(const char *dir);
 /* Notes which text the recipe's files hold, for checkpoints. */
 void train_corpus_note(train_run *run);
 
-/* Until train_loop a signal ends the program at once, and says how to go on. */
+/* Until train_catch a signal ends the program at once, and says how to go on. From there on the first one is to end the
+ * run in good order, and the second ends the program. */
 void train_catch_early(const train_run *run);
+void train_catch(void);
+bool train_asked_to_stop(void);
+/* How to go on with the run: what its recipe does not hold is said. Returns `text`. */
+const char *train_go_on(char *text, size_t size, const train_run *run);
 /* All updates, to the end or a signal, and what belongs behind them. */
 int train_loop(train_run *run);
 

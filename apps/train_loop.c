@@ -1,59 +1,10 @@
 /* The loop of a training run: updates, reports, validations, the end. */
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "picture.h"
 #include "train.h"
-
-static volatile sig_atomic_t asked_to_stop;
-
-static void on_signal(int number) {
-    asked_to_stop = number;
-}
-
-/* Before the first update there is nothing to end: the run is as it was, and its sentence is ready. */
-static char goodbye[4096];
-
-static void on_early_signal(int number) {
-    if (write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
-        goodbye[0] = 0;
-    raise(number); /* which ends the program when this handler has */
-}
-
-/* One that is ignored stays so: Ctrl-C is not meant for what a script has put into the background. */
-static void catch_signals(void (*handler)(int)) {
-    const int signals[] = {SIGINT, SIGTERM};
-    for (size_t i = 0; i < CLI_COUNT(signals); i++) {
-        struct sigaction now;
-        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            sigaction(
-                signals[i],
-                &(struct sigaction){.sa_handler = handler, .sa_flags = (int)SA_RESETHAND | SA_RESTART}, NULL);
-    }
-}
-
-/* Quotes for a word that a shell would take apart; one that has such quotes in it is not dressed further. */
-static const char *quote(const char *word) {
-    return strpbrk(word, " \t\n\"\\$`&|;<>()*?[]#~!{}") ? "'" : "";
-}
-
-/* How to go on with the run: what its recipe does not hold is said. */
-static const char *go_on(char *text, size_t size, const train_run *r) {
-    const char *device = r->recipe.device ? r->recipe.device : "", *q = quote(r->dir), *p = quote(device);
-    snprintf(text, size, "tfm train --resume %s%s%s%s%s%s%s", q, r->dir, q, *device ? " --device " : "", p,
-             device, p);
-    return text;
-}
-
-void train_catch_early(const train_run *r) {
-    char command[sizeof(goodbye) - 100];
-    snprintf(goodbye, sizeof(goodbye), "%sstopped before an update; go on with: %s\n",
-             isatty(STDERR_FILENO) ? "\r\033[K" : "", go_on(command, sizeof(command), r));
-    catch_signals(on_early_signal);
-}
 
 /* ---- Validation ---------------------------------------------------------------------------------------- */
 
@@ -332,7 +283,7 @@ static int train(train_run *r) {
     r->since = cli_seconds();
     r->begun = r->since - r->at.seconds;
     r->first = tfm_trainer_updates(r->trainer);
-    while (code == CLI_OK && !asked_to_stop && !finished(r)) {
+    while (code == CLI_OK && !train_asked_to_stop() && !finished(r)) {
         code = update(r);
         if (code == CLI_OK && tfm_trainer_updates(r->trainer) % r->recipe.valid_every == 0)
             code = milestone(r);
@@ -348,7 +299,7 @@ static int interrupted(train_run *r) {
     draw(r);
     char command[5000];
     train_say("stopped behind update %" PRId64 "; go on with: %s", r->saved,
-              go_on(command, sizeof(command), r));
+              train_go_on(command, sizeof(command), r));
     return CLI_OK;
 }
 
@@ -409,7 +360,7 @@ static int finish(train_run *r) {
 }
 
 int train_loop(train_run *r) {
-    catch_signals(on_signal); /* the first one ends the run in good order, the second at once */
+    train_catch();
     int code = r->remeasure ? remeasure(r) : CLI_OK;
     if (code == CLI_OK && r->changed) /* it has proved itself */
         code = train_recipe_write(&r->recipe, r->dir);
