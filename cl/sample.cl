@@ -216,7 +216,8 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     const float goal = (float)(word >> 8) * 0x1p-24f * total;
     if (goal < before || !(goal < before + own))
         return;
-    walk(r, begin, end, t, quota, goal - before, &drawn);
+    /* Not below 0, where goal is `before` and a compiler does not round the product before it subtracts. */
+    walk(r, begin, end, t, quota, fmax(goal - before, 0.0f), &drawn);
     TFM_AT(ids)[row] = (int)drawn;
     if (probabilities != 0)
         TFM_AT(probabilities)[row] = WEIGHT(float, full.x[drawn]) / total;
