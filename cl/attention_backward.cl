@@ -248,7 +248,7 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
             float factor[ROWS];
             vstore4(factors, 0, factor);
 #endif
-            for (int r = 0; r < ROWS; r++) {
+            EACH_ROW {
                 const int seen = lane < count && s + lane >= rows.begin[r] && s + lane < rows.end[r];
                 float z = 0.0f, g = 0.0f, slope = scale;
                 w[r] = e[r] = 0.0f;
@@ -275,26 +275,28 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
             if (lane < count) {
                 for (int d = 0; d < DV; d++) {
                     float sum = dvp[d];
-                    for (int r = 0; r < ROWS; r++)
+                    EACH_ROW
                         sum = tfm_fma(TFM_AT(dy)[rows.at[r] * DV + d], w[r], sum);
                     dvp[d] = sum;
                 }
                 for (int d = 0; d < DK; d++) {
                     float sum = dkp[d];
-                    for (int r = 0; r < ROWS; r++)
+                    EACH_ROW
                         sum = tfm_fma(TFM_AT(q)[rows.at[r] * DK + d], e[r], sum);
                     dkp[d] = sum;
                 }
             }
-            for (int r = 0; r < ROWS; r++)
+            EACH_ROW
                 shared_e[r * TFM_GROUP + lane] = e[r];
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int c = lane; c < rows.count * DK; c += TFM_GROUP) {
-                const int r = c / DK, d = c % DK;
-                __global float *to = TFM_AT(dq) + rows.at[r] * DK + d;
+                const int own = c / DK, d = c % DK;
+                long at = rows.at[0];
+                EACH_ROW at = r == own ? rows.at[r] : at; /* an array with an index from memory would be in memory */
+                __global float *to = TFM_AT(dq) + at * DK + d;
                 float sum = *to;
                 for (int j = 0; j < count; j++)
-                    sum = tfm_fma(shared_e[r * TFM_GROUP + j], keys.k[(s + j) * keys.k_step + d], sum);
+                    sum = tfm_fma(shared_e[own * TFM_GROUP + j], keys.k[(s + j) * keys.k_step + d], sum);
                 *to = sum;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
