@@ -107,6 +107,10 @@ tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx);
 void tfm__gemm_clblast_retain(tfm__gemm_state *state);
 void tfm__gemm_clblast_release(tfm__gemm_state *state);
 
+/* Bytes of the pool that a product comes to besides its operands where CLBlast takes it: copies of them, and the proof of
+ * the first one. Of the task its sizes, transposes and `accumulate` count. */
+uint64_t tfm__gemm_clblast_memory(tfm_context *ctx, const tfm__gemm_task *task);
+
 static inline int64_t tfm__divide_up(int64_t x, int64_t by) {
     return (x + by - 1) / by;
 }

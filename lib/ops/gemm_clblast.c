@@ -191,11 +191,22 @@ static verdict compare(const float *x, const float *y, size_t count) {
     return difference > 1e-6 * norm ? DIFFER : norm > 0 ? AGREE : SAY_NOTHING;
 }
 
+/* The last rows of c that are compared: a transposed a cannot be cut by rows without a stride of its own. */
+static int64_t proven_rows(const tfm__gemm_task *task) {
+    return task->transpose_a || task->m < 64 ? task->m : 64;
+}
+
+uint64_t tfm__gemm_clblast_memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const operands o = operands_of(task);
+    const size_t c = sizeof(float) * (size_t)(task->batch * task->m * task->n);
+    return tfm__pool_block(temporary_bytes(ctx, task, &o, 0)) + (task->accumulate ? tfm__pool_block(c) : 0) +
+           tfm__pool_block(sizeof(float) * (size_t)(proven_rows(task) * task->n));
+}
+
 /* Compares `result`, the task's c as CLBlast left it, with the plain kernel. `before`: what c was, where the task adds to
  * it. */
 static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor before) {
-    /* A transposed a cannot be cut by rows without a stride of its own. */
-    const int64_t rows = task->transpose_a || task->m < 64 ? task->m : 64;
+    const int64_t rows = proven_rows(task);
     tfm__gemm_task part = corner(task, rows);
     const tfm_tensor result = last_rows(task->c, task, rows);
     verdict v = SAY_NOTHING; /* as when memory is out */

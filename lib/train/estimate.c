@@ -1,5 +1,6 @@
 /* What training takes, counted before anything is made: which tensors an update holds at its widest moment. A
  * test compares it with what the pool came to. */
+#include "ops/gemm.h"
 #include "train/trainer.h"
 
 /* The sum so far, in blocks as the pool cuts them. */
@@ -31,6 +32,24 @@ static void add_layers(sum *s, const tfm__config *c, uint64_t inner) {
     add_rows(s, 2 * (2 * encoder + 3 * decoder), 1); /* means and deviations */
 }
 
+/* What CLBlast takes for itself, where the products are its, in the widest of those of a layer on `rows`
+ * rows: y = x w^T, dx = dy w and dw += dy^T x. */
+static uint64_t clblast_bytes(const tfm_model *m, uint64_t rows, uint64_t inputs, uint64_t outputs) {
+    const int64_t r = (int64_t)rows, in = (int64_t)inputs, out = (int64_t)outputs;
+    const tfm__gemm_task tasks[] = {
+        {.batch = 1, .m = r, .n = out, .k = in, .transpose_b = true},
+        {.batch = 1, .m = r, .n = in, .k = out},
+        {.batch = 1, .m = out, .n = in, .k = r, .transpose_a = true, .accumulate = true},
+    };
+    uint64_t most = 0;
+    for (size_t i = 0; i < TFM_COUNT(tasks); i++) {
+        const bool own = tfm__gemm_choose(m->ctx, &tasks[i]) != &tfm__gemm_clblast;
+        const uint64_t bytes = own ? 0 : tfm__gemm_clblast_memory(m->ctx, &tasks[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* Embeddings, final norms, the loss, and the gradients on the way back. */
 static void add_rest(sum *s, const tfm_model *m, uint64_t inner, bool wide) {
     const uint64_t vocabulary = (uint64_t)m->config.decoder_vocab_size;
@@ -43,7 +62,11 @@ static void add_rest(sum *s, const tfm_model *m, uint64_t inner, bool wide) {
     add(s, 1, chunk * vocabulary); /* logits, then their gradient */
     add(s, wide ? 1 : 0, vocabulary * s->width);
     add_rows(s, 5, s->width);
-    add_rows(s, wide ? inner + 1 : inner, encoder > decoder ? encoder : decoder);
+    const uint64_t ffn = encoder > decoder ? encoder : decoder;
+    add_rows(s, wide ? inner + 1 : inner, ffn);
+    const uint64_t products[] = {clblast_bytes(m, chunk, s->width, vocabulary),
+                                 clblast_bytes(m, s->rows, s->width, ffn > s->width ? ffn : s->width)};
+    s->bytes += products[0] > products[1] ? products[0] : products[1];
 }
 
 uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens) {
