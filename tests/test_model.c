@@ -393,11 +393,59 @@ static void test_prefix(void **state) {
     free(dir);
 }
 
+static bool some_more(void *user) {
+    int *left = user;
+    return (*left)-- > 0;
+}
+
+static bool no_score(void *user, size_t line, double log_prob, size_t tokens) {
+    (void)user, (void)line, (void)log_prob, (void)tokens;
+    fail_msg("a call that was stopped scores a line");
+    return false;
+}
+
+/* Stopped at the first batch, in the middle of its search, and at the next one; then the model does what it
+ * did. */
+static void test_stopped(void **state) {
+    (void)state;
+    char *dir = harness_source("apps/demo");
+    tfm_model *model = open_model(dir);
+    const char *lines[] = {"Ich bin müde.", "Das Wetter ist schön."};
+    text source = {NULL, (char **)(uintptr_t)lines, 2};
+    translate(model, &source, &(tfm_search_options){.beam = 2});
+    char *own[] = {strdup(found.text[0]), strdup(found.text[1])};
+    collected_free(&found);
+    int most = 1 << 20, left = most;
+    tfm_search_options options = {.beam = 2, .batch_tokens = 1, .go_on = some_more, .go_on_user = &left};
+    translate(model, &source, &options);
+    const int asked = most - left;
+    assert_true(asked > 4);
+    collected_free(&found);
+    for (int stop = 0; stop < asked; stop += asked / 4) {
+        left = stop;
+        harness_refused(tfm_translate(model, lines, 2, &options, collect, &found), TFM_ERROR_CANCELLED,
+                        "stopped");
+        assert_int_equal(found.count, 0);
+    }
+    for (int stop = 0; stop < 2; stop++) {
+        left = stop;
+        harness_refused(tfm_score(model, lines, lines, 2, &options, no_score, NULL), TFM_ERROR_CANCELLED,
+                        "stopped");
+    }
+    translate(model, &source, &(tfm_search_options){.beam = 2});
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(found.text[i], own[i]);
+        free(own[i]);
+    }
+    tfm_model_free(&model);
+    free(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_demo),         cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_golden),  cmocka_unit_test(test_demo),         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_batched), cmocka_unit_test(test_batched_text), cmocka_unit_test(test_cached),
-        cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_prefix),  cmocka_unit_test(test_stopped),
     };
     int failed = cmocka_run_group_tests(tests, harness_setup, harness_teardown);
     collected_free(&found);

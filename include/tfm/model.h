@@ -158,6 +158,8 @@ typedef struct tfm_search_options {
     tfm_reject_fn reject;       /* NULL: a bad line fails the call, before anything is translated */
     void *reject_user;
     tfm_search_stats *stats;    /* if not NULL, added to; not by tfm_search */
+    bool (*go_on)(void *user);  /* asked at each batch and step: false ends the call (TFM_ERROR_CANCELLED); or NULL */
+    void *go_on_user;
 } tfm_search_options;
 
 /* Receives one hypothesis: `best` counts from 0. `text` is borrowed. A line that was not translated, because it is empty,
@@ -187,9 +189,9 @@ typedef struct tfm_hypotheses {
 
 /* The same on ids, one batch: ids holds the sentences one after the other, of sentence i counts[i] ids with EOS. prefixes
  * and prefix_counts, if not NULL, hold forced target ids likewise, cut at the maximum length. Free with tfm_hypotheses_free.
- * Of `options`, beam, alpha, penalty, max_length and n_best count. A batch that does not fit is not split. On failure *out
- * is empty: TFM_ERROR_INPUT for a sentence of no ids or more than the positions, TFM_ERROR_ARGUMENT for an id that is in
- * no vocabulary. */
+ * Of `options`, beam, alpha, penalty, max_length, n_best and go_on count. A batch that does not fit is not split. On failure
+ * *out is empty: TFM_ERROR_INPUT for a sentence of no ids or more than the positions, TFM_ERROR_ARGUMENT for an id that is
+ * in no vocabulary. */
 TFM_API tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                               size_t sentences, const int32_t *prefixes, const size_t *prefix_counts,
                               const tfm_search_options *options);

@@ -111,8 +111,8 @@ static tfm_status run_fitting(tfm_model *model, tfm__line *const *batch, size_t 
     return status == TFM_OK ? run_fitting(model, batch + n / 2, n - n / 2, run, user) : status;
 }
 
-tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit, tfm__batch_fn run,
-                            void *user) {
+tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit,
+                            const tfm_search_options *options, tfm__batch_fn run, void *user) {
     tfm__line **order = tfm__alloc(count, sizeof(*order));
     size_t ordered = 0;
     tfm_status status = order ? TFM_OK : TFM_ERROR_MEMORY;
@@ -123,7 +123,9 @@ tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tf
         qsort(order, ordered, sizeof(*order), longer_first);
     for (size_t first = 0, n; first < ordered && status == TFM_OK; first += n) {
         n = tfm__batch_next(order, first, ordered, limit);
-        status = run_fitting(model, order + first, n, run, user);
+        status = !options->go_on || options->go_on(options->go_on_user)
+                     ? run_fitting(model, order + first, n, run, user)
+                     : tfm__fail(TFM_ERROR_CANCELLED, "stopped with %zu of %zu lines done", first, ordered);
     }
     free(order);
     return status;

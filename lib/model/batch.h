@@ -45,8 +45,9 @@ size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm_
 typedef tfm_status (*tfm__batch_fn)(void *user, tfm__line *const *batch, size_t n);
 
 /* Calls `run` on batches of the lines that have ids, longest first: the batch that needs most memory comes first, and what
- * it took serves all others. A batch that the device has no room for is run as two. */
-tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit, tfm__batch_fn run,
-                            void *user);
+ * it took serves all others. A batch that the device has no room for is run as two. The options are asked whether to go
+ * on. */
+tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit,
+                            const tfm_search_options *options, tfm__batch_fn run, void *user);
 
 #endif

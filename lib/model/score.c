@@ -176,7 +176,7 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
     tfm__batch_limit limit = tfm__batch_limits(model, options->batch_tokens, 1);
     limit.lines = SIZE_MAX; /* logits come in chunks here */
     if (status == TFM_OK)
-        status = tfm__batches_run(model, j.sources, count, limit, score_batch, &j);
+        status = tfm__batches_run(model, j.sources, count, limit, options, score_batch, &j);
     j.stats.seconds = tfm__seconds() - start;
     if (status == TFM_OK && options->stats)
         add_stats(options->stats, &j.stats);

@@ -190,13 +190,21 @@ static int64_t look_interval(const tfm_context *ctx) {
     return tfm__context_row(ctx)->class == TFM__WIDE ? 1 : 4;
 }
 
+static tfm_status ask(const tfm_search_options *options, int64_t step) {
+    return !options || !options->go_on || options->go_on(options->go_on_user)
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped behind step %lld", (long long)step);
+}
+
 /* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. */
 static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, const tfm_keys_values *cross,
-                         tfm_tensor lengths, int64_t longest) {
+                         tfm_tensor lengths, int64_t longest, const tfm_search_options *options) {
     tfm_context *ctx = model->ctx;
+    tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
     int64_t keep = beam->live, interval = look_interval(ctx);
-    while (beam->step < longest && tfm_context_status(ctx) == TFM_OK) {
+    while (beam->step < longest && tfm_context_status(ctx) == TFM_OK &&
+           (status = ask(options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
         step(model, &logits, beam, cache, cross, lengths);
         /* The device has this step to do while the host waits for what the last look's step left behind. */
@@ -214,10 +222,11 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
         }
     }
     tfm__read_free(ctx, &counter);
-    return tfm_context_status(ctx);
+    return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
-static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const batch *b) {
+static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const batch *b,
+                      const tfm_search_options *options) {
     tfm_context *ctx = model->ctx;
     tfm_tensor ids = {0}, lengths = {0}, encoded = {0};
     tfm_kv_cache cache = {0};
@@ -245,8 +254,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                        .penalty = b->penalty,
                                        .longest = b->longest});
     tfm_kv_cache_new(ctx, &cache, model->config.decoder_layers, model->config.d_model, b->count * rules->beam * 8);
-    decode(model, &beam, &cache, cross, lengths, b->longest);
-    tfm_status status = tfm_context_status(ctx);
+    tfm_status status = decode(model, &beam, &cache, cross, lengths, b->longest, options);
     if (status == TFM_OK)
         status = tfm__beam_finish(&beam, out, rules->n_best, b->penalty, model->config.eos_id);
     tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
@@ -276,7 +284,7 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     status = out->items ? batch_make(&b, model, &rules, ids, counts, sentences, prefixes, prefix_counts)
                         : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = run(model, out, &rules, &b);
+        status = run(model, out, &rules, &b, options);
     batch_free(&b);
     if (status != TFM_OK)
         tfm_hypotheses_free(out);

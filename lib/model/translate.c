@@ -137,7 +137,8 @@ tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t coun
     if (status == TFM_OK) {
         j.results = tfm__alloc(count * (size_t)j.n_best, sizeof(*j.results));
         status = j.results ? tfm__batches_run(model, j.lines, count,
-                                              tfm__batch_limits(model, j.options->batch_tokens, j.beam), run_batch, &j)
+                                              tfm__batch_limits(model, j.options->batch_tokens, j.beam),
+                                              j.options, run_batch, &j)
                            : TFM_ERROR_MEMORY;
     }
     j.stats.seconds = tfm__seconds() - start;
