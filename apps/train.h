@@ -176,6 +176,7 @@ typedef struct train_run {
     char measure[20];   /* a hash of what validation measures; "" where there is none */
     bool remeasure;     /* the best so far was measured otherwise */
     bool changed;       /* the recipe is not what its file says */
+    bool cut;           /* a signal came to a validation, which is left undone */
     json_t *corpus;      /* which text, as checkpoints note it: taken once, before it is read */
     double begun;        /* the clock minus at.seconds */
     int64_t first;       /* updates before this start */

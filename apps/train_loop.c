@@ -53,6 +53,13 @@ static int fail_validation(const train_run *r) {
     return fail_update(r, sentence);
 }
 
+/* Behind a signal a validation is left as it is, and made anew when the run goes on: what it came to so far
+ * is nothing that the run knows. Otherwise the sentence has been said. */
+static int cut_short(train_run *r) {
+    r->cut = train_asked_to_stop();
+    return CLI_FAILED;
+}
+
 /* Scores the parameters as they are, and keeps the model if there is none better, or if it is to be kept
  * anyway. `what` is "valid", or "average". */
 static int validate(train_run *r, const char *what, bool keep) {
@@ -63,7 +70,7 @@ static int validate(train_run *r, const char *what, bool keep) {
         cli_progress("update %" PRId64 ": validation on %zu lines", update, r->valid.count);
         const tfm_status status = train_valid_run(&r->valid, r->model, &s);
         if (status != TFM_OK)
-            return status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_validation(r);
+            return status == TFM_ERROR_CANCELLED ? cut_short(r) : fail_validation(r);
         best = keep ? isfinite(s.nll) : is_best(r, &s);
         train_say("update %" PRId64 "  %s  ppl %.3f  BLEU %.2f  chrF2 %.1f%s", update, what, s.ppl, s.bleu,
                   s.chrf,
@@ -101,7 +108,7 @@ static int remeasure(train_run *r) {
     train_score s = {0};
     const tfm_status status = score_best(r, &s);
     if (status == TFM_ERROR_CANCELLED)
-        return CLI_FAILED;
+        return cut_short(r);
     if (status == TFM_ERROR_MEMORY)
         return cli_fail(
             "validation is not what it was, and the device has no room to score the best model so far, of "
@@ -179,9 +186,10 @@ static int milestone(train_run *r) {
         code = validate(r, "valid", false);
     if (code == CLI_OK)
         code = train_snapshot_write(r);
-    r->at.milestone = tfm_trainer_updates(r->trainer);
-    if (code == CLI_OK)
+    if (code == CLI_OK) {
+        r->at.milestone = tfm_trainer_updates(r->trainer);
         code = train_checkpoint_write(r);
+    }
     draw(r);
     r->since += cli_seconds() - begun;
     return code;
@@ -283,6 +291,8 @@ static int train(train_run *r) {
     r->since = cli_seconds();
     r->begun = r->since - r->at.seconds;
     r->first = tfm_trainer_updates(r->trainer);
+    if (r->first > 0 && r->first % r->recipe.valid_every == 0 && r->at.milestone != r->first)
+        code = milestone(r); /* a signal cut it short, or its model is lost */
     while (code == CLI_OK && !train_asked_to_stop() && !finished(r)) {
         code = update(r);
         if (code == CLI_OK && tfm_trainer_updates(r->trainer) % r->recipe.valid_every == 0)
@@ -293,8 +303,11 @@ static int train(train_run *r) {
 
 /* ---- The end ------------------------------------------------------------------------------------------- */
 
+/* Where a signal came to the scores of the best model or of the average, the parameters are not the
+ * checkpoint's, and it stays. */
 static int interrupted(train_run *r) {
-    if (check_parameters(r) != CLI_OK || train_checkpoint_write(r) != CLI_OK)
+    if (r->saved != tfm_trainer_updates(r->trainer) &&
+        (check_parameters(r) != CLI_OK || train_checkpoint_write(r) != CLI_OK))
         return CLI_FAILED;
     draw(r);
     char command[5000];
@@ -368,8 +381,10 @@ int train_loop(train_run *r) {
         code = train(r);
     if (code == CLI_OK)
         code = say_counts(r);
-    if (code == CLI_OK)
-        code = finished(r) ? finish(r) : interrupted(r);
+    if (code == CLI_OK && finished(r))
+        code = finish(r);
+    if (r->cut || (code == CLI_OK && !finished(r)))
+        code = interrupted(r);
     train_batches_free(&r->last);
     return code;
 }

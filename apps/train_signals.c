@@ -1,4 +1,4 @@
-/* Ctrl-C and SIGTERM: how a run is stopped, and how it is gone on with. */
+/* Ctrl-C, SIGTERM and a terminal that is closed: how a run is stopped, and how it is gone on with. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void on_early_signal(int number) {
 
 /* One that is ignored stays so: Ctrl-C is not meant for what a script has put into the background. */
 static void catch_signals(void (*handler)(int)) {
-    const int signals[] = {SIGINT, SIGTERM};
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < CLI_COUNT(signals); i++) {
         struct sigaction now;
         if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -40,15 +40,28 @@ void train_catch(void) {
     catch_signals(on_signal);
 }
 
-/* Quotes for a word that a shell would take apart; one that has such quotes in it is not dressed further. */
-static const char *quote(const char *word) {
-    return strpbrk(word, " \t\n\"\\$`&|;<>()*?[]#~!{}") ? "'" : "";
+/* As much of `from` behind the text as there is room for. */
+static void append(char *text, size_t size, const char *from) {
+    const size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s", from);
+}
+
+/* A word, in quotes if a shell would take it apart; a quote in it stands between two quoted parts. */
+static void append_word(char *text, size_t size, const char *word) {
+    const char *const quotes = word[strcspn(word, " \t\n\"\\$`&|;<>()*?[]#~!{}'")] ? "'" : "";
+    append(text, size, quotes);
+    for (const char *at = word; *at; at++)
+        append(text, size, *at == '\'' ? "'\\''" : (const char[]){*at, 0});
+    append(text, size, quotes);
 }
 
 const char *train_go_on(char *text, size_t size, const train_run *r) {
-    const char *device = r->recipe.device ? r->recipe.device : "", *q = quote(r->dir), *p = quote(device);
-    snprintf(text, size, "tfm train --resume %s%s%s%s%s%s%s", q, r->dir, q, *device ? " --device " : "", p,
-             device, p);
+    snprintf(text, size, "tfm train --resume ");
+    append_word(text, size, r->dir);
+    if (r->recipe.device && *r->recipe.device) {
+        append(text, size, " --device ");
+        append_word(text, size, r->recipe.device);
+    }
     return text;
 }
 

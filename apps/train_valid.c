@@ -217,6 +217,11 @@ void train_valid_close(train_valid *v) {
 
 /* ---- Scores -------------------------------------------------------------------------------------------- */
 
+static bool go_on(void *user) {
+    (void)user;
+    return !train_asked_to_stop();
+}
+
 tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *score) {
     cli_measure m = {.references = (const char *const *)v->targets,
                      .reference_bytes = v->target_bytes,
@@ -224,6 +229,7 @@ tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *
                      .reference_name = "its target"};
     tfm_search_options search = v->search;
     search.line_bytes = v->source_bytes;
+    search.go_on = go_on;
     tfm_status status = tfm_metrics_new(&m.metrics, &v->metrics);
     if (status != TFM_OK)
         return status;
