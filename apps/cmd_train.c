@@ -257,10 +257,13 @@ static int check_text(const cli_syntax *syntax, const train_recipe *o) {
 /* Text is read more than once, and from its middle. */
 static int check_files(const train_recipe *o) {
     const char *files[] = {o->source, o->target, o->tsv, o->valid_source, o->valid_target, o->valid_tsv};
+    const char *const options[] = {"src", "tgt", "tsv", "valid-src", "valid-tgt", "valid-tsv"};
     struct stat info;
     for (size_t i = 0; i < CLI_COUNT(files); i++) {
         if (files[i] && (stat(files[i], &info) != 0 || access(files[i], R_OK) != 0))
-            return cli_fail("cannot read %s: %s", files[i], strerror(errno));
+            return cli_fail("cannot read %s: %s%s%s%s", files[i], strerror(errno),
+                            o->resume ? "; if it lies elsewhere now, say where by --" : "",
+                            o->resume ? options[i] : "", o->resume ? " FILE" : "");
         if (files[i] && !S_ISREG(info.st_mode))
             return cli_fail("cannot train on %s: it is no regular file, and text is read more than once",
                             files[i]);

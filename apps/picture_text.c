@@ -101,11 +101,13 @@ void picture_fonts_close(picture_fonts *fonts) {
 }
 
 void picture_fonts_warn(const picture_fonts *fonts) {
-    if (fonts->missing[0])
+    static bool warned; /* training draws the same again and again */
+    if (fonts->missing[0] && !warned)
         fprintf(stderr,
                 "tfm: warning: no installed font has all characters of '%s', which are drawn as boxes: install "
                 "one for its script, such as fonts-noto-core or fonts-noto-cjk\n",
                 fonts->missing);
+    warned = warned || fonts->missing[0];
 }
 
 /* As much of a text as there is room for, in whole characters. */

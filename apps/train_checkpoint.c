@@ -21,6 +21,14 @@ static char *snapshot_path(const train_run *r, size_t i) {
     return train_path(r->dir, name);
 }
 
+/* Whether the checkpoint speaks of a snapshot. */
+static bool is_kept(const train_run *r, json_int_t update) {
+    for (size_t i = 0; i < json_array_size(r->at.snapshots); i++)
+        if (json_integer_value(json_array_get(r->at.snapshots, i)) == update)
+            return true;
+    return false;
+}
+
 /* Forgets the snapshots that the average does not take. */
 static void forget_snapshots(train_run *r) {
     const size_t most = r->recipe.average < 2 ? 0 : (size_t)r->recipe.average;
@@ -29,7 +37,9 @@ static void forget_snapshots(train_run *r) {
 }
 
 int train_snapshot_write(train_run *r) {
-    json_array_append_new(r->at.snapshots, json_integer(tfm_trainer_updates(r->trainer)));
+    const int64_t update = tfm_trainer_updates(r->trainer);
+    if (!is_kept(r, update))
+        json_array_append_new(r->at.snapshots, json_integer(update));
     forget_snapshots(r);
     if (json_array_size(r->at.snapshots) == 0)
         return CLI_OK;
@@ -58,14 +68,6 @@ size_t train_snapshot_count(const char *dir) {
         closedir(folder);
     free(path);
     return count;
-}
-
-/* Whether the checkpoint speaks of a snapshot. */
-static bool is_kept(const train_run *r, json_int_t update) {
-    for (size_t i = 0; i < json_array_size(r->at.snapshots); i++)
-        if (json_integer_value(json_array_get(r->at.snapshots, i)) == update)
-            return true;
-    return false;
 }
 
 /* What the checkpoint speaks of and is not there, the average goes without; rather now than at its end the run
@@ -206,6 +208,8 @@ int train_checkpoint_write(train_run *r) {
     const bool saved = tfm_trainer_set_note(r->trainer, text) == TFM_OK &&
                        tfm_trainer_save(r->trainer, r->data, r->checkpoint) == TFM_OK;
     free(text);
+    if (!saved && r->saved >= 0)
+        return cli_fail("%s; the one of update %" PRId64 " is whole", tfm_error_message(), r->saved);
     if (!saved)
         return cli_fail_library();
     r->saved = update;
@@ -216,6 +220,19 @@ int train_checkpoint_write(train_run *r) {
 int train_checkpoint_renew(train_run *r) {
     return tfm_trainer_load(r->trainer, NULL, r->checkpoint) == TFM_OK ? train_checkpoint_write(r)
                                                                        : cli_fail_library();
+}
+
+/* The best model so far may be lost, though the run is not: then the next validation says which is the best.
+ */
+static void miss_model(train_run *r) {
+    char *path = train_path(r->dir, "model.safetensors");
+    if (path && r->at.best_update > 0 && access(path, F_OK) != 0) {
+        train_say("%s is not there any more: the best model is looked for anew", path);
+        r->at.best_update = r->at.milestone = 0;
+        r->at.since_best = 0;
+        r->remeasure = false;
+    }
+    free(path);
 }
 
 /* The update by which a run has one, by its recipe as it was. */
@@ -285,6 +302,7 @@ int train_checkpoint_read(train_run *r) {
                        (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
         clear_snapshots(r); /* a killed run may not have come to it */
         forget_snapshots(r);
+        miss_model(r);
         code = miss_snapshots(r);
     }
     json_decref(snapshots);

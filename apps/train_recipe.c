@@ -74,7 +74,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         TEXT('o', "out", out, "DIR", "the directory of the run, and of the model; made if it is not there"),
         TEXT(0, "resume", resume, "DIR",
              "go on with the run of this directory; other options change its recipe, but not the model, the "
-             "vocabulary, the training text, --seed, --batch-tokens, --max-length, --buffer and --hold-out"),
+             "vocabulary, the training text (though its files may move), --seed, --batch-tokens, "
+             "--max-length, --buffer and --hold-out"),
         CLI_DEVICE(&r->device),
         TEXT('s', "src", source, "FILE", "lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),

@@ -33,7 +33,7 @@ static json_t *word_json(const char *words, int index) {
 }
 
 /* The way from the folder `dir` to a file, for free(): so that the two may move together. A file that is
- * named from the root stays so. */
+ * named from the root stays so, and so does the way to one that is no longer there. */
 static char *relative(const char *dir, const char *path) {
     char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL,
          *way = NULL;
@@ -52,9 +52,11 @@ static char *relative(const char *dir, const char *path) {
         if (way)
             strcpy(at, to + same + (to[same] == '/'));
     }
+    const size_t length = strlen(dir);
+    const bool joined = !to && strncmp(path, dir, length) == 0 && path[length] == '/'; /* by set_path */
     free(from);
     free(to);
-    return way ? way : strdup(path);
+    return way ? way : strdup(joined ? path + length + 1 : path);
 }
 
 /* Every text of the table is a path. */

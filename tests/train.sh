@@ -201,7 +201,7 @@ plan="$files --updates 60 --valid-every 10 --report-every 1 --dropout 0.1 --buff
 begin whole $plan
 check "a longer run" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
     "00000040.safetensors 00000050.safetensors 00000060.safetensors " ]
-for signal in TERM INT; do
+for signal in TERM INT HUP; do
     rm -rf part
     # shellcheck disable=SC2086
     launch -o part $small $plan
@@ -219,6 +219,28 @@ for signal in TERM INT; do
     code=$?
     check "SIG$signal: --resume, from elsewhere, comes to the same bits" both 0 alike part whole
 done
+
+# In the middle of a validation, in a folder whose name a shell would take apart.
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat valid.tsv; done >long.tsv
+plan="$files --updates 10 --valid-every 5 --report-every 1 --average 2 --valid-tsv long.tsv --valid-beam 8"
+# shellcheck disable=SC2086
+begin whole $plan
+rm -rf "it's"
+# shellcheck disable=SC2086
+launch -o "it's" $small $plan
+wait_for_update "it's" 5
+kill -TERM $child
+wait $child
+code=$?
+check "SIGTERM in a validation: it is left off" both 0 says err '^stopped behind update 5; go on with: '
+check "SIGTERM in a validation: there is no report of it" [ "$(reports valid "it's")" = 0 -a ! -e "it's/model.safetensors" ]
+eval "run $(sed -n 's/^stopped behind .*; go on with: tfm //p' err)"
+check "SIGTERM in a validation: it is made first when the run goes on, to the same bits" both 0 alike "it's" whole
+rm "it's/model.safetensors"
+resume "it's"
+check "a lost model: what validation finds now" both 0 [ -s "it's/model.safetensors" ]
+check "a lost model: said" says err "it's/model.safetensors is not there any more: the best model is looked for anew"
+check "a lost model: no snapshot counts twice" [ "$(ls "it's/snapshots")" = "$(ls whole/snapshots)" ]
 
 # Before there is an update.
 for i in 1 2 3 4 5 6 7 8 9 10; do cat text.de; done >more.de
@@ -386,7 +408,24 @@ begin patient $files --updates 1000 --valid-every 2 --patience 2 --rate 1e-9 --b
     --valid-lowercase --rate 1
 check "--patience" [ "$code" = 0 -a "$(sed -n 's/.*"reason":"\([a-z]*\)".*/\1/p' patient/train.jsonl)" = patience ]
 
+# ---- What lies elsewhere when a run goes on
+mkdir moved
+cp text.de text.en moved
+# shellcheck disable=SC2086
+begin run --src moved/text.de --tgt moved/text.en --updates 2 --vocab whole --average 0
+mv moved/text.de elsewhere.de
+mv whole gone
+resume run --updates 3
+check "lost text: which option says where it is" one_sentence 1 \
+    'moved/text.de: No such file or directory; if it lies elsewhere now, say where by --src FILE'
+resume run --updates 3 --src elsewhere.de
+check "text that has moved: --resume" [ "$code" = 0 ]
+resume run --updates 4
+check "a vocabulary that is gone: --resume" [ "$code" = 0 -a "$(value run vocab)" = '"../whole"' ]
+mv gone whole
+
 # ---- What a run refuses
+rm -rf run
 begin run --src nowhere --tgt text.en
 check "no such file" one_sentence 1 'cannot read nowhere: No such file'
 check "no such file: no directory" [ ! -e run ]
