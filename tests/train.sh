@@ -52,9 +52,9 @@ begin() {
 resume() {
     run train --resume "$@"
 }
-# launch ARGUMENT...: in the background, with Ctrl-C meant for it; leaves $child.
+# launch ARGUMENT...: in the background, with signals meant for it; leaves $child.
 launch() {
-    ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 env --default-signal=INT "$tfm" train "$@" >out 2>err &
+    ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 env --default-signal=INT,HUP "$tfm" train "$@" >out 2>err &
     child=$!
 }
 # Until the log of a run has an update of this number or a later one, for a minute.
