@@ -20,15 +20,18 @@ static void on_early_signal(int number) {
     raise(number); /* which ends the program when this handler has */
 }
 
-/* One that is ignored stays so: Ctrl-C is not meant for what a script has put into the background. */
+/* One that is ignored stays so: Ctrl-C is not meant for what a script has put into the background. A terminal
+ * that closes says so twice, by its shell and by itself: the run ends in good order all the same. */
 static void catch_signals(void (*handler)(int)) {
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < CLI_COUNT(signals); i++) {
+        const bool once = signals[i] != SIGHUP || handler == on_early_signal;
         struct sigaction now;
         if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            sigaction(
-                signals[i],
-                &(struct sigaction){.sa_handler = handler, .sa_flags = (int)SA_RESETHAND | SA_RESTART}, NULL);
+            sigaction(signals[i],
+                      &(struct sigaction){.sa_handler = handler,
+                                          .sa_flags = (once ? (int)SA_RESETHAND : 0) | SA_RESTART},
+                      NULL);
     }
 }
 

@@ -207,6 +207,7 @@ for signal in TERM INT HUP; do
     launch -o part $small $plan
     wait_for_update part 13
     kill -$signal $child
+    [ $signal = HUP ] && kill -$signal $child # a terminal that closes
     wait $child
     code=$?
     check "SIG$signal: the run says how to go on" both 0 says err \
@@ -221,7 +222,7 @@ for signal in TERM INT HUP; do
 done
 
 # In the middle of a validation, in a folder whose name a shell would take apart.
-for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat valid.tsv; done >long.tsv
+for i in 1 2 3 4 5 6 7 8 9 10; do cat valid.tsv valid.tsv valid.tsv valid.tsv valid.tsv valid.tsv; done >long.tsv
 plan="$files --updates 10 --valid-every 5 --report-every 1 --average 2 --valid-tsv long.tsv --valid-beam 8"
 # shellcheck disable=SC2086
 begin whole $plan
