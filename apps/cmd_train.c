@@ -172,6 +172,8 @@ static int say_what(train_run *r) {
     const tfm_device_info *device = tfm_context_device(r->ctx);
     const tfm_trainer_options options = trainer_options(&r->recipe);
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
+    if (tfm_context_status(r->ctx) != TFM_OK)
+        return cli_fail_library();
     train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu pairs for validation, about %.0f MB of "
               "memory; on %s",
               r->dir, info.parameters, info.target_vocabulary, r->valid.count, 1e-6 * (double)bytes,

@@ -375,15 +375,19 @@ static int finish(train_run *r) {
 int train_loop(train_run *r) {
     train_catch();
     int code = r->remeasure ? remeasure(r) : CLI_OK;
-    if (code == CLI_OK && r->changed) /* it has proved itself */
-        code = train_recipe_write(&r->recipe, r->dir);
+    const bool proven = code == CLI_OK || r->cut;
+    if (proven && r->changed && train_recipe_write(&r->recipe, r->dir) != CLI_OK) {
+        r->cut = false;
+        code = CLI_FAILED;
+    }
     if (code == CLI_OK)
         code = train(r);
     if (code == CLI_OK)
         code = say_counts(r);
-    if (code == CLI_OK && finished(r))
+    const bool over = code == CLI_OK && finished(r); /* what finish() finds may change that */
+    if (over)
         code = finish(r);
-    if (r->cut || (code == CLI_OK && !finished(r)))
+    if (r->cut || (code == CLI_OK && !over))
         code = interrupted(r);
     train_batches_free(&r->last);
     return code;

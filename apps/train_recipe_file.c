@@ -32,8 +32,8 @@ static json_t *word_json(const char *words, int index) {
     return json_stringn(words, strcspn(words, "|"));
 }
 
-/* The way from the folder `dir` to a file, for free(): so that the two may move together. A file that is
- * named from the root stays so, and so does the way to one that is no longer there. */
+/* The way from the folder `dir` to a file, for free(): so that the two may move together. A file
+ * elsewhere that is named from the root stays so, and so does the way to one that is no longer there. */
 static char *relative(const char *dir, const char *path) {
     char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL,
          *way = NULL;
