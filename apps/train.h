@@ -211,7 +211,7 @@ size_t train_snapshot_count(const char *dir);
 void train_corpus_note(train_run *run);
 
 /* Until train_catch a signal ends the program at once, and says how to go on. From there on the first one is to end the
- * run in good order, and the second ends the program. */
+ * run in good order, and the second ends the program, but for SIGHUP. */
 void train_catch_early(const train_run *run);
 void train_catch(void);
 bool train_asked_to_stop(void);

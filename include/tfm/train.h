@@ -80,7 +80,7 @@ TFM_API void tfm_trainer_free(tfm_trainer **trainer);
 /* Bytes of device memory that training comes to with batches of up to `tokens` source and as many target tokens, padding
  * counted: parameters, gradients, moments, what the way back needs, room to work. An estimate, rather too high; what the
  * driver takes besides is not in it. For tfm_device_info.memory_bytes to be compared with, before tfm_trainer_open or
- * after. */
+ * after. It asks for the products' provider, so a TFM_GEMM that is no word of it fails the context here. */
 TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens);
 
 /* One update on `count` batches together: forward and backward of each, then one step of Adam. Reports itself, waiting
