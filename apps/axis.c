@@ -93,9 +93,8 @@ static void with_power(char *out, size_t bytes, double value, int digits) {
                 break;
         }
     const bool one = strcmp(text, "1") == 0;
-    snprintf(out, bytes, "%s%s10%s%s%s%s", one ? "" : text, one ? "" : "\xc2\xb7",
-             power < 0 ? "\xe2\x81\xbb" : "", size >= 100 ? raised[size / 100 % 10] : "",
-             size >= 10 ? raised[size / 10 % 10] : "", raised[size % 10]);
+    snprintf(out, bytes, "%s%s10%s%s%s%s", one ? "" : text, one ? "" : "\xc2\xb7", power < 0 ? "\xe2\x81\xbb" : "",
+             size >= 100 ? raised[size / 100 % 10] : "", size >= 10 ? raised[size / 10 % 10] : "", raised[size % 10]);
 }
 
 void axis_number(char *out, size_t bytes, double value, int digits) {
@@ -109,4 +108,16 @@ void axis_number(char *out, size_t bytes, double value, int digits) {
     } else {
         snprintf(out, bytes, "%.*g", size >= 100 && digits < 3 ? 3 : digits, value);
     }
+}
+
+void axis_duration(char *out, size_t bytes, double seconds) {
+    const double minutes = round(seconds / 60), hours = floor(minutes / 60), days = floor(hours / 24);
+    if (seconds < 99.5)
+        snprintf(out, bytes, "%.0f s", seconds);
+    else if (minutes < 60)
+        snprintf(out, bytes, "%.0f min", minutes);
+    else if (hours < 48)
+        snprintf(out, bytes, "%.0f h %.0f min", hours, minutes - 60 * hours);
+    else
+        snprintf(out, bytes, "%.0f d %.0f h", days, hours - 24 * days);
 }

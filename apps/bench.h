@@ -12,13 +12,16 @@
 
 typedef struct bench_options {
     const char *device;
-    const char *variants;  /* "wide-16,gpu", NULL: the device's own and those behind it */
+    const char *variants;  /* "wide-16,gpu" or "all"; NULL: the device's own */
     const char *providers; /* "packed,openblas", NULL: all */
     int rounds;
     bool json;
     bool accumulate, causal;   /* gemm; attention */
     const char *model, *input; /* translate */
 } bench_options;
+
+/* The processor cores that this process may use. */
+int bench_cores(void);
 
 /* Whether `name` is in a list with commas; everything is in NULL. */
 bool bench_wanted(const char *list, const char *name);
@@ -107,8 +110,8 @@ const bench_model *bench_model_named(const char *name);
 
 /* Why it is not there, or NULL. */
 const char *bench_blas_missing(void);
-/* c (m, n) = a b, or += with beta 1; a and b as given, or their transposes. All cores. */
-void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int k, bool transpose_a,
-                     bool transpose_b, float beta);
+/* c (m, n) = a b, or += with beta 1; a and b as given, or their transposes. All cores that bench_cores counts. */
+void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int k, bool transpose_a, bool transpose_b,
+                     float beta);
 
 #endif

@@ -1,7 +1,6 @@
 /* OpenBLAS, to compare with. It is opened by hand because it starts its threads when it is loaded. */
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "bench.h"
 
 #ifdef TFM_OPENBLAS
@@ -20,7 +19,7 @@ static const char *opened(void) {
         sgemm = NULL;
         return "what is installed as OpenBLAS lacks its functions";
     }
-    set_threads((int)sysconf(_SC_NPROCESSORS_ONLN));
+    set_threads(bench_cores());
     return NULL;
 }
 
@@ -31,18 +30,18 @@ const char *bench_blas_missing(void) {
     return why;
 }
 
-void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int k, bool transpose_a,
-                     bool transpose_b, float beta) {
-    sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, m,
-          n, k, 1.0f, a, transpose_a ? m : k, b, transpose_b ? k : n, beta, c, n);
+void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int k, bool transpose_a, bool transpose_b,
+                     float beta) {
+    sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, m, n, k,
+          1.0f, a, transpose_a ? m : k, b, transpose_b ? k : n, beta, c, n);
 }
 #else
 const char *bench_blas_missing(void) {
     return "tfm was built without OpenBLAS";
 }
 
-void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int k, bool transpose_a,
-                     bool transpose_b, float beta) {
+void bench_blas_gemm(float *c, const float *a, const float *b, int m, int n, int k, bool transpose_a, bool transpose_b,
+                     float beta) {
     (void)c, (void)a, (void)b, (void)m, (void)n, (void)k, (void)transpose_a, (void)transpose_b, (void)beta;
 }
 #endif

@@ -4,23 +4,30 @@
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 #include "cli.h"
+#include <jansson.h>
 
 enum { MAX_OPTIONS = 64, LONG_ONLY = 256, HELP = 512 };
 
 static bool progress_shown;
 
-/* A line that is wider than the terminal would go on in the next one, and never be cleared there. */
-static void cut_to_terminal(char *line) {
+/* The bytes of a line that fit the terminal: one that is wider would go on in the next line, and never be cleared
+ * there. */
+static size_t terminal_room(void) {
     struct winsize window;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2 || strlen(line) < window.ws_col)
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2 ? SIZE_MAX : window.ws_col - 1u;
+}
+
+static void cut_to_terminal(char *line) {
+    size_t end = terminal_room();
+    if (strlen(line) <= end)
         return;
-    size_t end = window.ws_col - 1u;
     while (end > 0 && (line[end] & 0xC0) == 0x80) /* within a character */
         end--;
     line[end] = 0;
@@ -41,6 +48,40 @@ void cli_progress(const char *format, ...) {
         fputs(line, stderr);
     }
     fflush(stderr);
+}
+
+/* The fields up to this rank, so many blanks between them; returns whether they fit. */
+static bool join_fields(char *line, size_t room, const cli_field *fields, size_t count, int rank, int blanks) {
+    size_t used = 0;
+    line[0] = 0;
+    for (size_t i = 0; i < count && used < room; i++)
+        if (fields[i].rank <= rank && fields[i].text[0])
+            used += (size_t)snprintf(line + used, room - used, "%*s%s", used ? blanks : 0, "", fields[i].text);
+    return used < room && used <= terminal_room();
+}
+
+void cli_progress_fields(const cli_field *fields, size_t count) {
+    char line[512];
+    int rank = 0;
+    for (size_t i = 0; i < count; i++)
+        rank = fields[i].rank > rank ? fields[i].rank : rank;
+    while (!join_fields(line, sizeof(line), fields, count, rank, 2) &&
+           !join_fields(line, sizeof(line), fields, count, rank, 1) && rank > 0)
+        rank--;
+    cli_progress("%s", line);
+}
+
+void cli_building(void *user, int count, double seconds) {
+    enum { PATIENCE = 5 }; /* seconds: a service that waits longer for its first result wonders whether it hangs */
+    static bool told;
+    (void)user;
+    if (!isatty(STDERR_FILENO) && seconds >= PATIENCE && !told) {
+        fputs("tfm: building kernels for this device; this happens once and may take a minute\n", stderr);
+        told = true;
+    }
+    cli_progress(seconds < 1 ? "building kernels for this device, once: %d"
+                             : "building kernels for this device, once: %d, %.0f s",
+                 count, seconds);
 }
 
 int cli_fail(const char *format, ...) {
@@ -75,10 +116,35 @@ int cli_check_precision(int precision) {
                     precision == 1 ? "fp16" : "bf16");
 }
 
+int cli_check_beam(const cli_syntax *syntax, int beam) {
+    return beam <= TFM_MAX_BEAM ? CLI_GO : cli_misuse(syntax, "--beam is %d: give 1 to %d", beam, TFM_MAX_BEAM);
+}
+
 double cli_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool cli_grow(void *array, size_t *room, size_t count, size_t size) {
+    void *old, *larger;
+    size_t more = *room ? *room : 64;
+    if (count <= *room)
+        return true;
+    while (more < count)
+        more *= 2;
+    memcpy(&old, array, sizeof(old));
+    if (more > SIZE_MAX / size || !(larger = realloc(old, more * size)))
+        return false;
+    memcpy(array, &larger, sizeof(larger));
+    *room = more;
+    return true;
+}
+
+void cli_json_print(json_t *value) {
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(value);
 }
 
 /* The help of one option, its text in a column of its own, broken at spaces. */
@@ -150,7 +216,7 @@ static int set_value(const cli_syntax *syntax, const cli_option *option, const c
         const int least = option->kind == CLI_INT;
         long number = strtol(text, &end, 10);
         if (end == text || *end || errno || number < least || number > INT_MAX)
-            return cli_misuse(syntax, "--%s is '%s': give a whole number from %d on", option->name, text, least);
+            return cli_misuse(syntax, "--%s is '%s': give a whole number, at least %d", option->name, text, least);
         *(int *)option->value = (int)number;
         return CLI_GO;
     }
@@ -171,8 +237,7 @@ static void make_tables(const cli_syntax *syntax, char *letters, struct option *
     for (size_t i = 0; i < syntax->option_count; i++) {
         const cli_option *option = &syntax->options[i];
         bool valued = option->kind != CLI_FLAG;
-        *table++ =
-            (struct option){option->name, valued ? required_argument : no_argument, NULL, LONG_ONLY + (int)i};
+        *table++ = (struct option){option->name, valued ? required_argument : no_argument, NULL, LONG_ONLY + (int)i};
         if (option->letter) {
             *letters++ = option->letter;
             if (valued)
@@ -203,7 +268,44 @@ static int begins_options(const cli_syntax *syntax, const char *start) {
     return count;
 }
 
+static void (*describe)(const cli_syntax *syntax);
+
+void cli_describe(const cli_command *commands, void (*see)(const cli_syntax *syntax)) {
+    describe = see;
+    for (const cli_command *c = commands; c->name; c++)
+        c->run(1, (char *[]){(char *)(uintptr_t)c->name, NULL});
+    describe = NULL;
+}
+
+/* An option that is not there, or is more than one. */
+static int unknown_option(const cli_syntax *syntax, const char *given) {
+    char word[64];
+    snprintf(word, sizeof(word), "%.*s", (int)strcspn(given + 2, "="), given + 2);
+    if (begins_options(syntax, given + 2) > 1)
+        return cli_misuse(syntax, "%s may be more than one option", given);
+    cli_near near = {.word = word};
+    cli_nearer(&near, "help");
+    for (size_t i = 0; i < syntax->option_count; i++)
+        cli_nearer(&near, syntax->options[i].name);
+    if (!near.name)
+        return cli_misuse(syntax, "there is no option %s", given);
+    return cli_misuse(syntax, "there is no option %s (did you mean --%s?)", given, near.name);
+}
+
+/* An operand where none is taken: most often a file of lines. */
+static int too_much(const cli_syntax *syntax, const char *operand) {
+    for (size_t i = 0; i < syntax->option_count; i++)
+        if (strcmp(syntax->options[i].name, "input") == 0)
+            return cli_misuse(syntax, "unexpected argument '%s': to read lines from a file use -i %s", operand,
+                              operand);
+    return cli_misuse(syntax, "unexpected argument '%s'", operand);
+}
+
 int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
+    if (describe) {
+        describe(syntax);
+        return CLI_OK;
+    }
     char letters[2 * MAX_OPTIONS + 3];
     struct option table[MAX_OPTIONS + 2];
     make_tables(syntax, letters, table);
@@ -219,18 +321,14 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
         if (code == '?' && optopt)
             return cli_misuse(syntax, "%s: that option takes no value", argv[optind - 1]);
         if (code == '?')
-            return cli_misuse(syntax,
-                              begins_options(syntax, argv[optind - 1] + 2) > 1
-                                  ? "%s may be more than one option"
-                                  : "there is no option %s",
-                              argv[optind - 1]);
+            return unknown_option(syntax, argv[optind - 1]);
         int result = set_value(syntax, find_option(syntax, code), optarg);
         if (result != CLI_GO)
             return result;
     }
     if (argc - optind < syntax->operands)
-        return cli_misuse(syntax, "something is missing: usage is tfm %s", syntax->usage);
+        return cli_misuse(syntax, "an argument is missing; usage: tfm %s", syntax->usage);
     if (argc - optind > syntax->operands && !syntax->more)
-        return cli_misuse(syntax, "'%s' is too much", argv[optind + syntax->operands]);
+        return too_much(syntax, argv[optind + syntax->operands]);
     return CLI_GO;
 }

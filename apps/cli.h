@@ -31,6 +31,16 @@ int cmd_eval(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
+
+typedef struct cli_command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about;
+} cli_command;
+
+/* All commands; an entry without a name ends the array (tfm.c). */
+extern const cli_command cli_commands[];
 
 /* ---- Options (cli.c) ----------------------------------------------------------------------------------- */
 
@@ -53,31 +63,46 @@ typedef struct cli_option {
     bool *given; /* set when the option is there; may be NULL */
 } cli_option;
 
-#define CLI_DEVICE(value)                                                                                    \
-    {                                                                                                        \
-        'd', "device", CLI_TEXT, (value), "DEVICE",                                                          \
-            "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name", NULL           \
+#define CLI_DEVICE(value)                                                                                              \
+    {                                                                                                                  \
+        'd', "device", CLI_TEXT, (value), "DEVICE",                                                                    \
+            "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name", NULL                     \
     }
 
-/* How to search, of a tfm_search_options `search`, its penalty as an int `penalty` until it is parsed, and an int
- * `precision` for cli_check_precision. */
-#define CLI_SEARCH(search, penalty, precision)                                                               \
-    {'k',  "beam", CLI_INT, &(search).beam, "K", "beam width; 1 is greedy (default: the model's, else 4)",    \
-     NULL},                                                                                                  \
-        {'a', "alpha", CLI_REAL, &(search).alpha, "A", "exponent of the length penalty (default 0.6)",       \
-         &(search).has_alpha},                                                                               \
-        {0, "length-penalty", CLI_CHOICE, &(penalty), "paper|hf",                                            \
-         "divide by ((5 + n) / 6)^A, or by n^A as Hugging Face does, where the model's own A is the default", \
-         NULL},                                                                                              \
-        {0, "max-length", CLI_INT, &(search).max_length, "N",                                                \
-         "most tokens of a translation (default: those of its source + 50)", NULL},                          \
-        {0, "batch-tokens", CLI_INT, &(search).batch_tokens, "N",                                            \
-         "source tokens in a batch, with padding (default 4096)", NULL},                                     \
-        {0, "truncate", CLI_FLAG, &(search).truncate, NULL,                                                  \
-         "cut lines that are longer than the model's positions", NULL},                                      \
-    {                                                                                                        \
-        0, "precision", CLI_CHOICE, &(precision), "fp32|fp16|bf16",                                          \
-            "of products and sums (default, and all there is: fp32)", NULL                                   \
+/* How to search and take lines, of a tfm_search_options `search`, a tfm_text_options `text`, the penalty as an int
+ * `penalty` until it is parsed, and an int `precision` for cli_check_precision. */
+#define CLI_SEARCH(search, text, penalty, precision)                                                                     \
+    {'k',     "beam",                                                                                                    \
+     CLI_INT, &(search).beam,                                                                                            \
+     "K",     "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                       \
+     NULL},                                                                                                              \
+        {'a',                                                                                                            \
+         "alpha",                                                                                                        \
+         CLI_REAL,                                                                                                       \
+         &(search).alpha,                                                                                                \
+         "A",                                                                                                            \
+         "the exponent of the length penalty (default 0.6)",                                                             \
+         &(search).has_alpha},                                                                                           \
+        {0,                                                                                                              \
+         "length-penalty",                                                                                               \
+         CLI_CHOICE,                                                                                                     \
+         &(penalty),                                                                                                     \
+         "paper|hf",                                                                                                     \
+         "paper: the score is sum log p / ((5 + n) / 6)^A; hf: sum log p / n^A as in Hugging Face, where A is the "      \
+         "model's own unless --alpha gives it (default paper)",                                                          \
+         NULL},                                                                                                          \
+        {0,       "max-length",                                                                                          \
+         CLI_INT, &(search).max_length,                                                                                  \
+         "N",     "the most tokens of a translation (default: those of its source + 50)",                                \
+         NULL},                                                                                                          \
+        {0,       "batch-tokens",                                                                                        \
+         CLI_INT, &(text).batch_tokens,                                                                                  \
+         "N",     "the most source tokens in a batch, with padding (default 4096)",                                      \
+         NULL},                                                                                                          \
+        {0, "truncate", CLI_FLAG, &(text).truncate, NULL, "cut lines that are longer than the model's positions", NULL}, \
+    {                                                                                                                    \
+        0, "precision", CLI_CHOICE, &(precision), "fp32|fp16|bf16",                                                      \
+            "the precision of products and sums (default fp32, the only one there is)", NULL                             \
     }
 
 typedef struct cli_syntax {
@@ -87,78 +112,129 @@ typedef struct cli_syntax {
     const char *examples; /* likewise */
     const cli_option *options;
     size_t option_count;
-    int operands; /* how many must follow the options */
-    bool more;    /* and any number may */
+    int operands; /* how many operands must follow the options */
+    bool more;    /* whether any number of further operands may follow */
 } cli_syntax;
 
-/* Fills the options' values. CLI_GO, with the operands from argv[optind] on; or what the command is to
- * return, after
- * --help or a mistake. */
+/* Fills the options' values. Returns CLI_GO, and the operands begin at argv[optind]; or, after --help or a mistake,
+ * what the command is to return. */
 int cli_parse(const cli_syntax *syntax, int argc, char **argv);
 
-/* "tfm: <sentence>" to standard error; returns CLI_FAILED. */
+/* Shows the syntax of every command to `see`: a command that is run in the meantime comes no further than cli_parse. */
+void cli_describe(const cli_command *commands, void (*see)(const cli_syntax *syntax));
+
+/* The name that is most like a word, of all that are given to cli_nearer (near.c). */
+typedef struct cli_near {
+    const char *word;
+    const char *name; /* NULL: none is like it */
+    size_t far;
+} cli_near;
+void cli_nearer(cli_near *near, const char *name);
+
+/* Writes "tfm: <sentence>" to standard error, and returns CLI_FAILED. */
 int cli_fail(const char *format, ...) TFM_PRINTF(1, 2);
-/* The same with the library's last sentence. */
+/* Does the same with the last sentence of the library. */
 int cli_fail_library(void);
-/* The same with a pointer to the command's --help; returns CLI_USAGE. */
+/* Does the same, refers to the command's --help, and returns CLI_USAGE. */
 int cli_misuse(const cli_syntax *syntax, const char *format, ...) TFM_PRINTF(2, 3);
 
-/* One changing line on standard error while work is long, as much of it as the terminal is wide; nothing where
- * that is no terminal. NULL clears it. */
+/* Shows one changing line on standard error during long work, cut to the width of the terminal. Shows nothing where
+ * standard error is not a terminal. NULL clears the line. */
 void cli_progress(const char *format, ...) TFM_PRINTF(1, 2);
 
-/* CLI_GO, or CLI_FAILED after its sentence where the precision that was asked for is not there. */
+/* A field of such a line. Fields of rank 0 are always shown; of the others, the one with the highest rank is left out
+ * first. */
+typedef struct cli_field {
+    const char *text; /* "": nothing to say yet */
+    int rank;
+} cli_field;
+
+/* Shows a line made of fields, with two blanks between them, or one where that makes them fit. Whole fields are left
+ * out until the rest fits in the terminal. */
+void cli_progress_fields(const cli_field *fields, size_t count);
+
+/* A context calls this before each program that it builds, to show a line of progress. Where standard error is not a
+ * terminal, one sentence says so once building has taken some seconds. */
+void cli_building(void *user, int count, double seconds);
+
+/* Returns CLI_GO; or, where tfm_translate would refuse this beam, says so and returns CLI_USAGE. Called before anything
+ * is read. */
+int cli_check_beam(const cli_syntax *syntax, int beam);
+
+/* Returns CLI_GO; or, where the precision that was asked for is not there, says so and returns CLI_FAILED. */
 int cli_check_precision(int precision);
 
-/* A clock that only goes forward. */
+/* Returns the seconds of a clock that only goes forward. */
 double cli_seconds(void);
+
+/* Makes room for `count` elements of `size` bytes in an array that has room for *room, by doubling. `array` is the
+ * address of the pointer. Returns false when out of memory, and then changes nothing. */
+bool cli_grow(void *array, size_t *room, size_t count, size_t size);
+
+/* Prints the value, indented, as the only result of a command, and releases it. */
+struct json_t;
+void cli_json_print(struct json_t *value);
 
 /* ---- Lines in (lines.c) -------------------------------------------------------------------------------- */
 
 /* A reader of lines, and the lines it has read last. "\r\n" ends a line as "\n" does, the last one needs no
  * end, a byte order mark at the very start is dropped. */
 typedef struct cli_lines {
-    const char **text; /* [count], each with a NUL behind it; valid until the next read */
+    const char **text; /* [count], each ends in a NUL; valid until the next read */
     size_t *bytes;     /* [count]; a line may hold NUL */
     size_t count;
-    size_t first;     /* lines before these */
+    size_t first;     /* how many lines came before these */
     const char *name; /* for sentences */
     int fd;
     char *buffer;
-    size_t used, taken, capacity, room;
+    size_t used;  /* bytes in the buffer */
+    size_t taken; /* bytes of it that these lines take, with their ends */
+    size_t capacity, room;
     bool ended;
 } cli_lines;
 
-/* NULL and "-" are standard input. CLI_OK, or CLI_FAILED after its sentence; either way it may be closed. */
+/* Opens a file; NULL and "-" are standard input. Returns CLI_OK; or CLI_FAILED, after saying why. It may be closed in
+ * both cases. */
 int cli_lines_open(cli_lines *lines, const char *path);
-/* The next lines: until `bytes` of them are there or reading would block, but at least one. count is 0 at the
+/* Reads the next lines: at least one, then more until there are `bytes` bytes or reading would block. count is 0 at the
  * end. */
 int cli_lines_next(cli_lines *lines, size_t bytes);
 void cli_lines_close(cli_lines *lines);
 
-/* All lines of a file at once. */
+/* Reads all lines of a file at once. */
 int cli_lines_all(cli_lines *lines, const char *path);
+
+/* ---- Whether a text is written with spaces (spaces.c) -------------------------------------------------- */
+
+/* Sums over lines; all zero at first. */
+typedef struct cli_spaces {
+    uint64_t characters, words; /* words are what blanks separate */
+} cli_spaces;
+
+void cli_spaces_add(cli_spaces *s, const char *text, size_t bytes);
+/* Whether words are so long that the text, like Chinese, Japanese or Thai, is written without spaces. */
+bool cli_spaces_none(const cli_spaces *s);
 
 /* ---- How well a model does (measure.c) ----------------------------------------------------------------- */
 
-/* Pairs at hand, and sums over all pairs so far. */
+/* The pairs that are measured now, and the sums over all pairs so far. */
 typedef struct cli_measure {
-    tfm_metrics *metrics;              /* the caller's */
-    const char *const *references;     /* of the pairs at hand */
+    tfm_metrics *metrics;          /* the caller's */
+    const char *const *references; /* of the pairs that are measured now */
     const size_t *reference_bytes;
-    size_t first;                      /* pairs before these, for sentences */
+    size_t first; /* pairs before these, for sentences */
     const char *source_name, *reference_name;
     double log_prob; /* of the references */
     uint64_t tokens;
 } cli_measure;
 
-/* Translates the sources and scores the references, `count` of each. What the library came to; where that is
- * TFM_ERROR_CANCELLED the sentence has been said. */
+/* Translates the sources and scores the references, `count` of each. Returns the library's status. After
+ * TFM_ERROR_CANCELLED the reason has already been printed. */
 tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
-                      const tfm_search_options *search);
-/* NaN where no pair could be scored. */
+                             const tfm_text_options *text, const tfm_search_options *search);
+/* Returns the perplexity of the references; NaN where no pair could be scored. */
 double cli_measure_perplexity(const cli_measure *m);
-/* Its logarithm, which is finite where that may not be. */
+/* Returns the logarithm of the perplexity, which stays finite where the perplexity overflows. */
 double cli_measure_nll(const cli_measure *m);
 
 /* ---- Results out (output.c) ---------------------------------------------------------------------------- */
@@ -168,19 +244,25 @@ typedef struct cli_output {
     FILE *file;
     const char *name; /* for sentences */
     char *path;       /* NULL: written in place */
-    char *temporary;
+    char *temporary, *partial;
     int error; /* errno of the first write that failed */
 } cli_output;
 
-/* NULL and "-" are standard output. */
+/* Opens the output; NULL and "-" are standard output. */
 int cli_output_open(cli_output *out, const char *path);
 /* Writes a text as one line whatever a model says, without an end: a vocabulary may hold line ends. */
 void cli_put_line(FILE *file, const char *text);
-/* Whether all writes went well: asked right after one, it remembers why not. */
+/* Returns whether all writes went well. When called right after a write that failed, it also keeps the reason. */
 bool cli_output_good(cli_output *out);
-/* Hands on what is written so far; CLI_FAILED after its sentence where that does not work. */
+/* Flushes what is written so far. Returns CLI_FAILED, after saying why, where that does not work. */
 int cli_output_flush(cli_output *out);
-/* Closes; the file gets its name if `keep`, else there is none. */
+/* Flushes what is written, which is the results of the first `lines` lines. Whatever ends the program after this call,
+ * even a signal, these results stay in a file whose name has .partial after it, and a sentence says so; unless the
+ * output is closed whole, which removes such a file of an earlier run. */
+int cli_output_finished(cli_output *out, size_t lines);
+/* Returns whether a write to standard output failed because its reader has gone. That is no error message. */
+bool cli_reader_gone(void);
+/* Closes the output. With `keep` the file gets its name; without, only what was finished stays. */
 int cli_output_close(cli_output *out, bool keep);
 
 #endif

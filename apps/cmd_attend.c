@@ -8,7 +8,7 @@
 #include <strings.h>
 #include "picture.h"
 
-enum { ALL_KINDS = 0, HEADS_A_LINE = 8 };
+enum { ALL_KINDS = 0 };
 
 /* One layer's map, kept until all are there. Its axes are the job's. */
 typedef struct kept {
@@ -35,7 +35,7 @@ typedef struct job {
     kept *maps;
     size_t count, room;
     bool starved, no_numbers; /* why no more maps are taken */
-    char *written; /* the model's own translation, where no target is given */
+    char *written;            /* the model's own translation, where no target is given */
 } job;
 
 /* ---- Maps in ------------------------------------------------------------------------------------------- */
@@ -63,21 +63,15 @@ static void free_axis(axis *a) {
 }
 
 static bool wanted(const job *j, const tfm_attention_map *map) {
-    return (j->kind == ALL_KINDS || j->kind == (int)map->kind + 1) &&
-           (j->layer == 0 || j->layer == map->layer + 1) && j->head <= map->heads;
+    return (j->kind == ALL_KINDS || j->kind == (int)map->kind + 1) && (j->layer == 0 || j->layer == map->layer + 1) &&
+           j->head <= map->heads;
 }
 
 static bool keep_map(job *j, const tfm_attention_map *map) {
     const size_t head = map->rows.count * map->columns.count;
     const int heads = j->head ? 1 : map->heads;
-    if (j->count == j->room) {
-        const size_t room = 2 * j->room + 16;
-        kept *more = realloc(j->maps, room * sizeof(*more));
-        if (!more)
-            return false;
-        j->maps = more;
-        j->room = room;
-    }
+    if (!cli_grow(&j->maps, &j->room, j->count + 1, sizeof(*j->maps)))
+        return false;
     float *weights = malloc((size_t)heads * head * sizeof(*weights));
     if (!weights)
         return false;
@@ -91,8 +85,8 @@ static bool keep_map(job *j, const tfm_attention_map *map) {
 
 static bool on_map(void *user, const tfm_attention_map *map) {
     job *j = user;
-    bool good = map->kind == TFM_ENCODER_SELF ? keep_axis(&j->source_axis, &map->rows)
-                                              : keep_axis(&j->target_axis, &map->rows);
+    bool good =
+        map->kind == TFM_ENCODER_SELF ? keep_axis(&j->source_axis, &map->rows) : keep_axis(&j->target_axis, &map->rows);
     good = good && (!wanted(j, map) || keep_map(j, map));
     j->starved = !good && !j->no_numbers;
     return good;
@@ -131,9 +125,9 @@ static json_t *weights_json(const kept *map, size_t rows, size_t columns) {
     return heads;
 }
 
-/* "encoder.0.self" */
+/* "encoder.1.self": layers are counted from 1, as --layer and the pictures count them. */
 static json_t *name_json(const kept *map) {
-    return json_sprintf("%s.%d.%s", map->kind == TFM_ENCODER_SELF ? "encoder" : "decoder", map->layer,
+    return json_sprintf("%s.%d.%s", map->kind == TFM_ENCODER_SELF ? "encoder" : "decoder", map->layer + 1,
                         map->kind == TFM_DECODER_CROSS ? "cross" : "self");
 }
 
@@ -142,8 +136,8 @@ static int write_json(const job *j, cli_output *out) {
     for (size_t i = 0; i < j->count; i++) {
         const kept *map = &j->maps[i];
         const axis *rows = rows_of(j, map), *columns = columns_of(j, map);
-        json_t *layer = json_pack("{s:o, s:i, s:o, s:o, s:o}", "name", name_json(map), "heads", map->heads,
-                                  "rows", tokens_json(rows), "columns", tokens_json(columns), "weights",
+        json_t *layer = json_pack("{s:o, s:i, s:o, s:o, s:o}", "name", name_json(map), "heads", map->heads, "rows",
+                                  tokens_json(rows), "columns", tokens_json(columns), "weights",
                                   weights_json(map, rows->count, columns->count));
         json_array_append_new(layers, layer);
     }
@@ -157,17 +151,18 @@ static int write_json(const job *j, cli_output *out) {
 
 /* ---- The picture --------------------------------------------------------------------------------------- */
 
-/* Lines of panels, a line a layer; or, with one head of each, a line a kind. */
+/* Groups of panels, a group a layer; or, with one head of each, a group a kind. */
 typedef struct page {
     picture_panel *panels;
-    char (*headings)[48]; /* [layers] */
-    size_t count;
+    char (*headings)[48]; /* [maps] */
+    float **means;        /* [maps], over the heads; NULL where there is one head */
+    const char **written; /* what a row of the decoder writes, where target_axis has what it reads */
+    size_t count, maps;
 } page;
 
 static const char *kind_name(tfm_attention_kind kind) {
-    static const char *const names[] = {[TFM_ENCODER_SELF] = "encoder",
-                                        [TFM_DECODER_SELF] = "decoder self",
-                                        [TFM_DECODER_CROSS] = "decoder cross"};
+    static const char *const names[] = {
+        [TFM_ENCODER_SELF] = "encoder", [TFM_DECODER_SELF] = "decoder self", [TFM_DECODER_CROSS] = "decoder cross"};
     return names[kind];
 }
 
@@ -179,62 +174,105 @@ static void name_layer(char *out, size_t bytes, const kept *map) {
              suffixes[map->kind]);
 }
 
-static void add_panels(page *to, const job *j, size_t index, bool first_of_kind) {
-    const kept *map = &j->maps[index];
+static picture_panel *add_panel(page *to, const job *j, const kept *map, const float *weights) {
     const axis *rows = rows_of(j, map), *columns = columns_of(j, map);
-    char *heading = to->headings[index];
-    if (j->head)
-        snprintf(heading, sizeof(to->headings[index]), "%s, head %d", kind_name(map->kind), j->head);
-    else
-        name_layer(heading, sizeof(to->headings[index]), map);
-    for (int h = 0; h < map->heads; h++) {
-        picture_panel *panel = &to->panels[to->count++];
-        *panel = (picture_panel){.block = (int)map->kind,
-                                 .rows = rows->count,
-                                 .columns = columns->count,
-                                 .row_labels = (const char *const *)rows->tokens,
-                                 .column_labels = (const char *const *)columns->tokens,
-                                 .weights = map->weights + (size_t)h * rows->count * columns->count};
-        if (j->head) {
-            name_layer(panel->title, sizeof(panel->title), map);
-            panel->heading = first_of_kind ? heading : NULL;
-        } else {
-            snprintf(panel->title, sizeof(panel->title), "head %d", h + 1);
-            panel->heading = h == 0 ? heading : h % HEADS_A_LINE == 0 ? "" : NULL;
-        }
-    }
+    const bool cross = map->kind == TFM_DECODER_CROSS;
+    picture_panel *panel = &to->panels[to->count++];
+    *panel = (picture_panel){.block = (int)map->kind,
+                             .rows = rows->count,
+                             .columns = columns->count,
+                             .row_labels = cross ? to->written : (const char *const *)rows->tokens,
+                             .column_labels = (const char *const *)columns->tokens,
+                             .weights = weights};
+    return panel;
 }
 
-/* By kind, then by layer: what is alike stands together. */
+/* The mean over the heads: a row of it adds up to 1 as well. NULL when out of memory. */
+static float *mean_of(const kept *map, size_t count) {
+    float *mean = malloc(count * sizeof(*mean));
+    for (size_t i = 0; mean && i < count; i++) {
+        double sum = 0;
+        for (int h = 0; h < map->heads; h++)
+            sum += (double)map->weights[(size_t)h * count + i];
+        mean[i] = (float)(sum / map->heads);
+    }
+    return mean;
+}
+
+static bool add_panels(page *to, const job *j, size_t index, bool first_of_kind) {
+    const kept *map = &j->maps[index];
+    const size_t count = rows_of(j, map)->count * columns_of(j, map)->count;
+    char *heading = to->headings[index];
+    if (j->head) {
+        snprintf(heading, sizeof(to->headings[index]), "%s, head %d", kind_name(map->kind), j->head);
+        picture_panel *panel = add_panel(to, j, map, map->weights);
+        name_layer(panel->title, sizeof(panel->title), map);
+        panel->heading = first_of_kind ? heading : NULL;
+        return true;
+    }
+    name_layer(heading, sizeof(to->headings[index]), map);
+    if (map->heads > 1) {
+        to->means[index] = mean_of(map, count);
+        picture_panel *panel = add_panel(to, j, map, to->means[index]);
+        snprintf(panel->title, sizeof(panel->title), "mean of %d heads", map->heads);
+        panel->heading = heading;
+    }
+    for (int h = 0; h < map->heads; h++) {
+        picture_panel *panel = add_panel(to, j, map, map->weights + (size_t)h * count);
+        snprintf(panel->title, sizeof(panel->title), "head %d", h + 1);
+        panel->heading = map->heads == 1 ? heading : NULL;
+    }
+    return map->heads == 1 || to->means[index];
+}
+
+/* Panels go by kind, then by layer, so that those that are alike stand together. */
 static bool make_page(page *out, const job *j) {
+    const axis *target = &j->target_axis, *source = &j->source_axis;
     size_t panels = 0;
     for (size_t i = 0; i < j->count; i++)
-        panels += (size_t)j->maps[i].heads;
-    *out = (page){calloc(panels, sizeof(*out->panels)), calloc(j->count, sizeof(*out->headings)), 0};
-    for (int kind = TFM_ENCODER_SELF; out->panels && out->headings && kind <= TFM_DECODER_CROSS; kind++) {
+        panels += (size_t)j->maps[i].heads + 1;
+    *out = (page){calloc(panels, sizeof(*out->panels)),
+                  calloc(j->count, sizeof(*out->headings)),
+                  calloc(j->count, sizeof(*out->means)),
+                  calloc(target->count, sizeof(*out->written)),
+                  0,
+                  j->count};
+    bool good = out->panels && out->headings && out->means && out->written;
+    for (size_t i = 0; good && i < target->count; i++) /* the end is the source's last token */
+        out->written[i] = i + 1 < target->count ? target->tokens[i + 1] : source->tokens[source->count - 1];
+    for (int kind = TFM_ENCODER_SELF; good && kind <= TFM_DECODER_CROSS; kind++) {
         bool first = true;
-        for (size_t i = 0; i < j->count; i++)
+        for (size_t i = 0; good && i < j->count; i++)
             if ((int)j->maps[i].kind == kind) {
-                add_panels(out, j, i, first);
+                good = add_panels(out, j, i, first);
                 first = false;
             }
     }
-    return out->panels && out->headings;
+    return good;
+}
+
+static void free_page(page *p) {
+    for (size_t i = 0; p->means && i < p->maps; i++)
+        free(p->means[i]);
+    free(p->panels);
+    free(p->headings);
+    free(p->means);
+    free(p->written);
 }
 
 static int draw(const job *j, picture_format format, cli_output *out) {
-    char decoder[256];
+    char self[256];
     const char *notes[3] = {
-        "A row is a query, the token that attends; a column is a key, a token attended to. The weights of a "
-        "row add up to 1. \"_\" begins a word."};
+        "A row is a token that attends, and a column a token that it looks at. The weights of a row "
+        "add up to 1. \"_\" begins a word."};
     size_t note_count = 1;
     page panels;
-    snprintf(
-        decoder, sizeof(decoder),
-        "A row of the decoder is the token that it has read last, %s at first, while it writes the next one.",
-        j->target_axis.tokens[0]);
+    snprintf(self, sizeof(self),
+             "A row of the decoder's attention to itself is the token that it has read last, %s at first; a row of its "
+             "attention to the source is the token that it writes next.",
+             j->target_axis.tokens[0]);
     if (j->kind != TFM_ENCODER_SELF + 1)
-        notes[note_count++] = decoder;
+        notes[note_count++] = self;
     bool made = make_page(&panels, j);
     int code = made ? picture_write(&(picture){.source = j->source,
                                                .target = j->target ? j->target : j->written,
@@ -244,8 +282,7 @@ static int draw(const job *j, picture_format format, cli_output *out) {
                                                .panel_count = panels.count},
                                     format, out)
                     : cli_fail("out of memory for the picture");
-    free(panels.panels);
-    free(panels.headings);
+    free_page(&panels);
     return code;
 }
 
@@ -264,7 +301,7 @@ static form form_of(const char *path) {
 
 /* A layer or head that the model has not got is told before anything is computed. */
 static int check_choice(const job *j) {
-    const tfm_model_info info = tfm_model_describe(j->model);
+    const tfm_model_info info = *tfm_model_get_info(j->model);
     const bool encoder = j->kind == TFM_ENCODER_SELF + 1, decoder = j->kind > TFM_ENCODER_SELF + 1;
     int layers = info.encoder_layers, heads = info.encoder_heads;
     if (decoder || (!encoder && info.decoder_layers > layers))
@@ -272,8 +309,8 @@ static int check_choice(const job *j) {
     if (decoder || (!encoder && info.decoder_heads > heads))
         heads = info.decoder_heads;
     if (j->layer > layers)
-        return cli_fail("--layer is %d: the model has %d encoder and %d decoder layers", j->layer,
-                        info.encoder_layers, info.decoder_layers);
+        return cli_fail("--layer is %d: the model has %d encoder and %d decoder layers", j->layer, info.encoder_layers,
+                        info.decoder_layers);
     if (j->head > heads)
         return cli_fail("--head is %d: the model has %d heads in the encoder, %d in the decoder", j->head,
                         info.encoder_heads, info.decoder_heads);
@@ -281,20 +318,21 @@ static int check_choice(const job *j) {
 }
 
 static int compute(job *j) {
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device}) != TFM_OK ||
+    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
         tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
         return cli_fail_library();
     int code = check_choice(j);
     if (code != CLI_OK)
         return code;
-    const tfm_status status = tfm_attend(j->model, j->source, j->target, NULL, on_map, j);
+    const tfm_status status = tfm_attend(j->model, j->source, j->target, NULL, NULL, on_map, j);
+    cli_progress(NULL);
     if (status != TFM_OK && j->no_numbers)
         return cli_fail("%s: attention's weights are no numbers: the model's parameters are damaged", j->model_dir);
     if (status != TFM_OK)
         return j->starved ? cli_fail("out of memory for the maps") : cli_fail_library();
     if (j->count == 0) /* each of the two is somewhere */
-        return cli_fail("no attention has both layer %d and head %d: give another --layer or --head",
-                        j->layer, j->head);
+        return cli_fail("no attention has both layer %d and head %d: give another --layer or --head", j->layer,
+                        j->head);
     if (!j->target && tfm_tokenizer_decode(tfm_model_tokenizer(j->model), &j->written, j->target_axis.ids + 1,
                                            j->target_axis.count - 1) != TFM_OK)
         return cli_fail_library();
@@ -304,8 +342,7 @@ static int compute(job *j) {
 static int write_file(job *j, form as, cli_output *out) {
     int code = compute(j);
     if (code == CLI_OK && j->output)
-        code =
-            as == FORM_JSON ? write_json(j, out) : draw(j, as == FORM_SVG ? PICTURE_SVG : PICTURE_PNG, out);
+        code = as == FORM_JSON ? write_json(j, out) : draw(j, as == FORM_SVG ? PICTURE_SVG : PICTURE_PNG, out);
     return code;
 }
 
@@ -340,29 +377,33 @@ int cmd_attend(int argc, char **argv) {
     job j = {0};
     const cli_option options[] = {
         {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
-        {'t', "target", CLI_TEXT, &j.target, "TEXT", "its translation (default: the model's own)", NULL},
+        {'t', "target", CLI_TEXT, &j.target, "TEXT", "the translation to look at (default: the model's own)", NULL},
         {'o', "output", CLI_TEXT, &j.output, "FILE",
-         "a picture if it ends in .svg or .png, numbers if in .json; it appears when it is complete", NULL},
-        {0, "json", CLI_FLAG, &j.json, NULL, "numbers to standard output", NULL},
+         "write a picture here if the name ends in .svg or .png, the numbers if in .json; the file appears when it is "
+         "complete",
+         NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL, "write the numbers to standard output", NULL},
         {0, "kind", CLI_CHOICE, &j.kind, "all|encoder|self|cross",
-         "only the encoder's, the decoder's over the target, or the decoder's over the source", NULL},
-        {0, "layer", CLI_INT, &j.layer, "N", "only this layer, from 1", NULL},
-        {0, "head", CLI_INT, &j.head, "N", "only this head, from 1", NULL},
+         "show only the encoder's attention, the decoder's over the target, or the decoder's over the source", NULL},
+        {0, "layer", CLI_INT, &j.layer, "N", "show only this layer, counted from 1", NULL},
+        {0, "head", CLI_INT, &j.head, "N", "show only this head, counted from 1", NULL},
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {
         .name = "attend",
         .usage = "attend -m DIR TEXT [--target TEXT] -o FILE [option...]",
-        .about =
-            "Shows what the model's attention looks at while it translates a text: the weights of\n"
-            "every layer and head of the encoder, of the decoder over what it has written, and of\n"
-            "the decoder over the source; as one picture, or as numbers:\n"
-            "{\"layers\":[{\"name\":\"encoder.0.self\",\"heads\":4,\"rows\":[tokens],\"columns\":[tokens],\n"
-            "\"weights\":[heads][rows][columns]}]}. A row adds up to 1.\n",
-        .examples =
-            "  tfm attend -m apps/demo \"Ich liebe dich.\" -o love.svg\n"
-            "  tfm attend -m apps/demo \"Ich liebe dich.\" --target \"I love him.\" --kind cross -o him.png\n"
-            "  tfm attend -m apps/demo \"Guten Morgen.\" --json | jq '.layers[0].weights[0]'\n",
+        .about = "Shows what the model's attention looks at while it translates a text: the\n"
+                 "weights of every layer and head of the encoder, of the decoder over what it\n"
+                 "has written, and of the decoder over the source. It draws them as one picture,\n"
+                 "or writes them as numbers:\n"
+                 "  {\"layers\":[{\"name\":\"encoder.1.self\",\"heads\":4,\"rows\":[tokens],\n"
+                 "    \"columns\":[tokens],\"weights\":[heads][rows][columns]}]}\n"
+                 "A row adds up to 1. Where the decoder looks at the source, a row of the\n"
+                 "picture is named by the token that is written, and a row of the numbers by the\n"
+                 "token that was read to write it.\n",
+        .examples = "  tfm attend -m apps/demo \"Ich liebe dich.\" -o love.svg\n"
+                    "  tfm attend -m apps/demo \"Ich liebe dich.\" --target \"I love him.\" -o him.png\n"
+                    "  tfm attend -m apps/demo \"Guten Morgen.\" --json | jq '.layers[0].weights[0]'\n",
         .options = options,
         .option_count = CLI_COUNT(options),
         .operands = 1,
@@ -376,8 +417,7 @@ int cmd_attend(int argc, char **argv) {
     if (!j.output && !j.json)
         return cli_misuse(&syntax, "where to? give -o FILE.svg, -o FILE.png or --json");
     if (j.output && as == FORM_NONE)
-        return cli_misuse(&syntax, "--output is '%s': its ending says what to write, .svg, .png or .json",
-                          j.output);
+        return cli_misuse(&syntax, "--output is '%s': its ending says what to write, .svg, .png or .json", j.output);
     j.source = argv[optind];
     return run(&j, as);
 }

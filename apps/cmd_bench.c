@@ -1,8 +1,10 @@
 /* tfm bench: how fast is this device? */
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "bench.h"
 
 const bench_model bench_models[BENCH_MODELS] = {
@@ -49,6 +51,9 @@ int bench_numbers_of(int64_t *out, const char *text, int least, int most, const 
 
 /* ---- Devices and numbers ---- */
 
+/* What --variant calls all that run here. */
+static const char ALL[] = "all";
+
 static int add_context(bench_devices *devices, const char *device, const char *variant) {
     tfm_context *ctx;
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .variant = variant}) != TFM_OK)
@@ -64,16 +69,19 @@ int bench_devices_open(bench_devices *devices, const bench_options *options) {
         return code;
     tfm_context *first = devices->contexts[0];
     const char *own = devices->own = tfm_context_variant(first);
-    fprintf(stderr, "%s, %s, variant %s\n", tfm_context_device(first)->name,
-            tfm_context_device(first)->opencl, own);
-    bool behind = options->variants != NULL;
+    fprintf(stderr, "%s, %s, variant %s\n", tfm_context_device(first)->name, tfm_context_device(first)->opencl, own);
+    if (!options->variants)
+        return code;
+    /* "all" are its own, and after it in the table those that ask less of a device. */
+    const bool all = strcmp(options->variants, ALL) == 0;
+    bool after = !all;
     for (size_t i = 0; tfm_variant_name(i) && code == CLI_OK && devices->count < BENCH_VARIANTS; i++) {
         const char *name = tfm_variant_name(i);
-        if (behind && strcmp(name, own) != 0 && bench_wanted(options->variants, name))
+        if (after && strcmp(name, own) != 0 && (all || bench_wanted(options->variants, name)))
             code = add_context(devices, options->device, name);
-        behind = behind || strcmp(name, own) == 0;
+        after = after || strcmp(name, own) == 0;
     }
-    if (code == CLI_OK && !bench_wanted(options->variants, own)) {
+    if (code == CLI_OK && !all && !bench_wanted(options->variants, own)) {
         tfm_context_free(&devices->contexts[0]);
         devices->count--;
         memmove(devices->contexts, devices->contexts + 1, devices->count * sizeof(first));
@@ -120,8 +128,8 @@ static const struct {
 };
 
 /* Lists of variants and providers hold no name that there is not. */
-static int check_list(const cli_syntax *syntax, const char *option, const char *list,
-                      const char *(*name)(size_t), const char *extra) {
+static int check_list(const cli_syntax *syntax, const char *option, const char *list, const char *(*name)(size_t),
+                      const char *extra) {
     if (list && !*list)
         return cli_misuse(syntax, "--%s names none", option);
     while (list && *list) {
@@ -138,40 +146,62 @@ static int check_list(const cli_syntax *syntax, const char *option, const char *
     return CLI_GO;
 }
 
+int bench_cores(void) {
+    cpu_set_t set;
+    const int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : online;
+}
+
+/* PoCL's threads each stay on a core. Else the system may wake two of them on one, where another contestant has just
+ * used the others, and leave them there for longer than a turn: a rate was then that of one core. PoCL counts cores
+ * from the first, whatever the process may use: where that is not all of them, as after taskset, its threads are only
+ * made as many as there are cores to use. */
+static void keep_to_cores(void) {
+    const int cores = bench_cores();
+    char number[16];
+    if (cores >= sysconf(_SC_NPROCESSORS_ONLN)) {
+        setenv("POCL_AFFINITY", "1", 0);
+        return;
+    }
+    snprintf(number, sizeof(number), "%d", cores);
+    setenv("POCL_MAX_PTHREAD_COUNT", number, 0);
+    setenv("POCL_CPU_MAX_CU_COUNT", number, 0); /* its name from PoCL 4 on */
+}
+
 int cmd_bench(int argc, char **argv) {
     bench_options o = {.rounds = 15};
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
-        {0, "json", CLI_FLAG, &o.json, NULL, "a JSON object a line instead of tables", NULL},
-        {0, "variant", CLI_TEXT, &o.variants, "NAME,...",
-         "kernels made for these kinds of device (wide-16, wide-8, wide-4, gpu, scalar) instead of for this "
-         "one and "
-         "all that ask less of it",
+        {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
+        {0, "variant", CLI_TEXT, &o.variants, "NAME,...|all",
+         "time the kernels made for these kinds of device (wide-16, wide-8, wide-4, gpu, scalar) instead of for this "
+         "one; all: for this one and for those that ask less of a device",
          NULL},
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
-         "gemm: only these of small, packed, plain, clblast and openblas", NULL},
-        {0, "runs", CLI_INT, &o.rounds, "N", "rounds, 15 if not given; what is slow gets fewer", NULL},
-        {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it",
-         NULL},
-        {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: given shapes are causal", NULL},
+         "gemm: time only these of small, packed, plain, clblast and openblas", NULL},
+        {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
+        {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
+        {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
         {'m', "model", CLI_TEXT, &o.model, "DIR", "translate: the model's directory", NULL},
-        {'i', "input", CLI_TEXT, &o.input, "FILE", "translate: these lines instead of some that are built in",
-         NULL},
+        {'i', "input", CLI_TEXT, &o.input, "FILE",
+         "translate: the lines to translate instead of some that are built in", NULL},
     };
     const cli_syntax syntax = {
         .name = "bench",
         .usage = "bench gemm|attention|norm|translate [option...] [SHAPE...]",
-        .about =
-            "Times every provider and variant of an operation on one device, in turns, and prints\n"
-            "medians. A SHAPE is tiny, base or big, for the sizes of that Transformer, or\n"
-            "  gemm        MxNxK, with two letters n or t behind it where a or b is transposed:\n"
-            "              512x512x4096tn\n"
-            "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
-            "  norm        ROWSxCOLUMNS\n"
-            "'packed' multiplies by a matrix that it packed once, as a layer does; 'packed fresh'\n"
-            "packs it every time. A star marks what tfm takes by itself. OpenBLAS runs beside them\n"
-            "if tfm was built with it, on all cores. norm counts bytes read and written, and has a copy\n"
-            "beside it; attention has a product of 1024x1024x1024.\n",
+        .about = "Times every provider of an operation on one device, in turns, and prints the\n"
+                 "medians of each table as soon as it is ready. With --variant, kernels made for\n"
+                 "other kinds of device run beside them.\n"
+                 "A SHAPE is tiny, base or big, for the sizes of that Transformer, or\n"
+                 "  gemm        MxNxK; two letters n or t after it say whether a and b are\n"
+                 "              transposed: 512x512x4096tn\n"
+                 "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"
+                 "  norm        ROWSxCOLUMNS\n"
+                 "'packed' multiplies by a matrix that it packed once, as a layer does; 'packed\n"
+                 "fresh' packs it every time. A star marks what tfm takes by itself. If tfm was\n"
+                 "built with OpenBLAS, it runs beside them on all cores. norm counts bytes read\n"
+                 "and written, and times a copy beside it; attention times a product of\n"
+                 "1024x1024x1024 beside it.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant wide-16\n"
                     "  tfm bench attention 1x8x1024x64 --causal\n  tfm bench norm 4096x1024 --json\n"
                     "  tfm bench translate -m apps/demo\n",
@@ -183,14 +213,13 @@ int cmd_bench(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_GO)
         return code;
-    code = check_list(&syntax, "variant", o.variants, tfm_variant_name, NULL);
+    code = check_list(&syntax, "variant", o.variants, tfm_variant_name,
+                      o.variants && strcmp(o.variants, ALL) == 0 ? ALL : NULL);
     if (code == CLI_GO)
         code = check_list(&syntax, "provider", o.providers, tfm_gemm_provider, "openblas");
     if (code != CLI_GO)
         return code;
-    /* PoCL's threads each stay on a core. Else the system may wake two of them on one, where another contestant has just used
-     * the others, and leave them there for longer than a turn: a rate was then that of one core. */
-    setenv("POCL_AFFINITY", "1", 0);
+    keep_to_cores();
     const char *name = argv[optind];
     for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)
         if (strcmp(name, BENCHES[i].name) == 0)

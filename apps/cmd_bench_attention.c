@@ -79,8 +79,7 @@ static double pairs(const shape *s) {
 }
 
 static int enter_variant(bench_race *race, tfm_context *ctx, const shape *s) {
-    task *t =
-        enter(race, ctx, "attention", s->name, tfm_context_variant(ctx), 4 * pairs(s) * (double)s->width);
+    task *t = enter(race, ctx, "attention", s->name, tfm_context_variant(ctx), 4 * pairs(s) * (double)s->width);
     if (!t)
         return CLI_FAILED;
     const int64_t e = s->heads * s->width;
@@ -92,8 +91,7 @@ static int enter_variant(bench_race *race, tfm_context *ctx, const shape *s) {
 }
 
 static int bench_shape(const bench_devices *devices, const bench_options *o, const shape *s) {
-    bench_race race = {
-        .precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "gemm"};
+    bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "gemm"};
     int code = enter_product(&race, devices->contexts[0]);
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++)
         code = enter_variant(&race, devices->contexts[d], s);
@@ -103,11 +101,10 @@ static int bench_shape(const bench_devices *devices, const bench_options *o, con
     return code;
 }
 
-static void make(shape *s, int64_t batch, int64_t heads, int64_t targets, int64_t sources, int64_t width,
-                 bool causal) {
+static void make(shape *s, int64_t batch, int64_t heads, int64_t targets, int64_t sources, int64_t width, bool causal) {
     *s = (shape){batch, heads, targets, sources, width, causal, ""};
-    snprintf(s->name, sizeof(s->name), "%" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s", batch,
-             heads, targets, sources, width, causal ? " causal" : "");
+    snprintf(s->name, sizeof(s->name), "%" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s", batch, heads,
+             targets, sources, width, causal ? " causal" : "");
 }
 
 /* A batch of sentences in the encoder and in the decoder, a step of decoding, and longer texts. */
@@ -131,8 +128,7 @@ static int parse(const cli_syntax *syntax, shape *s, const char *text, bool caus
     int64_t d[5];
     const int count = bench_numbers_of(d, text, 4, 5, NULL);
     if (!count)
-        return cli_misuse(syntax, "'%s' is no shape of attention: give BxHxTxD or BxHxTxSxD, as 1x8x1024x64",
-                          text);
+        return cli_misuse(syntax, "'%s' is no shape of attention: give BxHxTxD or BxHxTxSxD, as 1x8x1024x64", text);
     make(s, d[0], d[1], d[2], d[count == 5 ? 3 : 2], d[count - 1], causal);
     return CLI_GO;
 }

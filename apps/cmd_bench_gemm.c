@@ -23,8 +23,7 @@ typedef struct product {
 static tfm_status multiply(product *p, const char **why) {
     if (p->fresh)
         return tfm_gemm_by(p->ctx, p->provider, why, &p->c, p->a, p->b, &p->options);
-    return tfm_linear_by(p->ctx, p->provider, why, &p->c, p->a, &p->weight, (tfm_tensor){0},
-                         TFM_NO_ACTIVATION);
+    return tfm_linear_by(p->ctx, p->provider, why, &p->c, p->a, &p->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
 }
 
 static int run(void *self, int times) {
@@ -47,14 +46,14 @@ static void product_free(void *self) {
 }
 
 /* The operands on the device; a first run, which may decline. */
-static product *product_new(tfm_context *ctx, const char *provider, const shape *s, bool fresh,
-                            bool accumulate, const char **why) {
+static product *product_new(tfm_context *ctx, const char *provider, const shape *s, bool fresh, bool accumulate,
+                            const char **why) {
     product *p = calloc(1, sizeof(*p));
     if (!p)
         return NULL;
     *p = (product){.ctx = ctx, .provider = provider, .fresh = fresh};
-    p->options = (tfm_gemm_options){
-        .transpose_a = s->transpose_a, .transpose_b = s->transpose_b, .accumulate = accumulate};
+    p->options =
+        (tfm_gemm_options){.transpose_a = s->transpose_a, .transpose_b = s->transpose_b, .accumulate = accumulate};
     p->a = bench_fill(ctx, 2, s->transpose_a ? (int64_t[]){s->k, s->m} : (int64_t[]){s->m, s->k});
     p->c = bench_fill(ctx, 2, (int64_t[]){s->m, s->n});
     const tfm_tensor b =
@@ -94,6 +93,7 @@ static int enter_provider(bench_race *race, const shape *s, const bench_options 
     char name[48];
     bool packs = false;
     snprintf(name, sizeof(name), "%s%s", prefix, provider);
+    cli_progress("gemm %s: building %s", s->name, name);
     if (!s->transpose_a && !o->accumulate) {
         product *p = product_new(ctx, provider, s, false, false, &why);
         if (!p)
@@ -121,8 +121,7 @@ static int blas_run(void *self, int times) {
     const blas *x = self;
     const shape *s = x->shape;
     for (int i = 0; i < times; i++)
-        bench_blas_gemm(x->c, x->a, x->b, (int)s->m, (int)s->n, (int)s->k, s->transpose_a, s->transpose_b,
-                        x->beta);
+        bench_blas_gemm(x->c, x->a, x->b, (int)s->m, (int)s->n, (int)s->k, s->transpose_a, s->transpose_b, x->beta);
     return CLI_OK;
 }
 
@@ -157,8 +156,7 @@ static int enter_blas(bench_race *race, const shape *s, const bench_options *o) 
 /* ---- Shapes ---- */
 
 static int bench_shape(const bench_devices *devices, const bench_options *o, const shape *s) {
-    bench_race race = {
-        .precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "openblas"};
+    bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "openblas"};
     int code = CLI_OK;
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++) {
         tfm_context *ctx = devices->contexts[d];
@@ -182,11 +180,8 @@ static int bench_shape(const bench_devices *devices, const bench_options *o, con
 }
 
 static void make(shape *s, int64_t m, int64_t n, int64_t k, const char *letters) {
-    *s = (shape){.m = m,
-                 .n = n,
-                 .k = k,
-                 .transpose_a = letters[0] == 't',
-                 .transpose_b = letters[0] && letters[1] == 't'};
+    *s = (shape){
+        .m = m, .n = n, .k = k, .transpose_a = letters[0] == 't', .transpose_b = letters[0] && letters[1] == 't'};
     snprintf(s->name, sizeof(s->name), "%" PRId64 "x%" PRId64 "x%" PRId64 "%s", m, n, k, letters);
 }
 
@@ -209,10 +204,8 @@ static int bench_sizes(const bench_devices *devices, const bench_options *o, con
 static int parse(const cli_syntax *syntax, shape *s, const char *text) {
     int64_t d[3];
     const char *letters;
-    if (!bench_numbers_of(d, text, 3, 3, &letters) ||
-        (*letters && (strspn(letters, "nt") != 2 || letters[2])))
-        return cli_misuse(syntax, "'%s' is no shape of gemm: give MxNxK, as 256x512x512 or 512x512x4096tn",
-                          text);
+    if (!bench_numbers_of(d, text, 3, 3, &letters) || (*letters && (strspn(letters, "nt") != 2 || letters[2])))
+        return cli_misuse(syntax, "'%s' is no shape of gemm: give MxNxK, as 256x512x512 or 512x512x4096tn", text);
     make(s, d[0], d[1], d[2], letters);
     return CLI_GO;
 }

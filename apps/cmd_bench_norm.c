@@ -32,8 +32,7 @@ static const struct {
     const char *name;
     tfm_status (*op)(task *t);
 } OPS[] = {
-    {"copy", op_copy},       {"layernorm", op_layernorm}, {"rmsnorm", op_rmsnorm},
-    {"softmax", op_softmax}, {"gelu", op_gelu},
+    {"copy", op_copy}, {"layernorm", op_layernorm}, {"rmsnorm", op_rmsnorm}, {"softmax", op_softmax}, {"gelu", op_gelu},
 };
 
 static int run(void *self, int times) {
@@ -97,8 +96,7 @@ int bench_norm(const cli_syntax *syntax, const bench_options *o, int count, char
     }
     for (int i = 0; i < count; i++)
         if (!bench_model_named(operands[i]) && !bench_numbers_of(d, operands[i], 2, 2, NULL))
-            return cli_misuse(syntax, "'%s' is no shape of norm: give ROWSxCOLUMNS, as 4096x1024",
-                              operands[i]);
+            return cli_misuse(syntax, "'%s' is no shape of norm: give ROWSxCOLUMNS, as 4096x1024", operands[i]);
     int code = bench_devices_open(&devices, o);
     for (int i = 0; i < count && code == CLI_OK; i++) {
         const bench_model *model = bench_model_named(operands[i]);

@@ -1,4 +1,4 @@
-/* tfm bench translate: sentences a second of a model, in every variant. */
+/* tfm bench translate: lines a second of a model, in each variant that was asked for. */
 #include <stdlib.h>
 #include "bench.h"
 
@@ -24,8 +24,8 @@ typedef struct job {
     int beam;
 } job;
 
-static bool ignore(void *user, size_t line, int best, const char *text, double score) {
-    (void)user, (void)line, (void)best, (void)text, (void)score;
+static bool ignore(void *user, const tfm_translation *translation) {
+    (void)user, (void)translation;
     return true;
 }
 
@@ -36,32 +36,30 @@ static bool ignore_reject(void *user, size_t line, const char *message) {
 
 static int run(void *self, int times) {
     job *j = self;
-    const tfm_search_options options = {.beam = j->beam, .reject = ignore_reject};
+    const tfm_search_options search = {.beam = j->beam};
+    const tfm_text_options text = {.reject = ignore_reject};
     for (int i = 0; i < times; i++)
-        if (tfm_translate(j->model, j->lines, j->count, &options, ignore, NULL) != TFM_OK)
+        if (tfm_translate_lines(j->model, j->lines, j->count, &text, &search, ignore, NULL) != TFM_OK)
             return cli_fail_library();
     return CLI_OK;
 }
 
-/* Greedy and beam search in every variant. */
+/* Search with this beam in each variant that was asked for. */
 static int race(const bench_devices *devices, tfm_model *const *models, const bench_options *o,
-                const char *const *lines, size_t count) {
+                const char *const *lines, size_t count, int beam) {
     bench_race turns = {.precision = "fp32", .unit = "lines/s", .factor = 1, .json = "per_s"};
-    static const int beams[] = {1, 4};
-    job jobs[2 * BENCH_VARIANTS];
+    job jobs[BENCH_VARIANTS];
     char shape[64];
-    for (size_t b = 0; b < CLI_COUNT(beams); b++)
-        for (size_t d = 0; d < devices->count; d++) {
-            job *j = &jobs[b * BENCH_VARIANTS + d];
-            *j = (job){devices->contexts[d], models[d], lines, count, beams[b]};
-            snprintf(shape, sizeof(shape), "%zu lines, beam %d", count, beams[b]);
-            bench_contestant *c = bench_enter(&turns, "translate", shape, "%s", tfm_context_variant(j->ctx));
-            if (!c)
-                return CLI_FAILED;
-            c->work = (double)count;
-            c->run = run;
-            c->self = j;
-        }
+    snprintf(shape, sizeof(shape), "%zu lines, beam %d", count, beam);
+    for (size_t d = 0; d < devices->count; d++) {
+        jobs[d] = (job){devices->contexts[d], models[d], lines, count, beam};
+        bench_contestant *c = bench_enter(&turns, "translate", shape, "%s", tfm_context_variant(jobs[d].ctx));
+        if (!c)
+            return CLI_FAILED;
+        c->work = (double)count;
+        c->run = run;
+        c->self = &jobs[d];
+    }
     return bench_run(&turns, o);
 }
 
@@ -73,7 +71,9 @@ static int with_lines(const bench_options *o, const char *const *lines, size_t c
         if (tfm_model_open(&models[d], devices.contexts[d], o->model, NULL) != TFM_OK)
             code = cli_fail_library();
     if (code == CLI_OK)
-        code = race(&devices, models, o, lines, count);
+        code = race(&devices, models, o, lines, count, 1);
+    if (code == CLI_OK)
+        code = race(&devices, models, o, lines, count, 4);
     for (size_t d = 0; d < devices.count; d++)
         tfm_model_free(&models[d]);
     bench_devices_free(&devices);

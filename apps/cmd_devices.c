@@ -1,6 +1,7 @@
 /* tfm devices: what there is to run on. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <string.h>
 #include "cli.h"
 
 static const char *const TYPES[] = {
@@ -11,14 +12,13 @@ static const char *const TYPES[] = {
 };
 
 static json_t *to_json(const tfm_device_info *d) {
-    json_t *row = json_pack("{s:i, s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:s}", "index", d->index,
-                            "platform_index", d->platform_index, "device_index", d->device_index, "platform",
-                            d->platform, "name", d->name, "vendor", d->vendor, "type", TYPES[d->type],
-                            "driver", d->driver, "opencl", d->opencl);
-    json_t *more =
-        json_pack("{s:i, s:I, s:I, s:b, s:b, s:b}", "compute_units", (int)d->compute_units, "memory_bytes",
-                  (json_int_t)d->memory_bytes, "max_alloc_bytes", (json_int_t)d->max_alloc_bytes, "fp16",
-                  d->fp16, "compiler", d->compiler, "chosen", d->chosen);
+    json_t *row =
+        json_pack("{s:i, s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:s}", "index", d->index, "platform_index",
+                  d->platform_index, "device_index", d->device_index, "platform", d->platform, "name", d->name,
+                  "vendor", d->vendor, "type", TYPES[d->type], "driver", d->driver, "opencl", d->opencl);
+    json_t *more = json_pack("{s:i, s:I, s:I, s:b, s:b, s:b}", "compute_units", (int)d->compute_units, "memory_bytes",
+                             (json_int_t)d->memory_bytes, "max_alloc_bytes", (json_int_t)d->max_alloc_bytes, "fp16",
+                             d->fp16, "compiler", d->compiler, "chosen", d->chosen);
     json_object_update(row, more);
     json_decref(more);
     if (d->error[0])
@@ -30,27 +30,41 @@ static int print_json(const tfm_device_info *devices, size_t count) {
     json_t *all = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(all, to_json(&devices[i]));
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(all);
+    cli_json_print(all);
     return CLI_OK;
 }
 
+/* A sentence below its row, broken at spaces. */
+static void print_below(const char *text) {
+    enum { INDENT = 9, WIDTH = 79 };
+    int column = printf("%*s", INDENT, "");
+    for (const char *word = text; *word;) {
+        const int length = (int)strcspn(word, " ");
+        if (column > INDENT && column + 1 + length > WIDTH) {
+            printf("\n%*s", INDENT, "");
+            column = INDENT;
+        }
+        column += printf(column > INDENT ? " %.*s" : "%.*s", length, word);
+        word += length;
+        word += strspn(word, " ");
+    }
+    putchar('\n');
+}
+
 static int print_table(const tfm_device_info *devices, size_t count) {
-    printf("  %5s  %-8s  %-5s  %5s  %9s  %-32s  %s\n", "index", "platform", "type", "units", "memory",
-           "platform name", "device");
+    printf("  %5s  %-8s  %-5s  %5s  %9s  %s\n", "index", "platform", "type", "units", "memory", "device (platform)");
     for (size_t i = 0; i < count; i++) {
         const tfm_device_info *d = &devices[i];
-        char place[32];
+        char place[32], sentence[sizeof(d->error) + 32];
         snprintf(place, sizeof(place), "%d:%d", d->platform_index, d->device_index);
-        if (d->device_index < 0) {
-            printf("  %5s  %-8d  %-5s  %5s  %9s  %-32s  cannot be listed: %s\n", "-", d->platform_index, "-",
-                   "-", "-", d->platform, d->error);
-            continue;
-        }
-        printf("%c %5d  %-8s  %-5s  %5u  %5.1f GiB  %-32s  %s%s%s\n", d->chosen ? '*' : ' ', d->index, place,
-               TYPES[d->type], d->compute_units, (double)d->memory_bytes / (1 << 30), d->platform, d->name,
-               d->error[0] ? ", cannot be used: " : "", d->error);
+        if (d->device_index < 0)
+            printf("  %5s  %-8d  %-5s  %5s  %9s  none (%s)\n", "-", d->platform_index, "-", "-", "-", d->platform);
+        else
+            printf("%c %5d  %-8s  %-5s  %5u  %5.1f GiB  %s (%s)\n", d->chosen ? '*' : ' ', d->index, place,
+                   TYPES[d->type], d->compute_units, (double)d->memory_bytes / (1 << 30), d->name, d->platform);
+        snprintf(sentence, sizeof(sentence), "%s%s", d->device_index < 0 ? "" : "cannot be used: ", d->error);
+        if (d->error[0])
+            print_below(sentence);
     }
     return CLI_OK;
 }
@@ -58,13 +72,14 @@ static int print_table(const tfm_device_info *devices, size_t count) {
 int cmd_devices(int argc, char **argv) {
     bool json = false;
     const cli_option options[] = {
-        {0, "json", CLI_FLAG, &json, NULL, "an array of objects instead of a table", NULL}};
+        {0, "json", CLI_FLAG, &json, NULL, "write an array of JSON objects instead of a table", NULL}};
     const cli_syntax syntax = {
         .name = "devices",
         .usage = "devices [--json]",
-        .about = "Lists the devices of all OpenCL platforms. A star marks the one that is taken now:\n"
-                 "by TFM_DEVICE if it is set, else by rank: discrete GPU, integrated GPU,\n"
-                 "accelerator, CPU. A platform that fails to list is a row with its error.\n",
+        .about = "Lists the devices of all OpenCL platforms. A star marks the one that tfm takes\n"
+                 "now: the one that TFM_DEVICE names if it is set, else the best by rank:\n"
+                 "discrete GPU, integrated GPU, accelerator, CPU, emulator. A platform that\n"
+                 "shows no device has a row that says why.\n",
         .examples = "  tfm devices\n  TFM_DEVICE=nvidia tfm devices\n  tfm devices --json | jq '.[] | "
                     "select(.chosen).name'\n",
         .options = options,

@@ -14,8 +14,10 @@ typedef struct job {
     const char *model_dir, *source_file, *reference_file, *hypothesis_file, *device;
     bool json;
     int tokenizer, penalty, precision;
+    cli_spaces spaces; /* of the references */
     tfm_metrics_options options;
     tfm_search_options search;
+    tfm_text_options text;
     tfm_metrics *metrics;
     tfm_context *ctx;
     tfm_model *model;
@@ -30,16 +32,16 @@ typedef struct job {
  */
 
 /* Adds a pair, number `line` of the files. */
-static int add_pair(job *j, const cli_lines *hypothesis, size_t at, const cli_lines *reference,
-                    size_t reference_at, size_t line) {
+static int add_pair(job *j, const cli_lines *hypothesis, size_t at, const cli_lines *reference, size_t reference_at,
+                    size_t line) {
     if (tfm_text_check(hypothesis->text[at], hypothesis->bytes[at]) != TFM_OK)
         return cli_fail("%s, line %zu: %s", hypothesis->name, line + 1, tfm_error_message());
     if (tfm_text_check(reference->text[reference_at], reference->bytes[reference_at]) != TFM_OK)
         return cli_fail("%s, line %zu: %s", reference->name, line + 1, tfm_error_message());
+    cli_spaces_add(&j->spaces, reference->text[reference_at], reference->bytes[reference_at]);
     if (tfm_metrics_add(j->metrics, hypothesis->text[at], hypothesis->bytes[at], reference->text[reference_at],
                         reference->bytes[reference_at]) != TFM_OK)
-        return cli_fail("line %zu of %s and %s: %s", line + 1, hypothesis->name, reference->name,
-                        tfm_error_message());
+        return cli_fail("line %zu of %s and %s: %s", line + 1, hypothesis->name, reference->name, tfm_error_message());
     return CLI_OK;
 }
 
@@ -62,8 +64,8 @@ static int count_lines(cli_lines *lines, size_t *total) {
 
 static int check_counts(size_t hypotheses, const char *name, size_t references, const char *reference_name) {
     if (hypotheses != references)
-        return cli_fail("%s has %zu lines, %s %zu: give a reference for each line", name, hypotheses,
-                        reference_name, references);
+        return cli_fail("%s has %zu lines, %s %zu: give a reference for each line", name, hypotheses, reference_name,
+                        references);
     if (hypotheses == 0)
         return cli_fail("%s and %s have no lines: there is nothing to evaluate", name, reference_name);
     return CLI_OK;
@@ -107,12 +109,12 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 static int evaluate_pairs(job *j, size_t count) {
     memset(j->rejected, 0, PAIRS * sizeof(*j->rejected));
-    j->search.line_bytes = j->source.bytes + j->lines;
+    j->text.line_bytes = j->source.bytes + j->lines;
     j->measure.references = j->reference.text + j->lines;
     j->measure.reference_bytes = j->reference.bytes + j->lines;
     j->measure.first = j->lines;
     const tfm_status status =
-        cli_measure_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->search);
+        cli_measure_pairs(&j->measure, j->model, j->source.text + j->lines, count, &j->text, &j->search);
     return status == TFM_OK ? CLI_OK : status == TFM_ERROR_CANCELLED ? CLI_FAILED : cli_fail_library();
 }
 
@@ -123,6 +125,8 @@ static int read_pairs(job *j) {
         code = cli_lines_all(&j->reference, j->reference_file);
     if (code == CLI_OK)
         code = check_counts(j->source.count, j->source.name, j->reference.count, j->reference.name);
+    for (size_t i = 0; i < j->reference.count; i++)
+        cli_spaces_add(&j->spaces, j->reference.text[i], j->reference.bytes[i]);
     for (size_t i = 0; i < j->reference.count && code == CLI_OK; i++)
         if (tfm_text_check(j->reference.text[i], j->reference.bytes[i]) != TFM_OK)
             code = cli_fail("%s, line %zu: %s", j->reference.name, i + 1, tfm_error_message());
@@ -131,8 +135,8 @@ static int read_pairs(job *j) {
 
 static int evaluate_model(job *j) {
     j->search.penalty = (tfm_length_penalty)j->penalty;
-    j->search.reject = on_reject;
-    j->search.reject_user = j;
+    j->text.reject = on_reject;
+    j->text.reject_user = j;
     int code = read_pairs(j);
     if (code != CLI_OK)
         return code;
@@ -142,7 +146,7 @@ static int evaluate_model(job *j) {
     j->rejected = calloc(PAIRS, sizeof(*j->rejected));
     if (!j->rejected)
         return cli_fail("out of memory");
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device}) != TFM_OK ||
+    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
         tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
         return cli_fail_library();
     for (size_t n; j->lines < j->source.count && code == CLI_OK; j->lines += n) {
@@ -158,8 +162,7 @@ static int evaluate_model(job *j) {
 
 static void print_text(const job *j) {
     const tfm_bleu b = tfm_metrics_bleu(j->metrics);
-    printf("BLEU = %.2f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %" PRIu64 " ref_len = %" PRIu64
-           ")\n",
+    printf("BLEU = %.2f %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %" PRIu64 " ref_len = %" PRIu64 ")\n",
            b.score, b.precisions[0], b.precisions[1], b.precisions[2], b.precisions[3], b.brevity_penalty, b.ratio,
            b.hypothesis_tokens, b.reference_tokens);
     printf("chrF2 = %.1f\n", tfm_metrics_chrf(j->metrics));
@@ -171,17 +174,15 @@ static void print_text(const job *j) {
 static void print_json(const job *j) {
     const tfm_bleu b = tfm_metrics_bleu(j->metrics);
     json_t *all = json_pack("{s:f, s:[f,f,f,f], s:f, s:f, s:I, s:I, s:f, s:s, s:I}", "bleu", b.score, "precisions",
-                            b.precisions[0], b.precisions[1], b.precisions[2], b.precisions[3], "bp",
-                            b.brevity_penalty, "ratio", b.ratio, "hyp_len", (json_int_t)b.hypothesis_tokens,
-                            "ref_len", (json_int_t)b.reference_tokens, "chrf2", tfm_metrics_chrf(j->metrics),
-                            "signature", tfm_metrics_signature(j->metrics), "lines", (json_int_t)j->lines);
+                            b.precisions[0], b.precisions[1], b.precisions[2], b.precisions[3], "bp", b.brevity_penalty,
+                            "ratio", b.ratio, "hyp_len", (json_int_t)b.hypothesis_tokens, "ref_len",
+                            (json_int_t)b.reference_tokens, "chrf2", tfm_metrics_chrf(j->metrics), "signature",
+                            tfm_metrics_signature(j->metrics), "lines", (json_int_t)j->lines);
     if (j->model) {
         const double ppl = cli_measure_perplexity(&j->measure); /* JSON has neither NaN nor infinity */
         json_object_set_new(all, "ppl", isfinite(ppl) ? json_real(ppl) : json_null());
     }
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(all);
+    cli_json_print(all);
 }
 
 static int run(job *j) {
@@ -194,6 +195,9 @@ static int run(job *j) {
         print_json(j);
     else if (code == CLI_OK)
         print_text(j);
+    if (code == CLI_OK && j->tokenizer == TFM_TOKENIZE_13A && cli_spaces_none(&j->spaces))
+        fprintf(stderr, "tfm: the references are written without spaces, so BLEU takes whole clauses for words: "
+                        "--tokenize char counts characters\n");
     cli_lines_close(&j->hypothesis);
     cli_lines_close(&j->reference);
     cli_lines_close(&j->source);
@@ -204,7 +208,7 @@ static int run(job *j) {
     return code == CLI_OK && j->rejected_count > 0 ? CLI_FAILED : code;
 }
 
-/* Options behind these are for a model. */
+/* The options after these are for a model. */
 enum { TEXT_OPTIONS = 7 };
 
 /* What belongs together on the command line. */
@@ -228,27 +232,27 @@ static int check_asked(const cli_syntax *syntax, const job *j) {
 int cmd_eval(int argc, char **argv) {
     job j = {0};
     cli_option options[] = {
-        {0, "hyp", CLI_TEXT, &j.hypothesis_file, "FILE", "translations, a line each", NULL},
+        {0, "hyp", CLI_TEXT, &j.hypothesis_file, "FILE", "the translations, a line each", NULL},
         {'r', "ref", CLI_TEXT, &j.reference_file, "FILE", "a reference for each line", NULL},
-        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "instead of --hyp: the model that translates", NULL},
-        {'s', "src", CLI_TEXT, &j.source_file, "FILE", "source lines, for a model", NULL},
-        {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "what BLEU counts as words (default 13a)",
-         NULL},
-        {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "make letters small first, for both scores", NULL},
-        {0, "json", CLI_FLAG, &j.json, NULL, "an object with all digits instead of lines", NULL},
-        CLI_SEARCH(j.search, j.penalty, j.precision),
+        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model that translates, in place of --hyp", NULL},
+        {'s', "src", CLI_TEXT, &j.source_file, "FILE", "the lines that the model translates", NULL},
+        {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "what BLEU counts as words (default 13a)", NULL},
+        {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "convert to lower case first, for both scores", NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object, with all digits, instead of lines", NULL},
+        CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {
         .name = "eval",
         .usage = "eval --hyp FILE --ref FILE [option...]\n"
                  "       tfm eval -m DIR --src FILE --ref FILE [option...]",
-        .about = "Says how good translations are: BLEU and chrF2, as sacreBLEU computes them, with the\n"
-                 "signature that belongs to the score. With a model it translates the source lines as\n"
-                 "tfm translate does, and adds the perplexity of the references. A source line that\n"
-                 "cannot be translated is named and counts as translated to nothing; it, and a reference\n"
-                 "with too many tokens, which is named too, have no part in the perplexity. The exit\n"
-                 "code is then 1. Other lines that are no text end the evaluation.\n",
+        .about = "Says how good translations are: BLEU and chrF2, as sacreBLEU computes them,\n"
+                 "with the signature that belongs to the score. With a model it translates the\n"
+                 "source lines as tfm translate does, and adds the perplexity of the references.\n"
+                 "A source line that cannot be translated is named and counts as an empty\n"
+                 "translation. A reference with too many tokens is named too. The perplexity\n"
+                 "leaves out both, and the exit code is 1. Any other line that is not text ends\n"
+                 "the evaluation.\n",
         .examples = "  tfm eval -m apps/demo --src test.de --ref test.en\n"
                     "  tfm translate -m apps/demo < test.de | tfm eval --hyp - --ref test.en --json\n"
                     "  tfm eval --hyp out.zh --ref test.zh --tokenize char\n",
@@ -261,6 +265,8 @@ int cmd_eval(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_GO)
         code = check_asked(&syntax, &j);
+    if (code == CLI_GO)
+        code = cli_check_beam(&syntax, j.search.beam);
     if (code == CLI_GO)
         code = cli_check_precision(j.precision);
     return code == CLI_GO ? run(&j) : code;

@@ -9,7 +9,7 @@ enum { PAIRS = 4096 };
 
 typedef struct job {
     const char *model_dir, *source_file, *target_file, *output, *device;
-    tfm_search_options search;
+    tfm_text_options text;
     tfm_context *ctx;
     tfm_model *model;
     cli_lines source, target;
@@ -30,6 +30,7 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
     job *j = user;
+    cli_progress(NULL);
     if (j->bad[line] || tokens == 0)
         fputc('\n', j->out.file);
     else
@@ -57,20 +58,18 @@ static int score_pairs(job *j, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (j->bad[i])
             j->source.text[j->first + i] = j->target.text[j->first + i] = "";
-    tfm_status status = tfm_score(j->model, j->source.text + j->first, j->target.text + j->first, count,
-                                  &j->search, on_score, j);
-    if (status != TFM_OK && status != TFM_ERROR_CANCELLED) {
-        cli_output_flush(&j->out);
-        return cli_fail_library();
-    }
-    return cli_output_flush(&j->out);
+    tfm_status status =
+        tfm_score(j->model, j->source.text + j->first, j->target.text + j->first, count, &j->text, on_score, j);
+    if (status == TFM_OK)
+        return cli_output_finished(&j->out, j->first + count);
+    return status == TFM_ERROR_CANCELLED ? cli_output_flush(&j->out) : cli_fail_library();
 }
 
 static int score_all(job *j) {
     if (j->source.count != j->target.count)
         return cli_fail("%s has %zu lines, %s %zu: give a target line for each source line", j->source.name,
                         j->source.count, j->target.name, j->target.count);
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device}) != TFM_OK ||
+    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
         tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
         return cli_fail_library();
     int code = CLI_OK;
@@ -84,8 +83,8 @@ static int score_all(job *j) {
 }
 
 static int run(job *j) {
-    j->search.reject = on_reject;
-    j->search.reject_user = j;
+    j->text.reject = on_reject;
+    j->text.reject_user = j;
     int code = cli_lines_all(&j->source, j->source_file);
     if (code == CLI_OK)
         code = cli_lines_all(&j->target, j->target_file);
@@ -108,22 +107,22 @@ int cmd_score(int argc, char **argv) {
         return cli_fail("out of memory");
     const cli_option options[] = {
         {'m', "model", CLI_TEXT, &j->model_dir, "DIR", "the model's directory", NULL},
-        {'s', "src", CLI_TEXT, &j->source_file, "FILE", "source lines", NULL},
-        {'t', "tgt", CLI_TEXT, &j->target_file, "FILE", "a target line for each", NULL},
-        {'o', "output", CLI_TEXT, &j->output, "FILE", "write here; the file appears when it is complete",
+        {'s', "src", CLI_TEXT, &j->source_file, "FILE", "the source lines", NULL},
+        {'t', "tgt", CLI_TEXT, &j->target_file, "FILE", "a target line for each source line", NULL},
+        {'o', "output", CLI_TEXT, &j->output, "FILE", "write here; the file appears when it is complete", NULL},
+        {0, "batch-tokens", CLI_INT, &j->text.batch_tokens, "N",
+         "the most source tokens in a batch, with padding (default 4096)", NULL},
+        {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "cut lines that are longer than the model's positions",
          NULL},
-        {0, "batch-tokens", CLI_INT, &j->search.batch_tokens, "N",
-         "source tokens in a batch, with padding (default 4096)", NULL},
-        {0, "truncate", CLI_FLAG, &j->search.truncate, NULL,
-         "cut lines that are longer than the model's positions", NULL},
         CLI_DEVICE(&j->device),
     };
     const cli_syntax syntax = {
         .name = "score",
         .usage = "score -m DIR --src FILE --tgt FILE [option...]",
-        .about = "For each pair of lines: the sum of log p of the target's tokens given the source, its\n"
-                 "number of tokens (the end counts), and the average, with tabs between. A bad line\n"
-                 "is named on standard error and gives an empty line; the exit code is then 1.\n",
+        .about = "Writes for each pair of lines the sum of log p of the target's tokens given\n"
+                 "the source, the number of these tokens (the end counts as one), and the\n"
+                 "average, with tabs between. A bad line is named on standard error and gives an\n"
+                 "empty line; the exit code is then 1.\n",
         .examples = "  tfm score -m apps/demo --src apps/demo/test.de --tgt apps/demo/greedy.en\n"
                     "  tfm score -m apps/demo --src a.de --tgt a.en | cut -f3 | sort -g | head\n",
         .options = options,

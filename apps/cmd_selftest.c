@@ -9,7 +9,8 @@ typedef struct tally {
 
 static bool on_record(void *user, const tfm_selftest_record *record) {
     tally *t = user;
-    printf("%-14s %-22s ", record->op, record->variant);
+    cli_progress(NULL);
+    printf("%-14s %-22s ", record->op, record->form);
     switch (record->state) {
     case TFM_SELFTEST_PASS:
         printf("pass           error %.1e\n", record->error);
@@ -33,9 +34,10 @@ int cmd_selftest(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "selftest",
         .usage = "selftest [--device DEVICE]",
-        .about = "Runs every op, and each provider of matrix multiplication, on small odd shapes and\n"
-                 "compares with double precision on the host: a line each, pass, fail, or not\n"
-                 "available with the reason. The exit code is 1 if one fails.\n",
+        .about = "Runs every op, and each provider of matrix multiplication, on small odd\n"
+                 "shapes, and compares the results with double precision on the host. Each line\n"
+                 "says pass, fail, or not available with the reason. The exit code is 1 if a\n"
+                 "check fails.\n",
         .examples = "  tfm selftest\n  tfm selftest --device llvmpipe\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -46,7 +48,7 @@ int cmd_selftest(int argc, char **argv) {
     tally t = {0};
     cli_output_open(&t.out, NULL);
     tfm_context *ctx = NULL;
-    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device}) != TFM_OK)
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     fprintf(stderr, "%s, %s\n", tfm_context_device(ctx)->name, tfm_context_device(ctx)->opencl);
     tfm_status status = tfm_selftest(ctx, on_record, &t);

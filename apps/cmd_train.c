@@ -48,8 +48,8 @@ static int copy_file(const char *from, const char *to) {
 
 /* vocab.json last: where it is, the others are. */
 static int copy_tokenizer(const char *from, const char *to) {
-    static const char *const names[] = {"source.spm",            "target.spm",        "target_vocab.json",
-                                        "tokenizer_config.json", "added_tokens.json", "vocab.json"};
+    static const char *const names[] = {"source.spm",        "target.spm", "target_vocab.json", "tokenizer_config.json",
+                                        "added_tokens.json", "vocab.json"};
     int code = CLI_OK;
     for (size_t i = 0; code == CLI_OK && i < CLI_COUNT(names); i++) {
         char *a = train_path(from, names[i]), *b = train_path(to, names[i]);
@@ -72,7 +72,7 @@ static int open_tokenizer(train_run *r) {
     if (o->vocabulary) { /* opened where it is, for sentences that name it there */
         if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
             return cli_fail_library();
-        const tfm_tokenizer_info text = tfm_tokenizer_get_info(r->tokenizer);
+        const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
         tfm_tokenizer_free(&r->tokenizer);
         if (text.target_pad < 0) /* what decoding starts with, too */
             return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
@@ -88,6 +88,8 @@ static int open_tokenizer(train_run *r) {
                                                           .coverage = o->coverage,
                                                           .sentences = o->vocabulary_lines,
                                                           .normalization = rules[o->normalization],
+                                                          .source_language = o->source_language,
+                                                          .target_language = o->target_language,
                                                           .seed = (uint64_t)o->seed}) != TFM_OK)
             return cli_fail_library();
     }
@@ -97,7 +99,7 @@ static int open_tokenizer(train_run *r) {
 static tfm_model_shape shape(const train_run *r) {
     static const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
     const train_recipe *o = &r->recipe;
-    const tfm_tokenizer_info text = tfm_tokenizer_get_info(r->tokenizer);
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
     return (tfm_model_shape){.width = o->width,
                              .heads = o->heads,
                              .feed_forward = o->feed_forward,
@@ -122,7 +124,7 @@ static tfm_trainer_options trainer_options(const train_recipe *o) {
                                  .smoothing = (float)o->smoothing,
                                  .schedule = (tfm_schedule)o->schedule,
                                  .rate = o->rate,
-                                 .warmup = o->warmup,
+                                 .warmup = o->warmup ? o->warmup : 1,
                                  .updates = o->updates,
                                  .beta1 = o->beta1,
                                  .beta2 = o->beta2,
@@ -142,33 +144,53 @@ static int open_all(train_run *r) {
                                     .subword_alpha = (float)o->subword_alpha,
                                     .strict = o->strict};
     const tfm_trainer_options options = trainer_options(o);
-    if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = o->device}) != TFM_OK)
+    if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = o->device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     if (open_tokenizer(r) != CLI_OK)
         return CLI_FAILED;
     const tfm_model_shape size = shape(r);
-    return tfm_model_create(&r->model, r->ctx, &size) == TFM_OK &&
-                   tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK &&
-                   tfm_trainer_open(&r->trainer, r->model, &options) == TFM_OK &&
-                   tfm_data_open(&r->data, r->tokenizer, o->tsv ? o->tsv : o->source, o->target, &order) ==
-                       TFM_OK
+    return tfm_model_new(&r->model, r->ctx, &size) == TFM_OK && tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK &&
+                   tfm_trainer_new(&r->trainer, r->model, &options) == TFM_OK &&
+                   tfm_data_open(&r->data, r->tokenizer, o->tsv ? o->tsv : o->source, o->target, &order) == TFM_OK
                ? CLI_OK
                : cli_fail_library();
 }
 
 /* Without a validation set of its own, a run keeps some pairs of the training files for it, few enough. */
-static int count_held(train_recipe *o) {
+static int count_held(train_run *r) {
     enum { LEAST = 20 };
-    int64_t lines = 0;
+    train_recipe *o = &r->recipe;
     if (o->valid_source || o->valid_tsv || o->hold_out == 0)
         return CLI_OK;
-    const int code = train_count_lines(o->tsv ? o->tsv : o->source, &lines);
-    o->hold_every = lines / o->hold_out > LEAST ? lines / o->hold_out : LEAST;
+    const int code = train_count_lines(o->tsv ? o->tsv : o->source, &r->lines);
+    o->hold_every = r->lines / o->hold_out > LEAST ? r->lines / o->hold_out : LEAST;
     return code;
 }
 
+/* What a run can be begun with, and is most often a mistake. Not told again when the run goes on. */
+static int warn(const train_run *r) {
+    enum { FEW = 100 };
+    const train_recipe *o = &r->recipe;
+    int64_t sources = r->lines, targets = 0;
+    if (r->valid.count > 0 && r->valid.count < FEW)
+        train_say("warning: with only %zu pairs for validation it is left to chance which model is the best: give some "
+                  "hundred by --valid-src and --valid-tgt",
+                  r->valid.count);
+    if (o->tsv || !o->target)
+        return CLI_OK;
+    if ((sources < 0 && train_count_lines(o->source, &sources) != CLI_OK) ||
+        train_count_lines(o->target, &targets) != CLI_OK)
+        return CLI_FAILED;
+    if (sources != targets)
+        train_say("warning: %s has %" PRId64 " lines and %s %" PRId64
+                  ": where a line is missing in the middle, all after it are paired with what is no translation of "
+                  "them; stop here and mend them unless it is the end that is missing",
+                  o->source, sources, o->target, targets);
+    return CLI_OK;
+}
+
 static int say_what(train_run *r) {
-    const tfm_model_info info = tfm_model_describe(r->model);
+    const tfm_model_info info = *tfm_model_get_info(r->model);
     const tfm_device_info *device = tfm_context_device(r->ctx);
     const tfm_trainer_options options = trainer_options(&r->recipe);
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
@@ -176,33 +198,28 @@ static int say_what(train_run *r) {
         return cli_fail_library();
     train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu pairs for validation, about %.0f MB of "
               "memory; on %s",
-              r->dir, info.parameters, info.target_vocabulary, r->valid.count, 1e-6 * (double)bytes,
-              device->name);
+              r->dir, info.parameters, info.target_vocabulary, r->valid.count, 1e-6 * (double)bytes, device->name);
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
-        train_say("of one pair in %" PRId64
-                  " there is none to keep for validation, so there is no best model: give "
-                  "--valid-src and --valid-tgt to a new run",
+        train_say("the text has too few pairs to keep one in %" PRId64
+                  " of them for validation, so no best model is chosen: give --valid-src and --valid-tgt to a new run",
                   r->recipe.hold_every);
     if (bytes > device->memory_bytes)
-        train_say(
-            "that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
-            1e-6 * (double)device->memory_bytes);
+        train_say("that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
+                  1e-6 * (double)device->memory_bytes);
     return train_log_put(&r->log,
                          json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "type", "start", "version",
-                                   tfm_version(), "device", device->name, "driver", device->driver,
-                                   "parameters", (json_int_t)info.parameters, "memory_bytes",
-                                   (json_int_t)bytes, "validation_pairs", (json_int_t)r->valid.count,
-                                   "update", (json_int_t)tfm_trainer_updates(r->trainer)));
+                                   tfm_version(), "device", device->name, "driver", device->driver, "parameters",
+                                   (json_int_t)info.parameters, "memory_bytes", (json_int_t)bytes, "validation_pairs",
+                                   (json_int_t)r->valid.count, "update", (json_int_t)tfm_trainer_updates(r->trainer)));
 }
 
 /* Up to the first update. */
 static int prepare(train_run *r) {
-    int code = (r->checkpoint = train_path(r->dir, "checkpoint.safetensors"))
-                   ? CLI_OK
-                   : cli_fail("%s: out of memory", r->dir);
-    train_corpus_note(r);
+    int code =
+        (r->checkpoint = train_path(r->dir, "checkpoint.safetensors")) ? CLI_OK : cli_fail("%s: out of memory", r->dir);
+    r->corpus = train_corpus_read(&r->recipe);
     if (code == CLI_OK)
-        code = count_held(&r->recipe);
+        code = count_held(r);
     if (code == CLI_OK)
         code = train_valid_open(&r->valid, &r->recipe);
     if (code == CLI_OK)
@@ -213,7 +230,9 @@ static int prepare(train_run *r) {
         code = train_checkpoint_read(r);
     if (code == CLI_OK)
         code = train_log_cut(&r->log, r->at.log_bytes);
-    return code == CLI_OK ? say_what(r) : code;
+    if (code == CLI_OK)
+        code = say_what(r);
+    return code == CLI_OK && !r->recipe.resume ? warn(r) : code;
 }
 
 /* A run that never began leaves its directory as it was, so that the same command works once its mistake is
@@ -264,11 +283,10 @@ static int check_files(const train_recipe *o) {
     for (size_t i = 0; i < CLI_COUNT(files); i++) {
         if (files[i] && (stat(files[i], &info) != 0 || access(files[i], R_OK) != 0))
             return cli_fail("cannot read %s: %s%s%s%s", files[i], strerror(errno),
-                            o->resume ? "; if it lies elsewhere now, say where by --" : "",
-                            o->resume ? options[i] : "", o->resume ? " FILE" : "");
+                            o->resume ? "; if it lies elsewhere now, say where by --" : "", o->resume ? options[i] : "",
+                            o->resume ? " FILE" : "");
         if (files[i] && !S_ISREG(info.st_mode))
-            return cli_fail("cannot train on %s: it is no regular file, and text is read more than once",
-                            files[i]);
+            return cli_fail("cannot train on %s: it is no regular file, and text is read more than once", files[i]);
     }
     return CLI_OK;
 }
@@ -289,12 +307,10 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
 static int check_free(const char *dir) {
     struct stat info;
     if (exists(dir, "recipe.json"))
-        return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory",
-                        dir, dir);
+        return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory", dir, dir);
     for (const char *const *name = train_files; *name; name++) {
         char *path = train_path(dir, *name);
-        const bool there =
-            path && stat(path, &info) == 0 && (info.st_size > 0 || strcmp(*name, "train.jsonl") != 0);
+        const bool there = path && stat(path, &info) == 0 && (info.st_size > 0 || strcmp(*name, "train.jsonl") != 0);
         free(path);
         if (there)
             return cli_fail("%s holds another model's %s: give another directory", dir, *name);
@@ -326,10 +342,12 @@ static int begin(train_run *r, const cli_syntax *syntax) {
         return code;
     r->dir = o->out;
     const train_recipe plain = train_recipe_unset();
-    if (o->vocabulary && (o->vocabulary_size || o->separate || o->unigram || o->coverage != plain.coverage ||
-                          o->normalization != plain.normalization || o->vocabulary_lines != plain.vocabulary_lines))
-        return cli_misuse(syntax, "--vocab is a vocabulary that is there: --vocab-size, --vocab-lines, --separate-vocab, "
-                                  "--unigram, --coverage and --normalization are for a new one");
+    if (o->vocabulary && (o->source_language || o->target_language || o->vocabulary_size || o->separate || o->unigram ||
+                          o->coverage != plain.coverage || o->normalization != plain.normalization ||
+                          o->vocabulary_lines != plain.vocabulary_lines))
+        return cli_misuse(
+            syntax, "--vocab is a vocabulary that is there: --source-lang, --target-lang, --vocab-size, "
+                    "--vocab-lines, --separate-vocab, --unigram, --coverage and --normalization are for a new one");
     if (o->vocabulary && !exists(o->vocabulary, "vocab.json"))
         return cli_fail("%s has no vocab.json: --vocab is for the directory of a tokenizer", o->vocabulary);
     if (check_free(r->dir) != CLI_OK)
@@ -341,20 +359,20 @@ static int begin(train_run *r, const cli_syntax *syntax) {
 }
 
 int cmd_train(int argc, char **argv) {
-    train_run r = {.recipe = train_recipe_unset(), .saved = -1, .at = {.snapshots = json_array()}};
+    train_run r = {.recipe = train_recipe_unset(), .saved = -1, .lines = -1, .at = {.snapshots = json_array()}};
     cli_option options[TRAIN_OPTIONS];
     const cli_syntax syntax = {
         .name = "train",
         .usage = "train -o DIR --src FILE --tgt FILE [option...]\n       tfm train --resume DIR [option...]",
-        .about =
-            "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All You Need\" has\n"
-            "it, and keeps the best model so far in DIR, for tfm translate. Ctrl-C ends it in good order;\n"
-            "--resume goes on to the bit, after a power cut too.\n",
-        .examples =
-            "  tfm train -o de-en --src train.de --tgt train.en\n"
-            "  tfm train -o de-en --src train.de --tgt train.en --valid-src dev.de --valid-tgt dev.en \\\n"
-            "      --preset tiny --updates 8000 --rate 5e-3 --average 10\n"
-            "  tfm train --resume de-en --updates 16000\n",
+        .about = "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All\n"
+                 "You Need\" describes it, and keeps the best model so far in DIR, where tfm\n"
+                 "translate opens it. Ctrl-C saves the run and ends it. --resume continues it,\n"
+                 "with the same result to the bit as if it had never stopped, even after a power\n"
+                 "cut.\n",
+        .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
+                    "  tfm train -o de-en --src train.de --tgt train.en \\\n"
+                    "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
+                    "  tfm train --resume de-en --updates 16000\n",
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),
     };

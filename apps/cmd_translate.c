@@ -1,26 +1,36 @@
 /* tfm translate: a line out for each line in. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "cli.h"
 
-/* Batches that are read ahead, so that lines of like length meet, and bytes that make about one token. */
-enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3 };
+/* Batches that are read ahead, so that lines of like length meet; bytes that make about one token; and lines whose
+ * sentences are counted for the hint, each of which costs ICU an iterator. */
+enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3, LOOKS = 100 };
 
 typedef struct job {
     const char *model_dir, *input, *output, *prefix_file, *device;
     int precision;
-    bool scores, stats;
+    bool scores, stats, json;
+    int looks; /* lines that were looked at for the hint; LOOKS once it was given */
     tfm_search_options search;
+    tfm_text_options text;
     int penalty;
     tfm_context *ctx;
     tfm_model *model;
     cli_lines in, prefixes;
     cli_output out;
     size_t bad;
-    double load_seconds;
+    size_t finished;                                /* lines that are written */
+    double load_seconds, load_build, build_seconds; /* building kernels while the model was loaded, and in all */
+    double start;                                   /* of the first batch; 0 before it */
+    uint64_t bytes_before;                          /* the chunk at hand */
+    uint64_t bytes;                                 /* of the whole input; 0 where nobody knows */
+    bool starved, told;                             /* out of memory; why it ended has been said */
     tfm_search_stats done;
 } job;
 
@@ -31,25 +41,157 @@ static bool on_reject(void *user, size_t line, const char *message) {
     return true;
 }
 
-static bool on_translation(void *user, size_t line, int best, const char *text, double score) {
-    job *j = user;
-    FILE *file = j->out.file;
-    cli_progress(NULL); /* both may go to one terminal */
-    if (isnan(score)) { /* the line is empty, or was rejected */
-        fputc('\n', file);
-        return cli_output_good(&j->out);
+/* ---- One translation ------------------------------------------------------------------------------------------- */
+
+static json_t *number_json(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *tokens_json(const tfm_translation *t) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < t->target.count; i++)
+        json_array_append_new(all, json_pack("{s:i, s:s, s:o}", "id", (int)t->target.ids[i], "piece",
+                                             t->target.tokens[i], "log_prob", number_json((double)t->log_probs[i])));
+    return all;
+}
+
+static json_t *alignment_json(const tfm_translation *t) {
+    json_t *rows = json_array();
+    for (size_t r = 0; r < t->target.count; r++) {
+        json_t *row = json_array();
+        for (size_t c = 0; c < t->source.count; c++)
+            json_array_append_new(row, number_json((double)t->alignment[r * t->source.count + c]));
+        json_array_append_new(rows, row);
     }
-    if (best > 0 && score == -INFINITY) /* there are no more hypotheses */
-        return true;
+    return rows;
+}
+
+/* An object a line. */
+static bool write_json(job *j, const tfm_translation *t) {
+    json_t *object = json_pack("{s:I, s:i, s:s, s:o, s:o, s:o}", "index", (json_int_t)(j->in.first + t->line), "rank",
+                               t->best, "text", t->text, "score", number_json(t->score), "log_prob",
+                               number_json(t->log_prob), "tokens", tokens_json(t));
+    if (object && t->alignment) {
+        json_t *source = json_array();
+        for (size_t i = 0; i < t->source.count; i++)
+            json_array_append_new(source, json_string(t->source.tokens[i]));
+        json_object_set_new(object, "source", source);
+        json_object_set_new(object, "alignment", alignment_json(t));
+    }
+    j->starved = !object ||
+                 (json_dumpf(object, j->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 && !ferror(j->out.file));
+    fputc('\n', j->out.file);
+    json_decref(object);
+    return !j->starved && cli_output_good(&j->out);
+}
+
+static void write_text(job *j, const tfm_translation *t) {
+    FILE *file = j->out.file;
+    if (isnan(t->score)) { /* the line is empty, or was rejected */
+        if (j->search.n_best > 0)
+            fprintf(file, "%zu |||  ||| ", j->in.first + t->line); /* no score */
+        fputc('\n', file);
+        return;
+    }
     if (j->search.n_best > 0)
-        fprintf(file, "%zu ||| ", j->in.first + line);
-    cli_put_line(file, text);
+        fprintf(file, "%zu ||| ", j->in.first + t->line);
+    cli_put_line(file, t->text);
     if (j->search.n_best > 0)
-        fprintf(file, " ||| %.6f", score);
+        fprintf(file, " ||| %.6f", t->score);
     else if (j->scores)
-        fprintf(file, "\t%.6f", score);
+        fprintf(file, "\t%.6f", t->score);
     fputc('\n', file);
+}
+
+static bool on_translation(void *user, const tfm_translation *t) {
+    job *j = user;
+    if (t->best == 0)
+        cli_progress(NULL); /* both may go to one terminal */
+    j->finished = j->in.first + t->line + (t->best + 1 >= j->search.n_best || isnan(t->score));
+    if (t->best > 0 && t->score == -INFINITY) /* there are no more hypotheses */
+        return true;
+    if (j->json)
+        return write_json(j, t);
+    write_text(j, t);
     return cli_output_good(&j->out);
+}
+
+/* ---- Progress -------------------------------------------------------------------------------------------------- */
+
+/* How much of the input is done, from 0 to 1; 0 where its size is not known. */
+static double fraction(const job *j, uint64_t done, uint64_t total) {
+    const double chunk = total > 0 ? (double)j->in.taken * (double)done / (double)total : 0;
+    const double all = j->bytes > 0 ? ((double)j->bytes_before + chunk) / (double)j->bytes : 0;
+    return all < 1 ? all : 1;
+}
+
+static void show_progress(const job *j, uint64_t done, uint64_t total) {
+    const double elapsed = cli_seconds() - j->start, part = fraction(j, done, total);
+    const double left = part > 0 ? elapsed * (1 - part) / part : 0;
+    char percent[32] = "translating", lines[48] = "", rate[48] = "", eta[48] = "";
+    if (j->bytes > 0)
+        snprintf(percent, sizeof(percent), "translating %3.0f %%", 100 * part);
+    if (j->done.sentences > 0)
+        snprintf(lines, sizeof(lines), "%" PRIu64 " %s", j->done.sentences, j->text.split ? "sentences" : "lines");
+    else
+        snprintf(lines, sizeof(lines), "%zu lines read", j->in.count);
+    if (j->done.sentences > 0 && elapsed > 1)
+        snprintf(rate, sizeof(rate), "%.0f a second", (double)j->done.sentences / elapsed);
+    if (part > 0 && elapsed > 1 && left < 1e6 * 3600)
+        snprintf(eta, sizeof(eta), "ETA %d:%02d:%02d", (int)(left / 3600), (int)fmod(left / 60, 60),
+                 (int)fmod(left, 60));
+    cli_progress_fields((const cli_field[]){{percent, 0}, {lines, 2}, {rate, 3}, {eta, 1}}, 4);
+}
+
+/* After each batch: what is done is handed on, whatever happens next. */
+static bool on_progress(void *user, uint64_t done, uint64_t total) {
+    job *j = user;
+    if (j->start == 0)
+        j->start = cli_seconds();
+    if (cli_output_finished(&j->out, j->finished) != CLI_OK) {
+        j->told = true;
+        return false;
+    }
+    if (j->input || !isatty(STDIN_FILENO))
+        show_progress(j, done, total);
+    return true;
+}
+
+/* What is left of a file that is read, or of one that standard input is. */
+static uint64_t input_bytes(int fd) {
+    struct stat file;
+    const off_t at = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) ? lseek(fd, 0, SEEK_CUR) : -1;
+    return at >= 0 && file.st_size > at ? (uint64_t)(file.st_size - at) : 0;
+}
+
+/* ---- The lines ------------------------------------------------------------------------------------------------- */
+
+/* Something follows a mark that ends sentences: worth a closer look. */
+static bool may_have_several(const char *line, size_t bytes) {
+    const char *end = line + bytes;
+    for (const char *at = line; (at = memchr(at, ' ', (size_t)(end - at))); at++)
+        if (at > line && strchr(".!?", at[-1]) && at + 1 < end)
+            return true;
+    return false;
+}
+
+/* Told once: where a line has several sentences, models that learned from single ones merge or drop some. */
+static void hint_at_split(job *j) {
+    const char *language = tfm_tokenizer_language(tfm_model_tokenizer(j->model), TFM_SOURCE);
+    for (size_t i = 0; i < j->in.count && j->looks < LOOKS && !j->text.split; i++) {
+        tfm_sentence *found = NULL;
+        size_t count = 0;
+        if (!may_have_several(j->in.text[i], j->in.bytes[i]))
+            continue;
+        j->looks++;
+        if (tfm_text_sentences(&found, &count, j->in.text[i], j->in.bytes[i], language) == TFM_OK && count > 1) {
+            cli_progress(NULL);
+            fprintf(stderr, "tfm: line %zu of %s has %zu sentences, and is translated as one; see --split%s\n",
+                    j->in.first + i + 1, j->in.name, count, j->search.n_best ? ", which goes without --n-best" : "");
+            j->looks = LOOKS;
+        }
+        tfm_sentences_free(&found);
+    }
 }
 
 /* The chunk's prefixes, or NULL where none are wanted. The file has a line for each line of input. */
@@ -58,52 +200,54 @@ static int chunk_prefixes(job *j, const char *const **out) {
     if (!j->prefix_file)
         return CLI_OK;
     if (j->prefixes.count < j->in.first + j->in.count)
-        return cli_fail("%s has %zu lines and %s more: it needs a prefix, or an empty line, for each",
-                        j->prefix_file, j->prefixes.count, j->in.name);
+        return cli_fail("%s has %zu lines and %s more: it needs a prefix, or an empty line, for each", j->prefix_file,
+                        j->prefixes.count, j->in.name);
     *out = j->prefixes.text + j->in.first;
     return CLI_OK;
 }
 
 static int translate_chunk(job *j) {
-    int code = chunk_prefixes(j, &j->search.prefixes);
+    int code = chunk_prefixes(j, &j->text.prefixes);
     if (code != CLI_OK)
         return code;
-    j->search.line_bytes = j->in.bytes;
-    tfm_status status = tfm_translate(j->model, j->in.text, j->in.count, &j->search, on_translation, j);
+    hint_at_split(j);
+    j->text.line_bytes = j->in.bytes;
+    tfm_status status = tfm_translate_lines(j->model, j->in.text, j->in.count, &j->text, &j->search, on_translation, j);
+    if (j->told)
+        return CLI_FAILED;
+    if (j->starved)
+        return cli_fail("out of memory for line %zu as JSON", j->finished);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED) {
-        cli_output_flush(&j->out);
+        cli_output_finished(&j->out, j->finished);
         return cli_fail_library();
     }
-    return cli_output_flush(&j->out);
+    return cli_output_finished(&j->out, j->finished);
 }
 
 static int translate_all(job *j) {
-    int tokens = j->search.batch_tokens ? j->search.batch_tokens : DEFAULT_BATCH_TOKENS;
+    int tokens = j->text.batch_tokens ? j->text.batch_tokens : DEFAULT_BATCH_TOKENS;
     size_t ahead = (size_t)tokens * BATCHES_AHEAD * BYTES_PER_TOKEN;
-    const bool progress = !isatty(STDIN_FILENO) || j->input;
-    double start = cli_seconds();
+    j->bytes = input_bytes(j->in.fd);
     for (;;) {
         int code = cli_lines_next(&j->in, ahead);
         if (code != CLI_OK || j->in.count == 0)
             return code;
-        double elapsed = cli_seconds() - start;
-        if (progress && j->in.first == 0)
-            cli_progress("translating %zu lines", j->in.count);
-        else if (progress && elapsed > 1)
-            cli_progress("%zu lines, %.0f a second", j->in.first, (double)j->in.first / elapsed);
         code = translate_chunk(j);
         if (code != CLI_OK)
             return code;
+        j->bytes_before += j->in.taken;
     }
 }
 
 static void print_stats(const job *j) {
-    double seconds = j->done.seconds > 0 ? j->done.seconds : 1e-9;
+    const double translating = j->done.seconds - (j->build_seconds - j->load_build);
+    const double seconds = translating > 1e-9 ? translating : 1e-9;
     fprintf(stderr,
             "stats {\"sentences\":%" PRIu64 ",\"source_tokens\":%" PRIu64 ",\"target_tokens\":%" PRIu64
-            ",\"load_seconds\":%.3f,\"seconds\":%.3f,\"sentences_per_s\":%.1f,\"tokens_per_s\":%.1f}\n",
-            j->done.sentences, j->done.source_tokens, j->done.target_tokens, j->load_seconds, j->done.seconds,
-            (double)j->done.sentences / seconds, (double)j->done.target_tokens / seconds);
+            ",\"load_seconds\":%.3f,\"build_seconds\":%.3f,\"seconds\":%.3f,\"sentences_per_s\":%.1f,\"tokens_per_s\":%"
+            ".1f}\n",
+            j->done.sentences, j->done.source_tokens, j->done.target_tokens, j->load_seconds - j->load_build,
+            j->build_seconds, seconds, (double)j->done.sentences / seconds, (double)j->done.target_tokens / seconds);
 }
 
 /* A prefix file is known whole before the first line is translated, so a bad one costs nothing. */
@@ -120,19 +264,35 @@ static int read_prefixes(job *j) {
 static int open_model(job *j) {
     double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device}) != TFM_OK ||
+    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
         tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
+    j->load_build = tfm_context_build_seconds(j->ctx);
     return CLI_OK;
+}
+
+/* Whether the model's own beam is enough for n-best, before anything is loaded. */
+static int check_n_best(const job *j, const cli_syntax *syntax) {
+    tfm_model_info info;
+    if (j->search.beam || j->search.n_best < 2)
+        return CLI_GO;
+    if (tfm_model_read_info(&info, j->model_dir, NULL) != TFM_OK)
+        return cli_fail_library();
+    if (j->search.n_best <= info.beam)
+        return CLI_GO;
+    return cli_misuse(syntax, "--n-best is %d, more than the model's own beam of %d: give --beam %d as well",
+                      j->search.n_best, info.beam, j->search.n_best);
 }
 
 static int run(job *j) {
     j->search.penalty = (tfm_length_penalty)j->penalty;
-    j->search.reject = on_reject;
-    j->search.reject_user = j;
-    j->search.stats = &j->done;
+    j->text.reject = on_reject;
+    j->text.reject_user = j;
+    j->text.stats = &j->done;
+    j->text.progress = on_progress;
+    j->text.progress_user = j;
     int code = cli_lines_open(&j->in, j->input), spare = CLI_OK;
     if (code == CLI_OK)
         code = read_prefixes(j);
@@ -143,15 +303,15 @@ static int run(job *j) {
     if (code == CLI_OK)
         code = translate_all(j);
     if (code == CLI_OK && j->prefix_file && j->prefixes.count != j->in.first)
-        code = spare = cli_fail("%s has %zu lines, %s %zu: the lines that follow were not used",
-                                j->prefix_file, j->prefixes.count, j->in.name, j->in.first);
-    int closing =
-        cli_output_close(&j->out, code == CLI_OK || spare != CLI_OK); /* the translations are whole */
+        code = spare = cli_fail("%s has %zu lines, %s %zu: the lines that follow were not used", j->prefix_file,
+                                j->prefixes.count, j->in.name, j->in.first);
+    int closing = cli_output_close(&j->out, code == CLI_OK || spare != CLI_OK); /* the translations are whole */
     code = code == CLI_OK ? closing : code;
     cli_progress(NULL);
+    j->build_seconds = j->ctx ? tfm_context_build_seconds(j->ctx) : 0;
     tfm_model_free(&j->model);
     tfm_context_free(&j->ctx);
-    if (code == CLI_OK && j->stats) /* the last word, behind a profile's table too */
+    if (code == CLI_OK && j->stats) /* this is the last line, also after the table of a profile */
         print_stats(j);
     cli_lines_close(&j->prefixes);
     cli_lines_close(&j->in);
@@ -161,30 +321,51 @@ static int run(job *j) {
 int cmd_translate(int argc, char **argv) {
     job j = {0};
     const cli_option options[] = {
-        {'m', "model", CLI_TEXT, &j.model_dir, "DIR",
-         "the model's directory, as Hugging Face lays out Marian models", NULL},
+        {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
         {'i', "input", CLI_TEXT, &j.input, "FILE", "read lines from here instead of standard input", NULL},
-        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete",
-         NULL},
+        {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
         {'n', "n-best", CLI_INT, &j.search.n_best, "N",
-         "N lines `index ||| text ||| score` for each line, from 0", NULL},
-        {0, "scores", CLI_FLAG, &j.scores, NULL, "put a tab and the score behind each translation", NULL},
+         "write the N best translations of each line, as lines `index ||| text ||| score`, the index from 0", NULL},
+        {0, "scores", CLI_FLAG, &j.scores, NULL, "put a tab and the score after each translation", NULL},
+        {0, "json", CLI_FLAG, &j.json, NULL,
+         "write an object for each translation: the index of its line, from 0, rank, text, score, log_prob, and tokens "
+         "with their log probabilities",
+         NULL},
+        {0, "alignments", CLI_FLAG, &j.text.alignments, NULL,
+         "with --json, also write how much each token of the translation looked at each one of the source: the weights "
+         "of "
+         "the last layer's cross-attention, a mean over heads",
+         NULL},
+        {0, "alignment-layer", CLI_INT, &j.text.alignment_layer, "N",
+         "take the alignments from this decoder layer, from 1", NULL},
+        {0, "alignment-head", CLI_INT, &j.text.alignment_head, "N", "take the alignments from this head alone, from 1",
+         NULL},
+        {0, "split", CLI_FLAG, &j.text.split, NULL, "translate the sentences of a line one by one", NULL},
+        {0, "language", CLI_TEXT, &j.text.language, "CODE",
+         "the language of the source, such as de, by whose rules --split works (default: what tokenizer_config.json "
+         "says)",
+         NULL},
         {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
-         "a line for each line of input: what its translation begins with", NULL},
+         "a file with a line for each line of input: the text that its translation must begin with", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
-        CLI_SEARCH(j.search, j.penalty, j.precision),
+        CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {
         .name = "translate",
         .usage = "translate -m DIR [option...] < lines",
-        .about = "Translates lines of UTF-8 text, one line out for each line in, in their order. Reads\n"
-                 "until the input would block or 16 batches are full, translates, writes, goes on.\n"
-                 "A line that cannot be translated (invalid UTF-8, NUL, too long) is named on standard\n"
-                 "error and gives an empty line; the rest goes on, and the exit code is 1.\n",
+        .about = "Translates lines of UTF-8 text: one line out for each line in, in order. It\n"
+                 "reads until its input pauses or 16 batches are full, writes each translation\n"
+                 "as soon as all before it are done, and goes on.\n"
+                 "With -o FILE, a run that is interrupted leaves its finished lines in\n"
+                 "FILE.partial.\n"
+                 "A line that cannot be translated (invalid UTF-8, a NUL, too long) is named on\n"
+                 "standard error and gives an empty line. The other lines are still translated,\n"
+                 "and the exit code is 1.\n",
         .examples = "  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n"
                     "  tfm translate -m apps/demo -i book.de -o book.en --beam 1 --stats\n"
-                    "  tfm translate -m apps/demo --beam 8 --n-best 3 < book.de\n",
+                    "  tfm translate -m apps/demo --beam 8 --n-best 3 < book.de\n"
+                    "  echo \"Guten Morgen. Wo ist Tom?\" | tfm translate -m apps/demo --split --json\n",
         .options = options,
         .option_count = CLI_COUNT(options),
     };
@@ -195,8 +376,23 @@ int cmd_translate(int argc, char **argv) {
         return cli_misuse(&syntax, "which model? give -m DIR");
     if (j.prefix_file && strcmp(j.prefix_file, "-") == 0 && (!j.input || strcmp(j.input, "-") == 0))
         return cli_misuse(&syntax, "only one of the files can be standard input");
+    code = cli_check_beam(&syntax, j.search.beam);
+    if (code != CLI_GO)
+        return code;
     if (j.search.beam && j.search.n_best > j.search.beam)
         return cli_misuse(&syntax, "--n-best is %d, more than --beam %d", j.search.n_best, j.search.beam);
+    if (j.text.split && j.search.n_best)
+        return cli_misuse(&syntax,
+                          "--split gives one translation for a line, put together from those of its sentences: "
+                          "leave --n-best or --split away");
+    if (j.text.language && !j.text.split)
+        return cli_misuse(&syntax, "--language is for --split: give both, or neither");
+    if ((j.text.alignment_layer || j.text.alignment_head) && !j.text.alignments)
+        return cli_misuse(&syntax, "--alignment-layer and --alignment-head are for --alignments");
+    if (j.text.alignments && !j.json)
+        return cli_misuse(&syntax, "--alignments are written with --json");
     code = cli_check_precision(j.precision);
+    if (code == CLI_GO)
+        code = check_n_best(&j, &syntax);
     return code == CLI_GO ? run(&j) : code;
 }

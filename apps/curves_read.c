@@ -19,14 +19,8 @@ static double number(const json_t *report, const char *key) {
 static bool add(curve *c, double update, double value) {
     if (isnan(value))
         return true;
-    if (c->count == c->room) {
-        const size_t room = 2 * c->room + 64;
-        curve_point *more = realloc(c->points, room * sizeof(*more));
-        if (!more)
-            return false;
-        c->points = more;
-        c->room = room;
-    }
+    if (!cli_grow(&c->points, &c->room, c->count + 1, sizeof(*c->points)))
+        return false;
     c->points[c->count++] = (curve_point){update, value};
     return true;
 }
@@ -42,6 +36,7 @@ static const kind KINDS[] = {
     {"train", CURVE_LOSS, CURVE_EPOCH, {"loss", "nll", "rate", "gradient_norm", "epoch"}},
     {"valid", CURVE_VALID_NLL, CURVE_CHRF, {"nll", "bleu", "chrf2"}},
     {"average", CURVE_AVERAGE_NLL, CURVE_AVERAGE_BLEU, {"nll", "bleu"}},
+    {"start", CURVE_RESUMED, CURVE_RESUMED, {"update"}},
 };
 
 /* Where a report at `update` follows, points of its own kind from there on are of a run that was left; of the
@@ -51,8 +46,8 @@ static void go_back(curves *c, const kind *of, double update) {
     for (int i = 0; i < CURVE_COUNT; i++) {
         curve *one = &c->all[i];
         const bool own = i >= (int)of->first && i <= (int)of->last;
-        while (one->count > 0 && (own ? one->points[one->count - 1].update >= update
-                                      : one->points[one->count - 1].update > update))
+        while (one->count > 0 &&
+               (own ? one->points[one->count - 1].update >= update : one->points[one->count - 1].update > update))
             one->count--;
     }
 }
@@ -61,7 +56,7 @@ static void go_back(curves *c, const kind *of, double update) {
  */
 static bool take_best(curve *best, const kind *of, const json_t *report, double update) {
     const bool average = of->first == CURVE_AVERAGE_NLL, is = json_is_true(json_object_get(report, "best"));
-    if (of->first == CURVE_LOSS || (average && !is))
+    if (of->first == CURVE_LOSS || of->first == CURVE_RESUMED || (average && !is))
         return true;
     if (best->count > 0 && best->points[best->count - 1].update >= update)
         best->count--;
@@ -78,9 +73,10 @@ static bool take_line(curves *c, const char *line, size_t bytes) {
         if (type && update >= 0 && strcmp(type, KINDS[k].type) == 0) {
             go_back(c, &KINDS[k], update);
             for (int i = KINDS[k].first; i <= (int)KINDS[k].last; i++)
-                good =
-                    good && add(&c->all[i], update, number(report, KINDS[k].keys[i - (int)KINDS[k].first]));
+                good = good && add(&c->all[i], update, number(report, KINDS[k].keys[i - (int)KINDS[k].first]));
             good = good && take_best(&c->all[CURVE_BEST], &KINDS[k], report, update);
+            if (!isnan(number(report, "seconds")))
+                c->seconds = number(report, "seconds");
         }
     json_decref(report);
     return good;
@@ -90,14 +86,14 @@ static void find_ends(curves *c) {
     c->first = INFINITY;
     c->last = -1;
     for (int i = 0; i < CURVE_COUNT; i++)
-        if (c->all[i].count > 0 && i != CURVE_EPOCH && i != CURVE_BEST) {
+        if (c->all[i].count > 0 && i != CURVE_EPOCH && i != CURVE_BEST && i != CURVE_RESUMED) {
             c->first = fmin(c->first, c->all[i].points[0].update);
             c->last = fmax(c->last, c->all[i].points[c->all[i].count - 1].update);
         }
 }
 
 int curves_read(curves *out, const char *path) {
-    *out = (curves){.last = -1};
+    *out = (curves){.last = -1, .seconds = NAN};
     FILE *file = fopen(path, "re");
     char *line = NULL;
     size_t room = 0;

@@ -14,6 +14,8 @@ int cli_lines_open(cli_lines *lines, const char *path) {
     *lines = (cli_lines){.name = standard ? "standard input" : path, .fd = STDIN_FILENO};
     if (!standard)
         lines->fd = open(path, O_RDONLY | O_CLOEXEC);
+    else if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) /* else it looks as if it hung */
+        fputs("tfm: reading lines from this terminal; end with Ctrl-D\n", stderr);
     return lines->fd < 0 ? cli_fail("cannot read %s: %s", path, strerror(errno)) : CLI_OK;
 }
 
@@ -32,14 +34,13 @@ static bool ready(int fd) {
     return poll(&asked, 1, 0) > 0;
 }
 
-/* One read behind what is there. */
+/* Reads once, and appends to what is there. */
 static int read_more(cli_lines *lines) {
-    if (lines->capacity - lines->used < READ_BYTES + 1) { /* 1: the NUL behind a last line without an end */
+    if (lines->capacity - lines->used < READ_BYTES + 1) { /* 1: the NUL after a last line without an end */
         size_t larger = 2 * lines->capacity + READ_BYTES + 1;
         char *grown = realloc(lines->buffer, larger);
         if (!grown)
-            return cli_fail("%s, line %zu: out of memory after %zu bytes", lines->name, lines->first + 1,
-                            lines->used);
+            return cli_fail("%s, line %zu: out of memory after %zu bytes", lines->name, lines->first + 1, lines->used);
         lines->buffer = grown;
         lines->capacity = larger;
     }

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include "cli.h"
 
-static bool on_translation(void *user, size_t line, int best, const char *text, double score) {
+static bool on_translation(void *user, const tfm_translation *translation) {
     cli_measure *m = user;
-    (void)best, (void)score;
+    const size_t line = translation->line;
     char *hypothesis = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&hypothesis, &bytes);
     if (memory) {
-        cli_put_line(memory, text);
+        cli_put_line(memory, translation->text);
         fclose(memory);
     }
     bool added = hypothesis && tfm_metrics_add(m->metrics, hypothesis, bytes, m->references[line],
@@ -35,10 +35,10 @@ static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
 }
 
 tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
-                      const tfm_search_options *search) {
-    tfm_status status = tfm_translate(model, sources, count, search, on_translation, m);
+                             const tfm_text_options *text, const tfm_search_options *search) {
+    tfm_status status = tfm_translate_lines(model, sources, count, text, search, on_translation, m);
     if (status == TFM_OK)
-        status = tfm_score(model, sources, m->references, count, search, on_score, m);
+        status = tfm_score(model, sources, m->references, count, text, on_score, m);
     return status;
 }
 

@@ -1,6 +1,8 @@
 /* Results to standard output, or to a file that is there whole or not at all. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +10,49 @@
 #include <unistd.h>
 #include "cli.h"
 
-/* The unfinished file, for the signal handler. */
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* The unfinished file, for the signal handler, and what of it is worth keeping: whole lines, up to so many bytes. */
 static const char *volatile unfinished;
+static char *partial;
+static int unfinished_fd;
+static off_t kept_bytes;
+static size_t kept_lines;
+static char goodbye[PATH_MAX + 128]; /* where the lines are, for the same handler */
+static pthread_t owner;              /* the thread that writes */
+
+static bool reader_gone;
+
+bool cli_reader_gone(void) {
+    return reader_gone;
+}
+
+/* What is finished gets the name that ends in .partial; calls only what a signal handler may. */
+static bool keep_partial(void) {
+    return kept_lines > 0 && ftruncate(unfinished_fd, kept_bytes) == 0 && rename(unfinished, partial) == 0;
+}
 
 static void clean_up(int signal_number) {
-    if (unfinished)
+    if (!pthread_equal(pthread_self(), owner)) { /* it keeps signals off while it changes what is read here */
+        pthread_kill(owner, signal_number);
+        return;
+    }
+    if (unfinished && keep_partial()) {
+        if (write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
+            goodbye[0] = 0;
+    } else if (unfinished) {
         unlink(unfinished);
+    }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
 
+/* A reader of standard output that has seen enough, as `head` has, is no mistake: the program ends quietly. */
 static int write_failed(const cli_output *out, int error) {
+    if (error == EPIPE && out->file == stdout) {
+        reader_gone = true;
+        return CLI_FAILED;
+    }
     const char *reason = error == EPIPE ? "its reader has gone" : error ? strerror(error) : "a write failed";
     return cli_fail("cannot write %s: %s", out->name, reason);
 }
@@ -26,7 +60,9 @@ static int write_failed(const cli_output *out, int error) {
 /* A new file beside `path`, with the access that the old one has or a new one would get. */
 static int make_beside(cli_output *out, const char *path, const struct stat *old) {
     static const char suffix[] = ".tfm-XXXXXX";
-    out->path = old ? realpath(path, NULL) : strdup(path); /* a link stays one */
+    struct stat link;
+    const bool follow = old && lstat(path, &link) == 0 && S_ISLNK(link.st_mode); /* a link stays one */
+    out->path = follow ? realpath(path, NULL) : strdup(path);
     if (!out->path || !(out->temporary = malloc(strlen(out->path) + sizeof(suffix))))
         return cli_fail("cannot write %s: %s", path, strerror(errno));
     strcat(strcpy(out->temporary, out->path), suffix);
@@ -36,13 +72,19 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
         out->temporary = NULL;
         return cli_fail("cannot write beside %s: %s", path, strerror(errno));
     }
+    out->partial = malloc(strlen(out->path) + sizeof(".partial"));
+    if (out->partial)
+        strcat(strcpy(out->partial, out->path), ".partial");
+    owner = pthread_self();
+    partial = out->partial;
+    unfinished_fd = fd;
+    kept_lines = 0;
     unfinished = out->temporary;
     /* Signals that are ignored stay so, and who has a handler of its own closes the file itself. */
-    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < CLI_COUNT(signals); i++) {
+    for (size_t i = 0; i < CLI_COUNT(SIGNALS); i++) {
         struct sigaction now;
-        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-            signal(signals[i], clean_up);
+        if (sigaction(SIGNALS[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+            signal(SIGNALS[i], clean_up);
     }
     mode_t mask = umask(0);
     umask(mask);
@@ -94,21 +136,84 @@ int cli_output_flush(cli_output *out) {
     return write_failed(out, error);
 }
 
+/* Keeps signals off while what their handler reads is changed. */
+static void block_signals(sigset_t *before) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < CLI_COUNT(SIGNALS); i++)
+        sigaddset(&signals, SIGNALS[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, before);
+}
+
+static const char *lines_are(void) {
+    return kept_lines == 1 ? "line is" : "lines are";
+}
+
+int cli_output_finished(cli_output *out, size_t lines) {
+    sigset_t before;
+    block_signals(&before);
+    int code = cli_output_flush(out);
+    if (code == CLI_OK && out->temporary && out->partial) {
+        kept_bytes = ftello(out->file);
+        kept_lines = lines;
+        snprintf(goodbye, sizeof(goodbye), "%stfm: stopped; the first %zu %s in %s\n",
+                 isatty(STDERR_FILENO) ? "\r\033[K" : "", lines, lines_are(), out->partial);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+/* Ends the file beside the one that is meant: it gets its name if it is `whole`, else its finished lines stay, if there
+ * are any. Signals are off. */
+static int settle(cli_output *out, bool whole) {
+    int code = CLI_OK;
+    bool named = false;
+    if (!whole) {
+        fflush(out->file); /* otherwise closing the file would write after what is kept */
+        named = keep_partial();
+    }
+    if (fclose(out->file) != 0 && whole)
+        code = write_failed(out, errno);
+    if (whole && code == CLI_OK && rename(out->temporary, out->path) == 0) {
+        if (kept_lines > 0 && out->partial)
+            unlink(out->partial); /* of an earlier run, which this one has done again */
+        return CLI_OK;
+    }
+    if (whole && code == CLI_OK)
+        code = write_failed(out, errno);
+    if (whole && kept_lines > 0 && out->partial)
+        named = rename(out->temporary, out->partial) == 0;
+    if (named)
+        cli_fail("the first %zu %s in %s", kept_lines, lines_are(), out->partial);
+    else
+        unlink(out->temporary);
+    return code;
+}
+
 int cli_output_close(cli_output *out, bool keep) {
     int code = CLI_OK;
-    if (out->file) {
-        if (keep)
-            code = cli_output_flush(out);
-        if (code == CLI_OK && keep && out->path && fsync(fileno(out->file)) != 0)
-            code = write_failed(out, errno);
-        if (out->file != stdout && fclose(out->file) != 0 && code == CLI_OK && keep)
-            code = write_failed(out, errno);
-    }
-    if (out->temporary && (code != CLI_OK || !keep))
-        unlink(out->temporary);
-    else if (out->temporary && rename(out->temporary, out->path) != 0)
+    sigset_t before;
+    if (out->temporary)
+        block_signals(&before);
+    if (out->file && keep)
+        code = cli_output_flush(out);
+    if (out->file && code == CLI_OK && keep && out->path && fsync(fileno(out->file)) != 0)
         code = write_failed(out, errno);
+    const bool whole = code == CLI_OK && keep;
+    if (out->temporary && out->file) {
+        const int settled = settle(out, whole);
+        code = code == CLI_OK ? settled : code;
+    } else if (out->temporary) {
+        unlink(out->temporary);
+    } else if (out->file && out->file != stdout && fclose(out->file) != 0 && whole) {
+        code = write_failed(out, errno);
+    }
     unfinished = NULL;
+    partial = NULL;
+    kept_lines = 0;
+    if (out->temporary)
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    free(out->partial);
     free(out->temporary);
     free(out->path);
     *out = (cli_output){0};

@@ -42,7 +42,7 @@ static double draw_lines(const drawing *d, double y, const char *text, double si
             *c = (unsigned char)*c < ' ' || *c == 127 ? ' ' : *c; /* a tab has no shape */
         y += 1.35 * size;
         if (line)
-            picture_text_draw(d, PICTURE_MARGIN, y, line, size, bold);
+            picture_text_draw(d, PICTURE_MARGIN, y, 0, line, size, bold);
         free(line);
         text += bytes;
         text += strspn(text, " ");
@@ -75,14 +75,14 @@ static double draw_legend(const drawing *d, double y) {
         char text[16];
         const double x = PICTURE_MARGIN + LEGEND_WIDTH * sqrt(ticks[i]);
         snprintf(text, sizeof(text), "%g", ticks[i]);
+        ink(d, 0.45);
         cairo_move_to(d->cr, x, y);
         cairo_rel_line_to(d->cr, 0, 3);
         cairo_stroke(d->cr);
         ink(d, 0.25);
-        picture_text_draw(d, x - picture_text_width(d, text, tick_text, false) / 2, y + 1.2 * PICTURE_SMALL,
-                          text, tick_text, false);
+        picture_text_draw(d, x, y + 1.2 * PICTURE_SMALL, 0.5, text, tick_text, false);
     }
-    picture_text_draw(d, PICTURE_MARGIN + LEGEND_WIDTH + 14, y - 1, "weight", PICTURE_SMALL, false);
+    picture_text_draw(d, PICTURE_MARGIN + LEGEND_WIDTH + 14, y - 1, 0, "weight", PICTURE_SMALL, false);
     return y + 1.4 * PICTURE_SMALL;
 }
 
@@ -107,8 +107,8 @@ static bool lay_out(drawing *d, extent *all) {
     extent panels = {0, 0};
     picture_measure_begin(d);
     bool good = picture_panels_lay_out(d, &panels);
-    d->width = fmax(panels.width + 2 * PICTURE_MARGIN, NARROWEST);
-    *all = (extent){d->width, draw_head(d) + panels.height + PICTURE_MARGIN};
+    d->width = ceil(fmax(panels.width + 2 * PICTURE_MARGIN, NARROWEST));
+    *all = (extent){d->width, ceil(draw_head(d) + panels.height + PICTURE_MARGIN)};
     picture_measure_end(d);
     return good;
 }
@@ -127,12 +127,11 @@ static int draw_fitting(drawing *d, cli_output *out) {
     extent all;
     if (!lay_out(d, &all))
         return cli_fail("out of memory for the picture");
-    const double scale = !d->vector && fits(all, 2) ? 2 : 1;
+    const double scale = fits(all, 2) ? 2 : 1;
     if (!d->vector && !fits(all, scale))
-        return cli_fail(
-            "the picture would have %.0f x %.0f pixels, too many for a PNG: choose some of it with --kind, "
-            "--layer or --head, or write an SVG",
-            all.width, all.height);
+        return cli_fail("the picture would have %.0f x %.0f pixels, too many for a PNG: choose some of it with --kind, "
+                        "--layer or --head, or write an SVG",
+                        all.width, all.height);
     return picture_surface_write(d, all, scale, draw_all, NULL, out);
 }
 

@@ -10,13 +10,12 @@ typedef enum picture_format { PICTURE_SVG, PICTURE_PNG } picture_format;
 
 /* One square of the picture. All is borrowed. */
 typedef struct picture_panel {
-    const char *heading; /* of the line of panels that begins here, "" for none; NULL: the line goes on */
-    int block;           /* lines of one block stand one below the other; blocks may stand side by side */
+    const char *heading; /* of the group of panels that begins here; NULL: the group goes on */
+    int block;           /* groups of one block stand one below the other; blocks may stand side by side */
     char title[32];
     size_t rows, columns;
-    const char *const *row_labels,
-        *const *column_labels; /* tokens: the word mark of SentencePiece is drawn as "_" */
-    const float *weights;      /* [rows][columns], 0 to 1 */
+    const char *const *row_labels, *const *column_labels; /* tokens: the word mark of SentencePiece is drawn as "_" */
+    const float *weights;                                 /* [rows][columns], 0 to 1 */
 } picture_panel;
 
 typedef struct picture {

@@ -7,8 +7,9 @@
 
 enum { SMOOTHED_FROM = 20 };
 
-static const colour BLUE = {0.25, 0.44, 0.62}, ORANGE = {0.82, 0.47, 0.22}, GREEN = {0.29, 0.53, 0.38},
-                    SAGE = {0.62, 0.74, 0.62}, PURPLE = {0.50, 0.43, 0.64}, BROWN = {0.60, 0.47, 0.42};
+/* Dark enough for the curves' names, which have the curves' colours, to be read on white. */
+static const colour BLUE = {0.25, 0.44, 0.62}, ORANGE = {0.75, 0.38, 0.10}, GREEN = {0.06, 0.34, 0.20},
+                    SAGE = {0.30, 0.56, 0.36}, PURPLE = {0.50, 0.43, 0.64}, BROWN = {0.60, 0.47, 0.42};
 
 /* ---- Layout -------------------------------------------------------------------------------------------- */
 
@@ -126,8 +127,7 @@ static int draw_data(const curves *data, const char *title, picture_format forma
 
 int picture_curves(const char *log, const char *title, const char *path) {
     const char *ending = strrchr(path, '.');
-    const bool svg = ending && strcasecmp(ending, ".svg") == 0,
-               png = ending && strcasecmp(ending, ".png") == 0;
+    const bool svg = ending && strcasecmp(ending, ".svg") == 0, png = ending && strcasecmp(ending, ".png") == 0;
     if (!svg && !png)
         return cli_fail("the picture's name is '%s': its ending says what to draw, .svg or .png", path);
     curves data;

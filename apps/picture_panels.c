@@ -8,30 +8,24 @@ static const double WIDEST_LABEL = 96, PAD = 4;
 
 /* ---- Colours ------------------------------------------------------------------------------------------- */
 
-typedef struct colour {
-    double red, green, blue;
-} colour;
-
-/* From white to dark blue, even in lightness, so that it prints in grey as well. The square root lets weights
- * of a few hundredths, which are all there is in long sentences, stand out from zero; the legend's ticks
- * follow it. */
-static colour shade(double weight) {
+/* From white by orange, red and purple to near black: a weight is told from another by its hue as well, and as the
+ * lightness always falls, by its grey where the picture is printed. The square root lets weights of a few hundredths,
+ * which are all there is in long sentences, stand out from zero; the legend's ticks follow it. */
+colour picture_shade(double weight) {
     static const colour stops[] = {
-        {1.00, 1.00, 1.00}, {0.80, 0.89, 0.96}, {0.52, 0.74, 0.89},
-        {0.23, 0.53, 0.77}, {0.06, 0.32, 0.61}, {0.03, 0.12, 0.34},
+        {1.00, 1.00, 1.00}, {0.99, 0.92, 0.82}, {0.99, 0.78, 0.58}, {0.97, 0.53, 0.37}, {0.89, 0.32, 0.42},
+        {0.69, 0.21, 0.48}, {0.48, 0.14, 0.51}, {0.24, 0.07, 0.44}, {0.04, 0.03, 0.14},
     };
     const int last = (int)CLI_COUNT(stops) - 1;
     double at = sqrt(weight > 0 ? weight < 1 ? weight : 1 : 0) * last;
     int i = at < last ? (int)at : last - 1;
     const colour a = stops[i], b = stops[i + 1];
     at -= i;
-    return (colour){a.red + at * (b.red - a.red), a.green + at * (b.green - a.green),
-                    a.blue + at * (b.blue - a.blue)};
+    return (colour){a.red + at * (b.red - a.red), a.green + at * (b.green - a.green), a.blue + at * (b.blue - a.blue)};
 }
 
 static uint32_t pixel(colour c) {
-    return (uint32_t)lround(c.red * 255) << 16 | (uint32_t)lround(c.green * 255) << 8 |
-           (uint32_t)lround(c.blue * 255);
+    return (uint32_t)lround(c.red * 255) << 16 | (uint32_t)lround(c.green * 255) << 8 | (uint32_t)lround(c.blue * 255);
 }
 
 /* The weights as an image, one pixel each, or a block of pixels for viewers that would blur it. */
@@ -44,15 +38,15 @@ static cairo_surface_t *paint_weights(const float *weights, size_t rows, size_t 
     const size_t stride = (size_t)cairo_image_surface_get_stride(image);
     for (size_t y = 0; y < rows * block; y++)
         for (size_t x = 0; x < columns * block; x++) {
-            const uint32_t value = pixel(shade((double)weights[y / block * columns + x / block]));
+            const uint32_t value = pixel(picture_shade((double)weights[y / block * columns + x / block]));
             memcpy(data + y * stride + x * sizeof(value), &value, sizeof(value));
         }
     cairo_surface_mark_dirty(image);
     return image;
 }
 
-void picture_weights_draw(const drawing *d, double x, double y, const float *weights, size_t rows,
-                          size_t columns, double cell) {
+void picture_weights_draw(const drawing *d, double x, double y, const float *weights, size_t rows, size_t columns,
+                          double cell) {
     const size_t longest = rows > columns ? rows : columns;
     const size_t block = !d->vector || longest > 256 ? 1 : longest > 64 ? 4 : longest > 16 ? 8 : 24;
     cairo_surface_t *image = paint_weights(weights, rows, columns, block);
@@ -99,12 +93,12 @@ void picture_panels_free(drawing *d) {
 
 /* ---- Layout -------------------------------------------------------------------------------------------- */
 
-/* Panels side by side. Lines of one block stand one below the other. */
-typedef struct line {
-    size_t first, count, row; /* the row counts within the block */
+/* Panels in a grid below one heading. Groups of one block stand one below the other. */
+typedef struct group {
+    size_t first, count, columns, row; /* the row counts within the block */
     int block;
-    extent room;
-} line;
+    extent each, room; /* the largest panel, and the whole */
+} group;
 
 /* Large in short sentences, and as small as can be read in long ones. */
 static void choose_cell(drawing *d) {
@@ -117,10 +111,7 @@ static void choose_cell(drawing *d) {
     d->text = fmin(d->cell - 1, 11);
 }
 
-/* What a line has above its panels. */
-static double heading_room(const char *heading) {
-    return heading && heading[0] ? PICTURE_HEADING + 8 : 0;
-}
+static const double HEADING_ROOM = PICTURE_HEADING + 8;
 
 static extent panel_room(const drawing *d, size_t i) {
     const picture_panel *panel = &d->p->panels[i];
@@ -130,66 +121,85 @@ static extent panel_room(const drawing *d, size_t i) {
                     1.6 * PICTURE_SMALL + place->top + (double)panel->rows * d->cell};
 }
 
-/* Fills `lines` from the panels, with the room that each takes; returns how many there are. */
-static size_t make_lines(const drawing *d, line *lines) {
-    size_t count = 0;
-    for (size_t i = 0; i < d->p->panel_count; i++) {
-        const picture_panel *panel = &d->p->panels[i];
-        line *last = count ? &lines[count - 1] : NULL;
-        if (!last || panel->heading) {
-            lines[count] = (line){.first = i, .block = panel->block};
-            lines[count].row = last && last->block == panel->block ? last->row + 1 : 0;
-            last = &lines[count++];
-        }
-        const extent room = panel_room(d, i);
-        last->room.width += room.width + (last->count ? PICTURE_GAP : 0);
-        last->room.height =
-            fmax(last->room.height, room.height + heading_room(d->p->panels[last->first].heading));
-        last->count++;
-    }
-    return count;
-}
-
-/* Puts the lines one below the other, or the blocks side by side with their lines in common rows. */
-static extent place_lines(const drawing *d, const line *lines, size_t count, bool aside) {
-    extent all = {0, 0};
-    double left = 0, widest = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (aside && i > 0 && lines[i].row == 0) {
-            left += widest + 2 * PICTURE_GAP;
-            widest = 0;
-        }
-        double top = aside ? 0 : all.height;
-        for (size_t row = 0; aside && row < lines[i].row; row++) {
-            double tallest = 0;
-            for (size_t k = 0; k < count; k++)
-                tallest = lines[k].row == row ? fmax(tallest, lines[k].room.height) : tallest;
-            top += tallest + PICTURE_GAP;
-        }
-        double x = left;
-        for (size_t k = lines[i].first; k < lines[i].first + lines[i].count; k++) {
-            d->places[k].x = x;
-            d->places[k].y = top + heading_room(d->p->panels[lines[i].first].heading);
-            x += panel_room(d, k).width + PICTURE_GAP;
-        }
-        widest = fmax(widest, lines[i].room.width);
-        all.width = fmax(all.width, left + widest);
-        all.height = fmax(all.height, top + lines[i].room.height + PICTURE_GAP);
-    }
-    return all;
-}
-
 /* How far from a square. */
 static double oblong(extent all) {
     return fabs(log(all.width / all.height));
 }
 
+/* The room of a group whose panels stand in so many columns. */
+static extent grid_room(const group *g, size_t columns) {
+    const double across = (double)columns, down = (double)((g->count + columns - 1) / columns);
+    return (extent){across * g->each.width + (across - 1) * PICTURE_GAP,
+                    HEADING_ROOM + down * g->each.height + (down - 1) * PICTURE_GAP};
+}
+
+/* The grid that is nearest to a square. */
+static void choose_columns(group *g) {
+    g->columns = g->count;
+    for (size_t columns = g->count; columns > 0; columns--)
+        if (oblong(grid_room(g, columns)) < oblong(grid_room(g, g->columns)))
+            g->columns = columns;
+    g->room = grid_room(g, g->columns);
+}
+
+/* Fills `groups` from the panels, with the room that each takes; returns how many there are. */
+static size_t make_groups(const drawing *d, group *groups) {
+    size_t count = 0;
+    for (size_t i = 0; i < d->p->panel_count; i++) {
+        const picture_panel *panel = &d->p->panels[i];
+        group *last = count ? &groups[count - 1] : NULL;
+        if (!last || panel->heading) {
+            groups[count] = (group){.first = i, .block = panel->block};
+            groups[count].row = last && last->block == panel->block ? last->row + 1 : 0;
+            last = &groups[count++];
+        }
+        const extent room = panel_room(d, i);
+        last->each = (extent){fmax(last->each.width, room.width), fmax(last->each.height, room.height)};
+        last->count++;
+    }
+    for (size_t i = 0; i < count; i++)
+        choose_columns(&groups[i]);
+    return count;
+}
+
+static void place_group(const drawing *d, const group *g, double left, double top) {
+    for (size_t k = 0; k < g->count; k++) {
+        picture_place *place = &d->places[g->first + k];
+        place->x = left + (double)(k % g->columns) * (g->each.width + PICTURE_GAP);
+        place->y = top + HEADING_ROOM + (double)(k / g->columns) * (g->each.height + PICTURE_GAP);
+    }
+}
+
+/* Puts the groups one below the other, or the blocks side by side with their groups in common rows. */
+static extent place_groups(const drawing *d, const group *groups, size_t count, bool aside) {
+    extent all = {0, 0};
+    double left = 0, widest = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (aside && i > 0 && groups[i].row == 0) {
+            left += widest + 2 * PICTURE_GAP;
+            widest = 0;
+        }
+        double top = aside || i == 0 ? 0 : all.height + PICTURE_GAP;
+        for (size_t row = 0; aside && row < groups[i].row; row++) {
+            double tallest = 0;
+            for (size_t k = 0; k < count; k++)
+                tallest = groups[k].row == row ? fmax(tallest, groups[k].room.height) : tallest;
+            top += tallest + PICTURE_GAP;
+        }
+        place_group(d, &groups[i], left, top);
+        widest = fmax(widest, groups[i].room.width);
+        all.width = fmax(all.width, left + widest);
+        all.height = fmax(all.height, top + groups[i].room.height);
+    }
+    return all;
+}
+
 bool picture_panels_lay_out(drawing *d, extent *all) {
     const picture *p = d->p;
     choose_cell(d);
-    line *lines = calloc(p->panel_count, sizeof(*lines));
+    group *groups = calloc(p->panel_count, sizeof(*groups));
     d->places = calloc(p->panel_count, sizeof(*d->places));
-    bool good = lines && d->places;
+    bool good = groups && d->places;
     for (size_t i = 0; good && i < p->panel_count; i++) {
         picture_place *place = &d->places[i];
         place->rows = make_labels(d, p->panels[i].row_labels, p->panels[i].rows, &place->left);
@@ -197,13 +207,13 @@ bool picture_panels_lay_out(drawing *d, extent *all) {
         good = place->rows && place->columns;
     }
     if (good) {
-        const size_t count = make_lines(d, lines);
-        const extent aside = place_lines(d, lines, count, true);
-        *all = place_lines(d, lines, count, false);
+        const size_t count = make_groups(d, groups);
+        const extent aside = place_groups(d, groups, count, true);
+        *all = place_groups(d, groups, count, false);
         if (oblong(aside) < oblong(*all))
-            *all = place_lines(d, lines, count, true);
+            *all = place_groups(d, groups, count, true);
     }
-    free(lines);
+    free(groups);
     return good;
 }
 
@@ -240,14 +250,27 @@ static void draw_labels(const drawing *d, size_t index, double x, double y) {
     const double down = 0.35 * d->text; /* from a cell's middle to the baseline */
     ink(d, 0.1);
     for (size_t i = 0; i < panel->rows; i++)
-        picture_text_draw(d, x - PAD - picture_text_width(d, place->rows[i], d->text, false),
-                          y + ((double)i + 0.5) * d->cell + down, place->rows[i], d->text, false);
+        picture_text_draw(d, x - PAD, y + ((double)i + 0.5) * d->cell + down, 1, place->rows[i], d->text, false);
     for (size_t i = 0; i < panel->columns; i++) {
         cairo_save(d->cr);
         cairo_translate(d->cr, x + ((double)i + 0.5) * d->cell + down, y - PAD);
         cairo_rotate(d->cr, -acos(0));
-        picture_text_draw(d, 0, 0, place->columns[i], d->text, false);
+        picture_text_draw(d, 0, 0, 0, place->columns[i], d->text, false);
         cairo_restore(d->cr);
+    }
+}
+
+/* Says a weight where the pointer rests on its square. What is rounded to 0.00 goes without, so that the tips of a long
+ * sentence, nearly all of whose weights are that small, do not outweigh the picture. */
+static void add_tips(const drawing *d, const picture_panel *panel, double x, double y) {
+    for (size_t i = 0; i < panel->rows * panel->columns; i++) {
+        const size_t row = i / panel->columns, column = i % panel->columns;
+        char text[256];
+        if (!(panel->weights[i] >= 0.005f))
+            continue;
+        snprintf(text, sizeof(text), "%.100s looks at %.100s: %.3f", panel->row_labels[row],
+                 panel->column_labels[column], (double)panel->weights[i]);
+        picture_svg_tip(d, x + (double)column * d->cell, y + (double)row * d->cell, d->cell, d->cell, text);
     }
 }
 
@@ -259,11 +282,13 @@ void picture_panels_draw(const drawing *d, double x, double y) {
         const double below = top + 1.6 * PICTURE_SMALL + place->top;
         ink(d, 0);
         if (panel->heading)
-            picture_text_draw(d, x + place->x, top - 8, panel->heading, PICTURE_HEADING, true);
+            picture_text_draw(d, x + place->x, top - 8, 0, panel->heading, PICTURE_HEADING, true);
         ink(d, 0.25);
-        picture_text_draw(d, left, top + PICTURE_SMALL, panel->title, PICTURE_SMALL, false);
+        picture_text_draw(d, left, top + PICTURE_SMALL, 0, panel->title, PICTURE_SMALL, false);
         draw_labels(d, i, left, below);
         picture_weights_draw(d, left, below, panel->weights, panel->rows, panel->columns, d->cell);
         draw_grid(d, panel, left, below);
+        if (d->svg)
+            add_tips(d, panel, left, below);
     }
 }

@@ -1,5 +1,6 @@
 /* A plot in ink: axes, curves, and the numbers that one wants to know. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "picture_plot.h"
 
@@ -16,12 +17,6 @@ static colour grey(double g) {
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
-
-/* Text whose left end, middle or right end (align 0, 0.5 or 1) is at x. */
-static void write_text(const drawing *d, double x, double y, double align, const char *text, double size,
-                       bool bold) {
-    picture_text_draw(d, x - align * picture_text_width(d, text, size, bold), y, text, size, bold);
-}
 
 static const curve_point *last_of(const curve *c) {
     return c->count > 0 ? &c->points[c->count - 1] : NULL;
@@ -47,44 +42,30 @@ static void add_text(char *text, size_t room, const char *name) {
     text[used] = 0;
 }
 
+/* What the run is, and to the right of it how far it is. A name that leaves no room is cut. */
 static void draw_title(const drawing *d, const plot *p) {
-    char text[256], number[32];
+    char text[256], far[128], number[32];
     const curve_point *epoch = last_of(&p->data->all[CURVE_EPOCH]);
+    axis_number(number, sizeof(number), p->data->last, 3);
+    size_t used = (size_t)snprintf(far, sizeof(far), "%s update%s", number, p->data->last == 1 ? "" : "s");
+    if (epoch) {
+        axis_number(number, sizeof(number), epoch->value, 3);
+        used += (size_t)snprintf(far + used, sizeof(far) - used, ", %s epoch%s", number, epoch->value == 1 ? "" : "s");
+    }
+    if (p->data->seconds >= 0) {
+        axis_duration(number, sizeof(number), p->data->seconds);
+        snprintf(far + used, sizeof(far) - used, ", %s", number);
+    }
+    ink(d, grey(0.4), 1);
+    picture_text_draw(d, PLOT_WIDTH - PICTURE_MARGIN, 32, 1, far, HEADING, false);
     strcpy(text, "Training");
     if (p->title)
         add_text(strcpy(text, "Training of "), sizeof(text), p->title);
+    const double room = PLOT_WIDTH - PLOT_LEFT - 2 * PICTURE_MARGIN - picture_text_width(d, far, HEADING, false);
+    char *title = picture_text_label(d, text, TITLE, room / 1.15); /* measured plain, and drawn bold */
     ink(d, grey(0.12), 1);
-    write_text(d, PLOT_LEFT, 32, 0, text, TITLE, true);
-    axis_number(number, sizeof(number), p->data->last, 3);
-    int used = snprintf(text, sizeof(text), "%s updates", number);
-    if (epoch) {
-        axis_number(number, sizeof(number), epoch->value, 3);
-        snprintf(text + used, sizeof(text) - (size_t)used, ", %s epochs", number);
-    }
-    ink(d, grey(0.4), 1);
-    write_text(d, PLOT_WIDTH - PLOT_RIGHT, 32, 1, text, HEADING, false);
-}
-
-/* What each line of a panel is, from right to left above it. */
-static void draw_legend(const drawing *d, const panel *p) {
-    const double y = p->y.to - 9;
-    double x = PLOT_WIDTH - PLOT_RIGHT;
-    for (int i = p->count - 1; i >= 0 && p->all[i].name; i--) {
-        const series *s = &p->all[i];
-        ink(d, grey(0.25), 1);
-        write_text(d, x, y, 1, s->name, SMALL, false);
-        x -= picture_text_width(d, s->name, SMALL, false) + 7;
-        ink(d, s->ink, 1);
-        cairo_set_line_width(d->cr, 2);
-        cairo_move_to(d->cr, x - 20, y - 3.5);
-        cairo_line_to(d->cr, x, y - 3.5);
-        cairo_stroke(d->cr);
-        if (s->drawn == DOTTED) {
-            cairo_arc(d->cr, x - 10, y - 3.5, 2.6, 0, 4 * acos(0));
-            cairo_fill(d->cr);
-        }
-        x -= 20 + 18;
-    }
+    picture_text_draw(d, PLOT_LEFT, 32, 0, title ? title : "Training", TITLE, true);
+    free(title);
 }
 
 /* ---- Axes ---------------------------------------------------------------------------------------------- */
@@ -104,7 +85,7 @@ static void draw_values(const drawing *d, const panel *p) {
         cairo_stroke(d->cr);
         axis_number(number, sizeof(number), ticks[i], 4);
         ink(d, grey(0.35), 1);
-        write_text(d, PLOT_LEFT - 8, y + 0.35 * SMALL, 1, number, SMALL, false);
+        picture_text_draw(d, PLOT_LEFT - 8, y + 0.35 * SMALL, 1, number, SMALL, false);
     }
 }
 
@@ -124,9 +105,38 @@ static void draw_updates(const drawing *d, const plot *p) {
         cairo_stroke(d->cr);
         axis_number(number, sizeof(number), ticks[i], 6);
         ink(d, grey(0.35), 1);
-        write_text(d, x, bottom + 17, 0.5, number, SMALL, false);
+        picture_text_draw(d, x, bottom + 17, 0.5, number, SMALL, false);
     }
-    write_text(d, (p->x.from + p->x.to) / 2, bottom + 36, 0.5, "updates", HEADING, false);
+    picture_text_draw(d, (p->x.from + p->x.to) / 2, bottom + 36, 0.5, "updates", HEADING, false);
+}
+
+/* Where a run that had stopped went on; the word where there is room for it. */
+static void draw_resumed(const drawing *d, const plot *p) {
+    const curve *c = &p->data->all[CURVE_RESUMED];
+    double worded = -INFINITY;
+    for (size_t i = 0; i < c->count; i++) {
+        const double x = axis_place(&p->x, c->points[i].update);
+        if (c->points[i].update <= fmax(p->x.low, 0) || c->points[i].update >= p->data->last)
+            continue;
+        ink(d, grey(0.55), 1);
+        cairo_set_line_width(d->cr, 0.8);
+        cairo_set_dash(d->cr, (double[]){3, 3}, 2, 0);
+        for (int k = 0; k < p->count; k++) {
+            cairo_move_to(d->cr, x, p->panels[k].y.to);
+            cairo_line_to(d->cr, x, p->panels[k].y.from);
+        }
+        cairo_stroke(d->cr);
+        cairo_set_dash(d->cr, NULL, 0, 0);
+        if (x - worded < 1.3 * SMALL)
+            continue;
+        worded = x;
+        cairo_save(d->cr);
+        cairo_translate(d->cr, x + 0.95 * SMALL, p->panels[0].y.to + 4);
+        cairo_rotate(d->cr, -acos(0));
+        ink(d, grey(0.4), 1);
+        picture_text_draw(d, 0, 0, 1, "resumed", SMALL - 1, false);
+        cairo_restore(d->cr);
+    }
 }
 
 static void draw_frame(const drawing *d, const panel *p) {
@@ -134,10 +144,10 @@ static void draw_frame(const drawing *d, const panel *p) {
     char unit[64];
     snprintf(unit, sizeof(unit), "%s%s%s", p->unit, p->unit[0] && scale[0] ? ", " : "", scale);
     ink(d, grey(0.12), 1);
-    write_text(d, PLOT_LEFT, p->y.to - 9, 0, p->title, HEADING, true);
+    picture_text_draw(d, PLOT_LEFT, p->y.to - 9, 0, p->title, HEADING, true);
     ink(d, grey(0.45), 1);
-    write_text(d, PLOT_LEFT + picture_text_width(d, p->title, HEADING, true) + 8, p->y.to - 9, 0, unit, SMALL,
-               false);
+    picture_text_draw(d, PLOT_LEFT + picture_text_width(d, p->title, HEADING, true) + 8, p->y.to - 9, 0, unit, SMALL,
+                      false);
     cairo_set_line_width(d->cr, 0.8);
     ink(d, grey(0.6), 1);
     cairo_move_to(d->cr, PLOT_LEFT, p->y.to);
@@ -195,8 +205,8 @@ static void draw_series(const drawing *d, const plot *p, const panel *in, const 
     cairo_stroke(d->cr);
     if ((s->drawn == DOTTED && s->points->count <= DOTS_UP_TO) || s->points->count == 1)
         for (size_t i = 0; i < s->points->count; i++)
-            draw_dot(d, axis_place(&p->x, s->points->points[i].update),
-                     axis_place(&in->y, s->points->points[i].value), 2.6, s->ink);
+            draw_dot(d, axis_place(&p->x, s->points->points[i].update), axis_place(&in->y, s->points->points[i].value),
+                     2.6, s->ink);
 }
 
 /* A measured value, of two or three digits. */
@@ -208,10 +218,10 @@ static void value_text(char *out, size_t bytes, double value) {
         axis_number(out, bytes, value, 2);
 }
 
-/* The values at the end, right of the panel, apart from each other. */
+/* Name and last value of each curve at its end, right of the panel, apart from each other. */
 static void draw_last(const drawing *d, const panel *p) {
     double y[PLOT_SERIES];
-    char number[32];
+    char number[32], text[64];
     for (int i = 0; i < p->count; i++) {
         const series *s = &p->all[i];
         y[i] = axis_place(&p->y, last_of(s->smooth.count > 0 ? &s->smooth : s->points)->value);
@@ -225,8 +235,9 @@ static void draw_last(const drawing *d, const panel *p) {
     for (int i = 0; i < p->count; i++) {
         const series *s = &p->all[i];
         value_text(number, sizeof(number), last_of(s->smooth.count > 0 ? &s->smooth : s->points)->value);
+        snprintf(text, sizeof(text), "%s%s%s", s->name ? s->name : "", s->name ? " " : "", number);
         ink(d, s->ink, 1);
-        write_text(d, PLOT_WIDTH - PLOT_RIGHT + 8, y[i] + 0.35 * SMALL, 0, number, SMALL, true);
+        picture_text_draw(d, PLOT_WIDTH - PLOT_RIGHT + 8, y[i] + 0.35 * SMALL, 0, text, SMALL, true);
     }
 }
 
@@ -234,8 +245,8 @@ static void draw_last(const drawing *d, const panel *p) {
 
 /* A label above or below a point near this line, on a light ground, within the panel, and off the line unless
  * that is steep. */
-static void draw_label(const drawing *d, const plot *p, const panel *in, const curve *line, double x,
-                       double y, bool above, const char *text) {
+static void draw_label(const drawing *d, const plot *p, const panel *in, const curve *line, double x, double y,
+                       bool above, const char *text) {
     const double width = picture_text_width(d, text, SMALL, true), size = SMALL;
     const double left = fmin(fmax(x - width / 2, PLOT_LEFT + 6), PLOT_WIDTH - PLOT_RIGHT - width - 6);
     double upper = y, lower = y;
@@ -253,17 +264,17 @@ static void draw_label(const drawing *d, const plot *p, const panel *in, const c
     cairo_rectangle(d->cr, left - 3, baseline - size, width + 6, 1.35 * size);
     cairo_fill(d->cr);
     ink(d, grey(0.15), 1);
-    write_text(d, left, baseline, 0, text, size, true);
+    picture_text_draw(d, left, baseline, 0, text, size, true);
 }
 
-static void draw_mark(const drawing *d, const plot *p, const panel *in, const series *s,
-                      const curve_point *at, bool bleu, bool average) {
+static void draw_mark(const drawing *d, const plot *p, const panel *in, const series *s, const curve_point *at,
+                      bool bleu, bool average) {
     const double x = axis_place(&p->x, at->update), y = axis_place(&in->y, at->value);
     char text[128], value[32], update[32];
     value_text(value, sizeof(value), at->value);
     axis_number(update, sizeof(update), at->update, 6);
-    snprintf(text, sizeof(text), "best: %s%s%s%s", value, bleu ? " BLEU" : "",
-             average ? ", averaged" : " at ", average ? "" : update);
+    snprintf(text, sizeof(text), "best: %s%s%s%s", value, bleu ? " BLEU" : "", average ? ", averaged" : " at ",
+             average ? "" : update);
     draw_dot(d, x, y, 5.5, s->ink);
     draw_dot(d, x, y, 1.2, grey(1));
     draw_label(d, p, in, s->points, x, y, !bleu, text);
@@ -292,11 +303,11 @@ void picture_plot_draw(const drawing *d, const void *what) {
     cairo_set_line_join(d->cr, CAIRO_LINE_JOIN_ROUND);
     draw_title(d, p);
     draw_updates(d, p);
+    draw_resumed(d, p);
     for (int i = 0; i < p->count; i++) {
         const panel *one = &p->panels[i];
         draw_values(d, one);
         draw_frame(d, one);
-        draw_legend(d, one);
         cairo_save(d->cr);
         cairo_rectangle(d->cr, PLOT_LEFT - 4, one->y.to - 4, PLOT_WIDTH - PLOT_LEFT - PLOT_RIGHT + 8,
                         one->y.from - one->y.to + 8);

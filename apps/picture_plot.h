@@ -7,23 +7,19 @@
 
 enum { PLOT_SERIES = 2, PLOT_PANELS = 4 };
 
-/* Of the whole, and of the space around the panels and between them. */
+/* Sizes of the whole picture, and of the space around the panels and between them. */
 #define PLOT_WIDTH 960.0
 #define PLOT_HEIGHT 720.0
 #define PLOT_LEFT 78.0
-#define PLOT_RIGHT 74.0
+#define PLOT_RIGHT 124.0 /* for the curves' names */
 #define PLOT_TOP 78.0
 #define PLOT_BOTTOM 58.0
 #define PLOT_BETWEEN 42.0
 
-typedef struct colour {
-    double red, green, blue;
-} colour;
-
 typedef enum style { PLAIN, SMOOTHED, DOTTED } style;
 
 typedef struct series {
-    const char *name; /* NULL: the panel's */
+    const char *name; /* NULL: the panel's title says it */
     colour ink;
     const curve *points;
     style drawn;

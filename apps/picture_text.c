@@ -110,7 +110,7 @@ void picture_fonts_warn(const picture_fonts *fonts) {
     warned = warned || fonts->missing[0];
 }
 
-/* As much of a text as there is room for, in whole characters. */
+/* Copies as much of a text as there is room for, in whole characters. */
 static void copy_start(char *out, size_t room, const char *text) {
     size_t length = strlen(text);
     if (length >= room)
@@ -141,9 +141,11 @@ static const font *font_for(picture_fonts *fonts, const char *text, bool bold) {
     return &fonts->all[fonts->count++];
 }
 
-static void set_font(const drawing *d, const char *text, double size, bool bold) {
-    cairo_set_font_face(d->cr, font_for(d->fonts, text, bold)->face);
+static const font *set_font(const drawing *d, const char *text, double size, bool bold) {
+    const font *f = font_for(d->fonts, text, bold);
+    cairo_set_font_face(d->cr, f->face);
     cairo_set_font_size(d->cr, size);
+    return f;
 }
 
 double picture_text_width(const drawing *d, const char *text, double size, bool bold) {
@@ -153,11 +155,18 @@ double picture_text_width(const drawing *d, const char *text, double size, bool 
     return extents.x_advance;
 }
 
-void picture_text_draw(const drawing *d, double x, double y, const char *text, double size, bool bold) {
-    if (d->measuring)
+void picture_text_draw(const drawing *d, double x, double y, double align, const char *text, double size, bool bold) {
+    if (d->measuring || !text[0])
         return;
-    set_font(d, text, size, bold);
-    cairo_move_to(d->cr, x, y);
+    const double width = picture_text_width(d, text, size, bold);
+    const font *f = set_font(d, text, size, bold);
+    FcChar8 *family;
+    if (d->svg) {
+        const bool known = FcPatternGetString(f->pattern, FC_FAMILY, 0, &family) == FcResultMatch;
+        picture_svg_text(d, x, y, align, text, known ? (const char *)family : "sans-serif", size, bold, width);
+        return;
+    }
+    cairo_move_to(d->cr, x - align * width, y);
     cairo_show_text(d->cr, text);
 }
 

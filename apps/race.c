@@ -11,8 +11,7 @@ static const double TURN = 0.02;
 /* One that needs longer for a run gets fewer of them. */
 static const double LONG = 0.5, TOO_LONG = 5;
 
-bench_contestant *bench_enter(bench_race *race, const char *bench, const char *shape, const char *format,
-                              ...) {
+bench_contestant *bench_enter(bench_race *race, const char *bench, const char *shape, const char *format, ...) {
     if (race->count == BENCH_MOST) {
         cli_fail("too many variants and providers at once: choose some by --variant and --provider");
         return NULL;
@@ -56,8 +55,7 @@ static int warm_up(bench_contestant *c, int *times, int *rounds) {
 }
 
 static int turn(bench_contestant *c, int times) {
-    int code =
-        times > 1 ? c->run(c->self, 1) : CLI_OK; /* what another has pushed out of the caches comes back */
+    int code = times > 1 ? c->run(c->self, 1) : CLI_OK; /* what another has pushed out of the caches comes back */
     const double start = cli_seconds();
     if (code == CLI_OK)
         code = c->run(c->self, times);
@@ -93,8 +91,8 @@ static double median(const bench_contestant *c) {
 }
 
 static void print_json(const bench_race *race, const bench_contestant *c) {
-    json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "bench", c->bench, "shape", c->shape, "provider",
-                             c->name, "precision", race->precision);
+    json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "bench", c->bench, "shape", c->shape, "provider", c->name,
+                             "precision", race->precision);
     json_t *more = json_pack("{s:i, s:n, s:n, s:n}", "runs", c->runs, "median_s", "min_s", race->json);
     json_object_update(line, more);
     json_decref(more);
@@ -104,8 +102,7 @@ static void print_json(const bench_race *race, const bench_contestant *c) {
         const double rate = c->work / median(c);
         json_object_set_new(line, "median_s", json_real(median(c)));
         json_object_set_new(line, "min_s", json_real(c->seconds[0]));
-        json_object_set_new(line, race->json,
-                            json_real(strcmp(race->json, "per_s") == 0 ? rate : rate * race->factor));
+        json_object_set_new(line, race->json, json_real(strcmp(race->json, "per_s") == 0 ? rate : rate * race->factor));
     }
     json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(7));
     putchar('\n');

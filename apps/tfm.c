@@ -6,11 +6,7 @@
 #include <unistd.h>
 #include "cli.h"
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *about;
-} COMMANDS[] = {
+const cli_command cli_commands[] = {
     {"devices", cmd_devices, "list the OpenCL devices, and which one is taken"},
     {"selftest", cmd_selftest, "check every op on a device against the host"},
     {"info", cmd_info, "say what a model is"},
@@ -20,17 +16,50 @@ static const struct {
     {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
     {"attend", cmd_attend, "show what the attention of a model looks at"},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
+    {"completion", cmd_completion, "make a shell complete commands and options"},
+    {0},
 };
 
 static void print_help(FILE *to) {
     fputs("usage: tfm COMMAND [option...]\n\nRuns and trains Transformers on any OpenCL device.\n\ncommands:\n", to);
-    for (size_t i = 0; i < CLI_COUNT(COMMANDS); i++)
-        fprintf(to, "  %-10s %s\n", COMMANDS[i].name, COMMANDS[i].about);
-    fputs("\noptions:\n  --help     this text; tfm COMMAND --help tells of one command\n"
-          "  --version  the version\n\n"
+    for (const cli_command *c = cli_commands; c->name; c++)
+        fprintf(to, "  %-10s %s\n", c->name, c->about);
+    fputs("\noptions:\n  -h, --help     this text; tfm help COMMAND describes one command\n"
+          "  -V, --version  the version\n\n"
           "examples:\n  tfm devices\n  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n\n"
-          "environment: TFM_DEVICE, TFM_GEMM, TFM_LOG, TFM_CL_DIR, TFM_CACHE_DIR, TFM_PROFILE; see tfm(1)\n",
+          "environment: TFM_DEVICE, TFM_GEMM, TFM_LOG, TFM_CL_DIR, TFM_CACHE_DIR,\n"
+          "TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE; see tfm(1)\n",
           to);
+}
+
+static const cli_command *command_named(const char *name) {
+    const cli_command *c = cli_commands;
+    while (c->name && strcmp(name, c->name) != 0)
+        c++;
+    return c->name ? c : NULL;
+}
+
+static int no_command(const char *name) {
+    cli_near near = {.word = name};
+    for (const cli_command *c = cli_commands; c->name; c++)
+        cli_nearer(&near, c->name);
+    cli_nearer(&near, "help");
+    if (near.name)
+        fprintf(stderr, "tfm: there is no command '%s': did you mean %s? See tfm --help\n", name, near.name);
+    else
+        fprintf(stderr, "tfm: there is no command '%s'; see tfm --help\n", name);
+    return CLI_USAGE;
+}
+
+/* `tfm help`, `tfm help COMMAND`. */
+static int help(int argc, char **argv) {
+    const cli_command *c = argc > 2 ? command_named(argv[2]) : NULL;
+    if (argc > 2 && !c && strcmp(argv[2], "help") != 0)
+        return no_command(argv[2]);
+    if (c)
+        return c->run(2, (char *[]){argv[2], (char[]){"--help"}, NULL});
+    print_help(stdout);
+    return CLI_OK;
 }
 
 static int dispatch(int argc, char **argv) {
@@ -39,19 +68,14 @@ static int dispatch(int argc, char **argv) {
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        print_help(stdout);
-        return CLI_OK;
-    }
-    if (strcmp(name, "--version") == 0) {
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return help(argc, argv);
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         printf("tfm %s\n", tfm_version());
         return CLI_OK;
     }
-    for (size_t i = 0; i < CLI_COUNT(COMMANDS); i++)
-        if (strcmp(name, COMMANDS[i].name) == 0)
-            return COMMANDS[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "tfm: there is no command '%s'; see tfm --help\n", name);
-    return CLI_USAGE;
+    const cli_command *c = command_named(name);
+    return c ? c->run(argc - 1, argv + 1) : no_command(name);
 }
 
 /* Where the caller closed a standard stream, the next file opened would take its number and get what is meant
@@ -64,11 +88,15 @@ static void fill_streams(void) {
 
 int main(int argc, char **argv) {
     fill_streams();
-    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is a failed write, with a sentence */
+    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is a failed write: files are closed, caches kept */
     int code = dispatch(argc, argv);
     cli_progress(NULL);
     cli_output out;
     cli_output_open(&out, NULL);
     int closing = cli_output_close(&out, true);
+    if (cli_reader_gone()) { /* then the program ends as others do */
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     return code == CLI_OK ? closing : code;
 }

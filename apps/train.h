@@ -25,10 +25,11 @@ typedef struct train_recipe {
     const char *source, *target, *tsv;
     const char *valid_source, *valid_target, *valid_tsv;
     int hold_out;
-    int64_t hold_every; /* of so many pairs one is for validation; not in the file, but counted from it */
+    int64_t hold_every; /* one of so many pairs is for validation; this is not in the file, but computed from it */
     bool strict;
     int max_length, buffer;
 
+    const char *source_language, *target_language;
     const char *vocabulary;
     int vocabulary_size, vocabulary_lines;
     bool separate, unigram;
@@ -57,13 +58,13 @@ typedef struct train_recipe {
 
 enum { BEST_BLEU, BEST_PPL };
 
-/* Nothing given. */
+/* A recipe of which nothing is given yet. */
 train_recipe train_recipe_unset(void);
 void train_recipe_free(train_recipe *recipe);
 
-/* How many options of the table, its first ones, are not in the file. */
+/* The first options of the table, so many of them, are not written to the file. */
 enum { TRAIN_UNSTORED = 3 };
-/* Of the numbers in the file. */
+/* Numbers in the file have so many significant digits. */
 enum { TRAIN_DIGITS = 12 };
 
 /* The options of the command line for this recipe; returns their number, at most TRAIN_OPTIONS. */
@@ -82,9 +83,21 @@ int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *s
 /* "dir/name", for free(); NULL when memory is out. */
 char *train_path(const char *dir, const char *name);
 
+/* ---- Which text (train_corpus.c) ----------------------------------------------------------------------- */
+
+/* The hash (FNV-1a) of what it was of before, TRAIN_HASH where that is nothing, and of these bytes after it. */
+uint64_t train_hash(uint64_t hash, const void *bytes, size_t count);
+#define TRAIN_HASH 14695981039346656037u
+
+/* Size and hash of each training file of the recipe, as checkpoints note them: a run goes on only on the text that it
+ * began with. */
+json_t *train_corpus_read(const train_recipe *recipe);
+/* Whether a checkpoint notes the text that is here now. Older checkpoints have the sizes alone. */
+bool train_corpus_same(const json_t *noted, const json_t *here);
+
 /* ---- Validation (train_valid.c) ------------------------------------------------------------------------ */
 
-/* Pairs of lines in memory. */
+/* Pairs of lines that are kept in memory. */
 typedef struct train_valid {
     char **sources, **targets;
     size_t *source_bytes, *target_bytes;
@@ -104,21 +117,21 @@ void train_valid_close(train_valid *valid);
 int train_valid_warn(const train_valid *valid, const tfm_tokenizer *tokenizer, int positions);
 /* A hash (FNV-1a) of the lines and of what makes a score of them. */
 uint64_t train_valid_hash(const train_valid *valid);
-/* The lines of a file. */
+/* Counts the lines of a file. */
 int train_count_lines(const char *path, int64_t *count);
-/* How good the model is on them. What cli_measure_pairs returns. */
+/* Measures how good the model is on them. Returns what cli_measure_pairs returns. */
 tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_score *score);
 
 /* ---- The log (train_log.c) ----------------------------------------------------------------------------- */
 
-/* What a run has in its directory beside snapshots; NULL behind the last. */
+/* The names of what a run has in its directory beside snapshots. A NULL ends the array. */
 extern const char *const train_files[];
 
 /* train.jsonl, and lines for whoever watches. */
 typedef struct train_log {
     FILE *file;
     char *path;
-    bool terminal; /* somebody watches: one changing line, not a line a report */
+    bool terminal; /* somebody watches: show one changing line instead of a line for each report */
 } train_log;
 
 /* Opens the log of `dir` for this run alone, and clears away what killed runs left unfinished there.
@@ -127,14 +140,14 @@ int train_log_open(train_log *log, const char *dir);
 /* The last update that it has a report of, 0 for none; *ended: whether the run came to its end once; *resumed: whether
  * it went on from a checkpoint. */
 int64_t train_log_last(const train_log *log, bool *ended, bool *resumed);
-/* Cuts it to its first `bytes`: what was reported behind the checkpoint is reported again. */
+/* Cuts it to its first `bytes`: what was reported after the checkpoint is reported again. */
 int train_log_cut(train_log *log, long bytes);
 void train_log_close(train_log *log);
-/* Writes one object, and takes it. */
+/* Writes one object, and takes over the reference to it. */
 int train_log_put(train_log *log, json_t *object);
-/* Safe on the disk; its length then. */
+/* Makes the log safe on the disk, and returns its length then. */
 int train_log_sync(train_log *log, long *bytes);
-/* A line that stays, on standard error. */
+/* Writes a line that stays to standard error. */
 void train_say(const char *format, ...) TFM_PRINTF(1, 2);
 
 /* ---- The run (train_batches.c, train_checkpoint.c, train_loop.c, train_signals.c, cmd_train.c) --------- */
@@ -159,11 +172,22 @@ typedef struct train_batches {
     size_t count;
 } train_batches;
 
+typedef struct train_sums {
+    double targets, loss, nll; /* the last two over the targets */
+} train_sums;
+
+/* The last updates of this start, for the line that shows progress. */
+enum { TRAIN_WINDOW = 20 };
+typedef struct train_window {
+    train_sums updates[TRAIN_WINDOW];
+    size_t count; /* how many were ever added */
+} train_window;
+
 typedef struct train_run {
     train_recipe recipe;
     const char *dir;
     char *checkpoint; /* its path */
-    int64_t saved;    /* the update it is of; -1: none */
+    int64_t saved;    /* the update of the last checkpoint; -1: there is none */
     tfm_context *ctx;
     tfm_tokenizer *tokenizer;
     tfm_model *model;
@@ -172,19 +196,21 @@ typedef struct train_run {
     train_valid valid;
     train_log log;
     train_progress at;
-    train_batches last; /* of the update before */
-    char measure[20];   /* a hash of what validation measures; "" where there is none */
-    bool remeasure;     /* the best so far was measured otherwise */
-    bool changed;       /* the recipe is not what its file says */
-    bool cut;           /* a signal came to a validation, which is left undone */
+    train_batches last;  /* of the update before */
+    char measure[20];    /* a hash of what validation measures; "" where there is none */
+    bool remeasure;      /* the best so far was measured otherwise */
+    bool changed;        /* the recipe is not what its file says */
+    int64_t lines;       /* of the training file, or of its source side; -1: not counted yet */
+    bool cut;            /* a signal came to a validation, which is left undone */
     json_t *corpus;      /* which text, as checkpoints note it: taken once, before it is read */
     double begun;        /* the clock minus at.seconds */
     int64_t first;       /* updates before this start */
     double second_began; /* the second update since */
     double since;        /* the clock at the last report, or later by what was no update; tokens since, of both sides */
     uint64_t tokens;
+    train_window shown;
     int64_t epoch; /* of the last batch, from 1 on */
-    uint64_t told; /* bad pairs */
+    uint64_t told; /* bad pairs that were reported */
     bool counted;  /* the pairs of a pass are said */
 } train_run;
 
@@ -192,23 +218,22 @@ typedef struct train_run {
 int train_batches_next(train_run *run, tfm_status *status);
 void train_batches_free(train_batches *batches);
 
+/* Shows an update: on a terminal each, as one changing line; elsewhere those that are `lasting`, as lines that stay.
+ * Loss and perplexity are those of the last TRAIN_WINDOW updates (train_progress.c). */
+void train_progress_say(train_run *run, const tfm_update_report *u, bool lasting);
+
 /* Saves where the run is. */
 int train_checkpoint_write(train_run *run);
-/* The same at the end, when the parameters are the average's: those that go on are the checkpoint's. */
+/* Saves at the end of a run, when the model has the averaged parameters: a resumed run uses those of the checkpoint. */
 int train_checkpoint_renew(train_run *run);
-/* So many bytes more in a hash (FNV-1a), which begins as TRAIN_HASH. */
-uint64_t train_hash(uint64_t hash, const void *bytes, size_t count);
-#define TRAIN_HASH 14695981039346656037u
-/* Goes where the run was; without a checkpoint it stays at its beginning. */
+/* Restores the run from its checkpoint. Without one the run stays at its beginning. */
 int train_checkpoint_read(train_run *run);
-/* Keeps the parameters for the average, and no more of them than it takes. */
+/* Saves a snapshot of the parameters for the average, and deletes snapshots that it no longer needs. */
 int train_snapshot_write(train_run *run);
-/* Puts the mean of what is kept in the parameters' place. The checkpoint has them still. */
+/* Replaces the parameters by the mean of the snapshots. The checkpoint still has the parameters. */
 int train_snapshot_average(train_run *run);
-/* How many snapshots, of whichever run, a directory has. */
+/* Counts the snapshots in a directory, whichever run they are of. */
 size_t train_snapshot_count(const char *dir);
-/* Notes which text the recipe's files hold, for checkpoints. */
-void train_corpus_note(train_run *run);
 
 /* Until train_catch a signal ends the program at once, and says how to go on. From there on the first one is to end the
  * run in good order, and the second ends the program, but for SIGHUP. */
@@ -217,7 +242,7 @@ void train_catch(void);
 bool train_asked_to_stop(void);
 /* How to go on with the run: what its recipe does not hold is said. Returns `text`. */
 const char *train_go_on(char *text, size_t size, const train_run *run);
-/* All updates, to the end or a signal, and what belongs behind them. */
+/* Runs all updates, until the end or a signal, and then what ends a run. */
 int train_loop(train_run *run);
 
 #endif

@@ -140,67 +140,17 @@ int train_snapshot_average(train_run *r) {
 
 /* ---- Checkpoints --------------------------------------------------------------------------------------- */
 
-uint64_t train_hash(uint64_t hash, const void *bytes, size_t count) {
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ at[i]) * 1099511628211u;
-    return hash;
-}
-
-/* Of a file's bytes; of a long file's only so many of them, in blocks evenly over it. */
-static uint64_t hash_file(const char *path, off_t bytes) {
-    enum { BLOCK = 1 << 16, BLOCKS = 1 << 10 };
-    const off_t blocks = (bytes + BLOCK - 1) / BLOCK, step = (blocks + BLOCKS - 1) / BLOCKS;
-    uint64_t hash = TRAIN_HASH;
-    unsigned char *block = malloc(BLOCK);
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = 0;
-    for (off_t i = 0; block && i < blocks && got >= 0; i += step) {
-        got = pread(file, block, BLOCK, i * BLOCK);
-        hash = train_hash(hash, block, got > 0 ? (size_t)got : 0);
-    }
-    if (file >= 0)
-        close(file);
-    free(block);
-    return hash;
-}
-
-/* Which text it is: a run goes on only on the files that it began with. */
-static json_t *corpus_json(const train_recipe *recipe) {
-    const char *files[] = {recipe->source, recipe->target, recipe->tsv};
-    json_t *corpus = json_array();
-    struct stat info;
-    for (size_t i = 0; i < CLI_COUNT(files); i++)
-        if (files[i] && stat(files[i], &info) == 0) {
-            char hash[32];
-            snprintf(hash, sizeof(hash), "%016" PRIx64, hash_file(files[i], info.st_size));
-            json_array_append_new(corpus, json_pack("[I, s]", (json_int_t)info.st_size, hash));
-        }
-    return corpus;
-}
-
-/* Older checkpoints have the sizes alone. */
-static bool same_corpus(const json_t *noted, const json_t *here) {
-    bool same = json_array_size(noted) == json_array_size(here);
-    for (size_t i = 0; same && i < json_array_size(here); i++) {
-        const json_t *was = json_array_get(noted, i), *is = json_array_get(here, i);
-        same = json_equal(was, json_is_integer(was) ? json_array_get(is, 0) : is);
-    }
-    return same;
-}
-
 int train_checkpoint_write(train_run *r) {
     const int64_t update = tfm_trainer_updates(r->trainer);
     r->at.seconds = cli_seconds() - r->begun;
     if (train_log_sync(&r->log, &r->at.log_bytes) != CLI_OK)
         return CLI_FAILED;
-    json_t *note =
-        json_pack("{s:f, s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:[I, f, f], s:O, s:O}", "best_nll",
-                  r->at.best_nll, "best_bleu", r->at.best_bleu, "best_ppl", fmin(r->at.best_ppl, DBL_MAX),
-                  "best_update", (json_int_t)r->at.best_update, "since_best", r->at.since_best, "measure",
-                  r->measure, "milestone", (json_int_t)r->at.milestone, "seconds", r->at.seconds, "log_bytes",
-                  (json_int_t)r->at.log_bytes, "sums", (json_int_t)r->at.targets, r->at.loss, r->at.nll,
-                  "snapshots", r->at.snapshots, "corpus", r->corpus);
+    json_t *note = json_pack("{s:f, s:f, s:f, s:I, s:i, s:s, s:I, s:f, s:I, s:[I, f, f], s:O, s:O}", "best_nll",
+                             r->at.best_nll, "best_bleu", r->at.best_bleu, "best_ppl", fmin(r->at.best_ppl, DBL_MAX),
+                             "best_update", (json_int_t)r->at.best_update, "since_best", r->at.since_best, "measure",
+                             r->measure, "milestone", (json_int_t)r->at.milestone, "seconds", r->at.seconds,
+                             "log_bytes", (json_int_t)r->at.log_bytes, "sums", (json_int_t)r->at.targets, r->at.loss,
+                             r->at.nll, "snapshots", r->at.snapshots, "corpus", r->corpus);
     char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
     json_decref(note);
     if (!text)
@@ -218,8 +168,7 @@ int train_checkpoint_write(train_run *r) {
 }
 
 int train_checkpoint_renew(train_run *r) {
-    return tfm_trainer_load(r->trainer, NULL, r->checkpoint) == TFM_OK ? train_checkpoint_write(r)
-                                                                       : cli_fail_library();
+    return tfm_trainer_load(r->trainer, NULL, r->checkpoint) == TFM_OK ? train_checkpoint_write(r) : cli_fail_library();
 }
 
 /* The best model so far may be lost, though the run is not: then the next validation says which is the best.
@@ -241,19 +190,14 @@ static int64_t first_checkpoint(const train_run *r) {
     return every ? json_integer_value(every) : r->recipe.valid_every;
 }
 
-void train_corpus_note(train_run *r) {
-    r->corpus = corpus_json(&r->recipe);
-}
-
 int train_checkpoint_read(train_run *r) {
-    json_t *now = corpus_json(&r->recipe);
-    const bool still = same_corpus(now, r->corpus);
+    json_t *now = train_corpus_read(&r->recipe);
+    const bool still = train_corpus_same(now, r->corpus);
     json_decref(now);
     if (!still)
-        return cli_fail(
-            "the training files have changed while %s was made ready: give the command again once they "
-            "stay as they are",
-            r->dir);
+        return cli_fail("the training files have changed while %s was made ready: give the command again once they "
+                        "stay as they are",
+                        r->dir);
     if (r->valid.count > 0)
         snprintf(r->measure, sizeof(r->measure), "%016" PRIx64, train_valid_hash(&r->valid));
     if (access(r->checkpoint, F_OK) != 0) { /* the run was stopped before its first one, or it is lost */
@@ -262,8 +206,8 @@ int train_checkpoint_read(train_run *r) {
         if (ended || resumed || last > first_checkpoint(r) || train_snapshot_count(r->dir) > 1)
             return cli_fail(
                 "%s holds a run that came to %s%" PRId64
-                ", but no checkpoint.safetensors to go on from: begin a new one, by --vocab %s with the "
-                "same pieces",
+                ", but no checkpoint.safetensors to go on from: begin a new run, which --vocab %s gives the "
+                "same vocabulary",
                 r->dir, ended ? "its end at update " : "update ", last, r->dir);
         if (r->recipe.resume)
             train_say("%s has no checkpoint: the run begins again", r->dir);
@@ -277,17 +221,15 @@ int train_checkpoint_read(train_run *r) {
     const char *measure = NULL;
     json_t *corpus = NULL, *snapshots = NULL, *note = json_loads(tfm_trainer_note(r->trainer), 0, NULL);
     int code = CLI_OK;
-    if (!note ||
-        json_unpack(note, "{s?F, s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:O, s:o}", "best_nll",
-                    &r->at.best_nll, "best_bleu", &r->at.best_bleu, "best_ppl", &r->at.best_ppl,
-                    "best_update", &best_update, "since_best", &r->at.since_best, "measure", &measure,
-                    "milestone", &milestone, "seconds", &r->at.seconds, "log_bytes", &log_bytes, "sums",
-                    &targets, &r->at.loss, &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
+    if (!note || json_unpack(note, "{s?F, s:F, s:F, s:I, s:i, s?s, s?I, s:F, s:I, s?[I, F, F], s:O, s:o}", "best_nll",
+                             &r->at.best_nll, "best_bleu", &r->at.best_bleu, "best_ppl", &r->at.best_ppl, "best_update",
+                             &best_update, "since_best", &r->at.since_best, "measure", &measure, "milestone",
+                             &milestone, "seconds", &r->at.seconds, "log_bytes", &log_bytes, "sums", &targets,
+                             &r->at.loss, &r->at.nll, "snapshots", &snapshots, "corpus", &corpus) != 0)
         code = cli_fail("%s was not written by tfm train", r->checkpoint);
-    else if (!same_corpus(corpus, r->corpus))
-        code = cli_fail(
-            "the training files have changed since %s was written: a run goes on only on the same text",
-            r->checkpoint);
+    else if (!train_corpus_same(corpus, r->corpus))
+        code = cli_fail("the training files have changed since %s was written: a run goes on only on the same text",
+                        r->checkpoint);
     if (code == CLI_OK) {
         r->at.best_update = best_update;
         if (isnan(r->at.best_nll))
@@ -298,8 +240,8 @@ int train_checkpoint_read(train_run *r) {
         json_decref(r->at.snapshots);
         r->at.snapshots = json_incref(snapshots);
         r->saved = tfm_trainer_updates(r->trainer);
-        r->remeasure = best_update > 0 && r->valid.count > 0 &&
-                       (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
+        r->remeasure =
+            best_update > 0 && r->valid.count > 0 && (measure ? strcmp(measure, r->measure) != 0 : r->at.best_ppl == 0);
         clear_snapshots(r); /* a killed run may not have come to it */
         forget_snapshots(r);
         miss_model(r);

@@ -90,8 +90,7 @@ int64_t train_log_last(const train_log *log, bool *ended, bool *resumed) {
 
 int train_log_cut(train_log *log, long bytes) {
     struct stat info;
-    if (fstat(fileno(log->file), &info) != 0 ||
-        (info.st_size > bytes && ftruncate(fileno(log->file), bytes) != 0))
+    if (fstat(fileno(log->file), &info) != 0 || (info.st_size > bytes && ftruncate(fileno(log->file), bytes) != 0))
         return cli_fail("cannot write %s: %s", log->path, strerror(errno));
     return CLI_OK;
 }

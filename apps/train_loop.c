@@ -26,8 +26,7 @@ static bool is_best(const train_run *r, const train_score *s) {
     const double nothing = 1;
     if (!isfinite(s->nll) || r->at.best_update == 0)
         return isfinite(s->nll);
-    if (r->recipe.best_by == BEST_PPL || s->bleu == r->at.best_bleu ||
-        (s->bleu < nothing && r->at.best_bleu < nothing))
+    if (r->recipe.best_by == BEST_PPL || s->bleu == r->at.best_bleu || (s->bleu < nothing && r->at.best_bleu < nothing))
         return s->nll < r->at.best_nll;
     return s->bleu > r->at.best_bleu;
 }
@@ -41,20 +40,19 @@ static int save_model(train_run *r) {
 static int fail_update(const train_run *r, const char *sentence) {
     if (r->saved < 0)
         return cli_fail("%s; there is no checkpoint yet", sentence);
-    return cli_fail("%s; the last good checkpoint is %s, of update %" PRId64, sentence, r->checkpoint,
-                    r->saved);
+    return cli_fail("%s; the last good checkpoint is %s, of update %" PRId64, sentence, r->checkpoint, r->saved);
 }
 
 /* The library's last sentence, at a validation. */
 static int fail_validation(const train_run *r) {
     char sentence[1024];
-    snprintf(sentence, sizeof(sentence), "update %" PRId64 ", validation: %s",
-             tfm_trainer_updates(r->trainer), tfm_error_message());
+    snprintf(sentence, sizeof(sentence), "update %" PRId64 ", validation: %s", tfm_trainer_updates(r->trainer),
+             tfm_error_message());
     return fail_update(r, sentence);
 }
 
-/* Behind a signal a validation is left as it is, and made anew when the run goes on: what it came to so far
- * is nothing that the run knows. Otherwise the sentence has been said. */
+/* A validation that was stopped: after a signal it is left undone, and made anew when the run goes on, since what it
+ * has found so far is not saved. Without a signal it has failed, and its sentence has been said. */
 static int cut_short(train_run *r) {
     r->cut = train_asked_to_stop();
     return CLI_FAILED;
@@ -72,15 +70,14 @@ static int validate(train_run *r, const char *what, bool keep) {
         if (status != TFM_OK)
             return status == TFM_ERROR_CANCELLED ? cut_short(r) : fail_validation(r);
         best = keep ? isfinite(s.nll) : is_best(r, &s);
-        train_say("update %" PRId64 "  %s  ppl %.3f  BLEU %.2f  chrF2 %.1f%s", update, what, s.ppl, s.bleu,
-                  s.chrf,
+        train_say("update %" PRId64 "  %s  ppl %.3f  BLEU %.2f  chrF2 %.1f%s", update, what, s.ppl, s.bleu, s.chrf,
                   !best  ? ""
                   : keep ? "  kept"
                          : "  best so far");
-        if (train_log_put(&r->log, json_pack("{s:s, s:I, s:o, s:o, s:f, s:f, s:b, s:f}", "type", what,
-                                             "update", (json_int_t)update, "nll", real(s.nll), "ppl",
-                                             real(s.ppl), "bleu", s.bleu, "chrf2", s.chrf, "best", (int)best,
-                                             "seconds", cli_seconds() - r->begun)) != CLI_OK)
+        if (train_log_put(&r->log,
+                          json_pack("{s:s, s:I, s:o, s:o, s:f, s:f, s:b, s:f}", "type", what, "update",
+                                    (json_int_t)update, "nll", real(s.nll), "ppl", real(s.ppl), "bleu", s.bleu, "chrf2",
+                                    s.chrf, "best", (int)best, "seconds", cli_seconds() - r->begun)) != CLI_OK)
             return CLI_FAILED;
     }
     r->at.since_best = best ? 0 : r->at.since_best + 1;
@@ -110,14 +107,13 @@ static int remeasure(train_run *r) {
     if (status == TFM_ERROR_CANCELLED)
         return cut_short(r);
     if (status == TFM_ERROR_MEMORY)
-        return cli_fail(
-            "validation is not what it was, and the device has no room to score the best model so far, of "
-            "update %" PRId64 ", again: leave validation as it was, or go on with another --device",
-            r->at.best_update);
+        return cli_fail("validation has changed, and the device has no room to score the best model so far, of "
+                        "update %" PRId64 ", again: leave validation as it was, or go on with another --device",
+                        r->at.best_update);
     if (status != TFM_OK)
         return fail_validation(r);
-    train_say("validation is not what it was: the best so far, of update %" PRId64
-              ", has ppl %.3f  BLEU %.2f now",
+    train_say("validation has changed: measured anew, the best model so far, of update %" PRId64
+              ", has ppl %.3f  BLEU %.2f",
               r->at.best_update, s.ppl, s.bleu);
     const bool known = isfinite(s.nll);
     r->at.best_update = known ? r->at.best_update : 0;
@@ -146,22 +142,21 @@ static int say_counts(train_run *r) {
     r->counted = c.whole;
     r->told = bad;
     if (bad > 0)
-        train_say("%" PRIu64 " pairs %s; left out: %" PRIu64 " with an empty side, %" PRIu64
-                  " too long, %" PRIu64 " invalid, %" PRIu64 " without a partner",
+        train_say("%" PRIu64 " pairs %s; left out: %" PRIu64 " with an empty side, %" PRIu64 " too long, %" PRIu64
+                  " invalid, %" PRIu64 " without a partner",
                   c.pairs, c.whole ? "for training" : "so far", c.empty, c.long_, c.invalid, c.unpaired);
     else
         train_say("%" PRIu64 " pairs for training", c.pairs);
     if (!c.whole)
         return CLI_OK;
-    return train_log_put(&r->log,
-                         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
-                                   (json_int_t)tfm_trainer_updates(r->trainer), "pairs", (json_int_t)c.pairs,
-                                   "empty", (json_int_t)c.empty, "long", (json_int_t)c.long_, "invalid",
-                                   (json_int_t)c.invalid, "unpaired", (json_int_t)c.unpaired));
+    return train_log_put(&r->log, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
+                                            (json_int_t)tfm_trainer_updates(r->trainer), "pairs", (json_int_t)c.pairs,
+                                            "empty", (json_int_t)c.empty, "long", (json_int_t)c.long_, "invalid",
+                                            (json_int_t)c.invalid, "unpaired", (json_int_t)c.unpaired));
 }
 
-/* An update's loss is that of the parameters before it. Where no validation looks at those that it left, its batch does,
- * so that no checkpoint is of spoiled ones. */
+/* An update's loss is that of the parameters before it. Where no validation looks at those that it left, its batch
+ * does, so that no checkpoint is of spoiled ones. */
 static int check_parameters(const train_run *r) {
     char sentence[256];
     double nll = 0;
@@ -204,42 +199,13 @@ static void add_to_sums(train_run *r, const tfm_update_report *u) {
     r->at.nll += u->nll * (double)u->target_tokens;
 }
 
-/* How long the updates that are left will take, by those since the first, which compiles. */
-static void put_eta(char *out, size_t bytes, const train_run *r, int64_t update, double now) {
-    const double each = (now - r->second_began) / (double)(update - r->first - 1);
-    const double left = each * (double)(r->recipe.updates - update);
-    *out = 0;
-    if (update > r->first + 1 && left < 1e6 * 3600)
-        snprintf(out, bytes, " ETA %d:%02d:%02d", (int)(left / 3600), (int)fmod(left / 60, 60),
-                 (int)fmod(left, 60));
-}
-
-/* On a terminal after every update, and so that 80 columns hold it; elsewhere where `lasting`. Loss and
- * perplexity are those since the last report. */
-static void say_progress(train_run *r, const tfm_update_report *u, bool lasting) {
-    char eta[32], speed[32];
-    const int64_t updates = r->recipe.updates;
-    const double n = (double)r->at.targets, now = cli_seconds(), loss = r->at.loss / n, ppl = exp(r->at.nll / n);
-    if (u->update == r->first + 1)
-        r->second_began = now;
-    put_eta(eta, sizeof(eta), r, u->update, now);
-    snprintf(speed, sizeof(speed), "%.0f tokens/s", (double)r->tokens / (now - r->since));
-    if (r->log.terminal)
-        cli_progress("%" PRId64 "/%" PRId64 " loss %.3f ppl %.5g |g| %.2f rate %.1e %s%s", u->update, updates,
-                     loss, ppl, u->gradient_norm, u->rate, speed, eta);
-    else if (lasting)
-        train_say("update %" PRId64 "/%" PRId64 "  epoch %" PRId64
-                  "  loss %.3f  ppl %.5g  |g| %.3f  rate %.2e  %s%s",
-                  u->update, updates, r->epoch, loss, ppl, u->gradient_norm, u->rate, speed, eta);
-}
-
 static int report(train_run *r, const tfm_update_report *u) {
     const double now = cli_seconds(), n = (double)r->at.targets;
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:f, s:f}", "type", "train", "update",
-                  (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll",
-                  r->at.nll / n, "ppl", real(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate",
-                  u->rate, "tokens_per_s", (double)r->tokens / (now - r->since), "seconds", now - r->begun);
+                  (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
+                  "ppl", real(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate, "tokens_per_s",
+                  (double)r->tokens / (now - r->since), "seconds", now - r->begun);
     forget_sums(r);
     return train_log_put(&r->log, object);
 }
@@ -250,8 +216,7 @@ static int fail_text(const train_run *r, tfm_status status) {
     if (status != TFM_ERROR_INPUT || !r->recipe.strict)
         return fail_update(r, tfm_error_message());
     if (tfm_trainer_updates(r->trainer) == 0 && !r->recipe.resume)
-        return cli_fail("%s; mend it, or leave --strict away to have such pairs left out",
-                        tfm_error_message());
+        return cli_fail("%s; mend it, or leave --strict away to have such pairs left out", tfm_error_message());
     snprintf(sentence, sizeof(sentence),
              "%s; mend it and begin a new run, or have such pairs left out by \"strict\": false in %s/recipe.json",
              tfm_error_message(), r->dir);
@@ -272,7 +237,7 @@ static int update(train_run *r) {
         return code;
     const bool reported = u.update % r->recipe.report_every == 0 || u.update == 1;
     add_to_sums(r, &u);
-    say_progress(r, &u, reported);
+    train_progress_say(r, &u, reported);
     return reported ? report(r, &u) : CLI_OK;
 }
 
@@ -311,8 +276,7 @@ static int interrupted(train_run *r) {
         return CLI_FAILED;
     draw(r);
     char command[5000];
-    train_say("stopped behind update %" PRId64 "; go on with: %s", r->saved,
-              train_go_on(command, sizeof(command), r));
+    train_say("stopped after update %" PRId64 "; go on with: %s", r->saved, train_go_on(command, sizeof(command), r));
     return CLI_OK;
 }
 
@@ -328,7 +292,7 @@ static int finish_average(train_run *r, bool *kept) {
     return code == CLI_OK && *kept ? train_checkpoint_renew(r) : code; /* a run that goes on has to beat it */
 }
 
-/* Without validation nothing says which is better: the last one, unless the recipe says. */
+/* Without validation nothing says which model is better: keep the last one, unless the recipe asks for the average. */
 static int finish_unseen(train_run *r) {
     int code = r->recipe.keep_average ? train_snapshot_average(r) : CLI_OK;
     if (code == CLI_OK)
@@ -352,14 +316,12 @@ static int finish(train_run *r) {
     if (code == CLI_OK && json_array_size(r->at.snapshots) > 1)
         code = r->valid.count > 0 ? finish_average(r, &kept) : finish_unseen(r);
     else if (code == CLI_OK && r->recipe.keep_average)
-        train_say(
-            "there is one snapshot alone, so the model is no average: a smaller --valid-every makes more");
+        train_say("there is one snapshot alone, so the model is no average: a smaller --valid-every makes more");
     if (code == CLI_OK && r->valid.count > 0 && r->at.best_update == 0)
         code = fail_update(r, "no validation came to a finite loss, so there is no model: lower the rate");
     if (code == CLI_OK)
-        code = train_log_put(&r->log,
-                             json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", reason, "update",
-                                       (json_int_t)updates, "seconds", cli_seconds() - r->begun));
+        code = train_log_put(&r->log, json_pack("{s:s, s:s, s:I, s:f}", "type", "end", "reason", reason, "update",
+                                                (json_int_t)updates, "seconds", cli_seconds() - r->begun));
     if (code != CLI_OK)
         return code;
     draw(r);

@@ -16,8 +16,6 @@ static const struct {
     {1024, 16, 4096, 6, 6, 4000, 4096, 0.3},
 };
 
-enum { BEAM_MOST = 32 }; /* tfm_translate's */
-
 train_recipe train_recipe_unset(void) {
     return (train_recipe){
         .hold_out = 500,
@@ -56,109 +54,113 @@ void train_recipe_free(train_recipe *recipe) {
     recipe->stored = NULL;
 }
 
-#define TEXT(letter, name, field, argument, help)                                                            \
+#define TEXT(letter, name, field, argument, help)                                                                      \
     { letter, name, CLI_TEXT, &r->field, argument, help, NULL }
-#define COUNT(name, field, help)                                                                             \
+#define COUNT(name, field, help)                                                                                       \
     { 0, name, CLI_INT, &r->field, "N", help, NULL }
-#define WHOLE(name, field, help)                                                                             \
+#define WHOLE(name, field, help)                                                                                       \
     { 0, name, CLI_WHOLE, &r->field, "N", help, NULL }
-#define REAL(name, field, help)                                                                              \
+#define REAL(name, field, help)                                                                                        \
     { 0, name, CLI_REAL, &r->field, "X", help, NULL }
-#define CHOICE(name, field, words, help)                                                                     \
+#define CHOICE(name, field, words, help)                                                                               \
     { 0, name, CLI_CHOICE, &r->field, words, help, NULL }
-#define FLAG(name, field, help)                                                                              \
+#define FLAG(name, field, help)                                                                                        \
     { 0, name, CLI_FLAG, &r->field, NULL, help, NULL }
 
 size_t train_recipe_options(train_recipe *r, cli_option *options) {
     const cli_option table[] = {
-        TEXT('o', "out", out, "DIR", "the directory of the run, and of the model; made if it is not there"),
+        TEXT('o', "out", out, "DIR", "the directory of the run and its model; made if it is not there"),
         TEXT(0, "resume", resume, "DIR",
-             "go on with the run of this directory; other options change its recipe, but not the model, the "
-             "vocabulary, the training text (though its files may move), --seed, --batch-tokens, "
-             "--max-length, --buffer and --hold-out"),
+             "go on with the run of this directory; further options change its recipe, but not the model, the "
+             "vocabulary, the training text (though its files may move), --seed, --batch-tokens, --max-length, "
+             "--buffer and --hold-out"),
         CLI_DEVICE(&r->device),
-        TEXT('s', "src", source, "FILE", "lines to translate from"),
+        TEXT('s', "src", source, "FILE", "the lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
-        TEXT(0, "tsv", tsv, "FILE", "instead of both: lines `source TAB target`"),
-        TEXT(0, "valid-src", valid_source, "FILE", "lines for validation"),
-        TEXT(0, "valid-tgt", valid_target, "FILE", "their translations"),
-        TEXT(0, "valid-tsv", valid_tsv, "FILE", "instead of both"),
+        TEXT(0, "tsv", tsv, "FILE", "one file of lines `source TAB target` in place of --src and --tgt"),
+        TEXT(0, "valid-src", valid_source, "FILE", "the lines to translate from at validations"),
+        TEXT(0, "valid-tgt", valid_target, "FILE", "their translations, line by line"),
+        TEXT(0, "valid-tsv", valid_tsv, "FILE",
+             "one file of lines `source TAB target` in place of --valid-src and --valid-tgt"),
         WHOLE("hold-out", hold_out,
-              "without validation files: about so many pairs, evenly over the training files, are "
-              "kept out for it, of 20 pairs one at most (default 500; 0: no validation)"),
+              "without validation files: keep about so many pairs, evenly over the training files, for validation, "
+              "and at most one of 20 (default 500; 0: no validation)"),
         FLAG("strict", strict,
-             "stop at the first bad pair with its line number, not leave it out and count it"),
-        COUNT("max-length", max_length, "leave pairs out with a side of more tokens (default 256)"),
-        COUNT("buffer", buffer, "pairs that are in memory and shuffled together (default 200000)"),
-        TEXT(0, "vocab", vocabulary, "DIR", "the tokenizer of this directory instead of a new one"),
+             "stop at the first bad pair and name its line; without this, bad pairs are left out and counted"),
+        COUNT("max-length", max_length, "leave out pairs of which a side has more tokens than this (default 256)"),
+        COUNT("buffer", buffer, "how many pairs are in memory at a time and shuffled together (default 200000)"),
+        TEXT(0, "source-lang", source_language, "CODE",
+             "the language of the source, such as de: a new vocabulary names it, and tfm translate --split goes by it"),
+        TEXT(0, "target-lang", target_language, "CODE",
+             "the language of the target, such as en: a new vocabulary names it"),
+        TEXT(0, "vocab", vocabulary, "DIR", "use the tokenizer of this directory and learn no new vocabulary"),
         WHOLE("vocab-size", vocabulary_size,
-              "pieces of a new vocabulary (default 0: 8000, or as many as the text gives if that is less; "
-              "more where it has "
-              "more characters)"),
-        COUNT("vocab-lines", vocabulary_lines, "lines that it is made from, at most (default 1000000)"),
-        FLAG("separate-vocab", separate, "a vocabulary for each side, not one for both"),
-        FLAG("unigram", unigram, "SentencePiece's unigram pieces, not byte pair encoding"),
+              "the number of pieces in a new vocabulary (default 0: one for every 250 bytes of text, from 500 to 8000, "
+              "or as many as the text gives if that is less; more where it has more characters)"),
+        COUNT("vocab-lines", vocabulary_lines, "learn a new vocabulary from at most so many lines (default 1000000)"),
+        FLAG("separate-vocab", separate, "learn a vocabulary for each side; without this, there is one for both"),
+        FLAG("unigram", unigram, "learn SentencePiece's unigram pieces in place of byte-pair encoding"),
         REAL("subword-alpha", subword_alpha,
-             "in each pass draw the pieces of lines anew: without this share of the merges (BPE-dropout; "
-             "0.1 is usual), or of unigrams by this power of probabilities (default 0: never)"),
-        REAL("coverage", coverage, "share of the characters that get a piece, from 0.98 on (default 1)"),
+             "cut the training lines into other pieces in each pass: each merge is left out with this probability "
+             "(BPE-dropout; 0.1 is usual), or unigram pieces are drawn with their probability to this power "
+             "(default 0: the best pieces in each pass)"),
+        REAL("coverage", coverage, "the share of the text's characters that get a piece, from 0.98 to 1 (default 1)"),
         CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
-               "SentencePiece's rule for text (default nmt_nfkc; _cf makes letters small)"),
+               "SentencePiece's rule for normalizing text; those with _cf convert to lower case (default nmt_nfkc)"),
         CHOICE("preset", preset, "tiny|small|base|big",
-               "width, layers, heads, feed-forward, warm-up, batch tokens, dropout. tiny: 128, 4+4, 4, 256, "
-               "2000, "
-               "1024, 0.3; small (default): 256, 3+3, 8, 1024, 2000, 1024, 0.2; base: 512, 6+6, 8, 2048, "
-               "4000, 4096, "
-               "0.1; big: 1024, 6+6, 16, 4096, 4000, 4096, 0.3"),
-        COUNT("width", width, "of the model: E"),
-        COUNT("heads", heads, "of attention"),
-        COUNT("ffn", feed_forward, "width inside the feed-forward layers"),
-        COUNT("encoder-layers", encoder_layers, "blocks of the encoder"),
-        COUNT("decoder-layers", decoder_layers, "blocks of the decoder"),
-        COUNT("positions", positions, "longest line that the model will translate, in tokens (default 512)"),
+               "the sizes to begin with: width, layers, heads, feed-forward, warm-up, batch tokens, dropout. "
+               "tiny: 128, 4+4, 4, 256, 2000, 1024, 0.3; small (default): 256, 3+3, 8, 1024, 2000, 1024, 0.2; "
+               "base: 512, 6+6, 8, 2048, 4000, 4096, 0.1; big: 1024, 6+6, 16, 4096, 4000, 4096, 0.3"),
+        COUNT("width", width, "the width of the model (default: the preset's)"),
+        COUNT("heads", heads, "the number of attention heads (default: the preset's)"),
+        COUNT("ffn", feed_forward, "the width inside the feed-forward layers (default: the preset's)"),
+        COUNT("encoder-layers", encoder_layers, "the number of encoder layers (default: the preset's)"),
+        COUNT("decoder-layers", decoder_layers, "the number of decoder layers (default: the preset's)"),
+        COUNT("positions", positions, "the most tokens of a line that the model can translate (default 512)"),
         CHOICE("activation", activation, "relu|gelu|gelu-tanh|silu",
-               "in the feed-forward layers (default relu)"),
-        CHOICE("init", init, "xavier|gaussian|kaiming", "how matrices are drawn (default xavier)"),
+               "the activation function of the feed-forward layers (default relu)"),
+        CHOICE("init", init, "xavier|gaussian|kaiming", "how the first values of matrices are drawn (default xavier)"),
         FLAG("pre-norm", pre_norm,
-             "norms before the layers, not behind them; transformers has no such Marian model"),
-        COUNT("updates", updates, "stop after so many (default 100000)"),
+             "put the norms before the layers, not after them (Hugging Face's transformers cannot read such a Marian "
+             "model)"),
+        COUNT("updates", updates, "stop after N updates (default 100000)"),
         WHOLE("epochs", epochs,
-              "or after so many passes over the data (default 0: any number); warm-up and schedule go by "
-              "--updates all the same"),
+              "stop after N passes over the data, if that comes before --updates, by which warm-up and schedule go all "
+              "the same (default 0: any number)"),
         COUNT("batch-tokens", batch_tokens,
-              "of the wider side of a batch, with padding (default: the preset's)"),
-        COUNT("accumulate", accumulate, "batches in an update (default 1)"),
+              "the most tokens in a batch, counted on the longer side with padding (default: the preset's)"),
+        COUNT("accumulate", accumulate, "the number of batches in an update (default 1)"),
         CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant",
-               "of the rate after warm-up; linear and cosine end at --updates"),
+               "how the learning rate falls after warm-up; linear and cosine reach 0 at --updates (default "
+               "inverse-sqrt)"),
         WHOLE("warmup", warmup,
-              "updates until the rate is at its peak (default: the preset's, a quarter of --updates at "
-              "most)"),
-        REAL("rate", rate, "the peak (default: the paper's, 1 / sqrt(width x preset's warm-up))"),
-        REAL("beta1", beta1, "of Adam (default 0.9)"),
-        REAL("beta2", beta2, "of Adam (default 0.98)"),
-        REAL("epsilon", epsilon, "of Adam (default 1e-9)"),
-        REAL("weight-decay", decay, "AdamW's (default 0)"),
-        REAL("clip", clip, "largest norm of the gradient (default 0: any)"),
-        REAL("label-smoothing", smoothing, "share of the target spread over the vocabulary (default 0.1)"),
-        REAL("dropout", dropout, "of embeddings and sublayers (default: the preset's)"),
-        REAL("attention-dropout", attention_dropout, "of attention's weights (default 0)"),
-        REAL("activation-dropout", activation_dropout, "inside the feed-forward layers (default 0)"),
-        WHOLE("seed", seed, "of parameters, order, dropout, vocabulary (default 1)"),
-        COUNT("report-every", report_every, "updates from report to report (default 50)"),
-        COUNT("valid-every", valid_every,
-              "updates from validation to validation, and checkpoint (default 500)"),
+              "the number of updates over which the learning rate rises (default: the preset's, and at most a quarter "
+              "of --updates)"),
+        REAL("rate", rate, "the highest learning rate (default: the paper's, 1 / sqrt(width x the preset's warm-up))"),
+        REAL("beta1", beta1, "beta1 of Adam, above 0 and below 1 (default 0.9)"),
+        REAL("beta2", beta2, "beta2 of Adam, above 0 and below 1 (default 0.98)"),
+        REAL("epsilon", epsilon, "epsilon of Adam (default 1e-9)"),
+        REAL("weight-decay", decay, "the weight decay of AdamW (default 0)"),
+        REAL("clip", clip, "the largest norm that the gradient may have (default 0: any)"),
+        REAL("label-smoothing", smoothing,
+             "the share of the target's probability that is spread over the vocabulary (default 0.1)"),
+        REAL("dropout", dropout, "the dropout of embeddings and sublayers (default: the preset's)"),
+        REAL("attention-dropout", attention_dropout, "the dropout of attention weights (default 0)"),
+        REAL("activation-dropout", activation_dropout, "the dropout inside the feed-forward layers (default 0)"),
+        WHOLE("seed", seed, "the seed of all random numbers (default 1)"),
+        COUNT("report-every", report_every, "report every N updates (default 50)"),
+        COUNT("valid-every", valid_every, "validate and save a checkpoint every N updates (default 500)"),
         WHOLE("patience", patience,
-              "stop when so many validations in a row were not the best (default 10; 0: never)"),
-        WHOLE("average", average,
-              "at the end, try the mean of the parameters of so many last validations (default 5)"),
+              "stop when N validations in a row have found no better model (default 10; 0: never)"),
+        WHOLE("average", average, "at the end, try the mean of the parameters of the last N validations (default 5)"),
         FLAG("keep-average", keep_average,
-             "keep it whether validation finds it better or not, and without validation too"),
-        COUNT("valid-beam", valid_beam, "beam width of validation (default 1)"),
-        CHOICE("valid-tokenize", valid_tokenize, "13a|none|char", "words that BLEU counts (default 13a)"),
-        FLAG("valid-lowercase", valid_lowercase, "make letters small first"),
+             "keep that mean whether validation finds it better or not, and without validation too"),
+        COUNT("valid-beam", valid_beam, "the beam width of validation (default 1)"),
+        CHOICE("valid-tokenize", valid_tokenize, "13a|none|char", "what BLEU counts as words (default 13a)"),
+        FLAG("valid-lowercase", valid_lowercase, "convert to lower case before BLEU and chrF2 are measured"),
         CHOICE("best-by", best_by, "bleu|ppl",
-               "what makes a model the best (default bleu, and ppl while BLEU is below 1)"),
-        CHOICE("store", store, "f32|f16|bf16", "numbers of model.safetensors (default f32)"),
+               "what the best model is chosen by (default bleu, and ppl while BLEU is below 1)"),
+        CHOICE("store", store, "f32|f16|bf16", "the number format of model.safetensors (default f32)"),
     };
     _Static_assert(CLI_COUNT(table) <= TRAIN_OPTIONS, "the table of options is too long");
     memcpy(options, table, sizeof(table));
@@ -172,6 +174,11 @@ static void set_default(int *value, int otherwise) {
         *value = otherwise;
 }
 
+/* Letters, digits and what joins them; a language may also not be given. */
+static bool is_code(const char *code) {
+    return !code || (*code && !code[strspn(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")]);
+}
+
 static int check(const train_recipe *r, const cli_syntax *syntax) {
     const struct {
         const char *name;
@@ -180,16 +187,20 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                   {"dropout", r->dropout},
                   {"attention-dropout", r->attention_dropout},
                   {"activation-dropout", r->activation_dropout},
-                  {"subword-alpha", r->subword_alpha},
-                  {"beta1", r->beta1},
-                  {"beta2", r->beta2}};
+                  {"subword-alpha", r->subword_alpha}},
+      betas[] = {{"beta1", r->beta1}, {"beta2", r->beta2}};
     for (size_t i = 0; i < CLI_COUNT(shares); i++)
         if (!(shares[i].value >= 0 && (float)shares[i].value < 1)) /* what the library gets are floats */
-            return cli_misuse(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name,
-                              shares[i].value);
+            return cli_misuse(syntax, "--%s is %g: give a number from 0 to below 1", shares[i].name, shares[i].value);
+    for (size_t i = 0; i < CLI_COUNT(betas); i++) /* the library takes 0 for its default */
+        if (!(betas[i].value > 0 && betas[i].value < 1))
+            return cli_misuse(syntax, "--%s is %g: give a number above 0 and below 1", betas[i].name, betas[i].value);
+    if (!is_code(r->source_language) || !is_code(r->target_language))
+        return cli_misuse(syntax, "--%s is '%s': give the code of a language, such as de or pt-BR",
+                          is_code(r->source_language) ? "target-lang" : "source-lang",
+                          is_code(r->source_language) ? r->target_language : r->source_language);
     if (r->width % r->heads != 0)
-        return cli_misuse(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width,
-                          r->heads);
+        return cli_misuse(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width, r->heads);
     if (r->width % 2 != 0)
         return cli_misuse(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
     if (!(r->rate > 0) || !(r->epsilon >= 1e-37) || r->decay < 0 || r->clip < 0) /* a float has no less */
@@ -198,15 +209,13 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                           "--clip %g not below 0",
                           r->rate, r->epsilon, r->decay, r->clip);
     if (r->keep_average && r->average < 2)
-        return cli_misuse(syntax, "--keep-average needs an average of 2 at least: --average is %d",
-                          r->average);
+        return cli_misuse(syntax, "--keep-average needs an average of 2 at least: --average is %d", r->average);
     if (!(r->coverage >= 0.98 && r->coverage <= 1))
         return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
-    if (r->valid_beam > BEAM_MOST) /* and not only at the first validation */
-        return cli_misuse(syntax, "--valid-beam is %d: give a number from 1 to %d", r->valid_beam, BEAM_MOST);
+    if (r->valid_beam > TFM_MAX_BEAM) /* and not only at the first validation */
+        return cli_misuse(syntax, "--valid-beam is %d: give a number from 1 to %d", r->valid_beam, TFM_MAX_BEAM);
     if (r->max_length > r->positions)
-        return cli_misuse(syntax,
-                          "--max-length %d is more than --positions %d: the model could not read such pairs",
+        return cli_misuse(syntax, "--max-length %d is more than --positions %d: the model could not read such pairs",
                           r->max_length, r->positions);
     return CLI_GO;
 }

@@ -35,8 +35,7 @@ static json_t *word_json(const char *words, int index) {
 /* The way from the folder `dir` to a file, for free(): so that the two may move together. A file
  * elsewhere that is named from the root stays so, and so does the way to one that is no longer there. */
 static char *relative(const char *dir, const char *path) {
-    char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL,
-         *way = NULL;
+    char *from = path[0] == '/' ? NULL : realpath(dir, NULL), *to = from ? realpath(path, NULL) : NULL, *way = NULL;
     if (from && to) {
         size_t same = 0, ups = 0, i = 0;
         for (; from[i] && from[i] == to[i]; i++)
@@ -59,7 +58,11 @@ static char *relative(const char *dir, const char *path) {
     return way ? way : strdup(joined ? path + length + 1 : path);
 }
 
-/* Every text of the table is a path. */
+/* Texts of the table are paths, but for languages. */
+static bool is_path(const cli_option *option) {
+    return strcmp(option->argument, "CODE") != 0;
+}
+
 static json_t *path_json(const char *path, const char *dir) {
     char *way = path ? relative(dir, path) : NULL;
     json_t *value = way ? json_string(way) : json_null();
@@ -72,6 +75,8 @@ static json_t *value_json(const cli_option *option, const char *dir) {
     case CLI_FLAG:
         return json_boolean(*(bool *)option->value);
     case CLI_TEXT:
+        if (!is_path(option))
+            return *(const char **)option->value ? json_string(*(const char **)option->value) : json_null();
         return path_json(*(const char **)option->value, dir);
     case CLI_REAL:
         return json_real(*(double *)option->value);
@@ -91,8 +96,7 @@ int train_recipe_write(const train_recipe *recipe, const char *dir) {
     int code = path && root ? CLI_OK : cli_fail("%s: out of memory", dir);
     for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
         if (json_object_set_new(root, options[i].name, value_json(&options[i], dir)) != 0)
-            code = cli_fail("--%s cannot be noted in %s: it is no UTF-8, or memory is short", options[i].name,
-                            path);
+            code = cli_fail("--%s cannot be noted in %s: it is no UTF-8, or memory is short", options[i].name, path);
     if (code == CLI_OK)
         code = write_json(root, path);
     json_decref(root);
@@ -114,10 +118,10 @@ static bool set_word(const cli_option *option, const char *word) {
     return false;
 }
 
-/* A path that begins at the file's folder; it lives as long as `object`. */
+/* A text, a path as it begins at the file's folder; it lives as long as `object`. */
 static bool set_path(const cli_option *option, json_t *object, const char *dir) {
     const char *text = json_string_value(json_object_get(object, option->name));
-    if (text && text[0] != '/') {
+    if (text && text[0] != '/' && is_path(option)) {
         char *path = train_path(dir, text);
         json_t *joined = path ? json_string_nocheck(path) : NULL; /* the folder's name may be anything */
         free(path);
@@ -152,14 +156,14 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
 
 /* What a run cannot change: its model, and the order of its data. */
 static const char *const FIXED[] = {
-    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size", "vocab-lines",
-    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",     "width",
-    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",  "activation",
-    "init",           "pre-norm",   "batch-tokens",   "seed",
+    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size",  "vocab-lines",
+    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",      "width",
+    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",   "activation",
+    "init",           "pre-norm",   "batch-tokens",   "seed",           "source-lang", "target-lang",
 };
 
 /* What runs of older programs do not have: it has its default. */
-static const char *const YOUNGER[] = {"subword-alpha", "keep-average"};
+static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang"};
 
 static bool is_one_of(const char *const *names, size_t count, const char *name) {
     size_t k = 0;
@@ -184,8 +188,7 @@ static int read_file(train_recipe *recipe, const char *dir) {
         code = cli_fail("%s, line %d: %s", path, error.line, error.text);
     for (size_t i = TRAIN_UNSTORED; code == CLI_OK && i < count; i++)
         if (!is_left_out(recipe->stored, options[i].name) && !set_value(&options[i], recipe->stored, dir))
-            code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name,
-                            options[i].name);
+            code = cli_fail("%s: \"%s\" is missing or not what --%s takes", path, options[i].name, options[i].name);
     free(path);
     return code;
 }
@@ -212,8 +215,7 @@ static bool validated_apart(const train_recipe *r) {
     return r->valid_source || r->valid_target || r->valid_tsv;
 }
 
-int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc,
-                        char **argv) {
+int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
     const char *dir = recipe->resume, *device = recipe->device;
     *recipe = train_recipe_unset();
     recipe->resume = dir;

@@ -28,10 +28,10 @@ static void catch_signals(void (*handler)(int)) {
         const bool once = signals[i] != SIGHUP || handler == on_early_signal;
         struct sigaction now;
         if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            sigaction(signals[i],
-                      &(struct sigaction){.sa_handler = handler,
-                                          .sa_flags = (once ? (int)SA_RESETHAND : 0) | SA_RESTART},
-                      NULL);
+            sigaction(
+                signals[i],
+                &(struct sigaction){.sa_handler = handler, .sa_flags = (once ? (int)SA_RESETHAND : 0) | SA_RESTART},
+                NULL);
     }
 }
 
@@ -43,7 +43,7 @@ void train_catch(void) {
     catch_signals(on_signal);
 }
 
-/* As much of `from` behind the text as there is room for. */
+/* Appends as much of `from` to the text as there is room for. */
 static void append(char *text, size_t size, const char *from) {
     const size_t length = strlen(text);
     snprintf(text + length, size - length, "%s", from);

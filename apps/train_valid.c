@@ -9,22 +9,14 @@ enum { CHUNK_BYTES = 1 << 20 };
 
 /* ---- Lines --------------------------------------------------------------------------------------------- */
 
-static int add(train_valid *v, const char *source, size_t source_bytes, const char *target,
-               size_t target_bytes) {
-    if (v->count == v->room) {
-        const size_t room = 2 * v->room + 256;
-        char **sources = realloc(v->sources, room * sizeof(*sources));
-        v->sources = sources ? sources : v->sources;
-        char **targets = realloc(v->targets, room * sizeof(*targets));
-        v->targets = targets ? targets : v->targets;
-        size_t *a = realloc(v->source_bytes, room * sizeof(*a));
-        v->source_bytes = a ? a : v->source_bytes;
-        size_t *b = realloc(v->target_bytes, room * sizeof(*b));
-        v->target_bytes = b ? b : v->target_bytes;
-        if (!sources || !targets || !a || !b)
-            return cli_fail("out of memory for %zu lines of validation", v->count);
-        v->room = room;
-    }
+static int add(train_valid *v, const char *source, size_t source_bytes, const char *target, size_t target_bytes) {
+    size_t rooms[] = {v->room, v->room, v->room, v->room}; /* the same in all, unless memory is out */
+    if (!cli_grow(&v->sources, &rooms[0], v->count + 1, sizeof(*v->sources)) ||
+        !cli_grow(&v->targets, &rooms[1], v->count + 1, sizeof(*v->targets)) ||
+        !cli_grow(&v->source_bytes, &rooms[2], v->count + 1, sizeof(*v->source_bytes)) ||
+        !cli_grow(&v->target_bytes, &rooms[3], v->count + 1, sizeof(*v->target_bytes)))
+        return cli_fail("out of memory for %zu lines of validation", v->count);
+    v->room = rooms[0];
     char *s = strndup(source, source_bytes), *t = strndup(target, target_bytes);
     if (!s || !t) {
         free(s);
@@ -121,8 +113,7 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
         if (code != CLI_OK || !there || line % every != 0)
             continue;
         char room[512];
-        const char *why = r.tabless ? "there is no tab in it"
-                                    : why_bad(room, sizeof(room), "source", s, s_bytes);
+        const char *why = r.tabless ? "there is no tab in it" : why_bad(room, sizeof(room), "source", s, s_bytes);
         why = why ? why : why_bad(room, sizeof(room), "target", t, t_bytes);
         if (!why)
             code = add(v, s, s_bytes, t, t_bytes);
@@ -133,8 +124,7 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
     }
     if (code == CLI_OK && every == 1 && target && r.source.count + r.target.count > 0 &&
         (r.source_used < r.source.count || r.target_used < r.target.count))
-        code =
-            cli_fail("%s and %s are not of equal length: give a translation for each line", source, target);
+        code = cli_fail("%s and %s are not of equal length: give a translation for each line", source, target);
     if (code == CLI_OK && bad > 0)
         train_say("validation: %zu bad pairs of %s are left out", bad, source);
     close_files(&r);
@@ -142,17 +132,16 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
 }
 
 int train_valid_open(train_valid *v, const train_recipe *recipe) {
-    *v = (train_valid){.metrics = {.tokenizer = (tfm_metrics_tokenizer)recipe->valid_tokenize,
-                                   .lowercase = recipe->valid_lowercase},
-                       .search = {.beam = recipe->valid_beam, .truncate = true}};
+    *v = (train_valid){
+        .metrics = {.tokenizer = (tfm_metrics_tokenizer)recipe->valid_tokenize, .lowercase = recipe->valid_lowercase},
+        .search = {.beam = recipe->valid_beam}};
     int code = CLI_OK;
     if (recipe->valid_source || recipe->valid_tsv) {
-        code = recipe->valid_tsv
-                   ? read_pairs(v, recipe->valid_tsv, NULL, 1, recipe->strict)
-                   : read_pairs(v, recipe->valid_source, recipe->valid_target, 1, recipe->strict);
+        code = recipe->valid_tsv ? read_pairs(v, recipe->valid_tsv, NULL, 1, recipe->strict)
+                                 : read_pairs(v, recipe->valid_source, recipe->valid_target, 1, recipe->strict);
         if (code == CLI_OK && v->count == 0)
-            code = cli_fail("%s has no pair for validation",
-                            recipe->valid_tsv ? recipe->valid_tsv : recipe->valid_source);
+            code =
+                cli_fail("%s has no pair for validation", recipe->valid_tsv ? recipe->valid_tsv : recipe->valid_source);
     } else if (recipe->hold_every > 0) {
         code = read_pairs(v, recipe->tsv ? recipe->tsv : recipe->source, recipe->target, recipe->hold_every,
                           recipe->strict);
@@ -162,8 +151,10 @@ int train_valid_open(train_valid *v, const train_recipe *recipe) {
 
 int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int positions) {
     size_t cut = 0;
+    cli_spaces spaces = {0};
     for (size_t i = 0; i < v->count; i++) {
         size_t counts[2] = {0, 0};
+        cli_spaces_add(&spaces, v->targets[i], v->target_bytes[i]);
         for (int side = 0; side < 2; side++) {
             int32_t *ids;
             if (tfm_tokenizer_encode(tokenizer, &ids, &counts[side], side ? TFM_TARGET : TFM_SOURCE,
@@ -178,6 +169,9 @@ int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int p
         train_say("validation: %zu pairs have a side of more than %d tokens, which is cut: give a new run "
                   "larger --positions",
                   cut, positions);
+    if (v->metrics.tokenizer == TFM_TOKENIZE_13A && cli_spaces_none(&spaces))
+        train_say("validation: the translations are written without spaces, so BLEU takes whole clauses for words: "
+                  "--valid-tokenize char counts characters");
     return CLI_OK;
 }
 
@@ -222,18 +216,23 @@ static bool go_on(void *user) {
     return !train_asked_to_stop();
 }
 
+static bool on_progress(void *user, uint64_t done, uint64_t total) {
+    (void)done, (void)total;
+    return go_on(user);
+}
+
 tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *score) {
     cli_measure m = {.references = (const char *const *)v->targets,
                      .reference_bytes = v->target_bytes,
                      .source_name = "the validation's source",
                      .reference_name = "its target"};
     tfm_search_options search = v->search;
-    search.line_bytes = v->source_bytes;
     search.go_on = go_on;
+    const tfm_text_options text = {.line_bytes = v->source_bytes, .truncate = true, .progress = on_progress};
     tfm_status status = tfm_metrics_new(&m.metrics, &v->metrics);
     if (status != TFM_OK)
         return status;
-    status = cli_measure_pairs(&m, model, (const char *const *)v->sources, v->count, &search);
+    status = cli_measure_pairs(&m, model, (const char *const *)v->sources, v->count, &text, &search);
     score->nll = cli_measure_nll(&m);
     score->ppl = exp(score->nll);
     score->bleu = tfm_metrics_bleu(m.metrics).score;

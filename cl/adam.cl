@@ -9,25 +9,25 @@
  * the norm of all gradients is above `most`, unless `most` is 0. A norm that is not finite stops the step: nothing but
  * the gradient is touched.
  *
- * Layout: one work-item for TFM_CHUNK elements. */
+ * Layout: a work-item takes TFM_CHUNK elements. */
 
-#define STEP_BODY(T, LOAD, STORE, i)                                                                  \
-    {                                                                                                 \
-        const T g = LOAD(gp + i) * clip;                                                              \
-        const T first = tfm_fma(LOAD(mp + i), (T)(beta1), rest1 * g);                                 \
-        const T second = tfm_fma(LOAD(vp + i), (T)(beta2), rest2 * g * g);                            \
-        const T value = LOAD(xp + i);                                                                 \
-        STORE(first, mp + i);                                                                         \
-        STORE(second, vp + i);                                                                        \
-        STORE(value - decay * value - step * first / tfm_fma(sqrt(second), (T)(root), (T)(epsilon)), xp + i); \
+#define STEP_BODY(T, LOAD, STORE, i)                                                                                   \
+    {                                                                                                                  \
+        const T g = LOAD(gp + i) * clip;                                                                               \
+        const T first = tfm_fma(LOAD(mp + i), (T)(beta1), rest1 * g);                                                  \
+        const T second = tfm_fma(LOAD(vp + i), (T)(beta2), rest2 * g * g);                                             \
+        const T value = LOAD(xp + i);                                                                                  \
+        STORE(first, mp + i);                                                                                          \
+        STORE(second, vp + i);                                                                                         \
+        STORE(value - decay * value - step * first / tfm_fma(sqrt(second), (T)(root), (T)(epsilon)), xp + i);          \
     }
 #define LOAD_ONE(p) (*(p))
 #define STORE_ONE(value, p) (*(p) = (value))
 
 TFM_KERNEL void adam(TFM_TENSOR(float, x), TFM_TENSOR(float, gradient), TFM_TENSOR(float, m), TFM_TENSOR(float, v),
                      TFM_INPUT(float, norm), const long n, const float step, const float root, const float decay,
-                     const float beta1, const float beta2, const float rest1, const float rest2,
-                     const float epsilon, const float most) {
+                     const float beta1, const float beta2, const float rest1, const float rest2, const float epsilon,
+                     const float most) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
     __global float *xp = TFM_AT(x), *gp = TFM_AT(gradient), *mp = TFM_AT(m), *vp = TFM_AT(v);

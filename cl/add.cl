@@ -1,6 +1,6 @@
 /* y = a + b on n elements.
  *
- * Layout: one work-item for TFM_CHUNK elements. y may be a or b. */
+ * Layout: a work-item takes TFM_CHUNK elements. y may be a or b. */
 TFM_KERNEL void add(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, b), const long n) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
@@ -13,8 +13,8 @@ TFM_KERNEL void add(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, 
 }
 
 /* One run along the last dimension, where each of a and b either goes on (step 1) or stays (step 0). */
-static inline void add_run(__global float *out, __global const float *left, __global const float *right,
-                           const long run, const long a_step, const long b_step) {
+static inline void add_run(__global float *out, __global const float *left, __global const float *right, const long run,
+                           const long a_step, const long b_step) {
     long c = 0;
     for (; c + TFM_WIDTH <= run; c += TFM_WIDTH) {
         const tfm_vec l = a_step ? tfm_load(left + c) : (tfm_vec)(*left);
@@ -28,12 +28,12 @@ static inline void add_run(__global float *out, __global const float *left, __gl
 /* y[i] = a[sum i_k a_k] + b[sum i_k b_k] for all (i0, ..., i4) of a grid of n = d0 d1 d2 d3 d4, y dense; a stride of 0
  * repeats. The host joins dims, so the last stride of each is 0 or 1.
  *
- * Layout: one work-item for TFM_CHUNK elements of y, found by division once and carried on by runs along the last
+ * Layout: a work-item takes TFM_CHUNK elements of y. It finds the first by division and goes on in runs along the last
  * dimension. y may be the input that has its dims. */
 TFM_KERNEL void add_broadcast(TFM_TENSOR(float, y), TFM_INPUT(float, a), TFM_INPUT(float, b), const long n,
-                              const long d1, const long d2, const long d3, const long d4, const long a0,
-                              const long a1, const long a2, const long a3, const long a4, const long b0,
-                              const long b1, const long b2, const long b3, const long b4) {
+                              const long d1, const long d2, const long d3, const long d4, const long a0, const long a1,
+                              const long a2, const long a3, const long a4, const long b0, const long b1, const long b2,
+                              const long b3, const long b4) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
     if (i >= end)

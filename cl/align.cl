@@ -1,5 +1,6 @@
-/* The weights of classical attention: y[b, t, :] = softmax of scores x[b, t, :] over the keys that query t of sequence b
- * sees, zeros elsewhere: x, y (rows, n), rows = B targets. It sees keys below lengths[b] (all n, if not `padded`), and
+/* The weights of classical attention: y[b, t, :] is the softmax of the scores x[b, t, :] over the keys that query t of
+ * sequence b sees, and 0 elsewhere. x and y are (rows, n) with rows = B targets. A query sees keys below lengths[b], or
+ * all n where `padded` is 0; and of these
  *     LOCAL 0   all of these
  *     LOCAL 1   those with |t + past - s| <= window
  *     LOCAL 2   those with |centers[b, t] - s| <= window; then y[s] *= exp(-(s - center)^2 / (2 (window / 2)^2)).
@@ -44,7 +45,7 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
     const long run = max(to - from, 0L), whole = run - run % TFM_WIDTH, lane = TFM_LANE();
     __global const float *in = TFM_AT(x) + row * n + from;
     __global float *out = TFM_AT(y) + row * n + from;
-    /* First, since behind the last barrier PoCL 3.1 lets items whose i is beyond n write them too. */
+    /* First, since after the last barrier PoCL 3.1 lets items whose i is beyond n write them too. */
     for (long i = lane; i < n; i += TFM_GROUP)
         if (i < from || i >= from + run)
             out[i - from] = 0.0f;
@@ -77,13 +78,13 @@ TFM_KERNEL void align_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(
  *
  *     dx[s] = y[s] dy[s] - y[s] / e[s] sum dy y,   dcenter = sum of dy[s] y[s] 4 (s - center) / window^2
  *
- * Which keys are seen is taken as given. y is 0 at those that are not, and so is dx. dx and dcenters may be null, and are
- * added to where `add`, `add_center`. Layout: as softmax.cl. */
-#define SPREAD(i)                                                                                             \
-    {                                                                                                         \
-        const float w = weights[i];                                                                           \
-        const float d = w == 0.0f ? 0.0f : w * from[i] - w / nearness(i, center, reach) * sum;                \
-        out[i] = add ? out[i] + d : d;                                                                        \
+ * Which keys are seen is taken as given. y is 0 at those that are not, and so is dx. dx and dcenters may be null, and
+ * are added to where `add`, `add_center`. Layout: as softmax.cl. */
+#define SPREAD(i)                                                                                                      \
+    {                                                                                                                  \
+        const float w = weights[i];                                                                                    \
+        const float d = w == 0.0f ? 0.0f : w * from[i] - w / nearness(i, center, reach) * sum;                         \
+        out[i] = add ? out[i] + d : d;                                                                                 \
     }
 TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters), TFM_INPUT(float, dy),
                                TFM_INPUT(float, y), TFM_INPUT(float, centers), const long rows, const long n,
@@ -104,7 +105,7 @@ TFM_KERNEL void align_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dcenters
     }
     sum = tfm_group_sum(sum);
     moved = tfm_group_sum(moved);
-    /* In this form: a plain loop over i < n goes wrong behind the barrier on PoCL 3.1, as above. */
+    /* In this form: a plain loop over i < n goes wrong after the barrier on PoCL 3.1, as above. */
     const long whole = n - n % TFM_WIDTH;
     for (long i = TFM_LANE() * TFM_WIDTH; has_dx && i < whole; i += STEP)
         for (long j = i; j < i + TFM_WIDTH; j++)

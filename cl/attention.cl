@@ -6,9 +6,9 @@
  * over the keys s that query i sees, by the online softmax ("Online normalizer calculation for softmax", Milakov and
  * Gimelshein 2018): keys come in tiles, and what was summed under an older maximum is scaled down to the new one.
  *
- * Letters, parameters, what a query sees and dropout as in attention_parts.cl. A work-group of TFM_GROUP items takes
- * QUERIES queries that share keys. For the scores an item has a key and all QUERIES of them; for the sums it has a column of
- * v, or, where v is narrower than the group, a column and one of PARTS shares of the keys. */
+ * Letters, parameters, what a query sees, and dropout are explained in attention_parts.cl. A work-group of TFM_GROUP
+ * items takes QUERIES queries that share keys. For the scores an item has a key and all QUERIES of them; for the sums
+ * it has a column of v, or, where v is narrower than the group, a column and one of PARTS shares of the keys. */
 #include "attention_parts.cl"
 
 #ifndef QUERIES
@@ -90,8 +90,8 @@ static inline void score_key(float *z, __local const float *q, __global const nu
     }
 }
 
-/* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then, and
- * cap by log2(e); else z is. */
+/* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then,
+ * and cap by log2(e); else z is. */
 static inline float scored(const attention_shape a, float z, const float cap, const long row, const int s) {
 #if SCORED
     if (cap > 0.0f)
@@ -105,7 +105,7 @@ static inline float scored(const attention_shape a, float z, const float cap, co
 }
 
 #if DROPS
-#define KEEPS(i, j) (kept[j] >> (i) & 1)
+#define KEEPS(i, j) ((kept[j] & (1u << (i))) != 0)
 
 /* Bit i is whether query `begin` + i keeps its weight of key s; begin is a multiple of QUERIES, which is 1 or of 4. */
 static inline uint kept_by(const tfm_drops drops, const long first, const long begin, const int s) {
@@ -122,8 +122,8 @@ static inline uint kept_by(const tfm_drops drops, const long first, const long b
 #endif
 
 /* One work-group per QUERIES queries of one (b, kv_head). */
-TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed,
-                                const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
+TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
+                                const float scale, const float cap, ATTENTION_PARAMETERS) {
     __local float qs[QUERIES * DK], weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float reached[QUERIES];
     __local int row[TILE], begin[QUERIES], limit[QUERIES];
@@ -160,7 +160,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             furthest = max(furthest, limit[i]);
         }
 
-    /* Every item keeps the maxima for itself: shared ones, written behind a barrier, PoCL 3.1 loses. */
+    /* Every item keeps the maxima for itself: shared ones, written after a barrier, PoCL 3.1 loses. */
     float sum[QUERIES][COLUMNS], total[QUERIES], maximum[QUERIES];
     for (int i = 0; i < QUERIES; i++) {
         total[i] = 0.0f;

@@ -1,5 +1,5 @@
-/* Attention backwards, from y, dy and the log sums that the forward kept. With z_is the score of query i and key s before
- * soft cap and mask, w_is = e^(score - log_sum_i) its weight, and f_is its factor of dropout, 1 without:
+/* Attention backwards, from y, dy and the log sums that the forward kept. With z_is the score of query i and key s
+ * before soft cap and mask, w_is = e^(score - log_sum_i) its weight, and f_is its factor of dropout, 1 without:
  *
  *     dv_s = sum_i f_is w_is dy_i,   e_is = w_is (f_is dy_i . v_s - dy_i . y_i) (1 - tanh^2(z_is / cap)),
  *     dq_i = scale sum_s e_is k_s,   dk_s = scale sum_i e_is q_i
@@ -7,17 +7,17 @@
  * ("FlashAttention", Dao et al. 2022, algorithm 4.) Since y_i = sum_s f_is w_is v_s, the gradient of w_is is
  * g_is = f_is dy_i . v_s, and what the softmax takes off it, sum_s w_is g_is, is dy_i . y_i, dropout or not.
  *
- * Weights are made again, a tile of keys by a few queries at a time, so nothing quadratic in length is in memory. dq, dk
- * and dv are added to.
+ * Weights are made again, a tile of keys by a few queries at a time, so nothing quadratic in length is in memory. dq,
+ * dk and dv are added to.
  *
  * Layout: a work-group has all queries and keys of one (b, key head), so that nobody else writes what it does, and the
- * order of additions is fixed; dq, dk and dv share no memory. Parameters, letters and dropout as in attention_parts.cl. */
+ * order of additions is fixed; dq, dk and dv share no memory. Parameters, letters and dropout as in
+ * attention_parts.cl. */
 #include "attention_parts.cl"
 
-#define BACKWARD_PARAMETERS                                                                                       \
-    TFM_TENSOR(float, dq), TFM_TENSOR(float, dk), TFM_TENSOR(float, dv), TFM_INPUT(float, y),                     \
-        TFM_INPUT(float, dy), TFM_INPUT(float, log_sum), const long items, const float scale, const float cap,    \
-        ATTENTION_PARAMETERS
+#define BACKWARD_PARAMETERS                                                                                            \
+    TFM_TENSOR(float, dq), TFM_TENSOR(float, dk), TFM_TENSOR(float, dv), TFM_INPUT(float, y), TFM_INPUT(float, dy),    \
+        TFM_INPUT(float, log_sum), const long items, const float scale, const float cap, ATTENTION_PARAMETERS
 
 #if DROPS
 #define DROPPED(x, r) (factor[r] * (x))
@@ -25,8 +25,8 @@
 #define DROPPED(x, r) (x)
 #endif
 
-/* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both are rounded to tens,
- * and a difference above 0 would be an infinite weight. NaN stays. */
+/* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both are rounded to
+ * tens, and a difference above 0 would be an infinite weight. NaN stays. */
 #define BELOW(T, x) select((x), (T)(0.0f), (x) > (T)(0.0f))
 
 /* Queries that meet a tile together: a block of dropout's numbers. */
@@ -71,17 +71,18 @@ static inline query_rows rows_at(const attention_shape a, const shared_keys keys
 
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < W; j++)
 
-/* A tile of W keys and values, a component of all of them in a vector, and the sums of their gradients. Components behind
- * the last are zeros. */
+/* A tile of W keys and values, a component of all of them in a vector, and the sums of their gradients. Components
+ * after the last are zeros. */
 typedef struct tile {
     tfm_vec k[KEY_VECTORS * W], v[VALUE_VECTORS * W], dk[KEY_VECTORS * W], dv[VALUE_VECTORS * W];
 } tile;
 
-/* Keys s .. s + count - 1; those behind are zeros, whatever lies there. */
+/* Keys s .. s + count - 1; those after them are zeros, whatever lies there. */
 static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
     for (int c = 0; c < KEY_VECTORS; c++) {
         tfm_vec t[W];
-        EACH_KEY t[j] = j < count ? load_key(keys.k + (s + j) * keys.k_step, c) : (tfm_vec)(0.0f);
+        EACH_KEY
+            t[j] = j < count ? load_key(keys.k + (s + j) * keys.k_step, c) : (tfm_vec)(0.0f);
         transpose(t);
         EACH_KEY {
             to->k[c * W + j] = t[j];
@@ -90,7 +91,8 @@ static inline void tile_pack(tile *to, const shared_keys keys, const int s, cons
     }
     for (int c = 0; c < VALUE_VECTORS; c++) {
         tfm_vec t[W];
-        EACH_KEY t[j] = j < count ? load_value(keys.v + (s + j) * keys.v_step, c) : (tfm_vec)(0.0f);
+        EACH_KEY
+            t[j] = j < count ? load_value(keys.v + (s + j) * keys.v_step, c) : (tfm_vec)(0.0f);
         transpose(t);
         EACH_KEY {
             to->v[c * W + j] = t[j];
@@ -99,11 +101,12 @@ static inline void tile_pack(tile *to, const shared_keys keys, const int s, cons
     }
 }
 
-static inline void tile_add(const tile *from, __global float *dk, __global float *dv, const shared_keys keys, const int s,
-                            const int count) {
+static inline void tile_add(const tile *from, __global float *dk, __global float *dv, const shared_keys keys,
+                            const int s, const int count) {
     for (int c = 0; c < KEY_VECTORS; c++) {
         tfm_vec t[W];
-        EACH_KEY t[j] = from->dk[c * W + j];
+        EACH_KEY
+            t[j] = from->dk[c * W + j];
         transpose(t);
         for (int j = 0; j < count; j++) {
             __global float *k = dk + (s + j) * keys.k_step;
@@ -112,7 +115,8 @@ static inline void tile_add(const tile *from, __global float *dk, __global float
     }
     for (int c = 0; c < VALUE_VECTORS; c++) {
         tfm_vec t[W];
-        EACH_KEY t[j] = from->dv[c * W + j];
+        EACH_KEY
+            t[j] = from->dv[c * W + j];
         transpose(t);
         for (int j = 0; j < count; j++) {
             __global float *v = dv + (s + j) * keys.v_step;
@@ -138,10 +142,11 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
     }
     for (int d = 0; d < DK; d++) {
         const tfm_vec k = keys->k[d];
-        EACH_ROW z[r] = tfm_fma((tfm_vec)(qs[r][d]), k, z[r]);
+        EACH_ROW
+            z[r] = tfm_fma((tfm_vec)(qs[r][d]), k, z[r]);
     }
-    /* In the same order, so that a query which sees one key has a gradient of 0, not of rounding errors: Adam would make
-     * large steps of those. With dropout they stay: y has been rounded once more, after its factor. */
+    /* In the same order, so that a query which sees one key has a gradient of 0, not of rounding errors: Adam would
+     * make large steps of those. With dropout they stay: y has been rounded once more, after its factor. */
     for (int d = 0; d < DV; d++) {
         const tfm_vec v = keys->v[d];
         EACH_ROW {
@@ -164,28 +169,32 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
         }
 #endif
         const tfm_vec below = (score - log_sum[rows->sum[r]]) * LOG2_E; /* none is above but by rounding: see BELOW */
-        const tfm_vec w =
-            exp2_down(select(BELOW(tfm_vec, below), (tfm_vec)(-INFINITY),
-                             at < (float)(rows->begin[r] - s) || at >= (float)(rows->end[r] - s) || score == -INFINITY));
+        const tfm_vec w = exp2_down(
+            select(BELOW(tfm_vec, below), (tfm_vec)(-INFINITY),
+                   at < (float)(rows->begin[r] - s) || at >= (float)(rows->end[r] - s) || score == -INFINITY));
         z[r] = DROPPED(w, r);
         e[r] = select(w * (DROPPED(e[r], r) - own[r]) * slope, (tfm_vec)(0.0f), w == 0.0f);
     }
     for (int d = 0; d < DV; d++) {
         tfm_vec sum = keys->dv[d];
-        EACH_ROW sum = tfm_fma((tfm_vec)(dys[r][d]), z[r], sum);
+        EACH_ROW
+            sum = tfm_fma((tfm_vec)(dys[r][d]), z[r], sum);
         keys->dv[d] = sum;
     }
     for (int d = 0; d < DK; d++) {
         tfm_vec sum = keys->dk[d];
-        EACH_ROW sum = tfm_fma((tfm_vec)(qs[r][d]), e[r], sum);
+        EACH_ROW
+            sum = tfm_fma((tfm_vec)(qs[r][d]), e[r], sum);
         keys->dk[d] = sum;
     }
     for (int c = 0; c < KEY_VECTORS; c++) {
         tfm_vec sum[ROWS];
-        EACH_ROW sum[r] = load_key(dq + rows->at[r] * DK, c);
+        EACH_ROW
+            sum[r] = load_key(dq + rows->at[r] * DK, c);
         for (int j = 0; j < count; j++) {
             const tfm_vec k = load_key(shared.k + (s + j) * shared.k_step, c);
-            EACH_ROW sum[r] = tfm_fma((tfm_vec)(((const float *)&e[r])[j]), k, sum[r]);
+            EACH_ROW
+                sum[r] = tfm_fma((tfm_vec)(((const float *)&e[r])[j]), k, sum[r]);
         }
         for (int r = 0; r < rows->count; r++)
             store_key(sum[r], dq + rows->at[r] * DK, c);
@@ -212,18 +221,20 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
 #if DROPS
             tfm_uvec numbers[ROWS];
             drop_numbers_vec(numbers, TFM_DROPS(), first_block(shape, b, kv_head) + i / ROWS, s);
-            EACH_ROW factor[r] = select((tfm_vec)(keep), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
+            EACH_ROW
+                factor[r] = select((tfm_vec)(keep), (tfm_vec)(0.0f), numbers[r] < (uint)threshold);
 #endif
-            rows_meet_tile(&packed, shape, keys, s, count, &rows, factor, TFM_AT(q), TFM_AT(y), TFM_AT(dy),
-                           TFM_AT(dq), TFM_AT(log_sum), scale, cap);
+            rows_meet_tile(&packed, shape, keys, s, count, &rows, factor, TFM_AT(q), TFM_AT(y), TFM_AT(dy), TFM_AT(dq),
+                           TFM_AT(log_sum), scale, cap);
         }
         tile_add(&packed, TFM_AT(dk) + key_first, TFM_AT(dv) + value_first, keys, s, count);
     }
 }
 #endif
 
-/* Where work-items run side by side, an item has a key of the tile and ROWS queries at a time. For dq the items share its
- * columns instead, and the tile's e are in local memory. Also for heads too wide for a CPU thread's stack, by groups of one. */
+/* Where work-items run side by side, an item has a key of the tile and ROWS queries at a time. For dq the items share
+ * its columns instead, and the tile's e are in local memory. Also for heads too wide for a CPU thread's stack, by
+ * groups of one. */
 TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
     __local float shared_e[ROWS * TFM_GROUP];
     const long item = TFM_ROW(), kv_head = item % kv_heads, b = item / kv_heads;
@@ -292,7 +303,8 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
             for (int c = lane; c < rows.count * DK; c += TFM_GROUP) {
                 const int own = c / DK, d = c % DK;
                 long at = rows.at[0];
-                EACH_ROW at = r == own ? rows.at[r] : at; /* an array with an index from memory would be in memory */
+                EACH_ROW
+                    at = r == own ? rows.at[r] : at; /* an array with an index from memory would be in memory */
                 __global float *to = TFM_AT(dq) + at * DK + d;
                 float sum = *to;
                 for (int j = 0; j < count; j++)

@@ -1,9 +1,11 @@
 /* What the kernels of attention share: the numbers that come in, where they lie, and who sees what.
  *
- * Letters: B query sequences, T targets, S keys, H heads, Hk key heads, dk and dv the widths of a key and a value. H/Hk * T
- * queries of a sequence share keys; query i of them is target i % T of the head group's i / T th head. Given by the host:
- * DK, DV; NUMBERS, the dtype of q, k and v of enum tfm_dtype: 0 F32, 1 F16, 2 BF16; sums are in fp32
- * whatever it is. SCORED: whether there may be a soft cap or a mask. DROPS: whether weights are dropped. */
+ * Letters: B query sequences, T targets, S keys, H heads, Hk key heads, dk and dv the widths of a key and a value. The
+ * H / Hk T queries of a sequence that share keys are counted together: query i of them is target i % T of head i / T of
+ * the group of heads.
+ *
+ * The host gives DK and DV; NUMBERS, the dtype of q, k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of
+ * floats whatever it is); SCORED, whether there may be a soft cap or a mask; and DROPS, whether weights are dropped. */
 
 #ifndef NUMBERS
 #define NUMBERS 0
@@ -31,10 +33,11 @@ typedef ushort number;
 #endif
 
 /* q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; sequences is N, of k, v and lengths (N);
- * sources (B) says which is b's, where mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is, unless
- * pool is -1. A source or row that is none is not seen. Target t sees keys t + from <= s < t + to, both plus the sequence's
- * length where `aligned`. The mask lies in steps of mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it repeats, and has
- * `columns` keys, behind which none is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for bytes, where 0 hides. */
+ * sources (B) says which is b's, where mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is,
+ * unless pool is -1. A source or row that is none is not seen. Target t sees keys t + from <= s < t + to, both plus the
+ * sequence's length where `aligned`. The mask lies in steps of mask_b, mask_h, mask_t and mask_s (0 or 1), 0 where it
+ * repeats, and has `columns` keys, after which none is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for
+ * bytes, where 0 hides. */
 #define ATTENTION_PARAMETERS                                                                                           \
     TFM_INPUT(number, q), TFM_INPUT(number, k), TFM_INPUT(number, v), TFM_INPUT(int, lengths),                         \
         TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), TFM_INPUT(uchar, mask), const long targets,                 \
@@ -60,8 +63,8 @@ typedef struct attention_shape {
 #define ATTENTION_SHAPE                                                                                                \
     {                                                                                                                  \
         TFM_AT(k), TFM_AT(v), TFM_AT(lengths), TFM_AT(sources), TFM_AT(key_rows),                                      \
-            mask + mask_offset * (mask_kind == 1 ? 4 : 1), targets, length, heads, kv_heads, heads_first, pool,        \
-            mask_b, mask_h, mask_t, (int)sequences, (int)padded, (int)mapped, (int)from, (int)to, (int)aligned,        \
+            mask + mask_offset *(mask_kind == 1 ? 4 : 1), targets, length, heads, kv_heads, heads_first, pool, mask_b, \
+            mask_h, mask_t, (int)sequences, (int)padded, (int)mapped, (int)from, (int)to, (int)aligned,                \
             (int)mask_kind, (int)mask_s, (int)columns                                                                  \
     }
 
@@ -139,10 +142,10 @@ static inline float mask_at_log2(const attention_shape a, const long row, const 
 
 /* ---- Dropout ----
  *
- * A weight is dropped after the softmax, so the sums of weights are those of all, and the values are added with factors of
- * 0 or keep = 1 / (1 - rate). Which one is a function of seed, stream, query and key, and of nothing else: not of the
- * device, nor of the kernel. With key s the queries 4 i .. 4 i + 3 of those that share keys have one block of numbers
- * (TFM_PHILOX), of the counter (s, first_block + i, stream), a number each; below the threshold drops. */
+ * A weight is dropped after the softmax, so the sums of weights are those of all, and the values are added with factors
+ * of 0 or keep = 1 / (1 - rate). Which one is a function of seed, stream, query and key, and of nothing else: not of
+ * the device, nor of the kernel. With key s the queries 4 i .. 4 i + 3 of those that share keys have one block of
+ * numbers (TFM_PHILOX), of the counter (s, first_block + i, stream), a number each; below the threshold drops. */
 #if DROPS
 static inline long first_block(const attention_shape a, const long b, const long kv_head) {
     return (b * a.kv_heads + kv_head) * ((a.heads / a.kv_heads * a.targets + 3) / 4);
@@ -154,7 +157,7 @@ static inline uint4 drop_numbers(const tfm_drops d, const long block, const int 
     return (uint4)(c0, c1, c2, c3);
 }
 
-#define KEPT(sum) ((sum) * keep)
+#define KEPT(sum) ((sum)*keep)
 #else
 #define KEPT(sum) (sum)
 #endif

@@ -1,5 +1,5 @@
-/* Attention of single queries, on wide devices: decoding, and heads too wide for attention_wide.cl. The formula as there;
- * letters, parameters, what a query sees and dropout as in attention_parts.cl. */
+/* Attention of single queries on wide devices: for decoding, and for heads too wide for attention_wide.cl. The formula
+ * is the same as there. Letters, parameters, what a query sees, and dropout are explained in attention_parts.cl. */
 #include "attention_parts.cl"
 #include "attention_vectors.cl"
 
@@ -16,8 +16,8 @@ static inline tfm_vec sum_each(tfm_vec *t) {
 
 /* One work-item per query. W keys per step: W dot products in vectors over dk, their lanes summed all at
  * once, one exponential for the W of them, then W weighted values. */
-TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed,
-                                const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
+TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
+                                const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     /* Where neighbours in b may share keys, eight in a row for one head, which then lies in the first cache;

@@ -1,11 +1,12 @@
-/* The scores of attention, (B, H, T, S), at one of its stages (enum tfm_attention_stage; the softmax is an op by itself):
+/* The scores of attention, (B, H, T, S), at one of its stages (enum tfm_attention_stage; the softmax is an op by
+ * itself):
  *
  *     1 product  z = scale q_t . k_s                    -inf where no such key exists
  *     2 capped   cap tanh(z / cap)                      z itself if cap is 0
  *     3 masked   + mask                                 -inf where t does not see s
  *
- * Parameters and letters as in attention_parts.cl. Layout: a work-group for each row of S scores, an item for each of its
- * keys, or, on wide devices, one item that takes them one by one. */
+ * Parameters and letters are explained in attention_parts.cl. Layout: a work-group takes a row of S scores, in which an
+ * item takes a key at a time; on wide devices one item takes them all. */
 #include "attention_parts.cl"
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"
@@ -31,8 +32,8 @@ static inline float product(__global const number *q, __global const number *k) 
     return sum;
 }
 
-TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, const long items,
-                                 const float scale, const float cap, ATTENTION_PARAMETERS) {
+TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, const long items, const float scale,
+                                 const float cap, ATTENTION_PARAMETERS) {
     const long item = TFM_ROW();
     if (item >= items)
         return;

@@ -1,5 +1,5 @@
-/* What attention's kernels for wide devices share: vectors of TFM_WIDTH numbers from memory, and what becomes of scores.
- * Goes behind attention_parts.cl. */
+/* What attention's kernels for wide devices share: vectors of TFM_WIDTH numbers from memory, and what becomes of
+ * scores. This text is included after attention_parts.cl. */
 
 #define W TFM_WIDTH
 #define KEY_VECTORS ((DK + W - 1) / W)
@@ -33,8 +33,8 @@ static inline tfm_vec load(__global const number *p) {
 #if NUMBERS == 0
     return from.all;
 #elif NUMBERS == 1
-    /* Exponent and fraction moved to a float's place are the number times 2^-112, denormals too; the exponent of infinity
-     * and NaN is that of a float again. vload_half takes the lanes one by one. */
+    /* Exponent and fraction moved to a float's place are the number times 2^-112, denormals too; the exponent of
+     * infinity and NaN is that of a float again. vload_half takes the lanes one by one. */
     const words u = to_words(from.all), size = (u & 0x7fffu) << 13;
     const words finite = as_words(as_floats(size) * 0x1p112f);
     return as_floats(select(finite, size | 0x7f800000u, size >= 0x7c00u << 13) | (u & 0x8000u) << 16);
@@ -43,7 +43,7 @@ static inline tfm_vec load(__global const number *p) {
 #endif
 }
 
-/* The first `count` < W numbers at p, then zeros: nothing is read behind them. */
+/* The first `count` < W numbers at p, then zeros: nothing is read after them. */
 static inline tfm_vec load_some(__global const number *p, const int count) {
     float part[W];
 #pragma unroll
@@ -121,8 +121,7 @@ static inline tfm_vec exp2_down(tfm_vec x) {
     p = tfm_fma(p, f, (tfm_vec)(2.4022303031e-01f));
     p = tfm_fma(p, f, (tfm_vec)(6.9314713614e-01f));
     p = tfm_fma(p, f, (tfm_vec)(1.0f));
-    return TFM_CAT(as_float,
-                   TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
+    return TFM_CAT(as_float, TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
 }
 
 #if DROPS
@@ -144,7 +143,7 @@ typedef struct __attribute__((packed)) loose_bytes {
     TFM_CAT(uchar, TFM_WIDTH) all;
 } loose_bytes;
 
-/* W columns of a row of the mask from key s on, as they are; what lies behind the last column is not looked at. */
+/* W columns of a row of the mask from key s on, as they are; what lies after the last column is not looked at. */
 static inline tfm_vec mask_columns(const attention_shape a, const long row, const int s) {
     if (a.mask_s == 0)
         return (tfm_vec)(mask_at(a, row, 0));
@@ -160,8 +159,8 @@ static inline tfm_vec mask_columns(const attention_shape a, const long row, cons
     return select((tfm_vec)(0.0f), (tfm_vec)(-INFINITY), shown == 0);
 }
 
-/* What becomes of W scores from key s on: the soft cap, if there is one, then the mask. z is scaled by 1/cap then, and cap by
- * log2(e); else z is. The lowest float of a mask stays one, so that a row of them is no hidden row. */
+/* What becomes of W scores from key s on: the soft cap, if there is one, then the mask. z is scaled by 1/cap then, and
+ * cap by log2(e); else z is. The lowest float of a mask stays one, so that a row of them is no hidden row. */
 static inline tfm_vec scored(const attention_shape a, tfm_vec z, const float cap, const long row, const int s) {
     if (cap > 0.0f)
         z = cap * tanh(z);

@@ -1,5 +1,5 @@
-/* Attention for wide devices: one work-item a work-group, vectors of TFM_WIDTH floats. Letters, parameters and what a
- * query sees, and dropout, as in attention_parts.cl:
+/* Attention for wide devices, where a work-group is one work-item that takes vectors of TFM_WIDTH floats. Letters,
+ * parameters, what a query sees, and dropout are explained in attention_parts.cl.
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
  *     log_sum_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
@@ -26,8 +26,7 @@ static inline tfm_vec max_each(tfm_vec *t) {
     for (int count = MOST_ROWS; count > 1; count /= 2) {
 #pragma unroll
         for (int i = 0; i < count / 2; i++)
-            t[i] = larger((tfm_vec)(t[2 * i].even, t[2 * i + 1].even),
-                          (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd));
+            t[i] = larger((tfm_vec)(t[2 * i].even, t[2 * i + 1].even), (tfm_vec)(t[2 * i].odd, t[2 * i + 1].odd));
     }
     tfm_vec m = t[0];
 #pragma unroll
@@ -78,7 +77,7 @@ static inline tfm_vec tile_value(const tile *keys, const shared_keys shared, con
 #endif
 }
 
-/* Keys s .. s + count - 1; those behind are copies of the last one, invisible. */
+/* Keys s .. s + count - 1; those after them are copies of the last one, invisible. */
 static inline void tile_pack(tile *to, const shared_keys keys, const int s, const int count) {
     float *bias = (float *)to->bias;
     to->whole = count == TILE;
@@ -126,15 +125,15 @@ static inline int tile_finite(tile *keys, const shared_keys shared, const int co
 /* The compiler would rather call these than have them twice. */
 #define INLINED static inline __attribute__((always_inline))
 /* A loop to a literal bound is unrolled before R is known, so that its arrays stay in registers. */
-#define EACH_ROW                                                                                             \
-    for (int r = 0; r < MOST_ROWS; r++)                                                                      \
+#define EACH_ROW                                                                                                       \
+    for (int r = 0; r < MOST_ROWS; r++)                                                                                \
         if (r < R)
 
 /* Adds the weighted values of `vectors` vectors of columns from `c` on, for R queries. `careful`: weights below 0 mark
  * what must not touch a query. */
-INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first,
-                        const tile *keys, const shared_keys shared, const tfm_vec (*weight)[2],
-                        const float *shrink, const int count, const int careful) {
+INLINED void add_values(const int R, const int vectors, const int c, state *st, const int first, const tile *keys,
+                        const shared_keys shared, const tfm_vec (*weight)[2], const float *shrink, const int count,
+                        const int careful) {
     tfm_vec sum[MOST_ROWS][2];
 #pragma unroll
     EACH_ROW {
@@ -156,8 +155,7 @@ INLINED void add_values(const int R, const int vectors, const int c, state *st, 
 #pragma unroll
                     for (int x = 0; x < 2; x++)
                         if (x < vectors)
-                            sum[r][x] =
-                                tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
+                            sum[r][x] = tfm_fma((tfm_vec)(((const float *)weight[r])[j]), value[x], sum[r][x]);
             }
         } else {
 #pragma unroll
@@ -197,8 +195,8 @@ INLINED void drop_weights(const int R, tfm_vec (*weight)[2], const state *st, co
 }
 #endif
 
-/* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys; masked: some of them do not see some of it. R is
- * a constant where this is inlined. */
+/* R queries from `first` on, a multiple of MOST_ROWS, meet one tile of keys; masked: some of them do not see some of
+ * it. R is a constant where this is inlined. */
 INLINED void attend(const int R, const attention_shape shape, const float cap, state *st, const int first, tile *keys,
                     const shared_keys shared, const int s, const int count, const int masked) {
     tfm_vec z[MOST_ROWS][2], weight[MOST_ROWS][2], highest[MOST_ROWS];
@@ -244,8 +242,7 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
     for (int r = 0; r < MOST_ROWS; r++)
         highest[r] = r < R ? larger(z[r][0], z[r][1]) : (tfm_vec)(-INFINITY);
     const tfm_vec before = st->maximum[first / MOST_ROWS], reached = larger(before, max_each(highest));
-    const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY),
-                  shrink = exp2_down(before - base);
+    const tfm_vec base = select(reached, (tfm_vec)(0.0f), reached == -INFINITY), shrink = exp2_down(before - base);
     /* A weight of 0 hides what it is multiplied by, unless that is no finite number. */
 #if SCORED
     const int hides = masked || shape.mask_kind != 0;
@@ -278,8 +275,9 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
 }
 
 /* Query r of the block of the state it stands in, or, if it is not real, one that fills up its rows. */
-static inline void state_begin(state *st, const attention_shape shape, const shared_keys keys, const int r, const int real,
-                               const long b, const long t, const long h, __global const number *q, const float scale) {
+static inline void state_begin(state *st, const attention_shape shape, const shared_keys keys, const int r,
+                               const int real, const long b, const long t, const long h, __global const number *q,
+                               const float scale) {
     const int block = r / MOST_ROWS, limit = real ? seen_to(keys, (int)t) : 0;
     const int begin = real ? min(seen_from(keys, (int)t), limit) : 0;
     if (real)
@@ -312,8 +310,8 @@ static inline void state_begin(state *st, const attention_shape shape, const sha
 
 /* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them,
  * and meets them in blocks of up to MOST_ROWS. Tiles and blocks where nobody sees anything are left out. */
-TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed,
-                                const long items, const float scale, const float cap, ATTENTION_PARAMETERS) {
+TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
+                                const float scale, const float cap, ATTENTION_PARAMETERS) {
     const attention_shape shape = ATTENTION_SHAPE;
     const long item = TFM_ROW(), queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
@@ -360,8 +358,8 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             store_value(st.sum[r][c] * inverse, TFM_AT(y) + st.at[r] * DV, c);
         if (summed) {
             const long row = begin + r, head = kv_head * (heads / kv_heads) + row / targets;
-            TFM_AT(log_sum)[(b * heads + head) * targets + row % targets] =
-                LN_2 * (((const float *)&st.maximum[r / MOST_ROWS])[r % MOST_ROWS] + log2(all));
+            __global float *to = TFM_AT(log_sum) + (b * heads + head) * targets + row % targets;
+            *to = LN_2 * (((const float *)&st.maximum[r / MOST_ROWS])[r % MOST_ROWS] + log2(all));
         }
     }
 }

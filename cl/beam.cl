@@ -1,13 +1,15 @@
 /* Beam search on the device ("Attention Is All You Need", section 6.1; Wu et al. 2016, section 7, for the penalty).
  *
  * n sentences are live, each with BEAM rows; R = n BEAM. Every input token ever given to the decoder is a node: a token
- * and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number is also its row in
- * the log of keys and values. A row's past is a line of the table: the nodes from the start to its newest token.
+ * and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number is also its row
+ * in the log of keys and values. A row's past is a line of the table: the nodes from the start to its newest token.
  *
- * Defines: BEAM; CANDIDATES, how many of a row are known: WALK, or the vocabulary if that is smaller. */
+ * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: WALK of them, or the whole
+ * vocabulary if that is smaller. */
 #ifdef BEAM
 
-/* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be ends. */
+/* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be
+ * ends. */
 #define WALK (BEAM == 1 ? 1 : 2 * BEAM)
 
 /* One item per live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished ones.
@@ -17,9 +19,12 @@
  *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
  *   penalty (longest + 1): lp(n)
  *   next_token, next_parent, next_score (R): the live continuations; parent is a row
- *   finished_total, finished_token, finished_node, finished_step (N, BEAM); finished_count (N): sum log p, last token, node
- *     before it, number of tokens. Slots at and behind the count hold live ones, cut by the limit.
- *   done (n), remaining (1): sentences that are over */
+ *   finished_total, finished_token, finished_node, finished_step (N, BEAM): sum log p, the last token, the node before
+ *     it, and the number of tokens; finished_count (N): how many there are. Slots from the count on hold live ones that
+ *     the limit has cut.
+ *   done (n), remaining (1): sentences that are over
+ *   last_token: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have the
+ *     probability 1, whatever the model gives them */
 TFM_KERNEL void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
                             TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, sentences),
                             TFM_INPUT(int, limits), TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts),
@@ -28,7 +33,8 @@ TFM_KERNEL void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TF
                             TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_node),
                             TFM_TENSOR(int, finished_step), TFM_TENSOR(int, finished_count), TFM_TENSOR(int, done),
                             TFM_TENSOR(int, remaining), const long n, const long vocabulary, const long prefix_width,
-                            const long step, const long first_node, const long eos) {
+                            const long step, const long first_node, const long eos, const long last_token,
+                            const long certain_first, const long certain_last) {
     const long group = get_global_id(0);
     if (group >= n)
         return;
@@ -47,8 +53,11 @@ TFM_KERNEL void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TF
         __global int *node = TFM_AT(finished_node) + sentence * BEAM;
         __global int *count = TFM_AT(finished_step) + sentence * BEAM;
         int finished = TFM_AT(finished_count)[sentence];
-        const int forced = step < TFM_AT(prefix_counts)[sentence]
-                               ? TFM_AT(prefixes)[sentence * prefix_width + step] : -1;
+        const bool last = last_token >= 0 && generated >= limit;
+        const bool certain = last ? certain_last != 0 : step == 0 && certain_first != 0;
+        int forced = last ? (int)last_token : -1;
+        if (!last && step < TFM_AT(prefix_counts)[sentence])
+            forced = TFM_AT(prefixes)[sentence * prefix_width + step];
         int head[BEAM];
         for (int b = 0; b < BEAM; b++)
             head[b] = 0;
@@ -62,9 +71,9 @@ TFM_KERNEL void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TF
                 const int list = head[b];
                 if (list >= (forced >= 0 ? 1 : CANDIDATES))
                     continue;
-                const float logit = forced >= 0 ? TFM_AT(logits)[row * vocabulary + forced]
-                                                : TFM_AT(values)[row * CANDIDATES + list];
-                const float sum = TFM_AT(scores)[row] + (logit - TFM_AT(log_sum)[row]);
+                const float logit =
+                    forced >= 0 ? TFM_AT(logits)[row * vocabulary + forced] : TFM_AT(values)[row * CANDIDATES + list];
+                const float sum = TFM_AT(scores)[row] + (certain ? 0.0f : logit - TFM_AT(log_sum)[row]);
                 if (sum > best) { /* false for NaN and for dead rows */
                     best = sum;
                     best_beam = b;
@@ -133,13 +142,15 @@ TFM_KERNEL void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TF
 
 /* One item per row of the next step, m sentences: takes over what its parent row knows, as a new node.
  *   keep (m): which of the n sentences goes on at each place; unused when compact is 0 and m = n
- *   table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent: the log of all nodes */
+ *   table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent, node_score: the log of all nodes, the
+ *     last with sum log p up to each */
 TFM_KERNEL void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_parent), TFM_INPUT(float, next_score),
-                            TFM_INPUT(int, table), TFM_INPUT(int, sentences), TFM_INPUT(int, done), TFM_INPUT(int, keep),
-                            TFM_TENSOR(int, new_tokens), TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table),
-                            TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources),
-                            TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent), const long m, const long compact,
-                            const long past, const long first_node, const long next_node) {
+                            TFM_INPUT(int, table), TFM_INPUT(int, sentences), TFM_INPUT(int, done),
+                            TFM_INPUT(int, keep), TFM_TENSOR(int, new_tokens), TFM_TENSOR(float, new_scores),
+                            TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done),
+                            TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent),
+                            TFM_TENSOR(float, node_score), const long m, const long compact, const long past,
+                            const long first_node, const long next_node) {
     const long row = get_global_id(0);
     if (row >= m * BEAM)
         return;
@@ -151,6 +162,7 @@ TFM_KERNEL void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_pare
     TFM_AT(sources)[row] = sentence;
     TFM_AT(node_token)[node] = token;
     TFM_AT(node_parent)[node] = (int)(first_node + parent);
+    TFM_AT(node_score)[node] = TFM_AT(next_score)[old];
     __global const int *line = TFM_AT(table) + parent * past;
     __global int *out = TFM_AT(new_table) + row * (past + 1);
     for (long i = 0; i < past; i++)
@@ -165,13 +177,55 @@ TFM_KERNEL void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_pare
 #else
 
 /* One item in all: keep (m) gets the live ones of n sentences in order, and over ones where fewer than m are live. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-beam_compact(TFM_INPUT(int, done), TFM_TENSOR(int, keep), const long n, const long m) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_compact(TFM_INPUT(int, done), TFM_TENSOR(int, keep),
+                                                                          const long n, const long m) {
     long kept = 0;
     for (int over = 0; over < 2; over++)
         for (long i = 0; i < n && kept < m; i++)
             if ((TFM_AT(done)[i] != 0) == over)
                 TFM_AT(keep)[kept++] = (int)i;
+}
+
+/* log(exp(a) + exp(b)); either may be -inf */
+float beam_log_add(const float a, const float b) {
+    const float most = fmax(a, b);
+    return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
+}
+
+/* One item per row: forbids the last token of each word whose others are the newest tokens of the row's past.
+ *   logits (R, vocabulary): become -inf there; removed (R): the logarithm of the sum of their exponentials
+ *   table (R, past): the nodes of each row's past; node_token: the token of each node
+ *   words (count + 1): where in `ids` each word begins */
+TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, table),
+                            TFM_INPUT(int, node_token), TFM_INPUT(int, words), TFM_INPUT(int, ids), const long rows,
+                            const long vocabulary, const long past, const long count) {
+    const long row = get_global_id(0);
+    if (row >= rows)
+        return;
+    __global const int *line = TFM_AT(table) + row * past;
+    float sum = -INFINITY;
+    for (long w = 0; w < count; w++) {
+        __global const int *word = TFM_AT(ids) + TFM_AT(words)[w];
+        const long before = TFM_AT(words)[w + 1] - TFM_AT(words)[w] - 1;
+        if (before > past)
+            continue;
+        long same = 0;
+        while (same < before && TFM_AT(node_token)[line[past - before + same]] == word[same])
+            same++;
+        if (same < before)
+            continue;
+        __global float *logit = TFM_AT(logits) + row * vocabulary + word[before];
+        sum = beam_log_add(sum, *logit);
+        *logit = -INFINITY;
+    }
+    TFM_AT(removed)[row] = sum;
+}
+
+/* One item per row: log_sum (R) counts what was removed, so that no other token becomes more probable by it. */
+TFM_KERNEL void beam_restore(TFM_TENSOR(float, log_sum), TFM_INPUT(float, removed), const long rows) {
+    const long row = get_global_id(0);
+    if (row < rows)
+        TFM_AT(log_sum)[row] = beam_log_add(TFM_AT(log_sum)[row], TFM_AT(removed)[row]);
 }
 
 /* One item per row: out (R) = log p of targets (R) under logits (R, vocabulary) whose normaliser is log_sum (R). */

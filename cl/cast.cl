@@ -1,10 +1,10 @@
-/* y = x as another dtype on n elements. -DFROM and -DTO are of enum tfm_dtype: 0 F32, 1 F16, 2 BF16.
+/* y is x in another dtype, on n elements. -DFROM and -DTO are numbers of enum tfm_dtype: 0 F32, 1 F16, 2 BF16.
  *
- * Rounds to nearest, ties to even. F16 by vload_half and vstore_half_rte, which OpenCL 1.2 has on every
- * device. BF16 is the upper half of a float: adding 0x7fff and the lowest bit kept rounds; a NaN is made
- * quiet instead, since the addition could carry it to infinity.
+ * Numbers are rounded to the nearest, and ties to even. F16 is read by vload_half and written by vstore_half_rte, which
+ * every device of OpenCL 1.2 has. BF16 is the upper half of a float: adding 0x7fff and the lowest bit kept rounds; a
+ * NaN is made quiet instead, since the addition could carry it to infinity.
  *
- * Layout: one work-item for TFM_CHUNK elements. */
+ * Layout: a work-item takes TFM_CHUNK elements. */
 
 #if TFM_WIDTH == 1
 typedef uint uvec;
@@ -29,7 +29,7 @@ typedef TFM_CAT(ushort, TFM_WIDTH) svec;
 #define BF16_WIDEN(u) ((u) << 16)
 #define BF16_NARROW(u) (((u) + 0x7fffu + (((u) >> 16) & 1u)) >> 16)
 #define BF16_QUIET(u) (((u) >> 16) | 0x40u)
-#define IS_NAN(u) (((u) & 0x7fffffffu) > 0x7f800000u)
+#define IS_NAN(u) (((u)&0x7fffffffu) > 0x7f800000u)
 
 #if FROM == 0
 #define FROM_TYPE float
@@ -42,7 +42,7 @@ typedef TFM_CAT(ushort, TFM_WIDTH) svec;
 #else
 #define FROM_TYPE ushort
 #define LOAD(p) as_floats(BF16_WIDEN(to_uints(tfm_load(p))))
-#define LOAD1(p) as_float(BF16_WIDEN((uint)*(p)))
+#define LOAD1(p) as_float(BF16_WIDEN((uint) * (p)))
 #endif
 
 #if TO == 0
@@ -57,8 +57,12 @@ typedef TFM_CAT(ushort, TFM_WIDTH) svec;
 #define TO_TYPE ushort
 #define STORE(v, p) tfm_store(to_ushorts(narrow(as_uints(v))), p)
 #define STORE1(v, p) (*(p) = (ushort)narrow1(as_uint(v)))
-static inline uvec narrow(const uvec u) { return IS_NAN(u) ? BF16_QUIET(u) : BF16_NARROW(u); }
-static inline uint narrow1(const uint u) { return IS_NAN(u) ? BF16_QUIET(u) : BF16_NARROW(u); }
+static inline uvec narrow(const uvec u) {
+    return IS_NAN(u) ? BF16_QUIET(u) : BF16_NARROW(u);
+}
+static inline uint narrow1(const uint u) {
+    return IS_NAN(u) ? BF16_QUIET(u) : BF16_NARROW(u);
+}
 #endif
 
 TFM_KERNEL void cast(TFM_TENSOR(TO_TYPE, y), TFM_INPUT(FROM_TYPE, x), const long n) {

@@ -1,13 +1,13 @@
-/* Cross-entropy of logits z (rows, n) with smoothed targets ("Rethinking the Inception Architecture", Szegedy et al. 2016,
- * section 7), q_i = (1 - smoothing) [i = target] + smoothing / n:
+/* Cross-entropy of logits z (rows, n) with smoothed targets ("Rethinking the Inception Architecture", Szegedy et al.
+ * 2016, section 7), q_i = (1 - smoothing) [i = target] + smoothing / n:
  *
  *     loss = - sum_i q_i log p_i = lse - (1 - smoothing) z_target - smoothing mean z,    nll = lse - z_target
  *
  * with lse = log sum exp z, and dz_i = scale (p_i - q_i). A row whose target is none of 0 .. n - 1 does not count: its
  * losses and its gradient are 0, whatever its logits.
  *
- * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does not
- * fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
+ * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does
+ * not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
 
 #define STEP (TFM_GROUP * TFM_WIDTH)
 #define EACH_VECTOR(i) for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
@@ -27,12 +27,12 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
 
     /* A NaN is passed over here, where fmax would be many instructions; the sum below has it. */
     tfm_vec best = (tfm_vec)(-INFINITY);
-    EACH_VECTOR(i) {
+    EACH_VECTOR (i) {
         const tfm_vec v = tfm_load(in + i);
         best = v > best ? v : best;
     }
     float lane_best = tfm_vec_max(best);
-    EACH_REST(i)
+    EACH_REST (i)
         lane_best = in[i] > lane_best ? in[i] : lane_best;
     const float wanted = in[counts ? target : 0];
 #if TFM_GROUP > 1
@@ -43,7 +43,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     /* Without an `add`, the exponentials wait in dz. */
     const int waits = has_dz && !add;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
-    EACH_VECTOR(i) {
+    EACH_VECTOR (i) {
         const tfm_vec d = tfm_load(in + i) - maximum, e = tfm_exp_down_vec(d);
         exps += e;
         plain += d;
@@ -51,7 +51,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
             tfm_store(e, out + i);
     }
     float lane_exps = tfm_vec_sum(exps), lane_plain = tfm_vec_sum(plain);
-    EACH_REST(i) {
+    EACH_REST (i) {
         const float d = in[i] - maximum, e = tfm_exp_down(d);
         lane_exps += e;
         lane_plain += d;
@@ -70,12 +70,12 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
         return;
     const float factor = upstream != 0 ? scale * *TFM_AT(upstream) : scale;
     const float p = factor / total, q = factor * smoothing / (float)n;
-    EACH_VECTOR(i) {
+    EACH_VECTOR (i) {
         const tfm_vec e = waits ? tfm_load(out + i) : tfm_exp_down_vec(tfm_load(in + i) - maximum);
         const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) : (tfm_vec)(0.0f);
         tfm_store(add ? tfm_load(out + i) + d : d, out + i);
     }
-    EACH_REST(i) {
+    EACH_REST (i) {
         const float e = waits ? out[i] : tfm_exp_down(in[i] - maximum);
         const float d = counts ? tfm_fma(e, p, -q) : 0.0f;
         out[i] = add ? out[i] + d : d;

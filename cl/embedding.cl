@@ -4,7 +4,7 @@
  * outside [0, vocabulary) gives a row of NaN: the host cannot see ids without waiting for the device, and
  * NaN is not mistaken for a result.
  *
- * Layout: one work-item for TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
+ * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
  * ones both spread over the device. */
 TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(float, table), TFM_INPUT(int, ids),
                           TFM_INPUT(float, positions), const long n, const long width, const long vocabulary,

@@ -1,10 +1,10 @@
-/* y (outer, taken, width) = x[:, indices[i], :], x (outer, count, width), of any four-byte type: moved as int, so that
- * no bit of a NaN or a denormal is touched. An index outside [0, count) gives zeros.
+/* y (outer, taken, width) is x[:, indices[i], :] of x (outer, count, width), of any four-byte type. Elements are moved
+ * as ints, so that no bit of a NaN or a denormal is touched. An index outside [0, count) gives zeros.
  *
- * Layout: one work-item for TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
+ * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
  * ones both spread over the device. */
-TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, indices), const long n,
-                       const long width, const long count, const long taken) {
+TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, indices), const long n, const long width,
+                       const long count, const long taken) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
     __global int *out = TFM_AT(y);
@@ -26,11 +26,11 @@ TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, ind
     }
 }
 
-/* The backward of it, and of embedding: dx[:, indices[i], :] += scale dy[:, i, :] for all i, in their order. An index outside
- * counts for nothing.
+/* The backward of it, and of embedding: dx[:, indices[i], :] += scale dy[:, i, :] for all i, in their order. An index
+ * outside counts for nothing.
  *
- * Layout: a work-group takes, of one of the `outer` slices, the indices that are a given number modulo `parts`, a power of
- * two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. */
+ * Layout: a work-group takes, of one of the `outer` slices, the indices that are a given number modulo `parts`, a power
+ * of two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. */
 TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices), const long outer,
                                 const long taken, const long width, const long count, const long parts,
                                 const float scale) {

@@ -1,8 +1,8 @@
-/* GEMM for WIDE devices: c (B, M, N) = activation(alpha a b + addend), b packed in panels (gemm_tile.cl); the addend is a
- * bias, or c itself. Work-groups of one item. Rows of a are read where they lie: packing them too gained nothing on AVX-512
- * and costs a pass. A transposed a, whose rows are far apart, is for gemm_turned.cl. */
+/* GEMM for WIDE devices: c (B, M, N) = activation(alpha a b + addend), b packed in panels (gemm_tile.cl); the addend is
+ * a bias, or c itself. A work-group is one item. Rows of a are read where they lie: packing them too gained nothing on
+ * AVX-512 and costs a pass. A transposed a, whose rows are far apart, is for gemm_turned.cl. */
 #define A_SPACE __global
-#define A_LINE(i, rows) min(i, (rows) - 1)
+#define A_LINE(i, rows) min(i, (rows)-1)
 #define A_ROW (long)k
 #define A_STEP 1
 #define B_LINE TFM_PANEL
@@ -10,8 +10,8 @@
 
 /* packed (B, ceil(N / TFM_PANEL), K, TFM_PANEL) from b with b[z][i][j] at z b_batch + i b_row + j b_column.
  * Grid: panels x blocks of `block` rows x B. */
-TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const long n, const long k,
-                          const long block, const long b_batch, const long b_row, const long b_column) {
+TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const long n, const long k, const long block,
+                          const long b_batch, const long b_row, const long b_column) {
     const long panel = get_global_id(0), z = get_global_id(2);
     const long first = get_global_id(1) * block, last = min(first + block, k);
     const long panels = get_global_size(0), column = panel * TFM_PANEL;
@@ -30,29 +30,29 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const 
 }
 
 /* What the kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. */
-#define GEMM_PARAMETERS                                                                                      \
-    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, addend),           \
-        const long m, const long n, const long k, const long group, const long b_batch,                      \
-        const long addend_batch, const long addend_row, const long has_addend, const float alpha,            \
-        const float least
+#define GEMM_PARAMETERS                                                                                                \
+    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, addend), const long m,       \
+        const long n, const long k, const long group, const long b_batch, const long addend_batch,                     \
+        const long addend_row, const long has_addend, const float alpha, const float least
 
 /* The tile at (row, column) of matrix z. */
-#define TILE_OUT(row, column, z, rows)                                                                       \
-    {                                                                                                        \
-        TFM_AT(c) + ((z) * m + (row)) * n + (column),                                                        \
-            has_addend ? TFM_AT(addend) + (z) * addend_batch + (row) * addend_row + (column) : 0, n,         \
-            addend_row, n, rows, (int)min((long)TFM_PANEL, n - (column)), alpha, least                       \
+#define TILE_OUT(row, column, z, rows)                                                                                 \
+    {                                                                                                                  \
+        TFM_AT(c) + ((z)*m + (row)) * n + (column),                                                                    \
+            has_addend ? TFM_AT(addend) + (z)*addend_batch + (row)*addend_row + (column) : 0, n, addend_row, n, rows,  \
+            (int)min((long)TFM_PANEL, n - (column)), alpha, least                                                      \
     }
 
 /* An item makes `group` panels of its rows, which are in the cache after the first. */
-#define EACH_PANEL(panel)                                                                                    \
-    const long panels_ = (n + TFM_PANEL - 1) / TFM_PANEL, first_ = get_global_id(1) * group;                 \
+#define EACH_PANEL(panel)                                                                                              \
+    const long panels_ = (n + TFM_PANEL - 1) / TFM_PANEL, first_ = get_global_id(1) * group;                           \
     for (long panel = first_; panel < min(first_ + group, panels_); panel++)
 
-/* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbours share panels in the cache. */
+/* Grid: ceil(M / TFM_ROWS) x groups of panels x B. Row tiles come first, so that neighbours share panels in the
+ * cache. */
 TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS, z = get_global_id(2);
-    EACH_PANEL(panel) {
+    EACH_PANEL (panel) {
         const tile_out out = TILE_OUT(row, panel * TFM_PANEL, z, (int)min((long)TFM_ROWS, m - row));
         __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
         RUN_TILE(&out, TFM_AT(a) + (z * m + row) * k, line, (int)k)
@@ -60,25 +60,25 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
 }
 
 /* For M <= 8, as when decoding: b is read once, and the time is the time of that. Grid: 1 x groups of panels x B. */
-#define DEFINE_TILES(NAME, LINE, LOAD)                                                                       \
-    DEFINE_TILE(NAME##_1, 1, 4, LINE, LOAD)                                                                  \
-    DEFINE_TILE(NAME##_2, 2, 2, LINE, LOAD)                                                                  \
-    DEFINE_TILE(NAME##_4, 4, 1, LINE, LOAD)                                                                  \
-    DEFINE_TILE(NAME##_8, 8, 1, LINE, LOAD)                                                                  \
-    static void NAME(const tile_out *out, __global const float *a, __global const float *b, int k) {         \
-        if (out->rows == 1)                                                                                  \
-            NAME##_1(out, a, b, k);                                                                          \
-        else if (out->rows == 2)                                                                             \
-            NAME##_2(out, a, b, k);                                                                          \
-        else if (out->rows <= 4)                                                                             \
-            NAME##_4(out, a, b, k);                                                                          \
-        else                                                                                                 \
-            NAME##_8(out, a, b, k);                                                                          \
+#define DEFINE_TILES(NAME, LINE, LOAD)                                                                                 \
+    DEFINE_TILE(NAME##_1, 1, 4, LINE, LOAD)                                                                            \
+    DEFINE_TILE(NAME##_2, 2, 2, LINE, LOAD)                                                                            \
+    DEFINE_TILE(NAME##_4, 4, 1, LINE, LOAD)                                                                            \
+    DEFINE_TILE(NAME##_8, 8, 1, LINE, LOAD)                                                                            \
+    static void NAME(const tile_out *out, __global const float *a, __global const float *b, int k) {                   \
+        if (out->rows == 1)                                                                                            \
+            NAME##_1(out, a, b, k);                                                                                    \
+        else if (out->rows == 2)                                                                                       \
+            NAME##_2(out, a, b, k);                                                                                    \
+        else if (out->rows <= 4)                                                                                       \
+            NAME##_4(out, a, b, k);                                                                                    \
+        else                                                                                                           \
+            NAME##_8(out, a, b, k);                                                                                    \
     }
 DEFINE_TILES(small, TFM_PANEL, LOAD_WHOLE)
 TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
     const long z = get_global_id(2);
-    EACH_PANEL(panel) {
+    EACH_PANEL (panel) {
         const tile_out out = TILE_OUT(0, panel * TFM_PANEL, z, (int)m);
         small(&out, TFM_AT(a) + z * m * k, TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL, (int)k);
     }
@@ -89,7 +89,7 @@ DEFINE_TILES(loose, out->b_line, LOAD_WHOLE)
 DEFINE_TILES(loose_edge, out->b_line, LOAD_PART)
 TFM_KERNEL void gemm_small_loose(GEMM_PARAMETERS) {
     const long z = get_global_id(2);
-    EACH_PANEL(panel) {
+    EACH_PANEL (panel) {
         const long column = panel * TFM_PANEL;
         const tile_out out = TILE_OUT(0, column, z, (int)m);
         __global const float *from = TFM_AT(a) + z * m * k, *line = TFM_AT(packed) + z * b_batch + column;

@@ -1,10 +1,11 @@
-/* GEMM of a transposed a for WIDE devices: c (B, M, N) = activation(alpha a^T b + addend) with a (B, K, M), and b packed in
- * panels (gemm_tile.cl) or, where N is whole panels, as it is. So a weight's gradient is made, where a and b are gradient
- * and input of thousands of rows: c may be small and K large, and then K comes in parts that other work-items sum.
+/* GEMM of a transposed a for WIDE devices: c (B, M, N) = activation(alpha a^T b + addend) with a (B, K, M), and b
+ * packed in panels (gemm_tile.cl) or, where N is whole panels, as it is. So a weight's gradient is made, where a and b
+ * are gradient and input of thousands of rows: c may be small and K large, and then K comes in parts that other
+ * work-items sum.
  *
- * An item makes a strip of STRIP rows of c. It takes a block of STEPS rows of a at a time: the strip's columns of it go to
- * private memory, tile by tile as [STEPS][TFM_ROWS], where they serve all panels; a panel's block of b serves all tiles. The
- * sums of a block are added to what the block before it left in c. */
+ * An item makes a strip of STRIP rows of c. It takes a block of STEPS rows of a at a time: the strip's columns of it go
+ * to private memory, tile by tile as [STEPS][TFM_ROWS], where they serve all panels; a panel's block of b serves all
+ * tiles. The sums of a block are added to what the block before it left in c. */
 #define A_SPACE __private
 #define A_LINE(i, rows) (i)
 #define A_ROW 1
@@ -22,38 +23,44 @@
 /* Vectors that hold a line of a tile. What the last one stores too much, the next line overwrites. */
 #define LINE_VECTORS ((TFM_ROWS + TFM_WIDTH - 1) / TFM_WIDTH)
 #define TILE_FLOATS (TFM_STEPS * TFM_ROWS + TFM_WIDTH)
+#define EACH_TILE                                                                                                      \
+    UNROLL                                                                                                             \
+    for (int t = 0; t < TFM_TILES; t++)
+#define EACH_LINE_VECTOR                                                                                               \
+    UNROLL                                                                                                             \
+    for (int j = 0; j < LINE_VECTORS; j++)
 
-/* Fills `tiles` tiles from the rows of a that begin at `from`, m apart, of which the first `columns` floats are the strip's.
- * sums += the sum of those rows, so that a long sum is one of blocks, and rounded as such. Vectors reach into the row below;
- * the last ones of a, `left` floats before its end, stay inside. */
+/* Fills `tiles` tiles from the rows of a that begin at `from`, m apart, of which the first `columns` floats are the
+ * strip's. sums += the sum of those rows, so that a long sum is one of blocks, and rounded as such. Vectors reach into
+ * the row below; the last ones of a, `left` floats before its end, stay inside. */
 static void strip_take(float *strip, float *sums, __global const float *from, long m, long left, int tiles, int steps,
                        int columns) {
     tfm_vec sum[TFM_TILES][LINE_VECTORS];
-    UNROLL for (int t = 0; t < TFM_TILES; t++)
-        UNROLL for (int j = 0; j < LINE_VECTORS; j++)
+    EACH_TILE
+        EACH_LINE_VECTOR
             sum[t][j] = (tfm_vec)(0.0f);
     for (int s = 0; s < steps; s++, from += m, left -= m)
-        UNROLL for (int t = 0; t < TFM_TILES; t++)
+        EACH_TILE
             if (t < tiles)
-                UNROLL for (int j = 0; j < LINE_VECTORS; j++) {
+                EACH_LINE_VECTOR {
                     const int at = t * TFM_ROWS + j * TFM_WIDTH;
-                    const tfm_vec v = left >= STRIP + TFM_WIDTH ? tfm_load(from + at)
-                                                                : first_floats(from + at, columns - at);
+                    const tfm_vec v =
+                        left >= STRIP + TFM_WIDTH ? tfm_load(from + at) : first_floats(from + at, columns - at);
                     tfm_store(v, strip + t * TILE_FLOATS + s * TFM_ROWS + j * TFM_WIDTH);
                     sum[t][j] += v;
                 }
     /* All are read before one is stored: they lie on one another. */
-    UNROLL for (int t = 0; t < TFM_TILES; t++)
-        UNROLL for (int j = 0; j < LINE_VECTORS; j++)
+    EACH_TILE
+        EACH_LINE_VECTOR
             sum[t][j] += tfm_load(sums + t * TFM_ROWS + j * TFM_WIDTH);
-    UNROLL for (int t = 0; t < TFM_TILES; t++)
-        UNROLL for (int j = 0; j < LINE_VECTORS; j++)
+    EACH_TILE
+        EACH_LINE_VECTOR
             tfm_store(sum[t][j], sums + t * TFM_ROWS + j * TFM_WIDTH);
 }
 
-/* c (B parts, M, N), the sums over `chunk` rows of a and b each. a_sums (B parts, M): null, or the sums of a's columns over
- * them, which are a bias's gradient; added to what is there where `add_sums`. b's matrices, panels and rows lie b_batch,
- * b_panel and b_line apart.
+/* c (B parts, M, N), the sums over `chunk` rows of a and b each. a_sums (B parts, M): null, or the sums of a's columns
+ * over them, which are a bias's gradient; added to what is there where `add_sums`. b's matrices, panels and rows lie
+ * b_batch, b_panel and b_line apart.
  * Grid: ceil(M / STRIP) x groups of `group` panels x B parts. */
 TFM_KERNEL void gemm_turned(TFM_TENSOR(float, c), TFM_TENSOR(float, a_sums), TFM_INPUT(float, a), TFM_INPUT(float, b),
                             TFM_INPUT(float, addend), const long m, const long n, const long k, const long group,

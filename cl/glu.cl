@@ -1,9 +1,9 @@
 /* y (rows, width) = activation(gate) * x, where rows of x and gate are `pitch` elements apart: both may be halves of
  * one tensor (rows, 2 width). -DTFM_ACTIVATION chooses, cl/prelude.cl has the formulas.
  *
- * Layout: one work-item for TFM_CHUNK elements of y, across rows. With pitch = width y may be x or gate. */
-TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, gate), const long n,
-                    const long width, const long pitch) {
+ * Layout: a work-item takes TFM_CHUNK elements of y, across rows. With pitch = width y may be x or gate. */
+TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, gate), const long n, const long width,
+                    const long pitch) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n), skip = pitch - width;
     __global float *out = TFM_AT(y);
@@ -18,19 +18,19 @@ TFM_KERNEL void glu(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, 
     }
 }
 
-/* dx = dy activation(gate), dgate = dy x slope(gate): of the rows of dx and dgate, `pitch` elements apart as those of x and
- * gate. Either may be null, and is added to where `add_x`, `add_gate`. Layout as above. */
-#define BACK(T, LOAD, STORE, SLOPE, ACTIVATE)                                                                 \
-    {                                                                                                         \
-        const T d = LOAD(from + i), open = LOAD(g + i);                                                       \
-        if (has_dx) {                                                                                         \
-            const T t = d * ACTIVATE(open);                                                                   \
-            STORE(add_x ? LOAD(to_x + i) + t : t, to_x + i);                                                  \
-        }                                                                                                     \
-        if (has_dgate) {                                                                                      \
-            const T t = d * LOAD(v + i) * SLOPE(open);                                                        \
-            STORE(add_gate ? LOAD(to_gate + i) + t : t, to_gate + i);                                         \
-        }                                                                                                     \
+/* dx = dy activation(gate), dgate = dy x slope(gate): of the rows of dx and dgate, `pitch` elements apart as those of x
+ * and gate. Either may be null, and is added to where `add_x`, `add_gate`. Layout as above. */
+#define BACK(T, LOAD, STORE, SLOPE, ACTIVATE)                                                                          \
+    {                                                                                                                  \
+        const T d = LOAD(from + i), open = LOAD(g + i);                                                                \
+        if (has_dx) {                                                                                                  \
+            const T t = d * ACTIVATE(open);                                                                            \
+            STORE(add_x ? LOAD(to_x + i) + t : t, to_x + i);                                                           \
+        }                                                                                                              \
+        if (has_dgate) {                                                                                               \
+            const T t = d * LOAD(v + i) * SLOPE(open);                                                                 \
+            STORE(add_gate ? LOAD(to_gate + i) + t : t, to_gate + i);                                                  \
+        }                                                                                                              \
     }
 #define LOAD_ONE(p) (*(p))
 #define STORE_ONE(v, p) (*(p) = (v))

@@ -1,5 +1,5 @@
-/* The square root of the sum of squares of x (n), in two steps: a partial sum for each of `parts` contiguous shares, then
- * their sum. The order of additions depends on the sizes alone.
+/* The square root of the sum of squares of x (n), in two steps: a partial sum for each of `parts` contiguous shares,
+ * then their sum. The order of additions depends on the sizes alone.
  *
  * Layout: TFM_GROUP work-items take a share together, a vector each at a time. */
 

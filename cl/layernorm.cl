@@ -24,23 +24,25 @@
 #define STEP (TFM_GROUP * BLOCK)
 /* Columns that this item takes by blocks, by vectors within them, and, where they fill no block, one by one. */
 #define EACH_BLOCK(b, n) for (long b = TFM_LANE() * BLOCK; b + BLOCK <= n; b += STEP)
-#define EACH_VECTOR(i, n) EACH_BLOCK(block_, n) for (long i = block_; i < block_ + BLOCK; i += TFM_WIDTH)
+#define EACH_VECTOR(i, n)                                                                                              \
+    EACH_BLOCK (block_, n)                                                                                             \
+        for (long i = block_; i < block_ + BLOCK; i += TFM_WIDTH)
 /* The same, and u = 0 .. 3 for a sum of its own: one sum alone would wait for each addition. */
 #ifdef DROPOUT
-#define EACH_OF_4(i, u, n)                                                                                    \
-    EACH_BLOCK(block_, n)                                                                                     \
+#define EACH_OF_4(i, u, n)                                                                                             \
+    EACH_BLOCK (block_, n)                                                                                             \
     _Pragma("unroll") for (long u = 0, i = block_; u < BLOCK / TFM_WIDTH; u++, i += TFM_WIDTH)
 #else
-#define EACH_OF_4(i, u, n)                                                                                    \
-    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += 4 * STEP)                           \
-        _Pragma("unroll") for (long u = 0, i = block_; u < 4; u++, i += STEP) if (i + BLOCK <= n)
+#define EACH_OF_4(i, u, n)                                                                                             \
+    for (long block_ = TFM_LANE() * BLOCK; block_ + BLOCK <= n; block_ += 4 * STEP)                                    \
+    _Pragma("unroll") for (long u = 0, i = block_; u < 4; u++, i += STEP) if (i + BLOCK <= n)
 #endif
 #define EACH_REST(i, n) for (long i = (n) - (n) % BLOCK + TFM_LANE(); i < n; i += TFM_GROUP)
 
 TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENSOR(float, mean),
                           TFM_TENSOR(float, inv_std), TFM_INPUT(float, x), TFM_INPUT(float, residual),
-                          TFM_INPUT(float, gamma), TFM_INPUT(float, beta), const long rows,
-                          const long n, const float epsilon, TFM_DROPOUT_PARAMETERS) {
+                          TFM_INPUT(float, gamma), TFM_INPUT(float, beta), const long rows, const long n,
+                          const float epsilon, TFM_DROPOUT_PARAMETERS) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= rows)
@@ -60,7 +62,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     float total = 0.0f;
 #ifdef DROPOUT
     const tfm_drops drops = TFM_DROPS();
-    EACH_BLOCK(b, n) {
+    EACH_BLOCK (b, n) {
         tfm_vec factors[4];
         tfm_drop_factors(factors, drops, row, b);
         for (int u = 0; u < 4; u++) {
@@ -70,7 +72,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             totals[u] += v;
         }
     }
-    EACH_REST(i, n) {
+    EACH_REST (i, n) {
         const float v = tfm_fma(more[i], tfm_drop_factor(drops, row, i), in[i]);
         s[i] = v;
         total += v;
@@ -79,7 +81,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
 #else
     const int stored = has_residual || sum != 0;
     __global const float *from = stored ? s : in;
-    EACH_OF_4(i, u, n) {
+    EACH_OF_4 (i, u, n) {
         tfm_vec v = tfm_load(in + i);
         if (has_residual)
             v += tfm_load(more + i);
@@ -87,7 +89,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             tfm_store(v, s + i);
         totals[u] += v;
     }
-    EACH_REST(i, n) {
+    EACH_REST (i, n) {
         const float v = has_residual ? in[i] + more[i] : in[i];
         if (stored)
             s[i] = v;
@@ -100,14 +102,14 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
     tfm_vec squares[4], rests[4];
     for (int u = 0; u < 4; u++)
         squares[u] = rests[u] = (tfm_vec)(0.0f);
-    EACH_OF_4(i, u, n) {
+    EACH_OF_4 (i, u, n) {
         const tfm_vec d = tfm_load(from + i) - center;
         squares[u] = tfm_fma(d, d, squares[u]);
         rests[u] += d;
     }
     float square = tfm_vec_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
     float rest = tfm_vec_sum((rests[0] + rests[1]) + (rests[2] + rests[3]));
-    EACH_REST(i, n) {
+    EACH_REST (i, n) {
         const float d = from[i] - center;
         square = tfm_fma(d, d, square);
         rest += d;
@@ -123,7 +125,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             TFM_AT(inv_std)[row] = factor;
     }
 
-    EACH_VECTOR(i, n) {
+    EACH_VECTOR (i, n) {
         tfm_vec v = ((tfm_load(from + i) - center) - rest) * factor;
         if (has_gamma)
             v *= tfm_load(scale + i);
@@ -131,7 +133,7 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
             v += tfm_load(bias + i);
         tfm_store(v, out + i);
     }
-    EACH_REST(i, n) {
+    EACH_REST (i, n) {
         float v = ((from[i] - center) - rest) * factor;
         if (has_gamma)
             v *= scale[i];
@@ -154,22 +156,22 @@ TFM_KERNEL void layernorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_TENS
  * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 
 /* The part of v that goes on, and dy h, dy into the chunk's sums. */
-#define SPREAD(T, LOAD, STORE, i, factor)                                                                     \
-    {                                                                                                         \
-        const T d = LOAD(dyp + i), h = (LOAD(sp + i) - m) * inverse;                                          \
-        const T g = has_gamma ? d * LOAD(TFM_AT(gamma) + i) : d;                                              \
-        T ds = (g - mean_g - h * mean_gh) * inverse;                                                          \
-        if (has_dsum)                                                                                         \
-            ds += LOAD(dsp + i);                                                                              \
-        if (has_dx)                                                                                           \
-            STORE(add_x ? LOAD(dxp + i) + ds : ds, dxp + i);                                                  \
-        ds *= factor;                                                                                         \
-        if (has_dresidual)                                                                                    \
-            STORE(add_residual ? LOAD(drp + i) + ds : ds, drp + i);                                           \
-        if (has_dgamma)                                                                                       \
-            STORE(first ? d * h : tfm_fma(d, h, LOAD(dgp + i)), dgp + i);                                     \
-        if (has_dbeta)                                                                                        \
-            STORE(first ? d : LOAD(dbp + i) + d, dbp + i);                                                    \
+#define SPREAD(T, LOAD, STORE, i, factor)                                                                              \
+    {                                                                                                                  \
+        const T d = LOAD(dyp + i), h = (LOAD(sp + i) - m) * inverse;                                                   \
+        const T g = has_gamma ? d * LOAD(TFM_AT(gamma) + i) : d;                                                       \
+        T ds = (g - mean_g - h * mean_gh) * inverse;                                                                   \
+        if (has_dsum)                                                                                                  \
+            ds += LOAD(dsp + i);                                                                                       \
+        if (has_dx)                                                                                                    \
+            STORE(add_x ? LOAD(dxp + i) + ds : ds, dxp + i);                                                           \
+        ds *= factor;                                                                                                  \
+        if (has_dresidual)                                                                                             \
+            STORE(add_residual ? LOAD(drp + i) + ds : ds, drp + i);                                                    \
+        if (has_dgamma)                                                                                                \
+            STORE(first ? d *h : tfm_fma(d, h, LOAD(dgp + i)), dgp + i);                                               \
+        if (has_dbeta)                                                                                                 \
+            STORE(first ? d : LOAD(dbp + i) + d, dbp + i);                                                             \
     }
 #define LOAD_ONE(p) (*(p))
 #define STORE_ONE(v, p) (*(p) = (v))
@@ -196,12 +198,12 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
         __global float *dxp = TFM_AT(dx) + row * n, *drp = TFM_AT(dresidual) + row * n;
         tfm_vec sums = (tfm_vec)(0.0f), products = (tfm_vec)(0.0f);
         float sum_g = 0.0f, sum_gh = 0.0f;
-        EACH_VECTOR(i, n) {
+        EACH_VECTOR (i, n) {
             const tfm_vec g = has_gamma ? tfm_load(dyp + i) * tfm_load(TFM_AT(gamma) + i) : tfm_load(dyp + i);
             sums += g;
             products = tfm_fma(g, (tfm_load(sp + i) - m) * inverse, products);
         }
-        EACH_REST(i, n) {
+        EACH_REST (i, n) {
             const float g = has_gamma ? dyp[i] * TFM_AT(gamma)[i] : dyp[i];
             sum_g += g;
             sum_gh = tfm_fma(g, (sp[i] - m) * inverse, sum_gh);
@@ -210,7 +212,7 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
         sum_gh += tfm_vec_sum(products);
         const float mean_g = tfm_group_sum(sum_g) / (float)n, mean_gh = tfm_group_sum(sum_gh) / (float)n;
 #ifdef DROPOUT
-        EACH_BLOCK(b, n) {
+        EACH_BLOCK (b, n) {
             tfm_vec factors[4];
             tfm_drop_factors(factors, drops, row, b);
             for (int u = 0; u < 4; u++) {
@@ -218,12 +220,12 @@ TFM_KERNEL void layernorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dres
                 SPREAD(tfm_vec, tfm_load, tfm_store, i, factors[u])
             }
         }
-        EACH_REST(i, n)
+        EACH_REST (i, n)
             SPREAD(float, LOAD_ONE, STORE_ONE, i, tfm_drop_factor(drops, row, i))
 #else
-        EACH_VECTOR(i, n)
+        EACH_VECTOR (i, n)
             SPREAD(tfm_vec, tfm_load, tfm_store, i, 1.0f)
-        EACH_REST(i, n)
+        EACH_REST (i, n)
             SPREAD(float, LOAD_ONE, STORE_ONE, i, 1.0f)
 #endif
     }

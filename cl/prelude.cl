@@ -1,9 +1,10 @@
-/* In front of every kernel text: types, tensors as parameters, reductions, vendor quirks.
+/* This text stands in front of every kernel's: it has types, tensors as parameters, reductions, and ways around what
+ * single drivers do wrong.
  *
- * Given by the host: TFM_WIDE or TFM_SIMT, TFM_WIDTH (floats per vector), TFM_GROUP (work-items per row), TFM_CHUNK
- * (elements per work-item of an elementwise kernel), TFM_FMA.
- * A WIDE device runs work-groups of one item and vectorises what the item says in float16 or float8; a SIMT device
- * runs TFM_GROUP items a row, each on scalars. One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH. */
+ * The host gives TFM_WIDE or TFM_SIMT, TFM_WIDTH (floats per vector), TFM_GROUP (work-items per row), TFM_CHUNK
+ * (elements per work-item of an elementwise kernel), and TFM_FMA where fma() is fast. A WIDE device runs work-groups of
+ * one item and vectorises what the item says in float16 or float8; a SIMT device runs TFM_GROUP items a row, each on
+ * scalars. One kernel text serves both: loops step by TFM_GROUP * TFM_WIDTH. */
 
 #ifndef TFM_WIDTH
 #define TFM_WIDTH 1
@@ -38,12 +39,22 @@ typedef TFM_CAT(float, TFM_WIDTH) tfm_vec;
 typedef TFM_CAT(int, TFM_WIDTH) tfm_ivec;
 typedef TFM_CAT(uint, TFM_WIDTH) tfm_uvec;
 /* vloadn and vstoren say the same, but PoCL takes a vector to memory in three pieces. */
-#define TFM_LOOSE(type, T)                                                                                        \
-    typedef struct __attribute__((packed)) tfm_loose_##type { T all; } tfm_loose_##type;                          \
-    TFM_OVERLOADED T tfm_load(__global const type *p) { return ((__global const tfm_loose_##type *)p)->all; }     \
-    TFM_OVERLOADED T tfm_load(__private const type *p) { return ((__private const tfm_loose_##type *)p)->all; }   \
-    TFM_OVERLOADED void tfm_store(T v, __global type *p) { ((__global tfm_loose_##type *)p)->all = v; }           \
-    TFM_OVERLOADED void tfm_store(T v, __private type *p) { ((__private tfm_loose_##type *)p)->all = v; }
+#define TFM_LOOSE(type, T)                                                                                             \
+    typedef struct __attribute__((packed)) tfm_loose_##type {                                                          \
+        T all;                                                                                                         \
+    } tfm_loose_##type;                                                                                                \
+    TFM_OVERLOADED T tfm_load(__global const type *p) {                                                                \
+        return ((__global const tfm_loose_##type *)p)->all;                                                            \
+    }                                                                                                                  \
+    TFM_OVERLOADED T tfm_load(__private const type *p) {                                                               \
+        return ((__private const tfm_loose_##type *)p)->all;                                                           \
+    }                                                                                                                  \
+    TFM_OVERLOADED void tfm_store(T v, __global type *p) {                                                             \
+        ((__global tfm_loose_##type *)p)->all = v;                                                                     \
+    }                                                                                                                  \
+    TFM_OVERLOADED void tfm_store(T v, __private type *p) {                                                            \
+        ((__private tfm_loose_##type *)p)->all = v;                                                                    \
+    }
 #define TFM_OVERLOADED static inline __attribute__((overloadable))
 TFM_LOOSE(float, tfm_vec)
 TFM_LOOSE(int, tfm_ivec)
@@ -77,19 +88,43 @@ static inline tfm_vec tfm_lanes(void) {
 
 /* Horizontal sums and maxima of one vector. */
 #if TFM_WIDTH == 1
-static inline float tfm_vec_sum(tfm_vec v) { return v; }
-static inline float tfm_vec_max(tfm_vec v) { return v; }
+static inline float tfm_vec_sum(tfm_vec v) {
+    return v;
+}
+static inline float tfm_vec_max(tfm_vec v) {
+    return v;
+}
 #else
-static inline float tfm_sum2(float2 v) { return v.x + v.y; }
-static inline float tfm_sum4(float4 v) { return tfm_sum2(v.lo + v.hi); }
-static inline float tfm_sum8(float8 v) { return tfm_sum4(v.lo + v.hi); }
-static inline float tfm_sum16(float16 v) { return tfm_sum8(v.lo + v.hi); }
-static inline float tfm_max2(float2 v) { return fmax(v.x, v.y); }
-static inline float tfm_max4(float4 v) { return tfm_max2(fmax(v.lo, v.hi)); }
-static inline float tfm_max8(float8 v) { return tfm_max4(fmax(v.lo, v.hi)); }
-static inline float tfm_max16(float16 v) { return tfm_max8(fmax(v.lo, v.hi)); }
-static inline float tfm_vec_sum(tfm_vec v) { return TFM_CAT(tfm_sum, TFM_WIDTH)(v); }
-static inline float tfm_vec_max(tfm_vec v) { return TFM_CAT(tfm_max, TFM_WIDTH)(v); }
+static inline float tfm_sum2(float2 v) {
+    return v.x + v.y;
+}
+static inline float tfm_sum4(float4 v) {
+    return tfm_sum2(v.lo + v.hi);
+}
+static inline float tfm_sum8(float8 v) {
+    return tfm_sum4(v.lo + v.hi);
+}
+static inline float tfm_sum16(float16 v) {
+    return tfm_sum8(v.lo + v.hi);
+}
+static inline float tfm_max2(float2 v) {
+    return fmax(v.x, v.y);
+}
+static inline float tfm_max4(float4 v) {
+    return tfm_max2(fmax(v.lo, v.hi));
+}
+static inline float tfm_max8(float8 v) {
+    return tfm_max4(fmax(v.lo, v.hi));
+}
+static inline float tfm_max16(float16 v) {
+    return tfm_max8(fmax(v.lo, v.hi));
+}
+static inline float tfm_vec_sum(tfm_vec v) {
+    return TFM_CAT(tfm_sum, TFM_WIDTH)(v);
+}
+static inline float tfm_vec_max(tfm_vec v) {
+    return TFM_CAT(tfm_max, TFM_WIDTH)(v);
+}
 #endif
 
 /* Reductions over the work-group that shares a row. TFM_SCRATCH declares the local memory a kernel needs for them;
@@ -101,7 +136,8 @@ static inline float tfm_vec_max(tfm_vec v) { return TFM_CAT(tfm_max, TFM_WIDTH)(
 #define tfm_group_max(v) (v)
 #else
 #define TFM_SCRATCH __local float tfm_scratch[TFM_GROUP];
-/* Inlined for certain: where it stayed a call, PoCL 3.1 would share one scratch among work-groups that run side by side. */
+/* Inlined for certain: where it stayed a call, PoCL 3.1 would share one scratch among work-groups that run side by
+ * side. */
 static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __local float *scratch, int is_max) {
     const int id = get_local_id(0);
     barrier(CLK_LOCAL_MEM_FENCE); /* the last reduction's readers are done */
@@ -124,35 +160,48 @@ static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __l
  * x + 1.5 2^23 has round x in its low bits: rint() and a conversion are many instructions on some CPUs. */
 #ifdef TFM_WIDE
 #define TFM_ROUNDER 12582912.0f
-#define TFM_EXP_BODY(T, V, ROUNDED, REST)                                                 \
-    const T t = ROUNDED, n = t - TFM_ROUNDER, f = REST;                                   \
-    T p = tfm_fma(f, (T)(1.3337413716e-03f), (T)(9.6681666653e-03f));                     \
-    p = tfm_fma(p, f, (T)(5.5504904886e-02f));                                            \
-    p = tfm_fma(p, f, (T)(2.4022303031e-01f));                                            \
-    p = tfm_fma(p, f, (T)(6.9314713614e-01f));                                            \
-    p = tfm_fma(p, f, (T)(1.0f));                                                         \
+#define TFM_EXP_BODY(T, V, ROUNDED, REST)                                                                              \
+    const T t = ROUNDED, n = t - TFM_ROUNDER, f = REST;                                                                \
+    T p = tfm_fma(f, (T)(1.3337413716e-03f), (T)(9.6681666653e-03f));                                                  \
+    p = tfm_fma(p, f, (T)(5.5504904886e-02f));                                                                         \
+    p = tfm_fma(p, f, (T)(2.4022303031e-01f));                                                                         \
+    p = tfm_fma(p, f, (T)(6.9314713614e-01f));                                                                         \
+    p = tfm_fma(p, f, (T)(1.0f));                                                                                      \
     p *= TFM_CAT(tfm_as_float, V)((TFM_CAT(tfm_as_int, V)(t) << 23) + 0x3f800000);
 #define TFM_EXP2_NEAR(T, V) TFM_EXP_BODY(T, V, x + TFM_ROUNDER, x - n) return p;
 #define TFM_EXP2(T, V) return x < (T)(-126.0f) ? (T)(0.0f) : TFM_CAT(tfm_exp2_near, V)(x);
-#define TFM_EXP(T, V)                                                                     \
-    TFM_EXP_BODY(T, V, tfm_fma(x, (T)(1.44269502f), (T)(TFM_ROUNDER)),                    \
-                 tfm_fma(x, (T)(1.92596303e-08f), tfm_fma(x, (T)(1.44269502f), -n)))      \
+#define TFM_EXP(T, V)                                                                                                  \
+    TFM_EXP_BODY(T, V, tfm_fma(x, (T)(1.44269502f), (T)(TFM_ROUNDER)),                                                 \
+                 tfm_fma(x, (T)(1.92596303e-08f), tfm_fma(x, (T)(1.44269502f), -n)))                                   \
     return x < (T)(-87.3365f) ? (T)(0.0f) : p;
 #else
 #define TFM_EXP2_NEAR(T, V) return exp2(x);
 #define TFM_EXP2(T, V) return exp2(x);
 #define TFM_EXP(T, V) return exp(x);
 #endif
-static inline float tfm_exp2_near(const float x) { TFM_EXP2_NEAR(float, ) }
-static inline tfm_vec tfm_exp2_near_vec(const tfm_vec x) { TFM_EXP2_NEAR(tfm_vec, _vec) }
-static inline float tfm_exp2_down(const float x) { TFM_EXP2(float, ) }
-static inline tfm_vec tfm_exp2_down_vec(const tfm_vec x) { TFM_EXP2(tfm_vec, _vec) }
-static inline float tfm_exp_down(const float x) { TFM_EXP(float, ) }
-static inline tfm_vec tfm_exp_down_vec(const tfm_vec x) { TFM_EXP(tfm_vec, _vec) }
+static inline float tfm_exp2_near(const float x) {
+    TFM_EXP2_NEAR(float, )
+}
+static inline tfm_vec tfm_exp2_near_vec(const tfm_vec x) {
+    TFM_EXP2_NEAR(tfm_vec, _vec)
+}
+static inline float tfm_exp2_down(const float x) {
+    TFM_EXP2(float, )
+}
+static inline tfm_vec tfm_exp2_down_vec(const tfm_vec x) {
+    TFM_EXP2(tfm_vec, _vec)
+}
+static inline float tfm_exp_down(const float x) {
+    TFM_EXP(float, )
+}
+static inline tfm_vec tfm_exp_down_vec(const tfm_vec x) {
+    TFM_EXP(tfm_vec, _vec)
+}
 /* 1 / (1 + e^-x), without the overflow of e^-x. */
-#define TFM_SIGMOID(T, V, x)                                                              \
-    TFM_CAT(tfm_sigmoid, V)(x, TFM_CAT(tfm_exp_down, V)(-fabs(x)))
-static inline float tfm_sigmoid(const float x, const float e) { return (x < 0.0f ? e : 1.0f) / (1.0f + e); }
+#define TFM_SIGMOID(T, V, x) TFM_CAT(tfm_sigmoid, V)(x, TFM_CAT(tfm_exp_down, V)(-fabs(x)))
+static inline float tfm_sigmoid(const float x, const float e) {
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
 static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
     return (x < (tfm_vec)(0.0f) ? e : (tfm_vec)(1.0f)) / ((tfm_vec)(1.0f) + e);
 }
@@ -168,32 +217,36 @@ static inline tfm_vec tfm_sigmoid_vec(const tfm_vec x, const tfm_vec e) {
 /* gelu: v Phi(v) = max(v, 0) - |v| Phi(-|v|). The logarithm to base 2 of Phi(-z), z >= 0, is smooth: this is a fit
  * with an error of Phi below 6.1e-8, and relative to it below 4.9e-6 down to z = 5 and 1% to the end, where 1 + erf(v)
  * would cancel. At the largest z it is -127, of which 2 to the power is 0, so that inf gives inf and -inf 0. */
-#define TFM_ACTIVATION_BODY(T, V)                                                         \
-    const T a = fabs(v), z = a < (T)(13.0047f) ? a : (T)(13.0047f);                       \
-    T q = tfm_fma((T)(5.03155295e-10f), z, (T)(-2.75353962e-08f));                        \
-    q = tfm_fma(q, z, (T)(6.31676983e-07f));                                              \
-    q = tfm_fma(q, z, (T)(-7.88324633e-06f));                                             \
-    q = tfm_fma(q, z, (T)(5.70168122e-05f));                                              \
-    q = tfm_fma(q, z, (T)(-0.000211504128f));                                             \
-    q = tfm_fma(q, z, (T)(-0.000138802483f));                                             \
-    q = tfm_fma(q, z, (T)(0.00710895192f));                                               \
-    q = tfm_fma(q, z, (T)(-0.052543655f));                                                \
-    q = tfm_fma(q, z, (T)(-0.459189862f));                                                \
-    q = tfm_fma(q, z, (T)(-1.15110767f));                                                 \
-    q = tfm_fma(q, z, (T)(-0.99999994f));                                                 \
+#define TFM_ACTIVATION_BODY(T, V)                                                                                      \
+    const T a = fabs(v), z = a < (T)(13.0047f) ? a : (T)(13.0047f);                                                    \
+    T q = tfm_fma((T)(5.03155295e-10f), z, (T)(-2.75353962e-08f));                                                     \
+    q = tfm_fma(q, z, (T)(6.31676983e-07f));                                                                           \
+    q = tfm_fma(q, z, (T)(-7.88324633e-06f));                                                                          \
+    q = tfm_fma(q, z, (T)(5.70168122e-05f));                                                                           \
+    q = tfm_fma(q, z, (T)(-0.000211504128f));                                                                          \
+    q = tfm_fma(q, z, (T)(-0.000138802483f));                                                                          \
+    q = tfm_fma(q, z, (T)(0.00710895192f));                                                                            \
+    q = tfm_fma(q, z, (T)(-0.052543655f));                                                                             \
+    q = tfm_fma(q, z, (T)(-0.459189862f));                                                                             \
+    q = tfm_fma(q, z, (T)(-1.15110767f));                                                                              \
+    q = tfm_fma(q, z, (T)(-0.99999994f));                                                                              \
     return (v < (T)(0.0f) ? (T)(0.0f) : v) - z * TFM_CAT(tfm_exp2_near, V)(q);
 #elif TFM_ACTIVATION == 3
 /* gelu's tanh form, v (1 + tanh u) / 2 with u = sqrt(2/pi) (v + 0.044715 v^3), is v sigmoid(2u). */
-#define TFM_ACTIVATION_BODY(T, V)                                                              \
-    const T u = v * tfm_fma((T)(0.07135481282f) * v, v, (T)(1.595769122f));                    \
+#define TFM_ACTIVATION_BODY(T, V)                                                                                      \
+    const T u = v * tfm_fma((T)(0.07135481282f) * v, v, (T)(1.595769122f));                                            \
     return v * TFM_SIGMOID(T, V, u);
 #elif TFM_ACTIVATION == 4 /* silu */
 #define TFM_ACTIVATION_BODY(T, V) return v * TFM_SIGMOID(T, V, v);
 #else
 #error "TFM_ACTIVATION is not a number of enum tfm_activation"
 #endif
-static inline float tfm_activate(float v) { TFM_ACTIVATION_BODY(float, ) }
-static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec, _vec) }
+static inline float tfm_activate(float v) {
+    TFM_ACTIVATION_BODY(float, )
+}
+static inline tfm_vec tfm_activate_vec(tfm_vec v) {
+    TFM_ACTIVATION_BODY(tfm_vec, _vec)
+}
 
 /* The slope f'(v) of it, for backward passes. Of relu v may as well be y: both are above 0 or neither is. */
 #if TFM_ACTIVATION == 0
@@ -202,28 +255,32 @@ static inline tfm_vec tfm_activate_vec(tfm_vec v) { TFM_ACTIVATION_BODY(tfm_vec,
 #define TFM_SLOPE_BODY(T, V) return v <= (T)(0.0f) ? (T)(0.0f) : (T)(1.0f);
 #elif TFM_ACTIVATION == 2
 /* gelu: Phi(v) + v phi(v), and Phi(v) = gelu(v) / v, but near 0, where it is 1/2 + v phi(0). */
-#define TFM_SLOPE_BODY(T, V)                                                              \
-    const T density = (T)(0.3989422804f) * exp((T)(-0.5f) * v * v);                       \
-    const T near = tfm_fma(v, (T)(0.3989422804f), (T)(0.5f));                             \
+#define TFM_SLOPE_BODY(T, V)                                                                                           \
+    const T density = (T)(0.3989422804f) * exp((T)(-0.5f) * v * v);                                                    \
+    const T near = tfm_fma(v, (T)(0.3989422804f), (T)(0.5f));                                                          \
     return tfm_fma(v, density, fabs(v) < (T)(1e-4f) ? near : TFM_CAT(tfm_activate, V)(v) / v);
 #else
-/* Of v s(u), s the sigmoid of u = u(v): s + v u' s', and s' = s (1 - s) = e / (1 + e)^2 with e = e^-|u|, where 1 - s would
- * cancel. */
-#define TFM_SLOPE_AT(T, V, v, u, rise)                                                    \
-    const T e = TFM_CAT(tfm_exp_down, V)(-fabs(u)), w = (T)(1.0f) / ((T)(1.0f) + e);      \
+/* Of v s(u), s the sigmoid of u = u(v): s + v u' s', and s' = s (1 - s) = e / (1 + e)^2 with e = e^-|u|, where 1 - s
+ * would cancel. */
+#define TFM_SLOPE_AT(T, V, v, u, rise)                                                                                 \
+    const T e = TFM_CAT(tfm_exp_down, V)(-fabs(u)), w = (T)(1.0f) / ((T)(1.0f) + e);                                   \
     return tfm_fma((v) * (rise), e * w * w, TFM_CAT(tfm_sigmoid, V)(u, e));
 #if TFM_ACTIVATION == 3
 /* Of |v| > 100 it is 0 or 1, where the products would become inf times 0. NaN stays. */
-#define TFM_SLOPE_BODY(T, V)                                                              \
-    const T x = select(v, copysign((T)(100.0f), v), fabs(v) > (T)(100.0f));               \
-    const T u = x * tfm_fma((T)(0.07135481282f) * x, x, (T)(1.595769122f));               \
+#define TFM_SLOPE_BODY(T, V)                                                                                           \
+    const T x = select(v, copysign((T)(100.0f), v), fabs(v) > (T)(100.0f));                                            \
+    const T u = x * tfm_fma((T)(0.07135481282f) * x, x, (T)(1.595769122f));                                            \
     TFM_SLOPE_AT(T, V, x, u, tfm_fma((T)(0.21406443846f) * x, x, (T)(1.595769122f)))
 #else
 #define TFM_SLOPE_BODY(T, V) TFM_SLOPE_AT(T, V, v, v, (T)(1.0f))
 #endif
 #endif
-static inline float tfm_slope(float v) { TFM_SLOPE_BODY(float, ) }
-static inline tfm_vec tfm_slope_vec(tfm_vec v) { TFM_SLOPE_BODY(tfm_vec, _vec) }
+static inline float tfm_slope(float v) {
+    TFM_SLOPE_BODY(float, )
+}
+static inline tfm_vec tfm_slope_vec(tfm_vec v) {
+    TFM_SLOPE_BODY(tfm_vec, _vec)
+}
 #endif
 
 /* The two words of the product m x. Where lanes are vectors, mul_hi is many instructions: here two words at a time,
@@ -248,28 +305,28 @@ static inline __attribute__((overloadable)) void tfm_product(tfm_uvec *high, tfm
 }
 #endif
 
-/* Random numbers that are a function of seed, stream, row and column, so that a backward pass draws what its forward drew
- * and nothing is stored: Philox4x32-10 ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011), of the key
- * `seed` and the counter (block, row, stream), a block being four words: those of columns TFM_WIDTH apart. A T is a uint,
- * or TFM_WIDTH of them. */
-#define TFM_PHILOX(T, c0, c1, c2, c3, seed)                                                       \
-    {                                                                                             \
-        uint key0 = (uint)(seed), key1 = (uint)((seed) >> 32);                                    \
-        for (int round = 0; round < 10; round++) {                                                \
-            T high0, low0, high1, low1;                                                           \
-            tfm_product(&high0, &low0, 0xD2511F53u, c0);                                          \
-            tfm_product(&high1, &low1, 0xCD9E8D57u, c2);                                          \
-            c0 = high1 ^ c1 ^ (T)(key0);                                                          \
-            c1 = low1;                                                                            \
-            c2 = high0 ^ c3 ^ (T)(key1);                                                          \
-            c3 = low0;                                                                            \
-            key0 += 0x9E3779B9u;                                                                  \
-            key1 += 0xBB67AE85u;                                                                  \
-        }                                                                                         \
+/* Random numbers that are a function of seed, stream, row and column, so that a backward pass draws what its forward
+ * drew and nothing is stored: Philox4x32-10 ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011), of the
+ * key `seed` and the counter (block, row, stream), a block being four words: those of columns TFM_WIDTH apart. A T is a
+ * uint, or TFM_WIDTH of them. */
+#define TFM_PHILOX(T, c0, c1, c2, c3, seed)                                                                            \
+    {                                                                                                                  \
+        uint key0 = (uint)(seed), key1 = (uint)((seed) >> 32);                                                         \
+        for (int round = 0; round < 10; round++) {                                                                     \
+            T high0, low0, high1, low1;                                                                                \
+            tfm_product(&high0, &low0, 0xD2511F53u, c0);                                                               \
+            tfm_product(&high1, &low1, 0xCD9E8D57u, c2);                                                               \
+            c0 = high1 ^ c1 ^ (T)(key0);                                                                               \
+            c1 = low1;                                                                                                 \
+            c2 = high0 ^ c3 ^ (T)(key1);                                                                               \
+            c3 = low0;                                                                                                 \
+            key0 += 0x9E3779B9u;                                                                                       \
+            key1 += 0xBB67AE85u;                                                                                       \
+        }                                                                                                              \
     }
 
-/* Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al. 2014): the factor of an
- * element, 0 with a chance of threshold / 2^32, else `keep`. Given by the host as tfm_dropout's arguments. */
+/* Dropout ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting", Srivastava et al. 2014): the factor of
+ * an element, 0 with a chance of threshold / 2^32, else `keep`. Given by the host as tfm_dropout's arguments. */
 typedef struct tfm_drops {
     ulong seed, stream;
     uint threshold;
@@ -320,6 +377,8 @@ typedef struct tfm_place {
     long i0, i1, i2, i3, i4;
 } tfm_place;
 static inline tfm_place tfm_place_at(long i, long d1, long d2, long d3, long d4) {
+    if (i < d4) /* the first run, which often is all there is: long divisions are slow */
+        return (tfm_place){0, 0, 0, 0, i};
     tfm_place p;
     const long i3 = i / d4, i2 = i3 / d3, i1 = i2 / d2;
     p.i4 = i - i3 * d4;

@@ -12,9 +12,8 @@
 #define STEP (TFM_GROUP * TFM_WIDTH)
 #define TAIL(n) ((n) - (n) % TFM_WIDTH)
 
-TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(float, x),
-                        TFM_INPUT(float, residual), TFM_INPUT(float, gamma), const long rows, const long n,
-                        const float epsilon) {
+TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(float, x), TFM_INPUT(float, residual),
+                        TFM_INPUT(float, gamma), const long rows, const long n, const float epsilon) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= rows)
@@ -56,25 +55,25 @@ TFM_KERNEL void rmsnorm(TFM_TENSOR(float, y), TFM_TENSOR(float, sum), TFM_INPUT(
  *
  *     ds = r (g - h mean(g h)) + dsum,   dgamma = sum over rows of dy h
  *
- * dx and dresidual get ds each, added to what is there where `add_x`, `add_residual`. dsum may be null, and so may any of
- * the outputs. dgamma comes as a sum for each chunk of rows, (chunks, n), which another launch adds up.
+ * dx and dresidual get ds each, added to what is there where `add_x`, `add_residual`. dsum may be null, and so may any
+ * of the outputs. dgamma comes as a sum for each chunk of rows, (chunks, n), which another launch adds up.
  *
  * Layout: a work-group takes `chunk` rows, one after the other, as above. The outputs share no memory. */
 #define LOAD_ONE(p) (*(p))
 #define STORE_ONE(v, p) (*(p) = (v))
-#define SPREAD(T, LOAD, STORE, i)                                                                             \
-    {                                                                                                         \
-        const T d = LOAD(dyp + i), h = LOAD(sp + i) * r;                                                      \
-        const T g = has_gamma ? d * LOAD(TFM_AT(gamma) + i) : d;                                              \
-        T ds = (g - h * mean_gh) * r;                                                                         \
-        if (has_dsum)                                                                                         \
-            ds += LOAD(dsp + i);                                                                              \
-        if (has_dx)                                                                                           \
-            STORE(add_x ? LOAD(dxp + i) + ds : ds, dxp + i);                                                  \
-        if (has_dresidual)                                                                                    \
-            STORE(add_residual ? LOAD(drp + i) + ds : ds, drp + i);                                           \
-        if (has_dgamma)                                                                                       \
-            STORE(first ? d * h : tfm_fma(d, h, LOAD(dgp + i)), dgp + i);                                     \
+#define SPREAD(T, LOAD, STORE, i)                                                                                      \
+    {                                                                                                                  \
+        const T d = LOAD(dyp + i), h = LOAD(sp + i) * r;                                                               \
+        const T g = has_gamma ? d * LOAD(TFM_AT(gamma) + i) : d;                                                       \
+        T ds = (g - h * mean_gh) * r;                                                                                  \
+        if (has_dsum)                                                                                                  \
+            ds += LOAD(dsp + i);                                                                                       \
+        if (has_dx)                                                                                                    \
+            STORE(add_x ? LOAD(dxp + i) + ds : ds, dxp + i);                                                           \
+        if (has_dresidual)                                                                                             \
+            STORE(add_residual ? LOAD(drp + i) + ds : ds, drp + i);                                                    \
+        if (has_dgamma)                                                                                                \
+            STORE(first ? d *h : tfm_fma(d, h, LOAD(dgp + i)), dgp + i);                                               \
     }
 
 TFM_KERNEL void rmsnorm_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dresidual), TFM_TENSOR(float, dgamma),

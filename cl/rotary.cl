@@ -1,4 +1,4 @@
-/* Rotary position embedding of x, `vectors` heads of D columns one behind the other, those of (B, T, H, D) or of
+/* Rotary position embedding of x, `vectors` heads of D columns one after another, those of (B, T, H, D) or of
  * (B, H, T, D): each pair (a, b) of a head's first 2 `half` columns becomes (a c - b s, a s + b c), where c and s are
  * the pair's column of the row of cosines and sines (P, half) that belongs to the head's position; other columns are
  * copied. positions (B, T) may be null: then the position is first + t, or, with per_token, b T + t. A position
@@ -34,7 +34,8 @@ static inline void turn(__global float *out, __global const float *in, const lon
 
 /* One head; `pairs` of (2i, 2i + 1) or of (i, half + i). */
 static inline void turn_head(__global float *out, __global const float *in, __global const float *cosine,
-                             __global const float *sine, const long half_width, const long interleaved, const float sign) {
+                             __global const float *sine, const long half_width, const long interleaved,
+                             const float sign) {
     long done = 0;
 #if TFM_WIDTH > 1
     done = half_width - half_width % TFM_WIDTH;

@@ -74,7 +74,8 @@ INLINE float largest(const row_type *r, const float low, const float least, cons
             from = middle;
         else
             to = middle - 1;
-        to = sum == least && !weighted ? from : to; /* found: PoCL 3.1 does not bear a break out of a loop with barriers */
+        to = sum == least && !weighted ? from
+                                       : to; /* found: PoCL 3.1 does not bear a break out of a loop with barriers */
     }
     return float_of(from);
 }

@@ -1,25 +1,29 @@
-/* scores[b, t, s] = sum_a v[a] tanh(q[b, t, a] + k[b, s, a]): q (B, T, A), k (B, S, A), v (A), scores (B, T, S). The sums
- * in the tanh are never in memory: (B, T, S, A) of them would be. */
+/* scores[b, t, s] = sum_a v[a] tanh(q[b, t, a] + k[b, s, a]): q (B, T, A), k (B, S, A), v (A), scores (B, T, S). The
+ * sums in the tanh are never in memory: (B, T, S, A) of them would be. */
 
-/* tanh as x P(x^2) / Q(x^2) on [-9, 9], and held beyond: a reweighted least-squares fit, relative error below 3e-8, in fp32
- * below 4e-7. The built-in takes five times as long on PoCL. NaN stays NaN. */
-#define SQUASH_BODY(T)                                              \
-    const T x = fmin(fmax(v, (T)(-9.0f)), (T)(9.0f)), z = x * x;    \
-    T p = (T)(1.3355329e-08f);                                      \
-    p = tfm_fma(p, z, (T)(2.06096282e-05f));                        \
-    p = tfm_fma(p, z, (T)(0.00349562392f));                         \
-    p = tfm_fma(p, z, (T)(0.133810567f));                           \
-    p = tfm_fma(p, z, (T)(0.99999998f));                            \
-    T q = (T)(7.77685079e-07f);                                     \
-    q = tfm_fma(q, z, (T)(0.000328569153f));                        \
-    q = tfm_fma(q, z, (T)(0.0258771211f));                          \
-    q = tfm_fma(q, z, (T)(0.467143724f));                           \
-    q = tfm_fma(q, z, (T)(1.0f));                                   \
+/* tanh as x P(x^2) / Q(x^2) on [-9, 9], and held beyond: a reweighted least-squares fit, relative error below 3e-8, in
+ * fp32 below 4e-7. The built-in takes five times as long on PoCL. NaN stays NaN. */
+#define SQUASH_BODY(T)                                                                                                 \
+    const T x = fmin(fmax(v, (T)(-9.0f)), (T)(9.0f)), z = x * x;                                                       \
+    T p = (T)(1.3355329e-08f);                                                                                         \
+    p = tfm_fma(p, z, (T)(2.06096282e-05f));                                                                           \
+    p = tfm_fma(p, z, (T)(0.00349562392f));                                                                            \
+    p = tfm_fma(p, z, (T)(0.133810567f));                                                                              \
+    p = tfm_fma(p, z, (T)(0.99999998f));                                                                               \
+    T q = (T)(7.77685079e-07f);                                                                                        \
+    q = tfm_fma(q, z, (T)(0.000328569153f));                                                                           \
+    q = tfm_fma(q, z, (T)(0.0258771211f));                                                                             \
+    q = tfm_fma(q, z, (T)(0.467143724f));                                                                              \
+    q = tfm_fma(q, z, (T)(1.0f));                                                                                      \
     return v != v ? v : x * p / q;
-static inline float squash(const float v) { SQUASH_BODY(float) }
+static inline float squash(const float v) {
+    SQUASH_BODY(float)
+}
 
 #if TFM_WIDTH > 1
-static inline tfm_vec squash_vec(const tfm_vec v) { SQUASH_BODY(tfm_vec) }
+static inline tfm_vec squash_vec(const tfm_vec v) {
+    SQUASH_BODY(tfm_vec)
+}
 
 #ifndef KEYS
 #define KEYS 64

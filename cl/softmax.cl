@@ -1,21 +1,25 @@
 /* Softmax and its logarithm over the last dimension of x (rows, n), and over the middle one of x (rows, n, inner).
  *
- * Layout over the last dimension: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each;
- * what does not fill a vector is done by scalars. Three passes over a row that stays in cache: maximum, sum of
- * exponentials, result. An item touches the same elements in every pass, so y may be x. */
+ * Layout over the last dimension: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a
+ * vector each; what does not fill a vector is done by scalars. Three passes over a row that stays in cache: maximum,
+ * sum of exponentials, result. An item touches the same elements in every pass, so y may be x. */
 
 #define STEP (TFM_GROUP * TFM_WIDTH)
 #define TAIL(n) ((n) - (n) % TFM_WIDTH)
 #define EACH_OF_4 _Pragma("unroll") for (int u = 0; u < 4; u++)
 
-static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) { return b > a ? b : a; }
+static inline tfm_vec larger(const tfm_vec a, const tfm_vec b) {
+    return b > a ? b : a;
+}
 
 static inline float lane_max(__global const float *x, const long n) {
     tfm_vec best[4];
-    EACH_OF_4 best[u] = (tfm_vec)(-INFINITY);
+    EACH_OF_4
+        best[u] = (tfm_vec)(-INFINITY);
     long i = TFM_LANE() * TFM_WIDTH;
     for (; i + 3 * STEP + TFM_WIDTH <= n; i += 4 * STEP)
-        EACH_OF_4 best[u] = larger(best[u], tfm_load(x + i + u * STEP));
+        EACH_OF_4
+            best[u] = larger(best[u], tfm_load(x + i + u * STEP));
     for (; i + TFM_WIDTH <= n; i += STEP)
         best[0] = larger(best[0], tfm_load(x + i));
     float result = tfm_vec_max(larger(larger(best[0], best[1]), larger(best[2], best[3])));
@@ -25,7 +29,9 @@ static inline float lane_max(__global const float *x, const long n) {
 }
 
 /* What to take off before exp: the maximum, or 0 in a row of -inf alone, where -inf - -inf would be NaN. */
-static inline float shift_of(const float maximum) { return maximum == -INFINITY ? 0.0f : maximum; }
+static inline float shift_of(const float maximum) {
+    return maximum == -INFINITY ? 0.0f : maximum;
+}
 
 /* y = exp(x - max) / sum exp(x - max); a row of -inf alone gives zeros. */
 TFM_KERNEL void softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n) {
@@ -91,30 +97,30 @@ TFM_KERNEL void log_softmax(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
 #define LOG_OF(T, sum) select(log(sum), (T)(0.0f), sum == (T)(0.0f))
 
 /* One column, or TFM_WIDTH of them; T is float or tfm_vec. */
-#define COLUMNS(T, LOAD, STORE, in, out)                                                  \
-    {                                                                                     \
-        T best = (T)(-INFINITY), sum = (T)(0.0f);                                         \
-        for (long i = 0; i < n; i++)                                                      \
-            best = fmax(best, LOAD(in + i * inner));                                      \
-        const T shift = SHIFT_OF(T, best);                                                \
-        for (long i = 0; i < n; i++) {                                                    \
-            const T e = exp(LOAD(in + i * inner) - shift);                                \
-            sum += e;                                                                     \
-            if (!logarithm)                                                               \
-                STORE(e, out + i * inner);                                                \
-        }                                                                                 \
-        const T last = logarithm ? LOG_OF(T, sum) : FACTOR_OF(T, sum);                    \
-        for (long i = 0; i < n; i++)                                                      \
-            if (logarithm)                                                                \
-                STORE((LOAD(in + i * inner) - shift) - last, out + i * inner);            \
-            else                                                                          \
-                STORE(LOAD(out + i * inner) * last, out + i * inner);                     \
+#define COLUMNS(T, LOAD, STORE, in, out)                                                                               \
+    {                                                                                                                  \
+        T best = (T)(-INFINITY), sum = (T)(0.0f);                                                                      \
+        for (long i = 0; i < n; i++)                                                                                   \
+            best = fmax(best, LOAD(in + i * inner));                                                                   \
+        const T shift = SHIFT_OF(T, best);                                                                             \
+        for (long i = 0; i < n; i++) {                                                                                 \
+            const T e = exp(LOAD(in + i * inner) - shift);                                                             \
+            sum += e;                                                                                                  \
+            if (!logarithm)                                                                                            \
+                STORE(e, out + i * inner);                                                                             \
+        }                                                                                                              \
+        const T last = logarithm ? LOG_OF(T, sum) : FACTOR_OF(T, sum);                                                 \
+        for (long i = 0; i < n; i++)                                                                                   \
+            if (logarithm)                                                                                             \
+                STORE((LOAD(in + i * inner) - shift) - last, out + i * inner);                                         \
+            else                                                                                                       \
+                STORE(LOAD(out + i * inner) * last, out + i * inner);                                                  \
     }
 #define LOAD_ONE(p) (*(p))
 #define STORE_ONE(v, p) (*(p) = (v))
 
-static inline void columns(__global float *y, __global const float *x, const long n, const long inner,
-                           const long left, const int logarithm) {
+static inline void columns(__global float *y, __global const float *x, const long n, const long inner, const long left,
+                           const int logarithm) {
     if (left >= TFM_WIDTH)
         COLUMNS(tfm_vec, tfm_load, tfm_store, x, y)
     else
@@ -122,26 +128,26 @@ static inline void columns(__global float *y, __global const float *x, const lon
             COLUMNS(float, LOAD_ONE, STORE_ONE, (x + c), (y + c))
 }
 
-#define COLUMN_KERNEL(name, logarithm)                                                                        \
-    TFM_KERNEL void name(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n,            \
-                         const long inner, const long blocks) {                                               \
-        const long block = TFM_ROW(), row = block / blocks;                                                   \
-        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                     \
-        const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                       \
-        columns(TFM_AT(y) + at, TFM_AT(x) + at, n, inner, left, logarithm);                                   \
+#define COLUMN_KERNEL(name, logarithm)                                                                                 \
+    TFM_KERNEL void name(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long rows, const long n, const long inner,   \
+                         const long blocks) {                                                                          \
+        const long block = TFM_ROW(), row = block / blocks;                                                            \
+        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                              \
+        const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                                \
+        columns(TFM_AT(y) + at, TFM_AT(x) + at, n, inner, left, logarithm);                                            \
     }
 COLUMN_KERNEL(softmax_columns, 0)
 COLUMN_KERNEL(log_softmax_columns, 1)
 
 /* ---- Backward ----
  *
- * Softmax: dx = y (dy - sum dy y). Its logarithm: dx = dy - e^y sum dy. Added to dx where `add`; dx may be dy. Layouts as
- * above. */
+ * Softmax: dx = y (dy - sum dy y). Its logarithm: dx = dy - e^y sum dy. Added to dx where `add`; dx may be dy. Layouts
+ * as above. */
 #define WEIGHED(logarithm, d, v) ((logarithm) ? (d) : (d) * (v))
 #define SLOPE(T, logarithm, d, v, sum) ((logarithm) ? tfm_fma(-exp(v), (T)(sum), d) : (v) * ((d) - (sum)))
 
-static inline __attribute__((always_inline)) float
-row_total(__global const float *dy, __global const float *y, const long n, const int logarithm) {
+static inline __attribute__((always_inline)) float row_total(__global const float *dy, __global const float *y,
+                                                             const long n, const int logarithm) {
     tfm_vec sums = (tfm_vec)(0.0f);
     for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
         sums += WEIGHED(logarithm, tfm_load(dy + i), tfm_load(y + i));
@@ -151,37 +157,37 @@ row_total(__global const float *dy, __global const float *y, const long n, const
     return sum;
 }
 
-#define ROW_BACKWARD(name, logarithm)                                                                         \
-    TFM_KERNEL void name(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, y), const long add,    \
-                         const long rows, const long n) {                                                     \
-        TFM_SCRATCH                                                                                           \
-        const long row = TFM_ROW();                                                                           \
-        if (row >= rows)                                                                                      \
-            return;                                                                                           \
-        __global const float *d = TFM_AT(dy) + row * n, *v = TFM_AT(y) + row * n;                             \
-        __global float *out = TFM_AT(dx) + row * n;                                                           \
-        const float lane = row_total(d, v, n, logarithm), sum = tfm_group_sum(lane);                          \
-        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {                                \
-            const tfm_vec g = SLOPE(tfm_vec, logarithm, tfm_load(d + i), tfm_load(v + i), sum);               \
-            tfm_store(add ? tfm_load(out + i) + g : g, out + i);                                              \
-        }                                                                                                     \
-        for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {                                          \
-            const float g = SLOPE(float, logarithm, d[i], v[i], sum);                                         \
-            out[i] = add ? out[i] + g : g;                                                                    \
-        }                                                                                                     \
+#define ROW_BACKWARD(name, logarithm)                                                                                  \
+    TFM_KERNEL void name(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, y), const long add,             \
+                         const long rows, const long n) {                                                              \
+        TFM_SCRATCH                                                                                                    \
+        const long row = TFM_ROW();                                                                                    \
+        if (row >= rows)                                                                                               \
+            return;                                                                                                    \
+        __global const float *d = TFM_AT(dy) + row * n, *v = TFM_AT(y) + row * n;                                      \
+        __global float *out = TFM_AT(dx) + row * n;                                                                    \
+        const float lane = row_total(d, v, n, logarithm), sum = tfm_group_sum(lane);                                   \
+        for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP) {                                         \
+            const tfm_vec g = SLOPE(tfm_vec, logarithm, tfm_load(d + i), tfm_load(v + i), sum);                        \
+            tfm_store(add ? tfm_load(out + i) + g : g, out + i);                                                       \
+        }                                                                                                              \
+        for (long i = TAIL(n) + TFM_LANE(); i < n; i += TFM_GROUP) {                                                   \
+            const float g = SLOPE(float, logarithm, d[i], v[i], sum);                                                  \
+            out[i] = add ? out[i] + g : g;                                                                             \
+        }                                                                                                              \
     }
 ROW_BACKWARD(softmax_backward, 0)
 ROW_BACKWARD(log_softmax_backward, 1)
 
-#define COLUMNS_BACK(T, LOAD, STORE, at)                                                                      \
-    {                                                                                                         \
-        T sum = (T)(0.0f);                                                                                    \
-        for (long i = at; i < at + n * inner; i += inner)                                                     \
-            sum += WEIGHED(logarithm, LOAD(d + i), LOAD(v + i));                                              \
-        for (long i = at; i < at + n * inner; i += inner) {                                                   \
-            const T g = SLOPE(T, logarithm, LOAD(d + i), LOAD(v + i), sum);                                   \
-            STORE(add ? LOAD(out + i) + g : g, out + i);                                                      \
-        }                                                                                                     \
+#define COLUMNS_BACK(T, LOAD, STORE, at)                                                                               \
+    {                                                                                                                  \
+        T sum = (T)(0.0f);                                                                                             \
+        for (long i = at; i < at + n * inner; i += inner)                                                              \
+            sum += WEIGHED(logarithm, LOAD(d + i), LOAD(v + i));                                                       \
+        for (long i = at; i < at + n * inner; i += inner) {                                                            \
+            const T g = SLOPE(T, logarithm, LOAD(d + i), LOAD(v + i), sum);                                            \
+            STORE(add ? LOAD(out + i) + g : g, out + i);                                                               \
+        }                                                                                                              \
     }
 
 static inline void columns_back(__global float *out, __global const float *d, __global const float *v, const long n,
@@ -193,13 +199,13 @@ static inline void columns_back(__global float *out, __global const float *d, __
             COLUMNS_BACK(float, LOAD_ONE, STORE_ONE, c)
 }
 
-#define COLUMN_BACKWARD(name, logarithm)                                                                      \
-    TFM_KERNEL void name(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, y), const long add,    \
-                         const long rows, const long n, const long inner, const long blocks) {                \
-        const long block = TFM_ROW(), row = block / blocks;                                                   \
-        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                     \
-        const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                       \
-        columns_back(TFM_AT(dx) + at, TFM_AT(dy) + at, TFM_AT(y) + at, n, inner, left, logarithm, add);       \
+#define COLUMN_BACKWARD(name, logarithm)                                                                               \
+    TFM_KERNEL void name(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, y), const long add,             \
+                         const long rows, const long n, const long inner, const long blocks) {                         \
+        const long block = TFM_ROW(), row = block / blocks;                                                            \
+        const long first = ((block - row * blocks) * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;                              \
+        const long at = row * n * inner + first, left = row < rows ? inner - first : 0;                                \
+        columns_back(TFM_AT(dx) + at, TFM_AT(dy) + at, TFM_AT(y) + at, n, inner, left, logarithm, add);                \
     }
 COLUMN_BACKWARD(softmax_columns_backward, 0)
 COLUMN_BACKWARD(log_softmax_columns_backward, 1)

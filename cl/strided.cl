@@ -10,12 +10,12 @@
  * two or four bytes: -DELEMENT is an integer type, so that no bit of a NaN is touched. Strides may be negative. With
  * -DADD, and -DELEMENT=float, x is added to what is in y, for backward passes.
  *
- * Layout: one work-item for TFM_CHUNK places in row-major order. It finds its first place by division and goes on by
+ * Layout: a work-item takes TFM_CHUNK places in row-major order. It finds its first place by division and goes on by
  * carrying, a run along the last dimension at a time; runs that are contiguous in both are moved by vectors. */
 TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const long n, const long d1, const long d2,
-                        const long d3, const long d4, const long to0, const long to1, const long to2,
-                        const long to3, const long to4, const long from0, const long from1, const long from2,
-                        const long from3, const long from4) {
+                        const long d3, const long d4, const long to0, const long to1, const long to2, const long to3,
+                        const long to4, const long from0, const long from1, const long from2, const long from3,
+                        const long from4) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
     if (i >= end)
@@ -41,15 +41,16 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const lon
 }
 
 #if TFM_WIDTH > 1
-/* The same where y is contiguous along dim 4 and x along another, `across` = dim j, as in a transpose: element by element
- * every read would touch another cache line, and lose it before its neighbour is wanted. d0, d1, d2 are the other dims.
+/* The same where y is contiguous along dim 4 and x along another, `across` = dim j, as in a transpose: element by
+ * element every read would touch another cache line, and lose it before its neighbour is wanted. d0, d1, d2 are the
+ * other dims.
  *
  * Layout: one work-item for a tile of TFM_WIDTH x TFM_WIDTH, read by vectors along j, turned in private memory, written
  * by vectors along dim 4; tiles at the edges go by elements. `tiles` = number of tiles, along dim 4 first. */
 TFM_KERNEL void strided_turn(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const long tiles, const long along,
                              const long across, const long d1, const long d2, const long to0, const long to1,
-                             const long to2, const long to_across, const long from0, const long from1,
-                             const long from2, const long from_along) {
+                             const long to2, const long to_across, const long from0, const long from1, const long from2,
+                             const long from_along) {
     const long tile = TFM_ROW();
     if (tile >= tiles)
         return;

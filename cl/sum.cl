@@ -1,7 +1,7 @@
 /* Sums over the middle dimension of x (outer, rows, inner), in an order that depends on the shape alone.
  *
  * Long sums are made in two launches of the same kernel: first over `chunk` rows each, to (outer, chunks, inner), then
- * over the chunks. Where `add`, the sum is added to what y holds. */
+ * over the chunks. Where `add` is not 0, the sum is added to what y holds. */
 #define SPAN (TFM_GROUP * TFM_WIDTH) /* columns of a work-group */
 
 /* What is summed: y (outer, chunks, inner), y[o][c][i] = sum of x[o][r][i] over the rows r of chunk c. */
@@ -37,13 +37,13 @@ static void sum_item(const column_sums sums, const long item, const long rows, c
     }
 }
 
-/* Sums of x, and behind its `items`, in the same launch, those of more_x, which has as many rows.
+/* Sums of x, and after its `items`, in the same launch, those of more_x, which has as many rows.
  *
  * Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk, a work-group TFM_GROUP such vectors. */
 TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long inner, const long add,
                             TFM_TENSOR(float, more_y), TFM_INPUT(float, more_x), const long more_inner,
-                            const long more_add, const long rows, const long chunk, const long chunks,
-                            const long items, const long more_items) {
+                            const long more_add, const long rows, const long chunk, const long chunks, const long items,
+                            const long more_items) {
     const long item = TFM_ROW();
     if (item < items) {
         const column_sums sums = {TFM_AT(y), TFM_AT(x), inner, (int)add};
@@ -55,8 +55,7 @@ TFM_KERNEL void sum_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), const lon
 }
 
 /* The same for inner = 1: y (outer), each the sum of a row of x (outer, rows). TFM_GROUP work-items share a row. */
-TFM_KERNEL void sum_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long outer, const long rows,
-                         const long add) {
+TFM_KERNEL void sum_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long outer, const long rows, const long add) {
     TFM_SCRATCH
     const long o = TFM_ROW();
     if (o >= outer)

@@ -1,14 +1,60 @@
-/* The k largest of each row of x (rows, n): values and indices (rows, k), largest first, equal ones by lower
- * index; and, where it is wanted, log_sum (rows) = log sum exp of the row. NaN counts as -inf. When fewer
- * than k entries are above -inf, those at -inf follow by index.
+/* The k largest of each row of x (rows, n): values and indices are (rows, k), the largest first, and of equal ones that
+ * with the lower index. Where it is wanted, log_sum (rows) is the logarithm of the sum of e to the row's elements. NaN
+ * counts as -inf. Where fewer than k entries are above -inf, those at -inf follow by index.
  *
  * Both kernels keep the best of disjoint shares of the row, take the best of those k times, and look for that
  * share's next one: what comes after (value, index) is what is smaller, or equal at a higher index, so
  * nothing has to be marked as taken. */
 
+#ifdef INTEGERS
+/* ---- Integers: a work-group for a row, whose items look together for what comes next, k times ---- */
+
+/* Of two places, the one with the larger value, or of equal ones the lower; -1 is none. */
+static inline int better_of(__global const int *x, const int a, const int b) {
+    if (a < 0 || b < 0)
+        return max(a, b);
+    return x[b] > x[a] || (x[b] == x[a] && b < a) ? b : a;
+}
+
+TFM_KERNEL void topk_integers(TFM_TENSOR(int, values), TFM_TENSOR(int, indices), TFM_INPUT(int, x), const long rows,
+                              const long n, const long k) {
+#if TFM_GROUP > 1
+    __local int best[TFM_GROUP];
+#endif
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    __global const int *in = TFM_AT(x) + row * n;
+    const int lane = (int)TFM_LANE(), count = (int)n;
+    int last = -1;
+    for (long turn = 0; turn < k; turn++) {
+        int found = -1;
+        for (int i = lane; i < count; i += TFM_GROUP)
+            if (last < 0 || in[i] < in[last] || (in[i] == in[last] && i > last))
+                found = better_of(in, found, i);
+#if TFM_GROUP > 1
+        barrier(CLK_LOCAL_MEM_FENCE);
+        best[lane] = found;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int half_size = TFM_GROUP / 2; half_size > 0; half_size /= 2) {
+            if (lane < half_size)
+                best[lane] = better_of(in, best[lane], best[lane + half_size]);
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        found = best[0];
+#endif
+        last = found;
+        if (lane == 0) {
+            TFM_AT(values)[row * k + turn] = in[found];
+            TFM_AT(indices)[row * k + turn] = found;
+        }
+    }
+}
+#else
+
 /* Fills places from `found` on with the entries at -inf, by index. */
-static inline void fill_rest(__global float *values, __global int *indices, __global const float *x,
-                             long found, const long k, const long n) {
+static inline void fill_rest(__global float *values, __global int *indices, __global const float *x, long found,
+                             const long k, const long n) {
     for (long i = 0; i < n && found < k; i++)
         if (!(x[i] > -INFINITY)) {
             values[found] = -INFINITY;
@@ -45,8 +91,7 @@ static inline tfm_vec exp_down(const tfm_vec x) {
     p = tfm_fma(p, f, (tfm_vec)(2.4022650922e-01f));
     p = tfm_fma(p, f, (tfm_vec)(6.9314720670e-01f));
     p = tfm_fma(p, f, (tfm_vec)(1.0f));
-    return TFM_CAT(as_float,
-                   TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
+    return TFM_CAT(as_float, TFM_WIDTH)(TFM_CAT(as_int, TFM_WIDTH)(p) + (TFM_CAT(as_int, TFM_WIDTH)(t) << 23));
 }
 
 /* What to take off before exp: 0 where nothing is above -inf, since -inf - -inf would be NaN. */
@@ -54,7 +99,7 @@ static inline tfm_vec shift_of(const tfm_vec maximum) {
     return select(maximum, (tfm_vec)(0.0f), maximum == -INFINITY);
 }
 
-/* Vector number i of a row of n; behind its end lies -inf. */
+/* Vector number i of a row of n; after its end lies -inf. */
 static inline tfm_vec load_row(__global const float *x, const long i, const long n) {
     if ((i + 1) * W <= n)
         return tfm_load(x + i * W);
@@ -91,7 +136,7 @@ static inline tfm_vec block_exps(__global const float *x, const long first, cons
     return sum;
 }
 
-/* The first place in the block, counted from its start, that holds `value` and lies behind `after`. */
+/* The first place in the block, counted from its start, that holds `value` and lies after `after`. */
 static inline float block_find(__global const float *x, const long first, const long end, const long n,
                                const float value, const float after) {
     const float nowhere = 3.0e38f;
@@ -113,8 +158,7 @@ static inline tfm_vec block_rest(__global const float *x, const long first, cons
 }
 
 TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
-                         TFM_INPUT(float, x), const long rows, const long n, const long k,
-                         const long summed) {
+                         TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
@@ -153,8 +197,8 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
         }
         const int block = (int)-tfm_vec_max(select((tfm_vec)(-3.0e38f), -where, top == value));
         const long first = block * per_block, end = min(first + per_block, vectors);
-        const float place = block_find(in, first, end, n, value,
-                                       block == last_block && value == last_value ? last_place : -1.0f);
+        const float place =
+            block_find(in, first, end, n, value, block == last_block && value == last_value ? last_place : -1.0f);
         value_out[found] = value;
         index_out[found] = (int)(first * W + (long)place);
         best[block] = block_rest(in, first, end, n, value, place);
@@ -167,9 +211,8 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 #else
 /* ---- Others: a work-group per row; a share is what one item meets, i = lane modulo TFM_GROUP ---- */
 
-#define KEEP                                                                                                 \
-    4 /* an item keeps that many of its best, and reads its share again only when they are used up           \
-       */
+/* An item keeps that many of its best, and reads its share again only when they are used up. */
+#define KEEP 4
 
 /* The KEEP largest of the item's share that come after (value, index). */
 static inline void keep_best(float *kept, int *at, __global const float *x, const long n, const float value,
@@ -219,8 +262,7 @@ static inline void group_best(__local float *best, __local int *where, const flo
 }
 
 TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
-                           TFM_INPUT(float, x), const long rows, const long n, const long k,
-                           const long summed) {
+                           TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
     TFM_SCRATCH
     __local float best[TFM_GROUP];
     __local int where[TFM_GROUP];
@@ -272,4 +314,5 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
             TFM_AT(log_sum)[row] = log_sum_of(highest, sum);
     }
 }
+#endif
 #endif

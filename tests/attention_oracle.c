@@ -125,9 +125,7 @@ attention_problem attention_make(const attention_case *c) {
     harness_fill(&random, p.q, (size_t)nq, c->spread != 0 ? c->spread : 1);
     narrow(p.q, nq, c->numbers);
     for (int64_t i = 0; i < p.sequences; i++) /* one empty, one whole, and what lies between */
-        p.lengths[i] = i == 1   ? 0
-                       : i == 0 ? (int32_t)c->length
-                                : (int32_t)harness_range(&random, 0, c->length);
+        p.lengths[i] = i == 1 ? 0 : i == 0 ? (int32_t)c->length : (int32_t)harness_range(&random, 0, c->length);
     for (int64_t b = 0; b < c->batch; b++)
         p.sources[b] = c->beams ? (int32_t)(p.sequences - 1 - b / c->beams) : 0;
     for (int64_t i = 0; i < c->batch * c->length; i++)
@@ -179,8 +177,10 @@ static double softmax(double *z, int64_t count) {
 
 /* The queries that share keys are numbered head by head; four of them in a row have with key j the words of a
  * block. */
-double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets,
-                        int64_t b, int64_t h, int64_t t, int64_t j) {
+double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets, int64_t b,
+                        int64_t h, int64_t t, int64_t j) {
+    if (dropout->rate == 0)
+        return 1;
     const int64_t sharing = heads / kv_heads * targets, query = h % (heads / kv_heads) * targets + t;
     const int64_t block = (b * kv_heads + h / (heads / kv_heads)) * ((sharing + 3) / 4) + query / 4;
     const double share =
@@ -188,12 +188,10 @@ double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64
     return share < (double)dropout->rate ? 0 : 1 / (1 - (double)dropout->rate);
 }
 
-static void attend(attention_wanted *w, const attention_problem *p, double *z, int64_t b, int64_t h,
-                   int64_t t) {
+static void attend(attention_wanted *w, const attention_problem *p, double *z, int64_t b, int64_t h, int64_t t) {
     const attention_case *c = &p->c;
     const int64_t row = (b * c->heads + h) * c->targets + t;
-    double *y = w->y + attention_query_index(c, b, t, h) * c->value_width,
-           *shown = w->scores + row * c->length;
+    double *y = w->y + attention_query_index(c, b, t, h) * c->value_width, *shown = w->scores + row * c->length;
     score(z, p, b, h, t, c->stage == TFM_ATTENTION_PRODUCT);
     if (c->scored && (c->stage == TFM_ATTENTION_PRODUCT || c->stage == TFM_ATTENTION_CAPPED))
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
@@ -207,10 +205,14 @@ static void attend(attention_wanted *w, const attention_problem *p, double *z, i
         w->log_sum[row] = log_sum;
     if (c->scored && c->stage == TFM_ATTENTION_WEIGHTS)
         memcpy(shown, z, (size_t)c->length * sizeof(*z));
-    for (int64_t j = 0; j < c->length; j++)
-        for (int64_t d = 0; d < c->value_width && sees(p, b, h, t, j); d++)
-            y[d] += attention_factor(&c->dropout, c->heads, c->kv_heads, c->targets, b, h, t, j) * z[j] *
-                    p->v[attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->value_width + d];
+    for (int64_t j = 0; j < c->length; j++) {
+        if (!sees(p, b, h, t, j))
+            continue;
+        const double kept = z[j] * attention_factor(&c->dropout, c->heads, c->kv_heads, c->targets, b, h, t, j);
+        const float *v = p->v + attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->value_width;
+        for (int64_t d = 0; d < c->value_width; d++)
+            y[d] += kept * v[d];
+    }
 }
 
 attention_wanted attention_oracle(const attention_problem *p) {
@@ -238,8 +240,7 @@ static tfm_tensor upload(tfm_dtype dtype, const float *host, int rank, const int
     void *bits = attention_take((int64_t)count, 2);
     if (dtype == TFM_U8) {
         for (size_t i = 0; i < count; i++)
-            ((unsigned char *)bits)[i] =
-                host[i] != -INFINITY ? (unsigned char)(1 + i % 255) : 0; /* any but 0 shows */
+            ((unsigned char *)bits)[i] = host[i] != -INFINITY ? (unsigned char)(1 + i % 255) : 0; /* any but 0 shows */
     } else {
         harness_ok(tfm_cast(ctx, &less, wide, dtype));
         harness_ok(tfm_tensor_read(ctx, bits, less));
@@ -248,7 +249,7 @@ static tfm_tensor upload(tfm_dtype dtype, const float *host, int rank, const int
     free(bits);
     return x;
 }
-#define UPLOAD(dtype, host, ...)                                                                             \
+#define UPLOAD(dtype, host, ...)                                                                                       \
     upload(dtype, host, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
 static float *download(tfm_tensor x) {
@@ -319,15 +320,14 @@ attention_got attention_run(const attention_problem *p) {
 /* ---- Both ---- */
 
 static void describe(char *what, size_t size, const attention_case *c) {
-    snprintf(
-        what, size,
-        "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s%s past %d beams %d cap %g window %d:%d mask %s %s%s drop %g",
-        (int)c->batch, (int)c->targets, (int)c->length, (int)c->heads, (int)c->kv_heads, (int)c->key_width,
-        (int)c->value_width, c->heads_first ? " heads first" : "", c->causal ? " causal" : "",
-        c->padded ? " padded" : "", c->paged ? " paged" : "", c->at_end ? " at end" : "", (int)c->past,
-        (int)c->beams, (double)c->soft_cap, c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
-        c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers), c->narrow ? " to it" : "",
-        (double)c->dropout.rate);
+    snprintf(what, size,
+             "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s%s past %d beams %d cap %g window %d:%d mask %s %s%s drop %g",
+             (int)c->batch, (int)c->targets, (int)c->length, (int)c->heads, (int)c->kv_heads, (int)c->key_width,
+             (int)c->value_width, c->heads_first ? " heads first" : "", c->causal ? " causal" : "",
+             c->padded ? " padded" : "", c->paged ? " paged" : "", c->at_end ? " at end" : "", (int)c->past,
+             (int)c->beams, (double)c->soft_cap, c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
+             c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers), c->narrow ? " to it" : "",
+             (double)c->dropout.rate);
 }
 
 void attention_check(attention_case c) {
@@ -338,11 +338,7 @@ void attention_check(attention_case c) {
     const size_t queries = (size_t)(c.batch * c.heads * c.targets), scores = queries * (size_t)c.length;
     const double exact = c.tolerance != 0 ? c.tolerance : 3e-6;
     describe(what, sizeof(what), &c);
-    harness_close(got.y, want.y, attention_count(&c),
-                  !c.narrow              ? exact
-                  : c.numbers == TFM_F16 ? 2e-3
-                                         : 1.6e-2,
-                  what);
+    harness_close(got.y, want.y, attention_count(&c), !c.narrow ? exact : c.numbers == TFM_F16 ? 2e-3 : 1.6e-2, what);
     snprintf(text, sizeof(text), "log sums of %s", what);
     if (c.summed)
         harness_close(got.log_sum, want.log_sum, queries, exact, text);

@@ -44,8 +44,8 @@ int64_t attention_query_index(const attention_case *c, int64_t b, int64_t t, int
 int64_t attention_key_index(const attention_problem *p, int64_t b, int64_t j, int64_t h);
 
 /* What dropout makes of a weight: its factor, 0 or 1 / (1 - rate). */
-double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets,
-                        int64_t b, int64_t h, int64_t t, int64_t j);
+double attention_factor(const tfm_dropout_options *dropout, int64_t heads, int64_t kv_heads, int64_t targets, int64_t b,
+                        int64_t h, int64_t t, int64_t j);
 
 /* y (in q's layout), scores (B, H, T, S) and log sums (B, H, T); the latter two NULL unless asked for. */
 typedef struct attention_wanted {

@@ -1,4 +1,4 @@
-# What the scripts share that test the program: a folder of their own with a cold cache, checks in TAP, and runs.
+# What the scripts share that test the program: a folder of their own, checks in TAP, and runs.
 #     tfm=PROGRAM root=SOURCE_ROOT
 #     . "$root/tests/checks.sh"
 # The script ends with echo "1..$count".
@@ -8,7 +8,7 @@ here=$(mktemp -d "${TMPDIR:-/tmp}/tfm-checks-XXXXXX")
 trap 'rm -rf "$here"' EXIT
 trap : PIPE # a program that dies early is a failed check; not inherited, so the program meets pipes as everyone's
 cd "$here" || exit 1
-export TFM_CACHE_DIR="$here/cache"
+export TFM_CACHE_DIR="${TFM_CACHE_DIR:-$here/cache}" # never the user's
 unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM
 count=0
 

@@ -7,6 +7,7 @@ root=$(realpath "$2")
 plain=$(realpath "$3")
 demo=$root/apps/demo
 . "$root/tests/checks.sh"
+export TFM_CACHE_DIR="$here/cache" # cold
 
 translate() {
     run translate -m "$demo" "$@"
@@ -70,6 +71,10 @@ translate --length-penalty long
 check "an unknown penalty is one" one_sentence 2 'paper|hf'
 translate --beam 2 --n-best 3
 check "more hypotheses than beams is one" one_sentence 2 '--n-best is 3'
+translate -n 5
+check "more than the model's own beam is one" one_sentence 2 'give --beam 5'
+translate --language de
+check "--language without --split is one" one_sentence 2 '--language is for --split'
 translate stray
 check "a stray operand is one" one_sentence 2 "'stray'"
 translate --precision fp16 </dev/null
@@ -82,11 +87,11 @@ translate --beam 4 --alpha 0.6 -i "$demo/test.de"
 check "beam 4 as the original framework" same out "$demo/beam4.en"
 translate --beam 4 --alpha 0.6 --scores <"$demo/test.de"
 check "scores as the original framework's" close_to out "$demo/beam4.scores" 2
-check "scores come behind a tab" [ "$(cut -f1 out | cmp - "$demo/beam4.en" && echo same)" = same ]
+check "scores come after a tab" [ "$(cut -f1 out | cmp - "$demo/beam4.en" && echo same)" = same ]
 translate --batch-tokens 16 --stats <"$demo/test.de"
 check "small batches, the same text" same out "$demo/beam4.en"
 check "stats are the last line" [ "$(tail -n 1 err | sed 's/:[0-9.]*/:N/g')" = \
-    'stats {"sentences":N,"source_tokens":N,"target_tokens":N,"load_seconds":N,"seconds":N,"sentences_per_s":N,"tokens_per_s":N}' ]
+    'stats {"sentences":N,"source_tokens":N,"target_tokens":N,"load_seconds":N,"build_seconds":N,"seconds":N,"sentences_per_s":N,"tokens_per_s":N}' ]
 check "stats count" says err '"sentences":20,'
 translate --beam 4 --n-best 3 <"$demo/test.de"
 check "n-best: three a line" [ "$(grep -cE '^[0-9]+ \|\|\| .* \|\|\| -?[0-9.]+$' out)" = 60 ]
@@ -161,7 +166,7 @@ translate --scores -i lines
 check "an empty line has no score, nor has one of blanks" [ "$(sed -n '2,$p' out | wc -c)" = 2 ]
 printf '%s\n\343\200\200\n%s\n' "$german" "$german" >lines
 translate --n-best 2 -i lines
-check "nor has one of other blanks" [ "$(sed -n 3p out)" = "" -a "$(wc -l <out)" = 5 ]
+check "nor has one of other blanks" [ "$(sed -n 3p out)" = "1 |||  ||| " -a "$(wc -l <out)" = 5 ]
 printf '' >lines
 translate -i lines
 check "no lines at all" [ "$code" = 0 -a ! -s out ]
@@ -178,7 +183,7 @@ echo "$german" >>lines
 cp lines lines.long
 translate -i lines
 printf '\n%s\n' "$english" >want
-check "a line too long: refused by number" both 1 says err 'line 1: .*positions'
+check "a line too long: refused by number" both 1 says err 'line 1: the line has [0-9]* tokens, and the model takes at most [0-9]*: '
 check "a line too long: the rest goes on" cmp -s out want
 translate --truncate -i lines
 check "a line too long: cut" [ "$code" = 0 -a "$(wc -l <out)" = 2 -a ! -s err ]
@@ -218,7 +223,7 @@ fi
     echo $? >code
 } | :
 code=$(cat code)
-check "a closed pipe" one_sentence 1 'standard output'
+check "a reader that has seen enough: the program ends quietly, by SIGPIPE" [ "$code" = 141 -a ! -s err ]
 "$tfm" translate -m "$demo" -i two.de >&- 2>err
 code=$?
 check "no standard output" one_sentence 1 'standard output'
@@ -251,7 +256,6 @@ check "lines are counted over the whole input" says err 'line 2:'
 "$tfm" translate -m "$demo" -o killed <slow >out 2>err &
 child=$!
 exec 3>slow
-echo "Danke." >&3
 tries=0
 until ls killed.* >/dev/null 2>&1 || [ $tries -ge 600 ]; do
     sleep 0.1
@@ -260,7 +264,106 @@ done
 kill -TERM $child
 wait $child 2>/dev/null
 exec 3>&-
-check "-o: stopped by a signal, nothing stays" [ "$(echo killed*)" = 'killed*' ]
+check "-o: stopped by a signal before a line is done, nothing stays" [ "$(echo killed*)" = 'killed*' ]
+"$tfm" translate -m "$demo" -o killed <slow >out 2>err &
+child=$!
+exec 3>slow
+printf 'Danke.\n\nDan' >&3
+wait_for_lines() { # PATH COUNT: in the unfinished file of this name; signals wait while it is written and counted
+    tries=0
+    until [ "$(cat "$1".tfm-* 2>/dev/null | wc -l)" = "$2" ] || [ $tries -ge 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
+wait_for_lines killed 2
+kill -TERM $child
+wait $child 2>/dev/null
+code=$?
+exec 3>&-
+check "-o: stopped by a signal, the finished lines stay" [ "$code" = 143 -a "$(echo killed*)" = killed.partial -a \
+    "$(wc -l <killed.partial)" = 2 ]
+check "-o: and a sentence says how many" one_sentence 143 'the first 2 lines are in killed.partial'
+translate -i two.de -o killed
+check "-o: the partial file of an earlier run goes when all is done" [ "$code" = 0 -a "$(echo killed*)" = killed ]
+rm killed
+mkdir real && echo old >real/result && ln -s real/result link
+"$tfm" translate -m "$demo" -o link <slow >out 2>err &
+child=$!
+exec 3>slow
+echo 'Danke.' >&3
+wait_for_lines real/result 1
+kill -TERM $child
+wait $child 2>/dev/null
+code=$?
+exec 3>&-
+check "-o: through a link, the sentence names the file that there is" one_sentence 143 'real/result.partial'
+check "-o: beside what the link names" [ "$(echo real/* link*)" = 'real/result real/result.partial link' ]
+"$tfm" translate -m "$demo" -o killed <slow >out 2>err &
+child=$!
+exec 3>slow
+echo 'Danke.' >&3
+wait_for_lines killed 1
+mkdir killed
+exec 3>&-
+wait $child
+code=$?
+check "-o: a name that cannot be had at the end: the lines stay" [ "$code" = 1 -a "$(echo killed*)" = 'killed killed.partial' ]
+check "-o: and a sentence says where" says err 'the first 1 line is in killed.partial'
+rm -r killed*
+
+# ---- Sentences and tokens
+two="$german  $german"
+echo "$two" >lines
+translate --split --language de -i lines
+echo "$english  $english" >want
+check "--split: sentences one by one, their blanks kept" both 0 cmp -s out want
+check "--split: no hint" [ ! -s err ]
+translate -i lines
+check "without: one hint" both 0 one_sentence 0 'line 1 of lines has 2 sentences'
+translate --n-best 2 -i lines
+check "with --n-best, the hint says that both do not go together" both 0 one_sentence 0 'which goes without --n-best'
+translate --split --n-best 2 -i lines
+check "--split and --n-best is a usage error" one_sentence 2 '--split'
+translate --alignments -i lines
+check "--alignments without --json is one" one_sentence 2 '--json'
+printf '%s\n\n%s\n' "$german" "$two" >lines
+translate --beam 4 --json --alignments --split --language de -i lines
+check "--json: log probabilities add up, a row of an alignment too" both 0 python3 -c '
+import json, sys
+rows = [json.loads(line) for line in open("out", encoding="utf-8")]
+assert [r["index"] for r in rows] == [0, 1, 2] and [r["rank"] for r in rows] == [0, 0, 0], rows
+assert rows[0]["text"] == sys.argv[1] and rows[2]["text"] == sys.argv[1] + "  " + sys.argv[1], rows
+assert rows[1]["text"] == "" and rows[1]["score"] is None and rows[1]["tokens"] == []
+for r in rows[0], rows[2]:
+    assert abs(sum(t["log_prob"] for t in r["tokens"]) - r["log_prob"]) < 1e-4
+    assert len(r["alignment"]) == len(r["tokens"])
+    assert all(len(a) == len(r["source"]) and abs(sum(a) - 1) < 1e-4 for a in r["alignment"])
+assert abs(rows[2]["score"] - 2 * rows[0]["score"]) < 1e-3
+assert "".join(t["piece"] for t in rows[0]["tokens"][:-1]).replace("\u2581", " ").strip() == sys.argv[1]' "$english"
+translate --alignments --alignment-layer 99 --json --split -i lines
+check "a layer that is not there" one_sentence 1 'layer of alignments is 99'
+corpus=$root/../shared/data/tatoeba-deu-eng
+if [ -f "$corpus/all.de" ]; then
+    # Real sentences, four and four on a line: the score is that of the same sentences one a line.
+    sed -n '1~331p' "$corpus/all.de" | head -n 400 >single.de
+    sed -n '1~331p' "$corpus/all.en" | head -n 400 >single.en
+    paste -d' ' - - - - <single.de >joined.de
+    paste -d' ' - - - - <single.en >joined.en
+    translate --beam 1 -i single.de
+    paste -d' ' - - - - <out >joined.single
+    translate --beam 1 --split --language de -i joined.de
+    mv out joined.split
+    for name in single split; do
+        run eval --hyp joined.$name --ref joined.en
+        sed -n 's/^BLEU = \([0-9.]*\) .*/\1/p' out >bleu.$name
+    done
+    check "--split: BLEU of joined lines within 0.5 of that of single ones" [ "$(paste bleu.single bleu.split |
+        awk '{ d = $1 - $2; print ($1 > 10 && d <= 0.5 && d >= -0.5) }')" = 1 ]
+    echo "# BLEU of single lines $(cat bleu.single), of joined ones split again $(cat bleu.split)"
+else
+    skip "--split: BLEU of joined lines" "there is no ../shared/data"
+fi
 
 # ---- Devices
 run devices
@@ -271,12 +374,16 @@ rows = json.load(open("out"))
 fields = """index platform_index device_index platform name vendor type driver opencl compute_units memory_bytes
 max_alloc_bytes fp16 compiler chosen""".split()
 print(all(f in r for r in rows for f in fields), sum(r["chosen"] for r in rows))')" = "True 1" ]
+TFM_LOG=bogus "$tfm" devices >out 2>err
+code=$?
+check "a level of the log that is none is said, once" both 0 one_sentence 0 'TFM_LOG is "bogus"'
 translate --device nonesuch -i two.de
 check "a device that is not there" both 1 says err 'nonesuch'
 mkdir vendors
 OCL_ICD_VENDORS=$here/vendors "$tfm" translate -m "$demo" -i two.de >out 2>err
 code=$?
 check "no platform: the package is named" one_sentence 1 'pocl-opencl-icd'
+export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
 run selftest
 check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
 check "selftest: a line a provider, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 5 ]
@@ -293,12 +400,34 @@ run bench norm --runs 2 --variant scalar 17x65
 check "bench: a table with ratios" both 0 says out '^norm softmax 17x65 .*of copy'
 run bench attention --json --runs 2 --variant scalar --causal 1x2x9x16
 check "bench: attention" both 0 says out '"attention","shape":"1x2x9x9x16 causal","provider":"scalar"'
-run bench translate --json --runs 1 --variant scalar -m "$demo" -i "$demo/test.de"
+run bench translate --json --runs 1 --variant scalar -m "$demo" -i two.de
 check "bench: translation" both 0 says out '"bench":"translate",.*"per_s":[0-9]'
+run bench norm --json --runs 1 3x5
+check "bench: the device's own variant alone" [ "$code" = 0 -a "$(sed 's/.*"provider":"\([^"]*\)".*/\1/' out | sort -u | wc -l)" = 1 ]
+run bench norm --json --runs 1 --variant all 3x5
+check "bench --variant all: others too" both 0 says out '"provider":"scalar"'
+if command -v taskset >/dev/null && [ "$(nproc)" -gt 1 ]; then
+    # The last core alone: where threads are bound to other ones they run there. What a process may use is in its status.
+    last=$(taskset -cp $$ | sed 's/.*[^0-9]//')
+    taskset -c "$last" "$tfm" bench norm --json --runs 2000000000 3x5 >/dev/null 2>&1 &
+    child=$!
+    tries=0
+    until [ "$(ls /proc/$child/task 2>/dev/null | wc -l)" -gt 1 ] || [ $tries -ge 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    sleep 0.5 # threads that bind themselves do so when they begin
+    cat /proc/$child/task/*/status 2>/dev/null | grep '^Cpus_allowed_list' | sort -u >cores
+    kill $child 2>/dev/null
+    wait $child 2>/dev/null
+    check "bench: what taskset says holds for all threads" [ "$(cut -f2 cores)" = "$last" ]
+else
+    skip "bench: what taskset says holds for all threads" "there is no taskset, or one core only"
+fi
 run bench translate
 check "bench: translation needs a model" one_sentence 2 '-m DIR'
 run bench
-check "bench: of what?" one_sentence 2 'something is missing'
+check "bench: of what?" one_sentence 2 'an argument is missing'
 for wrong in 'frob' 'gemm 1x2' 'gemm 1x2x3q' 'gemm 0x2x3' 'norm 3x4x5' 'attention 1x2x3' 'gemm --variant frob' \
     'gemm --provider frob' 'translate stray' 'gemm 99999999999x1x1'; do
     # shellcheck disable=SC2086 # words
@@ -309,6 +438,7 @@ for list in variant provider; do
     run bench attention 1x2x3x4 --$list ''
     check "bench: an empty list of a $list is a usage error" one_sentence 2 "--$list names none"
 done
+export TFM_CACHE_DIR="$here/cache"
 
 # ---- Info and score
 run info "$demo"
@@ -319,6 +449,17 @@ check "info: half precision, and at most 8 MB with all that goes with it" [ "$(c
     "$demo"/*.safetensors | wc -c)" -le 8000000 ]
 run info nowhere
 check "info: no such model" one_sentence 1 'nowhere'
+for broken in source.spm vocab.json model.safetensors; do
+    rm -rf broken
+    mkdir broken
+    cp "$demo"/*.json "$demo"/*.spm "$demo"/*.safetensors broken
+    echo '<!DOCTYPE html>' >broken/$broken
+    run translate -m broken -i "$demo/test.de"
+    cp err translate.err
+    run info broken
+    check "info: $broken is a web page, in the words of translate" one_sentence 1 "broken/$broken"
+    check "info: the same sentence" [ "$(sed 's/^tfm translate/tfm info/' translate.err)" = "$(cat err)" ]
+done
 run score -m "$demo" --src "$demo/test.de" --tgt "$demo/beam4.en"
 check "score: a line a pair" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 20 ]
 awk '{ printf "%.6f\n", $1 / ((5 + $2) / 6) ^ 0.6 }' out >scores
@@ -434,8 +575,8 @@ picture() {
     esac
 }
 attend "$german" --json
-check "attend --json" [ "$code" = 0 -a "$(shapes out)" = "$((encoder_layers + 2 * decoder_layers)) encoder.0.self \
-decoder.$((decoder_layers - 1)).cross $decoder_attention_heads <pad>$(pieces "$english") $(pieces "$german")</s> True" ]
+check "attend --json" [ "$code" = 0 -a "$(shapes out)" = "$((encoder_layers + 2 * decoder_layers)) encoder.1.self \
+decoder.$decoder_layers.cross $decoder_attention_heads <pad>$(pieces "$english") $(pieces "$german")</s> True" ]
 mv out whole.json
 attend "$german" -o numbers.json
 check "attend -o .json" both 0 cmp -s numbers.json whole.json
@@ -443,10 +584,10 @@ attend "$german" -o numbers.json --json
 check "attend -o .json --json: both" both 0 cmp -s numbers.json out
 attend "Ich liebe dich." --json --target "I love Tom" --kind cross --layer 2 --head 3
 check "attend --target, and a choice" [ "$code" = 0 -a "$(shapes out)" = \
-    "1 decoder.1.cross decoder.1.cross 1 <pad>▁I▁love▁Tom ▁Ich▁liebe▁dich.</s> True" ]
+    "1 decoder.2.cross decoder.2.cross 1 <pad>▁I▁love▁Tom ▁Ich▁liebe▁dich.</s> True" ]
 attend "Danke." --json --kind encoder
 check "attend --kind" [ "$(shapes out | cut -d' ' -f1-3)" = \
-    "$encoder_layers encoder.0.self encoder.$((encoder_layers - 1)).self" ]
+    "$encoder_layers encoder.1.self encoder.$encoder_layers.self" ]
 attend "Danke." --json --k encoder
 check "a beginning of an option's name is enough" [ "$code" = 0 ]
 attend "Danke." --json --h 1
@@ -466,7 +607,7 @@ check "attend: a text that is no UTF-8" one_sentence 1 'source text: byte 4'
 attend "Danke." --target "$(printf 'Th\377anks.')" --json
 check "attend: a target that is none" one_sentence 1 'target text: byte 3'
 attend "$(head -n 1 lines.long)" --json
-check "attend: a text too long" one_sentence 1 'positions'
+check "attend: a text too long" one_sentence 1 'takes at most'
 attend "Danke." --layer $((encoder_layers + 1)) --json
 check "attend: a layer that is not there" one_sentence 1 "--layer is $((encoder_layers + 1))"
 attend "Danke." --head $((encoder_attention_heads + 1)) --json
@@ -495,6 +636,10 @@ else
     cp picture.svg again.svg
     attend "Danke." -o picture.svg
     check "attend: the same picture again" same picture.svg again.svg
+    attend "Danke." --kind cross -o cross.svg
+    check "attend: rows of cross-attention are what is written" both 0 grep -q '<title>.* looks at .*Danke: [01]\.' cross.svg
+    check "attend: none of them is the start" [ "$(grep -c '&lt;pad&gt;</text>' cross.svg)" = 0 ]
+    check "attend: the mean of the heads" grep -q ">mean of $decoder_attention_heads heads</text>" cross.svg
     attend "$german" -o picture.PNG --json
     check "attend -o .PNG" [ "$code" = 0 -a "$(picture picture.PNG)" = png ]
     check "attend: numbers beside the picture" cmp -s out whole.json

@@ -1,4 +1,5 @@
-/* What the demo model's directory says of itself, so that tests know no facts of one model. Needs scratch.h and jansson. */
+/* What the demo model's directory says of itself, so that tests know no facts of one model. Needs scratch.h and
+ * jansson. */
 #ifndef TFM_TESTS_DEMO_H
 #define TFM_TESTS_DEMO_H
 
@@ -13,7 +14,7 @@ static inline char *demo_line(const char *name, int number) {
     char *text = scratch_source(relative, &size), *rest = text, *line = NULL;
     for (int i = 0; i < number; i++) {
         line = strsep(&rest, "\n");
-        assert_non_null(rest); /* behind each line there is an end */
+        assert_non_null(rest); /* each line has an end */
     }
     line = strdup(line);
     assert_non_null(line);

@@ -61,8 +61,9 @@ static void poison(void *out, tfm_dtype dtype, size_t count) {
     const float nan_float = NAN;
     const int32_t odd = -77;
     const uint16_t half_nan = 0x7fff;
-    const void *element = dtype == TFM_F32 ? (const void *)&nan_float : size == 4 ? (const void *)&odd
-                                                                                  : (const void *)&half_nan;
+    const void *element = dtype == TFM_F32 ? (const void *)&nan_float
+                          : size == 4      ? (const void *)&odd
+                                           : (const void *)&half_nan;
     for (size_t i = 0; i < count; i++)
         memcpy((char *)out + i * size, element, size);
 }
@@ -151,8 +152,8 @@ void harness_close(const float *got, const double *want, size_t count, double to
 
 void harness_refused(tfm_status got, tfm_status want, const char *part) {
     if (got != want || !strstr(tfm_error_message(), part))
-        fail_msg("got %s \"%s\", wanted %s with \"%s\"", tfm_status_name(got), tfm_error_message(), tfm_status_name(want),
-                 part);
+        fail_msg("got %s \"%s\", wanted %s with \"%s\"", tfm_status_name(got), tfm_error_message(),
+                 tfm_status_name(want), part);
     tfm_context_clear_error(harness_context());
 }
 

@@ -29,10 +29,10 @@ int64_t harness_range(harness_random *random, int64_t low, int64_t high); /* bot
 float harness_normal(harness_random *random);
 void harness_fill(harness_random *random, float *out, size_t count, float scale);
 
-/* A tensor that lies in the middle of a larger buffer full of NaN (F32) or -77 (I32), at an odd offset: reads outside it
- * spoil results, writes outside it are found by harness_guards. `host` may be NULL: then it is poisoned itself. */
+/* A tensor that lies in the middle of a larger buffer full of NaN (F32) or -77 (I32), at an odd offset: reads outside
+ * it spoil results, writes outside it are found by harness_guards. `host` may be NULL: then it is poisoned itself. */
 tfm_tensor harness_tensor(tfm_dtype dtype, int rank, const int64_t *dims, const void *host);
-#define HARNESS_TENSOR(dtype, host, ...)                                                     \
+#define HARNESS_TENSOR(dtype, host, ...)                                                                               \
     harness_tensor(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}, host)
 /* Fails the test if anything around the tensor has been written. */
 void harness_guards(tfm_tensor x);

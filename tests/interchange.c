@@ -41,7 +41,7 @@ static bool tokens(const char *dir) {
     return good;
 }
 
-/* (1, n) of the numbers that begin at *text, which moves behind them. */
+/* (1, n) of the numbers that begin at *text, which moves to what follows them. */
 static tfm_tensor read_ids(tfm_context *ctx, char **text) {
     int32_t ids[MOST_IDS];
     int64_t count = 0;
@@ -99,7 +99,7 @@ static bool create(const char *dir, const char *kind, tfm_context *ctx) {
                                    .eos_id = 0,
                                    .activation = separate ? TFM_SILU : TFM_RELU,
                                    .seed = 11};
-    const bool good = tfm_model_create(&model, ctx, &shape) == TFM_OK &&
+    const bool good = tfm_model_new(&model, ctx, &shape) == TFM_OK &&
                       tfm_model_save(model, dir, separate ? TFM_F16 : TFM_F32) == TFM_OK;
     tfm_model_free(&model);
     return good;

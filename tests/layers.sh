@@ -1,7 +1,8 @@
-# The rules of lib/README.md that a grep can check. Prints TAP.
-#     sh tests/layers.sh [ROOT]
+# The rules of lib/README.md that a grep can check, and with a build folder, that `nm` can. Prints TAP.
+#     sh tests/layers.sh [ROOT [BUILD]]
 set -u
 export LC_ALL=C
+build=${2:+$(cd "$2" && pwd)}
 cd "${1:-$(dirname "$0")/..}" || exit 1
 count=0
 
@@ -19,10 +20,13 @@ code() { # what grep -n found, less lines that are comments
     grep -vE ':[0-9]+: *(/?\*|//)'
 }
 
-# may LAYER FOLDERS HEADERS: where a layer's files may include from, and which public headers
+# may LAYER FOLDERS HEADERS: where a layer's files may include from and whose functions they may call, and which public
+# headers they may include
+rules=
 may() {
-    nothing "lib/$1 includes from $2" "$(grep -nE '^#include "[a-z_]+/' "lib/$1"/* | grep -vE "#include \"($2|tfm)/"
-        grep -nE '^#include ["<]tfm/' "lib/$1"/* | grep -vE "[\"<]tfm/($3)\.h")"
+    rules="$rules $1=|$2|"
+    nothing "lib/$1 includes from $2" "$(grep -rnE '^#include "[a-z_]+/' "lib/$1" | grep -vE "#include \"($2|tfm)/"
+        grep -rnE '^#include ["<]tfm/' "lib/$1" | grep -vE "[\"<]tfm/($3)\.h")"
 }
 may base 'base' 'base'
 may text 'base|text' 'base|text|metrics'
@@ -31,22 +35,69 @@ may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'
 may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|model'
 may train 'base|text|dev|ops|nn|model|train' 'base|device|tensor|ops|tape|nn|text|model|train|data'
+
+# calls: every symbol that an object of the library takes from a layer that its own may not know
+calls() {
+    nm -A "$1" | awk -v rules="$rules" '
+        BEGIN {
+            for (n = split(rules, rule, " "); n > 0; n--)
+                known[substr(rule[n], 1, index(rule[n], "=") - 1)] = substr(rule[n], index(rule[n], "=") + 1)
+        }
+        {
+            split($1, at, ":") # "archive:object:" before what the line says of it
+            object = at[2]
+            sub(/.*\//, "", object)
+            layer = substr(object, 1, index(object, "_") - 1)
+            if (!(layer in known))
+                next # the texts of the kernels, which a program of the build has written
+            seen[layer]
+            if ($(NF - 1) ~ /^[ABCDGRST]$/)
+                home[$NF] = layer
+            else if ($(NF - 1) == "U")
+                takes[object " takes " $NF] = $NF " " layer
+        }
+        END {
+            for (layer in known)
+                if (!(layer in seen))
+                    print "no object of lib/" layer " is there: is the library built?"
+            for (line in takes) {
+                split(takes[line], use, " ")
+                if (use[1] in home && index(known[use[2]], "|" home[use[1]] "|") == 0)
+                    print line ", which is of lib/" home[use[1]]
+            }
+        }' | sort
+}
+name="no layer calls one to its right"
+if [ -z "$build" ]; then
+    count=$((count + 1))
+    echo "ok $count - $name # SKIP no build folder is given"
+else
+    nothing "$name" "$(calls "$build/lib/libtfm-core.a" 2>&1)"
+fi
 nothing "apps use include/ only" "$(grep -nE '#include "(base|dev|ops|nn|text|model|train)/' apps/*.[ch] apps/examples/*.c)"
 nothing "public headers include each other only" "$(grep -nE '#include "[a-z_]+/' include/tfm/*.h)"
 
 # CLBlast's interface is OpenCL's, so its provider speaks it too.
 nothing "only lib/dev, opencl.h and the CLBlast provider name OpenCL symbols" "$(
-    grep -nwE 'clblast_c\.h|cl[A-Z][A-Za-z]+|cl_(mem|int|uint|event|kernel|context|program|device_id|command_queue)|CL_[A-Z_]+' \
-        lib/base/* lib/ops/* lib/nn/* lib/text/* lib/model/* lib/train/* apps/*.[ch] include/tfm/*.h |
+    grep -rnwE 'clblast_c\.h|cl[A-Z][A-Za-z]+|cl_(mem|int|uint|event|kernel|context|program|device_id|command_queue)|CL_[A-Z_]+' \
+        lib/base lib/ops lib/nn lib/text lib/model lib/train apps/*.[ch] include/tfm/*.h |
         grep -vE '^(lib/ops/gemm_clblast\.c|include/tfm/opencl\.h):' | code)"
 nothing "the library never exits and never prints" "$(
-    grep -nwE 'exit|abort|_exit|puts|putchar|printf|perror|assert' lib/*/*.c lib/*/*.cc | code)"
-nothing "only the log writes to standard error" "$(grep -nwE 'stdout|stderr' lib/*/*.c lib/*/*.cc |
+    grep -rnwE 'exit|abort|_exit|puts|putchar|printf|perror|assert' lib --include='*.c' --include='*.cc' | code)"
+nothing "only the log writes to standard error" "$(grep -rnwE 'stdout|stderr' lib --include='*.c' --include='*.cc' |
     grep -v '^lib/base/log\.c:' | code)"
 nothing "no work is left for later in the code" "$(grep -rnwE 'TODO|FIXME' lib cl include apps tests --include='*.[chs]*' |
     grep -v '^tests/layers\.sh:')"
 nothing "file names are unique" "$(find lib cl apps tests -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' |
     grep -v '^apps/examples/' | sed 's|.*/||' | sort | uniq -d)"
+if command -v clang-format >/dev/null; then
+    nothing "everything is as .clang-format says, 120 columns wide at the most" "$(
+        find lib cl include apps tests \( -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' \) -exec clang-format --dry-run {} + 2>&1 |
+            grep -E 'warning|error' | head -n 20)"
+else
+    count=$((count + 1))
+    echo "ok $count - everything is as .clang-format says # SKIP clang-format is not installed"
+fi
 for header in include/tfm/*.h; do
     nothing "$header stands alone in C" "$(cc -x c -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$header" 2>&1 |
         grep -E 'error|warning')"

@@ -15,9 +15,7 @@ static char scratch_root[4096];
 static inline int scratch_setup(void **state) {
     (void)state;
     /* In memory where there is such a place: some tests make thousands of files. */
-    const char *temporary = getenv("TMPDIR")                ? getenv("TMPDIR")
-                            : access("/dev/shm", W_OK) == 0 ? "/dev/shm"
-                                                            : "/tmp";
+    const char *temporary = getenv("TMPDIR") ? getenv("TMPDIR") : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(scratch_root, sizeof(scratch_root), "%s/tfm-test-XXXXXX", temporary);
     return mkdtemp(scratch_root) ? 0 : -1;
 }
@@ -99,8 +97,8 @@ static inline void scratch_edit(const char *name, const char *old, const char *w
 static inline void scratch_refused(tfm_status got, tfm_status want, const char *part) {
     const char *sentence = tfm_error_message();
     if (got != want || !strstr(sentence, part) || strchr(sentence, '\n'))
-        fail_msg("%s instead of %s, \"%s\" instead of \"...%s...\"", tfm_status_name(got),
-                 tfm_status_name(want), got == TFM_OK ? "" : sentence, part);
+        fail_msg("%s instead of %s, \"%s\" instead of \"...%s...\"", tfm_status_name(got), tfm_status_name(want),
+                 got == TFM_OK ? "" : sentence, part);
 }
 
 /* Damages `bytes` in one of a few ways; the size may shrink, never grow. */
@@ -125,8 +123,7 @@ static inline void scratch_damage(harness_random *random, unsigned char *bytes, 
         *size = at;
         break;
     default: { /* a stretch from elsewhere */
-        size_t from = (size_t)harness_range(random, 0, (int64_t)*size - 1),
-               longest = *size - (at > from ? at : from);
+        size_t from = (size_t)harness_range(random, 0, (int64_t)*size - 1), longest = *size - (at > from ? at : from);
         size_t length = (size_t)harness_range(random, 1, 16);
         memmove(bytes + at, bytes + from, length < longest ? length : longest);
     }

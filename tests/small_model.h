@@ -28,25 +28,26 @@ static inline tfm_pairs copy_batch(harness_random *random, int32_t *ids, int32_t
 }
 
 static inline tfm_trainer_options plain_options(void) {
-    tfm_trainer_options o = tfm_trainer_defaults();
+    tfm_trainer_options o = {0};
+    tfm_trainer_paper(&o);
     o.dropout = 0;
     o.beta1 = 0.5;
-    o.schedule = TFM_CONSTANT;
-    o.warmup = 0;
+    o.schedule = TFM_SCHEDULE_CONSTANT;
+    o.warmup = 1;
     o.rate = 1e-3;
     return o;
 }
 
 /* Ten updates with everything dropped that can be; the parameters after them. */
-static inline float *train_ten(const tfm_model_shape *shape, const tfm_trainer_options *options,
-                               double *first, double *last) {
+static inline float *train_ten(const tfm_model_shape *shape, const tfm_trainer_options *options, double *first,
+                               double *last) {
     tfm_context *ctx = harness_context();
     tfm_model *model;
     tfm_trainer *trainer;
     harness_random random = {5};
     int32_t ids[8 * 9], lengths[8];
-    harness_ok(tfm_model_create(&model, ctx, shape));
-    harness_ok(tfm_trainer_open(&trainer, model, options));
+    harness_ok(tfm_model_new(&model, ctx, shape));
+    harness_ok(tfm_trainer_new(&trainer, model, options));
     for (int i = 0; i < 10; i++) {
         tfm_update_report report;
         const tfm_pairs batch = copy_batch(&random, ids, lengths);

@@ -45,8 +45,8 @@ static void check(tfm_activation activation, const float *host, int64_t n, bool 
         /* Absolute near 0 and in the tails, relative beyond 1. */
         const double want = oracle(activation, host[i]), size = fmax(1, fabs(want));
         if (!(fabs(got[i] - want) <= 5e-7 * size))
-            fail_msg("activation %d of %.9g: got %.9g, wanted %.9g (%lld of %lld)", (int)activation,
-                     (double)host[i], (double)got[i], want, (long long)i, (long long)n);
+            fail_msg("activation %d of %.9g: got %.9g, wanted %.9g (%lld of %lld)", (int)activation, (double)host[i],
+                     (double)got[i], want, (long long)i, (long long)n);
     }
     harness_guards(y);
     free(got);
@@ -165,8 +165,7 @@ static void test_backward_far(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     enum { FAR = 10 };
-    const float far[FAR] = {200, -200, 1e9f, -1e9f, 1e13f, -1e13f, 1e20f, -1e20f, 3e38f, -3e38f},
-                zeros[FAR] = {0};
+    const float far[FAR] = {200, -200, 1e9f, -1e9f, 1e13f, -1e13f, 1e20f, -1e20f, 3e38f, -3e38f}, zeros[FAR] = {0};
     for (int activation = TFM_RELU; activation <= TFM_SILU; activation++) {
         tfm_tensor x = HARNESS_TENSOR(TFM_F32, far, FAR), to = HARNESS_TENSOR(TFM_F32, zeros, FAR), y = {0};
         harness_ok(tfm_tape_start(ctx));
@@ -188,12 +187,10 @@ static void test_refused(void **state) {
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 3);
     tfm_tensor other = HARNESS_TENSOR(TFM_F32, NULL, 6), y = {0};
     harness_refused(tfm_activate(ctx, &y, (tfm_tensor){0}, TFM_RELU), TFM_ERROR_ARGUMENT, "activate");
-    harness_refused(tfm_activate(ctx, &y, ints, TFM_RELU), TFM_ERROR_ARGUMENT,
-                    "activate: input 1 is (2, 3) I32");
+    harness_refused(tfm_activate(ctx, &y, ints, TFM_RELU), TFM_ERROR_ARGUMENT, "activate: input 1 is (2, 3) I32");
     harness_refused(tfm_activate(ctx, &y, x, (tfm_activation)9), TFM_ERROR_ARGUMENT,
                     "activate: there is no activation 9");
-    harness_refused(tfm_activate(ctx, &other, x, TFM_RELU), TFM_ERROR_ARGUMENT,
-                    "activate: the output is (6) F32");
+    harness_refused(tfm_activate(ctx, &other, x, TFM_RELU), TFM_ERROR_ARGUMENT, "activate: the output is (6) F32");
 }
 
 static void test_shared_memory(void **state) {
@@ -209,9 +206,8 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_gelu_tail),     cmocka_unit_test(test_nan_stays),
-        cmocka_unit_test(test_backward),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_sweep),        cmocka_unit_test(test_gelu_tail),
+        cmocka_unit_test(test_nan_stays),     cmocka_unit_test(test_backward),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward_far),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

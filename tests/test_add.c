@@ -72,8 +72,7 @@ static void test_itself(void **state) {
 }
 
 /* dims of a and b, both padded to rank 5; y made, or over the one that has y's dims. */
-static void check_broadcast(harness_random *random, const int64_t *da, const int64_t *db, int first,
-                            int where) {
+static void check_broadcast(harness_random *random, const int64_t *da, const int64_t *db, int first, int where) {
     tfm_context *ctx = harness_context();
     int64_t dims[5], na = 1, nb = 1, n = 1;
     for (int i = 0; i < 5; i++) {
@@ -162,9 +161,9 @@ static void test_backward(void **state) {
         int rank_a, rank_b;
         int64_t a[4], b[4];
     } cases[] = {
-        {{1, 1, 3, 17}, 2, 2, {3, 17}, {3, 17}},      {{1, 1, 65, 17}, 2, 1, {65, 17}, {17}},
-        {{1, 1, 17, 65}, 2, 2, {17, 1}, {17, 65}},    {{2, 3, 5, 4}, 4, 4, {2, 3, 5, 4}, {1, 3, 1, 4}},
-        {{2, 3, 5, 4}, 4, 4, {2, 1, 5, 1}, {1, 3, 1, 4}}, {{1, 1, 1000, 3}, 2, 1, {1000, 3}, {1}},
+        {{1, 1, 3, 17}, 2, 2, {3, 17}, {3, 17}},           {{1, 1, 65, 17}, 2, 1, {65, 17}, {17}},
+        {{1, 1, 17, 65}, 2, 2, {17, 1}, {17, 65}},         {{2, 3, 5, 4}, 4, 4, {2, 3, 5, 4}, {1, 3, 1, 4}},
+        {{2, 3, 5, 4}, 4, 4, {2, 1, 5, 1}, {1, 3, 1, 4}},  {{1, 1, 1000, 3}, 2, 1, {1000, 3}, {1}},
         {{1, 2, 300, 17}, 3, 3, {2, 300, 17}, {2, 1, 17}}, {{1, 1, 1, 1}, 1, 1, {1}, {1}},
     };
     harness_random random = {12};
@@ -194,20 +193,17 @@ static void test_refused(void **state) {
     tfm_tensor ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 3);
     harness_refused(tfm_add(ctx, &y, a, b), TFM_ERROR_ARGUMENT, "add: a is (2, 3) F32 and b is (3, 2) F32");
     harness_refused(tfm_add(ctx, &y, a, ints), TFM_ERROR_ARGUMENT, "add: input 2 is (2, 3) I32");
-    harness_refused(tfm_add(ctx, &y, a, (tfm_tensor){0}), TFM_ERROR_ARGUMENT,
-                    "add: input 2 is an empty tensor");
-    tfm_tensor column = HARNESS_TENSOR(TFM_F32, NULL, 2, 1), rows = HARNESS_TENSOR(TFM_F32, NULL, 4, 1, 3),
-               part;
+    harness_refused(tfm_add(ctx, &y, a, (tfm_tensor){0}), TFM_ERROR_ARGUMENT, "add: input 2 is an empty tensor");
+    tfm_tensor column = HARNESS_TENSOR(TFM_F32, NULL, 2, 1), rows = HARNESS_TENSOR(TFM_F32, NULL, 4, 1, 3), part;
     harness_refused(tfm_add(ctx, &column, a, column), TFM_ERROR_ARGUMENT, "add: the output is (2, 1) F32");
     harness_ok(tfm_tensor_rows(ctx, &part, rows, 1, 1));
-    harness_refused(tfm_add(ctx, &rows, rows, part), TFM_ERROR_ARGUMENT,
-                    "add: the output (4, 1, 3) F32 shares memory");
+    harness_refused(tfm_add(ctx, &rows, rows, part), TFM_ERROR_ARGUMENT, "add: the output (4, 1, 3) F32 shares memory");
     harness_refused(tfm_add(ctx, &b, a, a), TFM_ERROR_ARGUMENT, "add: the output is (3, 2) F32");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_many),    cmocka_unit_test(test_itself),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_many),     cmocka_unit_test(test_itself),
         cmocka_unit_test(test_broadcast), cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

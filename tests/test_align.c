@@ -13,8 +13,7 @@ typedef struct setting {
     bool padded, in_place;
 } setting;
 
-static void oracle(double *want, const setting *c, const float *x, const int32_t *lengths,
-                   const float *centers) {
+static void oracle(double *want, const setting *c, const float *x, const int32_t *lengths, const float *centers) {
     for (int64_t row = 0; row < c->B * c->T; row++, x += c->S, want += c->S) {
         const double p = c->kind == PREDICTED ? centers[row] : (double)(row % c->T + c->past);
         double best = -INFINITY, sum = 0;
@@ -46,7 +45,7 @@ static void check(harness_random *random, setting c) {
         x[harness_range(random, 0, (int64_t)count - 1)] = -INFINITY;
     for (int64_t i = 0; i < c.B; i++)
         lengths[i] = (int32_t)harness_range(random, 0, c.S + 1); /* none, and more than there are */
-    for (int64_t i = 0; i < c.B * c.T; i++) /* also before the first and behind the last */
+    for (int64_t i = 0; i < c.B * c.T; i++)                      /* also before the first and after the last */
         centers[i] = (float)harness_range(random, -8, 4 * c.S + 8) / 4;
     tfm_tensor tx = HARNESS_TENSOR(TFM_F32, x, c.B, c.T, c.S);
     tfm_tensor y = c.in_place ? tx : HARNESS_TENSOR(TFM_F32, NULL, c.B, c.T, c.S);
@@ -86,10 +85,8 @@ static void test_shapes(void **state) {
                                      .padded = k >= 3,
                                      .in_place = k % 2});
     check(&random, (setting){.B = 17, .T = 65, .S = 40, .kind = MONOTONIC, .window = 1});
-    check(&random,
-          (setting){.B = 2, .T = 5, .S = 40, .kind = MONOTONIC, .window = INT32_MAX, .past = INT32_MAX});
-    check(&random,
-          (setting){.B = 2, .T = 5, .S = 40, .kind = MONOTONIC, .window = 3, .past = INT32_MAX}); /* zeros */
+    check(&random, (setting){.B = 2, .T = 5, .S = 40, .kind = MONOTONIC, .window = INT32_MAX, .past = INT32_MAX});
+    check(&random, (setting){.B = 2, .T = 5, .S = 40, .kind = MONOTONIC, .window = 3, .past = INT32_MAX}); /* zeros */
 }
 
 /* What is not a number shows, where it is not padding; around positions far away there is nothing. */
@@ -99,9 +96,8 @@ static void test_centers(void **state) {
     const float x[4 * 20] = {0}, centers[4] = {NAN, INFINITY, -INFINITY, 3e38f};
     const int32_t length = 18;
     tfm_tensor y = {0};
-    const tfm_align_options options = {.lengths = HARNESS_TENSOR(TFM_I32, &length, 1),
-                                       .window = 2,
-                                       .centers = HARNESS_TENSOR(TFM_F32, centers, 1, 4)};
+    const tfm_align_options options = {
+        .lengths = HARNESS_TENSOR(TFM_I32, &length, 1), .window = 2, .centers = HARNESS_TENSOR(TFM_F32, centers, 1, 4)};
     harness_ok(tfm_align(ctx, &y, HARNESS_TENSOR(TFM_F32, x, 1, 4, 20), &options));
     float *got = harness_floats(y);
     for (int i = 0; i < 4 * 20; i++)
@@ -219,34 +215,27 @@ static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
-    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 8), flat = HARNESS_TENSOR(TFM_F32, NULL, 6, 8),
-               y = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 8), flat = HARNESS_TENSOR(TFM_F32, NULL, 6, 8), y = {0};
     tfm_tensor ints = HARNESS_TENSOR(TFM_I32, NULL, 3), over = x, centers = x;
     over.offset++;
     centers.rank = 2;
     harness_refused(tfm_align(ctx, &y, flat, NULL), no, "align: scores is (6, 8) F32");
     harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.lengths = ints}), no, "lengths is (3) I32");
-    harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.window = 1, .centers = flat}), no,
-                    "centers is (6, 8)");
+    harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.window = 1, .centers = flat}), no, "centers is (6, 8)");
     harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.window = -1}), no, "window is -1");
-    harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.window = 1, .past = INT64_MAX}), no,
-                    "and past 9");
+    harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.window = 1, .past = INT64_MAX}), no, "and past 9");
     harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.past = 1}), no, "give how far");
     harness_refused(tfm_align(ctx, &y, x, &(tfm_align_options){.centers = centers}), no, "give how far");
     harness_refused(tfm_align(ctx, &flat, x, NULL), no, "the output is (6, 8) F32");
     harness_refused(tfm_align(ctx, &over, x, NULL), no, "shares memory");
-    harness_refused(tfm_align(ctx, &x, x, &(tfm_align_options){.window = 1, .centers = centers}), no,
-                    "shares memory");
+    harness_refused(tfm_align(ctx, &x, x, &(tfm_align_options){.window = 1, .centers = centers}), no, "shares memory");
     assert_null(y.buffer);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_centers),
-        cmocka_unit_test(test_context),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_centers), cmocka_unit_test(test_context),
+        cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

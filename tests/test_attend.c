@@ -27,8 +27,7 @@ static double *project(const tfm_dense *layer, tfm_tensor x) {
     const int64_t outputs = layer->weight.value.dims[0], inputs = layer->weight.value.dims[1];
     const int64_t rows = (int64_t)tfm_tensor_count(x) / inputs;
     float *weight = harness_floats(layer->weight.value), *host = harness_floats(x);
-    float *bias =
-        layer->bias.value.buffer ? harness_floats(layer->bias.value) : calloc((size_t)outputs, sizeof(*bias));
+    float *bias = layer->bias.value.buffer ? harness_floats(layer->bias.value) : calloc((size_t)outputs, sizeof(*bias));
     double *y = calloc((size_t)(rows * outputs), sizeof(*y));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t n = 0; n < outputs; n++) {
@@ -50,8 +49,7 @@ static double *oracle(const tfm_multi_head *layer, tfm_tensor x, tfm_tensor memo
     double *q = project(&layer->query, x), *k = project(&layer->key, memory);
     double *all = calloc((size_t)(B * heads * rows * columns), sizeof(*all));
     for (int64_t at = 0; at < B * heads * rows; at++) {
-        const int64_t b = at / rows / heads, h = at / rows % heads, i = at % rows,
-                      seen = causal ? i + 1 : LENGTHS[b];
+        const int64_t b = at / rows / heads, h = at / rows % heads, i = at % rows, seen = causal ? i + 1 : LENGTHS[b];
         double sum = 0, *row = all + at * columns;
         for (int64_t j = 0; j < seen; j++) {
             double dot = 0;
@@ -88,13 +86,13 @@ typedef struct shown {
     size_t count, stop_after;
 } shown;
 
-static bool keep(void *user, tfm_attention_kind kind, int layer, tfm_tensor weights) {
+static bool keep(void *user, tfm_attention_kind kind, int layer, const tfm_tensor *weights) {
     shown *s = user;
-    assert_int_equal(weights.rank, 4);
+    assert_int_equal(weights->rank, 4);
     s->maps[s->count].kind = kind;
     s->maps[s->count].layer = layer;
-    memcpy(s->maps[s->count].dims, weights.dims, sizeof(s->maps[0].dims));
-    s->maps[s->count++].weights = harness_floats(weights);
+    memcpy(s->maps[s->count].dims, weights->dims, sizeof(s->maps[0].dims));
+    s->maps[s->count++].weights = harness_floats(*weights);
     return s->count != s->stop_after;
 }
 
@@ -105,8 +103,8 @@ static void drop(shown *s) {
 }
 
 /* The next map is of this kind, layer and attention. */
-static void check_next(const shown *s, size_t *at, tfm_attention_kind kind, int layer,
-                       const tfm_multi_head *attention, tfm_tensor x, tfm_tensor memory) {
+static void check_next(const shown *s, size_t *at, tfm_attention_kind kind, int layer, const tfm_multi_head *attention,
+                       tfm_tensor x, tfm_tensor memory) {
     assert_true(*at < s->count);
     assert_int_equal(s->maps[*at].kind, kind);
     assert_int_equal(s->maps[*at].layer, layer);
@@ -136,16 +134,15 @@ static void check_next(const shown *s, size_t *at, tfm_attention_kind kind, int 
 static void check_encoder(tfm_model *model, const shown *s, size_t *at, tfm_tensor ids, tfm_tensor lengths) {
     tfm_context *ctx = harness_context();
     tfm_tensor x = {0};
-    harness_ok(tfm_embedding(ctx, &x, model->source->value, ids,
-                             model->config.scale_embedding ? sqrtf((float)model->config.d_model) : 1,
-                             model->source_positions, 0));
-    if (model->source_norm.gamma.value.buffer)
-        harness_ok(tfm_norm_forward(ctx, &x, NULL, &model->source_norm, x, (tfm_tensor){0}));
-    for (int i = 0; i < model->config.encoder_layers; i++) {
-        tfm_encoder_block *block = &model->encoder[i];
-        tfm_tensor y = {0}, in = entrance(&block->attention_norm, x, block->pre_norm);
+    harness_ok(tfm_embedding(ctx, &x, model->encoder.table->value, ids, model->arch.encoder.embedding_scale,
+                             model->encoder.positions, 0));
+    if (model->encoder.embedding_norm.gamma.value.buffer)
+        harness_ok(tfm_norm_forward(ctx, &x, NULL, &model->encoder.embedding_norm, x, (tfm_tensor){0}));
+    for (int i = 0; i < model->arch.encoder.layers; i++) {
+        tfm_block *block = &model->encoder.blocks[i];
+        tfm_tensor y = {0}, in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_BEFORE);
         check_next(s, at, TFM_ENCODER_SELF, i, &block->attention, in, in);
-        harness_ok(tfm_encoder_block_forward(ctx, &y, block, x, lengths));
+        harness_ok(tfm_block_forward(ctx, &y, block, x, &(tfm_block_memory){.lengths = lengths}));
         x = y;
     }
 }
@@ -155,24 +152,24 @@ static void check_decoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
     tfm_context *ctx = harness_context();
     tfm_tensor x = {0};
     harness_ok(tfm__model_embed_target(model, &x, ids, 0));
-    for (int i = 0; i < model->config.decoder_layers; i++) {
-        tfm_decoder_block *block = &model->decoder[i];
-        tfm_decoder_memory memory = {.lengths = lengths};
+    for (int i = 0; i < model->arch.decoder.layers; i++) {
+        tfm_block *block = &model->decoder.blocks[i];
+        tfm_block_memory memory = {.cross_lengths = lengths};
         tfm_keys_values own = {{0}, {0}};
         tfm_tensor mixed = {0}, middle = {0}, y = {0},
-                   in = entrance(&block->attention_norm, x, block->pre_norm);
+                   in = entrance(&block->attention_norm, x, block->norm_place == TFM_NORM_BEFORE);
         check_next(s, at, TFM_DECODER_SELF, i, &block->attention, in, in);
         harness_ok(tfm_multi_head_project(ctx, &own, &block->attention, in));
-        harness_ok(tfm_multi_head_forward(ctx, &mixed, &block->attention, in, own,
-                                          &(tfm_attention_options){.causal = true}));
-        if (block->pre_norm)
+        harness_ok(
+            tfm_multi_head_forward(ctx, &mixed, &block->attention, in, own, &(tfm_attention_options){.causal = true}));
+        if (block->norm_place == TFM_NORM_BEFORE)
             harness_ok(tfm_add(ctx, &middle, x, mixed));
         else
             harness_ok(tfm_norm_forward(ctx, &middle, NULL, &block->attention_norm, mixed, x));
         check_next(s, at, TFM_DECODER_CROSS, i, &block->cross,
-                   entrance(&block->cross_norm, middle, block->pre_norm), encoded);
+                   entrance(&block->cross_norm, middle, block->norm_place == TFM_NORM_BEFORE), encoded);
         harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block->cross, encoded));
-        harness_ok(tfm_decoder_block_forward(ctx, &y, block, x, &memory));
+        harness_ok(tfm_block_forward(ctx, &y, block, x, &memory));
         x = y;
     }
 }
@@ -181,8 +178,8 @@ static void check_decoder(tfm_model *model, const shown *s, size_t *at, tfm_tens
 static void test_layers(void **state) {
     (void)state;
     static const char *const models[] = {"tests/golden/prenorm-silu-f16", "tests/golden/postnorm-relu-bias",
-                                         "tests/golden/prenorm-embedding-norm",
-                                         "tests/golden/untied-gelu-bf16", "apps/demo"};
+                                         "tests/golden/prenorm-embedding-norm", "tests/golden/untied-gelu-bf16",
+                                         "apps/demo"};
     tfm_context *ctx = harness_context();
     for (size_t m = 0; m < (harness_slow() ? 2 : sizeof(models) / sizeof(models[0])); m++) {
         tfm_model *model = open_model(models[m]);
@@ -190,22 +187,20 @@ static void test_layers(void **state) {
         shown s = {0};
         size_t at = 0;
         for (int i = 0; i < B * S; i++)
-            ids[i] = i % S < LENGTHS[i / S] ? (i * 7 + 3) % 50 : model->config.pad_id;
+            ids[i] = i % S < LENGTHS[i / S] ? (i * 7 + 3) % 50 : model->rules.pad_id;
         for (int i = 0; i < B * T; i++)
-            targets[i] = i % T ? (i * 5 + 1) % 50 : model->config.start_id;
+            targets[i] = i % T ? (i * 5 + 1) % 50 : model->rules.start_id;
         tfm_scope_open(ctx);
-        tfm_tensor source = HARNESS_TENSOR(TFM_I32, ids, B, S),
-                   target = HARNESS_TENSOR(TFM_I32, targets, B, T);
+        tfm_tensor source = HARNESS_TENSOR(TFM_I32, ids, B, S), target = HARNESS_TENSOR(TFM_I32, targets, B, T);
         tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B), encoded = {0};
         harness_ok(tfm_model_attend(model, source, lengths, target, keep, &s));
         harness_ok(tfm_model_encode(model, &encoded, source, lengths));
         check_encoder(model, &s, &at, source, lengths);
         check_decoder(model, &s, &at, target, encoded, lengths);
         assert_int_equal(at, s.count);
-        assert_int_equal(at, model->config.encoder_layers + 2 * model->config.decoder_layers);
+        assert_int_equal(at, model->arch.encoder.layers + 2 * model->arch.decoder.layers);
         drop(&s);
-        for (s.stop_after = 1; s.stop_after <= at;
-             s.stop_after += at - 1) { /* after the first, after the last */
+        for (s.stop_after = 1; s.stop_after <= at; s.stop_after += at - 1) { /* after the first, after the last */
             assert_int_equal(tfm_model_attend(model, source, lengths, target, keep, &s), TFM_ERROR_CANCELLED);
             assert_non_null(strstr(tfm_error_message(), "stopped"));
             assert_int_equal(s.count, s.stop_after);
@@ -214,6 +209,43 @@ static void test_layers(void **state) {
         tfm_scope_close(ctx, 0, NULL);
         tfm_model_free(&model);
     }
+}
+
+/* Wants one layer of the decoder over the source. */
+static bool wants_one(void *user, tfm_attention_kind kind, int layer) {
+    (void)user;
+    return kind == TFM_DECODER_CROSS && layer == 0;
+}
+
+/* An observer that wants one layer's weights is shown just those, the same as if it wanted all; and no layer is run
+ * once it has stopped. */
+static void test_wanted(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_model *model = open_model("apps/demo");
+    int32_t ids[S] = {5, 9, 12, 7, 3, 8, 4}, targets[T] = {model->rules.start_id, 6, 11, 13, 5};
+    shown all = {0}, one = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor source = HARNESS_TENSOR(TFM_I32, ids, 1, S), target = HARNESS_TENSOR(TFM_I32, targets, 1, T);
+    tfm_tensor encoded = {0}, hidden = {0}, none = {0};
+    harness_ok(tfm_model_attend(model, source, none, target, keep, &all));
+    harness_ok(tfm_model_encode(model, &encoded, source, none));
+    tfm__observer observer = {.see = keep, .wants = wants_one, .user = &one};
+    harness_ok(tfm__model_decode_hidden(model, &hidden, target, encoded, none, &observer));
+    assert_int_equal(one.count, 1);
+    assert_non_null(hidden.buffer);
+    const size_t at = (size_t)model->arch.encoder.layers + 1; /* after the decoder's first look at itself */
+    assert_memory_equal(one.maps[0].weights, all.maps[at].weights,
+                        sizeof(float) * (size_t)model->arch.decoder.heads * T * S);
+    drop(&one);
+    one.stop_after = 1;
+    hidden = none;
+    harness_ok(tfm__model_decode_hidden(model, &hidden, target, encoded, none, &observer));
+    assert_true(one.count == 1 && observer.stopped && !hidden.buffer);
+    drop(&one);
+    drop(&all);
+    tfm_scope_close(ctx, 0, NULL);
+    tfm_model_free(&model);
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
@@ -249,8 +281,8 @@ static bool tell(void *user, const tfm_attention_map *map) {
     return ++t->maps != t->stop_after;
 }
 
-/* Fails unless an axis' tokens, end to end, are `before`, the line with its blanks as pieces have them, `behind`. */
-static void reads(const char *axis, const char *before, const char *line, const char *behind) {
+/* Fails unless an axis' tokens, end to end, are `before`, the line with its blanks as pieces have them, `after`. */
+static void reads(const char *axis, const char *before, const char *line, const char *after) {
     char got[4096] = "", want[4096];
     size_t at = 0, end = (size_t)snprintf(want, sizeof(want), "%s▁", before);
     for (const char *c = axis; *c; c++)
@@ -258,7 +290,7 @@ static void reads(const char *axis, const char *before, const char *line, const 
             got[at++] = *c;
     for (const char *c = line; *c; c++)
         end += (size_t)snprintf(want + end, sizeof(want) - end, "%.*s", *c == ' ' ? 3 : 1, *c == ' ' ? "▁" : c);
-    snprintf(want + end, sizeof(want) - end, "%s", behind);
+    snprintf(want + end, sizeof(want) - end, "%s", after);
     assert_string_equal(got, want);
 }
 
@@ -268,15 +300,15 @@ static void test_own(void **state) {
     tfm_model *model = open_model("apps/demo");
     char *german = demo_line("test.de", 6), *english = demo_line("beam4.en", 6);
     told t = {.id_count = 0};
-    harness_ok(tfm_attend(model, german, NULL, NULL, tell, &t));
-    assert_int_equal(t.maps, model->config.encoder_layers + 2 * model->config.decoder_layers);
+    harness_ok(tfm_attend(model, german, NULL, NULL, NULL, tell, &t));
+    assert_int_equal(t.maps, model->arch.encoder.layers + 2 * model->arch.decoder.layers);
     reads(t.rows[TFM_ENCODER_SELF], "", german, "</s>");
     reads(t.columns[TFM_ENCODER_SELF], "", german, "</s>");
     reads(t.rows[TFM_DECODER_SELF], "<pad>", english, "");
     reads(t.columns[TFM_DECODER_SELF], "<pad>", english, "");
     reads(t.rows[TFM_DECODER_CROSS], "<pad>", english, "");
     reads(t.columns[TFM_DECODER_CROSS], "", german, "</s>");
-    assert_int_equal(t.ids[0], model->config.start_id);
+    assert_int_equal(t.ids[0], model->rules.start_id);
     free(english);
     free(german);
     tfm_model_free(&model);
@@ -286,20 +318,18 @@ static void test_text(void **state) {
     (void)state;
     tfm_model *model = open_model("apps/demo");
     told t = {.id_count = 0};
-    harness_ok(tfm_attend(model, "Ich liebe dich.", "I love Tom", NULL, tell, &t));
+    harness_ok(tfm_attend(model, "Ich liebe dich.", "I love Tom", NULL, NULL, tell, &t));
     assert_string_equal(t.rows[TFM_ENCODER_SELF], "▁Ich ▁liebe ▁dich . </s> ");
     assert_string_equal(t.rows[TFM_DECODER_CROSS], "<pad> ▁I ▁love ▁Tom ");
     assert_true(t.worst < 1e-5);
     t = (told){.id_count = 0};
-    harness_ok(
-        tfm_attend(model, "Ich liebe dich.", "", NULL, tell, &t)); /* what the first word is written by */
+    harness_ok(tfm_attend(model, "Ich liebe dich.", "", NULL, NULL, tell, &t)); /* what the first word is written by */
     assert_string_equal(t.rows[TFM_DECODER_SELF], "<pad> ");
     t = (told){.stop_after = 5};
-    harness_refused(tfm_attend(model, "Danke.", "Thanks.", NULL, tell, &t), TFM_ERROR_CANCELLED, "stopped");
+    harness_refused(tfm_attend(model, "Danke.", "Thanks.", NULL, NULL, tell, &t), TFM_ERROR_CANCELLED, "stopped");
     assert_int_equal(t.maps, 5);
     t = (told){.id_count = 0};
-    harness_ok(
-        tfm_attend(model, "Danke.", NULL, &(tfm_search_options){.beam = 1, .max_length = 2}, tell, &t));
+    harness_ok(tfm_attend(model, "Danke.", NULL, NULL, &(tfm_search_options){.beam = 1, .max_length = 2}, tell, &t));
     assert_int_equal(t.id_count, 2);
     tfm_model_free(&model);
 }
@@ -311,20 +341,20 @@ static void test_refusals(void **state) {
     char *longer = calloc(5, 600), *dir = harness_source("apps/demo");
     for (int i = 0; i < 600; i++)
         strcat(longer, "Haus");
-    harness_refused(tfm_attend(model, "", "x", NULL, tell, &t), TFM_ERROR_INPUT, "no words");
-    harness_refused(tfm_attend(model, "  ", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "no words");
-    harness_refused(tfm_attend(model, "a\xff", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "source text");
-    harness_refused(tfm_attend(model, "Danke.", "b\xc3", NULL, tell, &t), TFM_ERROR_INPUT, "target text");
-    harness_refused(tfm_attend(model, longer, "x", NULL, tell, &t), TFM_ERROR_INPUT, "positions");
-    harness_refused(tfm_attend(model, "Danke.", longer, NULL, tell, &t), TFM_ERROR_INPUT, "positions");
+    harness_refused(tfm_attend(model, "", "x", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "no words");
+    harness_refused(tfm_attend(model, "  ", NULL, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "no words");
+    harness_refused(tfm_attend(model, "a\xff", NULL, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "source text");
+    harness_refused(tfm_attend(model, "Danke.", "b\xc3", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "target text");
+    harness_refused(tfm_attend(model, longer, "x", NULL, NULL, tell, &t), TFM_ERROR_INPUT, "takes at most");
+    harness_refused(tfm_attend(model, "Danke.", longer, NULL, NULL, tell, &t), TFM_ERROR_INPUT, "takes at most");
     assert_int_equal(t.maps, 0);
     if (!harness_slow()) {
-        harness_ok(tfm_attend(model, longer, longer, &(tfm_search_options){.truncate = true}, tell, &t));
-        assert_int_equal(t.id_count, model->config.max_positions);
+        harness_ok(tfm_attend(model, longer, longer, &(tfm_text_options){.truncate = true}, NULL, tell, &t));
+        assert_int_equal(t.id_count, model->arch.encoder.max_positions);
         assert_true(t.worst < 1e-5);
     }
     harness_ok(tfm_model_open(&mute, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
-    harness_refused(tfm_attend(mute, "Danke.", NULL, NULL, tell, &t), TFM_ERROR_ARGUMENT, "tokenizer");
+    harness_refused(tfm_attend(mute, "Danke.", NULL, NULL, NULL, tell, &t), TFM_ERROR_ARGUMENT, "tokenizer");
     tfm_model_free(&mute);
     tfm_model_free(&model);
     free(longer);
@@ -333,10 +363,8 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_own),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_layers), cmocka_unit_test(test_wanted),   cmocka_unit_test(test_own),
+        cmocka_unit_test(test_text),   cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

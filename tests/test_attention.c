@@ -32,8 +32,7 @@ static void check_kinds(attention_case s) {
 
 static void test_shapes(void **state) {
     (void)state;
-    const int64_t targets[] = {1, 3, 17, 65}, lengths[] = {1, 3, 17, 65},
-                  widths[] = {1, 3, 8, 17, 32, 64, 65};
+    const int64_t targets[] = {1, 3, 17, 65}, lengths[] = {1, 3, 17, 65}, widths[] = {1, 3, 8, 17, 32, 64, 65};
     for (size_t i = 0; i < (harness_slow() ? 2 : 4); i++)
         for (size_t j = 0; j < 4; j++)
             for (size_t k = 2; k < (harness_slow() ? 4 : 6); k++)
@@ -95,20 +94,10 @@ static void test_kinds(void **state) {
                                  .key_width = 64,
                                  .value_width = 64,
                                  .past = 11});
-    check_kinds((attention_case){.batch = 2,
-                                 .targets = 20,
-                                 .length = 33,
-                                 .heads = 1,
-                                 .kv_heads = 1,
-                                 .key_width = 1000,
-                                 .value_width = 3});
-    check_kinds((attention_case){.batch = 2,
-                                 .targets = 6,
-                                 .length = 33,
-                                 .heads = 1,
-                                 .kv_heads = 1,
-                                 .key_width = 3,
-                                 .value_width = 1100});
+    check_kinds((attention_case){
+        .batch = 2, .targets = 20, .length = 33, .heads = 1, .kv_heads = 1, .key_width = 1000, .value_width = 3});
+    check_kinds((attention_case){
+        .batch = 2, .targets = 6, .length = 33, .heads = 1, .kv_heads = 1, .key_width = 3, .value_width = 1100});
 }
 
 /* The calls of a decoder: own keys in a paged cache, keys of the source shared by beams. */
@@ -231,8 +220,7 @@ static void test_unseen(void **state) {
 
     harness_ok(tfm_scope_open(ctx));
     const float ones[] = {1, 1, 2, 2, 4, 4};
-    tfm_tensor q = HARNESS_TENSOR(TFM_F32, ones, 3, 1, 2), pool = HARNESS_TENSOR(TFM_F32, ones, 3, 2),
-               y = {0};
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, ones, 3, 1, 2), pool = HARNESS_TENSOR(TFM_F32, ones, 3, 2), y = {0};
     tfm_tensor rows = HARNESS_TENSOR(TFM_I32, ((int32_t[]){0, -1, 3, 2, 1 << 30, -77}), 3, 2);
     harness_ok(tfm_attention(ctx, &y, q, pool, pool, &(tfm_attention_options){.heads = 1, .rows = rows}));
     float *got = harness_floats(y);
@@ -243,15 +231,13 @@ static void test_unseen(void **state) {
         late[i] = i == 75 ? 1 : -1;
     tfm_tensor twice = HARNESS_TENSOR(TFM_F32, ones, 1, 3, 2), late_y = {0};
     tfm_tensor late_rows = HARNESS_TENSOR(TFM_I32, late, 1, 80);
-    harness_ok(tfm_attention(ctx, &late_y, twice, pool, pool,
-                             &(tfm_attention_options){.heads = 1, .rows = late_rows}));
+    harness_ok(tfm_attention(ctx, &late_y, twice, pool, pool, &(tfm_attention_options){.heads = 1, .rows = late_rows}));
     got = harness_floats(late_y);
     harness_close(got, (double[]){2, 2, 2, 2, 2, 2}, 6, 1e-6, "one row in the pool, late");
     free(got);
     tfm_tensor keys = HARNESS_TENSOR(TFM_F32, ones, 3, 1, 2), z = {0};
     tfm_tensor sources = HARNESS_TENSOR(TFM_I32, ((int32_t[]){3, 1, -1}), 3);
-    harness_ok(
-        tfm_attention(ctx, &z, q, keys, keys, &(tfm_attention_options){.heads = 1, .sources = sources}));
+    harness_ok(tfm_attention(ctx, &z, q, keys, keys, &(tfm_attention_options){.heads = 1, .sources = sources}));
     got = harness_floats(z);
     harness_close(got, (double[]){0, 0, 2, 2, 0, 0}, 6, 1e-6, "sources that do not exist");
     free(got);
@@ -269,8 +255,7 @@ static void test_limits(void **state) {
     tfm_tensor v = HARNESS_TENSOR(TFM_F32, values, 1, 1, 4, 1);
     for (size_t i = 0; i < 4; i++) {
         tfm_tensor y = {0};
-        harness_ok(
-            tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.causal = true, .past = pasts[i]}));
+        harness_ok(tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.causal = true, .past = pasts[i]}));
         float *got = harness_floats(y);
         harness_close(got, (double[]){3, 3, 3, 3}, 4, 1e-6, "many keys before");
         free(got);
@@ -295,13 +280,8 @@ static void test_very_wide(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     if (!harness_slow())
-        attention_check((attention_case){.batch = 1,
-                                         .targets = 5,
-                                         .length = 3,
-                                         .heads = 1,
-                                         .kv_heads = 1,
-                                         .key_width = 8,
-                                         .value_width = 20001});
+        attention_check((attention_case){
+            .batch = 1, .targets = 5, .length = 3, .heads = 1, .kv_heads = 1, .key_width = 8, .value_width = 20001});
     tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 8), k = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 8);
     tfm_tensor v = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 2, 131072), y = {0};
     harness_refused(tfm_attention(ctx, &y, q, k, v, NULL), TFM_ERROR_ARGUMENT, "at most 65536");
@@ -327,20 +307,10 @@ static void test_many(void **state) {
     (void)state;
     if (harness_slow())
         return;
-    attention_check((attention_case){.batch = 9001,
-                                     .targets = 1,
-                                     .length = 3,
-                                     .heads = 4,
-                                     .kv_heads = 4,
-                                     .key_width = 8,
-                                     .value_width = 8});
-    attention_check((attention_case){.batch = 9001,
-                                     .targets = 2,
-                                     .length = 3,
-                                     .heads = 4,
-                                     .kv_heads = 4,
-                                     .key_width = 8,
-                                     .value_width = 8});
+    attention_check((attention_case){
+        .batch = 9001, .targets = 1, .length = 3, .heads = 4, .kv_heads = 4, .key_width = 8, .value_width = 8});
+    attention_check((attention_case){
+        .batch = 9001, .targets = 2, .length = 3, .heads = 4, .kv_heads = 4, .key_width = 8, .value_width = 8});
 }
 
 /* A mask of one key within it. */
@@ -355,14 +325,12 @@ static void test_refusals(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status bad = TFM_ERROR_ARGUMENT;
-    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 12), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 5, 12),
-               y = {0};
-    tfm_tensor longer = HARNESS_TENSOR(TFM_F32, NULL, 2, 6, 12),
-               three = HARNESS_TENSOR(TFM_F32, NULL, 3, 5, 12);
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 12), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 5, 12), y = {0};
+    tfm_tensor longer = HARNESS_TENSOR(TFM_F32, NULL, 2, 6, 12), three = HARNESS_TENSOR(TFM_F32, NULL, 3, 5, 12);
     tfm_tensor flat = HARNESS_TENSOR(TFM_F32, NULL, 2, 12), apart = HARNESS_TENSOR(TFM_F32, NULL, 2, 4, 5, 3);
     tfm_tensor numbers = HARNESS_TENSOR(TFM_I32, NULL, 3), wrong = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 13);
     tfm_tensor pages = HARNESS_TENSOR(TFM_I32, NULL, 3, 5);
-#define REFUSED(part, q_, k_, v_, ...)                                                                       \
+#define REFUSED(part, q_, k_, v_, ...)                                                                                 \
     harness_refused(tfm_attention(ctx, &y, q_, k_, v_, &(tfm_attention_options){__VA_ARGS__}), bad, part)
     REFUSED("heads", q, k, k, .heads = 0);
     REFUSED("heads", q, k, k, .heads = 5);
@@ -427,12 +395,10 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_decoding),      cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_unseen),        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_permutation),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_very_wide),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shapes),      cmocka_unit_test(test_kinds),         cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),      cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_very_wide),   cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

@@ -19,6 +19,7 @@ typedef struct attention {
     tfm_dtype mask; /* I32: none */
     const int32_t *lengths;
     const float *mask_values; /* (T, S) */
+    const double *factors;    /* of dropout, (B, H, T, S); NULL without: the oracle runs thousands of times */
 } attention;
 
 static int64_t query_at(const attention *a, int64_t b, int64_t t, int64_t h) {
@@ -30,8 +31,7 @@ static int64_t key_at(const attention *a, int64_t b, int64_t s, int64_t h) {
 }
 
 static bool sees(const attention *a, int64_t b, int64_t t, int64_t s) {
-    const int64_t visible = a->padded ? a->lengths[b] : a->length,
-                  at = t + (a->at_end ? visible - a->targets : 0);
+    const int64_t visible = a->padded ? a->lengths[b] : a->length, at = t + (a->at_end ? visible - a->targets : 0);
     return s < visible && (!a->causal || s <= at) && (!a->windowed || (s >= at - 2 && s <= at + 1)) &&
            (a->mask == TFM_I32 || a->mask_values[t * a->length + s] != -INFINITY);
 }
@@ -56,11 +56,13 @@ static void oracle(const gradient_case *c, double *y, double *const *inputs) {
                     w[s] = sees(a, b, t, s) ? exp(z) : 0;
                     sum += w[s];
                 }
-                for (int64_t s = 0; s < a->length && sum > 0; s++)
+                const double *factors =
+                    a->factors ? a->factors + ((b * a->heads + h) * a->targets + t) * a->length : NULL;
+                for (int64_t s = 0; s < a->length && sum > 0; s++) {
+                    const double kept = (factors ? factors[s] : 1) * w[s] / sum;
                     for (int64_t d = 0; d < a->dv; d++)
-                        y[q * a->dv + d] +=
-                            attention_factor(&a->dropout, a->heads, a->kv_heads, a->targets, b, h, t, s) *
-                            w[s] / sum * inputs[V][key_at(a, b, s, group) * a->dv + d];
+                        y[q * a->dv + d] += kept * inputs[V][key_at(a, b, s, group) * a->dv + d];
+                }
             }
     free(w);
 }
@@ -92,6 +94,20 @@ static tfm_status run(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, t
     return tfm_attention(ctx, y, inputs[Q], inputs[K], inputs[V], &o);
 }
 
+/* Freed by the caller; NULL without dropout. */
+static double *factors_of(const attention *a) {
+    if (a->dropout.rate == 0)
+        return NULL;
+    double *factors = malloc((size_t)(a->batch * a->heads * a->targets * a->length) * sizeof(double)), *to = factors;
+    assert_non_null(factors);
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t h = 0; h < a->heads; h++)
+            for (int64_t t = 0; t < a->targets; t++)
+                for (int64_t s = 0; s < a->length; s++)
+                    *to++ = attention_factor(&a->dropout, a->heads, a->kv_heads, a->targets, b, h, t, s);
+    return factors;
+}
+
 static void check(harness_random *random, attention a) {
     const int64_t queries = a.batch * a.targets * a.heads, keys = a.batch * a.length * a.kv_heads;
     const size_t sizes[] = {(size_t)(queries * a.dk), (size_t)(keys * a.dk), (size_t)(keys * a.dv),
@@ -109,6 +125,8 @@ static void check(harness_random *random, attention a) {
         lengths[b] = (int32_t)(b == a.batch - 1 && a.batch > 2 ? 0 : harness_range(random, 1, a.length));
     a.lengths = lengths;
     a.mask_values = host[3];
+    double *factors = factors_of(&a);
+    a.factors = factors;
     gradient_case c = {.name = "attention",
                        .oracle = oracle,
                        .run = run,
@@ -122,6 +140,7 @@ static void check(harness_random *random, attention a) {
                                     : (gradient_input){3, {a.batch, n, heads * width}, host[i], false};
     }
     gradient_check(&c);
+    free(factors);
     for (int i = 0; i < 4; i++)
         free(host[i]);
 }
@@ -145,8 +164,7 @@ static void test_who_sees_what(void **state) {
     harness_random random = {2};
     check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .causal = true});
     check(&random, (attention){3, 9, 20, 2, 2, 32, 32, PLAIN, .padded = true});
-    check(&random,
-          (attention){3, 9, 20, 2, 1, 32, 32, PLAIN, .padded = true, .causal = true, .at_end = true});
+    check(&random, (attention){3, 9, 20, 2, 1, 32, 32, PLAIN, .padded = true, .causal = true, .at_end = true});
     check(&random, (attention){2, 20, 20, 2, 2, 32, 32, PLAIN, .windowed = true, .heads_first = true});
 }
 
@@ -162,12 +180,13 @@ static void test_scores(void **state) {
 static void test_dropout(void **state) {
     (void)state;
     harness_random random = {4};
-    const tfm_dropout_options drops[] = {{0.1f, 7, 3}, {0.5f, 1ull << 40, 1ull << 33}};
+    const tfm_dropout_options drops[] = {{.rate = 0.1f, .seed = 7, .stream = 3},
+                                         {.rate = 0.5f, .seed = 1ull << 40, .stream = 1ull << 33}};
     for (size_t i = 0; i < 2; i++) {
         check(&random, (attention){2, 17, 20, 2, 2, 32, 32, PLAIN, .dropout = drops[i]});
         check(&random, (attention){2, 6, 20, 4, 2, 17, 5, PLAIN, .dropout = drops[i], .causal = true});
-        check(&random, (attention){3, 3, 37, 6, 1, 17, 5, PLAIN, .dropout = drops[i], .heads_first = true,
-                                   .padded = true});
+        check(&random,
+              (attention){3, 3, 37, 6, 1, 17, 5, PLAIN, .dropout = drops[i], .heads_first = true, .padded = true});
     }
     check(&random, (attention){1, 1, 1, 1, 1, 32, 32, PLAIN, .dropout = drops[1]});
     check(&random, (attention){1, 1, 33, 1, 1, 32, 32, PLAIN, .dropout = drops[1]});
@@ -192,8 +211,7 @@ static void oracle_shared(const gradient_case *c, double *y, double *const *inpu
 
 static tfm_status run_shared(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     const shared *s = c->user;
-    const int64_t count = s->a.batch * s->a.targets,
-                  dims[] = {s->a.batch, s->a.targets, s->a.heads * s->a.dk};
+    const int64_t count = s->a.batch * s->a.targets, dims[] = {s->a.batch, s->a.targets, s->a.heads * s->a.dk};
     tfm_tensor x = inputs[0], parts[3] = {{0}};
     if (s->between) {
         x = (tfm_tensor){0};
@@ -247,21 +265,20 @@ static void test_one_tensor(void **state) {
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 5, 4),
-               y = {0};
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 5, 4), y = {0};
     tfm_tensor dq = HARNESS_TENSOR(TFM_F32, NULL, 2, 1, 3, 4), mask = HARNESS_TENSOR(TFM_F32, NULL, 3, 5),
                dmask = HARNESS_TENSOR(TFM_F32, NULL, 3, 5);
     const int32_t none[2] = {0, 0};
     tfm_tensor sources = HARNESS_TENSOR(TFM_I32, none, 2);
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, q, dq));
-    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.sources = sources}),
-                    TFM_ERROR_ARGUMENT, "it has no backward pass");
+    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.sources = sources}), TFM_ERROR_ARGUMENT,
+                    "it has no backward pass");
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, mask, dmask));
     y = (tfm_tensor){0};
-    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.mask = mask}),
-                    TFM_ERROR_ARGUMENT, "it has no backward pass");
+    harness_refused(tfm_attention(ctx, &y, q, k, k, &(tfm_attention_options){.mask = mask}), TFM_ERROR_ARGUMENT,
+                    "it has no backward pass");
     tfm_tape_stop(ctx);
 }
 
@@ -279,8 +296,7 @@ static void test_one_key(void **state) {
             harness_fill(&random, host[k], 5 * 64, 1);
         harness_ok(tfm_scope_open(ctx));
         tfm_tensor q = HARNESS_TENSOR(TFM_F32, host[0], 1, targets, width), y = {0},
-                   k = HARNESS_TENSOR(TFM_F32, host[1], 1, 1, width),
-                   v = HARNESS_TENSOR(TFM_F32, host[2], 1, 1, width),
+                   k = HARNESS_TENSOR(TFM_F32, host[1], 1, 1, width), v = HARNESS_TENSOR(TFM_F32, host[2], 1, 1, width),
                    dy = HARNESS_TENSOR(TFM_F32, host[3], 1, targets, width),
                    dq = HARNESS_TENSOR(TFM_F32, zeros, 1, targets, width),
                    dk = HARNESS_TENSOR(TFM_F32, zeros, 1, 1, width);
@@ -326,8 +342,7 @@ static void test_low_masks(void **state) {
                            HARNESS_TENSOR(TFM_F32, zeros, 1, KEYS, WIDTH),
                            HARNESS_TENSOR(TFM_F32, zeros, 1, KEYS, WIDTH)},
                    dy = HARNESS_TENSOR(TFM_F32, host[3], 1, QUERIES, WIDTH), y = {0};
-        const tfm_attention_options options = {.heads = 2,
-                                               .mask = HARNESS_TENSOR(TFM_F32, mask, QUERIES, KEYS)};
+        const tfm_attention_options options = {.heads = 2, .mask = HARNESS_TENSOR(TFM_F32, mask, QUERIES, KEYS)};
         harness_ok(tfm_tape_start(ctx));
         for (int k = 0; k < 3; k++)
             harness_ok(tfm_tape_watch(ctx, in[k], to[k]));
@@ -340,8 +355,8 @@ static void test_low_masks(void **state) {
                 memcpy(first[k], got, count * sizeof(float));
             for (size_t at = 0; at < count; at++)
                 if (!(fabsf(got[at] - first[k][at]) <= 1e-6f))
-                    fail_msg("mask %g: gradient %d is %g at %zu, without the query %g", (double)low, k,
-                             (double)got[at], at, (double)first[k][at]);
+                    fail_msg("mask %g: gradient %d is %g at %zu, without the query %g", (double)low, k, (double)got[at],
+                             at, (double)first[k][at]);
             free(got);
         }
         harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -368,14 +383,15 @@ static void test_many_keys(void **state) {
     }
     harness_ok(tfm_tape_start(ctx));
     harness_ok(tfm_tape_watch(ctx, v, dv));
-    harness_ok(tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.heads = 1, .causal = true, .past = length - 2}));
+    harness_ok(
+        tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.heads = 1, .causal = true, .past = length - 2}));
     harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
     tfm_tensor_reshape(ctx, &dv, dv, 1, &length);
     harness_ok(tfm_tensor_rows(ctx, &last, dv, length - 4, 4));
     float *got = harness_floats(last);
     for (int i = 0; i < 3; i++)
         assert_true(fabs((double)got[i] * (double)(length - 1) - 1) < 1e-3);
-    assert_true(got[3] == 0); /* which comes behind the query */
+    assert_true(got[3] == 0); /* which comes after the query */
     free(got);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
     tfm_tensor_free(ctx, &q);
@@ -383,11 +399,9 @@ static void test_many_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_who_sees_what),
-        cmocka_unit_test(test_scores),     cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_one_tensor), cmocka_unit_test(test_one_key),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_many_keys),
-        cmocka_unit_test(test_low_masks),
+        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_one_tensor),    cmocka_unit_test(test_one_key),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_many_keys),     cmocka_unit_test(test_low_masks),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -20,8 +20,7 @@ static void test_philox(void **state) {
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
         const uint32_t *c = known[i].counter, *key = known[i].key;
-        const tfm_dropout_options d = {.seed = (uint64_t)key[1] << 32 | key[0],
-                                       .stream = (uint64_t)c[3] << 32 | c[2]};
+        const tfm_dropout_options d = {.seed = (uint64_t)key[1] << 32 | key[0], .stream = (uint64_t)c[3] << 32 | c[2]};
         for (int word = 0; word < 4; word++)
             assert_int_equal(tfm__check_philox(&d, c[0], c[1], word), known[i].want[word]);
     }
@@ -62,7 +61,7 @@ static void test_rate(void **state) {
     const float rates[] = {0.1f, 0.5f, 0.9f};
     const int64_t far[] = {1, S, 4 * S, T * S, H * T * S}; /* the next key, target, block, head, sequence */
     for (size_t r = 0; r < sizeof(rates) / sizeof(*rates); r++) {
-        float *got = weights((tfm_dropout_options){rates[r], 5, 9});
+        float *got = weights((tfm_dropout_options){.rate = rates[r], .seed = 5, .stream = 9});
         int64_t dropped = 0;
         for (int64_t i = 0; i < B * H * T * S; i++) {
             dropped += got[i] == 0;
@@ -83,10 +82,11 @@ static void test_rate(void **state) {
 /* The same options draw the same, another seed or stream something else. */
 static void test_streams(void **state) {
     (void)state;
-    const tfm_dropout_options one = {0.5f, 1, 1}, others[] = {{0.5f, 2, 1},
-                                                              {0.5f, 1, 2},
-                                                              {0.5f, 1ull << 32 | 1, 1},
-                                                              {0.5f, 1, 1ull << 32 | 1}};
+    const tfm_dropout_options one = {.rate = 0.5f, .seed = 1, .stream = 1},
+                              others[] = {{.rate = 0.5f, .seed = 2, .stream = 1},
+                                          {.rate = 0.5f, .seed = 1, .stream = 2},
+                                          {.rate = 0.5f, .seed = 1ull << 32 | 1, .stream = 1},
+                                          {.rate = 0.5f, .seed = 1, .stream = 1ull << 32 | 1}};
     float *first = weights(one), *same = weights(one);
     assert_memory_equal(first, same, B * H * T * S * sizeof(float));
     for (size_t o = 0; o < sizeof(others) / sizeof(*others); o++) {
@@ -183,7 +183,7 @@ static void test_none(void **state) {
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, host, 2, 1, 9, 20), y = {0}, z = {0};
     harness_ok(tfm_attention(ctx, &y, x, x, x, NULL));
     harness_ok(tfm_attention(ctx, &z, x, x, x,
-                             &(tfm_attention_options){.dropout = &(tfm_dropout_options){0, 1, 1}}));
+                             &(tfm_attention_options){.dropout = &(tfm_dropout_options){.seed = 1, .stream = 1}}));
     float *a = harness_floats(y), *b = harness_floats(z);
     assert_memory_equal(a, b, sizeof(host));
     free(a);
@@ -195,10 +195,9 @@ static void test_refused(void **state) {
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 1, 1, 3, 4), y = {0};
     const float bad[] = {-0.1f, 1, 2, NAN};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        harness_refused(
-            tfm_attention(harness_context(), &y, x, x, x,
-                          &(tfm_attention_options){.dropout = &(tfm_dropout_options){bad[i], 0, 0}}),
-            TFM_ERROR_ARGUMENT, "attention: the dropout rate is");
+        harness_refused(tfm_attention(harness_context(), &y, x, x, x,
+                                      &(tfm_attention_options){.dropout = &(tfm_dropout_options){.rate = bad[i]}}),
+                        TFM_ERROR_ARGUMENT, "attention: the dropout rate is");
 }
 
 int main(void) {

@@ -18,8 +18,7 @@ static attention_case plain(int64_t batch, int64_t targets, int64_t length) {
                             .summed = true};
 }
 
-static void set_mask(attention_case *c, tfm_dtype dtype, int rank, int64_t b, int64_t h, int64_t t,
-                     int64_t s) {
+static void set_mask(attention_case *c, tfm_dtype dtype, int rank, int64_t b, int64_t h, int64_t t, int64_t s) {
     const int64_t dims[] = {b, h, t, s};
     c->masked = true;
     c->mask = dtype;
@@ -38,10 +37,9 @@ static void test_masks(void **state) {
             const struct {
                 int rank;
                 int64_t b, h, t, s;
-            } MASKS[] = {{2, 1, 1, targets, 37}, {4, 3, 4, targets, 37}, {4, 3, 1, 1, 37},
-                         {4, 1, 1, targets, 37}, {3, 1, 4, targets, 37}, {4, 1, 4, 1, 1},
-                         {1, 1, 1, 1, 37},       {2, 1, 1, 1, 37},       {2, 1, 1, targets, 20},
-                         {4, 3, 1, 1, 1},        {1, 1, 1, 1, 1}};
+            } MASKS[] = {{2, 1, 1, targets, 37}, {4, 3, 4, targets, 37}, {4, 3, 1, 1, 37}, {4, 1, 1, targets, 37},
+                         {3, 1, 4, targets, 37}, {4, 1, 4, 1, 1},        {1, 1, 1, 1, 37}, {2, 1, 1, 1, 37},
+                         {2, 1, 1, targets, 20}, {4, 3, 1, 1, 1},        {1, 1, 1, 1, 1}};
             for (size_t m = 0; m < sizeof(MASKS) / sizeof(*MASKS); m++) {
                 set_mask(&c, dtypes[i], MASKS[m].rank, MASKS[m].b, MASKS[m].h, MASKS[m].t, MASKS[m].s);
                 c.causal = m % 3 == 1;
@@ -53,8 +51,7 @@ static void test_masks(void **state) {
 /* Windows of every kind: both sides, one, itself alone, none in reach, wider than all. */
 static void test_windows(void **state) {
     (void)state;
-    const int64_t sides[][2] = {{0, 0},  {3, 3},         {5, -1},        {-1, 2},
-                                {0, 40}, {INT64_MAX, 1}, {1, INT64_MAX}, {-1, -1}};
+    const int64_t sides[][2] = {{0, 0}, {3, 3}, {5, -1}, {-1, 2}, {0, 40}, {INT64_MAX, 1}, {1, INT64_MAX}, {-1, -1}};
     const int64_t pasts[] = {0, 7, -5, 200, -200, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof(sides) / sizeof(*sides); i++)
         for (size_t j = 0; j < sizeof(pasts) / sizeof(*pasts); j++) {
@@ -211,12 +208,10 @@ static void check_four(tfm_tensor mask, float soft_cap, double want, double want
     tfm_context *ctx = harness_context();
     const float ones[] = {1, 1, 1, 1}, values[] = {1, 2, 4, 8};
     for (int64_t targets = 1; targets < 6; targets += 3) {
-        tfm_tensor q = HARNESS_TENSOR(TFM_F32, ones, 1, 1, targets, 1),
-                   k = HARNESS_TENSOR(TFM_F32, ones, 1, 1, 4, 1);
+        tfm_tensor q = HARNESS_TENSOR(TFM_F32, ones, 1, 1, targets, 1), k = HARNESS_TENSOR(TFM_F32, ones, 1, 1, 4, 1);
         tfm_tensor v = HARNESS_TENSOR(TFM_F32, values, 1, 1, 4, 1), y = {0}, log_sum = {0};
-        harness_ok(
-            tfm_attention(ctx, &y, q, k, v,
-                          &(tfm_attention_options){.mask = mask, .soft_cap = soft_cap, .log_sum = &log_sum}));
+        harness_ok(tfm_attention(ctx, &y, q, k, v,
+                                 &(tfm_attention_options){.mask = mask, .soft_cap = soft_cap, .log_sum = &log_sum}));
         float *got = harness_floats(y), *got_sum = harness_floats(log_sum);
         for (int64_t t = 0; t < targets; t++) {
             if (isnan(want)) {
@@ -236,8 +231,7 @@ static void check_four(tfm_tensor mask, float soft_cap, double want, double want
 static void test_extreme_masks(void **state) {
     (void)state;
     const float low = -FLT_MAX, none = -INFINITY, nan = NAN;
-    const double sum =
-        low * log(2); /* scores are powers of two in the kernels, and the lowest is the lowest */
+    const double sum = low * log(2); /* scores are powers of two in the kernels, and the lowest is the lowest */
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, ((float[]){low, low, low, low}), 4);
     check_four(x, 0, 3.75, sum, "all at the lowest float");
     x = HARNESS_TENSOR(TFM_F32, ((float[]){none, none, none, none}), 4);
@@ -290,11 +284,10 @@ static void test_hidden_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_masks),         cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_far_windows),   cmocka_unit_test(test_at_end),
-        cmocka_unit_test(test_soft_cap),      cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_halves),        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_extreme_masks), cmocka_unit_test(test_hidden_values),
+        cmocka_unit_test(test_masks),         cmocka_unit_test(test_windows),  cmocka_unit_test(test_far_windows),
+        cmocka_unit_test(test_at_end),        cmocka_unit_test(test_soft_cap), cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_halves),        cmocka_unit_test(test_together), cmocka_unit_test(test_extreme_masks),
+        cmocka_unit_test(test_hidden_values),
     };
     return cmocka_run_group_tests_name("attention_options", all, harness_setup, harness_teardown);
 }

@@ -114,7 +114,7 @@ static void test_sizes(void **state) {
     (void)state;
     /* Around the hash's words of eight bytes, and a large one. */
     static const size_t SIZES[] = {1, 7, 8, 9, 15, 16, 17, 65, 1000, 3000001};
-    for (size_t i = 0; i < TFM_COUNT(SIZES); i++) {
+    for (size_t i = 0; i < TFM__COUNT(SIZES); i++) {
         char *data = malloc(SIZES[i]);
         for (size_t j = 0; j < SIZES[i]; j++)
             data[j] = (char)(j * 31 + i);
@@ -150,7 +150,7 @@ static void test_damage(void **state) {
     long size = size_of(entry_path);
     assert_int_equal(size, 32 + (long)strlen(KEY) + (long)sizeof(PAYLOAD));
     for (long at = 0; at < size; at++) {
-        for (size_t i = 0; i < TFM_COUNT(BITS); i++) {
+        for (size_t i = 0; i < TFM__COUNT(BITS); i++) {
             one_entry();
             flip(entry_path, at, BITS[i]);
             assert_absent(KEY);

@@ -71,8 +71,8 @@ static void check_narrow(tfm_dtype dtype, const float *host, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         const uint16_t want = narrow(dtype, host[i]);
         if (is_nan16(dtype, want) ? !is_nan16(dtype, got[i]) : got[i] != want)
-            fail_msg("%s of %.9g (%08x): got %04x, wanted %04x (%lld of %lld)", tfm_dtype_name(dtype),
-                     (double)host[i], bits_of(host[i]), got[i], want, (long long)i, (long long)n);
+            fail_msg("%s of %.9g (%08x): got %04x, wanted %04x (%lld of %lld)", tfm_dtype_name(dtype), (double)host[i],
+                     bits_of(host[i]), got[i], want, (long long)i, (long long)n);
     }
     harness_guards(y);
     harness_guards(x);
@@ -188,8 +188,8 @@ static void test_across(void **state) {
         for (int i = 0; i < 65536; i++) {
             const uint16_t want = narrow(to, (float)widen(from, host[i]));
             if (is_nan16(to, want) ? !is_nan16(to, got[i]) : got[i] != want)
-                fail_msg("%s %04x to %s: got %04x, wanted %04x", tfm_dtype_name(from), i, tfm_dtype_name(to),
-                         got[i], want);
+                fail_msg("%s %04x to %s: got %04x, wanted %04x", tfm_dtype_name(from), i, tfm_dtype_name(to), got[i],
+                         want);
         }
         harness_guards(y);
         harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -262,8 +262,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_widen),  cmocka_unit_test(test_narrow), cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_across), cmocka_unit_test(test_same),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_widen),    cmocka_unit_test(test_narrow), cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_across),   cmocka_unit_test(test_same),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

@@ -1,13 +1,13 @@
 /* A run that stops and goes on: the same bits, from the same batch; and files that are no checkpoint. */
-#include "model/safetensors_header.h"
+#include "model/file/safetensors.h"
 #include "scratch.h"
 #include "small_model.h"
 #include "tfm/data.h"
 
 static void open_both(tfm_model **model, tfm_trainer **trainer, const tfm_model_shape *shape,
                       const tfm_trainer_options *o) {
-    harness_ok(tfm_model_create(model, harness_context(), shape));
-    harness_ok(tfm_trainer_open(trainer, *model, o));
+    harness_ok(tfm_model_new(model, harness_context(), shape));
+    harness_ok(tfm_trainer_new(trainer, *model, o));
 }
 
 static void free_both(tfm_model **model, tfm_trainer **trainer) {
@@ -16,19 +16,20 @@ static void free_both(tfm_model **model, tfm_trainer **trainer) {
 }
 
 static tfm_trainer_options dropping(void) {
-    tfm_trainer_options o = tfm_trainer_defaults();
+    tfm_trainer_options o = {0};
+    tfm_trainer_paper(&o);
     o.dropout = 0.2f;
     o.rate = 5e-3;
     o.warmup = 4;
     return o;
 }
 
-/* Ten updates in one go, and with a checkpoint after the fourth from which another trainer goes on: the same
- * bits. */
+/* Ten updates in one go, and with a checkpoint after the fourth from which another trainer goes on: the same bits. The
+ * caller chooses the file's name, even one that ends as PyTorch's files do. */
 static void test_resume(void **state) {
     (void)state;
     const tfm_trainer_options o = dropping();
-    const char *path = scratch_path("resume");
+    const char *path = scratch_path("resume.bin");
     double first = 0, last = 0;
     float *want = train_ten(&SMALL, &o, &first, &last), *got = NULL;
     harness_random random = {5};
@@ -87,7 +88,7 @@ static void test_data_position(void **state) {
     write_corpus();
     snprintf(corpus, sizeof(corpus), "%s", scratch_path("corpus"));
     harness_ok(tfm_tokenizer_open(&tokenizer, dir));
-    const tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
+    const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
     shape.source_vocabulary = info.source_size;
     shape.pad_id = shape.start_id = info.source_size - 1;
     for (int stop = 0; stop < 12; stop += 3) {
@@ -149,8 +150,7 @@ static void test_no_position(void **state) {
     harness_ok(tfm_trainer_save(trainer, NULL, path));
     const tfm_pairs batch = copy_batch(&(harness_random){2}, ids, lengths);
     harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
-    scratch_refused(tfm_trainer_load(trainer, data, path), TFM_ERROR_FORMAT,
-                    "does not say where its run was");
+    scratch_refused(tfm_trainer_load(trainer, data, path), TFM_ERROR_FORMAT, "does not say where its run was");
     assert_int_equal(tfm_trainer_updates(trainer), 1);
     harness_ok(tfm_trainer_save(trainer, data, path));
     size_t size;
@@ -160,13 +160,11 @@ static void test_no_position(void **state) {
     assert_non_null(place);
     place[4] = '-';
     write_sealed("bad", bytes, size);
-    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT,
-                    "not six numbers");
+    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT, "not six numbers");
     place[4] = '0';
-    place[9] = place[10] = ' '; /* five, as they once were, but blanks behind them */
+    place[9] = place[10] = ' '; /* five, as they once were, but with blanks after them */
     write_sealed("bad", bytes, size);
-    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT,
-                    "not six numbers");
+    scratch_refused(tfm_trainer_load(trainer, data, scratch_path("bad")), TFM_ERROR_FORMAT, "not six numbers");
     place[9] = '"'; /* JSON has blanks where it likes */
     place[11] = ' ';
     write_sealed("bad", bytes, size);
@@ -208,7 +206,7 @@ static void test_note(void **state) {
             assert_null(tfm_trainer_note(trainer));
     }
     harness_ok(tfm_trainer_set_note(trainer, "kept"));
-    scratch_refused(tfm_trainer_set_note(trainer, "\xff"), TFM_ERROR_ARGUMENT, "no UTF-8");
+    scratch_refused(tfm_trainer_set_note(trainer, "\xff"), TFM_ERROR_ARGUMENT, "not UTF-8");
     assert_string_equal(tfm_trainer_note(trainer), "kept");
     free_both(&model, &trainer);
 }
@@ -261,8 +259,8 @@ static void test_average(void **state) {
     harness_ok(tfm_trainer_average(trainer, all, SNAPSHOTS));
     float *got = harness_floats(trainer->value), *after = harness_floats(trainer->v);
     for (int64_t i = 0; i < trainer->count; i++)
-        assert_true(got[i] == (float)(((double)values[0][i] + (double)values[1][i] + (double)values[2][i]) /
-                                      SNAPSHOTS));
+        assert_true(got[i] ==
+                    (float)(((double)values[0][i] + (double)values[1][i] + (double)values[2][i]) / SNAPSHOTS));
     assert_memory_equal(after, moments, (size_t)trainer->count * sizeof(float));
     assert_int_equal(tfm_trainer_updates(trainer), 3 * SNAPSHOTS);
     free(moments);
@@ -271,7 +269,7 @@ static void test_average(void **state) {
     /* With a file that is none in between, nothing changes. */
     const char *const bad[] = {paths[0], scratch_path("absent"), paths[1]};
     scratch_refused(tfm_trainer_average(trainer, bad, 3), TFM_ERROR_IO, "absent");
-    scratch_refused(tfm_trainer_average(trainer, bad, 0), TFM_ERROR_ARGUMENT, "needs a file");
+    scratch_refused(tfm_trainer_average(trainer, bad, 0), TFM_ERROR_ARGUMENT, "needs at least one file");
     scratch_refused(tfm_trainer_load(trainer, NULL, paths[0]), TFM_ERROR_FORMAT, "is no checkpoint");
     assert_int_equal(truncate(paths[1], 5000), 0);
     scratch_refused(tfm_trainer_average(trainer, all, 3), TFM_ERROR_FORMAT, "was cut");
@@ -323,10 +321,8 @@ static void test_wrong_checkpoint(void **state) {
     }
     float *before = harness_floats(trainers[1]->value);
     harness_ok(tfm_trainer_save(trainers[0], NULL, path));
-    scratch_refused(tfm_trainer_load(trainers[1], NULL, path), TFM_ERROR_FORMAT,
-                    "is no checkpoint of this model");
-    scratch_refused(tfm_trainer_average(trainers[1], &path, 1), TFM_ERROR_FORMAT,
-                    "no snapshot or checkpoint");
+    scratch_refused(tfm_trainer_load(trainers[1], NULL, path), TFM_ERROR_FORMAT, "is no checkpoint of this model");
+    scratch_refused(tfm_trainer_average(trainers[1], &path, 1), TFM_ERROR_FORMAT, "no snapshot or checkpoint");
     assert_int_equal(truncate(path, 5000), 0);
     scratch_refused(tfm_trainer_load(trainers[0], NULL, path), TFM_ERROR_FORMAT, "was cut");
     unlink(path);
@@ -361,10 +357,8 @@ static void test_damaged_checkpoint(void **state) {
         bytes[places[i]] ^= 1;
         scratch_write("sealed", bytes, size);
         bytes[places[i]] ^= 1;
-        scratch_refused(tfm_trainer_load(trainer, NULL, path), TFM_ERROR_FORMAT,
-                        "is damaged, or was written");
-        scratch_refused(tfm_trainer_average(trainer, &path, 1), TFM_ERROR_FORMAT,
-                        "is damaged, or was written");
+        scratch_refused(tfm_trainer_load(trainer, NULL, path), TFM_ERROR_FORMAT, "is damaged, or was written");
+        scratch_refused(tfm_trainer_average(trainer, &path, 1), TFM_ERROR_FORMAT, "is damaged, or was written");
     }
     float *after = harness_floats(trainer->value);
     assert_memory_equal(before, after, (size_t)trainer->count * sizeof(float));
@@ -386,14 +380,10 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_data_position),
-        cmocka_unit_test(test_no_position),
-        cmocka_unit_test(test_note),
-        cmocka_unit_test(test_wrong_checkpoint),
-        cmocka_unit_test(test_damaged_checkpoint),
-        cmocka_unit_test(test_average),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_resume),           cmocka_unit_test(test_data_position),
+        cmocka_unit_test(test_no_position),      cmocka_unit_test(test_note),
+        cmocka_unit_test(test_wrong_checkpoint), cmocka_unit_test(test_damaged_checkpoint),
+        cmocka_unit_test(test_average),          cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

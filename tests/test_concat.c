@@ -115,24 +115,19 @@ static void test_rows(void **state) {
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), b = HARNESS_TENSOR(TFM_F32, NULL, 2, 4), y = {0},
-               part;
+    tfm_tensor a = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), b = HARNESS_TENSOR(TFM_F32, NULL, 2, 4), y = {0}, part;
     tfm_tensor ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 3), flat = HARNESS_TENSOR(TFM_F32, NULL, 6);
-    harness_refused(tfm_concat(ctx, &y, 0, NULL, 0), TFM_ERROR_ARGUMENT, "concat: there is nothing");
-    harness_refused(tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, {0}}, 0), TFM_ERROR_ARGUMENT,
-                    "concat: input 1 is an");
-    harness_refused(
-        tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, b}, 0), TFM_ERROR_ARGUMENT,
-        "concat: input 2 is (2, 4) F32, but input 1 is (2, 3) F32: all but dimension 0 must be equal");
-    harness_refused(tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, ints}, 0), TFM_ERROR_ARGUMENT,
-                    "(2, 3) I32, but");
+    harness_refused(tfm_concat(ctx, &y, 0, NULL, 0), TFM_ERROR_ARGUMENT, "concat: inputs is NULL");
+    harness_refused(tfm_concat(ctx, &y, 0, &a, 0), TFM_ERROR_ARGUMENT, "concat: there is nothing");
+    harness_refused(tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, {0}}, 0), TFM_ERROR_ARGUMENT, "concat: input 1 is an");
+    harness_refused(tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, b}, 0), TFM_ERROR_ARGUMENT,
+                    "concat: input 2 is (2, 4) F32, but input 1 is (2, 3) F32: all but dimension 0 must be equal");
+    harness_refused(tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, ints}, 0), TFM_ERROR_ARGUMENT, "(2, 3) I32, but");
     harness_refused(tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, flat}, 0), TFM_ERROR_ARGUMENT, "(6) F32, but");
     harness_refused(tfm_concat(ctx, &y, 2, (tfm_tensor[]){a, b}, 2), TFM_ERROR_ARGUMENT, "concat: axis 2 of");
-    harness_refused(tfm_concat(ctx, &b, 2, (tfm_tensor[]){a, a}, 0), TFM_ERROR_ARGUMENT,
-                    "concat: the output is");
+    harness_refused(tfm_concat(ctx, &b, 2, (tfm_tensor[]){a, a}, 0), TFM_ERROR_ARGUMENT, "concat: the output is");
     harness_ok(tfm_tensor_rows(ctx, &part, a, 1, 1));
-    harness_refused(tfm_concat(ctx, &a, 2, (tfm_tensor[]){part, part}, 0), TFM_ERROR_ARGUMENT,
-                    "shares memory");
+    harness_refused(tfm_concat(ctx, &a, 2, (tfm_tensor[]){part, part}, 0), TFM_ERROR_ARGUMENT, "shares memory");
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 /* config.json and generation_config.json: every key, its default, and what is refused. */
-#include "model/config.h"
+#include <math.h>
+#include "model/family/family.h"
 #include "demo.h"
 
 /* A whole file, as Hugging Face writes it. */
@@ -51,57 +52,68 @@ static void change(const char *changes) {
     json_decref(config);
 }
 
-static tfm_status load(tfm__config *config, const char *changes) {
+typedef struct said {
+    tfm__arch arch;
+    tfm__rules rules;
+} said;
+
+static tfm_status load_dir(said *c, const char *dir) {
+    const tfm__family *family;
+    return tfm__family_read(&family, &c->arch, &c->rules, dir);
+}
+
+static tfm_status load(said *c, const char *changes) {
     change(changes);
-    return tfm__config_load(config, scratch_root);
+    return load_dir(c, scratch_root);
 }
 
 static void test_demo(void **state) {
     (void)state;
-    tfm__config c;
+    said c;
     char *dir = harness_source("apps/demo");
     json_t *config = demo_json("config.json"), *generation = demo_json("generation_config.json");
-    harness_ok(tfm__config_load(&c, dir));
+    harness_ok(load_dir(&c, dir));
     free(dir);
     const struct {
         const char *key;
         int64_t got;
     } NUMBERS[] = {
-        {"d_model", c.d_model},
-        {"encoder_layers", c.encoder_layers},
-        {"decoder_layers", c.decoder_layers},
-        {"encoder_attention_heads", c.encoder_heads},
-        {"decoder_attention_heads", c.decoder_heads},
-        {"encoder_ffn_dim", c.encoder_ffn},
-        {"decoder_ffn_dim", c.decoder_ffn},
-        {"vocab_size", c.vocab_size},
-        {"decoder_vocab_size", c.decoder_vocab_size},
-        {"max_position_embeddings", c.max_positions},
-        {"pad_token_id", c.pad_id},
-        {"eos_token_id", c.eos_id},
-        {"decoder_start_token_id", c.start_id},
+        {"d_model", c.arch.encoder.width},
+        {"encoder_layers", c.arch.encoder.layers},
+        {"decoder_layers", c.arch.decoder.layers},
+        {"encoder_attention_heads", c.arch.encoder.heads},
+        {"decoder_attention_heads", c.arch.decoder.heads},
+        {"encoder_ffn_dim", c.arch.encoder.feed_forward},
+        {"decoder_ffn_dim", c.arch.decoder.feed_forward},
+        {"vocab_size", c.arch.encoder.vocabulary},
+        {"decoder_vocab_size", c.arch.decoder.vocabulary},
+        {"max_position_embeddings", c.arch.decoder.max_positions},
+        {"pad_token_id", c.rules.pad_id},
+        {"eos_token_id", c.rules.eos_id},
+        {"decoder_start_token_id", c.rules.start_id},
     };
-    for (size_t i = 0; i < TFM_COUNT(NUMBERS); i++)
+    for (size_t i = 0; i < TFM__COUNT(NUMBERS); i++)
         assert_int_equal(NUMBERS[i].got, json_integer_value(json_object_get(config, NUMBERS[i].key)));
     const struct {
         const char *key;
         bool got;
     } FLAGS[] = {
-        {"normalize_before", c.normalize_before},
-        {"normalize_embedding", c.normalize_embedding},
-        {"add_final_layer_norm", c.add_final_layer_norm},
-        {"scale_embedding", c.scale_embedding},
-        {"static_position_embeddings", c.static_positions},
-        {"share_encoder_decoder_embeddings", c.share_embeddings},
-        {"tie_word_embeddings", c.tie_embeddings},
+        {"normalize_before", c.arch.decoder.norm_place == TFM_NORM_BEFORE},
+        {"normalize_embedding", c.arch.encoder.embedding_norm},
+        {"add_final_layer_norm", c.arch.decoder.final_norm},
+        {"scale_embedding", c.arch.encoder.embedding_scale != 1},
+        {"static_position_embeddings", c.arch.encoder.positions == TFM__SINUSOIDS},
+        {"share_encoder_decoder_embeddings", c.arch.shared_tables},
+        {"tie_word_embeddings", c.arch.tied_output},
     };
-    for (size_t i = 0; i < TFM_COUNT(FLAGS); i++)
+    for (size_t i = 0; i < TFM__COUNT(FLAGS); i++)
         assert_int_equal(FLAGS[i].got, json_is_true(json_object_get(config, FLAGS[i].key)));
     assert_string_equal(json_string_value(json_object_get(config, "activation_function")), "relu");
-    assert_int_equal(c.activation, TFM_RELU);
-    assert_true(c.d_model > 0 && c.position_offset == 0 && c.forced_bos_id == -1 && !c.has_length_penalty);
-    assert_int_equal(c.beams, json_integer_value(json_object_get(generation, "num_beams")));
-    assert_true(c.bad_id_count == 1 && c.bad_ids[0] == c.pad_id);
+    assert_int_equal(c.arch.encoder.activation, TFM_RELU);
+    assert_true(c.arch.encoder.width > 0 && c.arch.encoder.position_offset == 0 && c.rules.forced_bos_id == -1 &&
+                !c.rules.has_length_penalty);
+    assert_int_equal(c.rules.beams, json_integer_value(json_object_get(generation, "num_beams")));
+    assert_true(c.rules.bad_id_count == 1 && c.rules.bad_ids[0] == c.rules.pad_id);
     json_decref(generation);
     json_decref(config);
 }
@@ -109,91 +121,114 @@ static void test_demo(void **state) {
 /* What Hugging Face's MarianConfig says when the file says nothing. */
 static void test_defaults(void **state) {
     (void)state;
-    tfm__config c;
+    said c;
     scratch_text("config.json", "{\"model_type\": \"marian\", \"d_model\": null}");
-    harness_ok(tfm__config_load(&c, scratch_root));
-    assert_true(c.d_model == 1024 && c.encoder_layers == 12 && c.decoder_layers == 12);
-    assert_true(c.encoder_heads == 16 && c.decoder_heads == 16 && c.encoder_ffn == 4096 &&
-                c.decoder_ffn == 4096);
-    assert_true(c.vocab_size == 58101 && c.decoder_vocab_size == 58101 && c.max_positions == 1024);
-    assert_int_equal(c.activation, TFM_GELU);
-    assert_false(c.normalize_before || c.normalize_embedding || c.add_final_layer_norm || c.scale_embedding);
-    assert_true(c.static_positions && c.share_embeddings && c.tie_embeddings);
-    assert_true(c.pad_id == 58100 && c.start_id == 58100 && c.eos_id == 0);
-    assert_true(c.forced_bos_id == -1);
-    assert_true(c.beams == 0 && !c.has_length_penalty && c.bad_id_count == 0);
+    harness_ok(load_dir(&c, scratch_root));
+    assert_true(c.arch.encoder.width == 1024 && c.arch.encoder.layers == 12 && c.arch.decoder.layers == 12);
+    assert_true(c.arch.encoder.heads == 16 && c.arch.decoder.heads == 16 && c.arch.encoder.feed_forward == 4096 &&
+                c.arch.decoder.feed_forward == 4096);
+    assert_true(c.arch.encoder.vocabulary == 58101 && c.arch.decoder.vocabulary == 58101 &&
+                c.arch.decoder.max_positions == 1024);
+    assert_int_equal(c.arch.encoder.activation, TFM_GELU);
+    assert_false(c.arch.decoder.norm_place == TFM_NORM_BEFORE || c.arch.encoder.embedding_norm ||
+                 c.arch.decoder.final_norm || c.arch.encoder.embedding_scale != 1);
+    assert_true(c.arch.encoder.positions == TFM__SINUSOIDS && c.arch.shared_tables && c.arch.tied_output);
+    assert_true(c.rules.pad_id == 58100 && c.rules.start_id == 58100 && c.rules.eos_id == 0);
+    assert_true(c.rules.forced_bos_id == -1);
+    assert_true(c.rules.beams == 0 && !c.rules.has_length_penalty && c.rules.bad_id_count == 0);
     scratch_text("config.json", "{\"architectures\": [\"MarianMTModel\"]}");
-    harness_ok(tfm__config_load(&c, scratch_root));
+    harness_ok(load_dir(&c, scratch_root));
 }
 
 static void test_keys(void **state) {
     (void)state;
-    tfm__config c;
-    harness_ok(load(
-        &c,
-        "{\"normalize_before\": true, \"add_final_layer_norm\": true, \"normalize_embedding\": true,"
-        "\"encoder_attention_heads\": 8, \"decoder_ffn_dim\": 96, \"encoder_layers\": 1, \"unknown\": []}"));
-    assert_true(c.normalize_before && c.add_final_layer_norm && c.normalize_embedding);
-    assert_true(c.encoder_heads == 8 && c.decoder_heads == 4 && c.decoder_ffn == 96 && c.encoder_ffn == 512);
-    assert_true(c.encoder_layers == 1 && c.decoder_layers == 4);
+    said c;
+    harness_ok(
+        load(&c, "{\"normalize_before\": true, \"add_final_layer_norm\": true, \"normalize_embedding\": true,"
+                 "\"encoder_attention_heads\": 8, \"decoder_ffn_dim\": 96, \"encoder_layers\": 1, \"unknown\": []}"));
+    assert_true(c.arch.decoder.norm_place == TFM_NORM_BEFORE && c.arch.decoder.final_norm &&
+                c.arch.encoder.embedding_norm);
+    assert_true(c.arch.encoder.heads == 8 && c.arch.decoder.heads == 4 && c.arch.decoder.feed_forward == 96 &&
+                c.arch.encoder.feed_forward == 512);
+    assert_true(c.arch.encoder.layers == 1 && c.arch.decoder.layers == 4);
 
     /* An integer of any size elsewhere makes those that count no less integers. */
     scratch_text("config.json", "{\"model_type\": \"marian\", \"unknown\": [1000000000000000019884624838656],"
                                 " \"encoder_layers\": 2, \"bad_words_ids\": [[5]]}");
-    harness_ok(tfm__config_load(&c, scratch_root));
-    assert_true(c.encoder_layers == 2 && c.bad_id_count == 1 && c.bad_ids[0] == 5);
+    harness_ok(load_dir(&c, scratch_root));
+    assert_true(c.arch.encoder.layers == 2 && c.rules.bad_id_count == 1 && c.rules.bad_ids[0] == 5);
 
     /* A decoder's own vocabulary counts only where there is a table of its own. */
     harness_ok(load(&c, "{\"decoder_vocab_size\": 7000}"));
-    assert_int_equal(c.decoder_vocab_size, 6001);
+    assert_int_equal(c.arch.decoder.vocabulary, 6001);
     harness_ok(load(&c, "{\"decoder_vocab_size\": 7000, \"share_encoder_decoder_embeddings\": false}"));
-    assert_int_equal(c.decoder_vocab_size, 7000);
+    assert_int_equal(c.arch.decoder.vocabulary, 7000);
     harness_ok(load(&c, "{\"decoder_vocab_size\": null, \"share_encoder_decoder_embeddings\": false}"));
-    assert_int_equal(c.decoder_vocab_size, 6001);
+    assert_int_equal(c.arch.decoder.vocabulary, 6001);
 
+    harness_ok(load(&c, "{\"position_embedding_type\": \"absolute\", \"alibi\": false}"));
+    harness_ok(load(&c, "{\"position_embedding_type\": \"sinusoidal\"}"));
     harness_ok(load(&c, "{\"extra_pos_embeddings\": 3}"));
-    assert_int_equal(c.position_offset, 0);
+    assert_int_equal(c.arch.encoder.position_offset, 0);
     harness_ok(load(&c, "{\"extra_pos_embeddings\": 58101}")); /* as converted models have it */
-    assert_int_equal(c.position_offset, 0);
+    assert_int_equal(c.arch.encoder.position_offset, 0);
     harness_ok(load(&c, "{\"static_position_embeddings\": false}"));
-    assert_int_equal(c.position_offset, 2);
+    assert_int_equal(c.arch.encoder.position_offset, 2);
     harness_ok(load(&c, "{\"static_position_embeddings\": false, \"extra_pos_embeddings\": 3}"));
-    assert_int_equal(c.position_offset, 3);
+    assert_int_equal(c.arch.encoder.position_offset, 3);
 
     static const struct {
         const char *changes;
         tfm_activation activation;
     } ACTIVATIONS[] = {
-        {"{\"activation_function\": \"relu\"}", TFM_RELU},
-        {"{\"activation_function\": \"swish\"}", TFM_SILU},
-        {"{\"activation_function\": \"silu\"}", TFM_SILU},
-        {"{\"activation_function\": \"gelu\"}", TFM_GELU},
-        {"{\"activation_function\": \"gelu_new\"}", TFM_GELU_TANH},
-        {"{\"activation_function\": null}", TFM_GELU},
+        {"{\"activation_function\": \"relu\"}", TFM_RELU},          {"{\"activation_function\": \"swish\"}", TFM_SILU},
+        {"{\"activation_function\": \"silu\"}", TFM_SILU},          {"{\"activation_function\": \"gelu\"}", TFM_GELU},
+        {"{\"activation_function\": \"gelu_new\"}", TFM_GELU_TANH}, {"{\"activation_function\": null}", TFM_GELU},
     };
-    for (size_t i = 0; i < TFM_COUNT(ACTIVATIONS); i++) {
+    for (size_t i = 0; i < TFM__COUNT(ACTIVATIONS); i++) {
         harness_ok(load(&c, ACTIVATIONS[i].changes));
-        assert_int_equal(c.activation, ACTIVATIONS[i].activation);
+        assert_int_equal(c.arch.encoder.activation, ACTIVATIONS[i].activation);
     }
 }
 
 static void test_precedence(void **state) {
     (void)state;
-    tfm__config c;
+    said c;
     scratch_text("generation_config.json",
                  "{\"num_beams\": 6, \"length_penalty\": 0.5, \"max_length\": null, \"eos_token_id\": [7, 8],"
                  "\"bad_words_ids\": [[5], [1, 2], [7], [6]], \"d_model\": 7}");
     harness_ok(load(&c, "{\"length_penalty\": 2, \"max_length\": 100}"));
-    assert_true(c.beams == 6 && c.has_length_penalty && c.eos_id == 7 && c.d_model == 128);
-    assert_true(c.length_penalty > 0.4999 && c.length_penalty < 0.5001);
-    assert_true(c.bad_id_count == 2 && c.bad_ids[0] == 5 && c.bad_ids[1] == 6);
+    assert_true(c.rules.beams == 6 && c.rules.has_length_penalty && c.rules.eos_id == 7 && c.arch.encoder.width == 128);
+    assert_true(c.rules.length_penalty > 0.4999 && c.rules.length_penalty < 0.5001);
+    assert_true(c.rules.bad_id_count == 2 && c.rules.bad_ids[0] == 5 && c.rules.bad_ids[1] == 6);
+    assert_true(c.rules.bad_word_count == 1 && c.rules.bad_words[1] == 2 && c.rules.bad_word_ids[0] == 1 &&
+                c.rules.bad_word_ids[1] == 2);
+
+    /* The forced end is generation_config.json's alone, where there is one. */
+    harness_ok(load(&c, "{\"forced_eos_token_id\": 3}"));
+    assert_int_equal(c.rules.forced_eos_id, -1);
+    scratch_text("generation_config.json", "{\"forced_eos_token_id\": 4}");
+    harness_ok(load(&c, "{\"forced_eos_token_id\": 3}"));
+    assert_int_equal(c.rules.forced_eos_id, 4);
+    assert_int_equal(remove(scratch_path("generation_config.json")), 0);
+    harness_ok(load(&c, "{\"forced_eos_token_id\": 3}"));
+    assert_int_equal(c.rules.forced_eos_id, 3);
+    /* An id that is overridden must be one all the same: whoever reads config.json alone would take it. */
+    scratch_text("generation_config.json", "{\"decoder_start_token_id\": 6000}");
+    harness_ok(load(&c, "{\"decoder_start_token_id\": 7}"));
+    assert_int_equal(c.rules.start_id, 6000);
+    scratch_refused(load(&c, "{\"decoder_start_token_id\": 6001}"), TFM_ERROR_FORMAT,
+                    "/config.json: `decoder_start_token_id` is 6001; an integer from 0 to 6000");
+    scratch_text("generation_config.json", "{\"decoder_start_token_id\": 6001}");
+    scratch_refused(load(&c, "{\"decoder_start_token_id\": 7}"), TFM_ERROR_FORMAT,
+                    "/generation_config.json: `decoder_start_token_id` is 6001; an integer from 0 to 6000");
     scratch_text("generation_config.json", "{\"num_beams\": \"six\"}");
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json: `num_beams` is \"six\"");
     scratch_text("generation_config.json", "");
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json is empty");
     scratch_text("generation_config.json", "{}");
     harness_ok(load(&c, "{\"length_penalty\": 2}"));
-    assert_true(c.has_length_penalty && c.length_penalty > 1.9);
+    assert_true(c.rules.has_length_penalty && c.rules.length_penalty > 1.9);
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
 }
 
@@ -201,14 +236,37 @@ static int warnings;
 
 static void count_warnings(void *user, tfm_log_level level, const char *line) {
     (void)user, (void)level;
-    warnings +=
-        strstr(line, "the search goes without it") || strstr(line, "is [0,3]; the first of them is taken");
+    warnings += strstr(line, "the search goes without it") || strstr(line, "is [0,3]; the first of them is taken");
+}
+
+static void count_words(void *user, tfm_log_level level, const char *line) {
+    (void)user, (void)level;
+    warnings += strstr(line, "too many words: the search may write 3 of them, the first is [7,8]") != NULL;
+}
+
+/* Words that there is no room for are counted in one sentence. */
+static void test_many_words(void **state) {
+    (void)state;
+    said c;
+    json_t *root = json_object(), *words = json_array();
+    for (int i = 0; i < TFM__MAX_BAD_WORDS + 3; i++)
+        json_array_append_new(words, json_pack("[i, i]", 7, i < TFM__MAX_BAD_WORDS ? 6 : 8));
+    json_object_set_new(root, "bad_words_ids", words);
+    char *text = json_dumps(root, 0);
+    warnings = 0;
+    tfm_log_set(count_words, NULL, TFM_LOG_WARNING);
+    harness_ok(load(&c, text));
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(c.rules.bad_word_count, TFM__MAX_BAD_WORDS);
+    free(text);
+    json_decref(root);
 }
 
 /* What the search does not know is said, if it asks for anything. */
 static void test_unknown_search(void **state) {
     (void)state;
-    tfm__config c;
+    said c;
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     scratch_text("generation_config.json",
                  "{\"no_repeat_ngram_size\": 3, \"repetition_penalty\": 1.0, \"min_length\": 0, \"do_sample\": "
@@ -235,11 +293,9 @@ static void test_refused(void **state) {
         {"{\"model_type\": 3}", "`model_type` is 3", TFM_ERROR_FORMAT},
         {"{\"model_type\": null, \"architectures\": [\"T5Model\"]}", "T5Model", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": null, \"architectures\": null}", "`model_type` is nothing", TFM_ERROR_FORMAT},
-        {"{\"activation_function\": \"mish\"}", "`activation_function` is \"mish\"; \"relu\",",
-         TFM_ERROR_UNSUPPORTED},
+        {"{\"activation_function\": \"mish\"}", "`activation_function` is \"mish\"; \"relu\",", TFM_ERROR_UNSUPPORTED},
         {"{\"activation_function\": true}", "`activation_function` is true", TFM_ERROR_FORMAT},
-        {"{\"d_model\": 0}", "config.json: `d_model` is 0; an integer from 1 to 1048576 is allowed",
-         TFM_ERROR_FORMAT},
+        {"{\"d_model\": 0}", "config.json: `d_model` is 0; an integer from 1 to 1048576 is allowed", TFM_ERROR_FORMAT},
         {"{\"d_model\": -128}", "`d_model` is -128", TFM_ERROR_FORMAT},
         {"{\"d_model\": 128.0}", "`d_model` is 128.0", TFM_ERROR_FORMAT},
         {"{\"d_model\": \"128\"}", "`d_model` is \"128\"", TFM_ERROR_FORMAT},
@@ -248,8 +304,7 @@ static void test_refused(void **state) {
         {"{\"d_model\": 4294967424}", "`d_model` is 4294967424", TFM_ERROR_FORMAT},
         {"{\"d_model\": 130}", "`encoder_attention_heads` is 4; it must divide `d_model`, which is 130",
          TFM_ERROR_FORMAT},
-        {"{\"decoder_attention_heads\": 3}", "`decoder_attention_heads` is 3; it must divide",
-         TFM_ERROR_FORMAT},
+        {"{\"decoder_attention_heads\": 3}", "`decoder_attention_heads` is 3; it must divide", TFM_ERROR_FORMAT},
         {"{\"encoder_attention_heads\": 0}", "`encoder_attention_heads` is 0", TFM_ERROR_FORMAT},
         {"{\"encoder_layers\": 0}", "`encoder_layers`", TFM_ERROR_FORMAT},
         {"{\"decoder_layers\": 100000}", "`decoder_layers` is 100000", TFM_ERROR_FORMAT},
@@ -261,8 +316,7 @@ static void test_refused(void **state) {
         {"{\"scale_embedding\": 1}", "`scale_embedding` is 1; true or false is allowed", TFM_ERROR_FORMAT},
         {"{\"normalize_before\": \"no\"}", "`normalize_before` is \"no\"", TFM_ERROR_FORMAT},
         {"{\"pad_token_id\": 6001}", "`pad_token_id` is 6001; an integer from 0 to 6000", TFM_ERROR_FORMAT},
-        {"{\"pad_token_id\": null}", "no `pad_token_id`, and the default, 58100, is outside",
-         TFM_ERROR_FORMAT},
+        {"{\"pad_token_id\": null}", "no `pad_token_id`, and the default, 58100, is outside", TFM_ERROR_FORMAT},
         {"{\"eos_token_id\": -1}", "`eos_token_id` is -1", TFM_ERROR_FORMAT},
         {"{\"eos_token_id\": [\"a\"]}", "`eos_token_id` is \"a\"", TFM_ERROR_FORMAT},
         {"{\"vocab_size\": 5000}", "`pad_token_id` is 6000; an integer from 0 to 4999", TFM_ERROR_FORMAT},
@@ -273,22 +327,34 @@ static void test_refused(void **state) {
         {"{\"bad_words_ids\": [[6001]]}", "`bad_words_ids` is 6001", TFM_ERROR_FORMAT},
         {"{\"num_beams\": 0}", "`num_beams` is 0", TFM_ERROR_FORMAT},
         {"{\"length_penalty\": \"1\"}", "`length_penalty` is \"1\"", TFM_ERROR_FORMAT},
-        {"{\"static_position_embeddings\": false, \"extra_pos_embeddings\": 58101}",
-         "`extra_pos_embeddings` is 58101", TFM_ERROR_FORMAT},
+        {"{\"static_position_embeddings\": false, \"extra_pos_embeddings\": 58101}", "`extra_pos_embeddings` is 58101",
+         TFM_ERROR_FORMAT},
+        {"{\"quantization_config\": {\"bits\": 4, \"quant_method\": \"gptq\"}}",
+         "`quantization_config` says that the weights are quantized (\"gptq\")", TFM_ERROR_UNSUPPORTED},
+        {"{\"quantization_config\": 8}", "quantized (8)", TFM_ERROR_UNSUPPORTED},
+        {"{\"position_embedding_type\": \"relative_key\"}", "`position_embedding_type` is \"relative_key\", which",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"position_embedding_type\": \"learned\"}", "`position_embedding_type` is \"learned\"",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"position_embeddings_type\": 3}", "`position_embeddings_type` is 3", TFM_ERROR_UNSUPPORTED},
+        {"{\"rope_scaling\": {\"factor\": 2.0}}", "`rope_scaling` asks for positions", TFM_ERROR_UNSUPPORTED},
+        {"{\"alibi\": true}", "`alibi` asks for positions", TFM_ERROR_UNSUPPORTED},
         {"{\"length_penalty\": 1e300}", "`length_penalty` is", TFM_ERROR_FORMAT},
     };
-    tfm__config c;
-    for (size_t i = 0; i < TFM_COUNT(CASES); i++)
+    said c;
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++)
         scratch_refused(load(&c, CASES[i].changes), CASES[i].status, CASES[i].part);
     scratch_text("config.json", "{\"model_type\": \"marian\",\n \"d_model\": }");
-    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is not JSON: line 2");
+    scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is not JSON: line 2");
     scratch_text("config.json", "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 9\n");
-    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is a pointer of Git LFS");
+    scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is a pointer of Git LFS");
+    scratch_text("config.json", " <!DOCTYPE html>");
+    scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_FORMAT, "config.json is a web page");
     scratch_text("config.json", "[]");
-    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "holds a list");
+    scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_FORMAT, "holds a list");
     scratch_text("config.json", "{\"d_model\": 8, \"d_model\": 8}");
-    scratch_refused(tfm__config_load(&c, scratch_root), TFM_ERROR_FORMAT, "duplicate");
-    scratch_refused(tfm__config_load(&c, scratch_path("absent")), TFM_ERROR_IO,
+    scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_FORMAT, "duplicate");
+    scratch_refused(load_dir(&c, scratch_path("absent")), TFM_ERROR_IO,
                     "absent/config.json: there is no such directory");
 }
 
@@ -306,13 +372,16 @@ static void test_damage(void **state) {
         for (int64_t k = harness_range(&random, 1, 2); k > 0 && size > 0; k--)
             scratch_damage(&random, bytes, &size);
         scratch_write("config.json", bytes, size);
-        tfm__config c;
-        if (tfm__config_load(&c, scratch_root) != TFM_OK)
+        said c;
+        if (load_dir(&c, scratch_root) != TFM_OK)
             continue;
         accepted++;
-        assert_true(c.d_model > 0 && c.d_model % c.encoder_heads == 0 && c.d_model % c.decoder_heads == 0);
-        assert_true(c.vocab_size > c.pad_id && c.decoder_vocab_size > c.start_id && c.start_id >= 0);
-        assert_true(c.encoder_ffn > 0 && c.max_positions > 0 && c.encoder_layers > 0 && c.beams >= 0);
+        assert_true(c.arch.encoder.width > 0 && c.arch.encoder.width % c.arch.encoder.heads == 0 &&
+                    c.arch.encoder.width % c.arch.decoder.heads == 0);
+        assert_true(c.arch.encoder.vocabulary > c.rules.pad_id && c.arch.decoder.vocabulary > c.rules.start_id &&
+                    c.rules.start_id >= 0);
+        assert_true(c.arch.encoder.feed_forward > 0 && c.arch.decoder.max_positions > 0 && c.arch.encoder.layers > 0 &&
+                    c.rules.beams >= 0);
     }
     assert_in_range(accepted, 100, 2000);
     free(bytes);
@@ -320,8 +389,8 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),       cmocka_unit_test(test_defaults), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_precedence), cmocka_unit_test(test_unknown_search),
+        cmocka_unit_test(test_demo),       cmocka_unit_test(test_defaults),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_precedence), cmocka_unit_test(test_unknown_search), cmocka_unit_test(test_many_words),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/cl.h"
 #include "harness.h"
 #include "ops/ops.h"
 #include "scratch.h"
+#include "tfm/opencl.h"
 
 static tfm_tensor fresh(int64_t count) {
     tfm_tensor x = {0};
@@ -101,12 +103,51 @@ static void test_sticky(void **state) {
     harness_refused(tfm_scope_close(ctx, 0, NULL), TFM_ERROR_ARGUMENT, "no scope");
 }
 
+/* A tensor that was to be made is empty after a failure, whatever the caller's struct held before. */
+static void test_made_empty(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const int64_t dims[] = {2, 2}, bad[] = {-1};
+    const tfm_tensor x = fresh(4);
+    tfm_tensor out;
+    for (int call = 0; call < 8; call++) {
+        const bool failed = call < 4; /* before the call, and for another reason */
+        if (failed)
+            tfm__context_fail(ctx, TFM_ERROR_INPUT, "failed before");
+        memset(&out, 0x5a, sizeof(out));
+        const tfm_status status =
+            call % 4 == 0   ? tfm_tensor_new(ctx, &out, TFM_F32, failed ? 2 : 1, failed ? dims : bad)
+            : call % 4 == 1 ? tfm_tensor_wrap(ctx, &out, failed ? tfm_tensor_cl(x) : NULL, 0, TFM_F32, 2, dims)
+            : call % 4 == 2 ? tfm_tensor_reshape(ctx, &out, x, 2, failed ? dims : NULL)
+                            : tfm_tensor_rows(ctx, &out, x, failed ? 0 : 9, 1);
+        assert_int_equal(status, failed ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
+        if (out.buffer || out.rank || out.generation)
+            fail_msg("call %d leaves something in *out", call);
+        tfm_context_clear_error(ctx);
+    }
+    /* The dims of a view may be those of the struct that it is put into. */
+    out = (tfm_tensor){.dims = {2, 2}};
+    harness_ok(tfm_tensor_reshape(ctx, &out, x, 2, out.dims));
+    assert_true(out.dims[0] == 2 && out.dims[1] == 2);
+}
+
+/* A list that is missing closes the scope, so that calls stay in pairs. */
+static void test_scope_without_list(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const int depth = tfm__scope_depth(ctx);
+    harness_ok(tfm_scope_open(ctx));
+    const tfm_status status = tfm_scope_close(ctx, 1, NULL);
+    assert_int_equal(tfm__scope_depth(ctx), depth);
+    harness_refused(status, TFM_ERROR_ARGUMENT, "scope_close: keep is NULL");
+}
+
 static void test_shapes(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_tensor x = {0}, view = {0};
-    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 0, NULL), TFM_ERROR_ARGUMENT, "dimensions");
-    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){3, 0}), TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 0, (int64_t[]){1}), TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){3, -1}), TFM_ERROR_ARGUMENT, "dimensions");
     harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 3, (int64_t[]){1LL << 31, 1LL << 31, 1LL << 31}),
                     TFM_ERROR_ARGUMENT, "dimensions");
     const int64_t huge = (int64_t)(tfm__context_limits(ctx)->max_alloc / 4) + 1;
@@ -130,10 +171,10 @@ static void test_scopes_unclosed(void **state) {
     harness_refused(status, TFM_ERROR_ARGUMENT, "never closed");
 }
 
-/* What does nothing says why, also behind another failure; what is freed takes no sentence away. */
+/* What does nothing says why, also after another failure; what is freed takes no sentence away. */
 static void test_sentences(void **state) {
     (void)state;
-    const int64_t dims[] = {0};
+    const int64_t dims[] = {-1};
     tfm_context *broken = NULL, *ctx = harness_context();
     tfm_tensor x = {0}, y = {0};
     float host = 0;
@@ -175,7 +216,7 @@ static void test_by_hand(void **state) {
     tfm_context *ctx = harness_context();
     float host[8] = {0};
     tfm_tensor x = fresh(8);
-    const int64_t counts[] = {100000, ((int64_t)1 << 62) + 1, 0, -8};
+    const int64_t counts[] = {100000, ((int64_t)1 << 62) + 1, -1, -8};
     for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
         tfm_tensor bad = x;
         bad.dims[0] = counts[i];
@@ -197,7 +238,7 @@ static void test_arguments(void **state) {
     harness_refused(tfm_context_status(ctx), TFM_ERROR_ARGUMENT, "no_such_file.cl");
     kernel = tfm__kernel_get(ctx, "add", "add", "");
     assert_non_null(kernel);
-    harness_refused(tfm__launch(ctx, kernel, TFM_GRID_1D(1, 1), TFM_ARGS(TFM_T(y), TFM_T(x))), TFM_ERROR_ARGUMENT,
+    harness_refused(tfm__launch(ctx, kernel, TFM__GRID_1D(1, 1), TFM__ARGS(TFM__T(y), TFM__T(x))), TFM_ERROR_ARGUMENT,
                     "parameter");
 }
 
@@ -219,6 +260,41 @@ static void test_override(void **state) {
         fail_msg("no file and line in: %s", tfm_error_message());
     tfm_context_free(&ctx);
     unsetenv("TFM_CL_DIR");
+}
+
+static void count_builds(void *user, int count, double seconds) {
+    int *builds = user;
+    assert_int_equal(count, ++*builds);
+    assert_true(seconds >= 0);
+}
+
+/* Whoever asks is told of programs that no cache has, and what they took; of others not. */
+static void test_builds_are_told(void **state) {
+    (void)state;
+    const char *cache = getenv("TFM_CACHE_DIR");
+    char *kept = cache ? strdup(cache) : NULL;
+    int builds = 0;
+    const tfm_context_options options = {.on_build = count_builds, .on_build_user = &builds};
+    for (int run = 0; run < 2; run++) {
+        tfm_context *ctx = NULL;
+        tfm_tensor x = {0}, y = {0};
+        char folder[4200];
+        snprintf(folder, sizeof(folder), "%s/builds", scratch_root);
+        setenv("TFM_CACHE_DIR", folder, 1);
+        harness_ok(tfm_context_open(&ctx, &options));
+        assert_true(tfm_context_build_seconds(ctx) == 0);
+        harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 1, (int64_t[]){3}));
+        harness_ok(tfm_tensor_write(ctx, x, (float[3]){1, 2, 3}));
+        harness_ok(tfm_add(ctx, &y, x, x));
+        assert_int_equal(builds, 1);
+        assert_true((tfm_context_build_seconds(ctx) > 0) == (run == 0));
+        tfm_context_free(&ctx);
+    }
+    if (kept)
+        setenv("TFM_CACHE_DIR", kept, 1);
+    else
+        unsetenv("TFM_CACHE_DIR");
+    free(kept);
 }
 
 /* Another kind of device's kernels on this one, by name. */
@@ -247,14 +323,52 @@ static void test_variant(void **state) {
     assert_non_null(strstr(tfm_error_message(), "no variant 'round'"));
 }
 
+static void options_are(const tfm__capabilities *capabilities, const char *source, const char *want) {
+    char *got = tfm__capability_options(capabilities, source, "-DX=1");
+    assert_non_null(got);
+    assert_string_equal(got, want);
+    free(got);
+}
+
+/* A text is built as the OpenCL C that it needs, and told of what it asks for and the device has. */
+static void test_capabilities(void **state) {
+    (void)state;
+    const tfm__capabilities old = {.c = 12, .has = TFM__HAS_FP16}, later = {.c = 20, .has = TFM__HAS_SUBGROUPS},
+                            latest = {.c = 30, .has = TFM__HAS_SUBGROUPS | TFM__HAS_INT_DOT | TFM__HAS_FP16};
+    const char *plain = "kernel void f() {}", *half = "#ifdef TFM_HAS_FP16", *groups = "#ifdef TFM_HAS_SUBGROUPS",
+               *both = "#if defined(TFM_HAS_FP16) && defined(TFM_HAS_INT_DOT)";
+    options_are(&old, plain, "-cl-std=CL1.2 -DX=1");
+    options_are(&latest, plain, "-cl-std=CL1.2 -DX=1");
+    options_are(&old, half, "-cl-std=CL1.2 -DX=1 -DTFM_HAS_FP16");
+    options_are(&later, half, "-cl-std=CL1.2 -DX=1");
+    options_are(&old, groups, "-cl-std=CL1.2 -DX=1");
+    options_are(&later, groups, "-cl-std=CL2.0 -DX=1 -DTFM_HAS_SUBGROUPS");
+    options_are(&latest, groups, "-cl-std=CL3.0 -DX=1 -DTFM_HAS_SUBGROUPS");
+    options_are(&latest, both, "-cl-std=CL3.0 -DX=1 -DTFM_HAS_FP16 -DTFM_HAS_INT_DOT");
+
+    const tfm__capabilities *own = &harness_context()->capabilities;
+    assert_true(own->c == 0 || own->c >= 12);
+    assert_true(own->limits.max_group > 0 && own->limits.max_alloc > 0);
+    assert_int_equal(!!(own->has & TFM__HAS_FP16), tfm_context_device(harness_context())->fp16);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scope_reuses), cmocka_unit_test(test_scope_keeps),
-        cmocka_unit_test(test_scope_keeps_outer), cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_sticky), cmocka_unit_test(test_sentences), cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_scope_reuses),
+        cmocka_unit_test(test_scope_keeps),
+        cmocka_unit_test(test_scope_keeps_outer),
+        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_sticky),
+        cmocka_unit_test(test_sentences),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_made_empty),
+        cmocka_unit_test(test_scope_without_list),
         cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_scopes_unclosed), cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_scopes_unclosed),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test_setup_teardown(test_builds_are_told, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_variant),
+        cmocka_unit_test(test_capabilities),
         cmocka_unit_test_setup_teardown(test_override, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

@@ -9,6 +9,7 @@
 #include "curves.h"
 #include "harness.h"
 #include "picture.h"
+#include "svg.h"
 
 static char folder[] = "/tmp/tfm-test-curves-XXXXXX";
 
@@ -39,25 +40,68 @@ static void expect(const curve *c, size_t count, const double *pairs) {
     }
 }
 
+static void test_times(void **state) {
+    (void)state;
+    const struct {
+        double seconds;
+        const char *text;
+    } all[] = {{0, "0 s"},          {99, "99 s"},         {100, "2 min"},      {3540, "59 min"},
+               {3599, "1 h 0 min"}, {4361, "1 h 13 min"}, {172799, "2 d 0 h"}, {200000, "2 d 7 h"}};
+    for (size_t i = 0; i < CLI_COUNT(all); i++) {
+        char text[24];
+        axis_duration(text, sizeof(text), all[i].seconds);
+        assert_string_equal(text, all[i].text);
+    }
+    curves c;
+    assert_int_equal(curves_read(&c, write_log("times.jsonl", "{\"type\":\"train\",\"update\":1,\"nll\":2}\n")),
+                     CLI_OK);
+    assert_true(isnan(c.seconds));
+    curves_free(&c);
+    assert_int_equal(curves_read(&c, write_log("times.jsonl", "{\"type\":\"train\",\"update\":1,\"seconds\":7}\n"
+                                                              "{\"type\":\"valid\",\"update\":1,\"seconds\":9}\n")),
+                     CLI_OK);
+    assert_true(c.seconds == 9);
+    curves_free(&c);
+}
+
+/* Each start that went on leaves a mark, but those of a part that was left. */
+static void test_marks(void **state) {
+    (void)state;
+    curves c;
+    const char *log = write_log("marks.jsonl",
+                                "{\"type\":\"start\",\"update\":0}\n{\"type\":\"train\",\"update\":100,\"nll\":5}\n"
+                                "{\"type\":\"start\",\"update\":150}\n{\"type\":\"train\",\"update\":200,\"nll\":4}\n"
+                                "{\"type\":\"start\",\"update\":180}\n{\"type\":\"train\",\"update\":200,\"nll\":3}\n"
+                                "{\"type\":\"start\",\"update\":160}\n{\"type\":\"train\",\"update\":300,\"nll\":2}\n");
+    assert_int_equal(curves_read(&c, log), CLI_OK);
+    expect(&c.all[CURVE_RESUMED], 3, (double[]){0, 0, 150, 150, 160, 160});
+    expect(&c.all[CURVE_NLL], 2, (double[]){100, 5, 300, 2});
+    curves_free(&c);
+    assert_int_equal(picture_curves(log, "x", in_folder("marks.svg")), CLI_OK);
+    char *svg = svg_text(in_folder("marks.svg")), *first = strstr(svg, ">resumed</text>");
+    assert_non_null(first);
+    assert_non_null(strstr(svg, "stroke-dasharray"));
+    free(svg);
+}
+
 static void test_read(void **state) {
     (void)state;
     curves c;
     const char *log = write_log(
-        "read.jsonl",
-        "{\"type\":\"start\",\"update\":900}\n"
-        "{\"type\":\"train\",\"update\":100,\"epoch\":0.5,\"loss\":5.5,\"nll\":5,\"rate\":1e-4,"
-        "\"gradient_norm\":2}\n"
-        "{\"type\":\"train\",\"update\":200,\"epoch\":1,\"loss\":4.5,\"nll\":null,\"rate\":2e-4,"
-        "\"gradient_norm\":\"x\"}\n"
-        "\n"
-        "{\"type\":\"train\",\"update\":300,\"nll\":NaN}\n"
-        "{\"type\":\"train\",\"update\":300,\"nll\":1e99}\n"
-        "{\"type\":\"train\",\"update\":-5,\"nll\":1}\n"
-        "{\"type\":\"valid\",\"update\":200,\"nll\":4.25,\"bleu\":12.5,\"chrf2\":30,\"best\":true}\n"
-        "[1, 2]\n7\n\"train\"\n{\"type\":3}\n{\"type\":\"train\"}\n"
-        "{\"type\":\"train\",\"update\":400,\"nll\":3,\"rate\":4e-4}\n"
-        "{\"type\":\"valid\",\"update\":400,\"nll\":3.5,\"best\":false}\n"
-        "{\"type\":\"train\",\"update\":500,\"nl");
+        "read.jsonl", "{\"type\":\"start\",\"update\":900}\n"
+                      "{\"type\":\"train\",\"update\":100,\"epoch\":0.5,\"loss\":5.5,\"nll\":5,\"rate\":1e-4,"
+                      "\"gradient_norm\":2}\n"
+                      "{\"type\":\"train\",\"update\":200,\"epoch\":1,\"loss\":4.5,\"nll\":null,\"rate\":2e-4,"
+                      "\"gradient_norm\":\"x\"}\n"
+                      "\n"
+                      "{\"type\":\"train\",\"update\":300,\"nll\":NaN}\n"
+                      "{\"type\":\"train\",\"update\":300,\"nll\":1e99}\n"
+                      "{\"type\":\"train\",\"update\":-5,\"nll\":1}\n"
+                      "{\"type\":\"valid\",\"update\":200,\"nll\":4.25,\"bleu\":12.5,\"chrf2\":30,\"best\":true}\n"
+                      "[1, 2]\n7\n\"train\"\n{\"type\":3}\n{\"type\":\"train\"}\n"
+                      "{\"type\":\"train\",\"update\":400,\"nll\":3,\"rate\":4e-4}\n"
+                      "{\"type\":\"valid\",\"update\":400,\"nll\":3.5,\"best\":false}\n"
+                      "{\"type\":\"train\",\"update\":500,\"nl");
     assert_int_equal(curves_read(&c, log), CLI_OK);
     expect(&c.all[CURVE_NLL], 2, (double[]){100, 5, 400, 3});
     expect(&c.all[CURVE_LOSS], 2, (double[]){100, 5.5, 200, 4.5});
@@ -79,16 +123,15 @@ static void test_read(void **state) {
 static void test_resumed(void **state) {
     (void)state;
     curves c;
-    const char *log =
-        write_log("resumed.jsonl", "{\"type\":\"train\",\"update\":100,\"nll\":5}\n"
-                                   "{\"type\":\"valid\",\"update\":100,\"nll\":5.5,\"best\":true}\n"
-                                   "{\"type\":\"train\",\"update\":200,\"nll\":4}\n"
-                                   "{\"type\":\"valid\",\"update\":200,\"nll\":4.5,\"best\":true}\n"
-                                   "{\"type\":\"train\",\"update\":300,\"nll\":3}\n"
-                                   "{\"type\":\"valid\",\"update\":300,\"nll\":3.5,\"best\":true}\n"
-                                   "{\"type\":\"train\",\"update\":200,\"nll\":4.125}\n"
-                                   "{\"type\":\"valid\",\"update\":200,\"nll\":4.75,\"best\":false}\n"
-                                   "{\"type\":\"train\",\"update\":250,\"nll\":3.75}\n");
+    const char *log = write_log("resumed.jsonl", "{\"type\":\"train\",\"update\":100,\"nll\":5}\n"
+                                                 "{\"type\":\"valid\",\"update\":100,\"nll\":5.5,\"best\":true}\n"
+                                                 "{\"type\":\"train\",\"update\":200,\"nll\":4}\n"
+                                                 "{\"type\":\"valid\",\"update\":200,\"nll\":4.5,\"best\":true}\n"
+                                                 "{\"type\":\"train\",\"update\":300,\"nll\":3}\n"
+                                                 "{\"type\":\"valid\",\"update\":300,\"nll\":3.5,\"best\":true}\n"
+                                                 "{\"type\":\"train\",\"update\":200,\"nll\":4.125}\n"
+                                                 "{\"type\":\"valid\",\"update\":200,\"nll\":4.75,\"best\":false}\n"
+                                                 "{\"type\":\"train\",\"update\":250,\"nll\":3.75}\n");
     assert_int_equal(curves_read(&c, log), CLI_OK);
     expect(&c.all[CURVE_NLL], 3, (double[]){100, 5, 200, 4.125, 250, 3.75});
     expect(&c.all[CURVE_VALID_NLL], 2, (double[]){100, 5.5, 200, 4.75});
@@ -206,14 +249,11 @@ static const char *long_log(const char *name, int reports, const char *between) 
     assert_non_null(file);
     for (int i = 1; i <= reports; i++) {
         const double nll = 1 + 8 * exp(-6.0 * i / reports);
-        fprintf(
-            file,
-            "{\"type\":\"train\",\"update\":%d,\"loss\":%f,\"nll\":%f,\"gradient_norm\":%f,\"rate\":%g}\n", i,
-            nll + 0.5, nll + 0.1 * sin(i), 1 + 0.5 * sin(3 * i), 1e-3 * i / reports);
+        fprintf(file, "{\"type\":\"train\",\"update\":%d,\"loss\":%f,\"nll\":%f,\"gradient_norm\":%f,\"rate\":%g}\n", i,
+                nll + 0.5, nll + 0.1 * sin(i), 1 + 0.5 * sin(3 * i), 1e-3 * i / reports);
         if (i % (reports / 10 + 1) == 0)
-            fprintf(file,
-                    "{\"type\":\"valid\",\"update\":%d,\"nll\":%f,\"bleu\":%f,\"chrf2\":50,\"best\":true}\n",
-                    i, nll + 0.3, 40 - 5 * nll + 5);
+            fprintf(file, "{\"type\":\"valid\",\"update\":%d,\"nll\":%f,\"bleu\":%f,\"chrf2\":50,\"best\":true}\n", i,
+                    nll + 0.3, 40 - 5 * nll + 5);
         if (i == reports / 2)
             fputs(between, file);
     }
@@ -252,9 +292,8 @@ static int count_pixels(const char *path, int red, int green, int blue) {
     assert_int_equal(height, 2 * 720);
     int count = 0;
     for (int y = 0; y < height; y++) {
-        const uint32_t *row =
-            (const uint32_t *)(const void *)(cairo_image_surface_get_data(image) +
-                                             (ptrdiff_t)y * cairo_image_surface_get_stride(image));
+        const uint32_t *row = (const uint32_t *)(const void *)(cairo_image_surface_get_data(image) +
+                                                               (ptrdiff_t)y * cairo_image_surface_get_stride(image));
         for (int x = 0; x < width; x++)
             count += abs((int)(row[x] >> 16 & 255) - red) < 4 && abs((int)(row[x] >> 8 & 255) - green) < 4 &&
                      abs((int)(row[x] & 255) - blue) < 4;
@@ -267,10 +306,10 @@ static int blue_in(const char *path) {
     return count_pixels(path, 64, 112, 158);
 }
 static int orange_in(const char *path) {
-    return count_pixels(path, 209, 120, 56);
+    return count_pixels(path, 191, 97, 26);
 }
 static int green_in(const char *path) {
-    return count_pixels(path, 74, 135, 97);
+    return count_pixels(path, 15, 87, 51);
 }
 
 static void draw(const char *log, const char *path) {
@@ -292,14 +331,41 @@ static void test_picture(void **state) {
     draw(log, in_folder("average.png"));
     assert_true(green_in(in_folder("average.png")) > 2000 && !same_bytes(png, in_folder("average.png")));
     /* damaged lines, and a run that was resumed, draw what the good lines say */
-    draw(long_log("run.jsonl", 400, "{\"type\":\"train\",\"upd\n\xff\xfe{}\nnull\n"),
-         in_folder("damaged.png"));
+    draw(long_log("run.jsonl", 400, "{\"type\":\"train\",\"upd\n\xff\xfe{}\nnull\n"), in_folder("damaged.png"));
     assert_true(same_bytes(png, in_folder("damaged.png")));
     draw(long_log("run.jsonl", 400,
                   "{\"type\":\"train\",\"update\":250,\"nll\":0.001}\n{\"type\":\"valid\",\"update\":300,"
                   "\"bleu\":99}\n"),
          in_folder("resumed.png"));
     assert_true(same_bytes(png, in_folder("resumed.png")));
+}
+
+/* All ink, with the names at the curves' ends, is inside the SVG, and rsvg-convert draws from it what the PNG has. */
+static void test_inside(void **state) {
+    (void)state;
+    const char *log = long_log("inside.jsonl", 400, "{\"type\":\"start\",\"update\":200}\n"),
+               *svg = in_folder("inside.svg");
+    static const char name[] =
+        "a very long name of a folder, which many who keep their runs apart by all that they chose do "
+        "give: width-192-heads-6-ffn-512-rate-0.0015-dropout-0.1";
+    assert_int_equal(picture_curves(log, name, svg), CLI_OK);
+    svg_inside(svg);
+    const svg_facts f = svg_read(svg);
+    assert_true(f.view.right == 960 && f.view.bottom == 720); /* and is all over it */
+    assert_true(f.ink.left < 80 && f.ink.top < 40 && f.ink.right > 900 && f.ink.bottom > 680);
+    char *text = svg_text(svg);
+    assert_non_null(strstr(text, ">validation "));
+    assert_non_null(strstr(text, ">BLEU "));
+    assert_non_null(strstr(text, "400 updates"));
+    free(text);
+    if (!svg_draw(svg, in_folder("drawn.png"), 2))
+        skip();
+    assert_int_equal(picture_curves(log, name, in_folder("inside.png")), CLI_OK);
+    int (*const inks[])(const char *) = {blue_in, orange_in, green_in};
+    for (size_t i = 0; i < CLI_COUNT(inks); i++) {
+        const int ours = inks[i](in_folder("inside.png")), theirs = inks[i](in_folder("drawn.png"));
+        assert_true(ours > 2000 && abs(ours - theirs) < ours / 5);
+    }
 }
 
 static void test_long(void **state) {
@@ -332,6 +398,7 @@ static void test_odd(void **state) {
     for (size_t i = 0; i < CLI_COUNT(logs); i++) {
         const char *log = write_log("odd.jsonl", logs[i]);
         draw(log, in_folder("odd.svg"));
+        svg_inside(in_folder("odd.svg"));
         assert_int_equal(picture_curves(log, NULL, in_folder("odd.png")), CLI_OK);
         assert_true(blue_in(in_folder("odd.png")) > 20);
         assert_int_equal(green_in(in_folder("odd.png")), 0);
@@ -378,6 +445,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times),   cmocka_unit_test(test_marks),   cmocka_unit_test(test_inside),
         cmocka_unit_test(test_read),    cmocka_unit_test(test_resumed), cmocka_unit_test(test_average),
         cmocka_unit_test(test_smooth),  cmocka_unit_test(test_ticks),   cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_picture), cmocka_unit_test(test_long),    cmocka_unit_test(test_odd),

@@ -10,10 +10,20 @@ static tfm_model *opened(void) {
     return model;
 }
 
-static void refused(const char *part) {
+/* Opening the folder and asking what it holds are refused in the same words. */
+static void refused_as(tfm_status want, const char *part) {
     tfm_model *model = NULL;
-    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), TFM_ERROR_FORMAT, part);
+    tfm_model_info info;
+    harness_refused(tfm_model_open(&model, harness_context(), scratch_root, NULL), want, part);
     assert_null(model);
+    char *sentence = strdup(tfm_error_message());
+    harness_refused(tfm_model_read_info(&info, scratch_root, NULL), want, part);
+    assert_string_equal(tfm_error_message(), sentence);
+    free(sentence);
+}
+
+static void refused(const char *part) {
+    refused_as(TFM_ERROR_FORMAT, part);
 }
 
 static char emitted[8][256];
@@ -22,6 +32,10 @@ static bool on_text(void *user, size_t line, int best, const char *text, double 
     (void)user, (void)best, (void)score;
     snprintf(emitted[line], sizeof(emitted[line]), "%s", text);
     return true;
+}
+
+static bool on_translation(void *user, const tfm_translation *t) {
+    return on_text(user, t->line, t->best, t->text, t->score);
 }
 
 static bool on_score(void *user, size_t line, double log_prob, size_t tokens) {
@@ -77,6 +91,86 @@ static void test_other_configuration(void **state) {
     refused("layernorm_embedding");
 }
 
+static const char LFS[] = "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 9\n";
+
+/* A file of the folder that is missing (NULL), or has something else in it. */
+static const struct {
+    const char *name, *text, *part;
+    tfm_status status;
+} OTHER_FILES[] = {
+    {"config.json", NULL, "config.json", TFM_ERROR_IO},
+    {"config.json", "{\"model_type\": ", "config.json is not JSON", TFM_ERROR_FORMAT},
+    {"config.json", "<html>", "config.json is a web page", TFM_ERROR_FORMAT},
+    {"generation_config.json", "{,}", "generation_config.json is not JSON", TFM_ERROR_FORMAT},
+    {"source.spm", NULL, "source.spm", TFM_ERROR_IO},
+    {"source.spm", "damaged", "source.spm is not a SentencePiece model", TFM_ERROR_FORMAT},
+    {"source.spm", LFS, "source.spm is a pointer of Git LFS", TFM_ERROR_FORMAT},
+    {"target.spm", NULL, "target.spm", TFM_ERROR_IO},
+    {"vocab.json", NULL, "vocab.json", TFM_ERROR_IO},
+    {"vocab.json", "{\"</s>\": 0", "vocab.json is not JSON", TFM_ERROR_FORMAT},
+    {"tokenizer_config.json", "[", "tokenizer_config.json is not JSON", TFM_ERROR_FORMAT},
+    {"model.safetensors", NULL, "has no model.safetensors and no pytorch_model.bin", TFM_ERROR_IO},
+    {"model.safetensors", "", "model.safetensors is empty", TFM_ERROR_FORMAT},
+    {"model.safetensors", "<html>", "model.safetensors is a web page, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "\xef\xbb\xbf\n<!DOCTYPE html>\n<html lang=en><title>Gr\xc3\xbc\xc3\x9f</title>",
+     "model.safetensors is a web page, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "no", "model.safetensors is a text, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "Entry not found", "model.safetensors is a text, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", "{\"error\": \"Entry not found\"}", "is a text in JSON, not weights", TFM_ERROR_FORMAT},
+    {"model.safetensors", LFS, "model.safetensors is a pointer of Git LFS", TFM_ERROR_FORMAT},
+};
+
+static void test_other_files(void **state) {
+    (void)state;
+    static const char FROM[] = "tests/golden/prenorm-embedding-norm";
+    for (size_t i = 0; i < sizeof(OTHER_FILES) / sizeof(*OTHER_FILES); i++) {
+        scratch_model(FROM);
+        if (OTHER_FILES[i].text)
+            scratch_text(OTHER_FILES[i].name, OTHER_FILES[i].text);
+        else
+            assert_int_equal(remove(scratch_path(OTHER_FILES[i].name)), 0);
+        refused_as(OTHER_FILES[i].status, OTHER_FILES[i].part);
+    }
+    scratch_model(FROM);
+    assert_int_equal(rename(scratch_path("model.safetensors"), scratch_path("kept")), 0);
+    scratch_text("pytorch_model.bin", "<html>");
+    refused("pytorch_model.bin is a web page, not weights");
+    assert_int_equal(remove(scratch_path("pytorch_model.bin")), 0);
+    assert_int_equal(rename(scratch_path("kept"), scratch_path("model.safetensors")), 0);
+}
+
+/* Weights that were cut, and those of another shape or without a layer; and a directory for ids alone. */
+static void test_other_weights(void **state) {
+    (void)state;
+    static const char FROM[] = "tests/golden/prenorm-embedding-norm";
+    char *content = NULL;
+    size_t size;
+    scratch_model(FROM);
+    harness_ok(tfm__file_read(&content, &size, scratch_path("model.safetensors")));
+    scratch_write("model.safetensors", content, size / 2);
+    refused("the file was cut");
+    scratch_write("model.safetensors", content, 100);
+    refused("it was cut");
+    char *name = memmem(content, size, "decoder.layers.0.fc1.weight", 27);
+    assert_non_null(name);
+    memcpy(name, "decoder.layers.0.fc9.weight", 27);
+    scratch_write("model.safetensors", content, size);
+    refused("decoder.layers.0.fc1.weight");
+    free(content);
+    scratch_model(FROM);
+    scratch_edit("config.json", "\"encoder_ffn_dim\": ", "\"encoder_ffn_dim\": 1");
+    refused("fc1.weight");
+    scratch_model(FROM);
+    scratch_edit("config.json", "{", "{\"quantization_config\": {\"quant_method\": \"awq\"},");
+    refused_as(TFM_ERROR_UNSUPPORTED, "quantized (\"awq\")");
+    scratch_model(FROM);
+    assert_int_equal(remove(scratch_path("source.spm")) | remove(scratch_path("vocab.json")), 0);
+    tfm_model_info info;
+    harness_ok(tfm_model_read_info(&info, scratch_root, &(tfm_model_options){.no_tokenizer = true}));
+    assert_true(info.parameters > 0);
+    refused_as(TFM_ERROR_IO, "vocab.json");
+}
+
 /* What the model in the folder makes of a line. */
 static const char *translated(const char *line) {
     tfm_model *model = opened();
@@ -89,7 +183,10 @@ static void test_other_vocabulary(void **state) {
     (void)state;
     const int pad = demo_number("pad_token_id");
     char text[128];
-    snprintf(text, sizeof(text), "{\"</s>\": 0, \"<unk>\": 1, \"\xe2\x96\x81" "das\": 2, \"<pad>\": %d}", pad);
+    snprintf(text, sizeof(text),
+             "{\"</s>\": 0, \"<unk>\": 1, \"\xe2\x96\x81"
+             "das\": 2, \"<pad>\": %d}",
+             pad);
     scratch_model("apps/demo");
     scratch_text("vocab.json", text);
     refused("no piece in the vocabulary");
@@ -124,6 +221,24 @@ static void test_bare_names(void **state) {
     free(want);
 }
 
+/* The same weights from PyTorch's files give the same text. */
+static void test_torch_weights(void **state) {
+    (void)state;
+    static const char *const FILES[] = {"pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin",
+                                        "pytorch_model-00002-of-00002.bin"};
+    scratch_model("tests/golden/prenorm-embedding-norm");
+    char *want = strdup(translated("the bird"));
+    assert_int_equal(remove(scratch_path("model.safetensors")), 0);
+    for (size_t i = 0; i < sizeof(FILES) / sizeof(*FILES); i++) {
+        char from[256];
+        snprintf(from, sizeof(from), "tests/golden/torch/%s", FILES[i]);
+        scratch_copy(from, FILES[i]);
+    }
+    assert_true(*want);
+    assert_string_equal(translated("the bird"), want);
+    free(want);
+}
+
 static void test_lines(void **state) {
     (void)state;
     scratch_model("apps/demo");
@@ -131,17 +246,18 @@ static void test_lines(void **state) {
     char *source = demo_line("test.de", 6), *translation = demo_line("beam4.en", 6);
     const char *lines[] = {" \t ", "Ja.", source}, *prefixes[] = {NULL, "\xff", NULL};
     size_t rejected = 99;
-    harness_ok(tfm_translate(model, lines, 3,
-                             &(tfm_search_options){.prefixes = prefixes, .reject = on_reject, .reject_user = &rejected},
-                             on_text, NULL));
+    harness_ok(tfm_translate_lines(
+        model, lines, 3, &(tfm_text_options){.prefixes = prefixes, .reject = on_reject, .reject_user = &rejected}, NULL,
+        on_translation, NULL));
     assert_int_equal(rejected, 1);
     assert_string_equal(emitted[0], "");
     assert_string_equal(emitted[1], "");
     assert_string_equal(emitted[2], translation);
-    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam = 999}, on_text, NULL), TFM_ERROR_ARGUMENT,
-                    "beam is 999");
-    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.has_alpha = true, .alpha = 1e5}, on_text, NULL),
-                    TFM_ERROR_ARGUMENT, "alpha");
+    harness_refused(tfm_translate(model, lines, 1, &(tfm_search_options){.beam = 999}, on_text, NULL),
+                    TFM_ERROR_ARGUMENT, "beam is 999");
+    harness_refused(
+        tfm_translate(model, lines, 1, &(tfm_search_options){.has_alpha = true, .alpha = 1e5}, on_text, NULL),
+        TFM_ERROR_ARGUMENT, "alpha");
     tfm_model_free(&model);
     free(translation);
     free(source);
@@ -169,8 +285,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_not_numbers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_configuration, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_files, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_other_weights, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_other_vocabulary, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_bare_names, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_torch_weights, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_lines, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_forced_first, scratch_setup, scratch_teardown),
     };

@@ -53,8 +53,8 @@ static uint64_t hash_of(const tfm_pairs *b, int64_t tokens, uint64_t *pairs) {
 }
 
 /* Hashes of all batches of `epochs` passes; returns how many. */
-static int run(uint64_t *hashes, int most, const char *source, const char *target, tfm_data_options o,
-               int epochs, uint64_t *pairs) {
+static int run(uint64_t *hashes, int most, const char *source, const char *target, tfm_data_options o, int epochs,
+               uint64_t *pairs) {
     tfm_data *data;
     int n = 0;
     *pairs = 0;
@@ -125,9 +125,32 @@ static void test_seek(void **state) {
                 assert_int_equal(hash_of(&batch, o.tokens, &pairs), all[i]);
             }
         }
+        /* Where there is no such batch, the reader stays where it was. */
         tfm_data_position beyond = places[0];
+        tfm_pairs batch;
         beyond.batch = 100000;
+        harness_ok(tfm_data_seek(other, places[n / 2]));
         assert_int_equal(tfm_data_seek(other, beyond), TFM_ERROR_INPUT);
+        for (int i = n / 2; i < n; i++) {
+            const tfm_data_position at = tfm_data_tell(other);
+            assert_memory_equal(&at, &places[i], sizeof(at));
+            harness_ok(tfm_data_next(other, &batch));
+            assert_int_equal(hash_of(&batch, o.tokens, &pairs), all[i]);
+        }
+        /* Numbers of a damaged checkpoint, counting on from which would overflow. */
+        tfm_data_position never[] = {{.epoch = INT64_MAX},
+                                     {.batch = INT64_MAX},
+                                     {.line = INT64_MAX},
+                                     {.source_at = INT64_MAX},
+                                     {.target_at = INT64_MAX},
+                                     {.epoch = -1},
+                                     {.line = -1},
+                                     {.source_at = -1},
+                                     {.line = INT64_MAX, .source_at = INT64_MAX, .target_at = INT64_MAX}};
+        for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++) {
+            never[i].cut = places[0].cut;
+            harness_refused(tfm_data_seek(other, never[i]), TFM_ERROR_INPUT, "it is not the file that it was");
+        }
         tfm_data_free(&data);
         tfm_data_free(&other);
     }
@@ -179,8 +202,7 @@ static void test_drawn(void **state) {
         text[(i + 1) * sizeof(LINE) - 1] = '\n';
     }
     char *path = write_file(text, sizeof(text));
-    const tfm_data_options o = {.tokens = 1000, .seed = 7, .subword_alpha = 0.1f},
-                           more = {.subword_alpha = 0.5f},
+    const tfm_data_options o = {.tokens = 1000, .seed = 7, .subword_alpha = 0.1f}, more = {.subword_alpha = 0.5f},
                            other = {.tokens = 1000, .seed = 8, .subword_alpha = 0.1f};
     tfm_data *data, *twin, *noise;
     int64_t best, least, most, unlike, again[2];
@@ -296,11 +318,10 @@ static void test_full_buffers(void **state) {
                 assert_int_equal(c.pairs, GOOD);
                 assert_int_equal(of ? c.empty : c.unpaired, bad);
                 /* Where runs once stood that did not look for the end: the next pass. */
-                const tfm_data_position old = {
-                    .line = GOOD, .source_at = (int64_t)at, .target_at = (int64_t)at};
+                const tfm_data_position old = {.line = GOOD, .source_at = (int64_t)at, .target_at = (int64_t)at};
                 harness_ok(tfm_data_seek(data, old));
                 assert_int_equal(tfm_data_tell(data).epoch, 1);
-                /* What `strict` refuses it does behind the good pairs. */
+                /* It refuses what `strict` refuses only after the good pairs. */
                 tfm_data_free(&data);
                 o.strict = true;
                 harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
@@ -334,7 +355,7 @@ static void test_counts(void **state) {
     assert_true(tfm_data_count(data).whole);
     assert_int_equal(tfm_data_count(data).pairs, LINES);
     tfm_data_free(&data);
-    for (int pass = 1; pass <= 2; pass++) { /* one that begins in its middle, and the one behind it */
+    for (int pass = 1; pass <= 2; pass++) { /* one that begins in its middle, and the one after it */
         if (pass == 1) {
             harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
             harness_ok(tfm_data_seek(data, middle));
@@ -354,7 +375,7 @@ static void test_counts(void **state) {
 }
 
 /* Bytes of so many lines. */
-static int64_t behind(const char *text, int lines) {
+static int64_t bytes_before(const char *text, int lines) {
     const char *at = text;
     while (lines > 0)
         lines -= *at++ == '\n';
@@ -394,8 +415,8 @@ static void test_bad_pairs(void **state) {
     };
     for (int line = 2; line <= 6; line++) { /* from there on */
         const tfm_data_position at = {.line = line - 1,
-                                      .source_at = behind(source_text, line - 1),
-                                      .target_at = behind(target_text, line - 1)};
+                                      .source_at = bytes_before(source_text, line - 1),
+                                      .target_at = bytes_before(target_text, line - 1)};
         harness_ok(tfm_data_open(&data, tokenizer, source, target, &o));
         assert_int_equal(tfm_data_seek(data, at), TFM_ERROR_INPUT);
         assert_non_null(strstr(tfm_error_message(), sentences[line]));
@@ -419,8 +440,8 @@ static void test_tsv(void **state) {
     assert_int_equal(batch.count, 2);
     assert_int_equal(tfm_data_count(data).invalid, 1);
     char *decoded;
-    harness_ok(tfm_tokenizer_decode(tokenizer, &decoded, batch.targets + batch.target_width,
-                                    (size_t)batch.target_lengths[1]));
+    harness_ok(
+        tfm_tokenizer_decode(tokenizer, &decoded, batch.targets + batch.target_width, (size_t)batch.target_lengths[1]));
     assert_string_equal(decoded, "House");
     tfm_text_free(&decoded);
     tfm_data_free(&data);
@@ -469,8 +490,7 @@ static void test_changed(void **state) {
         tfm_data *data;
         tfm_pairs batch;
         int64_t batches = 0;
-        harness_ok(tfm_data_open(&data, tokenizer, source, target,
-                                 &(tfm_data_options){.tokens = 128, .buffer = 20}));
+        harness_ok(tfm_data_open(&data, tokenizer, source, target, &(tfm_data_options){.tokens = 128, .buffer = 20}));
         harness_ok(tfm_data_next(data, &batch));
         tfm_status status = TFM_OK;
         if (way < 2) {
@@ -480,8 +500,7 @@ static void test_changed(void **state) {
             assert_int_equal(unlink(target), 0);
         if (way != 2) /* a clock may be coarse */
             assert_int_equal(
-                utimensat(AT_FDCWD, way == 1 ? source : target, (const struct timespec[]){{1, 0}, {1, 0}}, 0),
-                0);
+                utimensat(AT_FDCWD, way == 1 ? source : target, (const struct timespec[]){{1, 0}, {1, 0}}, 0), 0);
         for (; status == TFM_OK && batches < 10 * LINES; batches++)
             status = tfm_data_next(data, &batch);
         assert_int_equal(status, way == 3 ? TFM_OK : TFM_ERROR_IO);
@@ -511,12 +530,10 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_passes),          cmocka_unit_test(test_seek),
-        cmocka_unit_test(test_full_buffers),    cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_bad_pairs),       cmocka_unit_test(test_tsv),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_drawn),
-        cmocka_unit_test(test_seek_other_cuts), cmocka_unit_test(test_drawn_length),
-        cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_passes),       cmocka_unit_test(test_seek),      cmocka_unit_test(test_full_buffers),
+        cmocka_unit_test(test_counts),       cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_drawn),     cmocka_unit_test(test_seek_other_cuts),
+        cmocka_unit_test(test_drawn_length), cmocka_unit_test(test_changed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

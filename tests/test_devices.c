@@ -2,9 +2,11 @@
  *     test_devices list              a row per device, tab-separated
  *     test_devices open [DEVICE]     "ok <index> <name>" or "failed <status> <sentence>"
  * An OpenCL loader reads its environment once, and no process should open platforms twice. */
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "harness.h"
@@ -14,8 +16,7 @@
 
 enum { MAX_ROWS = 32, OUTPUT = 65536 };
 
-/* ---- Children
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Children ---------------------------------------------------------------------------------------------------- */
 
 static int child_list(void) {
     tfm_device_info *rows;
@@ -24,10 +25,9 @@ static int child_list(void) {
     if (status != TFM_OK)
         return printf("failed %s %s\n", tfm_status_name(status), tfm_error_message()), 1;
     for (size_t i = 0; i < count; i++)
-        printf("%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", rows[i].index, rows[i].platform_index,
-               rows[i].device_index, (int)rows[i].type, rows[i].emulator, rows[i].chosen,
-               rows[i].name[0] ? rows[i].name : "-", rows[i].platform[0] ? rows[i].platform : "-",
-               rows[i].error[0] ? rows[i].error : "-");
+        printf("%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", rows[i].index, rows[i].platform_index, rows[i].device_index,
+               (int)rows[i].type, rows[i].emulator, rows[i].chosen, rows[i].name[0] ? rows[i].name : "-",
+               rows[i].platform[0] ? rows[i].platform : "-", rows[i].error[0] ? rows[i].error : "-");
     tfm_devices_free(&rows);
     return rows ? 3 : 0;
 }
@@ -52,8 +52,10 @@ static void clean_environment(void) {
     unsetenv("TFM_LOG");
 }
 
-/* Runs this program with `mode`, `argument` (or NULL) and the assignments "A=b" up to NULL. Output is stdout
- * alone. */
+#define NOBODY 65534
+
+/* Runs this program with `mode`, `argument` (or NULL) and the assignments "A=b" up to NULL; "A" alone unsets, and
+ * "NOBODY" is for a run by an ordinary user where this one is root's. Output is stdout alone. */
 static int run(char output[OUTPUT], const char *mode, const char *argument, const char *const *environment) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -63,8 +65,16 @@ static int run(char output[OUTPUT], const char *mode, const char *argument, cons
         close(ends[0]);
         close(ends[1]);
         clean_environment();
-        for (; environment && *environment; environment++)
-            putenv((char *)(uintptr_t)*environment);
+        for (; environment && *environment; environment++) {
+            if (strcmp(*environment, "NOBODY") == 0) {
+                if (geteuid() == 0 && (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
+                    _exit(126);
+            } else if (strchr(*environment, '=')) {
+                putenv((char *)(uintptr_t)*environment);
+            } else {
+                unsetenv(*environment);
+            }
+        }
         execl("/proc/self/exe", "test_devices", mode, argument, (char *)NULL);
         _exit(127);
     }
@@ -80,13 +90,12 @@ static int run(char output[OUTPUT], const char *mode, const char *argument, cons
     return WEXITSTATUS(status);
 }
 
-#define ENVIRONMENT(...)                                                                                     \
-    (const char *const[]) {                                                                                  \
-        __VA_ARGS__, NULL                                                                                    \
+#define ENVIRONMENT(...)                                                                                               \
+    (const char *const[]) {                                                                                            \
+        __VA_ARGS__, NULL                                                                                              \
     }
 
-/* ---- Rows as the parent reads them
- * ------------------------------------------------------------------------------ */
+/* ---- Rows as the parent reads them ------------------------------------------------------------------------------- */
 
 struct row {
     int index, platform, device, type, emulator, chosen;
@@ -100,8 +109,8 @@ static size_t list(struct row rows[MAX_ROWS], const char *const *environment) {
     for (char *line = strtok(output, "\n"); line && count < MAX_ROWS; line = strtok(NULL, "\n"), count++) {
         struct row *row = &rows[count];
         assert_int_equal(sscanf(line, "%d\t%d\t%d\t%d\t%d\t%d\t%127[^\t]\t%127[^\t]\t%255[^\t]", &row->index,
-                                &row->platform, &row->device, &row->type, &row->emulator, &row->chosen,
-                                row->name, row->platform_name, row->error),
+                                &row->platform, &row->device, &row->type, &row->emulator, &row->chosen, row->name,
+                                row->platform_name, row->error),
                          9);
     }
     return count;
@@ -127,8 +136,7 @@ static int open_index(const char *device, const char *part, const char *const *e
     return -1;
 }
 
-/* ---- Tests
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Tests ------------------------------------------------------------------------------------------------------- */
 
 static void test_nothing_set(void **state) {
     (void)state;
@@ -181,7 +189,7 @@ static void test_kinds(void **state) {
     } KINDS[] = {{"cpu", TFM_DEVICE_CPU}, {"gpu", TFM_DEVICE_GPU}, {"Accel", TFM_DEVICE_ACCELERATOR}};
     struct row rows[MAX_ROWS];
     size_t count = list(rows, NULL);
-    for (size_t k = 0; k < TFM_COUNT(KINDS); k++) {
+    for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
         size_t there = 0;
         char setting[32];
         for (size_t i = 0; i < count; i++)
@@ -200,7 +208,7 @@ static void test_no_such_device(void **state) {
     static const char *const WORDS[] = {
         "no-such-vendor", "99",  "99999999999999999999", "-1", "0:99", "99:0", "0:", "0:x", "x:y", "-1:0",
         "0:0:0",          "%s%n"};
-    for (size_t i = 0; i < TFM_COUNT(WORDS); i++) {
+    for (size_t i = 0; i < TFM__COUNT(WORDS); i++) {
         char setting[64];
         snprintf(setting, sizeof(setting), "TFM_DEVICE=%s", WORDS[i]);
         assert_int_equal(open_index(NULL, WORDS[i], ENVIRONMENT(setting)), -1);
@@ -311,64 +319,172 @@ static void test_ranking(void **state) {
         {.type = TFM_DEVICE_GPU, .compiler = false, .name = "no compiler", .platform_index = 1},
         {.type = TFM_DEVICE_CPU, .compiler = true, .name = "cpu", .platform_index = 2},
         {.type = TFM_DEVICE_ACCELERATOR, .compiler = true, .name = "accelerator", .platform_index = 3},
-        {.type = TFM_DEVICE_GPU,
-         .compiler = true,
-         .name = "integrated",
-         .integrated = true,
-         .platform_index = 4},
-        {.type = TFM_DEVICE_GPU,
-         .compiler = true,
-         .name = "second GPU",
-         .platform_index = 6,
-         .compute_units = 99},
-        {.type = TFM_DEVICE_GPU,
-         .compiler = true,
-         .name = "narrow GPU",
-         .platform_index = 5,
-         .compute_units = 1},
-        {.type = TFM_DEVICE_GPU,
-         .compiler = true,
-         .name = "wide GPU",
-         .platform_index = 5,
-         .compute_units = 2},
+        {.type = TFM_DEVICE_GPU, .compiler = true, .name = "integrated", .integrated = true, .platform_index = 4},
+        {.type = TFM_DEVICE_GPU, .compiler = true, .name = "second GPU", .platform_index = 6, .compute_units = 99},
+        {.type = TFM_DEVICE_GPU, .compiler = true, .name = "narrow GPU", .platform_index = 5, .compute_units = 1},
+        {.type = TFM_DEVICE_GPU, .compiler = true, .name = "wide GPU", .platform_index = 5, .compute_units = 2},
     };
     static const char *const ORDER[] = {"wide GPU",    "narrow GPU", "second GPU",  "integrated",
                                         "accelerator", "cpu",        "no compiler", "emulator"};
-    tfm__device *real, rows[TFM_COUNT(KINDS)];
+    tfm__device *real, rows[TFM__COUNT(KINDS)];
     const tfm__device *taken;
     size_t count, usable_row = 0;
     harness_ok(tfm__devices_find(&real, &count));
     while (usable_row < count && (!real[usable_row].device || real[usable_row].info.error[0]))
         usable_row++;
     assert_true(usable_row < count);
-    for (size_t i = 0; i < TFM_COUNT(KINDS); i++) {
+    for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
         rows[i] = real[usable_row];
         rows[i].info = KINDS[i];
         rows[i].info.index = (int)i;
     }
-    for (size_t i = 0; i < TFM_COUNT(ORDER); i++) {
-        harness_ok(tfm__device_select(&taken, rows, TFM_COUNT(rows), NULL));
+    for (size_t i = 0; i < TFM__COUNT(ORDER); i++) {
+        harness_ok(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL));
         assert_string_equal(taken->info.name, ORDER[i]);
         rows[taken - rows].device = NULL; /* the next best, then */
     }
-    refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), NULL), "pocl-opencl-icd");
+    refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL), "pocl-opencl-icd");
     assert_null(taken);
     setenv("TFM_DEVICE", "", 1);
-    refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), NULL), "pocl-opencl-icd");
+    refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL), "pocl-opencl-icd");
     unsetenv("TFM_DEVICE");
-    refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), "-1"), "is not a device");
+    refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), "-1"), "is not a device");
     /* A device that cannot be used is never taken silently, and says why. */
     rows[2].device = real[usable_row].device;
     snprintf(rows[2].info.error, sizeof(rows[2].info.error), "it is on fire");
-    refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), "2"), "it is on fire");
-    refused(tfm__device_select(&taken, rows, TFM_COUNT(rows), NULL), "it is on fire");
+    refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), "2"), "it is on fire");
+    refused(tfm__device_select(&taken, rows, TFM__COUNT(rows), NULL), "it is on fire");
     /* A name that it shares with a lesser device that can be used gives that one. */
     rows[5].device = rows[2].device;
     snprintf(rows[5].info.vendor, sizeof(rows[5].info.vendor), "Shared");
     snprintf(rows[2].info.vendor, sizeof(rows[2].info.vendor), "Shared");
-    harness_ok(tfm__device_select(&taken, rows, TFM_COUNT(rows), "shared"));
+    harness_ok(tfm__device_select(&taken, rows, TFM__COUNT(rows), "shared"));
     assert_string_equal(taken->info.name, "second GPU");
     free(real);
+}
+
+/* ---- A home folder that cannot be written ------------------------------------------------------------------------ */
+
+static char place[256]; /* a folder of everybody's, as /tmp is */
+
+/* "NAME=<place>/<file>", of which few are in use at a time. */
+static const char *in_place(const char *name, const char *file) {
+    static char texts[8][400];
+    static int turn;
+    char *text = texts[turn++ % 8];
+    snprintf(text, sizeof(texts[0]), "%s=%s/%s", name, place, file);
+    return text;
+}
+
+static bool folder_there(const char *file) {
+    struct stat about;
+    return stat(in_place("", file) + 1, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static void make_place(void) {
+    const char *temporary = getenv("TMPDIR");
+    struct row rows[MAX_ROWS];
+    size_t count = list(rows, NULL), pocl = 0;
+    for (size_t i = 0; i < count; i++)
+        pocl += usable(&rows[i]) && strcmp(rows[i].platform_name, "Portable Computing Language") == 0;
+    if (pocl == 0) {
+        print_message("skipped: no PoCL\n");
+        skip();
+    }
+    snprintf(place, sizeof(place), "%s/tfm-home-XXXXXX", temporary ? temporary : P_tmpdir);
+    assert_non_null(mkdtemp(place));
+    assert_int_equal(chmod(place, 0777), 0);
+    FILE *file = fopen(in_place("", "file") + 1, "w");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static void remove_place(void) {
+    char command[400];
+    snprintf(command, sizeof(command), "rm -rf '%s'", place);
+    assert_int_equal(system(command), 0);
+}
+
+/* A home folder that is none, or not set: PoCL gets a folder in the cache folder, else in the temporary one. */
+static void test_no_home(void **state) {
+    (void)state;
+    char folder[64];
+    make_place();
+    const char *const *none[] = {
+        ENVIRONMENT("XDG_CACHE_HOME", "POCL_CACHE_DIR", "TFM_CACHE_DIR", "HOME", in_place("TMPDIR", "")),
+        ENVIRONMENT("XDG_CACHE_HOME", "POCL_CACHE_DIR", "TFM_CACHE_DIR=off", in_place("HOME", "file"),
+                    in_place("TMPDIR", "")),
+        ENVIRONMENT("HOME", "POCL_CACHE_DIR", "TFM_CACHE_DIR", in_place("XDG_CACHE_HOME", "file"),
+                    in_place("TMPDIR", "")),
+    };
+    snprintf(folder, sizeof(folder), "tfm-pocl-%ld", (long)geteuid());
+    for (size_t i = 0; i < TFM__COUNT(none); i++) {
+        assert_true(open_index("pocl", NULL, none[i]) >= 0);
+        assert_true(folder_there(folder));
+    }
+    assert_true(open_index("pocl", NULL,
+                           ENVIRONMENT("XDG_CACHE_HOME", "POCL_CACHE_DIR", in_place("HOME", "file"),
+                                       in_place("TFM_CACHE_DIR", "cache"), in_place("TMPDIR", "file"))) >= 0);
+    assert_true(folder_there("cache/pocl"));
+    remove_place();
+}
+
+/* An ordinary user without a home folder, as services have it. */
+static void test_nobody(void **state) {
+    (void)state;
+    char folder[64];
+    make_place();
+    snprintf(folder, sizeof(folder), "tfm-pocl-%ld", geteuid() == 0 ? (long)NOBODY : (long)geteuid());
+    assert_true(open_index("pocl", NULL,
+                           ENVIRONMENT("XDG_CACHE_HOME", "POCL_CACHE_DIR", "TFM_CACHE_DIR", "HOME=/nonexistent",
+                                       in_place("TMPDIR", ""), "NOBODY")) >= 0);
+    assert_true(folder_there(folder));
+    remove_place();
+}
+
+/* Where nothing works, the sentence names the variable; a folder of another's making is not taken. */
+static void test_nowhere_to_write(void **state) {
+    (void)state;
+    char folder[64], part[320];
+    static char output[OUTPUT];
+    make_place();
+    const char *const *nowhere = ENVIRONMENT("XDG_CACHE_HOME", "POCL_CACHE_DIR", "TFM_CACHE_DIR",
+                                             in_place("HOME", "file"), in_place("TMPDIR", "file"));
+    open_index("pocl", "set POCL_CACHE_DIR to a folder of yours", nowhere);
+    assert_int_equal(open_index("pocl", "file/.cache/pocl/kcache (Not a directory)", nowhere), -1);
+    assert_int_equal(run(output, "list", NULL, nowhere), 0);
+    assert_non_null(strstr(output, "set POCL_CACHE_DIR to a folder of yours"));
+    snprintf(part, sizeof(part), "cannot write in %s/file/x", place);
+    assert_int_equal(open_index("pocl", part, ENVIRONMENT(in_place("POCL_CACHE_DIR", "file/x"))), -1);
+    snprintf(folder, sizeof(folder), "tfm-pocl-%ld", (long)geteuid());
+    assert_int_equal(mkdir(in_place("", folder) + 1, 0700), 0);
+    assert_int_equal(chmod(in_place("", folder) + 1, 0777), 0);
+    assert_int_equal(open_index("pocl", "set POCL_CACHE_DIR",
+                                ENVIRONMENT("XDG_CACHE_HOME", "POCL_CACHE_DIR", "TFM_CACHE_DIR",
+                                            in_place("HOME", "file"), in_place("TMPDIR", ""))),
+                     -1);
+    remove_place();
+}
+
+/* Mesa's rusticl lists nothing until it is told which of its drivers may. */
+static void test_rusticl(void **state) {
+    (void)state;
+    struct row rows[MAX_ROWS];
+    size_t count = list(rows, NULL), there = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].platform_name, "rusticl") != 0 || rows[i].device >= 0)
+            continue;
+        assert_non_null(strstr(rows[i].error, "set RUSTICL_ENABLE="));
+        there++;
+    }
+    if (there == 0) {
+        print_message("skipped: no rusticl (Debian package mesa-opencl-icd)\n");
+        skip();
+    }
+    count = list(rows, ENVIRONMENT("RUSTICL_ENABLE=nonesuch"));
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].platform_name, "rusticl") == 0)
+            assert_non_null(strstr(rows[i].error, "RUSTICL_ENABLE=nonesuch"));
 }
 
 static void test_error_names(void **state) {
@@ -397,6 +513,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_emulator),
         cmocka_unit_test(test_ranking),
+        cmocka_unit_test(test_no_home),
+        cmocka_unit_test(test_nobody),
+        cmocka_unit_test(test_nowhere_to_write),
+        cmocka_unit_test(test_rusticl),
         cmocka_unit_test(test_error_names),
     };
     clean_environment();

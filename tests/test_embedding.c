@@ -11,8 +11,7 @@ static void check(harness_random *random, int64_t batch, int64_t length, int64_t
     tfm_context *ctx = harness_context();
     const size_t count = (size_t)(batch * length * width), table_count = (size_t)(VOCABULARY * width);
     const float scale = 1.75f;
-    float *words = malloc(table_count * sizeof(float)),
-          *places = malloc((size_t)(POSITIONS * width) * sizeof(float));
+    float *words = malloc(table_count * sizeof(float)), *places = malloc((size_t)(POSITIONS * width) * sizeof(float));
     int32_t *ids_host = malloc((size_t)(batch * length) * sizeof(int32_t));
     double *want = malloc(count * sizeof(double));
     assert_true(words && places && ids_host && want);
@@ -105,8 +104,7 @@ static void oracle_backward(const gradient_case *c, double *y, double *const *in
 static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     const backward_case *b = c->user;
     tfm_tensor ids = HARNESS_TENSOR(TFM_I32, b->ids, b->batch, b->length);
-    return tfm_embedding(ctx, y, inputs[0], ids, 1.75f, b->places ? inputs[1] : (tfm_tensor){0},
-                         b->places ? 3 : 0);
+    return tfm_embedding(ctx, y, inputs[0], ids, 1.75f, b->places ? inputs[1] : (tfm_tensor){0}, b->places ? 3 : 0);
 }
 
 /* Ids come more than once, some never; learned positions, of which only a part is used. */
@@ -114,8 +112,7 @@ static void test_backward(void **state) {
     (void)state;
     const int64_t widths[] = {1, 3, 17, 65, 1000};
     harness_random random = {7};
-    float *words = malloc(VOCABULARY * 1000 * sizeof(float)),
-          *places = malloc(POSITIONS * 1000 * sizeof(float));
+    float *words = malloc(VOCABULARY * 1000 * sizeof(float)), *places = malloc(POSITIONS * 1000 * sizeof(float));
     assert_true(words && places);
     for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
         for (int with = 0; with < 2; with++) {
@@ -125,14 +122,14 @@ static void test_backward(void **state) {
                 ids[k] = (int32_t)harness_range(&random, 0, VOCABULARY / 2);
             harness_fill(&random, words, (size_t)(VOCABULARY * widths[i]), 1);
             harness_fill(&random, places, (size_t)(POSITIONS * widths[i]), 1);
-            gradient_check(&(gradient_case){.name = "embedding",
-                                            .inputs = {{2, {VOCABULARY, widths[i]}, words, false},
-                                                       {2, {POSITIONS, widths[i]}, places, !with}},
-                                            .oracle = oracle_backward,
-                                            .run = run_backward,
-                                            .user = &b,
-                                            .count = (size_t)(b.batch * b.length * b.width),
-                                            .tolerance = 2e-6});
+            gradient_check(&(gradient_case){
+                .name = "embedding",
+                .inputs = {{2, {VOCABULARY, widths[i]}, words, false}, {2, {POSITIONS, widths[i]}, places, !with}},
+                .oracle = oracle_backward,
+                .run = run_backward,
+                .user = &b,
+                .count = (size_t)(b.batch * b.length * b.width),
+                .tolerance = 2e-6});
         }
     free(words);
     free(places);
@@ -143,21 +140,15 @@ static void test_refused(void **state) {
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
     tfm_tensor table = HARNESS_TENSOR(TFM_F32, NULL, 7, 4), flat = HARNESS_TENSOR(TFM_F32, NULL, 28), y = {0};
-    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, NULL, 2, 5), deep = HARNESS_TENSOR(TFM_I32, NULL, 1, 1, 1, 1, 5);
+    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, NULL, 2, 5), deep = HARNESS_TENSOR(TFM_I32, NULL, 1, 1, 1, 1, 1, 1, 1, 5);
     tfm_tensor positions = HARNESS_TENSOR(TFM_F32, NULL, 6, 4), narrow = HARNESS_TENSOR(TFM_F32, NULL, 6, 3);
-    harness_refused(tfm_embedding(ctx, &y, flat, ids, 1, none, 0), TFM_ERROR_ARGUMENT,
-                    "embedding: table is (28) F32");
-    harness_refused(tfm_embedding(ctx, &y, table, table, 1, none, 0), TFM_ERROR_ARGUMENT,
-                    "embedding: input 2");
+    harness_refused(tfm_embedding(ctx, &y, flat, ids, 1, none, 0), TFM_ERROR_ARGUMENT, "embedding: table is (28) F32");
+    harness_refused(tfm_embedding(ctx, &y, table, table, 1, none, 0), TFM_ERROR_ARGUMENT, "embedding: input 2");
     harness_refused(tfm_embedding(ctx, &y, table, deep, 1, none, 0), TFM_ERROR_ARGUMENT, "embedding: ids is");
-    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, narrow, 0), TFM_ERROR_ARGUMENT,
-                    "positions is (6, 3) F32");
-    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, 2), TFM_ERROR_ARGUMENT,
-                    "embedding: 5 positions");
-    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, -1), TFM_ERROR_ARGUMENT,
-                    "embedding: 5 positions");
-    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, INT64_MAX), TFM_ERROR_ARGUMENT,
-                    "embedding: 5");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, narrow, 0), TFM_ERROR_ARGUMENT, "positions is (6, 3) F32");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, 2), TFM_ERROR_ARGUMENT, "embedding: 5 positions");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, -1), TFM_ERROR_ARGUMENT, "embedding: 5 positions");
+    harness_refused(tfm_embedding(ctx, &y, table, ids, 1, positions, INT64_MAX), TFM_ERROR_ARGUMENT, "embedding: 5");
     harness_refused(tfm_embedding(ctx, &table, table, ids, 1, positions, 0), TFM_ERROR_ARGUMENT,
                     "embedding: the output");
     assert_null(y.buffer);
@@ -178,9 +169,8 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_id_outside), cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_many_rows), cmocka_unit_test(test_id_outside),
+        cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),   cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

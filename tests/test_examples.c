@@ -41,8 +41,8 @@ static void shows(const char *text, const char *title, const double *want, int c
 
 /* outputs (T, D), weights (T, S) of attention over S keys in heads of D / heads columns, values like the
  * keys. The weights are the last head's. */
-static void attend(double *outputs, double *weights, const double *q, const double *k, const double *v, int T,
-                   int S, int D, int heads, double scale) {
+static void attend(double *outputs, double *weights, const double *q, const double *k, const double *v, int T, int S,
+                   int D, int heads, double scale) {
     const int width = D / heads;
     memset(outputs, 0, sizeof(*outputs) * (size_t)(T * D));
     for (int t = 0; t < T; t++)
@@ -88,8 +88,7 @@ static void test_self_attention(void **state) {
 
 static void test_sequence_to_sequence(void **state) {
     (void)state;
-    const double states[] = {0, 1, 1, 5, 0, 1, 1, 1, 0, 0, 5, 1}, query[] = {10, 5, 10},
-                 scores[] = {15, 60, 15, 35};
+    const double states[] = {0, 1, 1, 5, 0, 1, 1, 1, 0, 0, 5, 1}, query[] = {10, 5, 10}, scores[] = {15, 60, 15, 35};
     double context[3], weights[4];
     char *text = output_of("self_attention"), *second = strstr(text, "SEQUENCE");
     assert_non_null(second);

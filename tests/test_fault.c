@@ -1,5 +1,6 @@
 /* Faults: whichever OpenCL call fails, a translation ends with the right answer or with one sentence, and
- * nothing is left behind. TFM_FAULT_ALL=1 tries every call instead of a sample. */
+ * nothing is left behind. TFM_FAULT_ALL=1 tries every call instead of a sample, and TFM_FAULT_SAMPLE=N so many, however
+ * long a run takes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "harness.h"
 #include "tfm/tfm.h"
 
-#define SAMPLE 200
+#define SAMPLE 120
 #define HEAD 40 /* of the sample: every one of the first calls, which choose a device */
 #define EITHER (RUNS_RIGHT | RUNS_SENTENCE)
 
@@ -47,7 +48,10 @@ static void test_each_call(void **state) {
         for (unsigned long call = 1; call <= runs_plain()->calls + 50; call++)
             fail_call(call, NULL, NULL);
     } else {
-        unsigned sample = runs_slow() ? SAMPLE / 10 : SAMPLE, head = runs_slow() ? HEAD / 10 : HEAD;
+        unsigned sample = runs_sample() ? runs_sample()
+                          : runs_slow() ? SAMPLE / 10
+                                        : SAMPLE,
+                 head = runs_slow() ? HEAD / 10 : HEAD;
         for (unsigned turn = 0; turn < sample; turn++)
             fail_call(sampled(turn, sample, head), NULL, NULL);
     }
@@ -73,7 +77,7 @@ static void test_each_function(void **state) {
 static void test_dead_device(void **state) {
     (void)state;
     const char *const dead[] = {"TFM_FAULT_DEAD=1", NULL};
-    unsigned sample = all_wanted() ? SAMPLE : runs_slow() ? 4 : SAMPLE / 4;
+    unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(sampled(turn, sample, sample / 5), NULL, dead);
     runs_finish("the device is gone from a call on");
@@ -94,6 +98,98 @@ static void test_cold_cache(void **state) {
         }
     }
     runs_finish("one call fails, and the cache is cold");
+}
+
+/* How often a run without a fault calls a function. */
+static unsigned long calls_of(const char *name) {
+    const runs_report *plain = runs_plain();
+    for (int i = 0; i < plain->function_count; i++)
+        if (strcmp(plain->functions[i].name, name) == 0)
+            return plain->functions[i].calls;
+    fail_msg("a run does not call %s", name);
+    return 0;
+}
+
+/* What a smaller batch would not help is not taken for want of memory: a build, whatever the driver calls it, and a
+ * kernel that crashed, after which no call comes to its end. */
+static void test_no_want_of_memory(void **state) {
+    (void)state;
+    char cold[4300], call[64];
+    snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/cold-build", runs_folder());
+    /* Two lines are one batch, which want of memory would cut in two: and then the build would not fail again. */
+    runs_lines(2);
+    runs_add_refused(
+        "a build out of host memory",
+        (const char *const[]){cold, "TFM_FAULT_NAME=clBuildProgram", "TFM_FAULT_CALL=7", "TFM_FAULT_CODE=-6", NULL},
+        "does not build");
+    runs_finish("a build fails");
+    runs_lines(1);
+    runs_add_refused(
+        "a kernel crashed",
+        (const char *const[]){"TFM_FAULT_NAME=clEnqueueNDRangeKernel", "TFM_FAULT_CALL=200", "TFM_FAULT_DEAD=1", NULL},
+        "a kernel may have crashed");
+    runs_finish("a kernel crashed");
+    assert_null(strstr(runs_sentence(), "smaller batch"));
+    runs_lines(2);
+    snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", calls_of("clCreateBuffer"));
+    runs_add_refused(
+        "a kernel crashed before a buffer was made",
+        (const char *const[]){"TFM_FAULT_NAME=clCreateBuffer", call, "TFM_FAULT_CODE=-5", "TFM_FAULT_DEAD=1", NULL},
+        "a kernel may have crashed");
+    runs_finish("a kernel crashed before a buffer was made");
+    snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", calls_of("clEnqueueWriteBuffer"));
+    runs_add_refused("a kernel crashed before a write",
+                     (const char *const[]){"TFM_FAULT_NAME=clEnqueueWriteBuffer", call, NULL},
+                     "a kernel may have crashed");
+    runs_finish("a kernel crashed before a write");
+    runs_lines(1);
+}
+
+/* Where a driver compiles at the first launch, it is waited for, and what fails then is said. */
+static void test_first_launch(void **state) {
+    (void)state;
+    static const char *const PARTS[] = {"what was launched before kernel ", "the first launch of kernel "};
+    for (int i = 0; i < 2; i++) {
+        char cold[4300], profile[4300], call[64];
+        snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/cold-launch-%d", runs_folder(), i);
+        snprintf(profile, sizeof(profile), "TFM_PROFILE=%s/first.json", runs_folder());
+        snprintf(call, sizeof(call), "TFM_FAULT_CALL=%d", 4 + i);
+        runs_add_refused(PARTS[i], (const char *const[]){cold, profile, "TFM_FAULT_NAME=clFinish", call, NULL},
+                         PARTS[i]);
+    }
+    runs_finish("waiting for a first launch fails");
+}
+
+/* Without a queue, neither a batch nor a kernel has to do with it. */
+static void test_no_queue(void **state) {
+    (void)state;
+    runs_add_refused("no queue", (const char *const[]){"TFM_FAULT_NAME=clCreateCommandQueue", "TFM_FAULT_CALL=1", NULL},
+                     "clCreateCommandQueue failed on");
+    runs_finish("no queue");
+    assert_null(strstr(runs_sentence(), "crashed"));
+    assert_null(strstr(runs_sentence(), "batch"));
+}
+
+/* A driver that does not run a kernel in the tuning's work-groups, or cannot build it so, gets smaller ones. */
+static void test_small_groups(void **state) {
+    (void)state;
+    static const char *const LIES[] = {"TFM_FAULT_LIE=type=4,width=1,local=32768",
+                                       "TFM_FAULT_LIE=type=4,width=1,local=32768,kernel_group=32",
+                                       "TFM_FAULT_LIE=type=4,width=1,local=32768,kernel_quiet=32"};
+    char cold[4300];
+    snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/small-groups", runs_folder());
+    if (runs_slow())
+        skip();
+    runs_add("groups of 32", (const char *const[]){LIES[1], "TFM_GEMM=builtin", NULL}, RUNS_RIGHT);
+    runs_finish("kernels take small groups");
+    runs_add("groups of 32, and larger ones run wrong", (const char *const[]){LIES[2], "TFM_GEMM=builtin", NULL},
+             RUNS_RIGHT);
+    runs_finish("kernels take what the driver says of them");
+    runs_add("a build out of host memory, for its groups",
+             (const char *const[]){cold, LIES[0], "TFM_GEMM=builtin", "TFM_FAULT_NAME=clBuildProgram",
+                                   "TFM_FAULT_CALL=9", "TFM_FAULT_CODE=-6", NULL},
+             RUNS_RIGHT);
+    runs_finish("a build takes smaller groups");
 }
 
 /* Events are asked for only then. */
@@ -125,6 +221,14 @@ static void test_clblast(void **state) {
         for (unsigned long call = 10; call <= 1000; call *= 10)
             fail_call(call, NAMES[i], settings);
     runs_finish("one call fails, and CLBlast multiplies");
+    runs_add_refused("CLBlast's kernel crashed",
+                     (const char *const[]){"TFM_GEMM=clblast", "TFM_FAULT_NAME=clEnqueueNDRangeKernel",
+                                           "TFM_FAULT_CALL=98", "TFM_FAULT_DEAD=1",
+                                           NULL}, /* after 95 casts: a product's */
+                     "CLBlast fails with -5");
+    runs_finish("CLBlast's kernel crashed");
+    assert_non_null(strstr(runs_sentence(), "a kernel may have crashed"));
+    assert_null(strstr(runs_sentence(), "smaller batch"));
 }
 
 /* Where it was the library that chose CLBlast, as on a GPU, the library's own kernels take over. */
@@ -138,8 +242,7 @@ static void test_clblast_chosen(void **state) {
     runs_finish("CLBlast fails, and nobody asked for it");
 }
 
-/* ---- Going on after a failure
- * ------------------------------------------------------------------------------------ */
+/* ---- Going on after a failure ------------------------------------------------------------------------------------ */
 
 static bool print(void *user, size_t line, int best, const char *text, double score) {
     (void)user, (void)line, (void)best, (void)score;
@@ -186,7 +289,7 @@ static void again_after(unsigned long number, const char *name) {
 static void test_go_on(void **state) {
     (void)state;
     const runs_report *plain = runs_plain();
-    unsigned sample = all_wanted() ? SAMPLE : runs_slow() ? 4 : SAMPLE / 4;
+    unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
     for (unsigned turn = 0; turn < sample; turn++)
         again_after(sampled(turn, sample, sample / 5), NULL);
     for (int i = 0; i < plain->function_count && !runs_slow(); i++)
@@ -198,10 +301,12 @@ int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "again") == 0)
         return again();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_call),   cmocka_unit_test(test_each_function),
-        cmocka_unit_test(test_dead_device), cmocka_unit_test(test_cold_cache),
-        cmocka_unit_test(test_go_on),       cmocka_unit_test(test_profiled),
-        cmocka_unit_test(test_clblast),     cmocka_unit_test(test_clblast_chosen),
+        cmocka_unit_test(test_each_call),      cmocka_unit_test(test_each_function),
+        cmocka_unit_test(test_dead_device),    cmocka_unit_test(test_cold_cache),
+        cmocka_unit_test(test_go_on),          cmocka_unit_test(test_no_want_of_memory),
+        cmocka_unit_test(test_first_launch),   cmocka_unit_test(test_no_queue),
+        cmocka_unit_test(test_profiled),       cmocka_unit_test(test_clblast),
+        cmocka_unit_test(test_clblast_chosen), cmocka_unit_test(test_small_groups),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

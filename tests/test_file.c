@@ -46,7 +46,7 @@ static void test_read(void **state) {
     static char large[100001];
     memset(large, 'x', sizeof(large) - 1);
     const size_t sizes[] = {0, 1, 4095, 4096, 4097, 100000};
-    for (size_t i = 0; i < TFM_COUNT(sizes); i++) {
+    for (size_t i = 0; i < TFM__COUNT(sizes); i++) {
         scratch_write("read", large, sizes[i]);
         harness_ok(tfm__file_read(&text, &size, scratch_path("read")));
         assert_int_equal(size, sizes[i]);
@@ -59,8 +59,7 @@ static void test_read(void **state) {
         assert_non_null(strstr(text, "VmRSS"));
         free(text);
     }
-    scratch_refused(tfm__file_read(&text, &size, scratch_path("absent")), TFM_ERROR_IO,
-                    "absent: No such file");
+    scratch_refused(tfm__file_read(&text, &size, scratch_path("absent")), TFM_ERROR_IO, "absent: No such file");
     assert_null(text);
     scratch_refused(tfm__file_read(&text, &size, scratch_root), TFM_ERROR_IO, "is a folder");
 }
@@ -117,8 +116,8 @@ static void write_for_ever(char *content, size_t size) {
     }
 }
 
-/* Two writers of one file, killed at any instant: the file is always one whole content, and what they leave
- * behind is one name, which the next writer clears away. */
+/* Two writers of one file, killed at any instant: the file always has one whole content. They
+ * leave at most one temporary file, which the next writer removes. */
 static void test_killed(void **state) {
     (void)state;
     enum { SIZE = 3 << 20, ROUNDS = 25 };
@@ -172,18 +171,30 @@ static void test_join(void **state) {
     (void)state;
     static const char *const CASES[][3] = {
         {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"/", "b", "/b"}, {".", "b", "./b"}};
-    for (size_t i = 0; i < TFM_COUNT(CASES); i++) {
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
         char *path = tfm__path_join(CASES[i][0], CASES[i][1]);
         assert_string_equal(path, CASES[i][2]);
         free(path);
     }
 }
 
+/* Room that no memory has is refused, not looked for without end. */
+static void test_grow(void **state) {
+    (void)state;
+    int16_t *array = NULL;
+    size_t room = 0;
+    assert_int_equal(tfm__grow(&array, &room, 65, sizeof(*array)), TFM_OK);
+    assert_int_equal(room, 128);
+    assert_int_equal(tfm__grow(&array, &room, SIZE_MAX, sizeof(*array)), TFM_ERROR_MEMORY);
+    assert_true(array && room == 128);
+    free(array);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_map),    cmocka_unit_test(test_read),    cmocka_unit_test(test_write),
-        cmocka_unit_test(test_full),   cmocka_unit_test(test_folders), cmocka_unit_test(test_join),
-        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_grow),  cmocka_unit_test(test_map),    cmocka_unit_test(test_read),
+        cmocka_unit_test(test_write), cmocka_unit_test(test_full),   cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_join),  cmocka_unit_test(test_killed),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -4,8 +4,7 @@
 #include "gradient.h"
 #include "tfm/ops.h"
 
-static void check(harness_random *random, tfm_dtype dtype, int64_t count, int64_t height, int64_t width,
-                  int64_t n) {
+static void check(harness_random *random, tfm_dtype dtype, int64_t count, int64_t height, int64_t width, int64_t n) {
     tfm_context *ctx = harness_context();
     const int64_t row = height * width;
     int32_t *x_host = malloc((size_t)(count * row) * 4), *index = malloc((size_t)n * 4);
@@ -19,8 +18,7 @@ static void check(harness_random *random, tfm_dtype dtype, int64_t count, int64_
             memcpy(want + i * row, x_host + index[i] * row, (size_t)row * 4);
     }
     harness_ok(tfm_scope_open(ctx));
-    tfm_tensor x = HARNESS_TENSOR(dtype, x_host, count, height, width),
-               indices = HARNESS_TENSOR(TFM_I32, index, n);
+    tfm_tensor x = HARNESS_TENSOR(dtype, x_host, count, height, width), indices = HARNESS_TENSOR(TFM_I32, index, n);
     tfm_tensor y = HARNESS_TENSOR(dtype, NULL, n, height, width);
     harness_ok(tfm_gather(ctx, &y, x, indices));
     harness_ok(tfm_tensor_read(ctx, got, y));
@@ -63,8 +61,7 @@ static void check_axis(harness_random *random, int64_t outer, int64_t count, int
             want[i] = x_host[(i / width / (2 * n) * count + at) * width + i % width];
     }
     harness_ok(tfm_scope_open(ctx));
-    tfm_tensor x = HARNESS_TENSOR(TFM_F32, x_host, outer, count, width),
-               indices = HARNESS_TENSOR(TFM_I32, index, 2, n);
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, x_host, outer, count, width), indices = HARNESS_TENSOR(TFM_I32, index, 2, n);
     tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, outer, 2, n, width);
     harness_ok(tfm_gather_axis(ctx, &y, x, indices, n % 2 ? 1 : -2));
     harness_ok(tfm_tensor_read(ctx, got, y));
@@ -86,11 +83,9 @@ static void test_axes(void **state) {
         check_axis(&random, 3, 9, widths[i], 17);
         check_axis(&random, 65, 2, widths[i], 4);
     }
-    tfm_context *ctx =
-        harness_context(); /* the last axis, and the first with its dims in the output's place */
+    tfm_context *ctx = harness_context(); /* the last axis, and the first with its dims in the output's place */
     const int32_t values[] = {0, 1, 2, 3, 4, 5}, index[] = {2, 0};
-    tfm_tensor x = HARNESS_TENSOR(TFM_I32, values, 2, 3), indices = HARNESS_TENSOR(TFM_I32, index, 1, 2),
-               y = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_I32, values, 2, 3), indices = HARNESS_TENSOR(TFM_I32, index, 1, 2), y = {0};
     harness_ok(tfm_gather_axis(ctx, &y, x, indices, 1));
     assert_true(y.rank == 3 && y.dims[0] == 2 && y.dims[1] == 1 && y.dims[2] == 2);
     int32_t *got = harness_ints(y);
@@ -115,7 +110,8 @@ static void oracle_backward(const gradient_case *c, double *y, double *const *in
     const backward_case *b = c->user;
     for (int64_t i = 0; i < (int64_t)c->count; i++) {
         const int64_t at = b->indices[i / b->width % b->n];
-        y[i] = at < 0 || at >= b->count ? 0 : inputs[0][(i / b->width / b->n * b->count + at) * b->width + i % b->width];
+        y[i] =
+            at < 0 || at >= b->count ? 0 : inputs[0][(i / b->width / b->n * b->count + at) * b->width + i % b->width];
     }
 }
 
@@ -140,8 +136,12 @@ static void test_backward(void **state) {
         for (int form = 0; form < 4; form++) {
             float host[70 * 65];
             int32_t indices[100];
-            backward_case b = {form < 2 ? 1 : widths[i] > 17 ? 2 : 70, widths[i] > 17 ? 2 : 3, widths[i],
-                               widths[i] > 17 ? 5 : 9, indices, form % 2};
+            backward_case b = {form < 2 ? 1 : widths[i] > 17 ? 2 : 70,
+                               widths[i] > 17 ? 2 : 3,
+                               widths[i],
+                               widths[i] > 17 ? 5 : 9,
+                               indices,
+                               form % 2};
             if (form == 0 && widths[i] < 17) { /* many for one row */
                 b.count = 100;
                 b.n = 100;
@@ -186,9 +186,9 @@ static void test_refused(void **state) {
     harness_refused(tfm_gather(ctx, &y, x, x), TFM_ERROR_ARGUMENT, "gather: input 2");
     harness_refused(tfm_gather(ctx, &y, half, two), TFM_ERROR_ARGUMENT, "gather: input 1 is (4, 3) F16");
     harness_refused(tfm_gather(ctx, &ints, x, two), TFM_ERROR_ARGUMENT, "gather: the output is (2, 3) I32");
-    tfm_tensor deep = HARNESS_TENSOR(TFM_I32, NULL, 1, 1, 1, 1, 2);
+    tfm_tensor deep = HARNESS_TENSOR(TFM_I32, NULL, 1, 1, 1, 1, 1, 1, 1, 2);
     harness_refused(tfm_gather_axis(ctx, &y, x, two, 2), TFM_ERROR_ARGUMENT, "gather: axis 2 of (4, 3) F32");
-    harness_refused(tfm_gather_axis(ctx, &y, x, deep, 0), TFM_ERROR_ARGUMENT, "6 dimensions, at most 5");
+    harness_refused(tfm_gather_axis(ctx, &y, x, deep, 0), TFM_ERROR_ARGUMENT, "9 dimensions, at most 8");
     harness_ok(tfm_tensor_rows(ctx, &part, x, 2, 2));
     harness_refused(tfm_gather(ctx, &part, x, two), TFM_ERROR_ARGUMENT, "gather: the output");
 }
@@ -201,8 +201,7 @@ static void test_beside(void **state) {
     for (int i = 0; i < 120; i++)
         host[i / 20][i % 20] = (float)i;
     const int32_t index[] = {2, 0};
-    tfm_tensor whole = HARNESS_TENSOR(TFM_F32, host, 6, 20), x, y,
-               indices = HARNESS_TENSOR(TFM_I32, index, 2);
+    tfm_tensor whole = HARNESS_TENSOR(TFM_F32, host, 6, 20), x, y, indices = HARNESS_TENSOR(TFM_I32, index, 2);
     harness_ok(tfm_tensor_rows(ctx, &x, whole, 0, 3));
     harness_ok(tfm_tensor_rows(ctx, &y, whole, 3, 2));
     harness_ok(tfm_gather(ctx, &y, x, indices));
@@ -216,8 +215,8 @@ static void test_beside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),  cmocka_unit_test(test_axes),   cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_backward), cmocka_unit_test(test_axes),
+        cmocka_unit_test(test_elements), cmocka_unit_test(test_refused),  cmocka_unit_test(test_beside),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -35,8 +35,7 @@ static void oracle(const gradient_case *c, double *y, double *const *inputs) {
         const double *a = inputs[A] + z * p->m * p->k, *b = inputs[B] + (p->shared_b ? 0 : z * p->k * p->n);
         double sum = 0;
         for (int64_t s = 0; s < p->k; s++)
-            sum += a[p->transpose_a ? s * p->m + i : i * p->k + s] *
-                   b[p->transpose_b ? j * p->k + s : s * p->n + j];
+            sum += a[p->transpose_a ? s * p->m + i : i * p->k + s] * b[p->transpose_b ? j * p->k + s : s * p->n + j];
         y[e] = activated(p->alpha * sum + inputs[BIAS][j], p->activation);
     }
 }
@@ -87,15 +86,28 @@ static void test_gemm(void **state) {
     const int64_t sizes[][3] = {{1, 1, 1}, {3, 17, 1}, {17, 3, 65}, {65, 33, 17}};
     for (int s = 0; s < 4; s++)
         for (int t = 0; t < 4; t++)
-            check(&random,
-                  (product){1, sizes[s][0], sizes[s][1], sizes[s][2], t & 1, t & 2, true, false, 0, 0.5f});
+            check(&random, (product){.batch = 1,
+                                     .m = sizes[s][0],
+                                     .n = sizes[s][1],
+                                     .k = sizes[s][2],
+                                     .transpose_a = t & 1,
+                                     .transpose_b = t & 2,
+                                     .shared_b = true,
+                                     .alpha = 0.5f});
 }
 
 static void test_batches(void **state) {
     (void)state;
     harness_random random = {2};
     for (int t = 0; t < 8; t++)
-        check(&random, (product){3, 5, 17, 9, t & 1, t & 2, t & 4, false, 0, 2});
+        check(&random, (product){.batch = 3,
+                                 .m = 5,
+                                 .n = 17,
+                                 .k = 9,
+                                 .transpose_a = t & 1,
+                                 .transpose_b = t & 2,
+                                 .shared_b = t & 4,
+                                 .alpha = 2});
 }
 
 static void test_linear(void **state) {
@@ -103,9 +115,31 @@ static void test_linear(void **state) {
     harness_random random = {3};
     for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
         if (activation != TFM_RELU && activation != TFM_GELU_TANH)
-            check(&random, (product){1, 33, 17, 65, false, true, true, true, (tfm_activation)activation, 1});
-    check(&random, (product){2, 150, 5, 3, false, true, true, true, 0, 1}); /* the bias: two steps of a sum */
-    check(&random, (product){1, 600, 40, 32, false, true, true, true, 0, 1}); /* rows in parts */
+            check(&random, (product){.batch = 1,
+                                     .m = 33,
+                                     .n = 17,
+                                     .k = 65,
+                                     .transpose_b = true,
+                                     .shared_b = true,
+                                     .linear = true,
+                                     .activation = (tfm_activation)activation,
+                                     .alpha = 1});
+    check(&random, (product){.batch = 2,
+                             .m = 150,
+                             .n = 5,
+                             .k = 3,
+                             .transpose_b = true,
+                             .shared_b = true,
+                             .linear = true,
+                             .alpha = 1}); /* the bias: two steps of a sum */
+    check(&random, (product){.batch = 1,
+                             .m = 600,
+                             .n = 40,
+                             .k = 32,
+                             .transpose_b = true,
+                             .shared_b = true,
+                             .linear = true,
+                             .alpha = 1}); /* rows in parts */
 }
 
 /* ReLU has corners that differences see: here each product is far from them by its bias. */
@@ -134,13 +168,12 @@ static void test_relu(void **state) {
     harness_fill(&random, b, 17 * 9, 0.3f);
     for (int j = 0; j < 17; j++)
         bias[j] = j % 2 ? 4 : -4;
-    gradient_check(
-        &(gradient_case){.name = "linear with relu",
-                         .inputs = {{2, {33, 9}, a, false}, {2, {17, 9}, b, false}, {1, {17}, bias, false}},
-                         .oracle = oracle_relu,
-                         .run = run_relu,
-                         .count = 33 * 17,
-                         .tolerance = 3e-6});
+    gradient_check(&(gradient_case){.name = "linear with relu",
+                                    .inputs = {{2, {33, 9}, a, false}, {2, {17, 9}, b, false}, {1, {17}, bias, false}},
+                                    .oracle = oracle_relu,
+                                    .run = run_relu,
+                                    .count = 33 * 17,
+                                    .tolerance = 3e-6});
 }
 
 /* y = x w^T w: a weight, packed once, whose two gradients add up. */
@@ -201,8 +234,8 @@ static float *floats(harness_random *random, int64_t count) {
 }
 
 /* want (m, n) = or += -0.5 dz^T x; with x NULL want (m), n being 1, = or += the sums of dz's columns. */
-static void compare(const gradients *g, tfm_tensor got, int64_t n, const float *before, const float *dz,
-                    const float *x, const char *what) {
+static void compare(const gradients *g, tfm_tensor got, int64_t n, const float *before, const float *dz, const float *x,
+                    const char *what) {
     double *want = calloc((size_t)(g->m * n), sizeof(double));
     assert_non_null(want);
     for (int64_t r = 0; r < g->rows; r++)
@@ -234,8 +267,7 @@ static void check_gradients(harness_random *random, gradients g, int which) {
     harness_guards(tz);
     harness_guards(tx);
     char what[120];
-    snprintf(what, sizeof(what), "gradient of %d x %d, %d rows, bits %d", (int)g.m, (int)g.n, (int)g.rows,
-             which);
+    snprintf(what, sizeof(what), "gradient of %d x %d, %d rows, bits %d", (int)g.m, (int)g.n, (int)g.rows, which);
     if (dw.to.buffer)
         compare(&g, dw.to, g.n, w, dz, x, what);
     if (dbias.to.buffer)
@@ -279,8 +311,7 @@ static void test_long_sum(void **state) {
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor tz = HARNESS_TENSOR(TFM_F32, dz, ROWS, M), tx = HARNESS_TENSOR(TFM_F32, dz, ROWS, 1),
                dw = HARNESS_TENSOR(TFM_F32, NULL, M, 1), dbias = HARNESS_TENSOR(TFM_F32, NULL, M);
-    harness_ok(
-        tfm__gemm_gradients(ctx, (tfm__gradient){dw, false}, (tfm__gradient){dbias, false}, tz, tx, 1));
+    harness_ok(tfm__gemm_gradients(ctx, (tfm__gradient){dw, false}, (tfm__gradient){dbias, false}, tz, tx, 1));
     float *got = harness_floats(dbias);
     harness_close(got, want, M, 2.5e-5, "sum of many rows");
     free(got);
@@ -294,15 +325,13 @@ static void test_tied(void **state) {
     const gradients g = {40, 130, 500};
     tfm_context *ctx = harness_context();
     harness_random random = {7};
-    float *dz = floats(&random, g.rows * g.m), *x = floats(&random, g.rows * g.n),
-          *w = floats(&random, g.m * g.n);
+    float *dz = floats(&random, g.rows * g.m), *x = floats(&random, g.rows * g.n), *w = floats(&random, g.m * g.n);
     harness_ok(tfm_scope_open(ctx));
     tfm_tensor tz = HARNESS_TENSOR(TFM_F32, dz, g.rows, g.m), tx = HARNESS_TENSOR(TFM_F32, x, g.rows, g.n);
     tfm_tensor dw = HARNESS_TENSOR(TFM_F32, w, g.m, g.n), dbias = dw;
     dbias.rank = 1;
     dbias.dims[0] = g.m;
-    harness_ok(
-        tfm__gemm_gradients(ctx, (tfm__gradient){dw, true}, (tfm__gradient){dbias, false}, tz, tx, -0.5f));
+    harness_ok(tfm__gemm_gradients(ctx, (tfm__gradient){dw, true}, (tfm__gradient){dbias, false}, tz, tx, -0.5f));
     for (int64_t i = 0; i < g.m; i++) {
         w[i] = 0;
         for (int64_t r = 0; r < g.rows; r++)
@@ -313,6 +342,25 @@ static void test_tied(void **state) {
     free(dz);
     free(x);
     free(w);
+}
+
+/* What a training run is told that the products of a layer take is what they take at the most. */
+static void test_memory(void **state) {
+    (void)state;
+    enum { ROWS = 8192, INPUTS = 16, OUTPUTS = 64 };
+    tfm_context *ctx = NULL;
+    tfm_tensor dz = {0}, x = {0}, dw = {0}, dbias = {0};
+    harness_ok(tfm_context_open(&ctx, NULL));
+    harness_ok(tfm_tensor_new(ctx, &dz, TFM_F32, 2, (int64_t[]){ROWS, OUTPUTS}));
+    harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){ROWS, INPUTS}));
+    harness_ok(tfm_tensor_new(ctx, &dw, TFM_F32, 2, (int64_t[]){OUTPUTS, INPUTS}));
+    harness_ok(tfm_tensor_new(ctx, &dbias, TFM_F32, 1, (int64_t[]){OUTPUTS}));
+    const uint64_t before = tfm_context_memory(ctx), told = tfm__gemm_layer_memory(ctx, ROWS, INPUTS, OUTPUTS);
+    harness_ok(tfm__gemm_gradients(ctx, (tfm__gradient){dw, true}, (tfm__gradient){dbias, true}, dz, x, 1));
+    if (tfm_context_memory(ctx) - before > told)
+        fail_msg("%llu bytes are taken, and %llu were told", (unsigned long long)(tfm_context_memory(ctx) - before),
+                 (unsigned long long)told);
+    tfm_context_free(&ctx);
 }
 
 static void test_refused(void **state) {
@@ -332,6 +380,7 @@ int main(void) {
         cmocka_unit_test(test_gemm),     cmocka_unit_test(test_batches), cmocka_unit_test(test_linear),
         cmocka_unit_test(test_relu),     cmocka_unit_test(test_twice),   cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_long_sum), cmocka_unit_test(test_tied),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

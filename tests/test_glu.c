@@ -142,21 +142,28 @@ static void test_backward(void **state) {
                                                             (tfm_activation)a, forms[form], (a + form) % 2 == 0});
 }
 
+/* Like all pointwise ops it takes tensors without elements. */
+static void test_no_elements(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_tensor x = {0}, y = {0}, z = {0};
+    harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){0, 6}));
+    harness_ok(tfm_glu(ctx, &y, x, x, TFM_SILU, TFM_GLU_GATE_FIRST));
+    harness_ok(tfm_glu(ctx, &z, x, (tfm_tensor){0}, TFM_SILU, TFM_GLU_GATE_FIRST));
+    assert_true(y.dims[0] == 0 && y.dims[1] == 6 && z.dims[0] == 0 && z.dims[1] == 3);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_tensor none = {0};
-    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 6), odd = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), y = {0},
-               part;
-    harness_refused(tfm_glu(ctx, &y, none, none, TFM_SILU, 0), TFM_ERROR_ARGUMENT,
-                    "glu: input 1 is an empty");
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 6), odd = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), y = {0}, part;
+    harness_refused(tfm_glu(ctx, &y, none, none, TFM_SILU, 0), TFM_ERROR_ARGUMENT, "glu: input 1 is an empty");
     harness_refused(tfm_glu(ctx, &y, odd, none, TFM_SILU, 0), TFM_ERROR_ARGUMENT, "glu: x is (2, 3) F32");
     harness_refused(tfm_glu(ctx, &y, x, odd, TFM_SILU, 0), TFM_ERROR_ARGUMENT, "glu: gate is (2, 3) F32");
     harness_refused(tfm_glu(ctx, &y, x, x, (tfm_activation)99, 0), TFM_ERROR_ARGUMENT, "no activation 99");
-    harness_refused(tfm_glu(ctx, &y, x, none, TFM_SILU, (tfm_glu_layout)7), TFM_ERROR_ARGUMENT,
-                    "no layout 7");
-    harness_refused(tfm_glu(ctx, &x, x, none, TFM_SILU, 0), TFM_ERROR_ARGUMENT,
-                    "glu: the output is (2, 6) F32");
+    harness_refused(tfm_glu(ctx, &y, x, none, TFM_SILU, (tfm_glu_layout)7), TFM_ERROR_ARGUMENT, "no layout 7");
+    harness_refused(tfm_glu(ctx, &x, x, none, TFM_SILU, 0), TFM_ERROR_ARGUMENT, "glu: the output is (2, 6) F32");
     harness_ok(tfm_tensor_reshape(ctx, &part, x, 2, (int64_t[]){4, 3}));
     harness_ok(tfm_tensor_rows(ctx, &part, part, 0, 2));
     harness_refused(tfm_glu(ctx, &part, x, none, TFM_SILU, 0), TFM_ERROR_ARGUMENT, "shares memory");
@@ -164,6 +171,6 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_no_elements), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -53,8 +53,7 @@ static void test_refused(void **state) {
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 17), in = {0}, two = HARNESS_TENSOR(TFM_F32, NULL, 2);
     harness_ok(tfm_tensor_rows(harness_context(), &in, x, 3, 1));
     harness_refused(tfm_l2_norm(harness_context(), &in, x), TFM_ERROR_ARGUMENT, "shares memory");
-    harness_refused(tfm_l2_norm(harness_context(), &two, x), TFM_ERROR_ARGUMENT,
-                    "l2_norm: the output is (2)");
+    harness_refused(tfm_l2_norm(harness_context(), &two, x), TFM_ERROR_ARGUMENT, "l2_norm: the output is (2)");
 }
 
 int main(void) {

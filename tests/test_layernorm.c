@@ -35,8 +35,7 @@ static void check(harness_random *random, int64_t rows, int64_t n, int flags, fl
     const size_t count = (size_t)(rows * n);
     const float epsilon = 1e-5f;
     float *x_host = random_floats(random, count, mean, 1), *r_host = random_floats(random, count, 0, 1);
-    float *g_host = random_floats(random, (size_t)n, 1, 0.5f),
-          *b_host = random_floats(random, (size_t)n, 0, 1);
+    float *g_host = random_floats(random, (size_t)n, 1, 0.5f), *b_host = random_floats(random, (size_t)n, 0, 1);
     float *s_host = malloc(count * sizeof(float));
     double *want = malloc(count * sizeof(double));
     assert_true(s_host && want);
@@ -45,8 +44,7 @@ static void check(harness_random *random, int64_t rows, int64_t n, int flags, fl
     oracle(want, s_host, rows, n, flags & GAMMA ? g_host : NULL, flags & BETA ? b_host : NULL, epsilon);
 
     harness_ok(tfm_scope_open(ctx));
-    tfm_tensor x = HARNESS_TENSOR(TFM_F32, x_host, rows, n), residual = {0}, gamma = {0}, beta = {0},
-               sum = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, x_host, rows, n), residual = {0}, gamma = {0}, beta = {0}, sum = {0};
     if (flags & RESIDUAL)
         residual = HARNESS_TENSOR(TFM_F32, r_host, rows, n);
     if (flags & GAMMA)
@@ -127,8 +125,7 @@ static void check_axes(harness_random *random, int64_t n, int axis, int flags, b
     double *want = malloc(count * sizeof(double)), *means = calloc((size_t)rows, sizeof(double)),
            *inverses = calloc((size_t)rows, sizeof(double));
     assert_true(want && means && inverses);
-    oracle(want, host, rows, width, flags & GAMMA ? g_host : NULL, flags & BETA ? b_host : NULL,
-           (double)epsilon);
+    oracle(want, host, rows, width, flags & GAMMA ? g_host : NULL, flags & BETA ? b_host : NULL, (double)epsilon);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t i = 0; i < width; i++)
             means[r] += host[r * width + i] / (double)width;
@@ -227,8 +224,7 @@ static void oracle_backward(const gradient_case *c, double *y, double *const *in
 
 static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     const backward_case *b = c->user;
-    const tfm_tensor none = {0}, gamma = b->flags & GAMMA ? inputs[2] : none,
-                     beta = b->flags & BETA ? inputs[3] : none;
+    const tfm_tensor none = {0}, gamma = b->flags & GAMMA ? inputs[2] : none, beta = b->flags & BETA ? inputs[3] : none;
     tfm_tensor sum = {0}, normed = {0};
     if (b->axes)
         return tfm_layernorm_axes(ctx, y, NULL, NULL, inputs[0], gamma, beta, 1, 0.01f);
@@ -258,9 +254,8 @@ static double *dropout_factors(const tfm_dropout_options *dropout, int64_t rows,
     return factors;
 }
 
-static void check_backward(harness_random *random, int64_t rows, int64_t n, int flags, float rate,
-                           bool axes) {
-    backward_case b = {rows, n, flags, axes, NULL, {rate, 99, 7}};
+static void check_backward(harness_random *random, int64_t rows, int64_t n, int flags, float rate, bool axes) {
+    backward_case b = {rows, n, flags, axes, NULL, {.rate = rate, .seed = 99, .stream = 7}};
     double *factor = dropout_factors(&b.dropout, rows, n);
     const size_t count = (size_t)(rows * n);
     float *x = random_floats(random, count, 1, 1), *residual = random_floats(random, count, 0, 1);
@@ -329,12 +324,9 @@ static void test_refused(void **state) {
     harness_refused(tfm_layernorm(ctx, &y, NULL, none, none, none, none, 0), TFM_ERROR_ARGUMENT, "layernorm");
     harness_refused(tfm_layernorm(ctx, &y, NULL, x, other, none, none, 0), TFM_ERROR_ARGUMENT,
                     "layernorm: residual is (6, 2) F32, but x is (2, 6) F32");
-    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, five, none, 0), TFM_ERROR_ARGUMENT,
-                    "gamma is (5) F32");
-    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, row, 0), TFM_ERROR_ARGUMENT,
-                    "beta is (1, 6) F32");
-    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, none, -1), TFM_ERROR_ARGUMENT,
-                    "epsilon is -1");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, five, none, 0), TFM_ERROR_ARGUMENT, "gamma is (5) F32");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, row, 0), TFM_ERROR_ARGUMENT, "beta is (1, 6) F32");
+    harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, none, -1), TFM_ERROR_ARGUMENT, "epsilon is -1");
     harness_refused(tfm_layernorm(ctx, &y, NULL, x, none, none, none, NAN), TFM_ERROR_ARGUMENT, "epsilon is");
     harness_refused(tfm_layernorm(ctx, &y, &y, x, none, none, none, 0), TFM_ERROR_ARGUMENT, "shares memory");
     harness_refused(tfm_layernorm(ctx, &other, NULL, x, none, none, none, 0), TFM_ERROR_ARGUMENT,
@@ -376,11 +368,9 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_large_mean),
-        cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_constant_row),
-        cmocka_unit_test(test_axes),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_large_mean), cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_constant_row),  cmocka_unit_test(test_axes),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_backward),   cmocka_unit_test(test_not_a_number),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

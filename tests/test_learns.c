@@ -21,8 +21,7 @@ typedef struct strings {
     int32_t sources[BATCH * WIDTH], targets[BATCH * WIDTH], lengths[BATCH];
 } strings;
 
-static void make_string(harness_random *random, int32_t *source, int32_t *target, int32_t *length,
-                        bool reverse) {
+static void make_string(harness_random *random, int32_t *source, int32_t *target, int32_t *length, bool reverse) {
     const int64_t n = harness_range(random, 1, LONGEST);
     memset(source, 0, WIDTH * sizeof(*source));
     memset(target, 0, WIDTH * sizeof(*target)); /* EOS is 0 */
@@ -70,7 +69,8 @@ static void learn(bool reverse) {
     tfm_model *model;
     tfm_trainer *trainer;
     tfm_update_report report = {0};
-    tfm_trainer_options o = tfm_trainer_defaults();
+    tfm_trainer_options o = {0};
+    tfm_trainer_paper(&o);
     harness_random random = {reverse ? 2 : 1};
     strings *s = malloc(sizeof(*s));
     assert_non_null(s);
@@ -78,23 +78,23 @@ static void learn(bool reverse) {
     o.smoothing = 0;
     o.rate = 3e-3;
     o.warmup = 100;
-    o.schedule = TFM_LINEAR;
+    o.schedule = TFM_SCHEDULE_LINEAR;
     o.updates = UPDATES;
     o.clip = 1;
-    harness_ok(tfm_model_create(&model, ctx,
-                                &(tfm_model_shape){.width = 64,
-                                                   .heads = 4,
-                                                   .feed_forward = 128,
-                                                   .encoder_layers = 2,
-                                                   .decoder_layers = 2,
-                                                   .source_vocabulary = SYMBOLS + 2,
-                                                   .max_positions = 64,
-                                                   .pad_id = PAD,
-                                                   .eos_id = EOS,
-                                                   .start_id = PAD,
-                                                   .activation = TFM_RELU,
-                                                   .seed = 1}));
-    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    harness_ok(tfm_model_new(&model, ctx,
+                             &(tfm_model_shape){.width = 64,
+                                                .heads = 4,
+                                                .feed_forward = 128,
+                                                .encoder_layers = 2,
+                                                .decoder_layers = 2,
+                                                .source_vocabulary = SYMBOLS + 2,
+                                                .max_positions = 64,
+                                                .pad_id = PAD,
+                                                .eos_id = EOS,
+                                                .start_id = PAD,
+                                                .activation = TFM_RELU,
+                                                .seed = 1}));
+    harness_ok(tfm_trainer_new(&trainer, model, &o));
     int right = 0;
     for (int update = 1; update <= UPDATES && right < TESTED; update++) {
         const tfm_pairs batch = make_batch(&random, s, reverse);

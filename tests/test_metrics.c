@@ -138,8 +138,7 @@ static void test_ngrams(void **state) {
     tfm__ngrams scratch = {0};
     for (int round = 0; round < 2000; round++) {
         int32_t h[64], r[64];
-        const size_t h_count = (size_t)harness_range(&random, 0, 64),
-                     r_count = (size_t)harness_range(&random, 0, 64);
+        const size_t h_count = (size_t)harness_range(&random, 0, 64), r_count = (size_t)harness_range(&random, 0, 64);
         const int64_t symbols = harness_range(&random, 0, 5);
         for (size_t i = 0; i < 64; i++) {
             h[i] = (int32_t)harness_range(&random, -1, symbols) * (round % 2 ? 1 : 0x1ffffff);
@@ -171,8 +170,7 @@ static void test_refused(void **state) {
     harness_ok(tfm_metrics_new(&clean, NULL));
     harness_ok(tfm_metrics_add(metrics, "one two three four five", 23, "one two three four six", 22));
     harness_ok(tfm_metrics_add(clean, "one two three four five", 23, "one two three four six", 22));
-    scratch_refused(tfm_metrics_add(metrics, "ab\xff", 3, "ab", 2), TFM_ERROR_INPUT,
-                    "hypothesis: byte 3 of the line");
+    scratch_refused(tfm_metrics_add(metrics, "ab\xff", 3, "ab", 2), TFM_ERROR_INPUT, "hypothesis: byte 3 of the line");
     scratch_refused(tfm_metrics_add(metrics, "ab", 2, "a\0b", 3), TFM_ERROR_INPUT,
                     "reference: byte 2 of the line is NUL");
     same_metrics(metrics, clean); /* nothing was added */
@@ -184,14 +182,14 @@ static void test_refused(void **state) {
     free(line);
     same_metrics(metrics, clean);
     assert_string_equal(tfm_metrics_signature(metrics),
-                        "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tfm-" TFM_VERSION);
+                        "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:tfm-" TFM_VERSION_STRING);
     tfm_metrics_free(&metrics);
     tfm_metrics_free(&clean);
     tfm_metrics_free(&metrics);
     tfm_metrics_free(NULL);
-    harness_ok(tfm_metrics_new(&metrics, &(tfm_metrics_options){TFM_TOKENIZE_CHAR, true}));
+    harness_ok(tfm_metrics_new(&metrics, &(tfm_metrics_options){.tokenizer = TFM_TOKENIZE_CHAR, .lowercase = true}));
     assert_string_equal(tfm_metrics_signature(metrics),
-                        "nrefs:1|case:lc|eff:no|tok:char|smooth:exp|version:tfm-" TFM_VERSION);
+                        "nrefs:1|case:lc|eff:no|tok:char|smooth:exp|version:tfm-" TFM_VERSION_STRING);
     assert_true(tfm_metrics_bleu(metrics).score == 0 && tfm_metrics_chrf(metrics) == 0);
     tfm_metrics_free(&metrics);
 }
@@ -208,7 +206,7 @@ static size_t random_line(harness_random *random, char *line, size_t most) {
             line[bytes++] = (char)harness_range(random, 0, 255);
             continue;
         }
-        const char *part = parts[harness_range(random, 0, (int64_t)TFM_COUNT(parts) - 1)];
+        const char *part = parts[harness_range(random, 0, (int64_t)TFM__COUNT(parts) - 1)];
         memcpy(line + bytes, part, strlen(part));
         bytes += strlen(part);
     }
@@ -222,8 +220,8 @@ static void test_random_bytes(void **state) {
     harness_random random = {11};
     for (int tokenizer = 0; tokenizer < 3; tokenizer++) {
         tfm_metrics *metrics;
-        harness_ok(
-            tfm_metrics_new(&metrics, &(tfm_metrics_options){(tfm_metrics_tokenizer)tokenizer, tokenizer != 1}));
+        harness_ok(tfm_metrics_new(&metrics, &(tfm_metrics_options){.tokenizer = (tfm_metrics_tokenizer)tokenizer,
+                                                                    .lowercase = tokenizer != 1}));
         size_t refused = 0;
         for (int round = 0; round < 4000; round++) {
             char text[2][256], *line[2];
@@ -265,8 +263,7 @@ static void test_long_line(void **state) {
         harness_ok(tfm_metrics_new(&metrics, NULL));
         harness_ok(tfm_metrics_add(metrics, line, bytes, line, bytes));
         close_to("chrF2", "a line and itself", tfm_metrics_chrf(metrics), 100);
-        assert_true(kind == 2 ? tfm_metrics_bleu(metrics).score > 99.9
-                              : tfm_metrics_bleu(metrics).matches[0] == 1);
+        assert_true(kind == 2 ? tfm_metrics_bleu(metrics).score > 99.9 : tfm_metrics_bleu(metrics).matches[0] == 1);
         tfm_metrics_free(&metrics);
     }
     free(line);

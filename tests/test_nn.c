@@ -116,8 +116,7 @@ static double *multi_head(const tfm_multi_head *layer, const double *x, int64_t 
                 for (int64_t j = 0; j < seen; j++) {
                     double dot = 0;
                     for (int d = 0; d < width; d++)
-                        dot += q[(b * targets + t) * E + h * width + d] *
-                               k[(from * length + j) * E + h * width + d];
+                        dot += q[(b * targets + t) * E + h * width + d] * k[(from * length + j) * E + h * width + d];
                     sum += weight[j] = exp(dot / sqrt(width));
                 }
                 for (int64_t j = 0; j < seen && m.weights; j++)
@@ -134,33 +133,30 @@ static double *feed_forward(const tfm_feed_forward *layer, const double *x, int6
     return dense(&layer->down, dense(&layer->up, x, rows, layer->activation), rows, TFM_NO_ACTIVATION);
 }
 
-/* What a sub-layer reads, and what comes out behind it: norm(x + f(x)), or x + f(norm(x)). */
+/* What a sub-layer reads, and what comes out after it: norm(x + f(x)), or x + f(norm(x)). */
 static const double *entrance(const tfm_norm *own, const double *x, int64_t rows, bool pre_norm) {
     return pre_norm ? norm(own, x, rows) : x;
 }
-static const double *exit_of(const tfm_norm *own, const double *x, const double *y, int64_t rows,
-                             bool pre_norm) {
+static const double *exit_of(const tfm_norm *own, const double *x, const double *y, int64_t rows, bool pre_norm) {
     return pre_norm ? sum_of(x, y, rows) : norm(own, sum_of(x, y, rows), rows);
 }
 
-static const double *encoder_block(const tfm_encoder_block *block, const double *x, const int32_t *lengths,
-                                   double *weights) {
-    const bool pre = block->pre_norm;
+static const double *encoder_block(const tfm_block *block, const double *x, const int32_t *lengths, double *weights) {
+    const bool pre = block->norm_place == TFM_NORM_BEFORE;
     const double *in = entrance(&block->attention_norm, x, B * S, pre);
-    const double *y = multi_head(&block->attention, in, B, S, in, B, S,
-                                 (mask){.lengths = lengths, .weights = weights});
+    const double *y = multi_head(&block->attention, in, B, S, in, B, S, (mask){.lengths = lengths, .weights = weights});
     x = exit_of(&block->attention_norm, x, y, B * S, pre);
     y = feed_forward(&block->feed_forward, entrance(&block->feed_forward_norm, x, B * S, pre), B * S);
     return exit_of(&block->feed_forward_norm, x, y, B * S, pre);
 }
 
-static const double *decoder_block(const tfm_decoder_block *block, const double *x, const double *encoded,
-                                   int64_t memories, const int32_t *lengths, const int32_t *sources,
-                                   double *self_weights, double *cross_weights) {
-    const bool pre = block->pre_norm;
+static const double *decoder_block(const tfm_block *block, const double *x, const double *encoded, int64_t memories,
+                                   const int32_t *lengths, const int32_t *sources, double *self_weights,
+                                   double *cross_weights) {
+    const bool pre = block->norm_place == TFM_NORM_BEFORE;
     const double *in = entrance(&block->attention_norm, x, B * T, pre);
-    const double *y = multi_head(&block->attention, in, B, T, in, B, T,
-                                 (mask){.causal = true, .weights = self_weights});
+    const double *y =
+        multi_head(&block->attention, in, B, T, in, B, T, (mask){.causal = true, .weights = self_weights});
     x = exit_of(&block->attention_norm, x, y, B * T, pre);
     in = entrance(&block->cross_norm, x, B * T, pre);
     y = multi_head(&block->cross, in, B, T, encoded, memories, S,
@@ -195,21 +191,30 @@ static tfm_norm make_norm(void) {
 }
 
 static tfm_multi_head make_multi_head(void) {
-    return (tfm_multi_head){make_dense(E, E), make_dense(E, E), make_dense(E, E), make_dense(E, E), HEADS};
+    return (tfm_multi_head){make_dense(E, E), make_dense(E, E), make_dense(E, E), make_dense(E, E), HEADS, 0};
 }
 
 static tfm_feed_forward make_feed_forward(tfm_activation activation) {
-    return (tfm_feed_forward){make_dense(F, E), make_dense(E, F), activation, NULL};
+    return (tfm_feed_forward){.up = make_dense(F, E), .down = make_dense(E, F), .activation = activation};
 }
 
-static tfm_encoder_block make_encoder_block(bool pre_norm) {
-    return (tfm_encoder_block){make_multi_head(), make_norm(), make_feed_forward(TFM_GELU), make_norm(),
-                               pre_norm, NULL};
+static tfm_block make_encoder_block(bool pre_norm) {
+    return (tfm_block){.attention = make_multi_head(),
+                       .attention_norm = make_norm(),
+                       .feed_forward = make_feed_forward(TFM_GELU),
+                       .feed_forward_norm = make_norm(),
+                       .norm_place = pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
 }
 
-static tfm_decoder_block make_decoder_block(bool pre_norm) {
-    return (tfm_decoder_block){make_multi_head(),           make_norm(), make_multi_head(), make_norm(),
-                               make_feed_forward(TFM_SILU), make_norm(), pre_norm, NULL};
+static tfm_block make_decoder_block(bool pre_norm) {
+    return (tfm_block){.attention = make_multi_head(),
+                       .attention_norm = make_norm(),
+                       .cross = make_multi_head(),
+                       .cross_norm = make_norm(),
+                       .feed_forward = make_feed_forward(TFM_SILU),
+                       .feed_forward_norm = make_norm(),
+                       .causal = true,
+                       .norm_place = pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
 }
 
 /* Numbers on the host, and the same on the device: (batch, length, E). */
@@ -315,12 +320,7 @@ static void test_multi_head(void **state) {
         {"all", &own, B, S, {0}, {0}},
         {"lengths", &own, B, S, {.lengths = lengths}, {.lengths = LENGTHS}},
         {"causal", &x, B, T, {.causal = true}, {.causal = true}},
-        {"sources",
-         &shared,
-         N,
-         S,
-         {.sources = sources, .lengths = few},
-         {.lengths = LENGTHS, .sources = SOURCES}},
+        {"sources", &shared, N, S, {.sources = sources, .lengths = few}, {.lengths = LENGTHS, .sources = SOURCES}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tfm_keys_values memory = {{0}, {0}};
@@ -333,10 +333,10 @@ static void test_multi_head(void **state) {
         harness_ok(tfm_multi_head_forward(ctx, &again, &layer, x.device, memory, &cases[i].options));
         free(harness_floats(scores));
         free(harness_floats(log_sum));
-        check_output(y,
-                     multi_head(&layer, x.wide, B, T, cases[i].memory->wide, cases[i].memories,
-                                cases[i].length, cases[i].mask),
-                     cases[i].what);
+        check_output(
+            y,
+            multi_head(&layer, x.wide, B, T, cases[i].memory->wide, cases[i].memories, cases[i].length, cases[i].mask),
+            cases[i].what);
         harness_guards(y);
         check_input(&x);
     }
@@ -350,16 +350,16 @@ static void test_encoder_block(void **state) {
     tfm_context *ctx = harness_context();
     tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B);
     for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
-        tfm_encoder_block block = make_encoder_block(pre_norm);
+        tfm_block block = make_encoder_block(pre_norm);
         input x = make_input(B, S);
         tfm_tensor all = {0}, padded = HARNESS_TENSOR(TFM_F32, NULL, B, S, E);
-        harness_ok(tfm_encoder_block_forward(ctx, &all, &block, x.device, (tfm_tensor){0}));
-        harness_ok(tfm_encoder_block_forward(ctx, &padded, &block, x.device, lengths));
+        harness_ok(tfm_block_forward(ctx, &all, &block, x.device, NULL));
+        harness_ok(tfm_block_forward(ctx, &padded, &block, x.device, &(tfm_block_memory){.lengths = lengths}));
         check_output(all, encoder_block(&block, x.wide, NULL, NULL), "encoder block");
         check_output(padded, encoder_block(&block, x.wide, LENGTHS, NULL), "encoder block with lengths");
         harness_guards(padded);
         check_input(&x);
-        tfm_encoder_block_free(ctx, &block);
+        tfm_block_free(ctx, &block);
     }
 }
 
@@ -369,22 +369,20 @@ static void test_decoder_block(void **state) {
     for (int pre_norm = 0; pre_norm < 2; pre_norm++)
         for (int shared = 0; shared < 2; shared++) {
             const int64_t memories = shared ? N : B;
-            tfm_decoder_block block = make_decoder_block(pre_norm);
+            tfm_block block = make_decoder_block(pre_norm);
             input x = make_input(B, T), encoded = make_input(memories, S);
-            tfm_decoder_memory memory = {.lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, memories)};
+            tfm_block_memory memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, memories)};
             tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, B, T, E);
             if (shared)
-                memory.sources = HARNESS_TENSOR(TFM_I32, SOURCES, B);
+                memory.cross_sources = HARNESS_TENSOR(TFM_I32, SOURCES, B);
             harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
-            harness_ok(tfm_decoder_block_forward(ctx, &y, &block, x.device, &memory));
+            harness_ok(tfm_block_forward(ctx, &y, &block, x.device, &memory));
             check_output(
-                y,
-                decoder_block(&block, x.wide, encoded.wide, memories, LENGTHS, shared ? SOURCES : NULL, NULL,
-                              NULL),
+                y, decoder_block(&block, x.wide, encoded.wide, memories, LENGTHS, shared ? SOURCES : NULL, NULL, NULL),
                 shared ? "decoder block with sources" : "decoder block");
             harness_guards(y);
             check_input(&x);
-            tfm_decoder_block_free(ctx, &block);
+            tfm_block_free(ctx, &block);
         }
 }
 
@@ -394,21 +392,21 @@ static void test_encoder_weights(void **state) {
     tfm_context *ctx = harness_context();
     tfm_tensor lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, B);
     for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
-        tfm_encoder_block block = make_encoder_block(pre_norm);
+        tfm_block block = make_encoder_block(pre_norm);
         input x = make_input(B, S);
         double *want = take((int64_t)B * HEADS * S * S, sizeof(*want));
         tfm_tensor y = {0}, fresh = {0}, given = HARNESS_TENSOR(TFM_F32, NULL, B, HEADS, S, S);
         const double *output = encoder_block(&block, x.wide, LENGTHS, want);
         harness_ok(tfm_scope_open(ctx));
-        harness_ok(tfm_encoder_block_attend(ctx, &y, &given, &block, x.device, lengths));
+        harness_ok(tfm_block_attend(ctx, &y, &given, NULL, &block, x.device, &(tfm_block_memory){.lengths = lengths}));
         check_output(y, output, "encoder block with its weights");
         check_output(given, want, "the weights of an encoder block");
         harness_guards(given);
-        harness_ok(tfm_encoder_block_attend(ctx, &y, &fresh, &block, x.device, lengths));
+        harness_ok(tfm_block_attend(ctx, &y, &fresh, NULL, &block, x.device, &(tfm_block_memory){.lengths = lengths}));
         check_output(fresh, want, "fresh weights of an encoder block");
         check_input(&x);
         harness_ok(tfm_scope_close(ctx, 0, NULL));
-        tfm_encoder_block_free(ctx, &block);
+        tfm_block_free(ctx, &block);
     }
 }
 
@@ -416,28 +414,27 @@ static void test_decoder_weights(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     for (int pre_norm = 0; pre_norm < 2; pre_norm++) {
-        tfm_decoder_block block = make_decoder_block(pre_norm);
+        tfm_block block = make_decoder_block(pre_norm);
         input x = make_input(B, T), encoded = make_input(N, S);
         double *self = take((int64_t)B * HEADS * T * T, sizeof(*self));
         double *cross = take((int64_t)B * HEADS * T * S, sizeof(*cross));
-        const double *output =
-            decoder_block(&block, x.wide, encoded.wide, N, LENGTHS, SOURCES, self, cross);
-        tfm_decoder_memory memory = {.lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
-                                     .sources = HARNESS_TENSOR(TFM_I32, SOURCES, B)};
+        const double *output = decoder_block(&block, x.wide, encoded.wide, N, LENGTHS, SOURCES, self, cross);
+        tfm_block_memory memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
+                                   .cross_sources = HARNESS_TENSOR(TFM_I32, SOURCES, B)};
         tfm_tensor y = {0}, weights = {0}, over_source = HARNESS_TENSOR(TFM_F32, NULL, B, HEADS, T, S);
         harness_ok(tfm_scope_open(ctx));
         harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, encoded.device));
-        harness_ok(tfm_decoder_block_attend(ctx, &y, &weights, &over_source, &block, x.device, &memory));
+        harness_ok(tfm_block_attend(ctx, &y, &weights, &over_source, &block, x.device, &memory));
         check_output(y, output, "decoder block with its weights");
         check_output(weights, self, "the weights over the target");
         check_output(over_source, cross, "the weights over the source");
         harness_guards(over_source);
         over_source = (tfm_tensor){0};
-        harness_ok(tfm_decoder_block_attend(ctx, &y, NULL, &over_source, &block, x.device, &memory));
+        harness_ok(tfm_block_attend(ctx, &y, NULL, &over_source, &block, x.device, &memory));
         check_output(over_source, cross, "the weights over the source alone");
         check_input(&x);
         harness_ok(tfm_scope_close(ctx, 0, NULL));
-        tfm_decoder_block_free(ctx, &block);
+        tfm_block_free(ctx, &block);
     }
 }
 
@@ -447,7 +444,7 @@ enum { TOGETHER = 2 }; /* positions that sequences 0 and 1 have in common: until
 
 /* Two decoder blocks over N sources, and the targets of B sequences, decoded whole by the oracle. */
 typedef struct decoder {
-    tfm_decoder_block blocks[LAYERS];
+    tfm_block blocks[LAYERS];
     tfm_keys_values cross[LAYERS];
     input targets;
     const double *whole; /* (B, T, E) */
@@ -488,16 +485,16 @@ static void decode_step(decoder *d, tfm_kv_cache *cache, int t, int count, const
     harness_ok(tfm_kv_cache_reserve(ctx, cache, count));
     assert_true(cache->capacity >= cache->rows + count);
     tfm_tensor y = HARNESS_TENSOR(TFM_F32, x, count, 1, E);
-    tfm_decoder_memory memory = {.lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
-                                 .sources = HARNESS_TENSOR(TFM_I32, sources, count),
-                                 .rows = HARNESS_TENSOR(TFM_I32, table, count, t + 1)};
+    tfm_block_memory memory = {.cross_lengths = HARNESS_TENSOR(TFM_I32, LENGTHS, N),
+                               .cross_sources = HARNESS_TENSOR(TFM_I32, sources, count),
+                               .rows = HARNESS_TENSOR(TFM_I32, table, count, t + 1)};
     for (int i = 0; i < LAYERS; i++) {
         tfm_tensor next = {0};
         memory.cross = d->cross[i];
         memory.log = cache->logs[i];
         harness_ok(tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, cache->rows, count));
         harness_ok(tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, cache->rows, count));
-        harness_ok(tfm_decoder_block_forward(ctx, &next, &d->blocks[i], y, &memory));
+        harness_ok(tfm_block_forward(ctx, &next, &d->blocks[i], y, &memory));
         y = next;
     }
     cache->rows += count;
@@ -535,7 +532,7 @@ static void test_steps(void **state) {
             assert_int_equal(cache.capacity, capacity);
             for (int i = 0; i < LAYERS; i++) {
                 assert_int_equal(cache.logs[i].keys.dims[0], capacity);
-                tfm_decoder_block_free(ctx, &d.blocks[i]);
+                tfm_block_free(ctx, &d.blocks[i]);
                 tfm_tensor_free(ctx, &d.cross[i].keys);
                 tfm_tensor_free(ctx, &d.cross[i].values);
             }

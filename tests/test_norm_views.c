@@ -46,19 +46,18 @@ static void check(bool centered) {
     float x[2 * ROWS * N], gamma[N];
     harness_fill(&random, x, 2 * ROWS * N, 2);
     harness_fill(&random, gamma, N, 1);
-    const int64_t shifts[] = {0, 1, 16,
-                              ROWS - 1}; /* by 16, groups side by side are at the same row at a time */
+    const int64_t shifts[] = {0, 1, 16, ROWS - 1}; /* by 16, groups side by side are at the same row at a time */
     for (int i = 0; i < 8; i++) {
         const views v = {shifts[i / 2], centered, i % 2 == 1};
-        gradient_check(&(gradient_case){
-            .name = centered ? "layernorm of overlapping rows" : "rmsnorm of overlapping rows",
-            .inputs = {{2, {ROWS + v.shift, N}, x, false}, {1, {N}, gamma, false}},
-            .oracle = oracle,
-            .run = run,
-            .user = &v,
-            .count = ROWS * N,
-            .tolerance = 5e-6,
-            .repeats = 5});
+        gradient_check(
+            &(gradient_case){.name = centered ? "layernorm of overlapping rows" : "rmsnorm of overlapping rows",
+                             .inputs = {{2, {ROWS + v.shift, N}, x, false}, {1, {N}, gamma, false}},
+                             .oracle = oracle,
+                             .run = run,
+                             .user = &v,
+                             .count = ROWS * N,
+                             .tolerance = 5e-6,
+                             .repeats = 5});
     }
 }
 

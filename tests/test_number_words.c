@@ -69,8 +69,7 @@ static const struct {
     {"fünfhundertzwölftausend", "five hundred and twelve thousand"},
     {"sechshundertsechzigtausendsechshundertsechs", "six hundred and sixty thousand six hundred and six"},
     {"siebenhundertsiebzehntausendsiebzehn", "seven hundred and seventeen thousand and seventeen"},
-    {"achthundertachtzigtausendachthundertachtzig",
-     "eight hundred and eighty thousand eight hundred and eighty"},
+    {"achthundertachtzigtausendachthundertachtzig", "eight hundred and eighty thousand eight hundred and eighty"},
     {"neunhunderteinundneunzigtausendeins", "nine hundred and ninety-one thousand and one"},
 };
 
@@ -213,9 +212,8 @@ static void test_repeats(void **state) {
 
 static void test_refused(void **state) {
     (void)state;
-    static const char *const bad[] = {"--train",    "--train x",  "--train 5x", "--train 0",
-                                      "--valid -1", "--sort 3",   "more",       "--train 500000",
-                                      "--seed -1",  "--train ''", "--train 1e3"};
+    static const char *const bad[] = {"--train", "--train x",      "--train 5x", "--train 0",  "--valid -1", "--sort 3",
+                                      "more",    "--train 500000", "--seed -1",  "--train ''", "--train 1e3"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         if (run("refused", bad[i]) != 2)
             fail_msg("'%s' is accepted", bad[i]);

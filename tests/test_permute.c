@@ -141,9 +141,8 @@ static void test_refused(void **state) {
     tfm_context *ctx = harness_context();
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 3), y = {0};
     const char *sentence = "permute: the axes must be those of (2, 3) F32, 0 to 1, each once";
-    harness_refused(tfm_permute(ctx, &y, (tfm_tensor){0}, (int[]){0, 1}), TFM_ERROR_ARGUMENT,
-                    "permute: input 1");
-    harness_refused(tfm_permute(ctx, &y, x, NULL), TFM_ERROR_ARGUMENT, sentence);
+    harness_refused(tfm_permute(ctx, &y, (tfm_tensor){0}, (int[]){0, 1}), TFM_ERROR_ARGUMENT, "permute: input 1");
+    harness_refused(tfm_permute(ctx, &y, x, NULL), TFM_ERROR_ARGUMENT, "permute: axes is NULL");
     harness_refused(tfm_permute(ctx, &y, x, (int[]){0, 0}), TFM_ERROR_ARGUMENT, sentence);
     harness_refused(tfm_permute(ctx, &y, x, (int[]){0, 2}), TFM_ERROR_ARGUMENT, sentence);
     harness_refused(tfm_permute(ctx, &y, x, (int[]){-1, 0}), TFM_ERROR_ARGUMENT, sentence);

@@ -31,13 +31,12 @@ static int setup(void **state) {
 
 /* Adds one small transfer per call, under the name and grid given: the profile does not mind what an event is
  * of. */
-static void add(tfm_context *ctx, tfm__profile *profile, const char *name, cl_mem buffer,
-                const tfm__grid *grid) {
+static void add(tfm_context *ctx, tfm__profile *profile, const char *name, cl_mem buffer, const tfm__grid *grid) {
     cl_event event = NULL;
     const float value = 1;
-    assert_int_equal(clEnqueueFillBuffer(tfm_context_cl_queue(ctx), buffer, &value, sizeof(value), 0, 256, 0,
-                                         NULL, &event),
-                     CL_SUCCESS);
+    assert_int_equal(
+        clEnqueueFillBuffer(tfm_context_cl_queue(ctx), buffer, &value, sizeof(value), 0, 256, 0, NULL, &event),
+        CL_SUCCESS);
     tfm__profile_add(profile, name, event, grid);
 }
 
@@ -46,7 +45,7 @@ static void add(tfm_context *ctx, tfm__profile *profile, const char *name, cl_me
 static void run_profile(bool profiled_queue) {
     tfm_context *ctx;
     tfm__profile *profile;
-    const tfm__grid grid = TFM_GRID_2D(128, 3, 16, 1);
+    const tfm__grid grid = TFM__GRID_2D(128, 3, 16, 1);
     const tfm_context_options options = {.profile = profiled_queue};
     cl_int error;
     harness_ok(tfm__profile_open(&profile));
@@ -110,8 +109,7 @@ static void test_unprofiled_queue(void **state) {
     (void)state;
     run_profile(false);
     char wanted[64];
-    snprintf(wanted, sizeof(wanted), "%d launches have no times: CL_PROFILING_INFO_NOT_AVAILABLE",
-             LAUNCHES + 2);
+    snprintf(wanted, sizeof(wanted), "%d launches have no times: CL_PROFILING_INFO_NOT_AVAILABLE", LAUNCHES + 2);
     if (!strstr(lines, "no times"))
         snprintf(wanted, sizeof(wanted), " %d ", LAUNCHES);
     assert_non_null(strstr(lines, wanted));
@@ -137,8 +135,7 @@ static void check_trace(const char *path) {
         const char *name = json_string_value(json_object_get(event, "name"));
         assert_non_null(name);
         assert_non_null(phase);
-        assert_true(json_is_integer(json_object_get(event, "pid")) &&
-                    json_is_integer(json_object_get(event, "tid")));
+        assert_true(json_is_integer(json_object_get(event, "pid")) && json_is_integer(json_object_get(event, "tid")));
         if (strcmp(phase, "X") != 0)
             continue;
         json_t *ts = json_object_get(event, "ts"), *duration = json_object_get(event, "dur");

@@ -42,8 +42,8 @@ static void check(harness_random *random, int64_t rows, int64_t n, int64_t k, in
         sum = flags & OVER_RESIDUAL ? residual : harness_tensor(TFM_F32, rank, dims, NULL);
     else if (flags & OVER_RESIDUAL)
         y = residual;
-    harness_ok(tfm_rmsnorm(ctx, &y, flags & SUM ? &sum : NULL, x, residual, gamma,
-                           flags & OVER_X ? axis : axis - rank, epsilon));
+    harness_ok(tfm_rmsnorm(ctx, &y, flags & SUM ? &sum : NULL, x, residual, gamma, flags & OVER_X ? axis : axis - rank,
+                           epsilon));
     float *got = harness_floats(y);
     char what[80];
     snprintf(what, sizeof(what), "rmsnorm of %lld x %lld, flags %d", (long long)rows, (long long)n, flags);
@@ -169,8 +169,7 @@ static void test_refused(void **state) {
                     "rmsnorm: gamma is (6, 2) F32");
     harness_refused(tfm_rmsnorm(ctx, &y, NULL, x, none, none, 2, 0), TFM_ERROR_ARGUMENT, "rmsnorm: axis 2");
     harness_refused(tfm_rmsnorm(ctx, &y, NULL, x, none, none, -1, NAN), TFM_ERROR_ARGUMENT, "epsilon is");
-    harness_refused(tfm_rmsnorm(ctx, &other, NULL, x, none, none, -1, 0), TFM_ERROR_ARGUMENT,
-                    "rmsnorm: the output");
+    harness_refused(tfm_rmsnorm(ctx, &other, NULL, x, none, none, -1, 0), TFM_ERROR_ARGUMENT, "rmsnorm: the output");
 }
 
 static void test_shared_memory(void **state) {
@@ -196,10 +195,8 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_backward),      cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -25,15 +25,13 @@ static double turned(const task *s, const float *x, int64_t i, const float *cosi
     const bool second = s->interleaved ? column % 2 : column >= s->half;
     const int64_t apart = s->interleaved ? 1 : s->half;
     const double c = cosines[p * s->half + pair], sine = sines[p * s->half + pair];
-    return second ? (double)x[i - apart] * sine + (double)x[i] * c
-                  : (double)x[i] * c - (double)x[i + apart] * sine;
+    return second ? (double)x[i - apart] * sine + (double)x[i] * c : (double)x[i] * c - (double)x[i + apart] * sine;
 }
 
 static void check(harness_random *random, task s) {
     tfm_context *ctx = harness_context();
     const int64_t first = 3, P = s.form == PER_TOKEN ? s.B * s.T : s.T + 5, count = s.B * s.T * s.H * s.D;
-    float *x_host = malloc((size_t)count * sizeof(float)),
-          *c_host = malloc((size_t)(P * s.half) * sizeof(float)),
+    float *x_host = malloc((size_t)count * sizeof(float)), *c_host = malloc((size_t)(P * s.half) * sizeof(float)),
           *s_host = malloc((size_t)(P * s.half) * sizeof(float));
     double *want = malloc((size_t)count * sizeof(double));
     int32_t *position = malloc((size_t)(s.B * s.T) * sizeof(int32_t));
@@ -67,8 +65,8 @@ static void check(harness_random *random, task s) {
     harness_ok(tfm_rotary(ctx, &y, x, cosines, sines, &options));
     float *got = harness_floats(y);
     char what[120];
-    snprintf(what, sizeof(what), "rotary of %lld x %lld x %lld x %lld, %lld pairs, form %d, %s%s",
-             (long long)s.B, (long long)s.T, (long long)s.H, (long long)s.D, (long long)s.half, s.form,
+    snprintf(what, sizeof(what), "rotary of %lld x %lld x %lld x %lld, %lld pairs, form %d, %s%s", (long long)s.B,
+             (long long)s.T, (long long)s.H, (long long)s.D, (long long)s.half, s.form,
              s.interleaved ? "interleaved" : "split", s.heads_first ? ", heads first" : "");
     harness_close(got, want, (size_t)count, 1e-6, what);
     harness_guards(y);
@@ -88,11 +86,26 @@ static void test_shapes(void **state) {
     for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
         for (int bits = 0; bits < 8; bits++)
             for (int form = 0; form < FORMS; form++)
-                check(&random,
-                      (task){2, 5, 3, widths[i][0], widths[i][1], bits & 1, bits & 2, bits & 4, form});
-    check(&random, (task){1, 1, 1, 1000, 500, false, false, false, FIRST});
-    check(&random, (task){3, 65, 17, 32, 16, true, true, true, POSITIONS});
-    check(&random, (task){2, 3000, 7, 4, 1, false, false, false, FIRST});
+                check(&random, (task){.B = 2,
+                                      .T = 5,
+                                      .H = 3,
+                                      .D = widths[i][0],
+                                      .half = widths[i][1],
+                                      .heads_first = bits & 1,
+                                      .interleaved = bits & 2,
+                                      .in_place = bits & 4,
+                                      .form = form});
+    check(&random, (task){.B = 1, .T = 1, .H = 1, .D = 1000, .half = 500, .form = FIRST});
+    check(&random, (task){.B = 3,
+                          .T = 65,
+                          .H = 17,
+                          .D = 32,
+                          .half = 16,
+                          .heads_first = true,
+                          .interleaved = true,
+                          .in_place = true,
+                          .form = POSITIONS});
+    check(&random, (task){.B = 2, .T = 3000, .H = 7, .D = 4, .half = 1, .form = FIRST});
 }
 
 typedef struct backward_case {
@@ -148,7 +161,10 @@ static void test_backward(void **state) {
             for (int64_t k = 0; k < 2 * T; k++)
                 position[k] = (int32_t)(bits & 4 ? harness_range(&random, 0, T + 4) : 3 + k % T);
             const backward_case b = {{2, T, 3, D, half, bits & 1, bits & 2, false, bits & 4 ? POSITIONS : FIRST},
-                                     tables[0], tables[1], position, (bits & 1) == 0};
+                                     tables[0],
+                                     tables[1],
+                                     position,
+                                     (bits & 1) == 0};
             gradient_case c = {.name = "rotary",
                                .inputs = {{3, {2, T, 3 * D}, x, false}},
                                .oracle = oracle_backward,
@@ -243,22 +259,17 @@ static void test_refused(void **state) {
     harness_refused(tfm_rotary(ctx, &y, x, c, c, &o), TFM_ERROR_ARGUMENT, "heads is 5");
     o.heads = 3;
     harness_refused(tfm_rotary(ctx, &y, x, c, wide, &o), TFM_ERROR_ARGUMENT, "but sines is (8, 3) F32");
-    harness_refused(tfm_rotary(ctx, &y, x, wide, wide, &o), TFM_ERROR_ARGUMENT,
-                    "do not fit a head of 4 columns");
-    harness_refused(tfm_rotary(ctx, &y, x, odd, odd, &o), TFM_ERROR_ARGUMENT,
-                    "must be (P, R/2) or (2, 5, R/2)");
+    harness_refused(tfm_rotary(ctx, &y, x, wide, wide, &o), TFM_ERROR_ARGUMENT, "do not fit a head of 4 columns");
+    harness_refused(tfm_rotary(ctx, &y, x, odd, odd, &o), TFM_ERROR_ARGUMENT, "must be (P, R/2) or (2, 5, R/2)");
     o.first = 4;
-    harness_refused(tfm_rotary(ctx, &y, x, c, c, &o), TFM_ERROR_ARGUMENT,
-                    "rotary: positions 4 to 8 are not in");
+    harness_refused(tfm_rotary(ctx, &y, x, c, c, &o), TFM_ERROR_ARGUMENT, "rotary: positions 4 to 8 are not in");
     o.first = -1;
     harness_refused(tfm_rotary(ctx, &y, x, c, c, &o), TFM_ERROR_ARGUMENT, "positions -1 to 3 are not in");
     o.positions = ids;
-    harness_refused(tfm_rotary(ctx, &y, x, tokens, tokens, &o), TFM_ERROR_ARGUMENT,
-                    "positions must be (2, 5)");
+    harness_refused(tfm_rotary(ctx, &y, x, tokens, tokens, &o), TFM_ERROR_ARGUMENT, "positions must be (2, 5)");
     o.positions = c;
     harness_refused(tfm_rotary(ctx, &y, x, c, c, &o), TFM_ERROR_ARGUMENT, "rotary: input 4");
-    harness_refused(tfm_rotary_tables(ctx, &y, &wide, 3, 5, 0), TFM_ERROR_ARGUMENT,
-                    "rotary_tables: 3 positions");
+    harness_refused(tfm_rotary_tables(ctx, &y, &wide, 3, 5, 0), TFM_ERROR_ARGUMENT, "rotary_tables: 3 positions");
     harness_refused(tfm_rotary_tables(ctx, &y, &wide, 3, 4, -1), TFM_ERROR_ARGUMENT, "base is -1");
 }
 
@@ -279,9 +290,9 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_backward),  cmocka_unit_test(test_positions_outside),
-        cmocka_unit_test(test_tables),  cmocka_unit_test(test_distance),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_backward), cmocka_unit_test(test_positions_outside),
+        cmocka_unit_test(test_tables),        cmocka_unit_test(test_distance), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

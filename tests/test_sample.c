@@ -11,8 +11,8 @@ static void philox(uint32_t out[4], const uint32_t counter[4], uint32_t key0, ui
     memcpy(c, counter, sizeof(c));
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
         const uint64_t p = (uint64_t)0xD2511F53u * c[0], q = (uint64_t)0xCD9E8D57u * c[2];
-        const uint32_t next[4] = {(uint32_t)(q >> 32) ^ c[1] ^ key0, (uint32_t)q,
-                                  (uint32_t)(p >> 32) ^ c[3] ^ key1, (uint32_t)p};
+        const uint32_t next[4] = {(uint32_t)(q >> 32) ^ c[1] ^ key0, (uint32_t)q, (uint32_t)(p >> 32) ^ c[3] ^ key1,
+                                  (uint32_t)p};
         memcpy(c, next, sizeof(c));
     }
     memcpy(out, c, sizeof(c));
@@ -85,18 +85,16 @@ static void check(const float *host, int64_t rows, int64_t n, tfm_sample_options
     int32_t *got = harness_ints(ids);
     float *chance = harness_floats(probabilities);
     for (int64_t r = 0; r < rows; r++) {
-        const double total = weigh(weights, host + r * n, (int)n, &o),
-                     u = uniform(o.seed, o.step, (uint32_t)r);
+        const double total = weigh(weights, host + r * n, (int)n, &o), u = uniform(o.seed, o.step, (uint32_t)r);
         double before = 0;
         assert_true(got[r] >= 0 && got[r] < n);
         for (int i = 0; i < got[r]; i++)
             before += weights[i] / total;
         const double own = weights[got[r]] / total;
         if (!(own > 0 && before <= u + 1e-5 && before + own >= u - 1e-5 && fabs(chance[r] - own) < 1e-5))
-            fail_msg(
-                "row %lld of %lld x %lld, k %d, p %g: drew %d, which has %g from %g on, with %g: chance %g",
-                (long long)r, (long long)rows, (long long)n, o.top_k, (double)o.top_p, got[r], own, before, u,
-                (double)chance[r]);
+            fail_msg("row %lld of %lld x %lld, k %d, p %g: drew %d, which has %g from %g on, with %g: chance %g",
+                     (long long)r, (long long)rows, (long long)n, o.top_k, (double)o.top_p, got[r], own, before, u,
+                     (double)chance[r]);
     }
     harness_guards(ids);
     harness_guards(probabilities);
@@ -171,8 +169,7 @@ static void test_odd_rows(void **state) {
         host[4][i] = i == 2 ? 3e38f : -3e38f;
     }
     tfm_tensor logits = HARNESS_TENSOR(TFM_F32, host, 5, N);
-    const tfm_sample_options options[] = {
-        {0}, {.top_k = 3}, {.top_p = 0.5f}, {.temperature = 1e-40f, .top_p = 0.9f}};
+    const tfm_sample_options options[] = {{0}, {.top_k = 3}, {.top_p = 0.5f}, {.temperature = 1e-40f, .top_p = 0.9f}};
     for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
         tfm_tensor ids = HARNESS_TENSOR(TFM_I32, NULL, 5), chance = HARNESS_TENSOR(TFM_F32, NULL, 5);
         harness_ok(tfm_sample(ctx, &ids, &chance, logits, &options[i]));
@@ -199,8 +196,7 @@ static void test_stream(void **state) {
     int32_t *draws[4];
     for (int i = 0; i < 4; i++) {
         tfm_tensor ids = {0};
-        harness_ok(
-            tfm_sample(ctx, &ids, NULL, logits, &(tfm_sample_options){.seed = 5 + i / 3, .step = i == 2}));
+        harness_ok(tfm_sample(ctx, &ids, NULL, logits, &(tfm_sample_options){.seed = 5 + i / 3, .step = i == 2}));
         draws[i] = harness_ints(ids);
         tfm_tensor_free(ctx, &ids);
         int counts[N] = {0};
@@ -223,11 +219,9 @@ static void test_refused(void **state) {
     tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 6), flat = HARNESS_TENSOR(TFM_F32, NULL, 6), y = {0};
     harness_refused(tfm_sample(ctx, &y, NULL, (tfm_tensor){0}, NULL), TFM_ERROR_ARGUMENT, "sample: input 1");
     harness_refused(tfm_sample(ctx, &y, NULL, flat, NULL), TFM_ERROR_ARGUMENT, "sample: logits is (6) F32");
-    harness_refused(tfm_sample(ctx, &flat, NULL, x, NULL), TFM_ERROR_ARGUMENT,
-                    "sample: the output is (6) F32");
-    const tfm_sample_options cold = {.temperature = -1}, hot = {.temperature = INFINITY},
-                             none = {.top_k = -1}, more = {.top_p = 1.5f}, less = {.top_p = -0.1f},
-                             odd = {.top_p = NAN};
+    harness_refused(tfm_sample(ctx, &flat, NULL, x, NULL), TFM_ERROR_ARGUMENT, "sample: the output is (6) F32");
+    const tfm_sample_options cold = {.temperature = -1}, hot = {.temperature = INFINITY}, none = {.top_k = -1},
+                             more = {.top_p = 1.5f}, less = {.top_p = -0.1f}, odd = {.top_p = NAN};
     harness_refused(tfm_sample(ctx, &y, NULL, x, &cold), TFM_ERROR_ARGUMENT, "temperature is -1");
     harness_refused(tfm_sample(ctx, &y, NULL, x, &hot), TFM_ERROR_ARGUMENT, "temperature is inf");
     harness_refused(tfm_sample(ctx, &y, NULL, x, &none), TFM_ERROR_ARGUMENT, "top_k is -1");

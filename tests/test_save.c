@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/file.h"
 #include "harness.h"
-#include "tfm/model.h"
+#include "model/model.h"
 
 enum { B = 2, S = 5, T = 4 };
 
@@ -51,7 +52,7 @@ static void check(tfm_model *model, int vocabulary, tfm_dtype dtype) {
     const double most = dtype == TFM_F32 ? 0 : dtype == TFM_F16 ? 1e-2 : 1e-1;
     for (size_t i = 0; i < count; i++)
         assert_true(fabs((double)want[i] - got[i]) <= most);
-    const tfm_model_info a = tfm_model_describe(model), b = tfm_model_describe(again);
+    const tfm_model_info a = *tfm_model_get_info(model), b = *tfm_model_get_info(again);
     assert_int_equal(a.parameters, b.parameters);
     assert_int_equal(a.tied_output, b.tied_output);
     assert_int_equal(a.activation, b.activation);
@@ -65,25 +66,25 @@ static void check(tfm_model *model, int vocabulary, tfm_dtype dtype) {
 
 static void test_created(void **state) {
     (void)state;
-    const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
-    for (int i = 0; i < 4; i++) {
+    const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU, TFM_NO_ACTIVATION};
+    for (int i = 0; i < 5; i++) {
         tfm_model *model;
-        harness_ok(tfm_model_create(&model, harness_context(),
-                                    &(tfm_model_shape){.width = 24,
-                                                       .heads = 3,
-                                                       .feed_forward = 17,
-                                                       .encoder_layers = 2,
-                                                       .decoder_layers = 1,
-                                                       .source_vocabulary = 11,
-                                                       .target_vocabulary = i % 2 ? 13 : 0,
-                                                       .max_positions = 9,
-                                                       .pad_id = 10,
-                                                       .start_id = 9,
-                                                       .eos_id = 0,
-                                                       .activation = activations[i],
-                                                       .pre_norm = i >= 2,
-                                                       .init = (tfm_init)(i % 3),
-                                                       .seed = 5}));
+        harness_ok(tfm_model_new(&model, harness_context(),
+                                 &(tfm_model_shape){.width = 24,
+                                                    .heads = 3,
+                                                    .feed_forward = 17,
+                                                    .encoder_layers = 2,
+                                                    .decoder_layers = 1,
+                                                    .source_vocabulary = 11,
+                                                    .target_vocabulary = i % 2 ? 13 : 0,
+                                                    .max_positions = 9,
+                                                    .pad_id = 10,
+                                                    .start_id = 9,
+                                                    .eos_id = 0,
+                                                    .activation = activations[i],
+                                                    .pre_norm = i >= 2,
+                                                    .init = (tfm_init)(i % 3),
+                                                    .seed = 5}));
         check(model, i % 2 ? 13 : 11, TFM_F32);
         check(model, i % 2 ? 13 : 11, i % 2 ? TFM_F16 : TFM_BF16);
         tfm_model_free(&model);
@@ -100,12 +101,159 @@ static void test_opened(void **state) {
         tfm_model *model;
         snprintf(path, sizeof(path), "tests/golden/%s", names[i]);
         char *dir = harness_source(path);
-        harness_ok(
-            tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
-        check(model, tfm_model_describe(model).target_vocabulary, TFM_F32);
+        harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
+        check(model, tfm_model_get_info(model)->target_vocabulary, TFM_F32);
         tfm_model_free(&model);
         free(dir);
     }
+}
+
+/* The files of two directories, byte by byte. */
+static void same_files(const char *a, const char *b) {
+    static const char *const names[] = {"model.safetensors", "config.json", "generation_config.json"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[600], *bytes[2];
+        size_t sizes[2];
+        for (int k = 0; k < 2; k++) {
+            snprintf(path, sizeof(path), "%s/%s", k ? b : a, names[i]);
+            harness_ok(tfm__file_read(&bytes[k], &sizes[k], path));
+        }
+        assert_int_equal(sizes[0], sizes[1]);
+        assert_memory_equal(bytes[0], bytes[1], sizes[0]);
+        free(bytes[0]);
+        free(bytes[1]);
+    }
+}
+
+static bool append(void *user, size_t line, int best, const char *translation, double score) {
+    char *text = user;
+    snprintf(text + strlen(text), 4096 - strlen(text), "%zu %d %s %a\n", line, best, translation, score);
+    return true;
+}
+
+/* Saving changes nothing in the model: what it translates, and what is saved once more, are the same. */
+static void test_nothing_changes(void **state) {
+    (void)state;
+    static const char *const names[] = {"prenorm-silu-f16", "untied-gelu-bf16", "postnorm-relu-bias",
+                                        "prenorm-embedding-norm"};
+    static const char *const lines[] = {"Ein Haus.", "Wo ist der Hund?"};
+    for (int i = 0; i < 4; i++) {
+        char path[64], root[] = "/tmp/tfm-test-save-XXXXXX", dirs[2][64], texts[2][4096] = {"", ""};
+        tfm_model *model;
+        assert_non_null(mkdtemp(root));
+        snprintf(path, sizeof(path), "tests/golden/%s", names[i]);
+        char *dir = harness_source(path);
+        harness_ok(tfm_model_open(&model, harness_context(), dir, NULL));
+        const tfm_model_info before = *tfm_model_get_info(model);
+        harness_ok(tfm_translate(model, lines, 2, NULL, append, texts[0]));
+        for (int k = 0; k < 2; k++) {
+            snprintf(dirs[k], sizeof(dirs[k]), "%s/%d", root, k);
+            harness_ok(tfm_model_save(model, dirs[k], TFM_BF16));
+            texts[1][0] = 0;
+            harness_ok(tfm_translate(model, lines, 2, NULL, append, texts[1]));
+            assert_string_equal(texts[0], texts[1]);
+        }
+        assert_memory_equal(&before, tfm_model_get_info(model), sizeof(before));
+        same_files(dirs[0], dirs[1]);
+        tfm_model_free(&model);
+        free(dir);
+        for (int k = 0; k < 2; k++)
+            remove_dir(dirs[k]);
+        rmdir(root);
+    }
+}
+
+/* ---- What other families' files look like ---------------------------------------------------------------------- */
+
+static tfm_model *small_model(void) {
+    tfm_model *model = NULL;
+    harness_ok(tfm_model_new(&model, harness_context(),
+                             &(tfm_model_shape){.width = 8,
+                                                .heads = 2,
+                                                .feed_forward = 12,
+                                                .encoder_layers = 1,
+                                                .decoder_layers = 1,
+                                                .source_vocabulary = 10,
+                                                .max_positions = 6,
+                                                .pad_id = 9,
+                                                .start_id = 9}));
+    return model;
+}
+
+/* One tensor of what tfm_model_save writes of a model, on the host. */
+static float *saved_tensor(tfm_model *model, const char *name, int64_t rows, int64_t columns) {
+    char dir[] = "/tmp/tfm-test-save-XXXXXX", path[64];
+    tfm__weights *file = NULL;
+    const tfm__stored *stored;
+    assert_non_null(mkdtemp(dir));
+    harness_ok(tfm_model_save(model, dir, TFM_F32));
+    snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+    harness_ok(tfm__weights_open(&file, path));
+    harness_ok(tfm__weights_get(file, &stored, name, 2, (int64_t[]){rows, columns}));
+    float *values = malloc(stored->bytes);
+    memcpy(values, stored->data, stored->bytes);
+    tfm__weights_free(&file);
+    remove_dir(dir);
+    return values;
+}
+
+/* Three matrices that files have in one tensor, one after another along the outputs, also where they are stored as
+ * (inputs, outputs). */
+static void test_fused(void **state) {
+    (void)state;
+    enum { WIDTH = 8 };
+    for (int turned = 0; turned < 2; turned++) {
+        tfm_model *model = small_model();
+        tfm__naming encoder[TFM__ROLES];
+        memcpy(encoder, model->family->encoder, sizeof(encoder));
+        for (tfm__role role = TFM__SELF_QUERY; role <= TFM__SELF_VALUE; role++)
+            encoder[role] = (tfm__naming){"layers.#.qkv.weight", "layers.#.qkv.bias", turned};
+        tfm__family family = *model->family;
+        family.encoder = encoder;
+        model->family = &family;
+        tfm_multi_head *a = &model->encoder.blocks[0].attention;
+        float *parts[] = {harness_floats(a->query.weight.value), harness_floats(a->key.weight.value),
+                          harness_floats(a->value.weight.value)};
+        float *got = turned ? saved_tensor(model, "layers.0.qkv.weight", WIDTH, 3 * WIDTH)
+                            : saved_tensor(model, "layers.0.qkv.weight", 3 * WIDTH, WIDTH);
+        for (int row = 0; row < 3 * WIDTH; row++)
+            for (int column = 0; column < WIDTH; column++)
+                assert_true(got[turned ? column * 3 * WIDTH + row : row * WIDTH + column] ==
+                            parts[row / WIDTH][row % WIDTH * WIDTH + column]);
+        free(got);
+        for (int i = 0; i < 3; i++)
+            free(parts[i]);
+        tfm_model_free(&model);
+    }
+}
+
+/* A learned table of positions that begins with rows before position 0 is saved with them, as it was read. */
+static void test_position_offset(void **state) {
+    (void)state;
+    enum { ROWS = 6, OFFSET = 2, WIDTH = 8 };
+    tfm_context *ctx = harness_context();
+    tfm_model *model = small_model();
+    tfm__stack *stacks[] = {&model->encoder, &model->decoder};
+    tfm__stack_arch *archs[] = {&model->arch.encoder, &model->arch.decoder};
+    float table[(ROWS + OFFSET) * WIDTH];
+    for (int i = 0; i < (ROWS + OFFSET) * WIDTH; i++)
+        table[i] = (float)i;
+    for (int i = 0; i < 2; i++) {
+        tfm_tensor whole = {0};
+        tfm_tensor_free(ctx, &stacks[i]->positions);
+        harness_ok(tfm__tensor_new_lasting(ctx, &whole, TFM_F32, 2, (int64_t[]){ROWS + OFFSET, WIDTH}));
+        harness_ok(tfm_tensor_write(ctx, whole, table));
+        harness_ok(tfm_tensor_rows(ctx, &stacks[i]->positions, whole, OFFSET, ROWS));
+        archs[i]->positions = TFM__LEARNED_POSITIONS;
+        archs[i]->position_offset = OFFSET;
+    }
+    model->stored_positions = true;
+    float *got = saved_tensor(model, model->family->decoder[TFM__POSITIONS].weight, ROWS + OFFSET, WIDTH);
+    assert_memory_equal(got, table, sizeof(table));
+    free(got);
+    model->info.parameters += 2 * sizeof(table) / sizeof(table[0]); /* they are learned now */
+    check(model, 10, TFM_F32);
+    tfm_model_free(&model);
 }
 
 static void test_refused(void **state) {
@@ -121,9 +269,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_created),
-        cmocka_unit_test(test_opened),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_created), cmocka_unit_test(test_opened),          cmocka_unit_test(test_nothing_changes),
+        cmocka_unit_test(test_fused),   cmocka_unit_test(test_position_offset), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -43,15 +43,13 @@ static void test_variance(void **state) {
     for (size_t i = 0; i < 3; i++) {
         const int64_t d = widths[i];
         harness_ok(tfm_scope_open(ctx));
-        tfm_tensor q = unit_vectors(&random, n, d), k = unit_vectors(&random, n, d), plain = {0},
-                   scaled = {0};
+        tfm_tensor q = unit_vectors(&random, n, d), k = unit_vectors(&random, n, d), plain = {0}, scaled = {0};
         const tfm_gemm_options product = {.transpose_b = true},
                                divided = {.transpose_b = true, .alpha = 1 / sqrtf((float)d)};
         harness_ok(tfm_gemm(ctx, &plain, q, k, &product));
         harness_ok(tfm_gemm(ctx, &scaled, q, k, &divided));
         const double of_plain = variance(plain) / (double)d, of_scaled = variance(scaled);
-        printf("d %3lld: variance of q.k is %.3f d, of q.k / sqrt(d) %.3f\n", (long long)d, of_plain,
-               of_scaled);
+        printf("d %3lld: variance of q.k is %.3f d, of q.k / sqrt(d) %.3f\n", (long long)d, of_plain, of_scaled);
         /* An estimate from n vectors of d numbers on each side: its own deviation is about 2 / sqrt(n d). */
         const double tolerance = 4 * 2 / sqrt((double)(n * d));
         assert_true(fabs(of_plain - 1) < tolerance && fabs(of_scaled - 1) < tolerance);

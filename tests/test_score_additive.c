@@ -15,8 +15,7 @@ static float *numbers(harness_random *random, int64_t count, float scale) {
 static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64_t A, float scale) {
     tfm_context *ctx = harness_context();
     harness_ok(tfm_scope_open(ctx));
-    float *q = numbers(random, B * T * A, scale), *k = numbers(random, B * S * A, scale),
-          *v = numbers(random, A, 1);
+    float *q = numbers(random, B * T * A, scale), *k = numbers(random, B * S * A, scale), *v = numbers(random, A, 1);
     double *want = calloc((size_t)(B * T * S), sizeof(double));
     assert_non_null(want);
     for (int64_t row = 0; row < B * T; row++)
@@ -28,8 +27,8 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     harness_ok(tfm_score_additive(ctx, &y, tq, tk, tv));
     float *got = harness_floats(y);
     char what[80];
-    snprintf(what, sizeof(what), "scores of B %lld, T %lld, S %lld, A %lld", (long long)B, (long long)T,
-             (long long)S, (long long)A);
+    snprintf(what, sizeof(what), "scores of B %lld, T %lld, S %lld, A %lld", (long long)B, (long long)T, (long long)S,
+             (long long)A);
     harness_close(got, want, (size_t)(B * T * S), 4e-6, what);
     harness_guards(y);
     free(got);
@@ -73,8 +72,7 @@ static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
-    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 5, 4),
-               y = {0};
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 5, 4), y = {0};
     tfm_tensor v = HARNESS_TENSOR(TFM_F32, NULL, 4), narrow = HARNESS_TENSOR(TFM_F32, NULL, 3), over = q;
     tfm_tensor other = HARNESS_TENSOR(TFM_F32, NULL, 1, 5, 4);
     harness_refused(tfm_score_additive(ctx, &y, q, k, narrow), no, "score_additive: q is (2, 3, 4) F32, k");

@@ -18,14 +18,12 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     dq = dot ? dk : dq;
     harness_ok(tfm_scope_open(ctx));
     float *q = numbers(random, B * T * dq), *k = numbers(random, B * S * dk), *w = numbers(random, dk * dq);
-    double *turned = calloc((size_t)(B * T * dk), sizeof(double)),
-           *want = calloc((size_t)(B * T * S), sizeof(double));
+    double *turned = calloc((size_t)(B * T * dk), sizeof(double)), *want = calloc((size_t)(B * T * S), sizeof(double));
     assert_true(turned && want);
     for (int64_t row = 0; row < B * T; row++)
         for (int64_t n = 0; n < dk; n++)
             for (int64_t m = 0; m < dq; m++)
-                turned[row * dk + n] +=
-                    dot ? (m == n) * q[row * dq + m] : (double)q[row * dq + m] * w[n * dq + m];
+                turned[row * dk + n] += dot ? (m == n) * q[row * dq + m] : (double)q[row * dq + m] * w[n * dq + m];
     for (int64_t row = 0; row < B * T; row++)
         for (int64_t s = 0; s < S; s++)
             for (int64_t n = 0; n < dk; n++)
@@ -36,8 +34,8 @@ static void check(harness_random *random, int64_t B, int64_t T, int64_t S, int64
     harness_ok(tfm_score_general(ctx, &y, tq, dot ? NULL : &weight, tk));
     float *got = harness_floats(y);
     char what[96];
-    snprintf(what, sizeof(what), "scores of B %lld, T %lld, S %lld, dq %lld, dk %lld", (long long)B,
-             (long long)T, (long long)S, (long long)dq, (long long)dk);
+    snprintf(what, sizeof(what), "scores of B %lld, T %lld, S %lld, dq %lld, dk %lld", (long long)B, (long long)T,
+             (long long)S, (long long)dq, (long long)dk);
     harness_close(got, want, (size_t)(B * T * S), 4e-6, what);
     harness_guards(y);
     free(got);
@@ -84,8 +82,8 @@ static void oracle_backward(const gradient_case *c, double *y, double *const *in
 
 static tfm_status run_backward(const gradient_case *c, tfm_context *ctx, tfm_tensor *y, tfm_tensor *inputs) {
     tfm_param weight = {.value = inputs[2]};
-    tfm_status status = tfm_score_general(ctx, y, inputs[0], ((const backward_case *)c->user)->weighted ? &weight : NULL,
-                                          inputs[1]);
+    tfm_status status =
+        tfm_score_general(ctx, y, inputs[0], ((const backward_case *)c->user)->weighted ? &weight : NULL, inputs[1]);
     tfm_tensor_free(ctx, &weight.packed);
     return status;
 }
@@ -117,8 +115,7 @@ static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     const tfm_status no = TFM_ERROR_ARGUMENT;
-    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 6),
-               y = {0};
+    tfm_tensor q = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), k = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 6), y = {0};
     tfm_param weight = {.value = HARNESS_TENSOR(TFM_F32, NULL, 4, 6)};
     harness_refused(tfm_score_general(ctx, &y, q, &weight, k), no, "score_general: weight is (4, 6) F32");
     harness_refused(tfm_score_general(ctx, &y, q, NULL, k), no, "without a weight they must be equally wide");

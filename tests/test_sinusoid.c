@@ -73,8 +73,7 @@ static void test_linear_map(void **state) {
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    tfm_tensor flat = HARNESS_TENSOR(TFM_F32, NULL, 28), ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 5),
-               none = {0};
+    tfm_tensor flat = HARNESS_TENSOR(TFM_F32, NULL, 28), ints = HARNESS_TENSOR(TFM_I32, NULL, 2, 5), none = {0};
     harness_refused(tfm_sinusoid(ctx, &flat, 0, 0, TFM_SINUSOID_SPLIT), TFM_ERROR_ARGUMENT,
                     "sinusoid: table is (28) F32");
     harness_refused(tfm_sinusoid(ctx, &ints, 0, 0, TFM_SINUSOID_SPLIT), TFM_ERROR_ARGUMENT, "sinusoid");

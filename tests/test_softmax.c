@@ -35,8 +35,7 @@ static void check(op_fn op, int64_t rows, int64_t n, float *host, bool in_place,
     assert_non_null(want);
     oracle(want, host, rows, n, logarithm);
     char what[80];
-    snprintf(what, sizeof(what), "%ssoftmax of %lld x %lld", logarithm ? "log " : "", (long long)rows,
-             (long long)n);
+    snprintf(what, sizeof(what), "%ssoftmax of %lld x %lld", logarithm ? "log " : "", (long long)rows, (long long)n);
     for (int64_t i = 0; !logarithm && i < rows * n; i++) {
         const double size = fmax(1, want[i]);
         got[i] = (float)(got[i] * (double)n / size);
@@ -100,8 +99,8 @@ static void check_axis(bool logarithm, const int64_t *dims, int axis, const floa
     harness_ok(logarithm ? tfm_log_softmax_axis(ctx, &y, x, given) : tfm_softmax_axis(ctx, &y, x, given));
     float *got = harness_floats(y);
     char what[100];
-    snprintf(what, sizeof(what), "%ssoftmax over axis %d of %lld x %lld x %lld", logarithm ? "log " : "",
-             given, (long long)rows, (long long)n, (long long)inner);
+    snprintf(what, sizeof(what), "%ssoftmax over axis %d of %lld x %lld x %lld", logarithm ? "log " : "", given,
+             (long long)rows, (long long)n, (long long)inner);
     harness_close(got, want, count, 3e-6, what);
     harness_guards(y);
     harness_ok(tfm_scope_close(ctx, 0, NULL));
@@ -113,8 +112,7 @@ static void check_axis(bool logarithm, const int64_t *dims, int axis, const floa
 
 static void test_axes(void **state) {
     (void)state;
-    const int64_t shapes[][4] = {
-        {2, 3, 5, 17}, {3, 65, 1, 7}, {17, 1, 3, 1}, {1, 1000, 1, 33}, {65, 3, 2, 16}};
+    const int64_t shapes[][4] = {{2, 3, 5, 17}, {3, 65, 1, 7}, {17, 1, 3, 1}, {1, 1000, 1, 33}, {65, 3, 2, 16}};
     harness_random random = {5};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
         const int64_t *d = shapes[i], count = d[0] * d[1] * d[2] * d[3];
@@ -234,8 +232,7 @@ static tfm_status run_axis(const gradient_case *c, tfm_context *ctx, tfm_tensor 
 
 static void test_backward(void **state) {
     (void)state;
-    const int64_t shapes[][3] = {{1, 1, 1},    {3, 17, 1},   {2, 65, 3}, {3, 3, 17},
-                                 {2, 1, 1000}, {1, 1000, 1}, {1, 5, 65}};
+    const int64_t shapes[][3] = {{1, 1, 1}, {3, 17, 1}, {2, 65, 3}, {3, 3, 17}, {2, 1, 1000}, {1, 1000, 1}, {1, 5, 65}};
     harness_random random = {9};
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
         for (int variant = 0; variant < 4; variant++) {

@@ -25,8 +25,8 @@ static void fill_batch(batch *b, int64_t count, int64_t source_width, int64_t ta
         b->sources[i] = (int32_t)harness_range(&random, 0, 18);
     for (int64_t i = 0; i < count * target_width; i++)
         b->targets[i] = (int32_t)harness_range(&random, 0, 18);
-    b->pairs = (tfm_pairs){count,      source_width,      target_width,     b->sources,
-                           b->targets, b->source_lengths, b->target_lengths};
+    b->pairs =
+        (tfm_pairs){count, source_width, target_width, b->sources, b->targets, b->source_lengths, b->target_lengths};
 }
 
 typedef struct run {
@@ -48,8 +48,8 @@ static void open_run(run *r) {
     *r = (run){0};
     r->ctx = harness_context();
     r->most = r->ctx->limits.max_alloc;
-    harness_ok(tfm_model_create(&r->model, r->ctx, &SMALL));
-    harness_ok(tfm_trainer_open(&r->trainer, r->model, &o));
+    harness_ok(tfm_model_new(&r->model, r->ctx, &SMALL));
+    harness_ok(tfm_trainer_new(&r->trainer, r->model, &o));
     tfm_log_set(count_line, r, TFM_LOG_WARNING);
 }
 
@@ -135,8 +135,8 @@ static void test_too_large(void **state) {
         char lengths[80];
         r.ctx->limits.max_alloc = 600;
         assert_int_equal(tfm_trainer_update(r.trainer, &got, &b.pairs, 1), TFM_ERROR_MEMORY);
-        snprintf(lengths, sizeof(lengths), "a pair of %d and %d tokens does not fit even alone",
-                 b.source_lengths[0], b.target_lengths[0]);
+        snprintf(lengths, sizeof(lengths), "a pair of %d and %d tokens does not fit even alone", b.source_lengths[0],
+                 b.target_lengths[0]);
         assert_non_null(strstr(tfm_error_message(), "update 1: "));
         assert_non_null(strstr(tfm_error_message(), lengths));
         assert_int_equal(tfm_trainer_updates(r.trainer), 0);

@@ -14,7 +14,7 @@ static void encode_much(const tfm__spm *spm) {
         "\xe3\x88\xb1\xe3\x8e\x8f\xe2\x85\xb7 \xf0\x9f\x98\x80 \xe2\x80\x8b\xc2\xa0\xe3\x80\x80 \xef\xac\x83 "
         "\xe1\xba\x9b\xcc\xa3"};
     tfm__pieces pieces = {0};
-    for (size_t i = 0; i < TFM_COUNT(LINES); i++) {
+    for (size_t i = 0; i < TFM__COUNT(LINES); i++) {
         if (tfm__spm_encode(spm, &pieces, LINES[i], strlen(LINES[i])) != TFM_OK)
             continue;
         const char *all[512];
@@ -43,7 +43,7 @@ static void encode_much(const tfm__spm *spm) {
 }
 
 static bool opens(const unsigned char *bytes, size_t size) {
-    /* In memory of its own size, so that a sanitizer sees a read behind it. */
+    /* In memory of its own size, so that a sanitizer sees a read past its end. */
     unsigned char *copy = malloc(size ? size : 1);
     assert_non_null(copy);
     memcpy(copy, bytes, size);
@@ -76,8 +76,7 @@ static void test_cut(void **state) {
 static void test_damage(void **state) {
     (void)state;
     size_t length;
-    unsigned char *good = (unsigned char *)scratch_source("apps/demo/source.spm", &length),
-                  *bytes = malloc(length);
+    unsigned char *good = (unsigned char *)scratch_source("apps/demo/source.spm", &length), *bytes = malloc(length);
     assert_non_null(bytes);
     const char *rounds = getenv("TFM_FUZZ");
     int count = rounds ? atoi(rounds) : 150;
@@ -87,8 +86,7 @@ static void test_damage(void **state) {
         size_t size = length;
         memcpy(bytes, good, length);
         for (int64_t k = harness_range(&random, 1, 8); k > 0; k--)
-            bytes[harness_range(&random, 0, (int64_t)size - 1)] ^=
-                (unsigned char)(1 << harness_range(&random, 0, 7));
+            bytes[harness_range(&random, 0, (int64_t)size - 1)] ^= (unsigned char)(1 << harness_range(&random, 0, 7));
         opened += opens(bytes, size);
     }
     assert_in_range(opened, 1, (unsigned)count - 1);
@@ -158,7 +156,7 @@ static uint32_t unit(uint32_t at, uint32_t block, unsigned label, unsigned value
 
 static model make_model(void) {
     model m = {.unit_count = 768, .replacements = "x\0b\0", .replacement_bytes = 4};
-    for (size_t i = 0; i < TFM_COUNT(m.units); i++)
+    for (size_t i = 0; i < TFM__COUNT(m.units); i++)
         m.units[i] = 0x80000000u; /* nobody's child */
     m.units[0] = unit(0, 256, 0, 0);
     m.units[256 ^ 'a'] = unit(256 ^ 'a', 512, 'a', 1);
@@ -240,7 +238,7 @@ static void test_user_defined(void **state) {
         {"\x18\x04\x18\x07", 4, true},
     };
     tfm__spm *spm;
-    for (size_t i = 0; i < TFM_COUNT(KINDS); i++) {
+    for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
         model m = make_model();
         m.kind = KINDS[i].bytes;
         m.kind_bytes = KINDS[i].count;

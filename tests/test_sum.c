@@ -82,8 +82,7 @@ static void test_both(void **state) {
         for (int one = 0; one < 6; one++)
             for (int two = 0; two < 6; two++, number++)
                 if (!harness_slow() || number % 5 == 0)
-                    check(&random, 1 + 2 * (number % 3 == 0), rows[r],
-                          (part){.inner = inner[one], .add = number & 1},
+                    check(&random, 1 + 2 * (number % 3 == 0), rows[r], (part){.inner = inner[one], .add = number & 1},
                           (part){.inner = inner[two], .add = number & 2});
 }
 

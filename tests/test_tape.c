@@ -4,6 +4,7 @@
 #include <string.h>
 #include "gradient.h"
 #include "ops/ops.h"
+#include "tfm/selftest.h"
 
 enum { N = 65 };
 
@@ -255,7 +256,8 @@ static void test_ends(void **state) {
             harness_ok(tfm_backward(ctx, first, none));
             harness_refused(tfm_backward(ctx, first, none), TFM_ERROR_ARGUMENT, "the tape is empty, as every");
         } else if (which == 1)
-            harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT, "y (65) F32 lies on a tensor that the tape");
+            harness_refused(tfm_backward(ctx, x, none), TFM_ERROR_ARGUMENT,
+                            "y (65) F32 lies on a tensor that the tape");
         else if (which == 2)
             harness_refused(tfm_backward(ctx, last, none), TFM_ERROR_ARGUMENT, "no recorded op");
         else
@@ -303,8 +305,8 @@ static void test_no_backward(void **state) {
     for (int i = 0; i < 2; i++) {
         harness_ok(tfm_tape_start(ctx));
         harness_ok(tfm_tape_watch(ctx, x, dx));
-        harness_refused(i ? tfm_sample(ctx, &ids, NULL, x, NULL) : tfm_topk(ctx, &y, &ids, NULL, x, 3), TFM_ERROR_ARGUMENT,
-                        i ? "sample: it has no backward pass" : "topk: it has no backward pass");
+        harness_refused(i ? tfm_sample(ctx, &ids, NULL, x, NULL) : tfm_topk(ctx, &y, &ids, NULL, x, 3),
+                        TFM_ERROR_ARGUMENT, i ? "sample: it has no backward pass" : "topk: it has no backward pass");
         tfm_tape_stop(ctx);
     }
     harness_ok(tfm_topk(ctx, &y, &ids, NULL, x, 3));
@@ -378,8 +380,33 @@ static void test_hidden(void **state) {
     tfm_tensor_free(ctx, &targets);
 }
 
+static bool stop(void *user, const tfm_selftest_record *record) {
+    *(int *)user += record->state == TFM_SELFTEST_PASS;
+    return false;
+}
+
+/* A self-test in between records nothing, and what the caller has recorded stays. */
+static void test_selftest_between(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    int passed = 0;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, ((float[]){1, 2, 3}), 3), dx = HARNESS_TENSOR(TFM_F32, ((float[3]){0}), 3);
+    tfm_tensor y = {0};
+    harness_ok(tfm_tape_start(ctx));
+    harness_ok(tfm_tape_watch(ctx, x, dx));
+    harness_ok(tfm_add(ctx, &y, x, x));
+    assert_int_equal(tfm_selftest(ctx, stop, &passed), TFM_ERROR_CANCELLED);
+    assert_int_equal(passed, 1);
+    harness_ok(tfm_backward(ctx, y, (tfm_tensor){0}));
+    float *got = harness_floats(dx);
+    for (int i = 0; i < 3; i++)
+        assert_true(got[i] == 2);
+    free(got);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_selftest_between),
         cmocka_unit_test(test_diamond),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_seed_and_unused),
@@ -389,7 +416,8 @@ int main(void) {
         cmocka_unit_test(test_watched_again),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory), cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_hidden),
         cmocka_unit_test(test_no_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

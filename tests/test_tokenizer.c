@@ -1,11 +1,11 @@
 /* The tokenizer of a Marian directory. */
-#include "model/safetensors.h"
+#include "model/file/weights.h"
 #include "demo.h"
 #include "text/vocab.h"
 #include "tfm/text.h"
 
-/* The demo's vocabulary with its ids in reverse but for </s>, <unk> and <pad>, so that they are neither in SentencePiece's
- * order nor in that of the file. */
+/* The demo's vocabulary with its ids in reverse but for </s>, <unk> and <pad>, so that they are neither in
+ * SentencePiece's order nor in that of the file. */
 static json_t *vocabulary;
 static int entries;
 
@@ -91,9 +91,8 @@ static void encodes(const tfm_tokenizer *tokenizer, tfm_side side, const char *l
     assert_null(ids);
 }
 
-#define ENCODES(tokenizer, side, line, ...)                                                                  \
-    encodes(tokenizer, side, line, (int32_t[]){__VA_ARGS__},                                                 \
-            sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+#define ENCODES(tokenizer, side, line, ...)                                                                            \
+    encodes(tokenizer, side, line, (int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
 static void decodes(const tfm_tokenizer *tokenizer, const char *want, size_t count, const int32_t *ids) {
     char *text;
@@ -103,7 +102,7 @@ static void decodes(const tfm_tokenizer *tokenizer, const char *want, size_t cou
     assert_null(text);
 }
 
-#define DECODES(tokenizer, want, ...)                                                                        \
+#define DECODES(tokenizer, want, ...)                                                                                  \
     decodes(tokenizer, want, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), (int32_t[]){__VA_ARGS__})
 
 /* The ids are those of vocab.json, whatever SentencePiece calls the pieces. */
@@ -111,11 +110,12 @@ static void test_demo(void **state) {
     (void)state;
     demo();
     tfm_tokenizer *tokenizer = open_scratch();
-    tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
+    const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
     assert_true(info.source_size == entries && info.target_size == entries && !info.separate);
     assert_true(info.source_eos == 0 && info.source_unk == 1 && info.source_pad == entries - 1);
     assert_true(info.target_eos == 0 && info.target_unk == 1 && info.target_pad == entries - 1);
-    ENCODES(tokenizer, TFM_SOURCE, "Ich liebe dich.", id(BLANK "Ich"), id(BLANK "liebe"), id(BLANK "dich"), FULL_STOP, 0);
+    ENCODES(tokenizer, TFM_SOURCE, "Ich liebe dich.", id(BLANK "Ich"), id(BLANK "liebe"), id(BLANK "dich"), FULL_STOP,
+            0);
     ENCODES(tokenizer, TFM_TARGET, "Tom is waiting.", TOM, IS, WAITING, FULL_STOP, 0);
     ENCODES(tokenizer, TFM_SOURCE, "", 0);
     ENCODES(tokenizer, TFM_SOURCE, " \t ", 0);
@@ -130,6 +130,8 @@ static void test_demo(void **state) {
     DECODES(tokenizer, "Tom is", TOM, entries - 1, IS, -5, entries + 999, 0x7fffffff);
     DECODES(tokenizer, "Tom \xe2\x81\x87 .", TOM, 1, FULL_STOP);
     decodes(tokenizer, "", 0, NULL);
+    char *text;
+    harness_refused(tfm_tokenizer_decode(tokenizer, &text, NULL, 1), TFM_ERROR_ARGUMENT, "ids");
     tfm_tokenizer_free(&tokenizer);
     assert_null(tokenizer);
     tfm_tokenizer_free(&tokenizer);
@@ -140,7 +142,7 @@ static void test_round_trip(void **state) {
     (void)state;
     tfm_tokenizer *tokenizer = open_demo();
     static const char *const FILES[] = {"apps/demo/greedy.en", "apps/demo/beam4.en", "apps/demo/test.de"};
-    for (size_t i = 0; i < TFM_COUNT(FILES); i++) {
+    for (size_t i = 0; i < TFM__COUNT(FILES); i++) {
         size_t size, lines = 0;
         char *text = scratch_source(FILES[i], &size);
         for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
@@ -160,9 +162,9 @@ static void test_round_trip(void **state) {
  * lines. */
 static void compare_goldens(const char *dir, const char *text_name, const int *places) {
     char *golden = tfm__path_join(dir, "golden.safetensors"), *path = tfm__path_join(dir, text_name), *text;
-    tfm__safetensors *file;
+    tfm__weights *file;
     tfm_tokenizer *tokenizer;
-    harness_ok(tfm__safetensors_open(&file, golden));
+    harness_ok(tfm__weights_open(&file, golden));
     harness_ok(tfm_tokenizer_open(&tokenizer, dir));
     harness_ok(tfm__file_read(&text, NULL, path));
     int number = 0, compared = 0;
@@ -171,7 +173,7 @@ static void compare_goldens(const char *dir, const char *text_name, const int *p
             continue;
         char name[32];
         snprintf(name, sizeof(name), "%d.source_ids", compared++);
-        const tfm__stored *want = tfm__safetensors_find(file, name);
+        const tfm__stored *want = tfm__weights_find(file, name);
         assert_non_null(want);
         int32_t *ids;
         size_t count;
@@ -185,16 +187,15 @@ static void compare_goldens(const char *dir, const char *text_name, const int *p
     free(path);
     free(golden);
     tfm_tokenizer_free(&tokenizer);
-    tfm__safetensors_free(&file);
+    tfm__weights_free(&file);
 }
 
 /* Whether line i of greedy.txt is what `i.greedy_ids` read. Lines may be empty. */
 static void compare_texts(const char *dir) {
-    char *golden = tfm__path_join(dir, "golden.safetensors"), *path = tfm__path_join(dir, "greedy.txt"),
-         *text;
-    tfm__safetensors *file;
+    char *golden = tfm__path_join(dir, "golden.safetensors"), *path = tfm__path_join(dir, "greedy.txt"), *text;
+    tfm__weights *file;
     tfm_tokenizer *tokenizer;
-    harness_ok(tfm__safetensors_open(&file, golden));
+    harness_ok(tfm__weights_open(&file, golden));
     harness_ok(tfm_tokenizer_open(&tokenizer, dir));
     harness_ok(tfm__file_read(&text, NULL, path));
     char *rest = text;
@@ -202,7 +203,7 @@ static void compare_texts(const char *dir) {
         char name[32], *line = strsep(&rest, "\n");
         assert_non_null(line);
         snprintf(name, sizeof(name), "%d.greedy_ids", number);
-        const tfm__stored *ids = tfm__safetensors_find(file, name);
+        const tfm__stored *ids = tfm__weights_find(file, name);
         assert_non_null(ids);
         int32_t *copy = malloc(ids->bytes);
         assert_non_null(copy);
@@ -214,7 +215,7 @@ static void compare_texts(const char *dir) {
     free(path);
     free(golden);
     tfm_tokenizer_free(&tokenizer);
-    tfm__safetensors_free(&file);
+    tfm__weights_free(&file);
 }
 
 /* Small models with goldens by Hugging Face's tokenizer, one of them with separate vocabularies. */
@@ -223,7 +224,7 @@ static void test_goldens(void **state) {
     static const char *const NAMES[] = {"postnorm-relu-bias", "prenorm-embedding-norm", "prenorm-silu-f16",
                                         "untied-gelu-bf16"};
     static const int PLACES[] = {0, 1, 2, 3, 4, 5, 6, 7};
-    for (size_t i = 0; i < TFM_COUNT(NAMES); i++) {
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++) {
         char *root = harness_source("tests/golden"), *dir = tfm__path_join(root, NAMES[i]);
         compare_goldens(dir, "test.src", PLACES);
         compare_texts(dir);
@@ -272,8 +273,8 @@ static void test_check(void **state) {
         {"\xc3\xc3\xa4", 3, "byte 1"},
     };
     tfm_tokenizer *tokenizer = open_demo();
-    for (size_t i = 0; i < TFM_COUNT(CASES); i++) {
-        /* In memory of its own size, so that a sanitizer sees a read behind it. */
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
+        /* In memory of its own size, so that a sanitizer sees a read past its end. */
         char *line = malloc(CASES[i].bytes ? CASES[i].bytes : 1);
         assert_non_null(line);
         memcpy(line, CASES[i].text, CASES[i].bytes);
@@ -294,8 +295,7 @@ static void test_check(void **state) {
     tfm_tokenizer_free(&tokenizer);
 }
 
-/* ---- Vocabularies
- * --------------------------------------------------------------------------------------------- */
+/* ---- Vocabularies ------------------------------------------------------------------------------------------------ */
 
 static void test_language_code(void **state) {
     (void)state;
@@ -310,7 +310,7 @@ static void test_language_code(void **state) {
     size_t count;
     /* None of these starts with a code. */
     static const char *const PLAIN[] = {"Tom >>fra<< is", ">>fra", ">>", ">fra<<", ">><<", " >>fra<<"};
-    for (size_t i = 0; i < TFM_COUNT(PLAIN); i++) {
+    for (size_t i = 0; i < TFM__COUNT(PLAIN); i++) {
         harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, PLAIN[i], strlen(PLAIN[i])));
         for (size_t k = 0; k < count; k++)
             assert_int_not_equal(ids[k], entries);
@@ -336,16 +336,16 @@ static void test_added(void **state) {
             scratch_text("tokenizer_config.json", text);
         } else {
             scratch_text("tokenizer_config.json", "{}");
-            snprintf(text, sizeof(text), "{\">>nds<<\": %d, \"<name>\": %d, \"<name>s\": %d}", entries,
-                     entries + 1, entries + 2);
+            snprintf(text, sizeof(text), "{\">>nds<<\": %d, \"<name>\": %d, \"<name>s\": %d}", entries, entries + 1,
+                     entries + 2);
             scratch_text("added_tokens.json", text);
         }
         tfm_tokenizer *tokenizer = open_scratch();
-        assert_int_equal(tfm_tokenizer_get_info(tokenizer).source_size, entries + 3);
+        assert_int_equal(tfm_tokenizer_get_info(tokenizer)->source_size, entries + 3);
         assert_string_equal(tfm_tokenizer_piece(tokenizer, TFM_TARGET, entries + 1), "<name>");
         ENCODES(tokenizer, TFM_SOURCE, ">>nds<< Tom is waiting.", entries, TOM, IS, WAITING, FULL_STOP, 0);
-        ENCODES(tokenizer, TFM_SOURCE, "Tom is<name>s waiting<name>.<name>", TOM, IS, entries + 2, WAITING,
-                entries + 1, id(BLANK), FULL_STOP, entries + 1, 0);
+        ENCODES(tokenizer, TFM_SOURCE, "Tom is<name>s waiting<name>.<name>", TOM, IS, entries + 2, WAITING, entries + 1,
+                id(BLANK), FULL_STOP, entries + 1, 0);
         ENCODES(tokenizer, TFM_TARGET, "<name><name>", entries + 1, entries + 1, 0);
         DECODES(tokenizer, ">>nds<< Tom<name> is", entries, TOM, entries + 1, IS, 0);
         tfm_tokenizer_free(&tokenizer);
@@ -361,7 +361,7 @@ static void test_added(void **state) {
         {"{\"99999999\": \"<name>\"}", "the id of \"<name>\" is 99999999"},
         {"{\"5000\": \"\"}", "an added token is empty"},
     };
-    for (size_t i = 0; i < TFM_COUNT(wrong); i++) {
+    for (size_t i = 0; i < TFM__COUNT(wrong); i++) {
         tfm_tokenizer *tokenizer;
         snprintf(text, sizeof(text), "{\"added_tokens_decoder\": %s}", wrong[i].decoder);
         scratch_text("tokenizer_config.json", text);
@@ -378,8 +378,8 @@ static void test_no_pad(void **state) {
     assert_int_equal(json_dump_file(vocab, scratch_path("vocab.json"), 0), 0);
     json_decref(vocab);
     tfm_tokenizer *tokenizer = open_scratch();
-    assert_true(tfm_tokenizer_get_info(tokenizer).source_pad == -1 &&
-                tfm_tokenizer_get_info(tokenizer).target_pad == -1);
+    assert_true(tfm_tokenizer_get_info(tokenizer)->source_pad == -1 &&
+                tfm_tokenizer_get_info(tokenizer)->target_pad == -1);
     ENCODES(tokenizer, TFM_SOURCE, "Tom is waiting.", TOM, IS, WAITING, FULL_STOP, 0);
     DECODES(tokenizer, "Tom is", TOM, -1, IS, 0);
     tfm_tokenizer_free(&tokenizer);
@@ -415,13 +415,12 @@ static void test_separate(void **state) {
     write_vocab("target_vocab.json", 100, NULL);
     /* The file alone does not count where the configuration says that there is one vocabulary. */
     tfm_tokenizer *tokenizer = open_scratch();
-    assert_false(tfm_tokenizer_get_info(tokenizer).separate);
+    assert_false(tfm_tokenizer_get_info(tokenizer)->separate);
     tfm_tokenizer_free(&tokenizer);
 
-    scratch_text("tokenizer_config.json",
-                 "{\"separate_vocabs\": true, \"eos_token\": {\"content\": \"</s>\"}}");
+    scratch_text("tokenizer_config.json", "{\"separate_vocabs\": true, \"eos_token\": {\"content\": \"</s>\"}}");
     tokenizer = open_scratch();
-    tfm_tokenizer_info info = tfm_tokenizer_get_info(tokenizer);
+    const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
     assert_true(info.separate && info.source_size == entries && info.target_size == entries + 100);
     assert_true(info.source_eos == 0 && info.target_eos == 100 && info.target_unk == 101 &&
                 info.target_pad == entries + 99);
@@ -432,7 +431,7 @@ static void test_separate(void **state) {
 
     remove(scratch_path("tokenizer_config.json"));
     tokenizer = open_scratch();
-    assert_true(tfm_tokenizer_get_info(tokenizer).separate);
+    assert_true(tfm_tokenizer_get_info(tokenizer)->separate);
     tfm_tokenizer_free(&tokenizer);
     scratch_text("tokenizer_config.json", "{\"separate_vocabs\": true}");
     remove(scratch_path("target_vocab.json"));
@@ -462,13 +461,13 @@ static void test_vocab_refused(void **state) {
     };
     tfm_tokenizer *tokenizer;
     demo();
-    for (size_t i = 0; i < TFM_COUNT(CASES); i++) {
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
         scratch_text("vocab.json", CASES[i].text);
         scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_FORMAT, CASES[i].part);
         assert_null(tokenizer);
     }
     static const char *const NAMES[] = {"vocab.json", "source.spm", "target.spm"};
-    for (size_t i = 0; i < TFM_COUNT(NAMES); i++) {
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++) {
         demo();
         remove(scratch_path(NAMES[i]));
         scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_IO, NAMES[i]);
@@ -477,7 +476,7 @@ static void test_vocab_refused(void **state) {
                                              {"{\"eos_token\": 1}", "`eos_token` is 1"},
                                              {"{\"unk_token\": \"<nix>\"}", "has no \"<nix>\""},
                                              {"{", "tokenizer_config.json is not JSON"}};
-    for (size_t i = 0; i < TFM_COUNT(CONFIGS); i++) {
+    for (size_t i = 0; i < TFM__COUNT(CONFIGS); i++) {
         demo();
         scratch_text("tokenizer_config.json", CONFIGS[i][0]);
         scratch_refused(tfm_tokenizer_open(&tokenizer, scratch_root), TFM_ERROR_FORMAT, CONFIGS[i][1]);
@@ -508,12 +507,10 @@ static void test_large_vocab(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),          cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_goldens),       cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_check),         cmocka_unit_test(test_language_code),
-        cmocka_unit_test(test_added),         cmocka_unit_test(test_no_pad),
-        cmocka_unit_test(test_unknown),       cmocka_unit_test(test_separate),
-        cmocka_unit_test(test_vocab_refused), cmocka_unit_test(test_large_vocab),
+        cmocka_unit_test(test_demo),     cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_shared),   cmocka_unit_test(test_check),         cmocka_unit_test(test_language_code),
+        cmocka_unit_test(test_added),    cmocka_unit_test(test_no_pad),        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_separate), cmocka_unit_test(test_vocab_refused), cmocka_unit_test(test_large_vocab),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -37,8 +37,7 @@ static void check(const float *host, int64_t rows, int64_t n, int k) {
     tfm_tensor alone_values = {0}, alone_indices = {0};
     harness_ok(tfm_topk(ctx, &values, &indices, &sums, x, k));
     harness_ok(tfm_topk(ctx, &alone_values, &alone_indices, NULL, x, k));
-    float *value = harness_floats(values), *sum = harness_floats(sums),
-          *alone_value = harness_floats(alone_values);
+    float *value = harness_floats(values), *sum = harness_floats(sums), *alone_value = harness_floats(alone_values);
     int32_t *index = harness_ints(indices), *alone_index = harness_ints(alone_indices);
     int32_t *order = malloc((size_t)n * sizeof(*order));
     double *want = malloc((size_t)rows * sizeof(*want));
@@ -51,8 +50,8 @@ static void check(const float *host, int64_t rows, int64_t n, int k) {
         want[r] = log_sum(sorted_row, n);
         for (int i = 0; i < k; i++) {
             const int64_t at = r * k + i;
-            if (index[at] != order[i] || value[at] != number(sorted_row[order[i]]) ||
-                alone_index[at] != index[at] || alone_value[at] != value[at])
+            if (index[at] != order[i] || value[at] != number(sorted_row[order[i]]) || alone_index[at] != index[at] ||
+                alone_value[at] != value[at])
                 fail_msg("%lld x %lld, row %lld, place %d of %d: (%g, %d), alone (%g, %d), wanted (%g, %d)",
                          (long long)rows, (long long)n, (long long)r, i, k, (double)value[at], index[at],
                          (double)alone_value[at], alone_index[at], (double)sorted_row[order[i]], order[i]);
@@ -159,16 +158,41 @@ static void test_many_rows(void **state) {
     free(host);
 }
 
+/* Integers that no float tells apart, the extremes, and equal ones. */
+static void test_integers(void **state) {
+    (void)state;
+    enum { ROWS = 3, N = 333, K = 64 };
+    int32_t host[ROWS * N];
+    for (int i = 0; i < ROWS * N; i++)
+        host[i] = i % 50 == 7 ? INT32_MIN : i % 41 == 3 ? INT32_MAX - i % 5 : 1000000000 + i * 7919 % 97;
+    tfm_tensor x = HARNESS_TENSOR(TFM_I32, host, ROWS, N), values = {0}, indices = {0};
+    harness_ok(tfm_topk(harness_context(), &values, &indices, NULL, x, K));
+    assert_int_equal(values.dtype, TFM_I32);
+    int32_t *got = harness_ints(values), *at = harness_ints(indices);
+    for (int r = 0; r < ROWS; r++)
+        for (int i = 0; i < N; i++) {
+            const int32_t *row = host + r * N;
+            int rank = 0;
+            for (int j = 0; j < N; j++)
+                rank += row[j] > row[i] || (row[j] == row[i] && j < i);
+            if (rank < K)
+                assert_true(got[r * K + rank] == row[i] && at[r * K + rank] == i);
+        }
+    free(got);
+    free(at);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
-    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 3, 70), flat = HARNESS_TENSOR(TFM_F32, NULL, 70),
-               values = {0};
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 3, 70), flat = HARNESS_TENSOR(TFM_F32, NULL, 70), values = {0};
     tfm_tensor numbers = HARNESS_TENSOR(TFM_I32, NULL, 3, 70), indices = {0};
     harness_refused(tfm_topk(ctx, &values, &indices, NULL, x, 0), TFM_ERROR_ARGUMENT, "from 1 to 64");
     harness_refused(tfm_topk(ctx, &values, &indices, NULL, x, 65), TFM_ERROR_ARGUMENT, "(3, 70) F32");
     harness_refused(tfm_topk(ctx, &values, &indices, NULL, flat, 2), TFM_ERROR_ARGUMENT, "not (R, N)");
-    harness_refused(tfm_topk(ctx, &values, &indices, NULL, numbers, 2), TFM_ERROR_ARGUMENT, "dtype");
+    tfm_tensor sums = {0}, bytes = HARNESS_TENSOR(TFM_U8, NULL, 3, 70);
+    harness_refused(tfm_topk(ctx, &values, &indices, &sums, numbers, 2), TFM_ERROR_ARGUMENT, "only F32 has a log sum");
+    harness_refused(tfm_topk(ctx, &values, &indices, NULL, bytes, 2), TFM_ERROR_ARGUMENT, "dtype");
     indices = x;
     harness_refused(tfm_topk(ctx, &values, &indices, NULL, x, 2), TFM_ERROR_ARGUMENT, "output");
 }
@@ -191,10 +215,9 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_ties_and_orders),
-        cmocka_unit_test(test_missing),       cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_ties_and_orders), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_sums),          cmocka_unit_test(test_many_rows),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_integers),
     };
     return cmocka_run_group_tests_name("topk", all, harness_setup, harness_teardown);
 }

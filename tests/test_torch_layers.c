@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "model/safetensors.h"
+#include "model/file/weights.h"
 #include "tfm/nn.h"
 
-static tfm__safetensors *file;
+static tfm__weights *file;
 
 static const tfm__stored *find(const char *set, const char *rest) {
     char name[128];
     snprintf(name, sizeof(name), "%s.%s", set, rest);
-    const tfm__stored *found = tfm__safetensors_find(file, name);
+    const tfm__stored *found = tfm__weights_find(file, name);
     if (!found)
         fail_msg("layers.safetensors has no %s", name);
     return found;
@@ -49,7 +49,7 @@ static tfm_dense dense(const char *set, const char *layer, const char *name, int
 
 static tfm_norm norm(const char *set, const char *layer, const char *name) {
     const tfm_dense both = dense(set, layer, name, 0, 0);
-    return (tfm_norm){both.weight, both.bias, 1e-5f};
+    return (tfm_norm){.gamma = both.weight, .beta = both.bias, .epsilon = 1e-5f};
 }
 
 /* Queries', keys' and values' projections lie in one matrix. */
@@ -58,14 +58,17 @@ static tfm_multi_head multi_head(const char *set, const char *layer, const char 
     snprintf(in, sizeof(in), "%s.in_proj", name);
     snprintf(out, sizeof(out), "%s.out_proj", name);
     const int64_t width = find(set, "source")->dims[2];
-    return (tfm_multi_head){dense(set, layer, in, 0, width), dense(set, layer, in, width, width),
-                            dense(set, layer, in, 2 * width, width), dense(set, layer, out, 0, 0), heads};
+    return (tfm_multi_head){dense(set, layer, in, 0, width),
+                            dense(set, layer, in, width, width),
+                            dense(set, layer, in, 2 * width, width),
+                            dense(set, layer, out, 0, 0),
+                            heads,
+                            0};
 }
 
 static tfm_feed_forward feed_forward(const char *set, const char *layer, tfm_activation activation) {
-    return (tfm_feed_forward){.up = dense(set, layer, "linear1", 0, 0),
-                              .down = dense(set, layer, "linear2", 0, 0),
-                              .activation = activation};
+    return (tfm_feed_forward){
+        .up = dense(set, layer, "linear1", 0, 0), .down = dense(set, layer, "linear2", 0, 0), .activation = activation};
 }
 
 /* ---- Comparisons ------------------------------------------------------------------------------------- */
@@ -78,8 +81,7 @@ typedef struct variant {
 } variant;
 
 /* Rows of padding aside, y is `what` of the variant. */
-static void compare(tfm_tensor y, const variant *c, const char *layer, const char *mask,
-                    const char *lengths) {
+static void compare(tfm_tensor y, const variant *c, const char *layer, const char *mask, const char *lengths) {
     char rest[96], what[160];
     snprintf(rest, sizeof(rest), "%s.%s.%s.%s", layer, c->pre_norm ? "pre" : "post",
              c->activation == TFM_RELU ? "relu" : "gelu", mask);
@@ -108,71 +110,42 @@ static void compare(tfm_tensor y, const variant *c, const char *layer, const cha
 static void check_encoder(const variant *c) {
     tfm_context *ctx = harness_context();
     const char *l = "encoder";
-    tfm_encoder_block block = {.attention = multi_head(c->set, l, "self_attn", c->heads),
-                               .attention_norm = norm(c->set, l, "norm1"),
-                               .feed_forward = feed_forward(c->set, l, c->activation),
-                               .feed_forward_norm = norm(c->set, l, "norm2"),
-                               .pre_norm = c->pre_norm};
+    tfm_block block = {.attention = multi_head(c->set, l, "self_attn", c->heads),
+                       .attention_norm = norm(c->set, l, "norm1"),
+                       .feed_forward = feed_forward(c->set, l, c->activation),
+                       .feed_forward_norm = norm(c->set, l, "norm2"),
+                       .norm_place = c->pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
     tfm_tensor x = tensor(c->set, "source"), lengths = tensor(c->set, "source_lengths"), none = {0};
     for (int masked = 0; masked < 2; masked++) {
         tfm_tensor y = harness_tensor(TFM_F32, 3, x.dims, NULL);
-        harness_ok(tfm_encoder_block_forward(ctx, &y, &block, x, masked ? lengths : none));
+        harness_ok(tfm_block_forward(ctx, &y, &block, x, &(tfm_block_memory){.lengths = masked ? lengths : none}));
         compare(y, c, l, masked ? "masked" : "plain", "source_lengths");
     }
-    tfm_encoder_block_free(ctx, &block);
-}
-
-/* f of x or of norm(x), and what follows it: x + f, or norm(x + f). */
-static tfm_tensor entrance(const variant *c, const tfm_norm *own, tfm_tensor x) {
-    tfm_tensor y = {0};
-    if (!c->pre_norm)
-        return x;
-    harness_ok(tfm_norm_forward(harness_context(), &y, NULL, own, x, (tfm_tensor){0}));
-    return y;
-}
-
-static tfm_tensor leave(const variant *c, const tfm_norm *own, tfm_tensor x, tfm_tensor f) {
-    tfm_tensor y = harness_tensor(TFM_F32, 3, x.dims, NULL);
-    if (c->pre_norm)
-        harness_ok(tfm_add(harness_context(), &y, x, f));
-    else
-        harness_ok(tfm_norm_forward(harness_context(), &y, NULL, own, x, f));
-    return y;
-}
-
-/* A decoder layer whose target sees its future, which tfm_decoder_block_forward has no need of: by its
- * layers. */
-static tfm_tensor open_decoder(const variant *c, tfm_decoder_block *d, tfm_tensor x, tfm_keys_values memory) {
-    tfm_context *ctx = harness_context();
-    tfm_tensor mixed = {0}, crossed = {0}, fed = {0}, in = entrance(c, &d->attention_norm, x);
-    tfm_keys_values own = {{0}, {0}};
-    harness_ok(tfm_multi_head_project(ctx, &own, &d->attention, in));
-    harness_ok(tfm_multi_head_forward(ctx, &mixed, &d->attention, in, own, NULL));
-    x = leave(c, &d->attention_norm, x, mixed);
-    harness_ok(
-        tfm_multi_head_forward(ctx, &crossed, &d->cross, entrance(c, &d->cross_norm, x), memory, NULL));
-    x = leave(c, &d->cross_norm, x, crossed);
-    harness_ok(tfm_feed_forward_forward(ctx, &fed, &d->feed_forward, entrance(c, &d->feed_forward_norm, x)));
-    return leave(c, &d->feed_forward_norm, x, fed);
+    tfm_block_free(ctx, &block);
 }
 
 static void check_decoder(const variant *c) {
     tfm_context *ctx = harness_context();
     const char *l = "decoder";
-    tfm_decoder_block block = {.attention = multi_head(c->set, l, "self_attn", c->heads),
-                               .attention_norm = norm(c->set, l, "norm1"),
-                               .cross = multi_head(c->set, l, "multihead_attn", c->heads),
-                               .cross_norm = norm(c->set, l, "norm2"),
-                               .feed_forward = feed_forward(c->set, l, c->activation),
-                               .feed_forward_norm = norm(c->set, l, "norm3"),
-                               .pre_norm = c->pre_norm};
+    tfm_block block = {.attention = multi_head(c->set, l, "self_attn", c->heads),
+                       .attention_norm = norm(c->set, l, "norm1"),
+                       .cross = multi_head(c->set, l, "multihead_attn", c->heads),
+                       .cross_norm = norm(c->set, l, "norm2"),
+                       .feed_forward = feed_forward(c->set, l, c->activation),
+                       .feed_forward_norm = norm(c->set, l, "norm3"),
+                       .causal = true,
+                       .norm_place = c->pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
     tfm_tensor x = tensor(c->set, "target"), y = harness_tensor(TFM_F32, 3, x.dims, NULL);
-    tfm_decoder_memory memory = {.lengths = tensor(c->set, "source_lengths")};
+    tfm_block_memory memory = {.cross_lengths = tensor(c->set, "source_lengths")};
     harness_ok(tfm_multi_head_project(ctx, &memory.cross, &block.cross, tensor(c->set, "memory")));
-    harness_ok(tfm_decoder_block_forward(ctx, &y, &block, x, &memory));
+    harness_ok(tfm_block_forward(ctx, &y, &block, x, &memory));
     compare(y, c, l, "masked", "target_lengths");
-    compare(open_decoder(c, &block, x, memory.cross), c, l, "plain", "target_lengths");
-    tfm_decoder_block_free(ctx, &block);
+    block.causal = false; /* a target that sees its future, and no padding in the source */
+    memory.cross_lengths = (tfm_tensor){0};
+    y = harness_tensor(TFM_F32, 3, x.dims, NULL);
+    harness_ok(tfm_block_forward(ctx, &y, &block, x, &memory));
+    compare(y, c, l, "plain", "target_lengths");
+    tfm_block_free(ctx, &block);
 }
 
 static void check_all(void (*check)(const variant *)) {
@@ -197,13 +170,13 @@ static void test_decoder(void **state) {
 
 static int open_file(void **state) {
     char *path = harness_source("tests/golden/layers.safetensors");
-    const tfm_status status = tfm__safetensors_open(&file, path);
+    const tfm_status status = tfm__weights_open(&file, path);
     free(path);
     return status == TFM_OK ? harness_setup(state) : -1;
 }
 
 static int close_file(void **state) {
-    tfm__safetensors_free(&file);
+    tfm__weights_free(&file);
     return harness_teardown(state);
 }
 

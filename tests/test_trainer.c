@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "model/safetensors.h"
+#include "model/file/weights.h"
 #include "small_model.h"
 
 /* ---- PyTorch's gradients: tests/golden/make_gradients.py ---- */
@@ -39,10 +39,8 @@ static void read_golden(golden *g, const char *dir) {
                            g->source_lengths,
                            g->target_lengths};
     for (size_t i = 0; i < PAIRS; i++) {
-        g->source_lengths[i] =
-            (int32_t)json_integer_value(json_array_get(json_object_get(root, "source_lengths"), i));
-        g->target_lengths[i] =
-            (int32_t)json_integer_value(json_array_get(json_object_get(root, "target_lengths"), i));
+        g->source_lengths[i] = (int32_t)json_integer_value(json_array_get(json_object_get(root, "source_lengths"), i));
+        g->target_lengths[i] = (int32_t)json_integer_value(json_array_get(json_object_get(root, "target_lengths"), i));
     }
     g->loss = json_real_value(json_object_get(root, "loss"));
     g->nll = json_real_value(json_object_get(root, "nll"));
@@ -52,13 +50,13 @@ static void read_golden(golden *g, const char *dir) {
 typedef struct comparison {
     const tfm_trainer *trainer;
     const float *m; /* half of the gradients: Adam's first moment after one step with beta1 = 1/2 */
-    const tfm__safetensors *file;
+    const tfm__weights *file;
     int count;
 } comparison;
 
 static tfm_status compare(void *user, const tfm__parameter *p) {
     comparison *c = user;
-    const tfm__stored *stored = tfm__safetensors_find(c->file, p->name);
+    const tfm__stored *stored = tfm__weights_find(c->file, p->name);
     assert_non_null(stored);
     double want[32 * 32];
     float got[32 * 32];
@@ -84,11 +82,11 @@ static void test_gradients(void **state) {
     for (int batches = 1; batches <= 2; batches++) {
         tfm_model *model;
         tfm_trainer *trainer;
-        tfm__safetensors *file;
+        tfm__weights *file;
         tfm_update_report report;
         const tfm_trainer_options options = plain_options();
         harness_ok(tfm_model_open(&model, ctx, dir, &(tfm_model_options){.no_tokenizer = true}));
-        harness_ok(tfm_trainer_open(&trainer, model, &options));
+        harness_ok(tfm_trainer_new(&trainer, model, &options));
         tfm_pairs parts[2] = {g.pairs, g.pairs};
         if (batches == 2) {
             parts[0].count = 1;
@@ -103,13 +101,12 @@ static void test_gradients(void **state) {
         assert_true(fabs(report.nll / g.nll - 1) < 1e-5);
         assert_int_equal(report.source_tokens, 15);
         assert_int_equal(report.target_tokens, 11);
-        harness_ok(tfm__safetensors_open(&file, path));
+        harness_ok(tfm__weights_open(&file, path));
         comparison c = {trainer, harness_floats(trainer->m), file, 0};
-        tfm__model_walk_tables(model, compare, &c);
-        tfm__model_walk(model, compare, &c);
+        tfm__roles_walk(model->family, &model->arch, model, compare, &c);
         assert_int_equal(c.count, 85);
         free((void *)(uintptr_t)c.m);
-        tfm__safetensors_free(&file);
+        tfm__weights_free(&file);
         tfm_trainer_free(&trainer);
         tfm_model_free(&model);
     }
@@ -120,7 +117,8 @@ static void test_gradients(void **state) {
 
 static void test_repeats(void **state) {
     (void)state;
-    tfm_trainer_options o = tfm_trainer_defaults();
+    tfm_trainer_options o = {0};
+    tfm_trainer_paper(&o);
     double first = 0, last = 0;
     o.dropout = 0.2f;
     o.activation_dropout = 0.1f;
@@ -182,8 +180,8 @@ static void test_evaluate(void **state) {
     const tfm_pairs batch = copy_batch(&random, ids, lengths);
     double nll;
     uint64_t tokens;
-    harness_ok(tfm_model_create(&model, ctx, &SMALL));
-    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    harness_ok(tfm_model_new(&model, ctx, &SMALL));
+    harness_ok(tfm_trainer_new(&trainer, model, &o));
     harness_ok(tfm_trainer_evaluate(trainer, &nll, &tokens, &batch));
     harness_ok(tfm_trainer_update(trainer, &report, &batch, 1));
     assert_int_equal(tokens, report.target_tokens);
@@ -201,8 +199,8 @@ static void test_one_id(void **state) {
     tfm_model_shape shape = SMALL;
     tfm_model *model;
     shape.pad_id = shape.eos_id;
-    harness_ok(tfm_model_create(&model, harness_context(), &shape));
-    assert_false(tfm__config_bans(&model->config, shape.eos_id));
+    harness_ok(tfm_model_new(&model, harness_context(), &shape));
+    assert_false(tfm__rules_ban(&model->rules, shape.eos_id));
     float *bias = harness_floats(model->search_bias);
     assert_true(bias[shape.eos_id] == 0);
     free(bias);
@@ -221,9 +219,9 @@ static void test_second_trainer(void **state) {
     const tfm_pairs batch = copy_batch(&random, ids, lengths);
     double nll[3];
     uint64_t tokens;
-    harness_ok(tfm_model_create(&model, ctx, &SMALL));
+    harness_ok(tfm_model_new(&model, ctx, &SMALL));
     for (int i = 0; i < 3; i++) {
-        harness_ok(tfm_trainer_open(&trainer, model, &o));
+        harness_ok(tfm_trainer_new(&trainer, model, &o));
         harness_ok(tfm_trainer_evaluate(trainer, &nll[i], &tokens, &batch));
         if (i == 0)
             harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));
@@ -247,14 +245,14 @@ static void test_not_finite(void **state) {
     harness_random random = {6};
     int32_t ids[8 * 9], lengths[8];
     const tfm_pairs batch = copy_batch(&random, ids, lengths);
-    harness_ok(tfm_model_create(&model, ctx, &SMALL));
-    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    harness_ok(tfm_model_new(&model, ctx, &SMALL));
+    harness_ok(tfm_trainer_new(&trainer, model, &o));
     tfm_tensor one = {0};
     const float bad = NAN, good = 0.1f;
     harness_ok(tfm_tensor_rows(ctx, &one, trainer->value, trainer->decayed + 3, 1)); /* a bias or a gamma */
     harness_ok(tfm_tensor_write(ctx, one, &bad));
     float *before = harness_floats(trainer->value);
-    assert_int_equal(tfm_trainer_update(trainer, &report, &batch, 1), TFM_ERROR_FORMAT);
+    assert_int_equal(tfm_trainer_update(trainer, &report, &batch, 1), TFM_ERROR_NUMERIC);
     assert_non_null(strstr(tfm_error_message(), "update 1: the loss is nan"));
     float *after = harness_floats(trainer->value);
     assert_memory_equal(before, after, (size_t)trainer->count * sizeof(float));
@@ -268,7 +266,8 @@ static void test_not_finite(void **state) {
 
 static void test_schedules(void **state) {
     (void)state;
-    tfm_trainer_options o = tfm_trainer_defaults();
+    tfm_trainer_options o = {0};
+    tfm_trainer_paper(&o);
     /* The paper's formula: 512^-0.5 min(t^-0.5, t 4000^-1.5). */
     const int64_t steps[] = {1, 100, 3999, 4000, 4001, 100000};
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
@@ -278,19 +277,18 @@ static void test_schedules(void **state) {
     o.rate = 1;
     o.warmup = 10;
     o.updates = 30;
-    o.schedule = TFM_LINEAR;
+    o.schedule = TFM_SCHEDULE_LINEAR;
     assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 && tfm_trainer_rate(&o, 31) == 0);
-    o.schedule = TFM_COSINE;
-    assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 &&
-                fabs(tfm_trainer_rate(&o, 15) - 0.8535533906) < 1e-9);
+    o.schedule = TFM_SCHEDULE_COSINE;
+    assert_true(fabs(tfm_trainer_rate(&o, 20) - 0.5) < 1e-12 && fabs(tfm_trainer_rate(&o, 15) - 0.8535533906) < 1e-9);
     assert_true(tfm_trainer_rate(&o, 30) == 0 && tfm_trainer_rate(&o, 5) == 0.5);
     o.warmup = 30; /* no more than the warm-up */
     assert_true(tfm_trainer_rate(&o, 30) == 1);
-    o.warmup = 0;
+    o.warmup = 1;
     o.updates = 1;
     assert_true(tfm_trainer_rate(&o, 1) == 1);
     o.warmup = 10;
-    o.schedule = TFM_CONSTANT;
+    o.schedule = TFM_SCHEDULE_CONSTANT;
     assert_true(tfm_trainer_rate(&o, 1000) == 1);
 }
 
@@ -305,14 +303,18 @@ static void test_refused(void **state) {
     harness_random random = {6};
     tfm_pairs batch = copy_batch(&random, ids, lengths);
     bad.heads = 5;
-    assert_int_equal(tfm_model_create(&model, ctx, &bad), TFM_ERROR_ARGUMENT);
+    assert_int_equal(tfm_model_new(&model, ctx, &bad), TFM_ERROR_ARGUMENT);
     assert_null(model);
-    harness_ok(tfm_model_create(&model, ctx, &SMALL));
+    harness_ok(tfm_model_new(&model, ctx, &SMALL));
     o.dropout = 1;
-    assert_int_equal(tfm_trainer_open(&trainer, model, &o), TFM_ERROR_ARGUMENT);
+    assert_int_equal(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT);
     assert_null(trainer);
     o.dropout = 0;
-    harness_ok(tfm_trainer_open(&trainer, model, &o));
+    const tfm_trainer_options bad_adam[] = {{.beta1 = 1},     {.beta1 = -0.1}, {.beta2 = 1.5}, {.epsilon = -1},
+                                            {.epsilon = NAN}, {.decay = -1},   {.clip = -1},   {.clip = NAN}};
+    for (size_t i = 0; i < sizeof(bad_adam) / sizeof(bad_adam[0]); i++)
+        harness_refused(tfm_trainer_new(&trainer, model, &bad_adam[i]), TFM_ERROR_ARGUMENT, "trainer_new: beta1");
+    harness_ok(tfm_trainer_new(&trainer, model, &o));
     assert_int_equal(tfm_trainer_update(trainer, NULL, &batch, 0), TFM_ERROR_ARGUMENT);
     lengths[3] = 10;
     assert_int_equal(tfm_trainer_update(trainer, NULL, &batch, 1), TFM_ERROR_ARGUMENT);
@@ -326,15 +328,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_evaluate),
-        cmocka_unit_test(test_one_id),
-        cmocka_unit_test(test_second_trainer),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_repeats),   cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_evaluate),   cmocka_unit_test(test_one_id),    cmocka_unit_test(test_second_trainer),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_schedules), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

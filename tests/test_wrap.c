@@ -20,9 +20,8 @@ static cl_uint context_count(cl_uint least) {
     for (int i = 0; i < 1000 && count != least; i++) {
         if (i > 0)
             usleep(1000);
-        assert_int_equal(
-            clGetContextInfo(own.context, CL_CONTEXT_REFERENCE_COUNT, sizeof(count), &count, NULL),
-            CL_SUCCESS);
+        assert_int_equal(clGetContextInfo(own.context, CL_CONTEXT_REFERENCE_COUNT, sizeof(count), &count, NULL),
+                         CL_SUCCESS);
     }
     return count;
 }
@@ -100,8 +99,8 @@ static void use(tfm_context *ctx) {
     assert_memory_equal(sent, got, sizeof(sent));
     tfm_tensor_free(ctx, &x);
     memcpy(buffer, sent, sizeof(buffer));
-    cl_mem memory = clCreateBuffer(tfm_context_cl(ctx), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                   sizeof(buffer), buffer, &error);
+    cl_mem memory =
+        clCreateBuffer(tfm_context_cl(ctx), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(buffer), buffer, &error);
     assert_int_equal(error, CL_SUCCESS);
     const int64_t most[] = {93}, more[] = {94};
     harness_ok(tfm_tensor_wrap(ctx, &wrapped, memory, 7, TFM_F32, 1, most));
@@ -159,8 +158,7 @@ static void test_two(void **state) {
     tfm_context_free(&second);
 }
 
-static void refused(cl_context context, cl_device_id device, cl_command_queue queue, bool profile,
-                    const char *part) {
+static void refused(cl_context context, cl_device_id device, cl_command_queue queue, bool profile, const char *part) {
     tfm_context *ctx = (tfm_context *)&own; /* anything but NULL */
     const tfm_context_options options = {.profile = profile};
     assert_int_equal(tfm_context_wrap(&ctx, context, device, queue, &options), TFM_ERROR_ARGUMENT);
@@ -224,8 +222,8 @@ static void test_stale_wrapped(void **state) {
         numbers[i] = (float)i;
     harness_ok(tfm_context_wrap(&ctx, own.context, own.device, own.queue, NULL));
     for (int by_scope = 0; by_scope < 2; by_scope++) {
-        cl_mem memory = clCreateBuffer(own.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(numbers),
-                                       numbers, &error);
+        cl_mem memory =
+            clCreateBuffer(own.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(numbers), numbers, &error);
         assert_int_equal(error, CL_SUCCESS);
         tfm_tensor x = {0}, next = {0};
         harness_ok(tfm_scope_open(ctx));
@@ -252,9 +250,8 @@ static void test_stale_wrapped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_queue),     cmocka_unit_test(test_made_queue),
-        cmocka_unit_test(test_two),           cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_profile),       cmocka_unit_test(test_not_mixed),
+        cmocka_unit_test(test_own_queue),     cmocka_unit_test(test_made_queue), cmocka_unit_test(test_two),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_profile),    cmocka_unit_test(test_not_mixed),
         cmocka_unit_test(test_stale_wrapped),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

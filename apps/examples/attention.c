@@ -24,8 +24,7 @@ int main(void) {
         return 1;
     }
     tfm_scope_open(ctx); /* the tensors die with it */
-    tfm_tensor q = upload(ctx, queries[0], 2), k = upload(ctx, keys[0], 3), v = upload(ctx, values[0], 3),
-               y = {0};
+    tfm_tensor q = upload(ctx, queries[0], 2), k = upload(ctx, keys[0], 3), v = upload(ctx, values[0], 3), y = {0};
     tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.heads = 1});
     tfm_tensor_read(ctx, result, y);
     tfm_scope_close(ctx, 0, NULL);

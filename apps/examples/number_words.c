@@ -19,17 +19,15 @@ enum { MILLION = 1000000, WORDS = 160, MOST_LINES = 500000 };
 
 /* ---- Words --------------------------------------------------------------------------------------------- */
 
-static const char *const german_small[] = {"",         "ein",      "zwei",     "drei",     "vier",
-                                           "fünf",     "sechs",    "sieben",   "acht",     "neun",
-                                           "zehn",     "elf",      "zwölf",    "dreizehn", "vierzehn",
-                                           "fünfzehn", "sechzehn", "siebzehn", "achtzehn", "neunzehn"};
+static const char *const german_small[] = {
+    "",     "ein", "zwei",  "drei",     "vier",     "fünf",     "sechs",    "sieben",   "acht",     "neun",
+    "zehn", "elf", "zwölf", "dreizehn", "vierzehn", "fünfzehn", "sechzehn", "siebzehn", "achtzehn", "neunzehn"};
 static const char *const german_tens[] = {"",        "",        "zwanzig", "dreißig", "vierzig",
                                           "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"};
 
-static const char *const english_small[] = {"",        "one",     "two",       "three",    "four",
-                                            "five",    "six",     "seven",     "eight",    "nine",
-                                            "ten",     "eleven",  "twelve",    "thirteen", "fourteen",
-                                            "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+static const char *const english_small[] = {
+    "",    "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
+    "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
 static const char *const english_tens[] = {"",      "",      "twenty",  "thirty", "forty",
                                            "fifty", "sixty", "seventy", "eighty", "ninety"};
 
@@ -119,8 +117,7 @@ static bool draw_numbers(int *numbers, int count, uint64_t seed) {
         while (taken[numbers[i]]);
         taken[numbers[i]] = true;
     }
-    for (int i = count - 1; i > 1;
-         i--) { /* short numbers run out early: shuffled, every set has its share of them */
+    for (int i = count - 1; i > 1; i--) { /* short numbers run out early: shuffled, every set has its share of them */
         const int other = 1 + draw_below(&seed, i), swapped = numbers[i];
         numbers[i] = numbers[other];
         numbers[other] = swapped;
@@ -149,8 +146,7 @@ static bool write_file(const char *dir, const char *set, const char *language, v
 }
 
 static bool write_set(const char *dir, const char *set, const int *numbers, int count) {
-    return write_file(dir, set, "de", german, numbers, count) &&
-           write_file(dir, set, "en", english, numbers, count);
+    return write_file(dir, set, "de", german, numbers, count) && write_file(dir, set, "en", english, numbers, count);
 }
 
 int main(int argc, char **argv) {
@@ -174,9 +170,8 @@ int main(int argc, char **argv) {
             understood = false;
         understood = understood && (k == 4 || (end > argv[i] && *end == 0));
     }
-    const bool sizes_good = train > 0 && valid > 0 && test > 0 && train <= MOST_LINES &&
-                            valid <= MOST_LINES && test <= MOST_LINES && train + valid + test <= MOST_LINES &&
-                            seed >= 0;
+    const bool sizes_good = train > 0 && valid > 0 && test > 0 && train <= MOST_LINES && valid <= MOST_LINES &&
+                            test <= MOST_LINES && train + valid + test <= MOST_LINES && seed >= 0;
     if (!dir || !understood || !sizes_good) {
         fprintf(stderr,
                 "usage: number_words DIR [--train N] [--valid N] [--test N] [--seed S]\n"

@@ -1,4 +1,5 @@
-/* Trains a small translation model on two files, a line of one for each of the other, and translates a sentence with it.
+/* Trains a small translation model on two files, a line of one for each of the other, and translates a sentence with
+ * it.
  *
  *     cc train.c $(pkg-config --cflags --libs tfm) -o train
  *     ./number_words numbers
@@ -20,7 +21,7 @@ static bool print(void *user, size_t line, int best, const char *text, double sc
 
 /* The paper's encoder-decoder, small, with new parameters. The ids that it needs are the tokenizer's. */
 static tfm_status create(tfm_model **model, tfm_context *ctx, const tfm_tokenizer *tokenizer) {
-    const tfm_tokenizer_info text = tfm_tokenizer_get_info(tokenizer);
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     const tfm_model_shape shape = {.width = 128,
                                    .heads = 4,
                                    .feed_forward = 256,
@@ -33,7 +34,7 @@ static tfm_status create(tfm_model **model, tfm_context *ctx, const tfm_tokenize
                                    .start_id = text.target_pad, /* what Marian models begin with */
                                    .activation = TFM_RELU,
                                    .seed = 1};
-    return tfm_model_create(model, ctx, &shape);
+    return tfm_model_new(model, ctx, &shape);
 }
 
 static tfm_status learn(tfm_trainer *trainer, tfm_data *data, int64_t updates) {
@@ -68,20 +69,20 @@ int main(int argc, char **argv) {
     tfm_model *model = NULL;
     tfm_trainer *trainer = NULL;
     tfm_data *data = NULL;
-    tfm_trainer_options options = tfm_trainer_defaults();
-    options.dropout = options.smoothing = 0; /* for numbers; for a language 0.1 each is a good beginning */
-    options.schedule = TFM_COSINE;
-    options.rate = 2e-3;
-    options.warmup = updates / 6;
-    options.updates = updates;
-    /* The most pieces that these words give; zero, for the default of 8000, suits a language. */
+    /* For a language, tfm_trainer_paper(&options) sets dropout and label smoothing; numbers need neither. */
+    const tfm_trainer_options options = {
+        .schedule = TFM_SCHEDULE_COSINE,
+        .rate = 2e-3,
+        .warmup = updates / 6 > 0 ? updates / 6 : 1,
+        .updates = updates,
+    };
+    /* The most pieces that these words give. A language does well with 0: from 500 to 8000, by the size of the text. */
     const tfm_vocabulary_options pieces = {.size = 240};
     const tfm_data_options order = {.tokens = 1024, .seed = 1};
-    bool done = tfm_context_open(&ctx, NULL) == TFM_OK &&
-                tfm_tokenizer_train(dir, source, target, &pieces) == TFM_OK &&
+    bool done = tfm_context_open(&ctx, NULL) == TFM_OK && tfm_tokenizer_train(dir, source, target, &pieces) == TFM_OK &&
                 tfm_tokenizer_open(&tokenizer, dir) == TFM_OK && create(&model, ctx, tokenizer) == TFM_OK &&
                 tfm_model_open_tokenizer(model, dir) == TFM_OK &&
-                tfm_trainer_open(&trainer, model, &options) == TFM_OK &&
+                tfm_trainer_new(&trainer, model, &options) == TFM_OK &&
                 tfm_data_open(&data, tokenizer, source, target, &order) == TFM_OK &&
                 learn(trainer, data, updates) == TFM_OK && tfm_model_save(model, dir, TFM_F16) == TFM_OK &&
                 tfm_translate(model, (const char *[]){argv[5]}, 1, NULL, print, NULL) == TFM_OK;

@@ -15,8 +15,8 @@ int main(int argc, char **argv) {
     tfm_model *model = NULL;
     const char *dir = argc > 1 ? argv[1] : "apps/demo";
     bool done = tfm_context_open(&ctx, NULL) == TFM_OK && tfm_model_open(&model, ctx, dir, NULL) == TFM_OK &&
-                tfm_translate(model, (const char *const *)argv + 2, argc > 2 ? (size_t)argc - 2 : 0, NULL,
-                              print, NULL) == TFM_OK;
+                tfm_translate(model, (const char *const *)argv + 2, argc > 2 ? (size_t)argc - 2 : 0, NULL, print,
+                              NULL) == TFM_OK;
     if (!done)
         fprintf(stderr, "%s\n", tfm_error_message());
     tfm_model_free(&model);

@@ -1,12 +1,14 @@
-/* Parallel text as batches for training: read in order, a buffer of pairs at a time, so a corpus may be larger than memory;
- * prepared by a thread of its own while the device works.
+/* Parallel text as batches for training. The files are read in order, one buffer of pairs at a time, so a corpus may be
+ * larger than memory. A thread of the reader's own prepares the next buffer while the device works.
  *
+ *     tfm_data_options options = {.tokens = 4096, .seed = 1};
  *     tfm_data_open(&data, tokenizer, "train.de", "train.en", &options);
  *     while (more && tfm_data_next(data, &batch) == TFM_OK && tfm_trainer_update(trainer, NULL, &batch, 1) == TFM_OK)
  *         ;
  *     tfm_data_free(&data);
  *
- * The order is a function of files, options and seed. */
+ * The order of the batches depends on nothing but the files, the options and their seed. One thread at a time may use a
+ * reader. */
 #ifndef TFM_DATA_H
 #define TFM_DATA_H
 
@@ -18,60 +20,76 @@ extern "C" {
 #endif
 
 typedef struct tfm_data_options {
-    int64_t tokens;      /* of the wider side of a batch, padding counted: pairs x width is at most this, but for a
-                            pair that is longer, a batch of its own. 0 means 4096 */
-    int max_length;      /* pairs with a longer side, in tokens with EOS, are left out; 0 means 256 */
-    int64_t buffer;      /* pairs that are shuffled together; 0 means 200,000. A corpus that fits is read once, but where
-                            pieces are drawn */
+    /* The size of a batch in tokens, padding counted: its number of pairs times the width of its wider side is at most
+     * this. A single pair that is longer makes a batch of its own. 0 means 4096. */
+    int64_t tokens;
+    /* Pairs with a side of more tokens than this are left out; the end-of-sentence token counts. 0 means 256. */
+    int max_length;
+    /* How many pairs are shuffled together. 0 means 200,000. A corpus that fits into one buffer is read only once,
+     * unless subword_alpha is set. */
+    int64_t buffer;
+    /* Seeds the order of batches and the drawing of pieces. */
     uint64_t seed;
-    int64_t hold_every;  /* the pairs of line N, 2N, 3N ... are left out, uncounted: kept for validation; 0: none */
-    bool in_order;       /* as the files have them, neither sorted nor shuffled: for validation */
-    bool strict;         /* a bad pair is an error with its line number, not left out and counted */
-    float subword_alpha; /* 0, or below 1: pieces are drawn anew in each pass, from text that is read anew. Byte pairs: each
-                            merge is left out with this probability ("BPE-Dropout", Provilkov et al. 2020; 0.1 is usual).
-                            Unigrams: one segmentation is drawn by its probability to this power, so that small ones draw
-                            the most ("Subword Regularization", Kudo 2018). Words and characters stay. max_length is judged
-                            by the best pieces. SentencePiece has one seed for the process: this sets it, and readers that
-                            draw take turns */
+    /* Lines N, 2N, 3N and so on are left out and not counted, so that they can serve for validation. 0 keeps all. */
+    int64_t hold_every;
+    /* Keeps the pairs in the order of the files, neither sorted nor shuffled. Validation uses this. */
+    bool in_order;
+    /* A bad pair is an error that names its line. Without this it is left out and counted. */
+    bool strict;
+    /* 0, or a number below 1 with which each pass draws new pieces for every line; the text is then read again in every
+     * pass. With byte pairs, this is the probability with which each merge is left out ("BPE-Dropout", Provilkov et al.
+     * 2020; 0.1 is usual). With unigrams, a segmentation is drawn with its probability raised to this power, so that
+     * smaller values vary more ("Subword Regularization", Kudo 2018). Vocabularies of words or characters have only one
+     * segmentation. Whether a pair is too long is judged by its best segmentation, so each pass has the same pairs.
+     * SentencePiece has one seed for the whole process: the reader sets it, and readers that draw take turns. */
+    float subword_alpha;
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_data_options;
 
-/* Pairs of a pass over the files, and what was left out. */
+/* How many pairs a pass over the files has, and how many lines were left out, by reason. */
 typedef struct tfm_data_counts {
-    uint64_t pairs; /* good ones */
-    uint64_t empty; /* a side has nothing but blanks */
-    uint64_t long_; /* a side is longer than max_length */
-    uint64_t invalid; /* not UTF-8, NUL, or in a TSV no tab */
-    uint64_t unpaired; /* lines of the longer file behind the end of the other */
-    bool whole; /* of all the files; else of the part that was read */
+    uint64_t pairs;    /* Good pairs. */
+    uint64_t empty;    /* Lines where a side has nothing but blanks. */
+    uint64_t long_;    /* Lines where a side has more than max_length tokens. */
+    uint64_t invalid;  /* Lines that are not UTF-8, contain a NUL or, in a TSV file, have no tab. */
+    uint64_t unpaired; /* Lines of the longer file after the other file has ended. */
+    bool whole;        /* True if the counts are of a whole pass, false if of the part that was read so far. */
 } tfm_data_counts;
 
-/* Where the next batch comes from: a run that goes on begins there. All zero is the beginning. */
+/* A place in the data, so that an interrupted run can go on with the same batches. All zeros is the beginning. Programs
+ * store it and give it back; they need not understand it. */
 typedef struct tfm_data_position {
-    int64_t epoch;                    /* passes over the files that are over */
-    int64_t batch;                    /* of the buffer that begins ... */
-    int64_t line;                     /* behind so many lines, */
-    int64_t source_at, target_at;     /* at these bytes */
-    int64_t cut;                      /* 10^9 subword_alpha: of another one a buffer has other batches, and begins again */
+    int64_t epoch;     /* How many passes over the files are complete. */
+    int64_t batch;     /* How many batches of the current buffer have been given out. */
+    int64_t line;      /* How many lines of each file come before the current buffer. */
+    int64_t source_at; /* The byte of the source file where the buffer begins. */
+    int64_t target_at; /* The byte of the target file where the buffer begins; 0 for a TSV file. */
+    int64_t cut;       /* 10^9 times subword_alpha. If it differs from the reader's, the buffer starts again. */
 } tfm_data_position;
 
-/* Opens two files, a line of one for each of the other, or, with target NULL, one of lines `source TAB target`. Both must
- * be readable more than once, and hold the same text: one that is missing is TFM_ERROR_IO, and so is, from a later
- * tfm_data_next that has to read more of it, one with another text. Files without a good pair are TFM_ERROR_INPUT, from the first tfm_data_next. The
- * tokenizer is borrowed, and used from another thread. NULL options are all zero. */
+/* Opens two files in which line i of one translates line i of the other. With `target` NULL, `source` is one file of
+ * lines `source TAB target`. The files are read more than once, so pipes will not do, and their text must not change
+ * while the reader is open: a later tfm_data_next that notices a change returns TFM_ERROR_IO. The reader keeps the
+ * tokenizer alive, and uses it from its own thread. `options` may be NULL for all defaults. On failure *out is NULL:
+ * TFM_ERROR_IO for a file that cannot be opened, TFM_ERROR_ARGUMENT for an option out of range. */
 TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                                  const tfm_data_options *options);
-/* Takes NULL, and nulls. */
+/* Waits for the reader's thread, frees the reader and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_data_free(tfm_data **data);
 
-/* The next batch, borrowed until the next call. The files begin again when they are over. */
+/* Gives the next batch. Its arrays belong to the reader and are valid until the next call of tfm_data_next or
+ * tfm_data_free; padding is 0. After the last batch of a pass the next pass begins. TFM_ERROR_INPUT if the files have
+ * no good pair at all or, with `strict`, at a bad pair; TFM_ERROR_IO if a file cannot be read or has changed. */
 TFM_API tfm_status tfm_data_next(tfm_data *data, tfm_pairs *batch);
 
-/* Of the batch that tfm_data_next would give now; and to go there. */
+/* The place of the batch that tfm_data_next would give now. All zeros for NULL. */
 TFM_API tfm_data_position tfm_data_tell(const tfm_data *data);
+/* Goes to a place that tfm_data_tell gave, reading the buffer there. TFM_ERROR_INPUT if the files have no such place;
+ * after a failure the reader is where it was. */
 TFM_API tfm_status tfm_data_seek(tfm_data *data, tfm_data_position position);
 
-/* Of the last pass that was read from its beginning to its end; before there is one, of what was read of the pass, since
- * tfm_data_seek if that went into its middle. */
+/* The counts of the last pass that was read from beginning to end. Before there is one, the counts of what has been
+ * read of the current pass: from its beginning, or from where the last tfm_data_seek went. All zeros for NULL. */
 TFM_API tfm_data_counts tfm_data_count(const tfm_data *data);
 
 #ifdef __cplusplus

@@ -1,12 +1,18 @@
-/* Encoder-decoder models from a directory, and what one does with them.
+/* Encoder-decoder models: opening, making and saving them, translation, scoring, and a look at their attention.
  *
  *     tfm_model *model;
  *     tfm_model_open(&model, ctx, "opus-mt-de-en", NULL);
  *     tfm_translate(model, lines, count, NULL, emit, user);
  *     tfm_model_free(&model);
  *
- * The directory is a Hugging Face Marian / OPUS-MT one: config.json, model.safetensors (F32, F16, BF16),
- * generation_config.json, source.spm, target.spm, vocab.json. There is no conversion step. */
+ * The directory is one of Hugging Face's for Marian / OPUS-MT: it has config.json, weights in F32, F16 or BF16,
+ * generation_config.json, source.spm, target.spm and vocab.json. There is no conversion step. The weights are the first
+ * that exist of model.safetensors, the files that model.safetensors.index.json lists, pytorch_model.bin (what
+ * torch.save of any PyTorch version writes of a state_dict), and the files that pytorch_model.bin.index.json lists. A
+ * .bin file is read as data only; nothing in it is run.
+ *
+ * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
+ * call, before it returns, and what they are given is valid only until they return. */
 #ifndef TFM_MODEL_H
 #define TFM_MODEL_H
 
@@ -20,216 +26,322 @@ extern "C" {
 typedef struct tfm_model tfm_model;
 
 typedef struct tfm_model_options {
-    bool no_tokenizer; /* ids only: the directory needs no .spm and vocab files, and text calls are refused */
+    bool no_tokenizer; /* Opens no .spm and vocab files, so the directory needs none. Calls that take text are refused.
+                        */
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_model_options;
 
-/* Reads the directory and puts the parameters on the context's device, as F32. The context must outlive the model. On
- * failure *model is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a broken one or one that disagrees with
- * another, TFM_ERROR_UNSUPPORTED for a family or activation that tfm does not run. `options` may be NULL. */
+/* Reads the directory and puts the parameters on the context's device, as F32. Models of one directory that are open at
+ * the same time, on one context or on several of one device, share their parameters there; each model has its own
+ * copies in the layout of the device's matrix multiplication. The model keeps the context alive. `options` may be NULL.
+ * On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one or one that contradicts
+ * another, TFM_ERROR_UNSUPPORTED for a family or activation that tfm does not run. */
 TFM_API tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options);
 
-/* How the matrices of a new model are drawn; biases begin at 0, gammas at 1, embeddings as N(0, 1/E). */
+/* How the matrices of a new model are drawn. Biases begin at 0, gammas at 1, and embeddings are drawn from N(0, 1/E).
+ */
 typedef enum tfm_init {
-    TFM_INIT_XAVIER,   /* uniform within sqrt(6 / (inputs + outputs)) ("Understanding the difficulty of training deep
-                          feedforward neural networks", Glorot and Bengio 2010) */
-    TFM_INIT_GAUSSIAN, /* N(0, 0.02^2) */
-    TFM_INIT_KAIMING,  /* N(0, 2 / inputs) ("Delving Deep into Rectifiers", He et al. 2015) */
+    TFM_INIT_XAVIER,   /* Uniform within +-sqrt(6 / (inputs + outputs)) ("Understanding the difficulty of training deep
+                          feedforward neural networks", Glorot and Bengio 2010). */
+    TFM_INIT_GAUSSIAN, /* The normal distribution N(0, 0.02^2). */
+    TFM_INIT_KAIMING,  /* N(0, 2 / inputs) ("Delving Deep into Rectifiers", He et al. 2015). */
 } tfm_init;
 
-/* An encoder-decoder of the paper: sinusoids, embeddings times sqrt(E), the output projection tied to the target's. */
+/* The sizes of an encoder-decoder as in "Attention Is All You Need": positions are sinusoids, embeddings are multiplied
+ * by sqrt(E), and the output projection is the target's embedding table. */
 typedef struct tfm_model_shape {
-    int width, heads, feed_forward; /* heads divides width */
-    int encoder_layers, decoder_layers;
-    int source_vocabulary;
-    int target_vocabulary; /* 0: one vocabulary, and one table, for both */
-    int max_positions;
-    /* Of the tokenizer: target_pad, target_eos, and for start_id, which the decoder reads first, target_pad again as in
-     * Marian's models. They lie in both vocabularies. */
+    int width, heads, feed_forward;     /* E, H, and the inner width of the feed-forward layers. H divides E. */
+    int encoder_layers, decoder_layers; /* How many layers each half has. */
+    int source_vocabulary;              /* How many ids the source side has. */
+    int target_vocabulary;              /* How many the target side has; 0 for one vocabulary and one table for both. */
+    int max_positions;                  /* The most tokens of a sequence, with EOS. */
+    /* Ids that lie in both vocabularies: padding, end of sentence, and what the decoder reads first. Take target_pad
+     * and target_eos of the tokenizer, and target_pad again for start_id as Marian's models do. */
     int pad_id, eos_id, start_id;
-    tfm_activation activation;    /* the paper's is TFM_RELU */
-    bool pre_norm;                /* with a norm after the last block */
-    tfm_init init;
-    uint64_t seed;                /* the same seed draws the same parameters on every machine, but for roundings */
+    tfm_activation activation; /* The activation of the feed-forward layers; TFM_RELU in the paper. */
+    bool pre_norm;             /* Norms stand before the sub-layers, and one more after the last block. */
+    tfm_init init;             /* How matrices are drawn. */
+    uint64_t seed; /* Seeds the drawing. One seed gives the same parameters on every machine, except for rounding. */
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_model_shape;
 
-/* A model with new parameters, and without a tokenizer: it takes ids, or what tfm_model_open_tokenizer reads.
- * TFM_ERROR_ARGUMENT for sizes that do not go together. */
-TFM_API tfm_status tfm_model_create(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
+/* Makes a model with new parameters. It has no tokenizer, so it takes ids until tfm_model_open_tokenizer gives it one.
+ * It keeps the context alive. On failure *out is NULL; TFM_ERROR_ARGUMENT for sizes that do not go together. */
+TFM_API tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
 
-/* Gives a model that has none the tokenizer of a directory: text calls work from then on. TFM_ERROR_FORMAT where its
- * vocabulary is not of this model's size or special ids; the model is then as it was. */
+/* Gives a model without a tokenizer the one of a directory, so that it takes text from then on. TFM_ERROR_FORMAT if the
+ * tokenizer's vocabulary has another size or other special ids than the model. On failure the model is as it was. */
 TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 
-/* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, made if it is not there: what
- * tfm_model_open reads, and MarianMTModel of Hugging Face's transformers, but for pre-norm models, which that has not.
- * Matrices and tables are stored as `dtype`, F32, F16 or BF16, vectors as F32. Each file appears when it is complete; the tokenizer's files are the caller's to copy. */
+/* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, which is made if it does not
+ * exist. tfm_model_open reads them, and so does MarianMTModel of Hugging Face's transformers, except for pre-norm
+ * models, which it does not have. Matrices and tables are stored as `dtype`, which is F32, F16 or BF16; vectors are
+ * stored as F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies
+ * them. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
 
-/* Gives the parameters back and nulls *model. NULL is taken. */
+/* Gives the model up and sets *model to NULL. Trainers of the model keep it alive. Does nothing for NULL. The
+ * call counts as a use of the context: no other thread may use that meanwhile. */
 TFM_API void tfm_model_free(tfm_model **model);
 
+/* What is known of a model. */
 typedef struct tfm_model_info {
-    const char *family; /* "marian" */
-    int width;          /* E */
-    int encoder_layers, decoder_layers;
-    int encoder_heads, decoder_heads;
-    int encoder_feed_forward, decoder_feed_forward;
-    int source_vocabulary, target_vocabulary;
-    int max_positions;
-    tfm_activation activation;
-    bool pre_norm;
-    bool tied_output;            /* the output projection is the target embedding */
-    const char *stored_dtype;    /* of the largest tensor in the file: "F16" */
-    uint64_t parameters;         /* shared tensors counted once; tables of sinusoids not counted */
-    uint64_t parameter_bytes;    /* on the device */
-    uint64_t estimated_bytes;    /* on the device while translating with the default options: parameters, packed
-                                    copies, activations, caches */
-    int pad_id, eos_id, start_id;
-    int beam;                    /* the directory's, or the default */
+    const char *family;                             /* The family of models: "marian". */
+    int width;                                      /* E. */
+    int encoder_layers, decoder_layers;             /* How many layers each half has. */
+    int encoder_heads, decoder_heads;               /* How many heads of attention they have. */
+    int encoder_feed_forward, decoder_feed_forward; /* The inner widths of their feed-forward layers. */
+    int source_vocabulary, target_vocabulary;       /* How many ids each side has. */
+    int max_positions;                              /* The most tokens of a sequence, with EOS. */
+    tfm_activation activation;                      /* The activation of the feed-forward layers. */
+    bool pre_norm;                                  /* Norms stand before the sub-layers. */
+    bool tied_output;                               /* The output projection is the target's embedding table. */
+    const char *stored_dtype;                       /* The type of the largest tensor in the file, such as "F16". */
+    uint64_t parameters;          /* How many numbers it has; shared ones count once, tables of sinusoids do not. */
+    uint64_t parameter_bytes;     /* The bytes that the parameters take on the device. */
+    uint64_t estimated_bytes;     /* The bytes that translating takes there by default: parameters and their copies,
+                                     activations and caches. */
+    int pad_id, eos_id, start_id; /* Padding, end of sentence, and what the decoder reads first. */
+    int beam;                     /* The beam that the directory asks for, or else the default. */
+    const char *stored_as;        /* What kind of files had the weights: "safetensors", "PyTorch .bin", or "none" for a
+                                     new model. */
+    int stored_files;             /* How many such files there are. */
 } tfm_model_info;
 
-/* Strings are borrowed from the model. */
-TFM_API tfm_model_info tfm_model_describe(const tfm_model *model);
+/* What is known of a model. The struct and its strings belong to the model. NULL for NULL. */
+TFM_API const tfm_model_info *tfm_model_get_info(const tfm_model *model);
 
-/* What a directory says of its model, without a device: parameters are counted in the file, not loaded. The strings of
- * *out are static. */
-TFM_API tfm_status tfm_model_inspect(tfm_model_info *out, const char *dir);
+/* Says what a directory tells of its model. It needs no device: parameters are counted in the file and not loaded. What
+ * tfm_model_open would refuse of the directory with the same options, it refuses with the same status and sentence.
+ * `options` may be NULL; with no_tokenizer, a directory needs no .spm and vocab files. The strings of *out are static.
+ */
+TFM_API tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options);
 
+/* The context that a model works on. The caller becomes no owner of it. NULL for NULL. */
 TFM_API tfm_context *tfm_model_context(const tfm_model *model);
-/* NULL for a model opened with no_tokenizer. Borrowed. */
+/* The tokenizer of a model, to which it belongs, or NULL if the model has none. */
 TFM_API const tfm_tokenizer *tfm_model_tokenizer(const tfm_model *model);
 
 /* ---- Tensors --------------------------------------------------------------------------------------------------- */
 
-/* encoded (B, S, E): the encoder's output. ids (B, S) I32, padded with anything in range behind lengths (B) I32. S is at
- * most max_positions. */
+/* Runs the encoder: encoded (B, S, E) is its output for ids (B, S) I32. lengths (B) I32 counts the tokens of each row;
+ * what follows them is padding, which may be any id of the vocabulary. An empty `lengths` means that all rows are full.
+ * S is at most max_positions. Outputs and errors follow the rules of ops.h. */
 TFM_API tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths);
 
-/* logits (B, T, V): the decoder over whole targets, causal (teacher forcing). ids (B, T) I32: the decoder's input, which
- * begins with start_id. encoded (B, S, E), lengths (B) I32 as given to tfm_model_encode. */
+/* Runs the decoder over whole targets, which is called teacher forcing: logits (B, T, V) at each position depend on the
+ * ids up to that position. ids (B, T) I32 is what the decoder reads, start_id first. encoded (B, S, E) is the output of
+ * tfm_model_encode, and lengths (B) I32 is what it was given. */
 TFM_API tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths);
 
-/* Which attention: the encoder's over the source, the decoder's over the target so far, the decoder's over the source. */
+/* Which attention is meant: the encoder's over the source, the decoder's over the target so far, or the decoder's over
+ * the source. */
 typedef enum tfm_attention_kind { TFM_ENCODER_SELF, TFM_DECODER_SELF, TFM_DECODER_CROSS } tfm_attention_kind;
 
-/* Receives the weights of one attention layer, counted from 0: (B, H, rows, columns), a row for each position that
- * looks, which adds up to 1 over the positions that it looks at; alive until it returns. tfm_tensor_read fetches them.
- * Return false to stop. */
-typedef bool (*tfm_attention_fn)(void *user, tfm_attention_kind kind, int layer, tfm_tensor weights);
+/* Receives the weights of one attention layer; layers are counted from 0. They are (B, H, rows, columns): each row
+ * belongs to a position that looks, each column to a position that is looked at, and a row adds up to 1.
+ * tfm_tensor_read copies them to the host. Return false to stop. */
+typedef bool (*tfm_attention_fn)(void *user, tfm_attention_kind kind, int layer, const tfm_tensor *weights);
 
-/* Shows the attention of one forward pass with both sides given (teacher forcing): the encoder's layers (B, H, S, S), then
- * of each decoder layer TFM_DECODER_SELF (B, H, T, T), zero above the diagonal, and TFM_DECODER_CROSS (B, H, T, S). Columns
- * behind a sequence's length are zero. Arguments as for tfm_model_encode and tfm_model_decode. A pass that is not watched
- * never holds such matrices. TFM_ERROR_CANCELLED if `see` stopped it. */
+/* Shows the attention of one forward pass with both sides given (teacher forcing): the encoder's layers (B, H, S, S),
+ * then for each decoder layer TFM_DECODER_SELF (B, H, T, T), zero above the diagonal, and TFM_DECODER_CROSS (B, H, T,
+ * S). Columns after the end of a sequence are zero. The arguments are those of tfm_model_encode and tfm_model_decode.
+ * Only this call makes such matrices. TFM_ERROR_CANCELLED if `see` stopped it. */
 TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
                                     tfm_attention_fn see, void *user);
 
 /* ---- Search ---------------------------------------------------------------------------------------------------- */
 
+/* How the score of a hypothesis follows from the sum of log p of its n tokens, EOS counted. The form also says how
+ * tokens count that the directory forces or forbids. `forced_bos_token_id` is the first token of every translation, and
+ * `forced_eos_token_id` the last one of a translation that reaches the maximum length. With TFM_PENALTY_HUGGINGFACE the
+ * log p of both is 0, and no other token becomes more probable because `bad_words_ids` forbids some, as in
+ * transformers. With TFM_PENALTY_PAPER both have the log p that the model gives them, and the probabilities of the
+ * tokens that are allowed add up to 1. Padding never has a probability. */
 typedef enum tfm_length_penalty {
-    TFM_PENALTY_PAPER,       /* score = sum log p / ((5 + n) / 6)^alpha, n generated tokens with EOS; alpha 0.6 */
-    TFM_PENALTY_HUGGINGFACE, /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1 */
+    TFM_PENALTY_PAPER,       /* score = sum log p / ((5 + n) / 6)^alpha; alpha is 0.6 unless given. */
+    TFM_PENALTY_HUGGINGFACE, /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1. */
 } tfm_length_penalty;
 
-typedef struct tfm_search_stats {
-    uint64_t sentences;     /* translated; bad lines not counted */
-    uint64_t source_tokens; /* with EOS */
-    uint64_t target_tokens; /* of the best hypotheses, with EOS */
-    double seconds;
-} tfm_search_stats;
-
-/* Called for a line that cannot be translated (invalid UTF-8, NUL, too long, or its prefix is, leaves no room in the
- * maximum length, or holds what the model never writes); `message` is borrowed. The line is then
- * emitted as an empty one is. Return false to stop. */
-typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
+/* The largest beam that a search can have. */
+enum { TFM_MAX_BEAM = 32 };
 
 typedef struct tfm_search_options {
-    int beam;                   /* up to 32; 0: the directory's num_beams, else 4; 1 is greedy search */
-    bool has_alpha;             /* whether `alpha` is given: 0 is a fine value */
-    double alpha;               /* -10 to 10 */
-    tfm_length_penalty penalty;
-    int max_length;             /* generated tokens; 0: source tokens with EOS + 50; at most max_positions */
-    int n_best;                 /* hypotheses per line; 0 means 1; at most beam */
-    int batch_tokens;           /* source tokens with padding of one batch; 0: 4096 */
-    bool truncate;              /* cut lines longer than the positions instead of rejecting them */
-    const size_t *line_bytes;   /* of each line, which may then hold NUL; NULL: strlen */
-    const char *const *prefixes; /* per line, text that its translation begins with, or NULL; NULL: none */
-    tfm_reject_fn reject;       /* NULL: a bad line fails the call, before anything is translated */
-    void *reject_user;
-    tfm_search_stats *stats;    /* if not NULL, added to; not by tfm_search */
-    bool (*go_on)(void *user);  /* asked at each batch and step: false ends the call (TFM_ERROR_CANCELLED); or NULL */
-    void *go_on_user;
+    int beam;       /* The beam, up to TFM_MAX_BEAM; 1 is greedy search. 0 means the directory's num_beams, or 4. */
+    bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
+    double alpha;   /* The exponent of the length penalty, from -10 to 10. */
+    tfm_length_penalty penalty; /* The formula of the score. */
+    int max_length;             /* The most tokens to write, at most max_positions. 0 means source tokens + 50. */
+    int n_best;                 /* How many hypotheses to give for each line, at most `beam`. 0 means 1. */
+    bool (*go_on)(
+        void *user);      /* Is asked before each step; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
+    void *go_on_user;     /* The `user` pointer of go_on. */
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_search_options;
 
-/* Receives one hypothesis: `best` counts from 0. `text` is borrowed. A line that was not translated, because it is empty,
- * holds nothing but blanks or was rejected, has one of them, "" with score NaN. Return false to stop
- * (TFM_ERROR_CANCELLED). */
-typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text, double score);
-
-/* Translates `count` lines of UTF-8, in batches of similar length, and emits them in the order of the lines when all
- * are done; an empty line gives "". Search as in the paper (section 6.1). `options` may be NULL. */
-TFM_API tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t count,
-                                 const tfm_search_options *options, tfm_emit_fn emit, void *user);
-
-/* One finished hypothesis: `ids` without start and EOS, owned by the list. */
+/* One finished hypothesis. Its tokens are those that the search wrote, without the start token. */
 typedef struct tfm_hypothesis {
-    int32_t *ids;
-    size_t count;
-    double score;
-    double log_prob; /* sum log p */
-    int tokens;      /* generated, with EOS: what the length penalty counts */
+    int32_t *ids;     /* [tokens]: the ids; the last is EOS unless the hypothesis ended at the maximum length. */
+    float *log_probs; /* [tokens]: the natural log of each token's probability, given the tokens before it; 0 for a
+                         token that the directory forces, with TFM_PENALTY_HUGGINGFACE. */
+    size_t count;     /* The number of ids without that EOS. */
+    double score;     /* What hypotheses are ordered by; -inf if the search found fewer hypotheses. */
+    double log_prob;  /* The sum of log_probs. */
+    int tokens;       /* The number of ids with EOS, as the length penalty counts them. */
 } tfm_hypothesis;
 
+/* The hypotheses of a batch, with all that they point to; tfm_hypotheses_free frees them. */
 typedef struct tfm_hypotheses {
-    size_t sentences;
-    int n_best;
-    tfm_hypothesis *items; /* [sentences * n_best], best first; score -inf where there are fewer */
+    size_t sentences;      /* How many sentences the batch has. */
+    int n_best;            /* How many hypotheses each sentence has here. */
+    tfm_hypothesis *items; /* [sentences * n_best]: sentence by sentence, the best first. */
 } tfm_hypotheses;
 
-/* The same on ids, one batch: ids holds the sentences one after the other, of sentence i counts[i] ids with EOS. prefixes
- * and prefix_counts, if not NULL, hold forced target ids likewise, cut at the maximum length. Free with tfm_hypotheses_free.
- * Of `options`, beam, alpha, penalty, max_length, n_best and go_on count. A batch that does not fit is not split. On failure
- * *out is empty: TFM_ERROR_INPUT for a sentence of no ids or more than the positions, TFM_ERROR_ARGUMENT for an id that is
- * in no vocabulary. */
+/* Searches for the translations of one batch, as in section 6.1 of the paper. `ids` has the ids of the sentences one
+ * after another, and sentence i has counts[i] of them, EOS included. `prefixes` and `prefix_counts` have, in the same
+ * way, target ids that the translations must begin with; both may be NULL. They are cut at the maximum length.
+ * `options` may be NULL. The caller frees *out with tfm_hypotheses_free. A batch that does not fit into memory is not
+ * split. On failure *out is empty: TFM_ERROR_INPUT for a sentence without ids or with more than the model's positions,
+ * TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
 TFM_API tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                               size_t sentences, const int32_t *prefixes, const size_t *prefix_counts,
                               const tfm_search_options *options);
+/* Frees what *hypotheses points to and makes it empty. Does nothing for NULL. */
 TFM_API void tfm_hypotheses_free(tfm_hypotheses *hypotheses);
 
-/* Receives one scored pair: sum log p of the target with EOS, and its tokens with EOS. Return false to stop. */
-typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t tokens);
+/* ---- Text ------------------------------------------------------------------------------------------------------ */
 
-/* log p of each target line given its source line, by teacher forcing; emitted in order. Of `options`, batch_tokens,
- * truncate, reject and stats count; a rejected pair is emitted with NaN and 0 tokens. */
-TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
-                             const tfm_search_options *options, tfm_score_fn emit, void *user);
-
-/* The tokens along one side of an attention map. */
+/* The tokens of one side, either of a translation or along an attention map. */
 typedef struct tfm_attention_axis {
-    size_t count;
-    const int32_t *ids;
-    const char *const *tokens; /* the vocabulary's pieces, such as "▁Haus"; "#7" for an id that has none */
+    size_t count;              /* The number of tokens. */
+    const int32_t *ids;        /* Their ids. */
+    const char *const *tokens; /* Their pieces in the vocabulary, such as "▁Haus", or "#7" for an id that has none. */
 } tfm_attention_axis;
 
-/* What one attention layer does with one pair of texts. All is borrowed. */
+/* Counts of what was done. A call adds to them. */
+typedef struct tfm_search_stats {
+    uint64_t sentences;     /* Lines, or with `split` their sentences. Bad lines are not counted. */
+    uint64_t source_tokens; /* Their tokens, with EOS. */
+    uint64_t target_tokens; /* The tokens of the best hypotheses, with EOS. */
+    double seconds;         /* The time that the calls took. */
+} tfm_search_stats;
+
+/* Is called for a line that cannot be used, because it is not UTF-8, contains a NUL or is too long, or because its
+ * prefix is so, leaves no room in the maximum length, or contains a token that the model never writes. Lines are
+ * counted from 0, and `message` says why. The line is then emitted like an empty one. Return false to stop
+ * (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
+
+/* Is called before the first batch and after each one, when `done` of the call's `total` source tokens have been worked
+ * on. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_progress_fn)(void *user, uint64_t done, uint64_t total);
+
+/* How lines of text are taken, apart from how translations are searched for. */
+typedef struct tfm_text_options {
+    /* The length of each source line in bytes; a line may then contain NUL, and is rejected. NULL: lines end with NUL.
+     */
+    const size_t *line_bytes;
+    /* The most source tokens of a batch, padding counted. 0 means 4096. */
+    int batch_tokens;
+    /* Cuts lines that are longer than the model's positions. Without this they are rejected. */
+    bool truncate;
+
+    /* The next six are for translation alone. */
+
+    /* For each line the text that its translation begins with, or NULL for none. NULL for no prefixes at all. */
+    const char *const *prefixes;
+    /* Translates the sentences of a line one by one (tfm_text_sentences), because models are trained on sentences and
+     * often merge or drop some of several. A language code at the beginning of the line, such as `>>fra<<`, is put
+     * before each of them. The blank space between sentences is kept. Where there is none, as in Chinese, one space is
+     * put between words that are written with spaces. Scores are sums over the sentences. Not allowed with n_best above
+     * 1. */
+    bool split;
+    /* The language of the source for `split`, such as "de". NULL takes the one that the tokenizer's directory names. */
+    const char *language;
+    /* Has tfm_translate_lines give the alignments of tokens: the weights of the cross-attention in one decoder layer.
+     * They take one more pass over source and translation. */
+    bool alignments;
+    /* The decoder layer, counted from 1, or 0 for the last; and the head, counted from 1, or 0 for the mean over all.
+     */
+    int alignment_layer, alignment_head;
+
+    tfm_reject_fn reject;     /* Is called for each bad line. If NULL, a bad line fails the call before any work. */
+    void *reject_user;        /* The `user` pointer of reject. */
+    tfm_progress_fn progress; /* Is told of the progress. May be NULL. */
+    void *progress_user;      /* The `user` pointer of progress. */
+    tfm_search_stats *stats;  /* Counts that the call adds to. May be NULL. */
+    uint64_t reserved[8];     /* Must be 0: room for later fields. */
+} tfm_text_options;
+
+/* Receives one hypothesis for a line. `line` and `best` are counted from 0. A line that was not translated, because it
+ * is empty, has nothing but blanks or was rejected, gets a single hypothesis: "" with the score NaN. Return false to
+ * stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text, double score);
+
+/* Translates `count` lines of UTF-8 and emits the results in the order of the lines, each as soon as it and all lines
+ * before it are done. An empty line gives "". Lines of similar length are put into one batch: as many lines as fill 16
+ * batches are sorted together, so a result waits for at most the 15 batches after its own. A call that fails or is
+ * stopped has emitted all that was done in order by then. `options` may be NULL. A bad line fails the call before any
+ * work with TFM_ERROR_INPUT; tfm_translate_lines can go on. */
+TFM_API tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t count,
+                                 const tfm_search_options *options, tfm_emit_fn emit, void *user);
+
+/* One hypothesis for one line, with its tokens. */
+typedef struct tfm_translation {
+    size_t line;      /* The line, counted from 0. */
+    int best;         /* The rank of the hypothesis, counted from 0. */
+    const char *text; /* The text. "" for a line that was not translated: its scores are NaN, and it has no tokens. */
+    double score;     /* The score with the length penalty; -inf if the search found fewer than n_best hypotheses. */
+    double log_prob;  /* The sum of log p of the tokens. */
+    size_t sentences; /* 1, or with `split` the number of sentences; 0 for a line that was not translated. */
+    tfm_attention_axis source; /* The tokens that the model read, with EOS. */
+    tfm_attention_axis target; /* The tokens that it wrote, with EOS; with `split`, those of sentence after sentence. */
+    const float *log_probs;    /* [target.count]: the natural log of each token's probability. */
+    /* [target.count][source.count]: how much the step that wrote a token looked at each source token; a row adds up
+     * to 1. With `split` a sentence looks only at itself. NULL if alignments were not asked for. */
+    const float *alignment;
+} tfm_translation;
+
+/* Receives one translation. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_translation_fn)(void *user, const tfm_translation *translation);
+
+/* Like tfm_translate, but with text options, and it emits all that is known of the translations. Both options may be
+ * NULL. TFM_ERROR_ARGUMENT for options that are out of range or do not go together. */
+TFM_API tfm_status tfm_translate_lines(tfm_model *model, const char *const *lines, size_t count,
+                                       const tfm_text_options *text, const tfm_search_options *search,
+                                       tfm_translation_fn emit, void *user);
+
+/* Receives one scored pair: the line counted from 0, the sum of log p over the target's tokens with EOS, and the number
+ * of these tokens. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t tokens);
+
+/* Computes log p of each of `count` target lines given its source line, by teacher forcing, and emits the results in
+ * order when all are done. It obeys line_bytes for the source lines, batch_tokens, truncate, reject, progress and stats
+ * of the options, and ignores those for translation alone. An empty line is scored as a sentence of EOS alone. A
+ * rejected pair is emitted with NaN and 0 tokens. `options` may be NULL. */
+TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
+                             const tfm_text_options *options, tfm_score_fn emit, void *user);
+
+/* What one attention layer does with one pair of texts. */
 typedef struct tfm_attention_map {
-    tfm_attention_kind kind;
-    int layer; /* from 0 */
-    int heads;
-    tfm_attention_axis rows, columns; /* who looks, and at what */
-    const float *weights;             /* [heads][rows][columns]; a row adds up to 1 */
+    tfm_attention_kind kind;          /* Which attention it is. */
+    int layer;                        /* The layer, counted from 0. */
+    int heads;                        /* The number of heads. */
+    tfm_attention_axis rows, columns; /* The tokens that look, and those that are looked at. */
+    const float *weights;             /* [heads][rows][columns]: the weights; a row adds up to 1. */
 } tfm_attention_map;
 
-/* Receives one map. Return false to stop. */
+/* Receives one map. Return false to stop (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_map_fn)(void *user, const tfm_attention_map *map);
 
-/* The attention of every layer for one pair, in the order of tfm_model_attend. A NULL `target` means the model's own
- * translation by `options`. The source's axis is its tokens with EOS; the target's is what the decoder reads: start_id and
- * the tokens without EOS, so row i is position i about to write token i + 1. Of `options` (NULL: defaults) those of the
- * search count, and truncate. A text that is no UTF-8 or too long, and a source without words, is TFM_ERROR_INPUT. */
-TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target,
-                              const tfm_search_options *options, tfm_map_fn emit, void *user);
+/* Emits the attention of every layer for one pair of texts, in the order of tfm_model_attend. A NULL `target` stands
+ * for the model's own translation, found with the options `search`. The source's axis has its tokens with EOS. The
+ * target's axis has what the decoder reads: start_id and then the tokens without EOS, so that row i, counted from 0,
+ * belongs to the step that writes token i. Of the options `text` only truncate matters. Both options may be NULL.
+ * TFM_ERROR_INPUT for a text that is not UTF-8 or too long, and for a source without words. */
+TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
+                              const tfm_search_options *search, tfm_map_fn emit, void *user);
 
 #ifdef __cplusplus
 }

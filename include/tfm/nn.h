@@ -1,9 +1,17 @@
-/* Layers of the Transformer ("Attention Is All You Need", section 3): structs of parameters, and a forward for each.
+/* Layers of the Transformer ("Attention Is All You Need", section 3): structs of parameters, and a forward call for
+ * each.
  *
- * A layer's parameters are plain fields: fill them with tensors from tfm_tensor_new (outside any scope), free them with
- * the layer's _free. Forwards work in a scope of their own, keep only their result, and follow the rules of ops.h:
- * outputs first, made in the current scope if empty; sticky status. Shapes: B sequences of T (target) or S (source)
- * positions, width E. */
+ *     tfm_feed_forward layer = {.activation = TFM_RELU};
+ *     tfm_tensor_new(ctx, &layer.up.weight.value, TFM_F32, 2, (int64_t[]){2048, 512});
+ *     tfm_tensor_new(ctx, &layer.down.weight.value, TFM_F32, 2, (int64_t[]){512, 2048});
+ *     tfm_feed_forward_forward(ctx, &y, &layer, x);
+ *     tfm_feed_forward_free(ctx, &layer);
+ *
+ * The parameters of a layer are plain fields. Fill them with F32 tensors that tfm_tensor_new makes outside any scope,
+ * and free them with the layer's _free call, which does nothing for NULL. Forward calls work in a scope of their own
+ * and keep only their results. They follow the rules of ops.h: outputs come first and are made in the current scope if
+ * they are empty, and the status is the context's. In the shapes below there are B sequences of T (target) or S
+ * (source) positions of width E. One thread at a time may use a layer, its context and what is made on it. */
 #ifndef TFM_NN_H
 #define TFM_NN_H
 
@@ -13,148 +21,168 @@
 extern "C" {
 #endif
 
-/* Where training drops something ("Attention Is All You Need", section 5.4). */
+/* Where training applies dropout ("Attention Is All You Need", section 5.4). */
 typedef enum tfm_drop {
-    TFM_DROP_RESIDUAL,   /* each sub-layer's result, before it is added, and the embeddings */
-    TFM_DROP_ATTENTION,  /* attention's weights */
-    TFM_DROP_ACTIVATION, /* the feed-forward's inner activations */
-    TFM_DROPS
+    TFM_DROP_RESIDUAL,   /* On the result of each sub-layer, before it is added, and on the embeddings. */
+    TFM_DROP_ATTENTION,  /* On the weights of attention. */
+    TFM_DROP_ACTIVATION, /* On the inner activations of the feed-forward layers. */
+    TFM_DROPS            /* The number of these places. */
 } tfm_drop;
 
-/* One struct serves all layers of a model; each draw takes the next stream. */
+/* What training drops. One struct serves all layers of a model, and each draw takes the next stream of random numbers.
+ */
 typedef struct tfm_training {
-    float rates[TFM_DROPS];
-    uint64_t seed;
-    uint64_t stream; /* of the next draw: set it before a forward pass, from the number of the update */
+    float rates[TFM_DROPS]; /* The share of elements that become 0 at each place, from 0 to below 1. */
+    uint64_t seed;          /* Seeds all draws. */
+    uint64_t stream; /* The stream of the next draw. Set it before each forward pass, so that no two share one. */
 } tfm_training;
 
-/* The next draw, for an op that takes it: `out`, filled. NULL where `training` is NULL or the rate 0. */
+/* Fills *out with the next draw, for an op that takes one, and returns `out`. Returns NULL if `training` is NULL or if
+ * the rate is 0: then nothing is dropped. */
 TFM_API const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where, tfm_dropout_options *out);
 
-/* y = x weight^T + bias: weight (N, K), bias (N) or empty. */
+/* A linear layer: y = x weight^T + bias. */
 typedef struct tfm_dense {
-    tfm_param weight;
-    tfm_param bias;
+    tfm_param weight; /* (N, K). */
+    tfm_param bias;   /* (N), or empty for none. */
 } tfm_dense;
 
-/* Layer normalisation over E: gamma, beta (E); empty ones are 1 and 0. */
+/* Which normalisation a layer does. */
+typedef enum tfm_norm_kind {
+    TFM_NORM_LAYER, /* Layer normalisation: tfm_layernorm. */
+    TFM_NORM_RMS,   /* Root mean square normalisation: tfm_rmsnorm, which has no beta. */
+} tfm_norm_kind;
+
+/* Normalisation over the last dimension. */
 typedef struct tfm_norm {
-    tfm_param gamma;
-    tfm_param beta;
-    float epsilon;
+    tfm_param gamma;    /* (E): what the normalised values are multiplied by; empty stands for ones. */
+    tfm_param beta;     /* (E): what is then added; empty stands for zeros. */
+    float epsilon;      /* What is added to the variance or to the mean square. */
+    tfm_norm_kind kind; /* Which normalisation it is. */
 } tfm_norm;
 
-/* Multi-head attention, section 3.2.2: four projections (E, E). */
+/* Multi-head attention, section 3.2.2. D is the width of a head; in the paper D = E / H and Hk = H. */
 typedef struct tfm_multi_head {
-    tfm_dense query, key, value, out;
-    int heads;
+    tfm_dense query, key, value, out; /* The projections, with weights (H D, E), (Hk D, E), (Hk D, E) and (E, H D). */
+    int heads;                        /* H, the number of heads. */
+    int kv_heads;                     /* Hk, the heads of keys and values, a divisor of H; 0 means H. */
 } tfm_multi_head;
 
-/* Position-wise feed-forward, section 3.3: up (F, E), down (E, F). */
+/* The position-wise feed-forward layer, section 3.3. */
 typedef struct tfm_feed_forward {
-    tfm_dense up, down;
-    tfm_activation activation;
-    tfm_training *training; /* borrowed, as in the blocks below */
+    tfm_dense up, down;        /* Weights (F, E) and (E, F), where F is the inner width. */
+    tfm_activation activation; /* What stands between the two. */
+    tfm_training *training;    /* What training drops; NULL drops nothing. The layer does not own it. */
+    /* A weight (F, E), with which the inner activations are activation(gate(x)) up(x) ("GLU Variants Improve
+     * Transformer", Shazeer 2020). Empty for none. */
+    tfm_dense gate;
 } tfm_feed_forward;
 
-typedef struct tfm_encoder_block {
-    tfm_multi_head attention;
-    tfm_norm attention_norm;
-    tfm_feed_forward feed_forward;
-    tfm_norm feed_forward_norm;
-    bool pre_norm;          /* x + f(norm(x)) instead of the paper's norm(x + f(x)) */
-    tfm_training *training; /* borrowed; NULL: nothing is dropped */
-} tfm_encoder_block;
+/* Where a block normalises. */
+typedef enum tfm_norm_place {
+    TFM_NORM_AFTER,  /* norm(x + f(x)): the paper's post-norm. */
+    TFM_NORM_BEFORE, /* x + f(norm(x)): pre-norm. */
+} tfm_norm_place;
 
-typedef struct tfm_decoder_block {
-    tfm_multi_head attention; /* over the target, causal */
-    tfm_norm attention_norm;
-    tfm_multi_head cross; /* over the encoder's output */
-    tfm_norm cross_norm;
-    tfm_feed_forward feed_forward;
-    tfm_norm feed_forward_norm;
-    bool pre_norm;
-    tfm_training *training;
-} tfm_decoder_block;
+/* One layer of an encoder or of a decoder: attention over its own input, cross-attention if there is any, and
+ * feed-forward. Each of them has a norm, and a residual connection around it. */
+typedef struct tfm_block {
+    tfm_multi_head attention;      /* The attention over the block's input. */
+    tfm_norm attention_norm;       /* Its norm. */
+    tfm_multi_head cross;          /* The attention over an encoder's output; none if cross.query.weight is empty. */
+    tfm_norm cross_norm;           /* Its norm. */
+    tfm_feed_forward feed_forward; /* The feed-forward layer. */
+    tfm_norm feed_forward_norm;    /* Its norm. */
+    bool causal;                   /* No position sees later ones, as in a decoder. */
+    tfm_norm_place norm_place;     /* Where all its norms stand. */
+    tfm_training *training;        /* What training drops; NULL drops nothing. The block does not own it. */
+} tfm_block;
 
-/* Projected keys and values of one attention layer. */
+/* The projected keys and values of one attention layer. */
 typedef struct tfm_keys_values {
-    tfm_tensor keys;
-    tfm_tensor values;
+    tfm_tensor keys;   /* (..., Hk D). */
+    tfm_tensor values; /* (..., Hk D). */
 } tfm_keys_values;
 
-/* Keys and values of the positions decoded so far, as a log: a step appends one row per live sequence, and nothing that
- * was written ever moves. A sequence knows its past by a table of row numbers, so beams that share a past share its
- * rows, reordering beams reorders only the table, and sequences may leave the batch at any step. */
+/* The keys and values of all positions decoded so far, kept as a log: each step appends one row for each sequence that
+ * is not over, and rows never move. A table of row numbers says which rows are the past of a sequence. So beams with a
+ * common past share its rows, reordering beams reorders only the table, and a sequence may leave the batch at any step.
+ */
 typedef struct tfm_kv_cache {
-    int layers;
-    int64_t width;         /* E */
-    int64_t rows;          /* rows written */
-    int64_t capacity;      /* rows that there is memory for; doubled when needed */
-    tfm_keys_values *logs; /* [layers], each (capacity, E) */
+    int layers;            /* The number of attention layers. */
+    int64_t width;         /* Hk D, the width of a row of keys and of values. */
+    int64_t rows;          /* How many rows are written. */
+    int64_t capacity;      /* How many rows there is memory for; it is at least doubled when more are needed. */
+    tfm_keys_values *logs; /* [layers]: the keys and values of each layer, (capacity, width). */
 } tfm_kv_cache;
 
-/* An empty cache with room for `capacity` rows. It outlives the scope that it is made in: free it, after a failure too. */
+/* Makes an empty cache with room for `capacity` rows. It outlives the scope that it is made in. Free it with
+ * tfm_kv_cache_free, also if this call fails. */
 TFM_API tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity);
 /* Forgets all rows and keeps the memory. */
 TFM_API void tfm_kv_cache_clear(tfm_kv_cache *cache);
-/* Makes room for `count` more rows. A larger log replaces the old one: views of that are stale. After a failure the
- * cache is as it was. */
+/* Makes room for `count` more rows. A larger log may replace the old one, and views of the old one are then refused by
+ * ops. After a failure the cache is as it was. */
 TFM_API tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t count);
+/* Frees the memory of the cache and fills the struct with zeros. Does nothing for NULL. Like every call here, those
+ * that free count as a use of the context: one thread at a time. */
 TFM_API void tfm_kv_cache_free(tfm_context *ctx, tfm_kv_cache *cache);
 
 /* y (..., N) = activation(x weight^T + bias), x (..., K). */
 TFM_API tfm_status tfm_dense_forward(tfm_context *ctx, tfm_tensor *y, tfm_dense *layer, tfm_tensor x,
                                      tfm_activation activation);
+/* Frees the layer's parameters. */
 TFM_API void tfm_dense_free(tfm_context *ctx, tfm_dense *layer);
 
-/* y = norm(x + residual), and *sum = x + residual if sum is not NULL; residual may be empty. */
-TFM_API tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer, tfm_tensor x,
-                                    tfm_tensor residual);
+/* y = norm(x + residual), and *sum = x + residual if `sum` is not NULL. `residual` may be empty. */
+TFM_API tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer,
+                                    tfm_tensor x, tfm_tensor residual);
+/* Frees the layer's parameters. */
 TFM_API void tfm_norm_free(tfm_context *ctx, tfm_norm *layer);
 
-/* keys and values (..., E) of `memory` (..., E): once per source sentence, for all steps of its decoding. */
+/* Projects `memory` (..., E) to keys and values (..., Hk D). A decoder needs this once for a source sentence and uses
+ * the result in all its steps. */
 TFM_API tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer,
                                           tfm_tensor memory);
-/* y (B, T, E): queries from x (B, T, E) over keys and values that are there already. `options` as for tfm_attention;
- * its heads are the layer's. */
+/* y (B, T, E): projects queries from x (B, T, E), lets them attend over keys and values that tfm_multi_head_project
+ * gave, and projects the result. `options` are those of tfm_attention and may be NULL; its numbers of heads are the
+ * layer's. */
 TFM_API tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x,
                                           tfm_keys_values memory, const tfm_attention_options *options);
+/* Frees the layer's parameters. */
 TFM_API void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer);
 
-/* y (..., E) = down(activation(up(x))). */
+/* y (..., E) = down(activation(up(x))), or down(activation(gate(x)) up(x)) if there is a gate. */
 TFM_API tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor x);
+/* Frees the layer's parameters. */
 TFM_API void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer);
 
-/* y (B, S, E) from x (B, S, E); lengths (B) I32 or empty. */
-TFM_API tfm_status tfm_encoder_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_encoder_block *block, tfm_tensor x,
-                                             tfm_tensor lengths);
-/* The same, and weights (B, H, S, S): what its attention gives each position, a row for each that looks. */
-TFM_API tfm_status tfm_encoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *weights,
-                                            tfm_encoder_block *block, tfm_tensor x, tfm_tensor lengths);
-TFM_API void tfm_encoder_block_free(tfm_context *ctx, tfm_encoder_block *block);
+/* What a block attends to. All of it may be empty, except for `cross` in a block with cross-attention. */
+typedef struct tfm_block_memory {
+    tfm_tensor lengths;       /* (B) I32: the length of each sequence of x, the rest is padding; empty for all T. */
+    tfm_keys_values cross;    /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
+    tfm_tensor cross_lengths; /* (N) I32: the length of each sequence of that; empty for all S. */
+    tfm_tensor cross_sources; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
 
-/* What a decoder block attends to besides its input. */
-typedef struct tfm_decoder_memory {
-    tfm_keys_values cross; /* (N, S, E) each, from tfm_multi_head_project on the encoder's output */
-    tfm_tensor lengths;    /* (N) I32 or empty */
-    tfm_tensor sources;    /* (B) I32: which of the N target sequence b translates; empty: b itself, N = B */
-    /* For one step with a cache, x (B, 1, E): where this block's new keys and values go, (B, E) each; the whole log, and
-     * the rows of each sequence's past in it, (B, past + 1) I32, the new row last. All empty: x is a whole target. */
-    tfm_keys_values fresh;
-    tfm_keys_values log;
-    tfm_tensor rows;
-} tfm_decoder_memory;
+    /* The next three are for one step with a cache, where x is (B, 1, E). All are empty if x has whole sequences. */
 
-/* y (B, T, E) from x (B, T, E), causal. */
-TFM_API tfm_status tfm_decoder_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_decoder_block *block, tfm_tensor x,
-                                             const tfm_decoder_memory *memory);
-/* The same, and the weights of its two attentions: over the target, self_weights (B, H, T, T), zero above the diagonal,
- * and over the source, cross_weights (B, H, T, S). Either may be NULL. */
-TFM_API tfm_status tfm_decoder_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
-                                            tfm_tensor *cross_weights, tfm_decoder_block *block, tfm_tensor x,
-                                            const tfm_decoder_memory *memory);
-TFM_API void tfm_decoder_block_free(tfm_context *ctx, tfm_decoder_block *block);
+    tfm_keys_values fresh; /* (B, Hk D) each: where the block's new keys and values are written, in the log. */
+    tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. */
+    tfm_tensor rows;       /* (B, past + 1) I32: the rows of each sequence's past in the log, the new row last. */
+} tfm_block_memory;
+
+/* Computes y (B, T, E) from x (B, T, E). `memory` may be NULL for a block without cross-attention. */
+TFM_API tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block *block, tfm_tensor x,
+                                     const tfm_block_memory *memory);
+/* Does the same, and gives the weights of its two attentions: a row for each position that looks, a column for each
+ * that is looked at. self_weights (B, H, T, T) is over x itself, zero above the diagonal if the block is causal;
+ * cross_weights (B, H, T, S) is over the encoder's output. Either may be NULL, and cross_weights must be if there is no
+ * cross-attention. */
+TFM_API tfm_status tfm_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
+                                    tfm_tensor *cross_weights, tfm_block *block, tfm_tensor x,
+                                    const tfm_block_memory *memory);
+/* Frees the block's parameters. */
+TFM_API void tfm_block_free(tfm_context *ctx, tfm_block *block);
 
 #ifdef __cplusplus
 }

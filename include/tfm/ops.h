@@ -1,14 +1,21 @@
-/* Ops: eager and coarse. Each call checks shapes, enqueues and returns; what waits is tfm_tensor_read and
- * tfm_tensor_write, and the first call of a kernel, which builds it.
+/* Ops on tensors. Each call checks its arguments, enqueues work on the device and returns without waiting for it. Calls
+ * that wait are tfm_tensor_read and tfm_tensor_write, and the first call that needs a kernel, which builds it.
  *
- * Outputs come first. An output whose buffer is NULL is made in the current scope; one that is given must have the
- * right dtype and dims and is written in place. Inputs are borrowed. All ops take F32 unless they say otherwise.
- * Status: an op returns the context's sticky status, so a chain of calls may be checked once at its end:
+ * Outputs come first. An empty output, whose buffer is NULL, is made in the current scope; one that is not empty must
+ * have the right dtype and dims, and is written in place. Inputs stay the caller's. All ops take F32 unless they say
+ * otherwise. One thread at a time may use a context and its tensors. An op returns the context's status, which keeps
+ * the first failure, so a chain of calls needs only one check at its end:
  *
  *     tfm_tensor hidden = {0}, y = {0};
  *     tfm_linear(ctx, &hidden, x, &fc1, fc1_bias, TFM_RELU);
  *     tfm_linear(ctx, &y, hidden, &fc2, fc2_bias, TFM_NO_ACTIVATION);
- *     if (tfm_context_status(ctx) != TFM_OK) ...
+ *     if (tfm_context_status(ctx) != TFM_OK)
+ *         fprintf(stderr, "%s\n", tfm_context_error(ctx));
+ *
+ * Tensors without elements, of which a dim is 0, are taken where they make sense: by the pointwise ops (tfm_activate,
+ * tfm_glu, tfm_add, tfm_where and the functions of one and of two numbers), by reductions, tfm_cumsum, tfm_onehot,
+ * tfm_cast, tfm_dropout, the softmaxes, and by what only moves elements (tfm_permute, tfm_concat, tfm_slice, the
+ * gathers, tfm_tensor_reshape). All other ops refuse them with a sentence.
  *
  * A shape that does not fit is TFM_ERROR_ARGUMENT with op and shapes in the sentence. Letters: B batch, T target,
  * S source, H heads, D head width, E model width, V vocabulary. */
@@ -24,26 +31,29 @@ extern "C" {
 typedef enum tfm_activation {
     TFM_NO_ACTIVATION,
     TFM_RELU,
-    TFM_GELU,      /* x Phi(x), by the error function */
-    TFM_GELU_TANH, /* its tanh approximation */
-    TFM_SILU,      /* x sigmoid(x), also called swish */
+    TFM_GELU,      /* x Phi(x), computed by the error function. */
+    TFM_GELU_TANH, /* The approximation of GELU by tanh. */
+    TFM_SILU,      /* x sigmoid(x), which is also called swish. */
 } tfm_activation;
 
 typedef struct tfm_gemm_options {
-    bool transpose_a;          /* a is (..., K, M) */
-    bool transpose_b;          /* b is (..., N, K) */
-    float alpha;               /* 0 means 1 */
-    bool accumulate;           /* c += alpha a b: c must be given, and neither bias nor activation */
-    tfm_tensor bias;           /* (N), added to every row; may hold -inf; optional */
-    tfm_activation activation; /* applied last */
+    bool transpose_a;          /* a is (..., K, M). */
+    bool transpose_b;          /* b is (..., N, K). */
+    float alpha;               /* What the product is multiplied by. 0 means 1. */
+    bool accumulate;           /* Adds to c, which must then be given; not together with bias or activation. */
+    tfm_tensor bias;           /* (N), added to every row; may contain -inf. Empty for none. */
+    tfm_activation activation; /* Is applied last. */
+    uint64_t reserved[8];      /* Must be 0: room for later fields. */
 } tfm_gemm_options;
 
-/* c (..., M, N) = activation(alpha a b + bias), a (..., M, K), b (..., K, N). Leading dimensions of a, b and c are a
- * batch and must be equal; a `b` of rank 2 is shared by the batch. `options` may be NULL. */
-TFM_API tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
+/* Multiplies matrices: c (..., M, N) = activation(alpha a b + bias), where a is (..., M, K) and b is (..., K, N). The
+ * leading dimensions of a, b and c are a batch and must be equal; a `b` of rank 2 is shared by the batch. `options` may
+ * be NULL. */
+TFM_API tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b,
+                            const tfm_gemm_options *options);
 
-/* y (..., N) = activation(x weight^T + bias): x (..., K), weight (N, K), bias (N) or empty. Keeps the weight's packed
- * copy in `weight` for the next call. */
+/* A linear layer: y (..., N) = activation(x weight^T + bias), where x is (..., K), weight is (N, K), and bias is (N) or
+ * empty. The call keeps the weight's packed copy in `weight` for the next call. */
 TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                               tfm_activation activation);
 
@@ -56,288 +66,426 @@ TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm
  *         if (tfm_gemm_by(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
  *             printf("%s declined: %s\n", tfm_gemm_provider(i), why); */
 
-/* The name of a provider, counted from 0, best for few rows first: "small", "packed", "plain", "clblast". NULL behind the
- * last. Static. */
+/* The name of a provider, counted from 0: "small", "packed", "plain" or "clblast". The first is the best one for few
+ * rows. The result is NULL after the last. The strings are static. */
 TFM_API const char *tfm_gemm_provider(size_t index);
 
-/* The provider that tfm_gemm takes on this device for m x n x k, no batch and no transposes; static. NULL after a
- * failure. */
+/* The name of the provider that tfm_gemm takes on this device for a product of m x k by k x n, without a batch and
+ * without transposes. The string is static. The result is NULL after a failure. */
 TFM_API const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k);
 
-/* tfm_gemm and tfm_linear by this provider and no other; NULL: the chosen one. *declined is NULL if it ran, else half a
- * sentence that says why it cannot, static: then nothing was computed, and the context stays as it is. A name that no
- * provider has is TFM_ERROR_ARGUMENT. */
-TFM_API tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c, tfm_tensor a,
-                               tfm_tensor b, const tfm_gemm_options *options);
+/* These are tfm_gemm and tfm_linear by the provider of this name and no other. NULL for `provider` takes the one that
+ * the library chooses. *declined is NULL if the provider ran. Otherwise it is half a sentence, a static string, that
+ * says why the provider cannot; then nothing was computed, and the context stays as it is. A name that no provider has
+ * is TFM_ERROR_ARGUMENT. */
+TFM_API tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c,
+                               tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
 TFM_API tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
                                  tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation);
 
-/* y (..., N) = softmax of x over the last dimension. A row of -inf alone gives zeros. y may be x. */
+/* y (..., N) is the softmax of x over the last dimension. A row that holds -inf alone gives zeros. y may be x. */
 TFM_API tfm_status tfm_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
-/* y (..., N) = x - log sum exp x over the last dimension; a row of -inf alone gives -inf. y may be x. */
+/* y (..., N) = x - log sum exp x over the last dimension. A row that holds -inf alone gives -inf. y may be x. */
 TFM_API tfm_status tfm_log_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
-/* The same two over dimension `axis` of x; a negative one counts from the end, -1 is the last. */
+/* These do the same over dimension `axis` of x. A negative axis counts from the end: -1 is the last dimension. */
 TFM_API tfm_status tfm_softmax_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis);
 TFM_API tfm_status tfm_log_softmax_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis);
 
-/* What dropout draws: the same options draw the same, on the same device, so a backward pass repeats its forward. Count
- * `stream` up from call to call. */
+/* What dropout draws. The same options draw the same on the same device, so a backward pass can repeat the forward
+ * pass. */
 typedef struct tfm_dropout_options {
-    float rate;      /* the chance of an element to become 0, less than 1; the others are divided by 1 - rate */
-    uint64_t seed;
-    uint64_t stream;
+    float rate;           /* The chance of each element to become 0, below 1. The others are divided by 1 - rate. */
+    uint64_t seed;        /* Seeds the draw. */
+    uint64_t stream;      /* Which draw of the seed it is. Take another one for each call. */
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_dropout_options;
 
-/* y = x, some elements 0 and the others larger ("Dropout: A Simple Way to Prevent Neural Networks from Overfitting",
- * Srivastava et al. 2014), drawn by Philox4x32-10 from seed, stream, row and column. Any dims. y may be x. `dropout` may
- * be NULL for none. */
+/* y is x with some elements set to 0 and the others made larger ("Dropout: A Simple Way to Prevent Neural Networks from
+ * Overfitting", Srivastava et al. 2014). Which ones is drawn by Philox4x32-10 from seed, stream, row and column. x may
+ * have any dims, and y may be x. `dropout` may be NULL, which drops nothing. */
 TFM_API tfm_status tfm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_dropout_options *dropout);
+/* Does the same. If `mask` is not NULL, it also gets what was drawn: it is U8 with x's dims, 1 where the element stayed
+ * and 0 elsewhere. The mask carries no gradient. */
+TFM_API tfm_status tfm_dropout_masked(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mask, tfm_tensor x,
+                                      const tfm_dropout_options *dropout);
 
-/* y (..., E) = (s - mean s) / sqrt(var s + epsilon) * gamma + beta over the last dimension, s = x + residual ("Layer
- * Normalization", Ba et al. 2016; biased variance). residual: same dims as x, or empty. gamma, beta: (E) or empty for
- * 1 and 0. sum: if not NULL also gets s (the next residual of a pre-norm block). y and sum may be x or residual. */
+/* y (..., E) = (s - mean s) / sqrt(var s + epsilon) * gamma + beta over the last dimension, where s = x + residual
+ * ("Layer Normalization", Ba et al. 2016). The variance is the biased one. residual has the dims of x or is empty.
+ * gamma and beta are (E); empty, they stand for 1 and 0. If `sum` is not NULL, it also gets s, which is the next
+ * residual of a pre-norm block. y and sum may be x or residual. */
 TFM_API tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                                  tfm_tensor gamma, tfm_tensor beta, float epsilon);
-/* The same with s = x + dropout(branch), as in training ("Attention Is All You Need", section 5.4). branch: same dims as
- * x. `dropout` may be NULL for none. */
+/* Does the same with s = x + dropout(branch), as in training ("Attention Is All You Need", section 5.4). branch has the
+ * dims of x. `dropout` may be NULL, which drops nothing. */
 TFM_API tfm_status tfm_layernorm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x,
                                          tfm_tensor branch, tfm_tensor gamma, tfm_tensor beta, float epsilon,
                                          const tfm_dropout_options *dropout);
-/* The same without a residual over the trailing dimensions of x from `axis` on, all of them together; a negative axis
- * counts from the end. gamma, beta: those trailing dims of x, or empty. mean, inv_std: if not NULL also get the mean
- * and 1 / sqrt(var + epsilon), with x's dims but 1 from `axis` on. y may be x. */
+/* Does the same without a residual, over the trailing dimensions of x from `axis` on, all of them together. A negative
+ * axis counts from the end. gamma and beta have those trailing dims of x or are empty. `mean` and `inv_std` may each be
+ * NULL; otherwise they get the mean and 1 / sqrt(var + epsilon), with the dims of x, but 1 from `axis` on. y may be x.
+ */
 TFM_API tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean, tfm_tensor *inv_std,
                                       tfm_tensor x, tfm_tensor gamma, tfm_tensor beta, int axis, float epsilon);
 
-/* y = s / sqrt(mean s^2 + epsilon) * gamma over the trailing dimensions from `axis` on (negative: from the end),
- * s = x + residual ("Root Mean Square Layer Normalization", Zhang and Sennrich 2019). residual: same dims as x, or empty.
- * gamma: those trailing dims of x, or empty for 1. sum: if not NULL also gets s. y and sum may be x or residual. */
+/* y = s / sqrt(mean s^2 + epsilon) * gamma over the trailing dimensions from `axis` on, where s = x + residual ("Root
+ * Mean Square Layer Normalization", Zhang and Sennrich 2019). A negative axis counts from the end. residual has the
+ * dims of x or is empty. gamma has those trailing dims of x; empty, it stands for 1. If `sum` is not NULL, it also gets
+ * s. y and sum may be x or residual. */
 TFM_API tfm_status tfm_rmsnorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual,
                                tfm_tensor gamma, int axis, float epsilon);
 
-/* y = activation(x), any dims. y may be x. */
+/* y = activation(x), element by element. x may have any dims, and y may be x. */
 TFM_API tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation);
 
+/* ---- Functions of one number ----
+ *
+ * Each computes y = f(x), element by element. x may have any dims, also without elements, and y may be x. NaN gives
+ * NaN, and so does what a function has no value for, such as the root of -1. Infinities and zeros give what IEEE 754
+ * and ONNX say. Where a function has a corner its slope is that of either side. All have a backward pass. */
+TFM_API tfm_status tfm_neg(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);        /* -x */
+TFM_API tfm_status tfm_abs(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);        /* |x|, with the slope 0 at 0 */
+TFM_API tfm_status tfm_sqrt(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);       /* the square root */
+TFM_API tfm_status tfm_reciprocal(tfm_context *ctx, tfm_tensor *y, tfm_tensor x); /* 1 / x */
+TFM_API tfm_status tfm_exp(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);        /* e^x */
+TFM_API tfm_status tfm_log(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);        /* the natural logarithm */
+TFM_API tfm_status tfm_erf(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);        /* the error function */
+TFM_API tfm_status tfm_sigmoid(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);    /* 1 / (1 + e^-x) */
+TFM_API tfm_status tfm_tanh(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);       /* the hyperbolic tangent */
+
+/* y = x min(max(x / 6 + 1/2, 0), 1) ("Searching for MobileNetV3", Howard et al. 2019). It is 0 at minus infinity. */
+TFM_API tfm_status tfm_hardswish(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);
+/* y = min(max(alpha x + beta, 0), 1). */
+TFM_API tfm_status tfm_hard_sigmoid(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, float alpha, float beta);
+/* y = min(max(x, low), high). If low > high, y is high everywhere. An infinite bound does not limit anything. The slope
+ * is 1 within the bounds and on them. A bound that is NaN is refused. */
+TFM_API tfm_status tfm_clip(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, float low, float high);
+
 typedef enum tfm_glu_layout {
-    TFM_GLU_GATE_FIRST, /* the gate in the first half of each row: the paper */
-    TFM_GLU_GATE_LAST,  /* in the second half */
+    TFM_GLU_GATE_FIRST, /* The gate is the first half of each row, as in the paper. */
+    TFM_GLU_GATE_LAST,  /* The gate is the second half. */
 } tfm_glu_layout;
 
-/* y = activation(gate) * x: GEGLU with TFM_GELU, SwiGLU with TFM_SILU, ReGLU with TFM_RELU, bilinear with none ("GLU
- * Variants Improve Transformer", Shazeer 2020). With a gate of x's dims y has them too, and may be x or gate; `layout`
- * is then not looked at. With an empty gate x is (..., 2E), one product with both matrices, and y (..., E). */
+/* y = activation(gate) * x. That is GEGLU with TFM_GELU, SwiGLU with TFM_SILU, ReGLU with TFM_RELU, and bilinear with
+ * TFM_NO_ACTIVATION ("GLU Variants Improve Transformer", Shazeer 2020). If a gate is given, it must have the dims of x;
+ * y then has them too and may be x or gate, and `layout` changes nothing. With an empty gate, x is (..., 2E), the
+ * result of one product with both matrices, and y is (..., E). */
 TFM_API tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gate, tfm_activation activation,
                            tfm_glu_layout layout);
 
-/* y = a + b. Dims broadcast as in NumPy: aligned at the last, a dim of 1 (or a missing one) repeats. y may be a or b if
- * that has y's dims. */
+/* y = a + b. The dims broadcast as in NumPy: they are aligned at the last one, and a dim that is 1 or missing repeats.
+ * a and b are both F32 or both I32, and y is of the same dtype; the sums of integers wrap. y may be a or b if that has
+ * y's dims. */
 TFM_API tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
 
-/* y (..., E) = scale table[ids] + positions[p]: table (V, E), ids (..., T) I32 in [0, V). positions (P, E) or empty;
- * p = first + index within the last dimension of ids, and first + T <= P. An id outside the table gives a row of NaN
- * rather than a read outside it. */
+/* ---- Functions of two numbers ----
+ *
+ * Each computes y = f(a, b), element by element, and the dims broadcast as in tfm_add. a and b are of one dtype, F32 or
+ * I32, and y is of the same. y may be a or b if that has y's dims. For F32 all have a backward pass. NaN and infinities
+ * are treated as IEEE 754 and ONNX say. Integers wrap. */
+TFM_API tfm_status tfm_sub(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b); /* a - b */
+TFM_API tfm_status tfm_mul(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b); /* a b */
+/* y = a / b. Quotients of integers are rounded towards zero, and an integer divided by 0 gives 0. */
+TFM_API tfm_status tfm_div(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+/* y is a to the power b, of F32 only. The slope by b is 0 where a is 0 and b is not negative. Where a is negative that
+ * slope is NaN. */
+TFM_API tfm_status tfm_pow(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+/* y is the smaller, or the larger, of a and b. It is NaN if either is NaN. Where a and b are equal, each gets half of
+ * the gradient. */
+TFM_API tfm_status tfm_min(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+TFM_API tfm_status tfm_max(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+
+/* y, which is U8, is 1 where a is equal to b, less than b, or either, and 0 elsewhere. The dims broadcast as in
+ * tfm_add. a and b are of one dtype, F32, I32 or U8. No comparison with NaN is true. These functions are steps, through
+ * which no gradient passes. For "greater", call tfm_less with a and b the other way round. */
+TFM_API tfm_status tfm_equal(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+TFM_API tfm_status tfm_less(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+TFM_API tfm_status tfm_less_equal(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+/* These combine truth values in the same way. a and b are U8, and every number but 0 is true. For "not a", call
+ * tfm_equal with a and 0. */
+TFM_API tfm_status tfm_and(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+TFM_API tfm_status tfm_or(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+TFM_API tfm_status tfm_xor(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b);
+
+/* y is a where `condition`, which is U8, is not 0, and b elsewhere. The dims of all three broadcast as in tfm_add. a
+ * and b are of one dtype, which may be any, and y is of the same. y may be a or b if that has y's dims. An element that
+ * is not chosen has no effect, even if it is NaN, and its gradient is 0. */
+TFM_API tfm_status tfm_where(tfm_context *ctx, tfm_tensor *y, tfm_tensor condition, tfm_tensor a, tfm_tensor b);
+
+/* ---- Over dimensions ----
+ *
+ * y is the sum, mean, maximum or minimum of x over the `axis_count` dimensions in `axes`. A negative one counts from
+ * the end, and each may be named once. If none is named, all are reduced. With keep_dims y has x's dims, but 1 where
+ * something was reduced. Without it those dims are left out, and if none is left, y is (1). y may not share memory with
+ * x. Sums are in fp32, in an order that depends on the shape alone. Over no elements the sum is 0, the mean NaN, the
+ * maximum minus infinity and the minimum infinity. NaN gives NaN. Where several elements are the maximum or the
+ * minimum, each gets an equal share of the gradient. */
+TFM_API tfm_status tfm_reduce_sum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes, size_t axis_count,
+                                  bool keep_dims);
+TFM_API tfm_status tfm_reduce_mean(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes, size_t axis_count,
+                                   bool keep_dims);
+TFM_API tfm_status tfm_reduce_max(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes, size_t axis_count,
+                                  bool keep_dims);
+TFM_API tfm_status tfm_reduce_min(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes, size_t axis_count,
+                                  bool keep_dims);
+
+/* y holds the running sums of x, F32 or I32, along dimension `axis`: y[r] = x[0] + ... + x[r]. With `exclusive` x[r]
+ * itself is left out. With `reverse` the sums begin at the end. A negative axis counts from the end. Sums of integers
+ * wrap; the order in which floats are added depends on the dims and on the device's tuning alone. y may not share
+ * memory with x. */
+TFM_API tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis, bool exclusive, bool reverse);
+
+/* y holds a vector of length `depth` for each of `indices`, which are I32: `on` at the index and `off` elsewhere. The
+ * vectors lie along a new dimension `axis` of y; a negative axis counts from the end. An index below 0 counts from the
+ * end too, and one that is not in [-depth, depth) gives `off` everywhere. */
+TFM_API tfm_status tfm_onehot(tfm_context *ctx, tfm_tensor *y, tfm_tensor indices, int64_t depth, int axis, float off,
+                              float on);
+
+/* y (..., T, E) = scale table[ids] + positions[p], where table is (V, E) and ids is (..., T) I32 in [0, V). positions
+ * is (P, E) or empty. p is `first` plus the index within the last dimension of ids, and first + T <= P. An id outside
+ * the table gives a row of NaN rather than a read outside it. */
 TFM_API tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
                                  tfm_tensor positions, int64_t first);
 
 typedef enum tfm_sinusoid_layout {
-    TFM_SINUSOID_INTERLEAVED, /* sin in even columns, cos in odd ones: the paper, section 3.5 */
-    TFM_SINUSOID_SPLIT,       /* sin in the first ceil(E/2) columns, cos in the others: Marian */
+    TFM_SINUSOID_INTERLEAVED, /* Sines are in even columns and cosines in odd ones, as in the paper, section 3.5. */
+    TFM_SINUSOID_SPLIT,       /* Sines are in the first ceil(E/2) columns, cosines in the others, as in Marian. */
 } tfm_sinusoid_layout;
 
-/* table (P, E) with PE(p, 2i) = sin(p / 10000^(2i/E)), PE(p, 2i+1) = cos of the same ("Attention Is All You Need",
- * section 3.5). P and E from dims of `table` if given, else from the arguments. Computed in double precision. */
+/* table (P, E) gets PE(p, 2i) = sin(p / 10000^(2i/E)) and PE(p, 2i+1) = cos of the same ("Attention Is All You Need",
+ * section 3.5). P and E are the dims of `table` if it is given; otherwise they are `positions` and `width`. The table
+ * is computed in double precision. */
 TFM_API tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, int64_t width,
                                 tfm_sinusoid_layout layout);
 
 typedef struct tfm_rotary_options {
-    int heads;            /* H; needed for 3-D x, else 0 */
-    bool interleaved;     /* pairs are (0, 1), (2, 3), ...; otherwise (0, R/2), (1, R/2 + 1), ... */
-    tfm_tensor positions; /* (B, T) I32 in [0, P): the row of the tables for each token; empty: first + t */
-    int64_t first;        /* position of the first token, where there is a past */
+    int heads;        /* H, which a 3-D x needs; 0 for a 4-D x. */
+    bool interleaved; /* Pairs are columns (0, 1), (2, 3) and so on; without this (0, R/2), (1, R/2 + 1) and so on. */
+    tfm_tensor positions; /* (B, T) I32 in [0, P): the row of the tables for each token. Empty means first + t. */
+    int64_t first;        /* The position of the first token, if others came before it. */
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_rotary_options;
 
 /* Rotary position embedding ("RoFormer", Su et al. 2021): each pair (a, b) of a head's first R columns becomes
- * (a cos - b sin, a sin + b cos), the columns from R on stay. x (B, T, H D) or (B, H, T, D), y like x and may be x.
- * cosines, sines (P, R/2), a row a position; or (B, T, R/2), a row a token, without positions. R <= D. A position
- * outside the tables gives a head of NaN rather than a read outside them. `options` may be NULL for 4-D x. */
+ * (a cos - b sin, a sin + b cos), and the columns from R on stay as they are. x is (B, T, H D) or (B, H, T, D). y has
+ * the dims of x and may be x. cosines and sines are (P, R/2) with a row for each position; or they are (B, T, R/2) with
+ * a row for each token, and then no positions may be given. R <= D. A position outside the tables gives a head of NaN
+ * rather than a read outside them. `options` may be NULL for a 4-D x. */
 TFM_API tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
                               const tfm_rotary_options *options);
 
-/* The tables for it: cosines, sines (P, R/2) of p / base^(2i/R). P and R are the arguments; base 0 means 10000. Computed
- * in double precision. */
+/* Makes the tables for tfm_rotary: cosines and sines, both (P, R/2), of p / base^(2i/R). P is `positions` and R is
+ * `width`. A base of 0 means 10000. The tables are computed in double precision. */
 TFM_API tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
                                      int64_t width, float base);
 
 /* Where the scores of attention may be looked at, in natural units. */
 typedef enum tfm_attention_stage {
-    TFM_ATTENTION_WEIGHTS, /* after the softmax: what values are multiplied by; zeros for a query that sees nothing */
-    TFM_ATTENTION_PRODUCT, /* scale q k^T, of every key that there is, seen or not */
-    TFM_ATTENTION_CAPPED,  /* after the soft cap, which is the same without one */
-    TFM_ATTENTION_MASKED,  /* after the mask; -inf where a query does not see a key */
+    TFM_ATTENTION_WEIGHTS, /* After the softmax: what values are multiplied by. Zeros for a query that sees nothing. */
+    TFM_ATTENTION_PRODUCT, /* scale q k^T, of every key that there is, seen or not. */
+    TFM_ATTENTION_CAPPED,  /* After the soft cap. Without one it is the same as the product. */
+    TFM_ATTENTION_MASKED,  /* After the mask. It is -inf where a query does not see a key. */
 } tfm_attention_stage;
 
-/* What a query sees: all keys, but for those that one of lengths, causal, window and mask hides. A key that a query
- * does not see changes nothing of its y, NaN though it be; in the backward pass NaN and infinities do harm, but for those
- * behind the lengths. */
+/* What a query sees. It sees all keys except those that lengths, causal, window or mask hides. A hidden key has no
+ * effect on the query's y, even if it is NaN. In the backward pass, hidden NaN and infinities do harm, except those
+ * after the lengths. */
 typedef struct tfm_attention_options {
-    int heads;          /* H; needed for 3-D inputs, else 0 */
-    int kv_heads;       /* Hk, a divisor of H; 0 means H */
-    float scale;        /* 0 means 1/sqrt(dk) */
-    float soft_cap;     /* c: scores become c tanh(score / c), before the mask; 0: none */
-    bool causal;        /* query i sees keys j <= i + past */
-    int64_t past;       /* keys that come before the first query; negative: the first queries come before the first key */
-    bool at_end;        /* each sequence's last query stands at its last key: its past is its length (or S) - T. past is 0 */
-    bool window;        /* query i sees keys i + past - before <= j <= i + past + after, so only itself where these are 0; */
-    int64_t before;     /* a negative one is no limit on its side */
-    int64_t after;
-    tfm_tensor mask;    /* broadcast to (B, H, T, S) as in NumPy, of rank 1 to 4. F32, F16 or BF16: added to the scores, and
-                           -inf hides; U8: 0 hides. If its last dim is neither 1 nor S but less, the keys behind are hidden.
-                           Empty: none */
-    tfm_tensor lengths; /* (N) I32: keys visible in each sequence, the rest is padding; empty: all S */
-    tfm_tensor rows;    /* (B, S) I32: key s of sequence b is row rows[b, s] of k (R, Hk dk) and of v (R, Hk dv): a cache
-                           shared by beams is read where it lies; empty: k and v are (B, S, ...) themselves */
-    tfm_tensor sources; /* (B) I32: query sequence b reads key and length sequence sources[b] of the N that k, v and
-                           lengths hold (beams of one source share it); empty: b itself, and N = B */
-    tfm_tensor *scores; /* if not NULL also gets the scores (B, H, T, S) F32 of `stage`, by kernels of their own that are
-                           slower than the rest */
+    int heads;      /* H, which 3-D inputs need; 0 for 4-D inputs. */
+    int kv_heads;   /* Hk, the heads of k and v, a divisor of H. 0 means H. */
+    float scale;    /* What the product of q and k is multiplied by. 0 means 1/sqrt(dk). */
+    float soft_cap; /* c: scores become c tanh(score / c) before the mask. 0 means none. */
+    bool causal;    /* Query i sees only the keys j <= i + past. */
+    int64_t past;   /* How many keys come before the first query. Negative if queries come before the first key. */
+    bool at_end;    /* The last query of each sequence stands at its last key: its past is its length (or S) - T. The
+                       field `past` must then be 0. */
+    bool window;    /* Query i sees only the keys i + past - before <= j <= i + past + after. */
+    int64_t before; /* How far a window reaches back; a negative number means without limit. */
+    int64_t after;  /* How far a window reaches on; a negative number means without limit. */
+    /* Broadcast to (B, H, T, S) as in NumPy, of rank 1 to 4. F32, F16 or BF16 is added to the scores, so that -inf
+     * hides a key; of U8, 0 hides a key. If the last dim is neither 1 nor S but less, the keys after it are hidden.
+     * Empty for no mask. */
+    tfm_tensor mask;
+    /* (N) I32: how many keys each sequence has; the rest is padding. Empty for all S. */
+    tfm_tensor lengths;
+    /* (B, S) I32: key s of sequence b is row rows[b, s] of k (R, Hk dk) and of v (R, Hk dv). So a cache that beams
+     * share is read where it lies. Empty: k and v are (B, S, ...) themselves. */
+    tfm_tensor rows;
+    /* (B) I32: query sequence b reads the keys and the length of sequence sources[b] of N, so that beams of one source
+     * share them. Empty: each reads its own, and N is B. */
+    tfm_tensor sources;
+    /* If not NULL, it gets the scores (B, H, T, S) F32 of `stage`. Other and slower kernels compute them. */
+    tfm_tensor *scores;
+    /* Which scores. */
     tfm_attention_stage stage;
-    tfm_tensor *log_sum; /* if not NULL also gets log sum_s e^score (B, H, T) F32 of what each query sees, after soft cap and
-                            mask; -inf where it sees nothing */
-    const tfm_dropout_options *dropout; /* of the weights, in training: y gets those that are left over 1 - rate, as drawn from
-                                           seed, stream, b, h, t and s, on every device alike. `scores` and `log_sum` are of
-                                           all weights. NULL: none */
+    /* If not NULL, it gets the log of the sum over s of e^score (B, H, T) F32 over what each query sees, after soft cap
+     * and mask; -inf where a query sees nothing. */
+    tfm_tensor *log_sum;
+    /* Drops weights in training: those that stay are divided by 1 - rate. It is drawn from seed, stream, b, h, t and s,
+     * in the same way on every device. `scores` and `log_sum` are of all weights. NULL drops nothing. */
+    const tfm_dropout_options *dropout;
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_attention_options;
 
-/* y = dropout(softmax(mask + soft cap(scale q k^T))) v, fused: no T x S matrix in memory. q (B, T, H dk), k (N, S, Hk dk),
- * v (N, S, Hk dv), y (B, T, H dv); or all 4-D: q (B, H, T, dk), k (N, Hk, S, dk), v (N, Hk, S, dv), y (B, H, T, dv). With
- * `rows`, k is (R, Hk dk) and v (R, Hk dv). N is B unless `sources` says otherwise. T and S are less than 2^29. q, k and v
- * are of one dtype, F32, F16 or BF16, and sums are in fp32; y is F32, or, if a y of their dtype is given, rounded to that. A
- * query that sees nothing gives zeros. `options` may be NULL for 4-D inputs. "Attention Is All You Need", section 3.2; the
- * order of soft cap and mask is that of ONNX's Attention. */
+/* y = dropout(softmax(mask + soft cap(scale q k^T))) v ("Attention Is All You Need", section 3.2; the order of soft cap
+ * and mask is that of ONNX's Attention). It is fused: there is no T x S matrix in memory. Either q is (B, T, H dk), k
+ * is (N, S, Hk dk), v is (N, S, Hk dv) and y is (B, T, H dv); or all are 4-D: q is (B, H, T, dk), k is (N, Hk, S, dk),
+ * v is (N, Hk, S, dv) and y is (B, H, T, dv). With `rows`, k is (R, Hk dk) and v is (R, Hk dv). N is B unless `sources`
+ * says otherwise. T and S are less than 2^29. q, k and v are of one dtype, F32, F16 or BF16, and sums are in fp32. y is
+ * F32; but if a y of the dtype of q is given, it is rounded to that. A query that sees nothing gives zeros. `options`
+ * may be NULL for 4-D inputs. */
 TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                                  const tfm_attention_options *options);
 
 /* ---- Classical attention of sequence-to-sequence models ----
  *
- * Scores, weights and context one by one; with TFM_NO_ACTIVATION projections and keys projected once for all steps:
+ * Here scores, weights and context are computed one by one. The queries and keys are projections, made by tfm_linear
+ * with TFM_NO_ACTIVATION; keys are projected once for all steps:
  *
- *     tfm_score_additive(ctx, &weights, wq, uk, v);   or tfm_score_general, or a score of your own
- *     tfm_align(ctx, &weights, weights, &(tfm_align_options){.lengths = lengths});
- *     tfm_gemm(ctx, &context, weights, values, NULL);   (B, T, S) by (B, S, dv) */
+ *     tfm_tensor scores = {0}, weights = {0}, seen = {0};
+ *     tfm_score_additive(ctx, &scores, wq, uk, v);
+ *     tfm_align(ctx, &weights, scores, &(tfm_align_options){.lengths = lengths});
+ *     tfm_gemm(ctx, &seen, weights, values, NULL);
+ *
+ * tfm_score_general or a score of your own may take the place of tfm_score_additive. The last call multiplies
+ * (B, T, S) by (B, S, dv). */
 
-/* scores (B, T, S) = sum_a v[a] tanh(q[b, t, a] + k[b, s, a]): q (B, T, A), k (B, S, A), the projections Wq and Uk with
- * their biases, v (A). No (B, T, S, A) in memory. "Neural Machine Translation by Jointly Learning to Align and
- * Translate", Bahdanau et al. 2015, A.1.2; "concat" in Luong et al. 2015. Has no backward pass. */
+/* scores (B, T, S) = sum_a v[a] tanh(q[b, t, a] + k[b, s, a]), where q (B, T, A) and k (B, S, A) are the projections Wq
+ * and Uk of queries and keys with their biases, and v is (A). There is no tensor of (B, T, S, A) in memory. The formula
+ * is that of "Neural Machine Translation by Jointly Learning to Align and Translate", Bahdanau et al. 2015, A.1.2, and
+ * is called "concat" in Luong et al. 2015. It has no backward pass. */
 TFM_API tfm_status tfm_score_additive(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_tensor k, tfm_tensor v);
 
-/* scores (B, T, S) = (weight q) . k: q (B, T, dq), k (B, S, dk), weight (dk, dq), the transpose of the paper's W in
- * q^T W k; without a weight (NULL) the dot product, dq = dk. Not scaled. Keeps the weight's packed copy in `weight`.
- * "Effective Approaches to Attention-based Neural Machine Translation", Luong et al. 2015, section 3.1. */
-TFM_API tfm_status tfm_score_general(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_param *weight, tfm_tensor k);
+/* scores (B, T, S) = (weight q) . k, where q is (B, T, dq), k is (B, S, dk), and weight is (dk, dq), the transpose of
+ * the paper's W in q^T W k. `weight` may be NULL: then the scores are dot products, and dq = dk. They are not scaled.
+ * The call keeps the weight's packed copy in `weight`. The formula is that of "Effective Approaches to Attention-based
+ * Neural Machine Translation", Luong et al. 2015, section 3.1. */
+TFM_API tfm_status tfm_score_general(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_param *weight,
+                                     tfm_tensor k);
 
 typedef struct tfm_align_options {
-    tfm_tensor lengths; /* (B) I32: keys of each sequence, the rest is padding; empty: all S */
-    int64_t window;     /* D: query t sees keys s with |p - s| <= D; 0: all, global attention */
-    int64_t past;       /* p = t + past: local-m */
-    tfm_tensor centers; /* (B, T) F32: p of each query, local-p: the weights are then multiplied by
-                           exp(-(s - p)^2 / (2 (D/2)^2)); a NaN gives NaN; empty: t + past */
+    tfm_tensor lengths; /* (B) I32: how many keys each sequence has; the rest is padding. Empty for all S. */
+    int64_t window;     /* D: query t sees only keys s with |p - s| <= D. 0 lets it see all: global attention. */
+    int64_t past;       /* p = t + past, if there are no centers: local-m of the paper. */
+    /* (B, T) F32: p of each query, local-p of the paper. Weights are then multiplied by exp(-(s - p)^2 / (2 (D/2)^2)),
+     * and a NaN gives NaN. Empty for t + past. */
+    tfm_tensor centers;
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_align_options;
 
-/* weights (B, T, S) = softmax of scores (B, T, S) over the keys that a query sees, zeros elsewhere; S <= 2^24. A query
- * that sees nothing gives zeros. weights may be scores. `options` may be NULL. Luong et al. 2015, sections 3.1 and 3.2. */
-TFM_API tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores, const tfm_align_options *options);
+/* weights (B, T, S) is the softmax of scores (B, T, S) over the keys that a query sees, and 0 elsewhere (Luong et al.
+ * 2015, sections 3.1 and 3.2). S <= 2^24. A query that sees nothing gives zeros. weights may be scores. `options` may
+ * be NULL. */
+TFM_API tfm_status tfm_align(tfm_context *ctx, tfm_tensor *weights, tfm_tensor scores,
+                             const tfm_align_options *options);
 
-/* The k largest of each row, largest first, equal ones by lower index: x (R, N) to values (R, k) F32 and indices
- * (R, k) I32, 1 <= k <= min(N, 64). log_sum: if not NULL, (R), log sum exp of the row. NaN counts as -inf. */
-TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,
-                            int k);
+/* Finds the k largest elements of each row of x (R, N), which is F32 or I32. Their values (R, k), of the same dtype,
+ * and their indices (R, k) I32 come in order, the largest first and of equal ones the one with the lower index. 1 <= k
+ * <= min(N, 64). If `log_sum` is not NULL, which needs an x of F32, it gets log sum exp of each row (R). NaN counts as
+ * -inf. */
+TFM_API tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum,
+                            tfm_tensor x, int k);
 
 typedef struct tfm_sample_options {
-    float temperature; /* logits are divided by it; 0 means 1 */
-    int top_k;         /* only the k largest may be drawn; 0: all */
-    float top_p;       /* of those, only the fewest largest whose probabilities add up to p; 0 means 1: all */
-    uint64_t seed;     /* equal seeds and steps draw equally, on every device but for roundings */
-    uint64_t step;     /* which draw of the seed's stream: count it up from token to token */
+    float temperature; /* What logits are divided by. 0 means 1. */
+    int top_k;         /* Only the k largest may be drawn. 0 means all. */
+    float top_p;       /* Of those, only the fewest largest whose probabilities add up to p. 0 means 1, which is all. */
+    uint64_t seed;     /* Equal seeds and steps draw the same on every device, except for rounding. */
+    uint64_t step;     /* Which draw of the seed's stream it is. Count it up from token to token. */
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_sample_options;
 
 /* Draws one index of each row of logits (R, V), V <= 2^24, from softmax(logits / temperature) within top k and top p
- * ("The Curious Case of Neural Text Degeneration", Holtzman et al. 2020): ids (R) I32. Of equal logits the ones with
- * lower indices stay within; NaN counts as -inf; a row with nothing above -inf gives -1. probabilities: if not NULL, (R),
- * the chance that the drawn one had. Row r's random number is Philox4x32-10 of counter (step, r) and key seed ("Parallel
- * Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011). `options` may be NULL. */
+ * ("The Curious Case of Neural Text Degeneration", Holtzman et al. 2020), and puts them into ids (R) I32. Of equal
+ * logits the ones with lower indices stay within. NaN counts as -inf. A row with nothing above -inf gives -1. If
+ * `probabilities` is not NULL, it gets the chance that each drawn index had, (R). The random number of row r is
+ * Philox4x32-10 of the counter (step, r) and the key `seed` ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et
+ * al. 2011). `options` may be NULL. */
 TFM_API tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilities, tfm_tensor logits,
                               const tfm_sample_options *options);
 
-/* y (n, ...) = x[indices]: rows of x (R, ...) of any 4-byte dtype, indices (n) I32. An index outside gives zeros. */
+/* y (n, ...) = x[indices]: it holds those rows of x (R, ...) that `indices` (n) I32 name. x is of any 4-byte dtype. An
+ * index that x does not have gives a row of zeros. */
 TFM_API tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices);
 
-/* y (A..., I..., C...) = x (A..., n, C...) at the indices I32 (I...) of dimension `axis`; a negative axis counts from the
- * end. For the rest as tfm_gather, which it is for axis 0 and indices of one dimension. */
+/* y (A..., I..., C...) is x (A..., n, C...) at the indices (I...) I32 of dimension `axis`. A negative axis counts from
+ * the end. For the rest it is as tfm_gather, which is the same for axis 0 and indices of one dimension. */
 TFM_API tfm_status tfm_gather_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis);
 
-/* y = x with its dimensions in another order, NumPy's transpose: y.dims[i] = x.dims[axes[i]], axes a permutation of
- * 0 .. rank - 1. Any dtype. y may not share memory with x. */
+/* y holds the elements of x at the indices, which are I32, along dimension `axis`: with axis 1 of three,
+ * y[i, j, k] = x[i, indices[i, j, k], k]. A negative axis counts from the end. x is of any 4-byte dtype. indices has as
+ * many dims as x, none of them larger than that of x except the one of the axis, and y has the dims of indices. An
+ * index below 0 counts from the end, and one that is not in [-n, n) gives 0, where n is the dim of the axis. y may not
+ * share memory with an input. */
+TFM_API tfm_status tfm_gather_elements(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis);
+
+/* y is x with its dimensions in another order, as NumPy's transpose gives it: y.dims[i] = x.dims[axes[i]]. axes is a
+ * permutation of 0 .. rank - 1. x may be of any dtype. y may not share memory with x. */
 TFM_API tfm_status tfm_permute(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes);
 
-/* y = the `count` inputs one behind the other along `axis` (negative: from the end), whose other dims and dtypes must be
- * equal. Any dtype. y may not share memory with an input. */
+/* y holds the `count` inputs, of which there is at least one, one after another along `axis`. A negative axis counts
+ * from the end. The other dims of the inputs and their dtypes, which may be any, must be equal. y may not share memory
+ * with an input. */
 TFM_API tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_tensor *inputs, int axis);
 
-/* Part of a dimension, Python's start:end:step. A negative start or end counts from the dimension's end; both are then
- * brought into the dimension. step 0 means 1; a negative step walks backwards, and with an `end` of INT64_MIN to the
- * first element included. */
+/* A part of a dimension, as Python's start:end:step. A negative start or end counts from the dimension's end; both are
+ * then brought into the dimension. A step of 0 means 1. A negative step walks backwards, and with an `end` of INT64_MIN
+ * as far as the first element, which is included. */
 typedef struct tfm_range {
     int64_t start, end, step;
 } tfm_range;
 #define TFM_WHOLE ((tfm_range){0, INT64_MAX, 1})
 
-/* y = x[range, range, ...], one range for each dimension of x; none may be empty. Any dtype. y may not share memory with
- * x. Rows of the first dimension need no copy: tfm_tensor_rows. */
+/* y = x[range, range, ...], with one range for each dimension of x. A range that holds nothing gives a dim of 0. x may
+ * be of any dtype. y may not share memory with x. Rows of the first dimension need no copy: see tfm_tensor_rows. */
 TFM_API tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges);
 
-/* y = x as another dtype among F32, F16, BF16; round to nearest even. Any dims. */
+/* y is x as `dtype`. Both are F32, F16 or BF16, and numbers are rounded to the nearest, ties to even. x may have any
+ * dims. */
 TFM_API tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype);
 
 typedef struct tfm_cross_entropy_options {
-    float smoothing; /* the share of each target that is spread over all V: q_i = (1 - s) [i = target] + s / V */
-    float scale;     /* of the gradient; 0 means 1. Training has 1 / the tokens of the update */
-    int64_t chunk;   /* rows whose logits are there at a time; 0: as many as are fast */
+    float smoothing; /* The share s of each target that is spread over all V: q_i = (1 - s) [i = target] + s / V. */
+    float scale;     /* What the gradient is multiplied by, in training 1 / the tokens of the update. 0 means 1. */
+    int64_t chunk;   /* How many rows of logits are in memory at a time. 0 means as many as are fast. */
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_cross_entropy_options;
 
-/* loss (1) = the sum over rows of the cross-entropy of logits (..., V) with targets (...) I32, smoothed ("Rethinking the
- * Inception Architecture for Computer Vision", Szegedy et al. 2016, section 7). A row with a target outside [0, V) does
- * not count. nll: if not NULL, (1), the sum of -log p of the targets, of which perplexity is made; it has no gradient.
- * `options` may be NULL. */
+/* loss (1) is the sum over rows of the cross-entropy of logits (..., V) with targets (...) I32, smoothed as the options
+ * say ("Rethinking the Inception Architecture for Computer Vision", Szegedy et al. 2016, section 7). A row with a
+ * target outside [0, V) does not count. If `nll` is not NULL, it gets the sum of -log p of the targets (1), from which
+ * perplexity is computed; it has no gradient. `options` may be NULL. */
 TFM_API tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor logits,
                                      tfm_tensor targets, const tfm_cross_entropy_options *options);
 
-/* The same of logits = x weight^T + bias: x (..., E), weight (V, E), bias (V) or empty; but the logits, or their gradient,
- * are never all in memory. While the tape records, the gradients are made at once: weight and bias must be watched
- * themselves, and theirs are added before tfm_backward is called. So the gradient of this loss must be 1, as where
- * tfm_backward is given the loss, or a sum with others, and no dy; a pass that comes by with another is refused. To scale
- * the gradients there is options->scale. */
+/* Does the same for logits = x weight^T + bias, where x is (..., E), weight is (V, E), and bias is (V) or empty; but
+ * the logits and their gradient are never all in memory at once. While the tape records, the call makes the gradients
+ * at once: weight and bias must themselves be watched, and their gradients are added before tfm_backward is called. The
+ * gradient of this loss must therefore be 1, as it is if tfm_backward is given the loss, or a sum of it and others, and
+ * no dy; a backward pass that comes to it with another gradient is refused. options->scale scales the gradients. */
 TFM_API tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor x,
                                             tfm_param *weight, tfm_tensor bias, tfm_tensor targets,
                                             const tfm_cross_entropy_options *options);
 
-/* norm (1) = sqrt(sum x^2) over all of x, any dims. */
+/* norm (1) = sqrt(sum x^2) over all elements of x, which may have any dims. It has no backward pass. */
 TFM_API tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x);
 
 typedef struct tfm_adam_options {
-    double rate;         /* the learning rate of this step */
-    double beta1, beta2; /* the paper's training has 0.9 and 0.98 */
-    double epsilon;      /* and 1e-9; larger than 0 as a float */
-    double decay;        /* of the weights, apart from the gradient: x -= rate decay x */
-    int64_t step;        /* t, from 1 */
-    double clip;         /* gradients are scaled so that `norm` becomes at most this; 0: never */
-    tfm_tensor norm;     /* (1), of all gradients: tfm_l2_norm. If it is not finite, x, m and v stay as they are.
-                            May be empty where nothing is clipped */
+    double rate;         /* The learning rate of this step. */
+    double beta1, beta2; /* The decay rates of the moments; the paper has 0.9 and 0.98. */
+    double epsilon;      /* What is added to the root of the second moment; the paper has 1e-9. Above 0 as a float. */
+    double decay;        /* Weight decay, apart from the gradient: x -= rate decay x. */
+    int64_t step;        /* The number t of the step, from 1. */
+    double clip;         /* Gradients are scaled down so that `norm` is at most this. 0 never does so. */
+    /* (1): the norm of all gradients, as tfm_l2_norm gives it. If it is not finite, x, m and v stay as they are. May be
+     * empty if nothing is clipped. */
+    tfm_tensor norm;
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_adam_options;
 
-/* One step of Adam, or AdamW with a decay, on x with its gradient and both moments m and v, all of one size and zero
- * before the first step; the gradient becomes 0 for the next ("Adam: A Method for Stochastic Optimization", Kingma and Ba
- * 2015; "Decoupled Weight Decay Regularization", Loshchilov and Hutter 2019). A tfm_param whose value lies in x gets
- * version + 1 by the caller. */
+/* Makes one step of Adam on x, or of AdamW if there is a decay ("Adam: A Method for Stochastic Optimization", Kingma
+ * and Ba 2015; "Decoupled Weight Decay Regularization", Loshchilov and Hutter 2019). gradient and both moments, m and
+ * v, are as large as x. The moments are zeros before the first step, and the call makes the gradient 0 for the next
+ * step. The caller adds 1 to the version of each tfm_param whose value lies in x. */
 TFM_API tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_tensor m, tfm_tensor v,
                             const tfm_adam_options *options);
 

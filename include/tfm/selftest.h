@@ -1,12 +1,12 @@
-/* Is every op right on this device?
+/* Whether every op computes the right numbers on a device.
  *
  *     static bool report(void *user, const tfm_selftest_record *record) {
- *         return printf("%s %s: %s\n", record->op, record->variant, record->message) > 0;
+ *         return printf("%s %s: %s\n", record->op, record->form, record->message) > 0;
  *     }
  *     tfm_selftest(ctx, report, NULL);
  *
- * Each op runs on small odd shapes and is compared with double precision on the host; matrix multiplication
- * by each of its providers. */
+ * Each op runs on small odd shapes, and its results are compared with double precision on the host. Matrix
+ * multiplication is checked with each of its providers. */
 #ifndef TFM_SELFTEST_H
 #define TFM_SELFTEST_H
 
@@ -16,26 +16,23 @@
 extern "C" {
 #endif
 
-typedef enum tfm_selftest_state {
-    TFM_SELFTEST_PASS,
-    TFM_SELFTEST_FAIL,
-    TFM_SELFTEST_UNAVAILABLE
-} tfm_selftest_state;
+/* What a check came to: right, wrong, or not possible on this device or in this build. */
+typedef enum tfm_selftest_state { TFM_SELFTEST_PASS, TFM_SELFTEST_FAIL, TFM_SELFTEST_UNAVAILABLE } tfm_selftest_state;
 
-/* One check; all of it is borrowed for the call. */
+/* The outcome of one check. Its strings are valid only during the callback. */
 typedef struct tfm_selftest_record {
-    const char *op;      /* "gemm" */
-    const char *variant; /* the provider, "packed", or what of the op was asked, "causal" */
-    tfm_selftest_state state;
-    double error;        /* the largest |got - want| over max(1, root mean square of what was wanted) */
-    const char *message; /* why it failed or is not available; "" after a pass */
+    const char *op;           /* The op, such as "gemm". */
+    const char *form;         /* The provider, such as "packed", or the form of the op, such as "causal". */
+    tfm_selftest_state state; /* What the check came to. */
+    double error;             /* The largest |got - want|, divided by max(1, root mean square of all `want`). */
+    const char *message;      /* Why the check failed or cannot be run; "" after a pass. */
 } tfm_selftest_record;
 
-/* Return false to stop. */
+/* Receives the outcome of one check, on the thread that called tfm_selftest. Return false to stop. */
 typedef bool (*tfm_selftest_fn)(void *user, const tfm_selftest_record *record);
 
-/* Runs all checks; each is reported as it ends. A failed check leaves the context fit for use. TFM_OK when
- * all ran, whatever they found; TFM_ERROR_CANCELLED when `report` stopped them; the context's error if it had
+/* Runs all checks and reports each as it ends. The context stays usable after a check that fails. Returns TFM_OK when
+ * all checks ran, whatever they found; TFM_ERROR_CANCELLED if `report` stopped them; the context's error if it had
  * failed before. */
 TFM_API tfm_status tfm_selftest(tfm_context *ctx, tfm_selftest_fn report, void *user);
 

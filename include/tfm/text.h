@@ -1,15 +1,15 @@
-/* Text to token ids and back.
+/* Text to token ids and back, the sentences of a line, and the learning of vocabularies.
  *
- *     tfm_tokenizer *tokenizer;
- *     if (tfm_tokenizer_open(&tokenizer, "opus-mt-de-en") != TFM_OK) ...
- *     int32_t *ids;
+ *     tfm_tokenizer *tokenizer = NULL;
+ *     int32_t *ids = NULL;
  *     size_t count;
- *     tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, "Guten Tag.", 10);
- *     ...
+ *     if (tfm_tokenizer_open(&tokenizer, "opus-mt-de-en") == TFM_OK &&
+ *         tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, "Guten Tag.", 10) == TFM_OK)
+ *         printf("%zu tokens\n", count);
  *     tfm_ids_free(&ids);
  *     tfm_tokenizer_free(&tokenizer);
  *
- * A tokenizer does not change once it is open: any number of threads may use one at the same time. */
+ * A tokenizer does not change once it is open, so any number of threads may use one at the same time. */
 #ifndef TFM_TEXT_H
 #define TFM_TEXT_H
 
@@ -22,84 +22,123 @@ extern "C" {
 
 typedef struct tfm_tokenizer tfm_tokenizer;
 
-/* The language that is read and the one that is written. */
+/* Which of the two languages is meant: the one that a model reads, or the one that it writes. */
 typedef enum tfm_side { TFM_SOURCE, TFM_TARGET } tfm_side;
 
+/* The vocabularies of a tokenizer. */
 typedef struct tfm_tokenizer_info {
-    int32_t source_size; /* the largest id of each side, plus one */
-    int32_t target_size;
-    bool separate; /* the sides have a vocabulary each */
-    int32_t source_eos, source_unk, source_pad; /* pad: -1 where the vocabulary has none */
-    int32_t target_eos, target_unk, target_pad;
+    int32_t source_size; /* The largest id of the source side plus one. */
+    int32_t target_size; /* The largest id of the target side plus one. */
+    bool separate;       /* True if each side has a vocabulary of its own. */
+    int32_t source_eos;  /* The id of the source side's end-of-sentence token. */
+    int32_t source_unk;  /* The id of the source side's unknown token. */
+    int32_t source_pad;  /* The id of the source side's padding token, or -1 if it has none. */
+    int32_t target_eos;  /* The id of the target side's end-of-sentence token. */
+    int32_t target_unk;  /* The id of the target side's unknown token. */
+    int32_t target_pad;  /* The id of the target side's padding token, or -1 if it has none. */
 } tfm_tokenizer_info;
 
-/* Opens the tokenizer of a Marian / OPUS-MT directory: source.spm, target.spm, vocab.json (piece to id; the
- * ids are this file's, not SentencePiece's own), target_vocab.json where the vocabularies are separate, and, if
- * they are there, tokenizer_config.json and the tokens that it or added_tokens.json adds. On failure *out is
- * NULL; a missing file is TFM_ERROR_IO, a damaged one TFM_ERROR_FORMAT. */
+/* Opens the tokenizer of a Marian / OPUS-MT directory. It reads source.spm and target.spm, vocab.json, which gives the
+ * id of each piece (SentencePiece's own ids are not used), target_vocab.json if the vocabularies are separate, and, if
+ * they exist, tokenizer_config.json and added_tokens.json, whose added tokens it takes. On failure *out is NULL:
+ * TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one. */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);
-/* Takes NULL, and nulls. */
+/* Gives the tokenizer up and sets the pointer to NULL. Does nothing for NULL. A model or reader of data that uses the
+ * tokenizer keeps it alive. */
 TFM_API void tfm_tokenizer_free(tfm_tokenizer **tokenizer);
 
-TFM_API tfm_tokenizer_info tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer);
+/* What vocabularies a tokenizer has. The struct belongs to the tokenizer. NULL for NULL. */
+TFM_API const tfm_tokenizer_info *tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer);
 
-/* Ids of one line of `bytes` bytes, the end-of-sentence id last: *ids for tfm_ids_free. A piece without an id
- * becomes the unknown id. A leading language code, `>>fra<<`, is one token, and so is each added token, wherever
- * it stands. An empty line is the end alone. A line that tfm_text_check refuses is TFM_ERROR_INPUT; then *ids is
- * NULL. */
-TFM_API tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count,
-                                        tfm_side side, const char *line, size_t bytes);
+/* Turns a line of `bytes` bytes of UTF-8 into *count token ids, the end-of-sentence id last. The caller frees *ids with
+ * tfm_ids_free. A piece that has no id becomes the unknown id. A language code at the beginning of the line, such as
+ * `>>fra<<`, is one token, and so is each added token wherever it stands. An empty line gives the end-of-sentence id
+ * alone. On failure *ids is NULL; TFM_ERROR_INPUT for a line that tfm_text_check refuses or that has more than 64 MiB.
+ */
+TFM_API tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                                        const char *line, size_t bytes);
+/* Frees what tfm_tokenizer_encode gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_ids_free(int32_t **ids);
 
-/* The text of target ids up to the first end-of-sentence, padding left out: *text for tfm_text_free. An
- * unknown id reads " ⁇ "; one that no piece has reads as nothing. */
-TFM_API tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids,
-                                        size_t count);
+/* Turns `count` ids of the target side into text, up to the first end-of-sentence id. `ids` may be NULL if `count` is
+ * 0: no ids give "". The caller frees *text with tfm_text_free; on failure it is NULL. The unknown id becomes " ⁇ ".
+ * Padding and ids that no piece has add nothing. */
+TFM_API tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count);
+/* Frees what tfm_tokenizer_decode gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_text_free(char **text);
 
-/* The piece of one id, e.g. "▁Haus", or NULL if none has it. Borrowed from the tokenizer. */
+/* The piece that has an id, such as "▁Haus", or NULL if none has it. The string belongs to the tokenizer. */
 TFM_API const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id);
 
-/* How a vocabulary is learned. All zero is a good beginning. */
+/* The language of a side as tokenizer_config.json names it, such as "de", or NULL if it names none. The string belongs
+ * to the tokenizer. */
+TFM_API const char *tfm_tokenizer_language(const tfm_tokenizer *tokenizer, tfm_side side);
+
+/* One sentence of a line, without the blank space around it. */
+typedef struct tfm_sentence {
+    size_t start; /* The byte of the line at which the sentence begins, counted from 0. */
+    size_t bytes; /* The length of the sentence in bytes. */
+} tfm_sentence;
+
+/* Finds the *count sentences of a line of `bytes` bytes of UTF-8, in order. The caller frees *sentences with
+ * tfm_sentences_free; a line of nothing but blanks has no sentence and gives NULL. `language` is a code such as "de",
+ * or NULL if it is not known. Sentences end by Unicode's rules (UAX #29), as ICU implements them for the language. But
+ * a stop does not end a sentence after an initial, after a usual abbreviation of the language ("Dr.", "z. B."), or
+ * after an ordinal number if the language writes those with a stop. On failure *sentences is NULL; TFM_ERROR_INPUT for
+ * a line that tfm_text_check refuses or that has more than 64 MiB. */
+TFM_API tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,
+                                      const char *language);
+/* Frees what tfm_text_sentences gave and sets the pointer to NULL. Does nothing for NULL. */
+TFM_API void tfm_sentences_free(tfm_sentence **sentences);
+
+/* How a vocabulary is learned. All zeros is a good choice to begin with. */
 typedef struct tfm_vocabulary_options {
-    /* Pieces, </s> and <unk> counted, <pad> not; 0 means 8000, or as many as the text gives if that is less; or 8000
-     * and one for each character, where it has more than that of them. */
+    /* The number of pieces, at least 3, with </s> and <unk> counted and <pad> not. 0 means one for
+     * every 250 bytes of text, from 500 to 8000, or fewer if the text gives no more. A text with so many different
+     * characters that these are too few gets that many more than it has characters. */
     int64_t size;
-    bool separate; /* one of that size for each side, not one for both */
-    bool unigram;  /* a unigram model (Kudo 2018), not byte-pair encoding (Sennrich et al. 2016) */
-    /* Of the characters that occur, from 0.98 to 1: the rarest become <unk>. 0 means 1, all of them. */
+    /* Learns a vocabulary of that size for each side, not one for both. */
+    bool separate;
+    /* Learns a unigram model (Kudo 2018) in place of byte-pair encoding (Sennrich et al. 2016). */
+    bool unigram;
+    /* The share of the text's characters that must have pieces, from 0.98 to 1; the rarest of the others become <unk>.
+     * 0 means 1, all characters. */
     double coverage;
-    /* At most so many lines, drawn evenly by the seed; 0 means 1,000,000. They, not the files, must fit into
-     * memory, a few times over. */
+    /* The most lines to learn from. They are drawn evenly from the text, with the seed. They must fit into memory a few
+     * times over, the files need not. 0 means 1,000,000. */
     int64_t sentences;
-    /* nmt_nfkc (NULL), nfkc, nmt_nfkc_cf, nfkc_cf, identity: SentencePiece's rules; cf makes letters small.
-     */
+    /* SentencePiece's rule of normalization: "nmt_nfkc", which NULL means, "nfkc", "nmt_nfkc_cf", "nfkc_cf" or
+     * "identity". Those with cf make letters small. */
     const char *normalization;
-    /* "de", "en": only noted in tokenizer_config.json. Or NULL. */
-    const char *source_language, *target_language;
+    /* The language of the source side, such as "de". It is only noted in tokenizer_config.json. May be NULL. */
+    const char *source_language;
+    /* The language of the target side. It is only noted too. May be NULL. */
+    const char *target_language;
+    /* Seeds the drawing of lines. */
     uint64_t seed;
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_vocabulary_options;
 
-/* Learns the pieces of parallel text: the files of tfm_tokenizer_open, and of Hugging Face's MarianTokenizer,
- * in `dir`, which exists. Those that are there are replaced, each at once, after all is learned, vocab.json
- * last. Ids are SentencePiece's own: </s> is 0, <unk> 1, and <pad>, which only vocab.json has, is the last;
- * but of separate vocabularies, which may differ in size, it is 2 in both, and the other pieces are one
- * further. Where lines begin with a language's code, `>>fra<<` as in Marian's multilingual models, it is no text: the
- * codes, at most 1000 words, have ids of their own behind the pieces'.
+/* Learns the pieces of parallel text, and writes the files of tfm_tokenizer_open and of Hugging Face's MarianTokenizer
+ * into the folder `dir`, which must exist. Files of these names that are there already are replaced one by one after
+ * all is learned, vocab.json last. Ids are SentencePiece's own: </s> is 0, <unk> is 1, and <pad>, which is only in
+ * vocab.json, is the last. Separate vocabularies may differ in size, so there <pad> is 2 on both sides, and the other
+ * pieces have ids one higher. Language codes at the beginning of lines, `>>fra<<` as in Marian's multilingual models,
+ * are not learned from; the first 1000 different ones of a vocabulary get ids of their own after those of the pieces.
  *
- * `source` and `target` are files of lines; with target NULL, source is one of lines `source TAB target`.
- * They are read twice, a line at a time. Lines do not count that are empty, no UTF-8, longer than 4192 bytes,
- * or have a NUL, the sign U+2585 or, in a TSV, no tab. NULL options are all zero. The same files and options
- * give the same bytes.
+ * `source` and `target` are files of lines. With `target` NULL, `source` is one file of lines `source TAB target`. The
+ * files are read at least twice, a line at a time. Lines are left out if they are empty, not UTF-8 or longer than 4192
+ * bytes, or if they contain a NUL, the character U+2585 or, in a TSV file, no tab. `options` may be NULL. The same
+ * files and options give the same bytes.
  *
- * TFM_ERROR_IO for a file or folder; TFM_ERROR_INPUT where the text has no line that counts, more characters
- * than `size`, or, for byte-pair encoding, fewer pieces than are asked for, and the sentence says how many; a
- * unigram model is smaller then. */
+ * TFM_ERROR_IO if a file or the folder cannot be read or written. TFM_ERROR_INPUT if no line is left to learn from, if
+ * the text has more characters than `size`, or, for byte-pair encoding, if it gives fewer pieces than `size`; the
+ * message says how many. A unigram model then has fewer pieces. */
 TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
                                        const tfm_vocabulary_options *options);
 
-/* TFM_OK if the `bytes` bytes are well-formed UTF-8 without NUL, else TFM_ERROR_INPUT; the sentence names the
- * byte. */
+/* TFM_OK if the `bytes` bytes of `line` are well-formed UTF-8 without NUL; otherwise TFM_ERROR_INPUT, and the message
+ * names the byte, counted from 1. */
 TFM_API tfm_status tfm_text_check(const char *line, size_t bytes);
 
 #ifdef __cplusplus

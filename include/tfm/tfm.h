@@ -1,4 +1,9 @@
-/* tfm: run Transformers on any OpenCL device. The umbrella header; opencl.h is apart, for those who own a cl_context.
+/* tfm runs and trains Transformers on any OpenCL device. This header includes all others but opencl.h, which is for
+ * programs that have a cl_context of their own.
+ *
+ *     static bool print(void *user, size_t line, int best, const char *text, double score) {
+ *         return puts(text) >= 0;
+ *     }
  *
  *     tfm_context *ctx = NULL;
  *     tfm_model *model = NULL;
@@ -6,7 +11,34 @@
  *         tfm_translate(model, (const char *[]){"Guten Tag."}, 1, NULL, print, NULL) != TFM_OK)
  *         fprintf(stderr, "%s\n", tfm_error_message());
  *     tfm_model_free(&model);
- *     tfm_context_free(&ctx); */
+ *     tfm_context_free(&ctx);
+ *
+ * What threads may do:
+ *
+ *     what                                    | who may use it
+ *     ----------------------------------------|----------------------------------------------------------------
+ *     tfm_context, and all that is made on it | One thread at a time: a program with several takes a lock. Several
+ *     (tensors, models, trainers, parameters) | contexts run side by side, on one device too.
+ *     tfm_tokenizer                           | Any number of threads at once.
+ *     tfm_data                                | One thread at a time. Its own thread reads ahead meanwhile.
+ *     tfm_metrics                             | One thread at a time.
+ *     tfm_devices_list, tfm_version,          | Any number of threads at once.
+ *     tfm_status_name, tfm_variant_name,      |
+ *     tfm_model_read_info, tfm_text_check,    |
+ *     tfm_text_sentences                      |
+ *     tfm_error_message                       | Any thread: each has a message of its own.
+ *     tfm_log_set                             | Once, before other threads use the library. Any thread that uses
+ *                                             | the library may then call the callback that it sets.
+ *     all other callbacks                     | The library calls them on the thread that made the call, before
+ *                                             | the call returns.
+ *     tfm_context_retain                      | Any thread, at any time.
+ *     _free of what is made on a context      | Counts as a use of that context, because it gives memory back to it:
+ *     (tensors, models, trainers, parameters) | one thread at a time, with every other use of the context.
+ *     tfm_context_free                        | Any thread for every owner but the last. The last owner's call frees
+ *                                             | the context, and nobody may use it meanwhile.
+ *     every other _free                       | Any thread, if no other uses what is freed.
+ *     tfm_tokenizer_train, and tfm_data with  | Any number of threads at once, but they take turns, because
+ *     subword_alpha                           | SentencePiece has one seed for the whole process. */
 #ifndef TFM_H
 #define TFM_H
 

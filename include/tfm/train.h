@@ -1,14 +1,18 @@
-/* Training an encoder-decoder ("Attention Is All You Need", section 5): one update after the other on batches of ids.
+/* Training an encoder-decoder as in section 5 of "Attention Is All You Need": one update after another, each on batches
+ * of token ids.
  *
- *     tfm_model_create(&model, ctx, &shape);
- *     tfm_trainer_options options = tfm_trainer_defaults();
- *     tfm_trainer_open(&trainer, model, &options);
+ *     tfm_update_report report;
+ *     tfm_model_new(&model, ctx, &shape);
+ *     tfm_trainer_options options = {0};
+ *     tfm_trainer_paper(&options);
+ *     tfm_trainer_new(&trainer, model, &options);
  *     while (more && tfm_trainer_update(trainer, &report, batches, count) == TFM_OK)
  *         ;
  *     tfm_trainer_free(&trainer);
  *     tfm_model_save(model, "out", TFM_F16);
  *
- * apps/examples/train.c is a whole program. The same seed, options, batches and device give the same bits. */
+ * apps/examples/train.c is a whole program. The same seed, options, batches and device give the same bits. A trainer
+ * works on its model's context, so one thread at a time may use both. */
 #ifndef TFM_TRAIN_H
 #define TFM_TRAIN_H
 
@@ -20,107 +24,132 @@ extern "C" {
 
 /* ---- The learning rate ----------------------------------------------------------------------------------------- */
 
+/* How the learning rate goes on after the warm-up. During the warm-up it always rises in a straight line, from 0 to
+ * `rate` at update `warmup`. */
 typedef enum tfm_schedule {
-    TFM_INVERSE_SQRT, /* section 5.3: up to `rate` over `warmup` updates, then with 1 / sqrt of their number */
-    TFM_LINEAR,       /* then down to 0 at `updates` in a straight line */
-    TFM_COSINE,       /* or in half a wave ("SGDR", Loshchilov and Hutter 2017, without restarts) */
-    TFM_CONSTANT,     /* then as it is */
+    TFM_SCHEDULE_INVERSE_SQRT, /* It falls with 1 / sqrt(update), as in section 5.3 of the paper. */
+    TFM_SCHEDULE_LINEAR,       /* It falls in a straight line and is 0 at update `updates`. */
+    TFM_SCHEDULE_COSINE,   /* It falls along half a cosine wave to 0 at `updates` ("SGDR", Loshchilov and Hutter 2017,
+                              without restarts). */
+    TFM_SCHEDULE_CONSTANT, /* It stays at `rate`. */
 } tfm_schedule;
 
 /* ---- Trainer --------------------------------------------------------------------------------------------------- */
 
 typedef struct tfm_trainer tfm_trainer;
-typedef struct tfm_data tfm_data; /* data.h */
+typedef struct tfm_data tfm_data; /* See data.h. */
 
+/* How a model is trained. All zeros is how the paper trained its base model, but without dropout and label smoothing.
+ */
 typedef struct tfm_trainer_options {
+    /* Dropout: the share of elements that become 0, from 0, the default, to below 1. The first is for the result of
+     * each sub-layer and for the embeddings, the second for the weights of attention, the third for the inner
+     * activations of the feed-forward layers. */
     float dropout, attention_dropout, activation_dropout;
-    float smoothing;             /* of labels */
-    tfm_schedule schedule;
-    double rate;                 /* at its peak */
-    int64_t warmup, updates;     /* updates: the end of a linear or cosine schedule */
-    double beta1, beta2, epsilon;
-    double decay;                /* AdamW's, of matrices and embeddings; biases and norms are left alone */
-    double clip;                 /* of the norm of all gradients; 0: none */
-    uint64_t seed;               /* of what is dropped */
+    float smoothing;       /* Label smoothing: the share of each target spread over the vocabulary, 0 to below 1. */
+    tfm_schedule schedule; /* How the learning rate changes. */
+    double rate;           /* The learning rate at its peak. 0 means 1 / sqrt(512 * warmup), as in section 5.3. */
+    int64_t warmup;        /* The number of updates until the peak. 0 means 4000; 1 means no warm-up. */
+    int64_t updates;       /* The update at which a linear or cosine schedule ends. 0 means 100,000. */
+    double beta1, beta2;   /* Adam's decay rates of its two moments. 0 means 0.9 and 0.98. */
+    double epsilon;        /* Adam's epsilon. 0 means 1e-9. */
+    double decay;          /* AdamW's weight decay, for matrices and embeddings but not biases and norms; 0 is none. */
+    double clip;           /* Gradients are scaled down so that their common norm is at most this. 0 never does so. */
+    uint64_t seed;         /* Seeds dropout. */
+    uint64_t reserved[8];  /* Must be 0: room for later fields. */
 } tfm_trainer_options;
 
-/* The paper's base model: dropout and smoothing 0.1, warm-up over 4000 updates to 512^-0.5 4000^-0.5, Adam with 0.9, 0.98
- * and 1e-9. */
-TFM_API tfm_trainer_options tfm_trainer_defaults(void);
+/* Sets the two options of the paper's base model that zeros do not mean: dropout 0.1 and label smoothing 0.1. The
+ * others stay as they are. */
+TFM_API void tfm_trainer_paper(tfm_trainer_options *options);
 
-/* The rate of an update, which count from 1. */
+/* The learning rate of an update; updates are counted from 1. `options` may be NULL for the defaults. 0 for options
+ * with a reserved word that is set. */
 TFM_API double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update);
 
-/* Sentence pairs as ids, padded with anything to one width a side. Borrowed. */
+/* A batch: B pairs of sentences as token ids, each side in rows of one width. What fills a row after a sentence's
+ * length is not read. The arrays belong to the caller and are read only during the call. */
 typedef struct tfm_pairs {
-    int64_t count;                        /* B */
-    int64_t source_width, target_width;   /* S, T */
-    const int32_t *sources, *targets;     /* (B, S), (B, T), each with EOS at its end */
-    const int32_t *source_lengths, *target_lengths; /* (B), EOS counted, at least 1 */
+    int64_t count;                                  /* B, at least 1. */
+    int64_t source_width, target_width;             /* S and T, from 1 to the model's positions. */
+    const int32_t *sources, *targets;               /* (B, S) and (B, T); each sentence ends with end-of-sentence. */
+    const int32_t *source_lengths, *target_lengths; /* (B) each: tokens with end-of-sentence, at least 1. */
 } tfm_pairs;
 
 /* What an update came to. */
 typedef struct tfm_update_report {
-    int64_t update;         /* its number, from 1 */
-    double rate;
-    double loss;            /* smoothed cross-entropy, the mean of its target tokens */
-    double nll;             /* -log p of the targets, likewise: perplexity is its exponential */
-    double gradient_norm;   /* before clipping */
-    uint64_t source_tokens, target_tokens;
+    int64_t update;         /* The number of the update, from 1. */
+    double rate;            /* Its learning rate. */
+    double loss;            /* The smoothed cross-entropy in nats, averaged over its target tokens. */
+    double nll;             /* -log p of the targets, averaged likewise: exp(nll) is the perplexity. */
+    double gradient_norm;   /* The norm of all gradients before clipping. */
+    uint64_t source_tokens; /* How many source tokens it had, without padding. */
+    uint64_t target_tokens; /* How many target tokens it had, without padding. */
 } tfm_update_report;
 
-/* Lays the model's parameters out in one piece with their gradients and both moments, four times their size. The model
- * must outlive the trainer, and stays one that translates; it has one trainer at a time, and may have another after it.
- * `options` may not be NULL: begin with the defaults. TFM_ERROR_UNSUPPORTED for learned positions. Where this fails the
- * model is as it was. */
-TFM_API tfm_status tfm_trainer_open(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
-/* Takes NULL, and nulls. The model keeps its parameters. */
+/* Makes a trainer of a model. It moves the model's parameters into one tensor, with their gradients and Adam's two
+ * moments beside them: four times their size in F32. The trainer keeps the model alive, and the model can still
+ * translate. A model has one trainer at a time; it may have another after that one is freed. `options` may be NULL for
+ * all defaults. TFM_ERROR_UNSUPPORTED if the model has learned positions, TFM_ERROR_ARGUMENT for options out of range.
+ * On failure *out is NULL and the model is as it was. */
+TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
+/* Frees the trainer and sets the pointer to NULL. The model keeps its parameters. Does nothing for NULL. The call
+ * counts as a use of the context: no other thread may use that meanwhile. */
 TFM_API void tfm_trainer_free(tfm_trainer **trainer);
 
-/* Bytes of device memory that training comes to with batches of up to `tokens` source and as many target tokens, padding
- * counted: parameters, gradients, moments, what the way back needs, room to work. An estimate, rather too high; what the
- * driver takes besides is not in it. For tfm_device_info.memory_bytes to be compared with, before tfm_trainer_open or
- * after. It asks for the products' provider, so a TFM_GEMM that is no word of it fails the context here. */
+/* An estimate, in bytes, of the device memory that training needs with batches of up to `tokens` source tokens and as
+ * many target tokens, padding counted. It comprises parameters, gradients, moments, what the backward pass reads, and
+ * working memory, but not what the driver takes for itself; it is rather too high than too low. Compare it with
+ * tfm_device_info.memory_bytes, before tfm_trainer_new or after. `options` may be NULL. 0 for options
+ * with a reserved word that is set. It asks which provider multiplies matrices, so if the environment variable TFM_GEMM
+ * names none, the context fails here. */
 TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens);
 
-/* One update on `count` batches together: forward and backward of each, then one step of Adam. Reports itself, waiting
- * for the device, unless report is NULL. A loss or gradient that is not finite is TFM_ERROR_FORMAT, and the parameters are
- * then those of the update before; they are so without a report too, but nobody is told. Where the device's memory gives
- * out the update begins again, with the batch that did not fit run in pieces, half as large each time, and so are such
- * batches from then on: the same update but for roundings and for what is dropped; the log says so once. TFM_ERROR_MEMORY
- * is that one pair does not fit; the parameters are then as they were, and the next update may fit. */
+/* Makes one update from `count` batches together: forward and backward passes of each, then one step of Adam. With
+ * `report`, the call waits for the device and says what the update came to; `report` may be NULL.
+ *
+ * If the loss or the gradient is not finite, the parameters stay as before the update, and the call returns
+ * TFM_ERROR_NUMERIC if it was given a report; without one it cannot tell. Such an update counts all the same: in
+ * tfm_trainer_updates, in the schedule and in Adam's step. If the device's memory runs out, the update
+ * begins again with the batch that did not fit cut into pieces, smaller each time, and such batches are cut from then
+ * on. The update is the same except for rounding and for what dropout draws, and the log says so once. TFM_ERROR_MEMORY
+ * means that a single pair does not fit; the parameters are then as before, and the next update may fit. After other
+ * errors the message says if the parameters may be spoiled. */
 TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *report, const tfm_pairs *batches,
                                       size_t count);
 
-/* The sum of -log p of the targets of one batch, and their number; nothing is dropped or changed. In pieces, where the
- * batch does not fit. */
+/* Sets *nll to the sum of -log p over the targets of one batch, in nats, and *tokens to their number. Nothing is
+ * dropped out, and the parameters do not change. A batch that does not fit into memory is cut into pieces. */
 TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_pairs *batch);
 
-/* All that the next update depends on, but for the options: parameters, moments, the number of updates, the caller's note,
- * and where `data` is, unless that is NULL: the batch that tfm_data_next would give now. One file, which appears when it is
- * complete and on disk, or stays as it was, whenever the process or the machine dies; it has a checksum, by which a byte
- * that changes later is seen. A trainer that loads it goes on to the bit as this one would, on a device of the same kind;
- * on another one it goes on, and the log says that bits will differ. */
+/* Writes a checkpoint: all that the next update depends on, apart from the options. It has the parameters, the moments,
+ * the number of updates, the caller's note and, unless `data` is NULL, the place of the batch that tfm_data_next would
+ * give now. The file appears when it is complete and on disk; if the process or the machine stops before, an older file
+ * of this name stays as it was. A checksum shows later damage. A trainer that loads the file on a device of the same
+ * kind goes on with the same bits; on another device it goes on too, and the log says that bits will differ. */
 TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const tfm_data *data, const char *path);
-/* Moves `data`, unless it is NULL, to where the file says. TFM_ERROR_FORMAT for a file of another model, a damaged
- * one, none, or one saved without data where data is given; the trainer is then as it was. */
+/* Loads a checkpoint, and moves `data`, unless it is NULL, to the place that the file names. TFM_ERROR_IO if the file
+ * cannot be read; TFM_ERROR_FORMAT if it is damaged, of another model, no checkpoint, or has no place in the data
+ * though `data` is given; TFM_ERROR_INPUT if the data has no such place. After these the trainer is as it was. */
 TFM_API tfm_status tfm_trainer_load(tfm_trainer *trainer, tfm_data *data, const char *path);
 
-/* A text of the caller's, such as the state of a run as JSON, that goes into checkpoints and comes back from them: UTF-8
- * of less than 50 MB. Copied; NULL for none. */
+/* Sets the caller's note: a text, such as the state of a run as JSON, that is saved in checkpoints and comes back from
+ * them. It is UTF-8 of less than 50 MB, and is copied. NULL removes the note. TFM_ERROR_ARGUMENT if it is not UTF-8. */
 TFM_API tfm_status tfm_trainer_set_note(tfm_trainer *trainer, const char *note);
-/* Borrowed until it is set again or a checkpoint is loaded. NULL if there is none. */
+/* The caller's note, or NULL if there is none. The trainer owns it; it is valid until the note is set again or a
+ * checkpoint is loaded. */
 TFM_API const char *tfm_trainer_note(const tfm_trainer *trainer);
 
-/* The parameters alone, F32, in one file like a checkpoint's. */
+/* Writes the parameters alone, as F32, to a file. It is written as safely as a checkpoint and has a checksum too. */
 TFM_API tfm_status tfm_trainer_snapshot(tfm_trainer *trainer, const char *path);
-/* The parameters become the mean over `count` snapshots or checkpoints, which is better than the last of them ("Attention
- * Is All You Need", section 6.1: the last 5, or 20), summed in double precision. Moments and the number of updates stay as
- * they are: to go on training, save a checkpoint before and load it after. TFM_ERROR_FORMAT for a file of another model, a
- * damaged one, or none; the trainer is then as it was. */
+/* Sets the parameters to their mean over `count` snapshots or checkpoints, summed in double precision. Such a mean is
+ * mostly better than the last of them ("Attention Is All You Need", section 6.1, averages the last 5 or 20). Moments
+ * and the number of updates stay as they are: to go on training, save a checkpoint before and load it after.
+ * TFM_ERROR_IO if a file cannot be read, TFM_ERROR_FORMAT if one is damaged, of another model, or neither kind of file;
+ * the trainer is then as it was. */
 TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *paths, size_t count);
 
-/* Updates done. */
+/* How many updates the trainer has made, those before a loaded checkpoint included. 0 for NULL. */
 TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);
 
 #ifdef __cplusplus

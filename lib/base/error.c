@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 #include "base/base.h"
 
 static _Thread_local char message[TFM__MESSAGE];
@@ -14,11 +15,13 @@ static const char *const NAMES[] = {
     [TFM_ERROR_BUILD] = "TFM_ERROR_BUILD",
     [TFM_ERROR_INPUT] = "TFM_ERROR_INPUT",
     [TFM_ERROR_CANCELLED] = "TFM_ERROR_CANCELLED",
+    [TFM_ERROR_NUMERIC] = "TFM_ERROR_NUMERIC",
+    [TFM_ERROR_AGAIN] = "TFM_ERROR_AGAIN",
 };
 
 const char *tfm_status_name(tfm_status status) {
     size_t i = (size_t)status;
-    return i < TFM_COUNT(NAMES) ? NAMES[i] : "unknown status";
+    return i < TFM__COUNT(NAMES) ? NAMES[i] : "unknown status";
 }
 
 const char *tfm_error_message(void) {
@@ -41,10 +44,27 @@ tfm_status tfm__fail(tfm_status status, const char *format, ...) {
     return status;
 }
 
+tfm_status tfm__needs(const char *call, const char *names, size_t count, const void *const *pointers) {
+    for (size_t i = 0; i < count; i++) {
+        names += strspn(names, ", ");
+        if (!pointers[i])
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %.*s is NULL", call, (int)strcspn(names, ", "), names);
+        names += strcspn(names, ",");
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__needs_texts(const char *call, const char *name, const char *const *texts, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!texts[i])
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s[%zu] is NULL", call, name, i);
+    return TFM_OK;
+}
+
 void tfm__error_restore(const char *kept) {
     snprintf(message, sizeof(message), "%s", kept);
 }
 
 const char *tfm_version(void) {
-    return TFM_VERSION;
+    return TFM_VERSION_BUILT;
 }

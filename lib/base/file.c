@@ -33,11 +33,16 @@ static int open_for_reading(const char *path, int flags, struct stat *info) {
 /* What Git leaves where a large file belongs. */
 static tfm_status check_pointer(const tfm__file *file, const char *path) {
     static const char POINTER[] = "version https://git-lfs";
-    if (file->size < sizeof(POINTER) || file->size > 1024 ||
-        memcmp(file->data, POINTER, sizeof(POINTER) - 1) != 0)
+    if (file->size < sizeof(POINTER) || file->size > 1024 || memcmp(file->data, POINTER, sizeof(POINTER) - 1) != 0)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_FORMAT,
                      "%s is a pointer of Git LFS, not the file itself: fetch that with `git lfs pull`", path);
+}
+
+static uint64_t identity(const struct stat *info) {
+    const uint64_t all[] = {(uint64_t)info->st_dev, (uint64_t)info->st_ino, (uint64_t)info->st_size,
+                            (uint64_t)info->st_mtim.tv_sec, (uint64_t)info->st_mtim.tv_nsec};
+    return tfm__hash64(all, sizeof(all), 0);
 }
 
 tfm_status tfm__file_map(tfm__file *out, const char *path) {
@@ -57,7 +62,7 @@ tfm_status tfm__file_map(tfm__file *out, const char *path) {
         if (data == MAP_FAILED)
             status = io_fail("map", path);
         else
-            *out = (tfm__file){data, (size_t)info.st_size};
+            *out = (tfm__file){data, (size_t)info.st_size, identity(&info)};
     }
     close(fd);
     if (status == TFM_OK && (status = check_pointer(out, path)) != TFM_OK)

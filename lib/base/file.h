@@ -10,10 +10,11 @@
 typedef struct tfm__file {
     const unsigned char *data; /* NULL for an empty file */
     size_t size;
+    uint64_t identity; /* a hash of device, inode, size and time of change: another one after the file was replaced */
 } tfm__file;
 
-/* Maps `path`. An empty file is fine; a folder, a pipe or a device is refused, and so is, with TFM_ERROR_FORMAT, what Git
- * LFS leaves in the file's place. TFM_ERROR_IO otherwise. */
+/* Maps `path`. An empty file is fine; a folder, a pipe or a device is refused, and so is, with TFM_ERROR_FORMAT, what
+ * Git LFS leaves in the file's place. TFM_ERROR_IO otherwise. */
 tfm_status tfm__file_map(tfm__file *out, const char *path);
 /* Takes an empty one and empties it. */
 void tfm__file_unmap(tfm__file *file);

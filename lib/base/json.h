@@ -12,12 +12,19 @@ tfm_status tfm__json_load(json_t **out, const char *path);
 /* The same from memory; `name` is what the sentence calls it. */
 tfm_status tfm__json_parse(json_t **out, const char *text, size_t bytes, const char *name);
 
+/* Where a text begins after a byte order mark and blanks; `bytes` if nothing follows them. A web page has '<' there. */
+size_t tfm__json_begin(const void *text, size_t bytes);
+
+/* Writes the object to dir/name, and gives it back: NULL is one for which there was no memory. `what` begins the
+ * sentence then. */
+tfm_status tfm__json_write(const char *dir, const char *name, json_t *object, const char *what);
+
 /* "a string", "an object", ...: for sentences. */
 const char *tfm__json_kind(const json_t *value);
 
-/* The value as the file writes it, cut when long: for sentences. `text` holds at least TFM_JSON_TEXT bytes;
+/* The value as the file writes it, cut when long: for sentences. `text` holds at least TFM__JSON_TEXT bytes;
  * returned. */
-#define TFM_JSON_TEXT 64
+#define TFM__JSON_TEXT 64
 const char *tfm__json_text(char *text, const json_t *value);
 
 #endif

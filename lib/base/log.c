@@ -1,5 +1,7 @@
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include "base/base.h"
 
 static const char *const LEVELS[] = {"error", "warning", "info", "debug"};
@@ -11,10 +13,16 @@ static struct {
 } sink;
 
 static tfm_log_level environment_level(void) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     const char *wanted = getenv("TFM_LOG");
-    for (size_t i = 0; wanted && i < TFM_COUNT(LEVELS); i++)
+    if (!wanted || !wanted[0])
+        return TFM_LOG_WARNING;
+    for (size_t i = 0; i < TFM__COUNT(LEVELS); i++)
         if (strcmp(wanted, LEVELS[i]) == 0)
             return (tfm_log_level)i;
+    if (!atomic_flag_test_and_set(&told))
+        fprintf(stderr, "tfm: warning: TFM_LOG is \"%.40s\", which is no level: give error, warning, info or debug\n",
+                wanted);
     return TFM_LOG_WARNING;
 }
 
@@ -49,4 +57,10 @@ void tfm__report(const char *format, ...) {
     va_start(args, format);
     send(TFM_LOG_INFO, NULL, format, args);
     va_end(args);
+}
+
+double tfm__seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

@@ -20,6 +20,29 @@ void *tfm__realloc(void *old, size_t count, size_t size) {
     return memory ? memory : out_of_memory(count, size);
 }
 
+bool tfm__any_set(const uint64_t *words, size_t count) {
+    size_t i = 0;
+    while (i < count && words[i] == 0)
+        i++;
+    return i < count;
+}
+
+tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size) {
+    void *old, *larger;
+    if (count <= *room)
+        return TFM_OK;
+    size_t more = *room ? *room : 64;
+    while (more < count)
+        more = more > SIZE_MAX / 2 ? count : more * 2;
+    memcpy(&old, array, sizeof(old));
+    larger = tfm__realloc(old, more, size);
+    if (!larger)
+        return TFM_ERROR_MEMORY;
+    memcpy(array, &larger, sizeof(larger));
+    *room = more;
+    return TFM_OK;
+}
+
 char *tfm__strdup(const char *text) {
     size_t bytes = strlen(text) + 1;
     char *copy = tfm__alloc(bytes, 1);

@@ -40,8 +40,7 @@ static uint64_t load(const unsigned char *bytes, size_t count) {
     return word;
 }
 
-/* ---- Folder
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Folder ------------------------------------------------------------------------------------------------------ */
 
 static void warn_once(const char *format, ...) TFM_PRINTF(1, 2);
 static void warn_once(const char *format, ...) {
@@ -57,7 +56,7 @@ static void warn_once(const char *format, ...) {
 }
 
 /* NULL when there is to be no cache. */
-static char *folder_path(void) {
+static char *folder_path(bool warn) {
     const char *own = getenv("TFM_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && own[0])
         return strcmp(own, "off") == 0 ? NULL : tfm__strdup(own);
@@ -65,14 +64,15 @@ static char *folder_path(void) {
         return tfm__format("%s/tfm", cache);
     if (home && home[0])
         return tfm__format("%s/.cache/tfm", home);
-    warn_once("neither TFM_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set");
+    if (warn)
+        warn_once("neither TFM_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set");
     return NULL;
 }
 
 /* A descriptor of the folder, -1 without one. Only `make` creates it, and only `make` minds that it is
  * missing. */
-static int open_folder(bool make) {
-    char *path = folder_path();
+static int open_folder(bool make, bool warn) {
+    char *path = folder_path(warn);
     struct stat about;
     if (!path)
         return -1;
@@ -80,14 +80,13 @@ static int open_folder(bool make) {
     if (folder < 0 && errno == ENOENT && make && tfm__dir_make(path) == TFM_OK)
         folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
-        if (make || errno != ENOENT)
+        if (warn && (make || errno != ENOENT))
             warn_once("%s cannot be opened (%s): set TFM_CACHE_DIR to a folder of yours, or to off", path,
                       strerror(errno));
-    } else if (fstat(folder, &about) != 0 || about.st_uid != geteuid() ||
-               (about.st_mode & (S_IWGRP | S_IWOTH))) {
-        warn_once(
-            "%s is not yours alone to write: give TFM_CACHE_DIR a folder that you own, and chmod go-w it",
-            path);
+    } else if (fstat(folder, &about) != 0 || about.st_uid != geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH))) {
+        if (warn)
+            warn_once("%s is not yours alone to write: give TFM_CACHE_DIR a folder that you own, and chmod go-w it",
+                      path);
         close(folder);
         folder = -1;
     }
@@ -96,26 +95,41 @@ static int open_folder(bool make) {
 }
 
 bool tfm__cache_usable(void) {
-    int folder = open_folder(true);
+    int folder = open_folder(true, true);
     if (folder >= 0)
         close(folder);
     return folder >= 0;
+}
+
+char *tfm__cache_subfolder(const char *name) {
+    const int folder = open_folder(true, false);
+    struct stat about;
+    if (folder < 0)
+        return NULL;
+    const bool there = (mkdirat(folder, name, 0700) == 0 || errno == EEXIST) &&
+                       fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode) &&
+                       faccessat(folder, name, W_OK | X_OK, AT_EACCESS) == 0;
+    close(folder);
+    char *path = there ? folder_path(false) : NULL, *whole = path ? realpath(path, NULL) : NULL;
+    char *inside = whole ? tfm__format("%s/%s", whole, name) : NULL;
+    free(whole);
+    free(path);
+    return inside;
 }
 
 static void name_of(char name[NAME_SIZE], const char *key) {
     snprintf(name, NAME_SIZE, "%016" PRIx64 SUFFIX, tfm__hash64(key, strlen(key), 0));
 }
 
-/* ---- Entries
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Entries ----------------------------------------------------------------------------------------------------- */
 
 static void store(unsigned char *at, uint64_t value, size_t count) {
     for (size_t i = 0; i < count; i++)
         at[i] = (unsigned char)(value >> (8 * i));
 }
 
-static uint64_t checksum(const unsigned char header[HEADER], const void *key, size_t key_bytes,
-                         const void *payload, size_t bytes) {
+static uint64_t checksum(const unsigned char header[HEADER], const void *key, size_t key_bytes, const void *payload,
+                         size_t bytes) {
     return tfm__hash64(payload, bytes, tfm__hash64(key, key_bytes, tfm__hash64(header, 24, VERSION)));
 }
 
@@ -180,7 +194,7 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
     char name[NAME_SIZE];
     void *payload = NULL;
     *bytes = 0;
-    int folder = open_folder(false);
+    int folder = open_folder(false, true);
     if (folder < 0)
         return NULL;
     name_of(name, key);
@@ -194,7 +208,7 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
 
 void tfm__cache_drop(const char *key) {
     char name[NAME_SIZE];
-    int folder = open_folder(false);
+    int folder = open_folder(false, true);
     if (folder < 0)
         return;
     name_of(name, key);
@@ -202,8 +216,7 @@ void tfm__cache_drop(const char *key) {
     close(folder);
 }
 
-/* ---- Room
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Room -------------------------------------------------------------------------------------------------------- */
 
 typedef struct kept {
     char name[NAME_SIZE];
@@ -235,8 +248,7 @@ static kept *list_entries(size_t *count, uint64_t *total, int folder, DIR *listi
     for (struct dirent *next; (next = readdir(listing));) {
         bool temporary;
         struct stat about;
-        if (!is_entry(next->d_name, &temporary) ||
-            fstatat(folder, next->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+        if (!is_entry(next->d_name, &temporary) || fstatat(folder, next->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         if (temporary) {
             if (now - about.st_mtime > STALE_SECONDS)
@@ -298,7 +310,7 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
     size_t key_bytes = strlen(key);
     if (HEADER + (uint64_t)key_bytes + bytes > MAX_ENTRY)
         return;
-    int folder = open_folder(true);
+    int folder = open_folder(true, true);
     if (folder < 0)
         return;
     store(header + 8, VERSION, 4);

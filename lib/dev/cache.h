@@ -20,6 +20,10 @@
 /* Whether there is a folder to store in, which is made if need be: asked before a costly payload is. */
 bool tfm__cache_usable(void);
 
+/* The full path of a folder in the cache folder, for what a driver keeps itself; both are made if need be. Freed with
+ * free(); NULL, without a word in the log, where that cannot be. */
+char *tfm__cache_subfolder(const char *name);
+
 /* The bytes stored under `key`, freed with free(), or NULL if there are none. A damaged entry is deleted. */
 void *tfm__cache_get(const char *key, size_t *bytes);
 

@@ -1,9 +1,10 @@
-/* Which device is meant: the TFM_DEVICE grammar, and the ranking where nothing is said. */
+/* Which device is meant: the TFM_DEVICE grammar, the ranking where nothing is said, and the list that marks it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include "dev/choose.h"
+#include "dev/pocl.h"
 
 static const struct {
     const char *word;
@@ -51,7 +52,7 @@ static bool better(const tfm_device_info *a, const tfm_device_info *b) {
 }
 
 static int kind_of(const char *word) {
-    for (size_t i = 0; i < TFM_COUNT(KINDS); i++)
+    for (size_t i = 0; i < TFM__COUNT(KINDS); i++)
         if (strcasecmp(word, KINDS[i].word) == 0)
             return (int)i;
     return -1;
@@ -82,9 +83,9 @@ static tfm_status none(const tfm__device *devices, size_t count, const char *why
         if (!devices[i].device)
             append(list, sizeof(list), "%sno device of %s: %s", separator, info->platform, info->error);
         else
-            append(list, sizeof(list), "%s%d (%d:%d) %s, %s%s%s%s", separator, info->index,
-                   info->platform_index, info->device_index, info->name, info->platform,
-                   info->error[0] ? " (cannot be used: " : "", info->error, info->error[0] ? ")" : "");
+            append(list, sizeof(list), "%s%d (%d:%d) %s, %s%s%s%s", separator, info->index, info->platform_index,
+                   info->device_index, info->name, info->platform, info->error[0] ? " (cannot be used: " : "",
+                   info->error, info->error[0] ? ")" : "");
     }
     return tfm__fail(TFM_ERROR_DEVICE, "%s; there is: %s", why, list);
 }
@@ -156,8 +157,7 @@ static bool matches(const tfm__device *device, const struct query *query) {
 
 /* The best device that the wish matches. One that cannot be used is taken only when it is the only match, so
  * that its reason is told. */
-static tfm_status select_wanted(const tfm__device **out, const tfm__device *devices, size_t count,
-                                struct wish wish) {
+static tfm_status select_wanted(const tfm__device **out, const tfm__device *devices, size_t count, struct wish wish) {
     struct query query;
     tfm_status status = parse(&query, devices, count, wish);
     if (status != TFM_OK)
@@ -191,13 +191,16 @@ static tfm_status select_wanted(const tfm__device **out, const tfm__device *devi
  * probe's compilation is a good part of a warm start. */
 static tfm_status select_ranked(const tfm__device **out, const tfm__device *devices, size_t count) {
     size_t candidates = 0;
-    for (size_t i = 0; i < count; i++)
+    bool pocl = false;
+    for (size_t i = 0; i < count; i++) {
         candidates += usable(&devices[i]);
-    if (candidates == 0)
+        pocl = pocl || strcmp(devices[i].info.platform, TFM__POCL) == 0;
+    }
+    if (candidates == 0) /* where PoCL is installed, the list says what it lacks */
         return none(devices, count,
-                    "no OpenCL device can be used: for CPUs install the Debian package pocl-opencl-icd, for "
-                    "a GPU its "
-                    "vendor's OpenCL driver");
+                    pocl ? "no OpenCL device can be used"
+                         : "no OpenCL device can be used: for CPUs install the Debian package pocl-opencl-icd, for a "
+                           "GPU its vendor's OpenCL driver");
     const tfm__device *last = NULL;
     char failures[1024] = "";
     for (size_t turn = 0; turn < candidates; turn++) {
@@ -217,14 +220,12 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
         last = best;
     }
     char why[1280];
-    snprintf(why, sizeof(why),
-             "no OpenCL device computes a small kernel right (%s): set TFM_DEVICE to take one anyway",
+    snprintf(why, sizeof(why), "no OpenCL device computes a small kernel right (%s): set TFM_DEVICE to take one anyway",
              failures);
     return none(devices, count, why);
 }
 
-tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count,
-                              const char *wanted) {
+tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count, const char *wanted) {
     *out = NULL;
     struct wish wish = {wanted, "the device"};
     if (!wanted || !wanted[0])
@@ -253,4 +254,39 @@ tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform,
     }
     free(devices);
     return status;
+}
+
+tfm_status tfm_devices_list(tfm_device_info **out, size_t *count) {
+    if (TFM__NEEDS("devices_list", out, count) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm__device *rows;
+    const tfm__device *chosen = NULL;
+    *out = NULL;
+    *count = 0;
+    size_t found;
+    tfm_status status = tfm__devices_find(&rows, &found);
+    if (status != TFM_OK)
+        return status;
+    *out = tfm__alloc(found, sizeof(**out));
+    if (!*out) {
+        free(rows);
+        return TFM_ERROR_MEMORY;
+    }
+    /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen.
+     */
+    bool any = tfm__device_select(&chosen, rows, found, NULL) == TFM_OK;
+    for (size_t i = 0; i < found; i++) {
+        (*out)[i] = rows[i].info;
+        (*out)[i].chosen = any && chosen == &rows[i];
+    }
+    *count = found;
+    free(rows);
+    return TFM_OK;
+}
+
+void tfm_devices_free(tfm_device_info **devices) {
+    if (!devices)
+        return;
+    free(*devices);
+    *devices = NULL;
 }

@@ -31,8 +31,7 @@ tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform,
                               const char *wanted);
 
 /* The choice itself, over rows already found and without a word in the log; *out points into `devices`. */
-tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count,
-                              const char *wanted);
+tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count, const char *wanted);
 
 /* The row of one device of the caller's, for a context that is wrapped around it: its indices are -1 where
  * the device is not in the list (a sub-device). TFM_ERROR_DEVICE if the driver does not answer. */

@@ -92,7 +92,7 @@ static const struct {
 };
 
 const char *tfm__cl_error_name(cl_int code) {
-    for (size_t i = 0; i < TFM_COUNT(NAMES); i++)
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
         if (NAMES[i].code == code)
             return NAMES[i].name;
     return "unknown OpenCL error";

@@ -5,31 +5,9 @@
 #include "dev/cl.h"
 #include "dev/profile.h"
 
-tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    tfm__vfail(status, format, args);
-    va_end(args);
-    if (ctx->status == TFM_OK) {
-        ctx->status = status;
-        snprintf(ctx->message, sizeof(ctx->message), "%s", tfm_error_message());
-    }
-    return status;
-}
-
-tfm_status tfm__context_sticky(const tfm_context *ctx) {
-    return ctx->status == TFM_OK ? TFM_OK : tfm__fail(ctx->status, "%s", ctx->message);
-}
-
-tfm_status tfm__cl_fail(tfm_context *ctx, cl_int code, const char *what) {
-    const bool memory = tfm__cl_is_memory(code);
-    return tfm__context_fail(ctx, memory ? TFM_ERROR_MEMORY : TFM_ERROR_DEVICE, "%s failed on %s with %s (%d)%s", what,
-                             ctx->info.name, tfm__cl_error_name(code), (int)code,
-                             memory ? ": use a smaller batch" : "");
-}
-
 /* Everything that follows from the device and the OpenCL context, which are set. */
-static tfm_status set_up(tfm_context *ctx, const char *variant, bool profile, bool own_queue) {
+static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, bool own_queue) {
+    const bool profile = tfm__profile_wanted(options && options->profile);
     if (own_queue) {
         cl_int error;
         cl_command_queue_properties flags = profile ? CL_QUEUE_PROFILING_ENABLE : 0;
@@ -37,40 +15,54 @@ static tfm_status set_up(tfm_context *ctx, const char *variant, bool profile, bo
         if (error != CL_SUCCESS)
             return tfm__cl_fail(ctx, error, "clCreateCommandQueue");
     }
-    cl_ulong local = 0;
-    size_t group = 1;
-    clGetDeviceInfo(ctx->device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
-    clGetDeviceInfo(ctx->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(group), &group, NULL);
-    ctx->limits.local_bytes = local;
-    ctx->limits.max_group = group;
-    tfm__max_items(ctx->limits.max_items, ctx->device);
-    ctx->limits.max_alloc = ctx->info.max_alloc_bytes;
-    const tfm_status status = tfm__row_choose(&ctx->row, ctx->device, &ctx->info, variant);
+    tfm__capabilities_ask(&ctx->capabilities, ctx->device);
+    ctx->limits = ctx->capabilities.limits;
+    const uint64_t limit = options ? options->memory_limit : 0, all = ctx->info.memory_bytes;
+    ctx->room = limit > 0 && (all == 0 || limit < all) ? limit : all;
+    const tfm_status status =
+        tfm__tuning_choose(&ctx->tuning, &ctx->capabilities, &ctx->info, options ? options->variant : NULL);
     if (status != TFM_OK)
         return status;
     return profile ? tfm__profile_open(&ctx->profile) : TFM_OK;
 }
 
-tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options) {
+/* A context with one owner, or NULL with the sentence set. */
+static tfm_status context_new(tfm_context **out, const char *what, const tfm_context_options *options) {
+    if (!out)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: out is NULL", what);
     *out = NULL;
-    tfm_context *ctx = tfm__alloc(1, sizeof(*ctx));
-    if (!ctx)
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__UNKNOWN_OPTION);
+    *out = tfm__alloc(1, sizeof(**out));
+    if (!*out)
         return TFM_ERROR_MEMORY;
-    tfm_status status = tfm__device_choose(&ctx->info, &ctx->platform, &ctx->device, options ? options->device : NULL);
+    atomic_init(&(*out)->owners, 1);
+    (*out)->on_build = options ? options->on_build : NULL;
+    (*out)->on_build_user = options ? options->on_build_user : NULL;
+    return TFM_OK;
+}
+
+tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options) {
+    tfm_status status = context_new(out, "context_open", options);
+    if (status != TFM_OK)
+        return status;
+    tfm_context *ctx = *out;
+    status = tfm__device_choose(&ctx->info, &ctx->platform, &ctx->device, options ? options->device : NULL);
     if (status == TFM_OK) {
         cl_int error;
-        cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)ctx->platform, 0};
-        ctx->cl = clCreateContext(properties, 1, &ctx->device, NULL, NULL, &error);
-        const char *variant = options ? options->variant : NULL;
-        status = error == CL_SUCCESS ? set_up(ctx, variant, tfm__profile_wanted(options && options->profile), true)
-                                     : tfm__cl_fail(ctx, error, "clCreateContext");
+        ctx->cl = tfm__cl_context_take(ctx->platform, ctx->device, &error);
+        ctx->common = true;
+        status = error == CL_SUCCESS ? set_up(ctx, options, true) : tfm__cl_fail(ctx, error, "clCreateContext");
     }
-    if (status != TFM_OK) {
-        tfm_context_free(&ctx);
-        return status;
-    }
-    *out = ctx;
-    return TFM_OK;
+    if (status != TFM_OK)
+        tfm_context_free(out);
+    return status;
+}
+
+tfm_context *tfm_context_retain(tfm_context *ctx) {
+    if (ctx)
+        atomic_fetch_add(&ctx->owners, 1);
+    return ctx;
 }
 
 static tfm_status check_queue(tfm_context *ctx, bool profile) {
@@ -97,36 +89,34 @@ static tfm_status check_queue(tfm_context *ctx, bool profile) {
     return TFM_OK;
 }
 
+/* Retains the caller's objects. */
+static tfm_status adopt(tfm_context *ctx, cl_context context, cl_device_id device, cl_command_queue queue,
+                        const tfm_context_options *options) {
+    const tfm_status status = tfm__device_describe(&ctx->info, &ctx->platform, device);
+    if (status != TFM_OK)
+        return status;
+    if (clRetainContext(context) != CL_SUCCESS)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the context is not a cl_context");
+    ctx->cl = context;
+    ctx->device = device;
+    if (queue && clRetainCommandQueue(queue) != CL_SUCCESS)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the queue is not a cl_command_queue");
+    ctx->queue = queue;
+    return queue ? check_queue(ctx, tfm__profile_wanted(options && options->profile)) : TFM_OK;
+}
+
 tfm_status tfm_context_wrap(tfm_context **out, cl_context context, cl_device_id device, cl_command_queue queue,
                             const tfm_context_options *options) {
-    *out = NULL;
-    if (!context || !device)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: needs a cl_context and a cl_device_id");
-    tfm_context *ctx = tfm__alloc(1, sizeof(*ctx));
-    if (!ctx)
-        return TFM_ERROR_MEMORY;
-    tfm_status status = tfm__device_describe(&ctx->info, &ctx->platform, device);
-    if (status == TFM_OK && clRetainContext(context) == CL_SUCCESS) {
-        ctx->cl = context;
-        ctx->device = device;
-        if (queue && clRetainCommandQueue(queue) == CL_SUCCESS)
-            ctx->queue = queue;
-        bool profile = tfm__profile_wanted(options && options->profile);
-        if (queue && !ctx->queue)
-            status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the queue is not a cl_command_queue");
-        else if (queue)
-            status = check_queue(ctx, profile);
-        if (status == TFM_OK)
-            status = set_up(ctx, options ? options->variant : NULL, profile, !queue);
-    } else if (status == TFM_OK) {
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: the context is not a cl_context");
-    }
-    if (status != TFM_OK) {
-        tfm_context_free(&ctx);
-        return status;
-    }
-    *out = ctx;
-    return TFM_OK;
+    tfm_status status = context_new(out, "context_wrap", options);
+    if (status == TFM_OK && (!context || !device))
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "context_wrap: needs a cl_context and a cl_device_id");
+    if (status == TFM_OK)
+        status = adopt(*out, context, device, queue, options);
+    if (status == TFM_OK)
+        status = set_up(*out, options, !queue);
+    if (status != TFM_OK && out)
+        tfm_context_free(out);
+    return status;
 }
 
 void tfm_context_free(tfm_context **pointer) {
@@ -134,11 +124,11 @@ void tfm_context_free(tfm_context **pointer) {
     if (!ctx)
         return;
     *pointer = NULL;
+    if (atomic_fetch_sub(&ctx->owners, 1) > 1)
+        return;
     if (ctx->queue)
         clFinish(ctx->queue);
-    for (int i = 0; i < TFM__SLOTS; i++)
-        if (ctx->slots[i].data)
-            ctx->slots[i].release(ctx->slots[i].data);
+    tfm__slots_free(ctx);
     if (ctx->profile)
         tfm__profile_close(&ctx->profile);
     if (ctx->status == TFM_OK) { /* what the cache cannot do is no failure */
@@ -152,25 +142,21 @@ void tfm_context_free(tfm_context **pointer) {
     tfm__pool_free(ctx);
     if (ctx->queue)
         clReleaseCommandQueue(ctx->queue);
-    if (ctx->cl)
+    if (ctx->cl && !(ctx->common && tfm__cl_context_give(ctx->cl)))
         clReleaseContext(ctx->cl);
     free(ctx);
 }
 
 const tfm_device_info *tfm_context_device(const tfm_context *ctx) {
-    return &ctx->info;
+    return ctx ? &ctx->info : NULL;
+}
+
+double tfm_context_build_seconds(const tfm_context *ctx) {
+    return ctx ? ctx->build_seconds : 0;
 }
 
 const char *tfm_context_variant(const tfm_context *ctx) {
-    return ctx->row.name;
-}
-
-tfm_status tfm_context_status(const tfm_context *ctx) {
-    return ctx->status;
-}
-
-const char *tfm_context_error(const tfm_context *ctx) {
-    return ctx->message;
+    return ctx ? ctx->tuning.name : NULL;
 }
 
 int tfm__scope_depth(const tfm_context *ctx) {
@@ -188,16 +174,19 @@ void tfm__context_recover(tfm_context *ctx, int depth) {
 }
 
 void tfm_context_clear_error(tfm_context *ctx) {
-    tfm__context_recover(ctx, 0);
+    if (ctx)
+        tfm__context_recover(ctx, 0);
 }
 
 tfm_status tfm_context_finish(tfm_context *ctx) {
+    if (!ctx)
+        return tfm__context_sticky(ctx);
     cl_int error = clFinish(ctx->queue);
-    return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail(ctx, error, "clFinish");
+    return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail_wait(ctx, error, "clFinish");
 }
 
-const tfm__row *tfm__context_row(const tfm_context *ctx) {
-    return &ctx->row;
+const tfm__tuning *tfm__context_tuning(const tfm_context *ctx) {
+    return &ctx->tuning;
 }
 
 const tfm__limits *tfm__context_limits(const tfm_context *ctx) {
@@ -205,22 +194,13 @@ const tfm__limits *tfm__context_limits(const tfm_context *ctx) {
 }
 
 cl_context tfm_context_cl(const tfm_context *ctx) {
-    return ctx->cl;
+    return ctx ? ctx->cl : NULL;
 }
 
 cl_device_id tfm_context_cl_device(const tfm_context *ctx) {
-    return ctx->device;
+    return ctx ? ctx->device : NULL;
 }
 
 cl_command_queue tfm_context_cl_queue(const tfm_context *ctx) {
-    return ctx->queue;
-}
-
-void *tfm__context_slot(const tfm_context *ctx, tfm__slot slot) {
-    return ctx->slots[slot].data;
-}
-
-void tfm__context_set_slot(tfm_context *ctx, tfm__slot slot, void *data, void (*release)(void *data)) {
-    ctx->slots[slot].data = data;
-    ctx->slots[slot].release = release;
+    return ctx ? ctx->queue : NULL;
 }

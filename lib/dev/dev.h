@@ -1,8 +1,8 @@
 /* The device abstraction as the layers above see it: a context, scopes of memory, kernels by name, launches with
  * named arguments. An op is
  *
- *     tfm__kernel *kernel = tfm__kernel_get(ctx, "softmax", "softmax_rows", "-DWG=%d", wg);
- *     return tfm__launch(ctx, kernel, TFM_GRID_1D(rows * wg, wg), TFM_ARGS(TFM_T(y), TFM_T(x), TFM_U(n)));
+ *     tfm__kernel *kernel = tfm__kernel_get(ctx, "l2_norm", "l2_norm", "");
+ *     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows), TFM__ARGS(TFM__T(y), TFM__T(x), TFM__I(n)));
  *
  * Everything here is sticky: after the first failure calls do nothing and return the first status. */
 #ifndef TFM_LIB_DEV_H
@@ -19,60 +19,119 @@ typedef enum tfm__class {
     TFM__SIMT, /* everything that runs work-items side by side: GPUs, llvmpipe; work-groups share a row */
 } tfm__class;
 
-/* One row of tuning data, chosen by capability (lib/dev/rows.c). */
-typedef struct tfm__row {
+/* Who is to multiply matrices: a provider by its name (lib/ops/gemm.h), where A has so many rows or more. */
+typedef struct tfm__preference {
+    const char *provider;
+    int64_t least_rows;
+} tfm__preference;
+
+/* How many queries one work-item of attention takes together, where a key and a value have so many columns between them
+ * at the most. */
+typedef struct tfm__attention_block {
+    int64_t most_width;
+    int queries;
+} tfm__attention_block;
+
+enum { TFM__PREFERENCES = 4, TFM__ATTENTION_BLOCKS = 3 };
+
+/* What a kind of device is good at, chosen by what the device can do (lib/dev/tuning.c, which says why the numbers are
+ * what they are). Its name is what the public headers call a variant. */
+typedef struct tfm__tuning {
     const char *name;
     tfm__class class;
-    int width;      /* float vector width of one work-item: 16, 8, 4, 1 */
-    int group;      /* work-items that share a row of softmax, norm, top-k: 1 when WIDE, else a power of two */
-    int chunk;      /* elements per work-item of an elementwise kernel: a multiple of width */
-    bool fma;       /* fma() is one instruction */
-    int gemm_rows;  /* rows of A per micro-tile of the packed GEMM */
-    int gemm_vectors; /* vectors of B per micro-tile: a panel is gemm_vectors * width columns */
-    bool gemm_clblast; /* CLBlast is the faster GEMM here, where it is proven */
-} tfm__row;
+    int width; /* float vector width of one work-item: 16, 8, 4, 1 */
+    int group; /* work-items that share a row of softmax, norm, top-k: 1 when WIDE, else a power of two */
+    int chunk; /* elements per work-item of an elementwise kernel: a multiple of width */
+    bool fma;  /* fma() is one instruction: asked of the device */
 
-const tfm__row *tfm__context_row(const tfm_context *ctx);
+    /* Matrix products. */
+    tfm__preference gemm_order[TFM__PREFERENCES]; /* best first, up to the first without a name */
+
+    /* The packed GEMM, of WIDE devices. */
+    int gemm_rows;            /* rows of A per micro-tile; 0: the device has no packed GEMM */
+    int gemm_part_rows;       /* rows of the smaller tile for the rows that are left, and the most that `small` takes */
+    int gemm_vectors;         /* vectors of B per micro-tile: a panel is gemm_vectors * width columns */
+    int gemm_strip_tiles;     /* micro-tiles below each other that an item of the product of a transposed A makes */
+    int64_t gemm_pack_rows;   /* rows of B that one work-item packs */
+    int64_t gemm_group_bytes; /* of B, at most, in the panels that one work-item goes over */
+    int64_t gemm_group_items; /* work-items, at least, before one of them goes over several panels */
+    int64_t gemm_turned_items;  /* work-items, about, that the product of a transposed A is cut into along K */
+    int64_t gemm_turned_steps;  /* of K, at least, in one such part, and what its length is a multiple of */
+    int64_t gemm_turned_loose;  /* strips, at most, for which B is read as it lies, not packed */
+    int64_t gemm_turned_shared; /* strips, at least, before one work-item goes over all panels of its strip */
+
+    /* Attention of WIDE devices. */
+    tfm__attention_block attention_blocks[TFM__ATTENTION_BLOCKS]; /* narrowest first; the last takes all widths */
+    int64_t attention_widest;          /* a key or value, at most, of which a work-item keeps copies of its own */
+    int64_t attention_backward_widest; /* the same in the backward pass */
+
+    /* Attention of SIMT devices: queries of a work-group that share the reading of a key. */
+    int attention_shared;            /* so many; half as many, or one, where local memory is small */
+    int64_t attention_shared_least;  /* queries, at least, that a key must have for that */
+    int64_t attention_shared_widest; /* a value, at most */
+    int64_t attention_shared_local;  /* their share of local memory, at most: one part in so many */
+
+    /* Decoding. */
+    int64_t search_interval; /* steps between two looks of the host at how many sentences are not over */
+} tfm__tuning;
+
+const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
 
 typedef struct tfm__limits {
-    size_t max_group;        /* CL_DEVICE_MAX_WORK_GROUP_SIZE */
-    size_t max_items[3];     /* CL_DEVICE_MAX_WORK_ITEM_SIZES: of a work-group, in each dimension */
-    size_t local_bytes;      /* CL_DEVICE_LOCAL_MEM_SIZE */
-    uint64_t max_alloc;      /* CL_DEVICE_MAX_MEM_ALLOC_SIZE */
+    size_t max_group;    /* CL_DEVICE_MAX_WORK_GROUP_SIZE */
+    size_t max_items[3]; /* CL_DEVICE_MAX_WORK_ITEM_SIZES: of a work-group, in each dimension */
+    size_t local_bytes;  /* CL_DEVICE_LOCAL_MEM_SIZE */
+    uint64_t max_alloc;  /* CL_DEVICE_MAX_MEM_ALLOC_SIZE */
 } tfm__limits;
 
 const tfm__limits *tfm__context_limits(const tfm_context *ctx);
 
 /* ---- What a layer above keeps with a context ---------------------------------------------------------------- */
 
-typedef enum tfm__slot { TFM__SLOT_GEMM, TFM__SLOT_TAPE, TFM__SLOTS } tfm__slot;
+/* A key is the address of any static object of the layer that keeps something, so that no two layers have the same. */
 
-/* The slot's data, or NULL. */
-void *tfm__context_slot(const tfm_context *ctx, tfm__slot slot);
-/* Puts data into an empty slot; tfm_context_free calls release(data) while the OpenCL objects are still there. */
-void tfm__context_set_slot(tfm_context *ctx, tfm__slot slot, void *data, void (*release)(void *data));
+/* The data under this key, or NULL. */
+void *tfm__context_slot(const tfm_context *ctx, const void *key);
+/* Puts data under a key that has none; tfm_context_free calls release(data), the last one first, while the OpenCL
+ * objects are still there. Without host memory the context fails, and release(data) is called at once. */
+tfm_status tfm__context_set_slot(tfm_context *ctx, const void *key, void *data, void (*release)(void *data));
 
 /* ---- Errors ----------------------------------------------------------------------------------------------------- */
 
 /* Sets the thread's sentence and, if it is the first, the context's sticky status. */
 tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *format, ...) TFM_PRINTF(3, 4);
 
-/* The context's status, and if it has failed, its sentence as the thread's: at the door of what then does nothing, since
- * the thread may have another failure's sentence, or be another. */
+/* TFM__NEEDS for calls whose failures stay with the context; and the context's status after it. */
+tfm_status tfm__context_needs(tfm_context *ctx, const char *call, const char *names, size_t count,
+                              const void *const *pointers);
+#define TFM__NEEDS_ON(ctx, call, ...)                                                                                  \
+    tfm__context_needs(ctx, call, #__VA_ARGS__, sizeof((const void *[]){__VA_ARGS__}) / sizeof(void *),                \
+                       (const void *[]){__VA_ARGS__})
+
+/* The context's status, and if it has failed, its sentence as the thread's: at the door of what then does nothing,
+ * since the thread may have another failure's sentence, or be another. */
 tfm_status tfm__context_sticky(const tfm_context *ctx);
+
+/* At the door of a call that is not an op: TFM_OK, or the context's status with the sentence "<what>: the context has
+ * failed before: ...". */
+tfm_status tfm__context_ready(const tfm_context *ctx, const char *what);
 
 /* For a caller that can go on with less: forgets a failure and closes the scopes that it left open above `depth`, which
  * tfm__scope_depth gave before. */
 int tfm__scope_depth(const tfm_context *ctx);
 void tfm__context_recover(tfm_context *ctx, int depth);
 
+/* Whether a call that came to this status is to be made again, in smaller work-groups: after TFM_ERROR_AGAIN, which is
+ * forgotten with the scopes above `depth`. It ends by itself, since groups only get smaller. */
+bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status);
+
 /* ---- Kernels and launches --------------------------------------------------------------------------------------- */
 
 typedef struct tfm__kernel tfm__kernel;
 
-/* The kernel `name` of cl/<file>.cl, built with the given defines (printf format; "" for none) and the row's own:
- * -DTFM_WIDE or -DTFM_SIMT, -DTFM_WIDTH, -DTFM_GROUP, -DTFM_CHUNK, -DTFM_FMA. Built once per context; NULL after a failure, which
- * tfm__launch takes. Borrowed from the context. */
+/* The kernel `name` of cl/<file>.cl, built with the given defines (printf format; "" for none) and the tuning's:
+ * -DTFM_WIDE or -DTFM_SIMT, -DTFM_WIDTH, -DTFM_GROUP, -DTFM_CHUNK, -DTFM_FMA. Built once per context; NULL after a
+ * failure, which tfm__launch takes. Borrowed from the context. */
 tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *name, const char *defines, ...)
     TFM_PRINTF(4, 5);
 
@@ -81,10 +140,10 @@ typedef struct tfm__grid {
     size_t local[3];
 } tfm__grid;
 
-#define TFM_GRID_1D(global_x, local_x) ((tfm__grid){{(global_x), 1, 1}, {(local_x), 1, 1}})
-#define TFM_GRID_2D(global_x, global_y, local_x, local_y) \
+#define TFM__GRID_1D(global_x, local_x) ((tfm__grid){{(global_x), 1, 1}, {(local_x), 1, 1}})
+#define TFM__GRID_2D(global_x, global_y, local_x, local_y)                                                             \
     ((tfm__grid){{(global_x), (global_y), 1}, {(local_x), (local_y), 1}})
-#define TFM_GRID_3D(global_x, global_y, global_z, local_x, local_y, local_z) \
+#define TFM__GRID_3D(global_x, global_y, global_z, local_x, local_y, local_z)                                          \
     ((tfm__grid){{(global_x), (global_y), (global_z)}, {(local_x), (local_y), (local_z)}})
 
 typedef enum tfm__arg_kind { TFM__ARG_TENSOR, TFM__ARG_INT, TFM__ARG_FLOAT } tfm__arg_kind;
@@ -100,15 +159,23 @@ typedef struct tfm__arg {
 /* A tensor is two kernel parameters, TFM_TENSOR(float, x) in OpenCL C: the buffer, and the offset in elements. An empty
  * tensor passes a null buffer. Integers are `long` in the kernel, floats `float`. The C variable's name is the
  * parameter's name. */
-#define TFM_T(x) {.name = #x, .kind = TFM__ARG_TENSOR, .tensor = (x)}
-#define TFM_I(n) {.name = #n, .kind = TFM__ARG_INT, .integer = (int64_t)(n)}
-#define TFM_F(s) {.name = #s, .kind = TFM__ARG_FLOAT, .real = (float)(s)}
+#define TFM__T(x)                                                                                                      \
+    { .name = #x, .kind = TFM__ARG_TENSOR, .tensor = (x) }
+#define TFM__I(n)                                                                                                      \
+    { .name = #n, .kind = TFM__ARG_INT, .integer = (int64_t)(n) }
+#define TFM__F(s)                                                                                                      \
+    { .name = #s, .kind = TFM__ARG_FLOAT, .real = (float)(s) }
 /* The same with a parameter name of its own. */
-#define TFM_T_AS(label, x) {.name = label, .kind = TFM__ARG_TENSOR, .tensor = (x)}
-#define TFM_I_AS(label, n) {.name = label, .kind = TFM__ARG_INT, .integer = (int64_t)(n)}
-#define TFM_F_AS(label, s) {.name = label, .kind = TFM__ARG_FLOAT, .real = (float)(s)}
-#define TFM_ARGS(...) \
-    sizeof((tfm__arg[]){__VA_ARGS__}) / sizeof(tfm__arg), (tfm__arg[]) { __VA_ARGS__ }
+#define TFM__T_AS(label, x)                                                                                            \
+    { .name = label, .kind = TFM__ARG_TENSOR, .tensor = (x) }
+#define TFM__I_AS(label, n)                                                                                            \
+    { .name = label, .kind = TFM__ARG_INT, .integer = (int64_t)(n) }
+#define TFM__F_AS(label, s)                                                                                            \
+    { .name = label, .kind = TFM__ARG_FLOAT, .real = (float)(s) }
+#define TFM__ARGS(...)                                                                                                 \
+    sizeof((tfm__arg[]){__VA_ARGS__}) / sizeof(tfm__arg), (tfm__arg[]) {                                               \
+        __VA_ARGS__                                                                                                    \
+    }
 
 /* Enqueues. The global size must be a multiple of the local one. Any dimension of 0 is a no-op. */
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args);
@@ -121,8 +188,24 @@ bool tfm__tensor_alive(const tfm_context *ctx, tfm_tensor x);
 /* Whether rank, dims and offset of a tensor that is alive lie within its memory: a struct may be filled by hand. */
 bool tfm__tensor_fits(tfm_tensor x);
 
+/* The door of a call that makes *out: it is empty until the call succeeds, in a failed context too. */
+tfm_status tfm__tensor_begin(tfm_context *ctx, const char *call, tfm_tensor *out);
+
 /* Like tfm_tensor_new, but in the root scope: for what outlives the op that makes it, such as a packed weight. */
 tfm_status tfm__tensor_new_lasting(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims);
+
+/* What is in a tensor that nobody will write, as two hashes of whatever tells it from all others. */
+typedef struct tfm__shared_key {
+    uint64_t first, second;
+} tfm__shared_key;
+
+/* A lasting tensor on the memory that another context on the same device, or this one, has offered under the key; false
+ * where there is none. It is read only, and its memory is not counted as this context's. */
+bool tfm__tensor_share(tfm_context *ctx, tfm_tensor *out, tfm__shared_key key, tfm_dtype dtype, int rank,
+                       const int64_t *dims);
+/* Lets others share a whole lasting tensor, which nobody writes from here on, and all of which the device has written:
+ * the caller has waited. Without host memory for that, it is just not shared. */
+void tfm__tensor_offer(tfm_context *ctx, tfm_tensor x, tfm__shared_key key);
 
 /* Moves the tensor's memory to the root scope: it lives until tfm_tensor_free, whatever scopes are open now. */
 void tfm__tensor_keep(tfm_context *ctx, tfm_tensor x);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "dev/choose.h"
+#include "dev/pocl.h"
 
 /* Longer answers than this are a driver's mistake. */
 #define MAX_ANSWER (1 << 20)
@@ -34,8 +35,8 @@ static void copy_clean(char *out, size_t size, const char *text) {
 static cl_int ask_string(char *out, size_t size, cl_platform_id platform, cl_device_id device, cl_uint what) {
     out[0] = 0;
     size_t bytes = 0;
-    cl_int error = device ? clGetDeviceInfo(device, what, 0, NULL, &bytes)
-                          : clGetPlatformInfo(platform, what, 0, NULL, &bytes);
+    cl_int error =
+        device ? clGetDeviceInfo(device, what, 0, NULL, &bytes) : clGetPlatformInfo(platform, what, 0, NULL, &bytes);
     if (error != CL_SUCCESS || bytes == 0)
         return error;
     char *answer = bytes <= MAX_ANSWER ? calloc(bytes + 1, 1) : NULL;
@@ -54,7 +55,7 @@ void tfm__cl_device_string(char *out, size_t size, cl_device_id device, cl_devic
 }
 
 static bool is_emulator(const tfm_device_info *info) {
-    for (size_t i = 0; i < TFM_COUNT(EMULATORS); i++)
+    for (size_t i = 0; i < TFM__COUNT(EMULATORS); i++)
         if (tfm__contains(info->name, EMULATORS[i]) || tfm__contains(info->platform, EMULATORS[i]) ||
             tfm__contains(info->opencl, EMULATORS[i]))
             return true;
@@ -67,18 +68,6 @@ static tfm_device_type type_of(cl_device_type bits) {
     if (bits & CL_DEVICE_TYPE_ACCELERATOR)
         return TFM_DEVICE_ACCELERATOR;
     return bits & CL_DEVICE_TYPE_CPU ? TFM_DEVICE_CPU : TFM_DEVICE_OTHER;
-}
-
-/* Whether the extension list, which may be longer than any buffer of ours, has one. */
-static bool has_extension(cl_device_id device, const char *name) {
-    size_t bytes = 0;
-    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || bytes > MAX_ANSWER)
-        return false;
-    char *list = calloc(bytes + 1, 1);
-    bool found = list && clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL) == CL_SUCCESS &&
-                 tfm__contains(list, name);
-    free(list);
-    return found;
 }
 
 /* The answers that a device must give to be used. */
@@ -103,12 +92,11 @@ static cl_int ask_numbers(struct answers *out, const char **asked, cl_device_id 
         {CL_DEVICE_ENDIAN_LITTLE, "CL_DEVICE_ENDIAN_LITTLE", &out->little, sizeof(out->little)},
         {CL_DEVICE_MAX_COMPUTE_UNITS, "CL_DEVICE_MAX_COMPUTE_UNITS", &out->units, sizeof(out->units)},
         {CL_DEVICE_GLOBAL_MEM_SIZE, "CL_DEVICE_GLOBAL_MEM_SIZE", &out->memory, sizeof(out->memory)},
-        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "CL_DEVICE_MAX_MEM_ALLOC_SIZE", &out->max_alloc,
-         sizeof(out->max_alloc)},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "CL_DEVICE_MAX_MEM_ALLOC_SIZE", &out->max_alloc, sizeof(out->max_alloc)},
     };
     cl_int error = CL_SUCCESS;
     memset(out, 0, sizeof(*out));
-    for (size_t i = 0; i < TFM_COUNT(QUESTIONS) && error == CL_SUCCESS; i++) {
+    for (size_t i = 0; i < TFM__COUNT(QUESTIONS) && error == CL_SUCCESS; i++) {
         *asked = QUESTIONS[i].name;
         error = clGetDeviceInfo(device, QUESTIONS[i].what, QUESTIONS[i].size, QUESTIONS[i].value, NULL);
     }
@@ -116,27 +104,21 @@ static cl_int ask_numbers(struct answers *out, const char **asked, cl_device_id 
 }
 
 /* What tfm needs and OpenCL leaves to drivers of its embedded profile, if it is not there; else NULL. */
-static const char *lacking(cl_device_id device, const char *profile) {
-    cl_device_fp_config config = 0;
+static const char *lacking(const tfm__capabilities *capabilities, const char *profile) {
     if (strcmp(profile, "FULL_PROFILE") == 0)
         return NULL;
-    clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(config), &config, NULL);
-    if (!has_extension(device, "cles_khr_int64"))
+    if (!(capabilities->has & TFM__HAS_INT64))
         return "64-bit integers (cles_khr_int64)";
-    size_t parameters = 0;
-    cl_ulong local = 0;
-    clGetDeviceInfo(device, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof(parameters), &parameters, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
-    if (parameters < 512 || local < 16384)
+    if (capabilities->parameter_bytes < 512 || capabilities->limits.local_bytes < 16384)
         return "512 bytes of arguments and 16 KiB of local memory (CL_DEVICE_MAX_PARAMETER_SIZE, "
                "CL_DEVICE_LOCAL_MEM_SIZE)";
-    return config & CL_FP_INF_NAN ? NULL : "infinity and NaN (CL_FP_INF_NAN)";
+    return capabilities->has & TFM__HAS_INF_NAN ? NULL : "infinity and NaN (CL_FP_INF_NAN)";
 }
 
 /* Fills a row; the first answer that is missing or too little becomes its error. */
 static void describe(tfm_device_info *info, cl_device_id device) {
     struct answers answers = {0};
-    cl_bool unified = CL_FALSE;
+    tfm__capabilities capabilities;
     int major = 0, minor = 0;
     const char *asked = "CL_DEVICE_NAME", *lack = NULL;
     char profile[32];
@@ -153,31 +135,56 @@ static void describe(tfm_device_info *info, cl_device_id device) {
         error = ask_numbers(&answers, &asked, device);
     tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
     tfm__cl_device_string(info->driver, sizeof(info->driver), device, CL_DRIVER_VERSION);
-    clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
+    tfm__capabilities_ask(&capabilities, device);
     info->type = type_of(answers.type);
     info->compiler = answers.compiler == CL_TRUE;
-    info->integrated = info->type == TFM_DEVICE_GPU && unified == CL_TRUE;
+    info->integrated = info->type == TFM_DEVICE_GPU && capabilities.has & TFM__HAS_UNIFIED_MEMORY;
     info->compute_units = answers.units;
     info->memory_bytes = answers.memory;
     info->max_alloc_bytes = answers.max_alloc;
-    info->fp16 = has_extension(device, "cl_khr_fp16");
+    info->fp16 = capabilities.has & TFM__HAS_FP16;
     info->emulator = is_emulator(info);
     if (error != CL_SUCCESS)
-        snprintf(info->error, sizeof(info->error),
-                 "clGetDeviceInfo(%s) failed with %s (%d): see to its driver", asked,
+        snprintf(info->error, sizeof(info->error), "clGetDeviceInfo(%s) failed with %s (%d): see to its driver", asked,
                  tfm__cl_error_name(error), (int)error);
     else if (answers.available != CL_TRUE)
         snprintf(info->error, sizeof(info->error), "the driver says that the device is not available now");
     else if (sscanf(info->opencl, "OpenCL %d.%d", &major, &minor) != 2 || major < NEEDED_MAJOR ||
              (major == NEEDED_MAJOR && minor < NEEDED_MINOR))
-        snprintf(info->error, sizeof(info->error), "it speaks \"%s\" and tfm needs OpenCL %d.%d or later",
-                 info->opencl, NEEDED_MAJOR, NEEDED_MINOR);
+        snprintf(info->error, sizeof(info->error), "it speaks \"%s\" and tfm needs OpenCL %d.%d or later", info->opencl,
+                 NEEDED_MAJOR, NEEDED_MINOR);
     else if ((answers.little == CL_TRUE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__))
         snprintf(info->error, sizeof(info->error),
                  "the bytes of its numbers are in the other order than the host's: name another device");
-    else if ((lack = lacking(device, profile)))
+    else if (info->compiler && capabilities.c > 0 && capabilities.c < 12)
+        snprintf(info->error, sizeof(info->error),
+                 "its compiler takes OpenCL C %d.%d at most and tfm's kernels are OpenCL C 1.2: update its driver, or "
+                 "name another device",
+                 capabilities.c / 10, capabilities.c % 10);
+    else if ((lack = lacking(&capabilities, profile)))
         snprintf(info->error, sizeof(info->error),
                  "its profile is \"%s\", without %s, which tfm needs: name another device", profile, lack);
+}
+
+/* Why a platform lists no devices, and what to do. `code` is what clGetDeviceIDs came to. */
+static void explain_empty(char *out, size_t size, const char *platform, cl_int code) {
+    const char *enabled = getenv("RUSTICL_ENABLE");
+    if (code != CL_SUCCESS && code != CL_DEVICE_NOT_FOUND)
+        snprintf(out, size, "clGetDeviceIDs failed with %s (%d): see to its driver", tfm__cl_error_name(code),
+                 (int)code);
+    else if (strcmp(platform, TFM__POCL) == 0 && tfm__pocl_complaint(out, size))
+        return;
+    else if (strcmp(platform, "rusticl") == 0 && enabled && enabled[0])
+        snprintf(out, size,
+                 "Mesa finds no device for RUSTICL_ENABLE=%.60s: name another driver, or see to the rights "
+                 "to /dev/dri (groups render and video)",
+                 enabled);
+    else if (strcmp(platform, "rusticl") == 0)
+        snprintf(out, size,
+                 "it shows only devices whose Mesa driver is named: set RUSTICL_ENABLE=iris for Intel, radeonsi for "
+                 "AMD, nouveau for NVIDIA, llvmpipe for the CPU");
+    else
+        snprintf(out, size, "the platform has no devices (%s)", tfm__cl_error_name(CL_DEVICE_NOT_FOUND));
 }
 
 static tfm__device *grow(tfm__device **rows, size_t *count) {
@@ -226,13 +233,8 @@ static tfm_status add_platform(tfm__device **rows, size_t *count, int *index, in
         info->type = TFM_DEVICE_OTHER;
         if (listed)
             describe(info, row->device);
-        else if (error == CL_SUCCESS || error == CL_DEVICE_NOT_FOUND)
-            snprintf(info->error, sizeof(info->error), "the platform has no devices (%s)",
-                     tfm__cl_error_name(CL_DEVICE_NOT_FOUND));
         else
-            snprintf(info->error, sizeof(info->error),
-                     "clGetDeviceIDs failed with %s (%d): see to its driver", tfm__cl_error_name(error),
-                     (int)error);
+            explain_empty(info->error, sizeof(info->error), name, error);
     }
     free(ids);
     return status;
@@ -244,14 +246,14 @@ static tfm_status find_platforms(cl_platform_id **out, cl_uint *count) {
     const char *vendors = getenv("OCL_ICD_VENDORS");
     *out = NULL;
     *count = 0;
+    tfm__pocl_prepare();
     cl_int error = clGetPlatformIDs(0, NULL, count);
     if (error == -1001 || (error == CL_SUCCESS && *count == 0))
-        return tfm__fail(
-            TFM_ERROR_DEVICE,
-            "no OpenCL platform is installed: for CPUs install the Debian package pocl-opencl-icd, for a "
-            "GPU its vendor's OpenCL driver%s%s%s",
-            vendors ? " (OCL_ICD_VENDORS is set to \"" : "", vendors ? vendors : "",
-            vendors ? "\" and the loader looks for drivers only there: unset it?)" : "");
+        return tfm__fail(TFM_ERROR_DEVICE,
+                         "no OpenCL platform is installed: for CPUs install the Debian package pocl-opencl-icd, for a "
+                         "GPU its vendor's OpenCL driver%s%s%s",
+                         vendors ? " (OCL_ICD_VENDORS is set to \"" : "", vendors ? vendors : "",
+                         vendors ? "\" and the loader looks for drivers only there: unset it?)" : "");
     if (error == CL_SUCCESS) {
         *out = tfm__alloc(*count, sizeof(**out));
         if (!*out)
@@ -276,6 +278,8 @@ tfm_status tfm__devices_find(tfm__device **out, size_t *count) {
     for (cl_uint i = 0; i < platform_count && status == TFM_OK; i++)
         status = add_platform(out, count, &index, (int)i, platforms[i]);
     free(platforms);
+    if (status == TFM_OK)
+        tfm__log(TFM_LOG_DEBUG, "%d devices on %u platforms", index, (unsigned)platform_count);
     if (status != TFM_OK) {
         free(*out);
         *out = NULL;
@@ -284,50 +288,13 @@ tfm_status tfm__devices_find(tfm__device **out, size_t *count) {
     return status;
 }
 
-tfm_status tfm_devices_list(tfm_device_info **out, size_t *count) {
-    if (!out || !count)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "tfm_devices_list: a place for the list and one for its length are needed");
-    tfm__device *rows;
-    const tfm__device *chosen = NULL;
-    *out = NULL;
-    *count = 0;
-    size_t found;
-    tfm_status status = tfm__devices_find(&rows, &found);
-    if (status != TFM_OK)
-        return status;
-    *out = tfm__alloc(found, sizeof(**out));
-    if (!*out) {
-        free(rows);
-        return TFM_ERROR_MEMORY;
-    }
-    /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen.
-     */
-    bool any = tfm__device_select(&chosen, rows, found, NULL) == TFM_OK;
-    for (size_t i = 0; i < found; i++) {
-        (*out)[i] = rows[i].info;
-        (*out)[i].chosen = any && chosen == &rows[i];
-    }
-    *count = found;
-    free(rows);
-    return TFM_OK;
-}
-
-void tfm_devices_free(tfm_device_info **devices) {
-    if (!devices)
-        return;
-    free(*devices);
-    *devices = NULL;
-}
-
 tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, cl_device_id device) {
     memset(out, 0, sizeof(*out));
     out->index = out->platform_index = out->device_index = -1;
     *platform = NULL;
     cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(*platform), platform, NULL);
     if (error != CL_SUCCESS)
-        return tfm__fail(TFM_ERROR_DEVICE,
-                         "the cl_device_id given is not one: clGetDeviceInfo failed with %s (%d)",
+        return tfm__fail(TFM_ERROR_DEVICE, "the cl_device_id given is not one: clGetDeviceInfo failed with %s (%d)",
                          tfm__cl_error_name(error), (int)error);
     ask_string(out->platform, sizeof(out->platform), *platform, NULL, CL_PLATFORM_NAME);
     describe(out, device);
@@ -346,19 +313,18 @@ tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, 
 
 char *tfm__device_identity(cl_device_id device) {
     static const cl_uint ASKED[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION, CL_DEVICE_VERSION};
-    char text[2 + TFM_COUNT(ASKED)][256];
+    char text[2 + TFM__COUNT(ASKED)][256];
     cl_platform_id platform = NULL;
     cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
     if (error == CL_SUCCESS)
         error = ask_string(text[0], sizeof(text[0]), platform, NULL, CL_PLATFORM_NAME);
     if (error == CL_SUCCESS)
         error = ask_string(text[1], sizeof(text[1]), platform, NULL, CL_PLATFORM_VERSION);
-    for (size_t i = 0; i < TFM_COUNT(ASKED) && error == CL_SUCCESS; i++)
+    for (size_t i = 0; i < TFM__COUNT(ASKED) && error == CL_SUCCESS; i++)
         error = ask_string(text[2 + i], sizeof(text[0]), NULL, device, ASKED[i]);
     if (error == CL_SUCCESS)
-        return tfm__format("%s | %s | %s | %s | %s | %s", text[0], text[1], text[2], text[3], text[4],
-                           text[5]);
-    tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)",
-              tfm__cl_error_name(error), (int)error);
+        return tfm__format("%s | %s | %s | %s | %s | %s", text[0], text[1], text[2], text[3], text[4], text[5]);
+    tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)", tfm__cl_error_name(error),
+              (int)error);
     return NULL;
 }

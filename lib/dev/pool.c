@@ -44,6 +44,11 @@ static void scope_push(tfm_context *ctx, int depth, tfm_buffer *buffer) {
 }
 
 static void release_memory(tfm_buffer *buffer) {
+    if (buffer->shared && !buffer->foreign)
+        buffer->ctx->offered -= buffer->bytes;
+    if (buffer->shared)
+        tfm__shared_drop(buffer->shared);
+    buffer->shared = NULL;
     clReleaseMemObject(buffer->memory);
     if (!buffer->foreign)
         buffer->ctx->held -= buffer->bytes;
@@ -66,7 +71,7 @@ bool tfm__pool_trim(tfm_context *ctx) {
 }
 
 uint64_t tfm_context_memory(const tfm_context *ctx) {
-    return ctx->held_most;
+    return ctx ? ctx->held_most : 0;
 }
 
 static tfm_buffer *buffer_struct(tfm_context *ctx) {
@@ -88,16 +93,43 @@ static tfm_buffer *buffer_struct(tfm_context *ctx) {
     return buffer;
 }
 
-/* Some drivers promise more than the device has, and end the program where they cannot keep it. */
+static bool fits(uint64_t bytes, uint64_t used, uint64_t all) {
+    return all == 0 || (used <= all && bytes <= all - used);
+}
+
+/* Some drivers promise more than the device has, and end the program where they cannot keep it. What others have
+ * offered is on the device too, also after they are gone; the caller's limit is on the context's own. */
 static bool has_room(const tfm_context *ctx, size_t bytes) {
-    const uint64_t all = ctx->info.memory_bytes;
-    return all == 0 || (ctx->held <= all && bytes <= all - ctx->held);
+    const uint64_t others = tfm__shared_bytes(ctx->cl) - ctx->offered;
+    return fits(bytes, ctx->held, ctx->room) && fits(bytes, ctx->held + others, ctx->info.memory_bytes);
+}
+
+static void no_room(tfm_context *ctx, size_t bytes) {
+    const bool limited = !fits(bytes, ctx->held, ctx->room) && ctx->room != ctx->info.memory_bytes;
+    const uint64_t others = limited ? 0 : tfm__shared_bytes(ctx->cl) - ctx->offered;
+    tfm__context_fail(ctx, TFM_ERROR_MEMORY,
+                      "%s has no room for %zu more bytes (it has %" PRIu64 "%s, and %" PRIu64
+                      " are in use): use a smaller batch or model",
+                      ctx->info.name, bytes, limited ? ctx->room : ctx->info.memory_bytes,
+                      limited ? " by the context's memory_limit" : "", ctx->held + others);
+}
+
+/* Drivers say "out of resources" of a device that is full, and after a kernel that crashed. */
+static void buffer_refused(tfm_context *ctx, size_t bytes, cl_int error) {
+    const tfm_status status = error == CL_INVALID_BUFFER_SIZE ? TFM_ERROR_MEMORY : tfm__cl_status(ctx, error);
+    if (status == TFM_ERROR_MEMORY)
+        tfm__context_fail(ctx, status, "%s has no room for %zu more bytes (%s): use a smaller batch or model",
+                          ctx->info.name, bytes, tfm__cl_error_name(error));
+    else
+        tfm__context_fail(ctx, status, "%s gave no buffer of %zu bytes: %s (%d)%s", ctx->info.name, bytes,
+                          tfm__cl_error_name(error), (int)error, tfm__cl_advice(status, error));
 }
 
 static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     if (bytes > ctx->limits.max_alloc) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY,
-                          "%s takes at most %" PRIu64 " bytes in one allocation, %zu asked: use a smaller batch or model",
+                          "%s takes at most %" PRIu64
+                          " bytes in one allocation, %zu asked: use a smaller batch or model",
                           ctx->info.name, ctx->limits.max_alloc, bytes);
         return NULL;
     }
@@ -114,10 +146,7 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
         }
     }
     if (!has_room(ctx, rounded) && !(tfm__pool_trim(ctx) && has_room(ctx, rounded))) {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY,
-                          "%s has no room for %zu more bytes (it has %" PRIu64 ", and %" PRIu64
-                          " are in use): use a smaller batch or model",
-                          ctx->info.name, rounded, ctx->info.memory_bytes, (uint64_t)ctx->held);
+        no_room(ctx, rounded);
         return NULL;
     }
     cl_int error;
@@ -125,8 +154,7 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     if (error != CL_SUCCESS && tfm__pool_trim(ctx))
         memory = clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE, rounded, NULL, &error);
     if (error != CL_SUCCESS) {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s has no room for %zu more bytes (%s): use a smaller batch or model",
-                          ctx->info.name, rounded, tfm__cl_error_name(error));
+        buffer_refused(ctx, rounded, error);
         return NULL;
     }
     tfm_buffer *buffer = buffer_struct(ctx);
@@ -153,7 +181,7 @@ static void buffer_give_back(tfm_buffer *buffer) {
     }
     buffer->generation++;
     buffer->mark = 0;
-    if (buffer->foreign) {
+    if (buffer->foreign || buffer->shared) {
         release_memory(buffer);
         return;
     }
@@ -162,17 +190,21 @@ static void buffer_give_back(tfm_buffer *buffer) {
     list_push(&ctx->free[rounded > buffer->bytes && class > 0 ? class - 1 : class], buffer);
 }
 
-/* Elements of dims, or 0 if a dimension is below 1 or the bytes overflow. */
-static size_t checked_count(tfm_dtype dtype, int rank, const int64_t *dims) {
+/* Elements of dims; false if a dimension is negative or the bytes overflow. That is asked of the dims that are not 0,
+ * so that strides, which are products of some dims, do not overflow either. */
+static bool checked_count(size_t *count, tfm_dtype dtype, int rank, const int64_t *dims) {
+    size_t product = 1;
+    bool none = false;
     if (rank < 1 || rank > TFM_MAX_RANK)
-        return 0;
-    size_t count = 1;
+        return false;
     for (int i = 0; i < rank; i++) {
-        if (dims[i] < 1 || (uint64_t)dims[i] > SIZE_MAX / 2 / tfm_dtype_size(dtype) / count)
-            return 0;
-        count *= (size_t)dims[i];
+        if (dims[i] < 0 || (uint64_t)dims[i] > SIZE_MAX / 2 / tfm_dtype_size(dtype) / product)
+            return false;
+        none |= dims[i] == 0;
+        product *= dims[i] ? (size_t)dims[i] : 1;
     }
-    return count;
+    *count = none ? 0 : product;
+    return true;
 }
 
 static tfm_status place(tfm_context *ctx, tfm_tensor *out, tfm_buffer *buffer, tfm_dtype dtype, int rank,
@@ -188,15 +220,20 @@ static tfm_status place(tfm_context *ctx, tfm_tensor *out, tfm_buffer *buffer, t
     return TFM_OK;
 }
 
-tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims) {
-    if (tfm__context_sticky(ctx) != TFM_OK) {
+tfm_status tfm__tensor_begin(tfm_context *ctx, const char *call, tfm_tensor *out) {
+    if (out)
         *out = (tfm_tensor){0};
-        return ctx->status;
-    }
-    size_t count = checked_count(dtype, rank, dims);
-    if (count == 0)
+    return TFM__NEEDS_ON(ctx, call, out);
+}
+
+tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims) {
+    if (tfm__tensor_begin(ctx, "tensor_new", out) != TFM_OK || TFM__NEEDS_ON(ctx, "tensor_new", dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    size_t count;
+    if (!checked_count(&count, dtype, rank, dims))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
-                                 "a tensor needs 1 to %d dimensions of at least 1 that fit in memory", TFM_MAX_RANK);
+                                 "a tensor needs 1 to %d dimensions, none of them negative, that fit in memory",
+                                 TFM_MAX_RANK);
     return place(ctx, out, buffer_take(ctx, count * tfm_dtype_size(dtype)), dtype, rank, dims);
 }
 
@@ -210,11 +247,11 @@ tfm_status tfm__tensor_new_lasting(tfm_context *ctx, tfm_tensor *out, tfm_dtype 
 
 tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, size_t offset, tfm_dtype dtype, int rank,
                            const int64_t *dims) {
-    *out = (tfm_tensor){0};
-    if (tfm__context_sticky(ctx) != TFM_OK)
-        return ctx->status;
-    size_t count = checked_count(dtype, rank, dims), bytes = 0;
-    if (count == 0 || offset > SIZE_MAX / 2 / tfm_dtype_size(dtype))
+    if (tfm__tensor_begin(ctx, "tensor_wrap", out) != TFM_OK ||
+        TFM__NEEDS_ON(ctx, "tensor_wrap", memory, dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    size_t count, bytes = 0;
+    if (!checked_count(&count, dtype, rank, dims) || offset > SIZE_MAX / 2 / tfm_dtype_size(dtype))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "tensor_wrap: bad rank, dimensions or offset");
     cl_int error = clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
     if (error != CL_SUCCESS)
@@ -236,6 +273,38 @@ tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, siz
     return TFM_OK;
 }
 
+bool tfm__tensor_share(tfm_context *ctx, tfm_tensor *out, tfm__shared_key key, tfm_dtype dtype, int rank,
+                       const int64_t *dims) {
+    cl_mem memory;
+    size_t bytes;
+    *out = (tfm_tensor){0};
+    tfm__shared *shared = ctx->status == TFM_OK ? tfm__shared_find(ctx->cl, key, &memory, &bytes) : NULL;
+    if (!shared)
+        return false;
+    size_t count;
+    const bool fits = checked_count(&count, dtype, rank, dims) && count > 0 && count <= bytes / tfm_dtype_size(dtype);
+    tfm_buffer *buffer = fits ? buffer_struct(ctx) : NULL;
+    if (!buffer) {
+        tfm__shared_drop(shared);
+        clReleaseMemObject(memory);
+        return false;
+    }
+    buffer->memory = memory;
+    buffer->bytes = bytes;
+    buffer->foreign = true;
+    buffer->shared = shared;
+    scope_push(ctx, 0, buffer);
+    return place(ctx, out, buffer, dtype, rank, dims) == TFM_OK;
+}
+
+void tfm__tensor_offer(tfm_context *ctx, tfm_tensor x, tfm__shared_key key) {
+    if (!tfm__tensor_alive(ctx, x) || x.buffer->shared)
+        return;
+    x.buffer->shared = tfm__shared_add(ctx->cl, key, x.buffer->memory, x.buffer->bytes);
+    if (x.buffer->shared)
+        ctx->offered += x.buffer->bytes;
+}
+
 cl_mem tfm_tensor_cl(tfm_tensor x) {
     return x.buffer ? x.buffer->memory : NULL;
 }
@@ -245,11 +314,14 @@ bool tfm__tensor_alive(const tfm_context *ctx, tfm_tensor x) {
 }
 
 bool tfm__tensor_fits(tfm_tensor x) {
-    const size_t count = checked_count(x.dtype, x.rank, x.dims), room = x.buffer->bytes / tfm_dtype_size(x.dtype);
-    return count > 0 && count <= room && x.offset <= room - count;
+    const size_t room = x.buffer->bytes / tfm_dtype_size(x.dtype);
+    size_t count;
+    return checked_count(&count, x.dtype, x.rank, x.dims) && count <= room && x.offset <= room - count;
 }
 
 void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor) {
+    if (!ctx)
+        return;
     if (tensor && tfm__tensor_alive(ctx, *tensor))
         buffer_give_back(tensor->buffer);
     if (tensor)
@@ -286,6 +358,8 @@ uint64_t *tfm__tensor_mark(tfm_tensor x) {
 
 /* Scopes open and close in a failed context too, so that callers stay balanced. */
 tfm_status tfm_scope_open(tfm_context *ctx) {
+    if (!ctx)
+        return tfm__context_sticky(ctx);
     if (ctx->depth + 1 >= TFM__MAX_SCOPES)
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "scope_open: %d scopes are open: one is never closed",
                                  ctx->depth);
@@ -294,9 +368,11 @@ tfm_status tfm_scope_open(tfm_context *ctx) {
 }
 
 tfm_status tfm_scope_close(tfm_context *ctx, size_t count, tfm_tensor *const *keep) {
+    if (!ctx)
+        return tfm__context_sticky(ctx);
     if (ctx->depth == 0)
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "scope_close: no scope is open");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; keep && i < count; i++) {
         /* An output that the caller gave may lie in a scope further out: it stays there. */
         if (keep[i] && tfm__tensor_alive(ctx, *keep[i]) && keep[i]->buffer->depth == ctx->depth) {
             list_take(keep[i]->buffer);
@@ -306,13 +382,15 @@ tfm_status tfm_scope_close(tfm_context *ctx, size_t count, tfm_tensor *const *ke
     while (ctx->scopes[ctx->depth])
         buffer_give_back(ctx->scopes[ctx->depth]);
     ctx->depth--;
-    return ctx->status;
+    return count > 0 ? TFM__NEEDS_ON(ctx, "scope_close", keep) : ctx->status;
 }
 
 void tfm__pool_free(tfm_context *ctx) {
     while (ctx->buffers) {
         tfm_buffer *buffer = ctx->buffers;
         ctx->buffers = buffer->all;
+        if (buffer->shared)
+            tfm__shared_drop(buffer->shared);
         if (buffer->memory)
             clReleaseMemObject(buffer->memory);
         free(buffer);

@@ -28,8 +28,7 @@ static const char *probe_text(void) {
 
 static cl_int build(struct rig *rig, const tfm__device *device, const char *text, float *input) {
     cl_int error;
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform,
-                                                0};
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
     const size_t bytes = ITEMS * sizeof(*input);
     rig->context = clCreateContext(properties, 1, &device->device, NULL, NULL, &error);
     if (error == CL_SUCCESS)
@@ -58,8 +57,7 @@ static cl_int compute(struct rig *rig, float *output) {
     if (error == CL_SUCCESS)
         error = clEnqueueNDRangeKernel(rig->queue, rig->kernel, 1, NULL, &items, NULL, 0, NULL, NULL);
     if (error == CL_SUCCESS)
-        error = clEnqueueReadBuffer(rig->queue, rig->y, CL_TRUE, 0, ITEMS * sizeof(*output), output, 0, NULL,
-                                    NULL);
+        error = clEnqueueReadBuffer(rig->queue, rig->y, CL_TRUE, 0, ITEMS * sizeof(*output), output, 0, NULL, NULL);
     return error;
 }
 
@@ -115,9 +113,9 @@ tfm_status tfm__device_probe(const tfm__device *device) {
     static const char PASSED[] = "passed";
     const char *text = probe_text();
     char *identity = tfm__device_identity(device->device);
-    char *key = identity ? tfm__format("probe %016llx\n%s",
-                                       (unsigned long long)tfm__hash64(text, strlen(text), 0), identity)
-                         : NULL;
+    char *key = identity
+                    ? tfm__format("probe %016llx\n%s", (unsigned long long)tfm__hash64(text, strlen(text), 0), identity)
+                    : NULL;
     free(identity);
     size_t bytes = 0;
     void *known = key ? tfm__cache_get(key, &bytes) : NULL;

@@ -68,12 +68,11 @@ tfm_status tfm__profile_open(tfm__profile **out) {
         profile->path = numbered(wanted);
         profile->trace = profile->path ? fopen(profile->path, "we") : NULL;
         if (!profile->trace) {
-            tfm_status status = profile->path
-                                    ? tfm__fail(TFM_ERROR_IO,
-                                                "TFM_PROFILE: %s cannot be written (%s): give another path, "
-                                                "or 1 for a table",
-                                                profile->path, strerror(errno))
-                                    : TFM_ERROR_MEMORY;
+            tfm_status status = profile->path ? tfm__fail(TFM_ERROR_IO,
+                                                          "TFM_PROFILE: %s cannot be written (%s): give another path, "
+                                                          "or 1 for a table",
+                                                          profile->path, strerror(errno))
+                                              : TFM_ERROR_MEMORY;
             free(profile->path);
             free(profile);
             return status;
@@ -134,8 +133,8 @@ static void write_event(tfm__profile *profile, const struct launch *launch, uint
             launch->has_grid ? "kernel" : "transfer", (long)getpid(), (unsigned long long)(ts / 1000),
             (unsigned)(ts % 1000), (unsigned long long)(duration / 1000), (unsigned)(duration % 1000));
     if (launch->has_grid)
-        fprintf(file, ",\"args\":{\"global\":\"%zux%zux%zu\",\"local\":\"%zux%zux%zu\"}", global[0],
-                global[1], global[2], local[0], local[1], local[2]);
+        fprintf(file, ",\"args\":{\"global\":\"%zux%zux%zu\",\"local\":\"%zux%zux%zu\"}", global[0], global[1],
+                global[2], local[0], local[1], local[2]);
     fputc('}', file);
 }
 
@@ -146,8 +145,7 @@ static void lose(tfm__profile *profile, cl_int error) {
 
 static void read_launch(tfm__profile *profile, const struct launch *launch) {
     cl_ulong start = 0, end = 0;
-    cl_int error =
-        clGetEventProfilingInfo(launch->event, CL_PROFILING_COMMAND_START, sizeof(start), &start, NULL);
+    cl_int error = clGetEventProfilingInfo(launch->event, CL_PROFILING_COMMAND_START, sizeof(start), &start, NULL);
     if (error == CL_SUCCESS)
         error = clGetEventProfilingInfo(launch->event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL);
     if (error != CL_SUCCESS) {
@@ -215,8 +213,8 @@ static void print_table(tfm__profile *profile) {
     for (size_t i = 0; i < profile->kernel_count; i++) {
         const total *kernel = &profile->kernels[i];
         double ns = (double)kernel->ns;
-        tfm__report("profile: %-28s %10llu %12.3f %6.1f%% %11.2f", kernel->name,
-                    (unsigned long long)kernel->calls, ns / 1e6, all ? 100 * ns / (double)all : 0.0,
+        tfm__report("profile: %-28s %10llu %12.3f %6.1f%% %11.2f", kernel->name, (unsigned long long)kernel->calls,
+                    ns / 1e6, all ? 100 * ns / (double)all : 0.0,
                     kernel->calls ? ns / 1e3 / (double)kernel->calls : 0.0);
     }
     tfm__report("profile: %-28s %10s %12.3f", "all", "", (double)all / 1e6);
@@ -226,8 +224,7 @@ static void finish_trace(tfm__profile *profile) {
     fputs("\n]}\n", profile->trace);
     bool failed = ferror(profile->trace) != 0;
     if ((fclose(profile->trace) != 0) | failed)
-        tfm__log(TFM_LOG_ERROR, "TFM_PROFILE: %s could not be written in full: is the disk full?",
-                 profile->path);
+        tfm__log(TFM_LOG_ERROR, "TFM_PROFILE: %s could not be written in full: is the disk full?", profile->path);
 }
 
 void tfm__profile_close(tfm__profile **pointer) {
@@ -241,9 +238,8 @@ void tfm__profile_close(tfm__profile **pointer) {
     else
         print_table(profile);
     if (profile->lost)
-        tfm__log(TFM_LOG_WARNING, "profile: %llu launches have no times: %s (%d)",
-                 (unsigned long long)profile->lost, tfm__cl_error_name(profile->lost_error),
-                 (int)profile->lost_error);
+        tfm__log(TFM_LOG_WARNING, "profile: %llu launches have no times: %s (%d)", (unsigned long long)profile->lost,
+                 tfm__cl_error_name(profile->lost_error), (int)profile->lost_error);
     for (size_t i = 0; i < profile->kernel_count; i++)
         free(profile->kernels[i].name);
     free(profile->kernels);

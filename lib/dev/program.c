@@ -9,9 +9,10 @@
 #include "dev/text.h"
 
 struct tfm__program {
-    char *key; /* "file options": what makes it unique in its context */
+    char *key;      /* "file options": what makes it unique in its context */
     char *disk_key; /* the same for all contexts of all runs; NULL when the binary is already on disk */
     cl_program cl;
+    bool fresh; /* built from source here */
     tfm__program *next;
 };
 
@@ -54,21 +55,21 @@ static char *disk_key(tfm_context *ctx, const char *source, const char *file, co
     return key;
 }
 
-/* Drivers call a kernel that is too large for the device "out of resources": only of the host's memory may there be
- * more the next time. */
-static tfm_status status_of(cl_int error) {
-    return error == CL_OUT_OF_HOST_MEMORY ? TFM_ERROR_MEMORY : TFM_ERROR_BUILD;
-}
-
+/* Whatever the code: drivers call a kernel that is too large for the device "out of resources", and Adreno's "out of
+ * host memory". A smaller batch would build the same again. */
 static tfm_status build_failed(tfm_context *ctx, cl_program program, const char *file, cl_int error) {
     size_t size = 0;
     clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
     char *log = size ? tfm__alloc(size + 1, 1) : NULL;
     if (log)
         clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
-    tfm_status status =
-        tfm__context_fail(ctx, status_of(error), "%s.cl does not build on %s: %s (%d)%s%s", file, ctx->info.name,
-                          tfm__cl_error_name(error), (int)error, log && *log ? "; build log:\n" : "", log ? log : "");
+    char what[256];
+    snprintf(what, sizeof(what), "%s.cl does not build on %s: %s (%d)", file, ctx->info.name, tfm__cl_error_name(error),
+             (int)error);
+    const tfm_status status = tfm__groups_shrink_build(ctx, what, error)
+                                  ? TFM_ERROR_AGAIN
+                                  : tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s%s%s", what,
+                                                      log && *log ? "; build log:\n" : "", log ? log : "");
     free(log);
     return status;
 }
@@ -91,7 +92,13 @@ static cl_program from_source(tfm_context *ctx, const char *source, const char *
         tfm__cl_fail(ctx, error, "clCreateProgramWithSource");
         return NULL;
     }
+    if (ctx->on_build)
+        ctx->on_build(ctx->on_build_user, ctx->builds + 1, ctx->build_seconds);
+    tfm__log(TFM_LOG_INFO, "building kernels for this device, once: %d, %s.cl", ctx->builds + 1, file);
+    const double begun = tfm__seconds();
     error = clBuildProgram(program, 1, &ctx->device, options, NULL, NULL);
+    ctx->build_seconds += tfm__seconds() - begun;
+    ctx->builds++;
     if (error == CL_SUCCESS)
         return program;
     build_failed(ctx, program, file, error);
@@ -109,21 +116,21 @@ static cl_program from_prebuilt(tfm_context *ctx, const char *name, const char *
     if (path && given && tfm__file_exists(path) && tfm__file_read(&binary, &bytes, path) == TFM_OK)
         program = from_binary(ctx, (const unsigned char *)binary, bytes, options);
     if (!program)
-        tfm__context_fail(ctx, TFM_ERROR_BUILD,
-                          "%s has no compiler and %s is %s: build prelude.cl + %s.cl with '%s' for it and put the binary "
-                          "there, %s",
-                          ctx->info.name, path ? path : name,
-                          binary                                         ? "no binary for it"
-                          : path && given && tfm__file_exists(path) ? "not to be read"
-                                                                    : "missing",
-                          file, options,
-                          given ? "where TFM_CL_DIR points" : "in a directory that TFM_CL_DIR names");
+        tfm__context_fail(
+            ctx, TFM_ERROR_BUILD,
+            "%s has no compiler and %s is %s: build prelude.cl + %s.cl with '%s' for it and put the binary "
+            "there, %s",
+            ctx->info.name, path ? path : name,
+            binary                                    ? "no binary for it"
+            : path && given && tfm__file_exists(path) ? "not to be read"
+                                                      : "missing",
+            file, options, given ? "where TFM_CL_DIR points" : "in a directory that TFM_CL_DIR names");
     free(binary);
     free(path);
     return program;
 }
 
-/* Takes `more` behind `*source` and frees it; false, both freed, without memory. */
+/* Appends `more` to `*source` and frees it. Without memory it frees both and returns false. */
 static bool append(char **source, char *more) {
     char *both = more ? tfm__format("%s%s", *source, more) : NULL;
     free(*source);
@@ -153,8 +160,10 @@ static bool append_with_includes(tfm_context *ctx, char **source, const char *fi
         if (!whole || !*text)
             break;
         text = strchr(text, '"') + 1;
-        char *other = tfm__format("%.*s", (int)strcspn(text, ".\"\n"), text), *part = other ? kernel_text(ctx, other) : NULL;
-        whole = part && append(source, tfm__format("#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file));
+        char *other = tfm__format("%.*s", (int)strcspn(text, ".\"\n"), text),
+             *part = other ? kernel_text(ctx, other) : NULL;
+        whole = part &&
+                append(source, tfm__format("#line 1 \"%s.cl\"\n%s\n#line %d \"%s.cl\"", other, part, line + 1, file));
         text += strcspn(text, "\n");
         free(other);
         free(part);
@@ -177,10 +186,14 @@ static char *assemble(tfm_context *ctx, const char *file) {
     return NULL;
 }
 
-static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *options) {
-    char *source = assemble(ctx, file);
-    if (!source)
+static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *given) {
+    char *source = assemble(ctx, file), *options = NULL;
+    if (source && !(options = tfm__capability_options(&ctx->capabilities, source, given)))
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for the options of %s.cl", file);
+    if (!options) {
+        free(source);
         return NULL;
+    }
     char name[128];
     snprintf(name, sizeof(name), "%s-%016" PRIx64 ".bin", file, hash_text(options, hash_text(source, 0)));
     /* Under TFM_LOG=debug one run names all the binaries that a device like this one, but without a compiler, wants. */
@@ -199,18 +212,20 @@ static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file
             if (binary)
                 tfm__cache_drop(entry->disk_key);
             program = from_source(ctx, source, file, options);
+            entry->fresh = true;
         }
         free(binary);
     }
     free(source);
+    free(options);
     return program;
 }
 
 static tfm__program *program_get(tfm_context *ctx, const char *file, const char *defines) {
-    const tfm__row *row = &ctx->row;
-    char *options = tfm__format("-cl-std=CL1.2 -cl-kernel-arg-info -D%s -DTFM_WIDTH=%d -DTFM_GROUP=%d -DTFM_CHUNK=%d%s%s%s",
-                                row->class == TFM__WIDE ? "TFM_WIDE" : "TFM_SIMT", row->width, row->group, row->chunk,
-                                row->fma ? " -DTFM_FMA" : "", *defines ? " " : "", defines);
+    const tfm__tuning *tuning = &ctx->tuning;
+    char *options = tfm__format("-cl-kernel-arg-info -D%s -DTFM_WIDTH=%d -DTFM_GROUP=%d -DTFM_CHUNK=%d%s%s%s",
+                                tuning->class == TFM__WIDE ? "TFM_WIDE" : "TFM_SIMT", tuning->width, tuning->group,
+                                tuning->chunk, tuning->fma ? " -DTFM_FMA" : "", *defines ? " " : "", defines);
     char *key = options ? tfm__format("%s %s", file, options) : NULL;
     tfm__program *entry = ctx->programs;
     while (key && entry && strcmp(entry->key, key) != 0)
@@ -248,6 +263,7 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
         return NULL;
     }
     cl_int error;
+    kernel->fresh = program->fresh;
     kernel->cl = clCreateKernel(program->cl, name, &error);
     if (error == CL_SUCCESS) {
         kernel->key = copy;
@@ -264,8 +280,11 @@ static tfm__kernel *kernel_make(tfm_context *ctx, const char *file, const char *
             error = CL_OUT_OF_HOST_MEMORY;
         clReleaseKernel(kernel->cl);
     }
-    tfm__context_fail(ctx, status_of(error), "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
-                      tfm__cl_error_name(error), (int)error);
+    char what[256];
+    snprintf(what, sizeof(what), "%s.cl: kernel %s cannot be made on %s: %s (%d)", file, name, ctx->info.name,
+             tfm__cl_error_name(error), (int)error);
+    if (!tfm__groups_shrink_build(ctx, what, error))
+        tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s", what);
     free(copy);
     free(kernel);
     return NULL;
@@ -285,7 +304,7 @@ tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *nam
         return NULL;
     }
     /* The hash of the whole key finds the slot and tells kernels apart; 64 bits over a few hundred keys. */
-    uint64_t hash = hash_text(key, 0);
+    uint64_t hash = hash_text(key, (uint64_t)ctx->tuning.group);
     size_t slot = hash % TFM__KERNEL_SLOTS;
     for (size_t probes = 0; probes < TFM__KERNEL_SLOTS; probes++, slot = (slot + 1) % TFM__KERNEL_SLOTS) {
         tfm__kernel *kernel = ctx->kernels[slot];
@@ -294,7 +313,7 @@ tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *nam
         if (!kernel)
             return ctx->kernels[slot] = kernel_make(ctx, file, name, key + head, key, hash);
     }
-    tfm__context_fail(ctx, TFM_ERROR_UNSUPPORTED, "more than %d kernel variants in one context", TFM__KERNEL_SLOTS);
+    tfm__context_fail(ctx, TFM_ERROR_UNSUPPORTED, "more than %d kernels in one context", TFM__KERNEL_SLOTS);
     return NULL;
 }
 

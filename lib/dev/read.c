@@ -15,26 +15,31 @@ static tfm_status check(tfm_context *ctx, const char *what, tfm_tensor x) {
         return ctx->status;
     if (!tfm__tensor_alive(ctx, x))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
-                                 "%s: the tensor is empty, of another context, or used after its scope was closed", what);
+                                 "%s: the tensor is empty, of another context, or used after its scope was closed",
+                                 what);
     if (!tfm__tensor_fits(x))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "%s: the tensor does not lie within its memory", what);
     return TFM_OK;
 }
 
 tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *host) {
-    if (check(ctx, "tensor_write", x) != TFM_OK)
+    if (TFM__NEEDS_ON(ctx, "tensor_write", host) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (check(ctx, "tensor_write", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
-    cl_int error = clEnqueueWriteBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0,
-                                        NULL, NULL);
-    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_write: clEnqueueWriteBuffer");
+    cl_int error =
+        clEnqueueWriteBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
+    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_write: clEnqueueWriteBuffer");
 }
 
 tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
-    if (check(ctx, "tensor_read", x) != TFM_OK)
+    if (TFM__NEEDS_ON(ctx, "tensor_read", host) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (check(ctx, "tensor_read", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     cl_int error =
         clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
-    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_read: clEnqueueReadBuffer");
+    return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_read: clEnqueueReadBuffer");
 }
 
 tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
@@ -43,13 +48,15 @@ tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
     if (byte_count(to) != byte_count(from))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "tensor_copy: %zu bytes from a tensor of %zu", byte_count(to),
                                  byte_count(from));
+    if (byte_count(to) == 0)
+        return TFM_OK;
     cl_int error = clEnqueueCopyBuffer(ctx->queue, from.buffer->memory, to.buffer->memory, byte_offset(from),
                                        byte_offset(to), byte_count(to), 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_copy: clEnqueueCopyBuffer");
 }
 
 tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element) {
-    if (check(ctx, "tensor_fill", x) != TFM_OK)
+    if (check(ctx, "tensor_fill", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
     cl_int error = clEnqueueFillBuffer(ctx->queue, x.buffer->memory, element, tfm_dtype_size(x.dtype), byte_offset(x),
                                        byte_count(x), 0, NULL, NULL);
@@ -90,7 +97,7 @@ const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
         return NULL;
     cl_int error = clWaitForEvents(1, &read->event);
     if (error != CL_SUCCESS) {
-        tfm__cl_fail(ctx, error, "read_wait: clWaitForEvents");
+        tfm__cl_fail_wait(ctx, error, "read_wait: clWaitForEvents");
         return NULL;
     }
     return read->host;

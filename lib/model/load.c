@@ -1,137 +1,258 @@
-/* From named tensors in a file to the parameters of a model: the name map of Hugging Face's Marian checkpoints. */
+/* From stored tensors to a model's parameters: each finds its place, none is left over in silence. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "model/model.h"
 
 typedef struct loader {
-    tfm_model *model;
-    const tfm__safetensors *file;
-    const tfm__stored **used; /* [count of the file] */
+    const tfm__family *family;
+    tfm__arch *arch;
+    const tfm__weights *file;
+    tfm_model *model;                       /* NULL: places are looked for, and nothing is put there */
+    const tfm__stored *tables[TFM__TABLES]; /* source, target, output */
+    const tfm__stored **used;               /* [count of the file] */
     size_t used_count;
+    struct offer {
+        tfm_tensor x;
+        tfm__shared_key key;
+    } * offers; /* what others may share, once the device has all of it */
+    size_t offer_count, offer_room;
+    uint64_t parameters;
     tfm_status status;
 } loader;
 
-/* One stored tensor on the device, as F32: halves are sent as they are and cast there. */
-static tfm_status upload(tfm_context *ctx, tfm_tensor *out, const tfm__stored *stored, int rank, const int64_t *dims) {
-    if (tfm__tensor_new_lasting(ctx, out, TFM_F32, rank, dims) != TFM_OK || stored->dtype == TFM_F32)
-        return tfm_tensor_write(ctx, *out, stored->data);
-    tfm_tensor raw = {0};
-    tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &raw, stored->dtype, rank, dims);
-    tfm_tensor_write(ctx, raw, stored->data);
-    tfm_cast(ctx, out, raw, TFM_F32);
-    return tfm_scope_close(ctx, 0, NULL);
+/* ---- One tensor ---- */
+
+/* The name as the file has it: in that of a model saved without its head, the prefix in front is missing. */
+static const char *stored_name(const loader *l, const char *name) {
+    const size_t length = strlen(l->family->base_prefix);
+    if (strncmp(name, l->family->base_prefix, length) != 0 || tfm__weights_find(l->file, name))
+        return name;
+    return tfm__weights_find(l->file, name + length) ? name + length : name;
 }
 
-/* The name as the file has it: in that of a model saved without its head, the "model." in front is missing. */
-static const char *stored_name(const tfm__safetensors *file, const char *name) {
-    static const char PREFIX[] = "model.";
-    const bool other = !tfm__safetensors_find(file, name) && strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0;
-    const char *bare = name + sizeof(PREFIX) - 1;
-    return other && tfm__safetensors_find(file, bare) ? bare : name;
+static const tfm__stored *find(const loader *l, const char *name) {
+    return tfm__weights_find(l->file, stored_name(l, name));
 }
 
-static void load(loader *l, tfm_param *param, int rank, const int64_t *dims, const char *name) {
-    const tfm__stored *stored;
-    if (l->status == TFM_OK)
-        l->status = tfm__safetensors_get(l->file, &stored, stored_name(l->file, name), rank, dims);
-    if (l->status == TFM_OK)
-        l->status = upload(l->model->ctx, &param->value, stored, rank, dims);
-    if (l->status == TFM_OK) {
-        l->model->info.parameters += stored->count;
-        l->used[l->used_count++] = stored; /* each name is loaded once: there is a place for all */
-    }
+static bool is_used(const loader *l, const tfm__stored *stored) {
+    for (size_t i = 0; i < l->used_count; i++)
+        if (l->used[i] == stored)
+            return true;
+    return false;
+}
+
+static void use(loader *l, const tfm__stored *stored) {
+    if (!is_used(l, stored))
+        l->used[l->used_count++] = stored;
+}
+
+/* What tells this parameter from all others: its tensor's file and name, and which part of that it is, and how it is
+ * turned. On the device it is F32. */
+static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p) {
+    const int64_t part[] = {p->first, p->transposed};
+    const size_t bytes = strlen(stored->name);
+    const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
+    return (tfm__shared_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
+}
+
+/* The numbers at `data` as F32: halves are sent as they are and cast there. */
+static tfm_status upload(tfm_context *ctx, tfm_tensor out, const tfm__stored *stored, const unsigned char *data) {
+    if (stored->dtype == TFM_F32)
+        return tfm_tensor_write(ctx, out, data);
+    const int depth = tfm__scope_depth(ctx);
+    do {
+        tfm_tensor raw = {0};
+        tfm_scope_open(ctx);
+        tfm_tensor_new(ctx, &raw, stored->dtype, out.rank, out.dims);
+        tfm_tensor_write(ctx, raw, data);
+        tfm_cast(ctx, &out, raw, TFM_F32);
+        tfm_scope_close(ctx, 0, NULL);
+    } while (tfm__context_again(ctx, depth, tfm_context_status(ctx)));
+    return tfm_context_status(ctx);
+}
+
+/* Columns `first` on of a matrix that is stored (inputs, outputs), as rows. */
+static unsigned char *turned(const tfm__stored *stored, const tfm__parameter *p) {
+    const size_t size = tfm_dtype_size(stored->dtype), rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
+    unsigned char *out = tfm__alloc(rows * columns, size);
+    for (size_t i = 0; out && i < rows; i++)
+        for (size_t k = 0; k < columns; k++)
+            memcpy(out + (i * columns + k) * size, stored->data + (k * (size_t)p->total + (size_t)p->first + i) * size,
+                   size);
+    return out;
+}
+
+/* Where a model on the same device has the parameter already, it is shared: nobody writes parameters but a trainer,
+ * which makes copies of its own. */
+static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+    tfm_context *ctx = l->model->ctx;
+    const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
+    const tfm__shared_key key = key_of(stored, p);
+    if (tfm__tensor_share(ctx, &p->param->value, key, TFM_F32, p->rank, p->dims))
+        return TFM_OK;
+    if (tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, p->rank, p->dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    unsigned char *copy = p->transposed ? turned(stored, p) : NULL;
+    if (p->transposed && !copy)
+        return TFM_ERROR_MEMORY;
+    upload(ctx, p->param->value, stored,
+           copy ? copy : stored->data + (size_t)p->first * columns * tfm_dtype_size(stored->dtype));
+    free(copy);
+    /* Without host memory for the entry it is not shared. */
+    if (tfm__grow(&l->offers, &l->offer_room, l->offer_count + 1, sizeof(*l->offers)) == TFM_OK)
+        l->offers[l->offer_count++] = (struct offer){p->param->value, key};
+    return tfm_context_status(ctx);
+}
+
+static tfm_status offer_all(const loader *l) {
+    if (l->offer_count == 0)
+        return TFM_OK;
+    const tfm_status status = tfm_context_finish(l->model->ctx);
+    for (size_t i = 0; i < l->offer_count && status == TFM_OK; i++)
+        tfm__tensor_offer(l->model->ctx, l->offers[i].x, l->offers[i].key);
+    return status;
+}
+
+static const tfm__stored *table_of(const loader *l, tfm__role role) {
+    return role == TFM__TARGET_TABLE ? l->tables[1] : role == TFM__OUTPUT_TABLE ? l->tables[2] : l->tables[0];
 }
 
 static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     loader *l = user;
-    load(l, p->param, p->rank, p->dims, p->name);
-    return l->status;
+    const tfm__stored *stored;
+    const char *name = p->kind == TFM__TABLE ? table_of(l, p->role)->name : stored_name(l, p->name);
+    const int64_t rows = p->total, columns = p->dims[1];
+    const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};
+    tfm_status status = tfm__weights_get(l->file, &stored, name, p->rank, dims);
+    if (status == TFM_OK && l->model)
+        status = put(l, p, stored);
+    if (status == TFM_OK) {
+        l->parameters += (uint64_t)(p->dims[0] * (p->rank == 2 ? p->dims[1] : 1));
+        use(l, stored);
+    }
+    return status;
 }
 
-static const char SHARED[] = "model.shared.weight";
-static const char ENCODER_TABLE[] = "model.encoder.embed_tokens.weight";
-static const char DECODER_TABLE[] = "model.decoder.embed_tokens.weight";
-static const char OUTPUT_TABLE[] = "lm_head.weight";
+/* ---- Tables ---- */
 
-/* Checkpoints of different ages hold any subset of the aliases of a tied table, and some all of them. */
-const tfm__stored *tfm__model_find_table(const tfm__safetensors *file, const tfm__config *config, int role) {
-    static const char *const names[TFM__TABLES][4] = {
-        [TFM__SOURCE_TABLE] = {ENCODER_TABLE, SHARED, DECODER_TABLE, OUTPUT_TABLE},
-        [TFM__TARGET_TABLE] = {DECODER_TABLE, SHARED, OUTPUT_TABLE},
-        [TFM__OUTPUT_TABLE] = {OUTPUT_TABLE},
-    };
-    const bool share = config->share_embeddings, tie = config->tie_embeddings;
-    const int usable[TFM__TABLES] = {
-        [TFM__SOURCE_TABLE] = share && tie ? 4 : share ? 3 : 2,
-        [TFM__TARGET_TABLE] = tie ? 3 : 2,
-        [TFM__OUTPUT_TABLE] = 1, /* a matrix of its own, which nothing can stand in for */
-    };
-    if (role == TFM__OUTPUT_TABLE && tie)
-        role = TFM__TARGET_TABLE;
-    if (role == TFM__TARGET_TABLE && share)
-        role = TFM__SOURCE_TABLE;
-    for (int i = 0; i < usable[role]; i++) {
-        const tfm__stored *stored = tfm__safetensors_find(file, stored_name(file, names[role][i]));
+/* Who may stand in for whom where a role's own name is missing, by the ties that the configuration tells of, in the
+ * order in which transformers looks. Checkpoints of different ages hold any subset of the names of a tied table. */
+static const struct {
+    tfm__role role;
+    bool shared, tied; /* needs these flags */
+} STAND_INS[TFM__TABLES][6] = {
+    {{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 1, 1}, {TFM__TARGET_TABLE, 1, 0}},
+    {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 1}, {TFM__SOURCE_TABLE, 1, 0}},
+    {{TFM__OUTPUT_TABLE, 0, 0},
+     {TFM__SHARED_TABLE, 1, 1},
+     {TFM__TARGET_TABLE, 0, 1},
+     {TFM__SHARED_TABLE, 0, 1},
+     {TFM__SOURCE_TABLE, 1, 1}},
+};
+
+static const tfm__stored *find_table(const loader *l, int role) {
+    for (size_t i = 0; STAND_INS[role][i].role != TFM__NO_ROLE; i++) {
+        const tfm__role name = STAND_INS[role][i].role;
+        const bool allowed = (l->arch->shared_tables || !STAND_INS[role][i].shared) &&
+                             (l->arch->tied_output || !STAND_INS[role][i].tied);
+        if (!l->family->decoder[name].weight || !allowed)
+            continue;
+        const tfm__stored *stored = find(l, l->family->decoder[name].weight);
         if (stored)
             return stored;
     }
-    tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__safetensors_at(file, 0)->file, names[role][0],
-              usable[role] > 1 ? ", and so are its aliases" : "");
+    tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__weights_at(l->file, 0)->file,
+              l->family->decoder[STAND_INS[role][0].role].weight,
+              role == 2 && !l->arch->tied_output ? "" : ", and so are its aliases");
     return NULL;
 }
 
-static void load_tables(loader *l) {
-    tfm_model *model = l->model;
-    tfm_param **roles[TFM__TABLES] = {&model->source, &model->target, &model->output};
-    const tfm__stored *found[TFM__TABLES] = {NULL};
-    for (int role = 0; role < TFM__TABLES && l->status == TFM_OK; role++) {
-        int64_t rows = role == TFM__SOURCE_TABLE ? model->config.vocab_size : model->config.decoder_vocab_size;
-        found[role] = tfm__model_find_table(l->file, &model->config, role);
-        if (!found[role]) {
-            l->status = TFM_ERROR_FORMAT;
-            return;
-        }
-        int same = 0;
-        while (found[same] != found[role])
-            same++;
-        *roles[role] = &model->tables[same];
-        const int64_t dims[] = {rows, model->config.d_model};
-        if (same == role)
-            load(l, &model->tables[role], 2, dims, found[role]->name);
-        else if (found[role]->dims[0] != rows)
-            l->status = tfm__fail(TFM_ERROR_FORMAT,
-                                  "%s: %s has %lld rows and serves as a table of %lld: the configuration says otherwise",
-                                  found[role]->file, found[role]->name, (long long)found[role]->dims[0],
-                                  (long long)rows);
-    }
-    model->info.tied_output = model->output == model->target;
+/* Whether two stored tensors are one: the same, or copies. */
+static bool equal(const tfm__stored *a, const tfm__stored *b) {
+    bool same = a->usable && b->usable && a->dtype == b->dtype && a->rank == b->rank && a->bytes == b->bytes;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->dims[i] == b->dims[i];
+    return a == b || (same && memcmp(a->data, b->data, a->bytes) == 0);
 }
 
-/* Marian's sinusoids are seldom stored; where a file has a table, that table counts. */
-static void load_positions(loader *l, tfm_tensor *out, const char *name) {
-    tfm__config *config = &l->model->config;
+/* Whether two roles have one table. Where the configuration says so and the file has two that differ, the file counts,
+ * as it does in transformers. */
+static bool one_table(const loader *l, int a, int b, bool tied) {
+    const tfm__stored *x = l->tables[a], *y = l->tables[b];
+    if (x == y || (tied && equal(x, y)))
+        return true;
+    if (tied)
+        tfm__log(TFM_LOG_WARNING,
+                 "%s: %s and %s are one table by config.json, and differ: each is used where its name says", x->file,
+                 x->name, y->name);
+    return false;
+}
+
+static void find_tables(loader *l) {
+    for (int role = 0; role < TFM__TABLES && l->status == TFM_OK; role++)
+        if (!(l->tables[role] = find_table(l, role)))
+            l->status = TFM_ERROR_FORMAT;
     if (l->status != TFM_OK)
         return;
-    const tfm__stored *stored = tfm__safetensors_find(l->file, stored_name(l->file, name));
-    if (!stored && config->static_positions) {
-        tfm_tensor table = {0};
-        tfm__tensor_new_lasting(l->model->ctx, &table, TFM_F32, 2, (int64_t[]){config->max_positions, config->d_model});
-        l->status = tfm_sinusoid(l->model->ctx, &table, 0, 0, TFM_SINUSOID_SPLIT);
-        *out = table;
+    l->arch->shared_tables = one_table(l, 0, 1, l->arch->shared_tables && l->arch->tied_output) ||
+                             (l->arch->shared_tables && equal(l->tables[0], l->tables[1]));
+    l->arch->tied_output = one_table(l, 2, 1, l->arch->tied_output);
+    /* One table for both sides has one size. */
+    if (l->arch->shared_tables && l->arch->encoder.vocabulary != l->arch->decoder.vocabulary)
+        l->status = tfm__fail(
+            TFM_ERROR_FORMAT, "%s: %s has %lld rows and serves as a table of %d: the configuration says otherwise",
+            l->tables[1]->file, l->tables[1]->name, (long long)l->tables[1]->dims[0], l->arch->decoder.vocabulary);
+    if (l->model) {
+        l->model->arch = *l->arch;
+        tfm__model_set_tables(l->model);
+    }
+}
+
+/* ---- Positions and biases ---- */
+
+static tfm_status compute_positions(loader *l, tfm_tensor *out, const tfm__stack_arch *arch) {
+    if (!l->model)
+        return TFM_OK;
+    tfm__tensor_new_lasting(l->model->ctx, out, TFM_F32, 2, (int64_t[]){arch->max_positions, arch->width});
+    return tfm_sinusoid(l->model->ctx, out, 0, 0, TFM_SINUSOID_SPLIT);
+}
+
+/* Sinusoids are seldom stored; where a file has a table, that table counts. */
+static void load_positions(loader *l, bool decoder) {
+    const tfm__stack_arch *arch = decoder ? &l->arch->decoder : &l->arch->encoder;
+    const tfm__naming *names = decoder ? l->family->decoder : l->family->encoder;
+    tfm_param table = {0};
+    tfm_tensor *out = !l->model ? NULL : decoder ? &l->model->decoder.positions : &l->model->encoder.positions;
+    if (l->status != TFM_OK)
+        return;
+    const tfm__stored *stored = find(l, names[TFM__POSITIONS].weight);
+    if (!stored && arch->positions == TFM__SINUSOIDS) {
+        l->status = compute_positions(l, out, arch);
         return;
     }
     /* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
-    int64_t skipped = stored && stored->rank == 2 && stored->dims[0] == config->max_positions ? 0 : config->position_offset;
-    tfm_param table = {0};
+    const int64_t skipped =
+        stored && stored->rank == 2 && stored->dims[0] == arch->max_positions ? 0 : arch->position_offset;
+    const int64_t rows = arch->max_positions + skipped;
+    l->status = load_parameter(l, &(tfm__parameter){.param = &table,
+                                                    .role = TFM__POSITIONS,
+                                                    .kind = TFM__MATRIX,
+                                                    .rank = 2,
+                                                    .dims = {rows, arch->width},
+                                                    .name = names[TFM__POSITIONS].weight,
+                                                    .total = rows});
+    if (l->status == TFM_OK && arch->positions == TFM__SINUSOIDS)
+        l->parameters -= stored->count; /* not learned */
+    if (l->model)
+        *out = table.value; /* after a failure too: the model frees what there is of it */
+    if (l->status != TFM_OK || !l->model)
+        return;
     l->model->stored_positions = true;
-    load(l, &table, 2, (int64_t[]){config->max_positions + skipped, config->d_model}, name);
-    *out = table.value;
-    if (l->status == TFM_OK && skipped > 0)
-        l->status = tfm_tensor_rows(l->model->ctx, out, table.value, skipped, config->max_positions);
-    if (config->static_positions && stored && l->status == TFM_OK)
-        l->model->info.parameters -= stored->count; /* not learned */
+    tfm_tensor used = {0};
+    l->status = tfm_tensor_rows(l->model->ctx, &used, table.value, skipped, arch->max_positions);
+    if (l->status == TFM_OK)
+        *out = used;
 }
 
 /* The file's F32, F16 or BF16 numbers as host floats. */
@@ -156,53 +277,68 @@ static float stored_float(const tfm__stored *stored, size_t index) {
     return (float)(half >> 15 ? -value : value);
 }
 
-static void load_biases(loader *l) {
-    tfm_model *model = l->model;
-    const int64_t size = model->config.decoder_vocab_size;
+static void load_output_bias(loader *l) {
+    const int64_t size = l->arch->decoder.vocabulary;
+    const char *name = l->family->decoder[TFM__OUTPUT_BIAS].bias;
     const tfm__stored *stored = NULL;
-    if (l->status == TFM_OK && tfm__safetensors_find(l->file, "final_logits_bias"))
-        l->status = tfm__safetensors_get(l->file, &stored, "final_logits_bias", 2, (int64_t[]){1, size});
-    float *bias = l->status == TFM_OK ? tfm__alloc((size_t)size, sizeof(*bias)) : NULL;
-    if (l->status == TFM_OK && !bias)
-        l->status = TFM_ERROR_MEMORY;
+    if (l->status == TFM_OK && name && find(l, name))
+        l->status = tfm__weights_get(l->file, &stored, stored_name(l, name), 2, (int64_t[]){1, size});
+    if (stored)
+        use(l, stored);
+    if (l->status != TFM_OK || !l->model)
+        return;
+    float *bias = tfm__alloc((size_t)size, sizeof(*bias));
     for (int64_t i = 0; stored && bias && i < size; i++)
         bias[i] = stored_float(stored, (size_t)i);
-    if (l->status == TFM_OK)
-        l->status = tfm__model_set_biases(model, bias);
+    l->status = bias ? tfm__model_set_biases(l->model, bias) : TFM_ERROR_MEMORY;
     free(bias);
 }
 
-/* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the same. */
+/* ---- What is left over ---- */
+
+/* Whether this is another copy of a table that is used. */
+static bool is_alias(const loader *l, const tfm__stored *stored) {
+    for (int role = 0; role < TFM__TABLES; role++)
+        if (equal(stored, l->tables[role]))
+            return true;
+    return false;
+}
+
+/* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the
+ * same. Anything else is said. */
 static tfm_status check_unused(const loader *l) {
-    for (size_t i = 0; i < tfm__safetensors_count(l->file); i++) {
-        const tfm__stored *stored = tfm__safetensors_at(l->file, i);
-        size_t k = 0;
-        while (k < l->used_count && l->used[k] != stored)
-            k++;
-        bool used = k < l->used_count, part = strstr(stored->name, "layers.") || strstr(stored->name, "layer_norm") ||
-                                              strstr(stored->name, "layernorm");
-        if (!used && part)
+    for (size_t i = 0; i < tfm__weights_count(l->file); i++) {
+        const tfm__stored *stored = tfm__weights_at(l->file, i);
+        if (is_used(l, stored) || is_alias(l, stored))
+            continue;
+        if (strstr(stored->name, "layers.") || strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
             return tfm__fail(TFM_ERROR_FORMAT,
                              "%s: %s has no place in the model that config.json describes: check its numbers of layers "
                              "and its norms",
                              stored->file, stored->name);
+        tfm__log(TFM_LOG_WARNING, "%s: no part of the model reads %s: it is left out", stored->file, stored->name);
     }
     return TFM_OK;
 }
 
-tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file) {
-    loader l = {.model = model, .file = file};
-    l.used = tfm__alloc(tfm__safetensors_count(file), sizeof(*l.used));
+tfm_status tfm__model_load(uint64_t *parameters, const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
+                           tfm_model *model) {
+    loader l = {.family = family, .arch = arch, .file = file, .model = model};
+    l.used = tfm__alloc(tfm__weights_count(file), sizeof(*l.used));
     if (!l.used)
         return TFM_ERROR_MEMORY;
-    load_tables(&l);
-    load_positions(&l, &model->source_positions, "model.encoder.embed_positions.weight");
-    load_positions(&l, &model->target_positions, "model.decoder.embed_positions.weight");
-    load_biases(&l);
+    find_tables(&l);
+    load_positions(&l, false);
+    load_positions(&l, true);
+    load_output_bias(&l);
     if (l.status == TFM_OK)
-        l.status = tfm__model_walk(model, load_parameter, &l);
+        l.status = tfm__roles_walk(family, arch, model, load_parameter, &l);
     if (l.status == TFM_OK)
         l.status = check_unused(&l);
+    if (l.status == TFM_OK)
+        l.status = offer_all(&l);
+    *parameters = l.parameters;
     free(l.used);
+    free(l.offers);
     return l.status;
 }

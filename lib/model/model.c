@@ -1,84 +1,59 @@
-/* A model's life, and its forward passes on tensors. */
+/* A model's life. */
 #include <math.h>
 #include <string.h>
 #include "model/model.h"
 
-static void fill_info(tfm_model_info *info, const tfm__config *config) {
-    info->family = "marian";
-    info->width = config->d_model;
-    info->encoder_layers = config->encoder_layers;
-    info->decoder_layers = config->decoder_layers;
-    info->encoder_heads = config->encoder_heads;
-    info->decoder_heads = config->decoder_heads;
-    info->encoder_feed_forward = config->encoder_ffn;
-    info->decoder_feed_forward = config->decoder_ffn;
-    info->source_vocabulary = config->vocab_size;
-    info->target_vocabulary = config->decoder_vocab_size;
-    info->max_positions = config->max_positions;
-    info->activation = config->activation;
-    info->pre_norm = config->normalize_before;
-    info->pad_id = config->pad_id;
-    info->eos_id = config->eos_id;
-    info->start_id = config->start_id;
-    info->beam = config->beams ? config->beams : 4;
-}
-
 /* Bytes on the device while a default batch is translated: what lasts, and the largest of what comes and goes. */
-static void estimate(tfm_model_info *info) {
+static uint64_t estimate(const tfm_model_info *info) {
     const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam, steps = 32, width = (uint64_t)info->width;
     const uint64_t inner = (uint64_t)info->encoder_feed_forward;
     uint64_t encoder = tokens * (6 * width + inner), cross = 2 * tokens * width * (uint64_t)info->decoder_layers;
     uint64_t cache = 2 * rows * steps * width * (uint64_t)info->decoder_layers;
     uint64_t logits = rows * (uint64_t)info->target_vocabulary;
-    info->parameter_bytes = 4 * info->parameters;
-    info->estimated_bytes = 2 * info->parameter_bytes + 4 * (encoder + cross + cache + logits);
+    return 2 * info->parameter_bytes + 4 * (encoder + cross + cache + logits);
 }
 
-void tfm__model_describe_config(tfm_model *model) {
-    fill_info(&model->info, &model->config);
-    model->info.stored_dtype = tfm_dtype_name(TFM_F32);
-    estimate(&model->info);
+void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
+                              const tfm__rules *rules, uint64_t parameters) {
+    const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder;
+    *info = (tfm_model_info){
+        .family = family->name,
+        .width = decoder->width,
+        .encoder_layers = encoder->layers,
+        .decoder_layers = decoder->layers,
+        .encoder_heads = encoder->heads,
+        .decoder_heads = decoder->heads,
+        .encoder_feed_forward = encoder->feed_forward,
+        .decoder_feed_forward = decoder->feed_forward,
+        .source_vocabulary = encoder->vocabulary,
+        .target_vocabulary = decoder->vocabulary,
+        .max_positions = decoder->max_positions,
+        .activation = decoder->activation,
+        .pre_norm = decoder->norm_place == TFM_NORM_BEFORE,
+        .tied_output = arch->tied_output,
+        .stored_dtype = tfm_dtype_name(TFM_F32),
+        .stored_as = "none",
+        .parameters = parameters,
+        .parameter_bytes = 4 * parameters,
+        .pad_id = rules->pad_id,
+        .eos_id = rules->eos_id,
+        .start_id = rules->start_id,
+        .beam = rules->beams ? rules->beams : 4,
+    };
+    info->estimated_bytes = estimate(info);
 }
 
-/* The dtype of the file's largest tensor, as the file spells it but static. */
-static const char *stored_dtype(const tfm__safetensors *file) {
+/* What the weights lie in, and the dtype of the largest tensor, in static strings. */
+static void describe_file(tfm_model_info *info, const tfm__weights *file) {
     const tfm__stored *largest = NULL;
-    for (size_t i = 0; i < tfm__safetensors_count(file); i++) {
-        const tfm__stored *stored = tfm__safetensors_at(file, i);
+    for (size_t i = 0; i < tfm__weights_count(file); i++) {
+        const tfm__stored *stored = tfm__weights_at(file, i);
         if (stored->usable && (!largest || stored->count > largest->count))
             largest = stored;
     }
-    return largest ? tfm_dtype_name(largest->dtype) : "none";
-}
-
-tfm_status tfm_model_inspect(tfm_model_info *out, const char *dir) {
-    tfm__config config;
-    tfm__safetensors *file = NULL;
-    *out = (tfm_model_info){0};
-    tfm_status status = tfm__config_load(&config, dir);
-    if (status == TFM_OK)
-        status = tfm__safetensors_open_dir(&file, dir);
-    if (status != TFM_OK)
-        return status;
-    fill_info(out, &config);
-    out->stored_dtype = stored_dtype(file);
-    const tfm__stored *tables[TFM__TABLES] = {NULL};
-    for (int role = 0; role < TFM__TABLES && status == TFM_OK; role++)
-        if (!(tables[role] = tfm__model_find_table(file, &config, role)))
-            status = TFM_ERROR_FORMAT;
-    for (size_t i = 0; i < tfm__safetensors_count(file); i++) {
-        const tfm__stored *stored = tfm__safetensors_at(file, i);
-        bool position = strstr(stored->name, "embed_positions") != NULL, bias = strstr(stored->name, "logits_bias") != NULL;
-        bool table = strstr(stored->name, "embed_tokens") || strstr(stored->name, "shared.") ||
-                     strstr(stored->name, "lm_head");
-        bool used = stored == tables[0] || stored == tables[1] || stored == tables[2];
-        if (!bias && !(position && config.static_positions) && (!table || used))
-            out->parameters += stored->count;
-    }
-    out->tied_output = tables[TFM__OUTPUT_TABLE] == tables[TFM__TARGET_TABLE];
-    estimate(out);
-    tfm__safetensors_free(&file);
-    return status;
+    info->stored_dtype = largest ? tfm_dtype_name(largest->dtype) : "none";
+    info->stored_as = tfm__weights_kind(file);
+    info->stored_files = (int)tfm__weights_files(file);
 }
 
 /* Rows of an embedding that have no piece: some checkpoints round the number of rows up. */
@@ -91,87 +66,190 @@ static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int r
     return count;
 }
 
-static tfm_status check_vocabulary(const tfm_model *model, const char *dir) {
-    tfm_tokenizer_info text = tfm_tokenizer_get_info(model->tokenizer);
-    const tfm__config *config = &model->config;
-    if (text.source_size > config->vocab_size || text.target_size > config->decoder_vocab_size)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: the vocabulary, with added tokens, has ids up to %d (source) and %d (target), the embeddings "
-                         "%d and %d rows: they are not of one model",
-                         dir, text.source_size - 1, text.target_size - 1, config->vocab_size,
-                         config->decoder_vocab_size);
-    int64_t nameless = nameless_ids(model->tokenizer, TFM_SOURCE, config->vocab_size) +
-                       nameless_ids(model->tokenizer, TFM_TARGET, config->decoder_vocab_size);
+static tfm_status check_vocabulary(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const tfm__rules *rules,
+                                   const char *dir) {
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
+    const int source = arch->encoder.vocabulary, target = arch->decoder.vocabulary;
+    if (text.source_size > source || text.target_size > target)
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: the vocabulary, with added tokens, has ids up to %d (source) and %d (target), the embeddings "
+            "%d and %d rows: they are not of one model",
+            dir, text.source_size - 1, text.target_size - 1, source, target);
+    int64_t nameless = nameless_ids(tokenizer, TFM_SOURCE, source) + nameless_ids(tokenizer, TFM_TARGET, target);
     if (nameless > 2 * MOST_PADDING)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: %lld rows of the embeddings have no piece in the vocabulary: vocab.json is not the model's", dir,
-                         (long long)nameless);
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: %lld rows of the embeddings have no piece in the vocabulary: vocab.json is not the model's", dir,
+            (long long)nameless);
     /* The configuration's is what pads. A vocabulary of its own may have the target's elsewhere. */
-    if (text.source_pad >= 0 && text.source_pad != config->pad_id)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one "
-                         "model",
-                         dir, text.source_pad, config->pad_id);
-    if (text.source_eos != config->eos_id || text.target_eos != config->eos_id)
+    if (text.source_pad >= 0 && text.source_pad != rules->pad_id)
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one "
+            "model",
+            dir, text.source_pad, rules->pad_id);
+    if (text.source_eos != rules->eos_id || text.target_eos != rules->eos_id)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model",
-                         dir, text.source_eos != config->eos_id ? text.source_eos : text.target_eos,
-                         text.source_eos != config->eos_id ? "vocab.json" : "target_vocab.json", config->eos_id);
+                         dir, text.source_eos != rules->eos_id ? text.source_eos : text.target_eos,
+                         text.source_eos != rules->eos_id ? "vocab.json" : "target_vocab.json", rules->eos_id);
     return TFM_OK;
 }
 
+/* The directory's tokenizer, if it goes with the model. */
+static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__arch *arch, const tfm__rules *rules, const char *dir) {
+    tfm_status status = tfm_tokenizer_open(out, dir);
+    if (status == TFM_OK && (status = check_vocabulary(*out, arch, rules, dir)) != TFM_OK)
+        tfm_tokenizer_free(out);
+    return status;
+}
+
 tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
+    if (TFM__NEEDS("model_open_tokenizer", model, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     if (model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
-    tfm_status status = tfm_tokenizer_open(&model->tokenizer, dir);
-    if (status == TFM_OK && (status = check_vocabulary(model, dir)) != TFM_OK)
-        tfm_tokenizer_free(&model->tokenizer);
+    return open_tokenizer(&model->tokenizer, &model->arch, &model->rules, dir);
+}
+
+/* The same checks in the same order as tfm_model_open makes, so that both say the same of a damaged directory. */
+tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
+    if (TFM__NEEDS("model_read_info", out, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const tfm__family *family = NULL;
+    tfm__arch arch;
+    tfm_tokenizer *tokenizer = NULL;
+    tfm__weights *file = NULL;
+    uint64_t parameters = 0;
+    *out = (tfm_model_info){0};
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__UNKNOWN_OPTION);
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && !(options && options->no_tokenizer))
+        status = open_tokenizer(&tokenizer, &arch, rules, dir);
+    if (status == TFM_OK)
+        status = tfm__weights_open_dir(&file, dir);
+    if (status == TFM_OK)
+        status = tfm__model_load(&parameters, family, &arch, file, NULL);
+    if (status == TFM_OK) {
+        tfm__model_describe_arch(out, family, &arch, rules, parameters);
+        describe_file(out, file);
+    }
+    tfm__weights_free(&file);
+    tfm_tokenizer_free(&tokenizer);
+    free(rules);
+    return status;
+}
+
+void tfm__model_set_tables(tfm_model *model) {
+    const tfm__arch *arch = &model->arch;
+    model->encoder.table = &model->tables[0];
+    model->decoder.table = arch->shared_tables ? model->encoder.table : &model->tables[1];
+    model->output = arch->tied_output ? model->decoder.table : &model->tables[2];
+}
+
+/* What the arch says of a stack's blocks and norms. */
+static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
+    stack->blocks = tfm__alloc((size_t)arch->layers, sizeof(*stack->blocks));
+    if (!stack->blocks)
+        return TFM_ERROR_MEMORY;
+    const tfm_norm norm = {.epsilon = arch->epsilon, .kind = arch->norm};
+    stack->embedding_norm = stack->final_norm = norm;
+    for (int i = 0; i < arch->layers; i++)
+        stack->blocks[i] = (tfm_block){
+            .attention = {.heads = arch->heads, .kv_heads = arch->kv_heads},
+            .attention_norm = norm,
+            .cross = {.heads = arch->heads, .kv_heads = arch->kv_heads},
+            .cross_norm = norm,
+            .feed_forward = {.activation = arch->activation},
+            .feed_forward_norm = norm,
+            .causal = arch->causal,
+            .norm_place = arch->norm_place,
+        };
+    return TFM_OK;
+}
+
+tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *family, const tfm__arch *arch,
+                          const tfm__rules *rules) {
+    tfm_model *model = *out = tfm__alloc(1, sizeof(*model));
+    if (!model)
+        return TFM_ERROR_MEMORY;
+    atomic_init(&model->owners, 1);
+    model->ctx = tfm_context_retain(ctx);
+    model->family = family;
+    model->arch = *arch;
+    model->rules = *rules;
+    tfm__model_set_tables(model);
+    tfm__model_describe_arch(&model->info, family, arch, rules, 0);
+    tfm_status status = new_stack(&model->encoder, &arch->encoder);
+    if (status == TFM_OK)
+        status = new_stack(&model->decoder, &arch->decoder);
+    if (status != TFM_OK)
+        tfm_model_free(out);
+    return status;
+}
+
+static tfm_status load_weights(tfm_model *model, const char *dir) {
+    tfm__weights *file = NULL;
+    uint64_t parameters;
+    tfm_status status = tfm__weights_open_dir(&file, dir);
+    if (status == TFM_OK)
+        status = tfm__model_load(&parameters, model->family, &model->arch, file, model);
+    if (status == TFM_OK) {
+        tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters);
+        describe_file(&model->info, file);
+    }
+    tfm__weights_free(&file);
     return status;
 }
 
 tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
+    if (TFM__NEEDS("model_open", out, ctx, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const tfm__family *family = NULL;
+    tfm__arch arch;
     *out = NULL;
-    if (tfm_context_status(ctx) != TFM_OK)
-        return tfm__fail(tfm_context_status(ctx), "model_open: the context has failed before: %s", tfm_context_error(ctx));
-    tfm_model *model = tfm__alloc(1, sizeof(*model));
-    if (!model)
-        return TFM_ERROR_MEMORY;
-    tfm__safetensors *file = NULL;
-    model->ctx = ctx;
-    tfm_status status = tfm__config_load(&model->config, dir);
-    if (status == TFM_OK && !(options && options->no_tokenizer))
-        status = tfm_model_open_tokenizer(model, dir);
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__context_ready(ctx, "model_open") != TFM_OK)
+        return tfm_context_status(ctx);
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
+    tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = tfm__safetensors_open_dir(&file, dir);
-    if (status == TFM_OK) {
-        fill_info(&model->info, &model->config);
-        model->encoder = tfm__alloc((size_t)model->config.encoder_layers, sizeof(*model->encoder));
-        model->decoder = tfm__alloc((size_t)model->config.decoder_layers, sizeof(*model->decoder));
-        status = model->encoder && model->decoder ? tfm__model_load(model, file) : TFM_ERROR_MEMORY;
-        model->info.stored_dtype = stored_dtype(file);
-        estimate(&model->info);
-    }
-    tfm__safetensors_free(&file);
-    if (status != TFM_OK) {
-        tfm_model_free(&model);
-        return status;
-    }
-    *out = model;
-    return TFM_OK;
+        status = tfm__model_new(out, ctx, family, &arch, rules);
+    free(rules);
+    if (status == TFM_OK && !(options && options->no_tokenizer))
+        status = tfm_model_open_tokenizer(*out, dir);
+    if (status == TFM_OK)
+        status = load_weights(*out, dir);
+    if (status != TFM_OK)
+        tfm_model_free(out);
+    return status;
 }
 
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
-    const int64_t size = model->config.decoder_vocab_size;
+    const int64_t size = model->arch.decoder.vocabulary;
     tfm_tensor *const tensors[] = {&model->logits_bias, &model->score_bias, &model->search_bias};
-    bool (*const without[])(const tfm__config *, int32_t) = {NULL, tfm__config_is_padding, tfm__config_bans};
+    bool (*const without[])(const tfm__rules *, int32_t) = {NULL, tfm__rules_pads, tfm__rules_ban};
     tfm_status status = TFM_OK;
-    for (size_t k = 0; k < TFM_COUNT(tensors) && status == TFM_OK; k++) {
+    for (size_t k = 0; k < TFM__COUNT(tensors) && status == TFM_OK; k++) {
         tfm__tensor_new_lasting(model->ctx, tensors[k], TFM_F32, 1, &size);
         for (int64_t i = 0; without[k] && i < size; i++)
-            bias[i] = without[k](&model->config, (int32_t)i) ? -INFINITY : bias[i];
+            bias[i] = without[k](&model->rules, (int32_t)i) ? -INFINITY : bias[i];
         status = tfm_tensor_write(model->ctx, *tensors[k], bias);
     }
     return status;
+}
+
+static void free_stack(tfm_context *ctx, tfm__stack *stack, int layers) {
+    tfm_tensor_free(ctx, &stack->positions);
+    tfm_norm_free(ctx, &stack->embedding_norm);
+    tfm_norm_free(ctx, &stack->final_norm);
+    for (int i = 0; stack->blocks && i < layers; i++)
+        tfm_block_free(ctx, &stack->blocks[i]);
+    free(stack->blocks);
 }
 
 void tfm_model_free(tfm_model **pointer) {
@@ -179,144 +257,38 @@ void tfm_model_free(tfm_model **pointer) {
     if (!model)
         return;
     *pointer = NULL;
+    if (atomic_fetch_sub(&model->owners, 1) > 1)
+        return;
     tfm_context *ctx = model->ctx;
     for (int i = 0; i < TFM__TABLES; i++)
         tfm_param_free(ctx, &model->tables[i]);
-    tfm_tensor_free(ctx, &model->source_positions);
-    tfm_tensor_free(ctx, &model->target_positions);
     tfm_tensor_free(ctx, &model->logits_bias);
     tfm_tensor_free(ctx, &model->search_bias);
     tfm_tensor_free(ctx, &model->score_bias);
-    tfm_norm_free(ctx, &model->source_norm);
-    tfm_norm_free(ctx, &model->target_norm);
-    tfm_norm_free(ctx, &model->encoder_norm);
-    tfm_norm_free(ctx, &model->decoder_norm);
-    for (int i = 0; model->encoder && i < model->config.encoder_layers; i++)
-        tfm_encoder_block_free(ctx, &model->encoder[i]);
-    for (int i = 0; model->decoder && i < model->config.decoder_layers; i++)
-        tfm_decoder_block_free(ctx, &model->decoder[i]);
-    free(model->encoder);
-    free(model->decoder);
+    free_stack(ctx, &model->encoder, model->arch.encoder.layers);
+    free_stack(ctx, &model->decoder, model->arch.decoder.layers);
     tfm_tokenizer_free(&model->tokenizer);
     free(model);
+    tfm_context_free(&ctx);
 }
 
-tfm_model_info tfm_model_describe(const tfm_model *model) {
-    return model->info;
+tfm_model *tfm__model_retain(tfm_model *model) {
+    atomic_fetch_add(&model->owners, 1);
+    return model;
+}
+
+const tfm_model_info *tfm_model_get_info(const tfm_model *model) {
+    return model ? &model->info : NULL;
 }
 
 tfm_context *tfm_model_context(const tfm_model *model) {
+    if (!model)
+        return NULL;
     return model->ctx;
 }
 
 const tfm_tokenizer *tfm_model_tokenizer(const tfm_model *model) {
+    if (!model)
+        return NULL;
     return model->tokenizer;
-}
-
-/* x (B, T, E) = embedding * scale + positions, then the norm over it where the model has one, and in training dropout. */
-static tfm_status embed(tfm_model *model, tfm_tensor *x, const tfm_param *table, tfm_tensor ids, tfm_tensor positions,
-                        int64_t first, const tfm_norm *norm) {
-    tfm_context *ctx = model->ctx;
-    float scale = model->config.scale_embedding ? sqrtf((float)model->config.d_model) : 1;
-    tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw);
-    const bool normed = norm->gamma.value.buffer != NULL;
-    tfm_tensor sum = {0}, between = {0};
-    tfm_scope_open(ctx);
-    tfm_embedding(ctx, normed || dropout ? &sum : x, table->value, ids, scale, positions, first);
-    if (normed)
-        tfm_norm_forward(ctx, dropout ? &between : x, NULL, norm, sum, (tfm_tensor){0});
-    if (dropout)
-        tfm_dropout(ctx, x, normed ? between : sum, dropout);
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
-}
-
-tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position) {
-    return embed(model, x, model->target, ids, model->target_positions, position, &model->target_norm);
-}
-
-tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor x, tfm_tensor bias) {
-    tfm_tensor normed = x;
-    tfm_scope_open(model->ctx);
-    if (model->decoder_norm.gamma.value.buffer) {
-        normed = (tfm_tensor){0};
-        tfm_norm_forward(model->ctx, &normed, NULL, &model->decoder_norm, x, (tfm_tensor){0});
-    }
-    tfm_linear(model->ctx, logits, normed, model->output, bias, TFM_NO_ACTIVATION);
-    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
-}
-
-static tfm_status check_ids(tfm_model *model, const char *what, tfm_tensor ids) {
-    if (TFM_OP_BEGIN(model->ctx, what, "i", ids) != TFM_OK)
-        return tfm_context_status(model->ctx);
-    if (ids.rank != 2 || ids.dims[1] > model->config.max_positions)
-        return tfm__op_refuse(model->ctx, what, "ids are %s: (B, T) with T up to %d, the model's positions, is needed",
-                              TFM_SHAPE(ids), model->config.max_positions);
-    return TFM_OK;
-}
-
-/* One layer's weights to whoever watches. After a failure there are none. */
-static void show(tfm_model *model, tfm__watch *watch, tfm_attention_kind kind, int layer, tfm_tensor weights) {
-    if (watch && !watch->stopped && tfm_context_status(model->ctx) == TFM_OK)
-        watch->stopped = !watch->see(watch->user, kind, layer, weights);
-}
-
-tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths) {
-    return tfm__model_encode_watched(model, encoded, ids, lengths, NULL);
-}
-
-tfm_status tfm__model_encode_watched(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
-                                     tfm__watch *watch) {
-    tfm_context *ctx = model->ctx;
-    if (check_ids(model, "model_encode", ids) != TFM_OK)
-        return tfm_context_status(ctx);
-    tfm_tensor x = {0};
-    tfm_scope_open(ctx);
-    embed(model, &x, model->source, ids, model->source_positions, 0, &model->source_norm);
-    bool final_norm = model->encoder_norm.gamma.value.buffer != NULL;
-    for (int i = 0; i < model->config.encoder_layers; i++) {
-        tfm_tensor y = {0}, weights = {0};
-        bool last = i + 1 == model->config.encoder_layers && !final_norm;
-        tfm_encoder_block_attend(ctx, last ? encoded : &y, watch ? &weights : NULL, &model->encoder[i], x, lengths);
-        show(model, watch, TFM_ENCODER_SELF, i, weights);
-        tfm_tensor_free(ctx, &weights);
-        tfm_tensor_free(ctx, &x);
-        x = y;
-    }
-    if (final_norm)
-        tfm_norm_forward(ctx, encoded, NULL, &model->encoder_norm, x, (tfm_tensor){0});
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){encoded});
-}
-
-tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
-                                    tfm_tensor lengths, tfm__watch *watch) {
-    tfm_context *ctx = model->ctx;
-    if (check_ids(model, "model_decode", ids) != TFM_OK)
-        return tfm_context_status(ctx);
-    tfm_tensor x = {0};
-    tfm_scope_open(ctx);
-    tfm__model_embed_target(model, &x, ids, 0);
-    for (int i = 0; i < model->config.decoder_layers; i++) {
-        tfm_decoder_memory memory = {.lengths = lengths};
-        tfm_tensor y = {0}, self = {0}, cross = {0};
-        tfm_scope_open(ctx);
-        tfm_multi_head_project(ctx, &memory.cross, &model->decoder[i].cross, encoded);
-        tfm_decoder_block_attend(ctx, &y, watch ? &self : NULL, watch ? &cross : NULL, &model->decoder[i], x, &memory);
-        show(model, watch, TFM_DECODER_SELF, i, self);
-        show(model, watch, TFM_DECODER_CROSS, i, cross);
-        tfm_scope_close(ctx, 1, (tfm_tensor *[]){&y});
-        tfm_tensor_free(ctx, &x);
-        x = y;
-    }
-    *hidden = x;
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){hidden});
-}
-
-tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
-                            tfm_tensor lengths) {
-    tfm_tensor hidden = {0};
-    tfm_scope_open(model->ctx);
-    tfm__model_decode_hidden(model, &hidden, ids, encoded, lengths, NULL);
-    tfm__model_logits(model, logits, hidden, model->logits_bias);
-    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
 }

@@ -1,101 +1,125 @@
-/* The inside of a model. */
+/* What a model consists of, and what the files of lib/model share of it. */
 #ifndef TFM_LIB_MODEL_H
 #define TFM_LIB_MODEL_H
 
-#include "model/config.h"
-#include "model/safetensors.h"
+#include <stdatomic.h>
+#include "model/roles.h"
 #include "ops/ops.h"
 #include "tfm/model.h"
 
 /* A parameter that several roles may share: the source embedding, the target embedding, the output projection. */
-enum { TFM__SOURCE_TABLE, TFM__TARGET_TABLE, TFM__OUTPUT_TABLE, TFM__TABLES };
+enum { TFM__TABLES = 3 };
+
+/* One stack's parameters; tfm__stack_arch says which of them it has. */
+typedef struct tfm__stack {
+    tfm_param *table;        /* (V, E): one of the model's tables. */
+    tfm_tensor positions;    /* (P, E): what is added to the embedding at each position. */
+    tfm_norm embedding_norm; /* The norm over the embedding, without parameters if the stack has none. */
+    tfm_norm final_norm;     /* The norm after the last block, without parameters if the stack has none. */
+    tfm_block *blocks;       /* [layers]: the blocks, first to last. */
+} tfm__stack;
 
 struct tfm_model {
-    tfm_context *ctx;
-    tfm__config config;
+    atomic_int owners; /* How many own it: who opened it, and its trainers. */
+    tfm_context *ctx;  /* The model keeps it alive. */
+    const tfm__family *family;
+    tfm__arch arch;
+    tfm__rules rules;
     tfm_tokenizer *tokenizer;
     tfm_model_info info;
 
-    tfm_param tables[TFM__TABLES];    /* (V, E) each; only the first of equal roles is filled */
-    tfm_param *source, *target, *output;
-    tfm_tensor source_positions;      /* (P, E) */
-    tfm_tensor target_positions;
-    bool stored_positions;            /* they came from the file, and go into one */
-    tfm_norm source_norm, target_norm; /* of the embeddings; gamma empty: none */
-    tfm_norm encoder_norm, decoder_norm; /* after the last block; gamma empty: none */
-    tfm_tensor logits_bias;           /* (V) */
-    tfm_tensor search_bias;           /* (V): the same with -inf at ids that are never generated */
-    tfm_tensor score_bias;            /* (V): with -inf at the padding's alone, which no text has */
-    tfm_encoder_block *encoder;
-    tfm_decoder_block *decoder;
-    tfm_training *training; /* borrowed; NULL outside of training */
+    tfm_param tables[TFM__TABLES]; /* The embedding tables. Those that no role uses are empty. */
+    tfm_param *output;             /* (V, E): the one of the tables that the output projection uses. */
+    tfm__stack encoder, decoder;
+    bool stored_positions;  /* The positions were read from the file, and are written when the model is saved. */
+    tfm_tensor logits_bias; /* (V): the bias of the output projection. */
+    tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
+    tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
+    tfm_training *training; /* What is dropped out. It belongs to the trainer; NULL outside of training. */
 };
 
-/* Makes the three biases, of the first one's values, which change. */
+/* Adds an owner, who calls tfm_model_free in the end. Returns the model. */
+tfm_model *tfm__model_retain(tfm_model *model);
+
+/* Makes a model without parameters, with the blocks and tables that its arch describes (model.c). */
+tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *family, const tfm__arch *arch,
+                          const tfm__rules *rules);
+/* Sets which table has which role, as the ties of the model's arch say. */
+void tfm__model_set_tables(tfm_model *model);
+/* Makes the three biases from the values of the first one. `bias` is used as working memory and changes. */
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias);
+/* Fills in what is known of a model that has so many parameters. */
+void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
+                              const tfm__rules *rules, uint64_t parameters);
 
-/* One parameter, by the name that Hugging Face's Marian checkpoints have for it. */
-typedef enum tfm__parameter_kind { TFM__MATRIX, TFM__BIAS, TFM__GAMMA, TFM__BETA, TFM__TABLE } tfm__parameter_kind;
-typedef struct tfm__parameter {
-    tfm_param *param;
-    const char *name; /* borrowed for the call */
-    tfm__parameter_kind kind;
-    int rank;
-    int64_t dims[2];
-} tfm__parameter;
+/* ---- Forward passes (stack.c) ---- */
 
-/* Calls `each` for every parameter of blocks and norms, in one order, until it fails; on the way it sets what the
- * configuration says of the layers: heads, activation, order of norms (parameters.c). */
-typedef tfm_status (*tfm__parameter_fn)(void *user, const tfm__parameter *parameter);
-tfm_status tfm__model_walk(tfm_model *model, tfm__parameter_fn each, void *user);
+/* Sets what all parts of the model drop out from now on. NULL stands for nothing. */
+void tfm__model_set_training(tfm_model *model, tfm_training *training);
 
-/* The same for the embedding tables, each once. */
-tfm_status tfm__model_walk_tables(tfm_model *model, tfm__parameter_fn each, void *user);
-
-/* The model's info from its configuration and what is known of its parameters (model.c). */
-void tfm__model_describe_config(tfm_model *model);
-
-/* Fills the model's parameters from its directory's weights (load.c). */
-tfm_status tfm__model_load(tfm_model *model, const tfm__safetensors *file);
-
-/* Which stored tensor plays a table's role, by the most specific name that is present; NULL with the sentence set. */
-const tfm__stored *tfm__model_find_table(const tfm__safetensors *file, const tfm__config *config, int role);
-
-/* The encoder's and decoder's entrance: embedding + positions, the norm over it if there is one (model.c). */
-tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position);
-/* The decoder's exit: logits (..., V) of x (..., E), with `bias` (V). */
-tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor x, tfm_tensor bias);
-
-/* Who is shown the attention weights of a forward pass, layer by layer, and whether he has seen enough. */
-typedef struct tfm__watch {
+/* An observer is shown the attention weights of a forward pass, layer by layer. */
+typedef struct tfm__observer {
     tfm_attention_fn see;
+    /* Says whether the observer wants a layer's weights; others are not made. NULL wants all. */
+    bool (*wants)(void *user, tfm_attention_kind kind, int layer);
     void *user;
-    bool stopped;
-} tfm__watch;
+    bool stopped; /* Whether `see` has returned false. No further layer is run then. */
+} tfm__observer;
 
-/* tfm_model_encode under a watch; NULL: nobody's, and no weights are made. */
-tfm_status tfm__model_encode_watched(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
-                                     tfm__watch *watch);
-/* The decoder without its exit: hidden (B, T, E), before the final norm. `watch` may be NULL. */
+/* Does what tfm_model_encode does, and shows it to an observer. If that is NULL, no weights are made. If the observer
+ * stops the pass, `encoded` stays empty. */
+tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
+                                      tfm__observer *observer);
+/* Runs the decoder without its output projection: hidden (B, T, E) is what comes after the norm at its end, or after
+ * its last block if it has no such norm. `observer` is as above. */
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
-                                    tfm_tensor lengths, tfm__watch *watch);
+                                    tfm_tensor lengths, tfm__observer *observer);
 
-/* A search's rules, resolved: the caller's wish, then the directory's, then the paper's. */
+/* One step of the decoder for R rows: their places in the log of keys and values, and what they attend to. */
+typedef struct tfm__step {
+    tfm_kv_cache *cache;          /* The log. It has room for R rows from `node` on. */
+    const tfm_keys_values *cross; /* [layers]: keys and values of the N encoded sequences. */
+    tfm_tensor cross_lengths;     /* (N): the lengths of these sequences. */
+    tfm_tensor sources;           /* (R): which of the N sequences each row reads. */
+    tfm_tensor table;             /* (R, position + 1): where in the log each row's past lies, its own place last. */
+    int64_t node;                 /* The place in the log of the first row. */
+    int64_t position;             /* The position of the tokens that are read. */
+} tfm__step;
+/* Makes logits (R, V) of the tokens after `ids` (R), with `bias` (V). */
+tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
+                           tfm_tensor bias);
+
+/* Makes what the decoder's first block reads: embedding plus positions, and the norm over it if there is one. */
+tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position);
+/* Does the output projection: logits (..., V) of hidden (..., E), with `bias` (V). */
+tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor hidden, tfm_tensor bias);
+
+/* Fills in one row of a batch: `count` ids, of which the last `shift` are left out for as many `start` before the
+ * first, and then `pad` up to the width. The decoder reads its target with a shift of 1. */
+static inline void tfm__ids_pad(int32_t *out, int64_t width, const int32_t *ids, size_t count, int64_t shift,
+                                int32_t start, int32_t pad) {
+    for (int64_t k = 0; k < width; k++)
+        out[k] = k >= (int64_t)count ? pad : k < shift ? start : ids[k - shift];
+}
+
+/* ---- Search's rules (generate/search.c) ---- */
+
+/* The rules that a search follows: what the caller asks for, or else the directory, or else the paper. */
 typedef struct tfm__search_rules {
     int beam, n_best;
     tfm_length_penalty form;
     double alpha;
-    int max_length; /* 0: source tokens + 50 */
+    int max_length; /* The most tokens to write; 0 stands for source tokens + 50. */
 } tfm__search_rules;
 tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options);
 
-/* The most tokens that the translation of so many may have. */
-int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm__config *config, size_t source_tokens);
+/* Returns the most tokens that the translation of so many source tokens may have. */
+int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm_model *model, size_t source_tokens);
 
-/* Whether so many ids can begin a translation of at most `limit` tokens, and go on; a sentence says why not. */
-tfm_status tfm__prefix_check(const tfm__config *config, const int32_t *ids, size_t count, int64_t limit);
+/* Checks that a translation of at most `limit` tokens can begin with these ids and go on; a sentence says why not. */
+tfm_status tfm__prefix_check(const tfm__rules *rules, const int32_t *ids, size_t count, int64_t limit);
 
-/* A clock that only goes forward. */
-double tfm__seconds(void);
+/* Frees what a hypothesis points to, and makes it empty. */
+void tfm__hypothesis_clear(tfm_hypothesis *hypothesis);
 
 #endif

@@ -12,6 +12,8 @@ static tfm_status logs_new(tfm_context *ctx, tfm_keys_values *logs, int layers, 
 }
 
 tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity) {
+    if (TFM__NEEDS_ON(ctx, "kv_cache_new", out) != TFM_OK)
+        return tfm_context_status(ctx);
     *out = (tfm_kv_cache){.layers = layers, .width = width, .capacity = capacity};
     out->logs = tfm__alloc((size_t)layers, sizeof(*out->logs));
     if (!out->logs)
@@ -20,6 +22,8 @@ tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int
 }
 
 void tfm_kv_cache_clear(tfm_kv_cache *cache) {
+    if (!cache)
+        return;
     cache->rows = 0;
 }
 
@@ -39,6 +43,8 @@ static void logs_free(tfm_context *ctx, tfm_keys_values *logs, int layers) {
 }
 
 tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t count) {
+    if (TFM__NEEDS_ON(ctx, "kv_cache_reserve", cache) != TFM_OK)
+        return tfm_context_status(ctx);
     if (tfm__context_sticky(ctx) != TFM_OK || count <= cache->capacity - cache->rows)
         return tfm_context_status(ctx);
     int64_t doubled = 2 * cache->capacity, capacity = doubled > cache->rows + count ? doubled : cache->rows + count;
@@ -61,6 +67,8 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
 }
 
 void tfm_kv_cache_free(tfm_context *ctx, tfm_kv_cache *cache) {
+    if (!ctx || !cache)
+        return;
     logs_free(ctx, cache->logs, cache->layers);
     *cache = (tfm_kv_cache){0};
 }

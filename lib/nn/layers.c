@@ -2,41 +2,63 @@
 #include "ops/ops.h"
 #include "tfm/nn.h"
 
-const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where,
-                                             tfm_dropout_options *out) {
-    if (!training || training->rates[where] == 0.0f)
+const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where, tfm_dropout_options *out) {
+    if (!training || !out || training->rates[where] == 0.0f)
         return NULL;
-    *out = (tfm_dropout_options){
-        .rate = training->rates[where], .seed = training->seed, .stream = training->stream++};
+    *out = (tfm_dropout_options){.rate = training->rates[where], .seed = training->seed, .stream = training->stream++};
     return out;
 }
 
 tfm_status tfm_dense_forward(tfm_context *ctx, tfm_tensor *y, tfm_dense *layer, tfm_tensor x,
                              tfm_activation activation) {
+    if (TFM__NEEDS_ON(ctx, "dense_forward", y, layer) != TFM_OK)
+        return tfm_context_status(ctx);
     return tfm_linear(ctx, y, x, &layer->weight, layer->bias.value, activation);
 }
 
 void tfm_dense_free(tfm_context *ctx, tfm_dense *layer) {
+    if (!layer)
+        return;
     tfm_param_free(ctx, &layer->weight);
     tfm_param_free(ctx, &layer->bias);
 }
 
-tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer,
-                            tfm_tensor x, tfm_tensor residual) {
+tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer, tfm_tensor x,
+                            tfm_tensor residual) {
+    if (TFM__NEEDS_ON(ctx, "norm_forward", y, layer) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (layer->kind == TFM_NORM_RMS)
+        return tfm_rmsnorm(ctx, y, sum, x, residual, layer->gamma.value, -1, layer->epsilon);
     return tfm_layernorm(ctx, y, sum, x, residual, layer->gamma.value, layer->beta.value, layer->epsilon);
 }
 
 void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
+    if (!layer)
+        return;
     tfm_param_free(ctx, &layer->gamma);
     tfm_param_free(ctx, &layer->beta);
 }
 
+/* hidden (..., F): what `down` reads, before anything is dropped. */
+static void inner(tfm_context *ctx, tfm_tensor *hidden, tfm_feed_forward *layer, tfm_tensor x) {
+    tfm_tensor up = {0}, gate = {0};
+    if (!layer->gate.weight.value.buffer) {
+        tfm_dense_forward(ctx, hidden, &layer->up, x, layer->activation);
+        return;
+    }
+    tfm_dense_forward(ctx, &up, &layer->up, x, TFM_NO_ACTIVATION);
+    tfm_dense_forward(ctx, &gate, &layer->gate, x, TFM_NO_ACTIVATION);
+    tfm_glu(ctx, hidden, up, gate, layer->activation, TFM_GLU_GATE_FIRST);
+}
+
 tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor x) {
+    if (TFM__NEEDS_ON(ctx, "feed_forward_forward", y, layer) != TFM_OK)
+        return tfm_context_status(ctx);
     tfm_tensor hidden = {0}, dropped = {0}; /* (..., F) */
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(layer->training, TFM_DROP_ACTIVATION, &draw);
     tfm_scope_open(ctx);
-    tfm_dense_forward(ctx, &hidden, &layer->up, x, layer->activation);
+    inner(ctx, &hidden, layer, x);
     if (dropout)
         tfm_dropout(ctx, &dropped, hidden, dropout);
     tfm_dense_forward(ctx, y, &layer->down, dropout ? dropped : hidden, TFM_NO_ACTIVATION);
@@ -44,21 +66,29 @@ tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_fo
 }
 
 void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer) {
+    if (!layer)
+        return;
     tfm_dense_free(ctx, &layer->up);
     tfm_dense_free(ctx, &layer->down);
+    tfm_dense_free(ctx, &layer->gate);
 }
 
-tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer,
-                                  tfm_tensor memory) {
+tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
+    if (TFM__NEEDS_ON(ctx, "multi_head_project", out, layer) != TFM_OK)
+        return tfm_context_status(ctx);
     tfm_dense_forward(ctx, &out->keys, &layer->key, memory, TFM_NO_ACTIVATION);
     return tfm_dense_forward(ctx, &out->values, &layer->value, memory, TFM_NO_ACTIVATION);
 }
 
 tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x,
                                   tfm_keys_values memory, const tfm_attention_options *options) {
+    if (TFM__NEEDS_ON(ctx, "multi_head_forward", y, layer) != TFM_OK ||
+        TFM__OP_OPTIONS(ctx, "multi_head_forward", options) != TFM_OK)
+        return tfm_context_status(ctx);
     tfm_attention_options attention = options ? *options : (tfm_attention_options){0};
     attention.heads = layer->heads;
-    tfm_tensor queries = {0}, mixed = {0}; /* (B, T, E) */
+    attention.kv_heads = layer->kv_heads;
+    tfm_tensor queries = {0}, mixed = {0}; /* (B, T, H D) */
     tfm_scope_open(ctx);
     tfm_dense_forward(ctx, &queries, &layer->query, x, TFM_NO_ACTIVATION);
     tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
@@ -67,6 +97,8 @@ tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_hea
 }
 
 void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer) {
+    if (!layer)
+        return;
     tfm_dense_free(ctx, &layer->query);
     tfm_dense_free(ctx, &layer->key);
     tfm_dense_free(ctx, &layer->value);

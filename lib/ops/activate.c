@@ -5,10 +5,9 @@
 tfm_status tfm__activate_backward(tfm_context *ctx, tfm__gradient dx, tfm_tensor dy, tfm_tensor x,
                                   tfm_activation activation) {
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "activate", "activate_backward", "-DTFM_ACTIVATION=%d", (int)activation);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate_backward", "-DTFM_ACTIVATION=%d", (int)activation);
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T(dy), TFM_T(x), TFM_I(n), TFM_I_AS("add", dx.add)));
+                       TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T(dy), TFM__T(x), TFM__I(n), TFM__I_AS("add", dx.add)));
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
@@ -17,18 +16,16 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 }
 
 tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activation activation) {
-    if (TFM_OP_BEGIN(ctx, "activate", "f", x) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "activate", "0f", x) != TFM_OK)
         return tfm_context_status(ctx);
     if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
         return tfm__op_refuse(ctx, "activate", "there is no activation %d: use one of enum tfm_activation",
                               (int)activation);
-    if (tfm__op_output_like(ctx, "activate", y, x) != TFM_OK ||
-        TFM_OP_IN_PLACE(ctx, "activate", *y, x) != TFM_OK)
+    if (tfm__op_output_like(ctx, "activate", y, x) != TFM_OK || TFM__OP_IN_PLACE(ctx, "activate", *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "activate", "activate", "-DTFM_ACTIVATION=%d", (int)activation);
-    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_I(n)));
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate", "-DTFM_ACTIVATION=%d", (int)activation);
+    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__I(n)));
     return tfm__tape_add(ctx, &(tfm__record){.op = "activate",
                                              .backward = backward,
                                              .out = {*y},

@@ -21,7 +21,7 @@ static tfm_status check_tape(tfm_context *ctx, size_t count, const tfm_tensor *w
         const char *held = tfm__tape_holds(ctx, written[i]);
         if (held)
             return tfm__op_refuse(ctx, "adam", "input %zu, %s, lies on %s: go backward or stop the tape first", i + 1,
-                                  TFM_SHAPE(written[i]), held);
+                                  TFM__SHAPE(written[i]), held);
     }
     return tfm_context_status(ctx);
 }
@@ -32,31 +32,30 @@ tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_ten
     if (!options)
         return tfm__op_refuse(ctx, op, "it needs options: they have the learning rate");
     const tfm_tensor norm = options->norm;
-    if (TFM_OP_BEGIN(ctx, op, "ffffF", x, gradient, m, v, norm) != TFM_OK ||
+    if (TFM__OP_BEGIN(ctx, op, "ffffF", x, gradient, m, v, norm) != TFM_OK ||
+        TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
         check_tape(ctx, 4, (const tfm_tensor[]){x, gradient, m, v}) != TFM_OK || check_options(ctx, options) != TFM_OK)
         return tfm_context_status(ctx);
     const size_t count = tfm_tensor_count(x);
     if (tfm_tensor_count(gradient) != count || tfm_tensor_count(m) != count || tfm_tensor_count(v) != count ||
         (norm.buffer && tfm_tensor_count(norm) != 1))
-        return tfm__op_refuse(ctx, op,
-                              "x is %s, the gradient %s, m %s, v %s: they must be of one size, and norm of 1",
-                              TFM_SHAPE(x), TFM_SHAPE(gradient), TFM_SHAPE(m), TFM_SHAPE(v));
+        return tfm__op_refuse(ctx, op, "x is %s, the gradient %s, m %s, v %s: they must be of one size, and norm of 1",
+                              TFM__SHAPE(x), TFM__SHAPE(gradient), TFM__SHAPE(m), TFM__SHAPE(v));
     if (options->clip > 0.0 && !norm.buffer)
         return tfm__op_refuse(ctx, op, "to clip it needs the norm: see tfm_l2_norm");
-    if (TFM_OP_APART(ctx, op, x, gradient, m, v, norm) != TFM_OK ||
-        TFM_OP_APART(ctx, op, gradient, m, v, norm) != TFM_OK ||
-        TFM_OP_APART(ctx, op, m, v, norm) != TFM_OK || TFM_OP_APART(ctx, op, v, norm) != TFM_OK)
+    if (TFM__OP_APART(ctx, op, x, gradient, m, v, norm) != TFM_OK ||
+        TFM__OP_APART(ctx, op, gradient, m, v, norm) != TFM_OK || TFM__OP_APART(ctx, op, m, v, norm) != TFM_OK ||
+        TFM__OP_APART(ctx, op, v, norm) != TFM_OK)
         return tfm_context_status(ctx);
     const double t = (double)options->step;
-    const double step = options->rate / (1 - pow(options->beta1, t)),
-                 root = 1 / sqrt(1 - pow(options->beta2, t));
+    const double step = options->rate / (1 - pow(options->beta1, t)), root = 1 / sqrt(1 - pow(options->beta2, t));
     const int64_t n = (int64_t)count;
     return tfm__launch(ctx, tfm__kernel_get(ctx, op, "adam", ""), tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T(x), TFM_T(gradient), TFM_T(m), TFM_T(v), TFM_T(norm), TFM_I(n),
-                                TFM_F(step), TFM_F(root), TFM_F_AS("decay", options->rate * options->decay),
-                                TFM_F_AS("beta1", options->beta1), TFM_F_AS("beta2", options->beta2),
-                                TFM_F_AS("rest1", 1 - options->beta1), TFM_F_AS("rest2", 1 - options->beta2),
-                                TFM_F_AS("epsilon", options->epsilon), TFM_F_AS("most", options->clip)));
+                       TFM__ARGS(TFM__T(x), TFM__T(gradient), TFM__T(m), TFM__T(v), TFM__T(norm), TFM__I(n),
+                                 TFM__F(step), TFM__F(root), TFM__F_AS("decay", options->rate * options->decay),
+                                 TFM__F_AS("beta1", options->beta1), TFM__F_AS("beta2", options->beta2),
+                                 TFM__F_AS("rest1", 1 - options->beta1), TFM__F_AS("rest2", 1 - options->beta2),
+                                 TFM__F_AS("epsilon", options->epsilon), TFM__F_AS("most", options->clip)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -73,8 +72,8 @@ static void check(tfm__check *c) {
         squares[i] = v[i] * v[i];
         const double first = o.beta1 * (double)m[i] + (1 - o.beta1) * (double)g[i];
         const double second = o.beta2 * (double)squares[i] + (1 - o.beta2) * (double)g[i] * (double)g[i];
-        want[i] = (double)x[i] -
-                  o.rate * first / (1 - pow(o.beta1, 3)) / (sqrt(second / (1 - pow(o.beta2, 3))) + o.epsilon);
+        want[i] =
+            (double)x[i] - o.rate * first / (1 - pow(o.beta1, 3)) / (sqrt(second / (1 - pow(o.beta2, 3))) + o.epsilon);
     }
     tfm_tensor_new(c->ctx, &tv, TFM_F32, 1, &n);
     tfm_tensor_write(c->ctx, tv, squares);

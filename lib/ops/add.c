@@ -3,55 +3,18 @@
 #include "ops/strided.h"
 #include "ops/sum.h"
 
-/* The dims of a + b, and each one's strides in them, 0 where it repeats; false where they do not fit. */
-static bool broadcast(tfm_tensor *y, int64_t strides[3][TFM_MAX_RANK], tfm_tensor a, tfm_tensor b) {
-    const tfm_tensor *inputs[2] = {&a, &b};
-    y->dtype = a.dtype;
-    y->rank = a.rank > b.rank ? a.rank : b.rank;
-    for (int i = 0; i < y->rank; i++)
-        y->dims[i] = 1;
-    for (int w = 0; w < 2; w++) {
-        const int missing = y->rank - inputs[w]->rank;
-        int64_t dense[TFM_MAX_RANK];
-        tfm__dense_strides(dense, inputs[w]->rank, inputs[w]->dims);
-        for (int i = 0; i < y->rank; i++) {
-            const int64_t dim = i < missing ? 1 : inputs[w]->dims[i - missing];
-            strides[w + 1][i] = dim == 1 ? 0 : dense[i - missing];
-            if (dim != 1 && y->dims[i] != 1 && dim != y->dims[i])
-                return false;
-            if (dim != 1)
-                y->dims[i] = dim;
-        }
-    }
-    tfm__dense_strides(strides[0], y->rank, y->dims);
-    return true;
-}
-
-static tfm_status launch_broadcast(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b,
+static tfm_status launch_broadcast(tfm_context *ctx, tfm_tensor whole, tfm_tensor left, tfm_tensor right,
                                    int64_t strides[3][TFM_MAX_RANK]) {
     const tfm__walk walk =
-        tfm__walk_make(y.rank, y.dims, 3, (const int64_t *const[]){strides[0], strides[1], strides[2]});
-    const int64_t *d = walk.dims, *p = walk.strides[1], *q = walk.strides[2];
-    const int64_t n = (int64_t)tfm_tensor_count(y);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "add", "add_broadcast", "");
-    return tfm__launch(
-        ctx, kernel, tfm__element_grid(ctx, n),
-        TFM_ARGS(TFM_T(y), TFM_T(a), TFM_T(b), TFM_I(n), TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]),
-                 TFM_I_AS("d3", d[3]), TFM_I_AS("d4", d[4]), TFM_I_AS("a0", p[0]), TFM_I_AS("a1", p[1]),
-                 TFM_I_AS("a2", p[2]), TFM_I_AS("a3", p[3]), TFM_I_AS("a4", p[4]), TFM_I_AS("b0", q[0]),
-                 TFM_I_AS("b1", q[1]), TFM_I_AS("b2", q[2]), TFM_I_AS("b3", q[3]), TFM_I_AS("b4", q[4])));
-}
-
-static tfm_status launch_same(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b) {
-    const int64_t n = (int64_t)tfm_tensor_count(y);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add", ""), tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T(y), TFM_T(a), TFM_T(b), TFM_I(n)));
-}
-
-tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x) {
-    if (!to.to.buffer)
-        return tfm_context_status(ctx);
-    return to.add ? launch_same(ctx, to.to, to.to, x) : tfm__tensor_copy(ctx, to.to, x);
+        tfm__walk_make(whole.rank, whole.dims, 3, (const int64_t *const[]){strides[0], strides[1], strides[2]});
+    for (int64_t piece = 0; piece < walk.pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
+        const tfm_tensor y = tfm__walk_at(&walk, 0, piece, whole), a = tfm__walk_at(&walk, 1, piece, left);
+        const tfm_tensor b = tfm__walk_at(&walk, 2, piece, right);
+        tfm__arg args[TFM__WALK_ARGS + 3] = {TFM__T(y), TFM__T(a), TFM__T(b)};
+        const size_t count = tfm__walk_args(args, 3, &walk, 3);
+        tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add_broadcast", ""), tfm__element_grid(ctx, walk.n), count, args);
+    }
+    return tfm_context_status(ctx);
 }
 
 /* da = dy, db = dy, summed over what was repeated. */
@@ -64,20 +27,21 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 
 tfm_status tfm_add(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tensor b) {
     const char *op = "add";
-    tfm_tensor sum = {0};
+    tfm_tensor sum = {.dtype = TFM_F32};
     int64_t strides[3][TFM_MAX_RANK];
-    if (TFM_OP_BEGIN(ctx, op, "ff", a, b) != TFM_OK)
+    if (a.dtype == TFM_I32 && b.dtype == TFM_I32)
+        return tfm__add_integers(ctx, y, a, b);
+    if (TFM__OP_BEGIN(ctx, op, "0ff", a, b) != TFM_OK)
         return tfm_context_status(ctx);
-    if (!broadcast(&sum, strides, a, b))
-        return tfm__op_refuse(ctx, op, "a is %s and b is %s: dims must be equal or 1", TFM_SHAPE(a),
-                              TFM_SHAPE(b));
-    if (tfm__op_output_like(ctx, op, y, sum) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, a, b) != TFM_OK)
+    if (!tfm__broadcast(&sum, strides, 2, (const tfm_tensor[]){a, b}))
+        return tfm__op_refuse(ctx, op, "a is %s and b is %s: dims must be equal or 1", TFM__SHAPE(a), TFM__SHAPE(b));
+    if (tfm__op_output_like(ctx, op, y, sum) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, a, b) != TFM_OK)
         return tfm_context_status(ctx);
     const size_t n = tfm_tensor_count(*y);
     if (tfm_tensor_count(a) != n || tfm_tensor_count(b) != n)
         launch_broadcast(ctx, *y, a, b, strides);
     else
-        launch_same(ctx, *y, a, b);
+        tfm__sum_of_two(ctx, *y, a, b);
     return tfm__tape_add(ctx, &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {a, b}});
 }
 

@@ -1,83 +1,32 @@
-/* Attention: the door, and the variant for devices whose work-items run side by side (cl/attention.cl). */
+/* Attention: the door, and the kernels for devices whose work-items run side by side (cl/attention.cl). */
 #include "ops/attention.h"
 #include <inttypes.h>
 #include <string.h>
 #include "ops/tape.h"
 
-tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
-                                  size_t count, const tfm__arg *own) {
-    const int mask_kind = !a->mask.buffer ? 0 : a->mask.dtype == TFM_F32 ? 1 : 2;
-    const tfm__arg common[] = {TFM_T_AS("q", a->q),
-                               TFM_T_AS("k", a->k),
-                               TFM_T_AS("v", a->v),
-                               TFM_T_AS("lengths", a->lengths),
-                               TFM_T_AS("sources", a->sources),
-                               TFM_T_AS("key_rows", a->rows),
-                               TFM_T_AS("mask", a->mask),
-                               TFM_I_AS("targets", a->targets),
-                               TFM_I_AS("length", a->length),
-                               TFM_I_AS("heads", a->heads),
-                               TFM_I_AS("kv_heads", a->kv_heads),
-                               TFM_I_AS("heads_first", a->heads_first),
-                               TFM_I_AS("sequences", a->sequences),
-                               TFM_I_AS("padded", a->padded),
-                               TFM_I_AS("mapped", a->mapped),
-                               TFM_I_AS("pool", a->paged ? a->k.dims[0] : -1),
-                               TFM_I_AS("from", a->from),
-                               TFM_I_AS("to", a->to),
-                               TFM_I_AS("aligned", a->aligned),
-                               TFM_I(mask_kind),
-                               TFM_I_AS("mask_b", a->mask_steps[0]),
-                               TFM_I_AS("mask_h", a->mask_steps[1]),
-                               TFM_I_AS("mask_t", a->mask_steps[2]),
-                               TFM_I_AS("mask_s", a->mask_steps[3]),
-                               TFM_I_AS("columns", a->columns)};
-    const tfm_dropout_options *dropout = &a->dropout;
-    const tfm__arg drops[] = {TFM_DROPOUT_ARGS(dropout)};
-    tfm__arg all[TFM_COUNT(common) + TFM_COUNT(drops) + 12];
-    memcpy(all, own, count * sizeof(*own));
-    memcpy(all + count, common, sizeof(common));
-    count += TFM_COUNT(common);
-    memcpy(all + count, drops, sizeof(drops));
-    count += tfm__dropout_on(dropout) ? TFM_COUNT(drops) : 0;
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups), count, all);
-}
-
-tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name, int block,
-                                int64_t groups, int64_t items) {
-    tfm__kernel *kernel = tfm__kernel_get(ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d",
-                                          (int)a->key_width, (int)a->value_width, block, (int)a->q.dtype,
-                                          a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
-    const float log2e = 1.44269504088896340736F;
-    return tfm__attention_enqueue(ctx, a, kernel, groups,
-                                  TFM_ARGS(TFM_T_AS("y", a->y), TFM_T_AS("log_sum", a->log_sum),
-                                           TFM_I_AS("summed", a->log_sum.buffer != NULL), TFM_I(items),
-                                           TFM_F_AS("scale", a->cap > 0 ? a->scale / a->cap : a->scale * log2e),
-                                           TFM_F_AS("cap", a->cap * log2e)));
-}
-
 /* Bytes of local memory of cl/attention.cl for `block` queries. */
 static size_t local_bytes(const tfm_context *ctx, const tfm__attention *a, int64_t block) {
-    const int64_t group = tfm__context_row(ctx)->group, tile = group < 32 ? 32 : group;
-    return sizeof(float) * (size_t)(block * (a->key_width + tile + group + 5) +
-                                    (tfm__dropout_on(&a->dropout) ? 2 : 1) * tile);
+    const int64_t group = tfm__context_tuning(ctx)->group, tile = group < 32 ? 32 : group;
+    return sizeof(float) *
+           (size_t)(block * (a->key_width + tile + group + 5) + (tfm__dropout_on(&a->dropout) ? 2 : 1) * tile);
 }
 
-/* Eight queries, or four, share the reading of a key, if there are as many and their copies fit in a quarter
- * of local memory. */
+/* Several queries share the reading of a key, if there are as many and their copies fit in their part of local memory.
+ */
 static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
-    const int64_t queries = a->heads / a->kv_heads * a->targets;
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t queries = a->heads / a->kv_heads * a->targets, most = tuning->attention_shared;
     const size_t there = tfm__context_limits(ctx)->local_bytes;
-    int64_t block = queries >= 4 && a->value_width <= 256 ? 8 : 1;
-    while (block > 1 && local_bytes(ctx, a, block) > there / 4)
-        block = block == 8 ? 4 : 1;
+    const bool shared = queries >= tuning->attention_shared_least && a->value_width <= tuning->attention_shared_widest;
+    int64_t block = shared ? most : 1;
+    while (block > 1 && local_bytes(ctx, a, block) > there / (size_t)tuning->attention_shared_local)
+        block = block == most && most > 3 ? most / 2 : 1;
     if (block == 1 && local_bytes(ctx, a, 1) > there)
         return tfm__op_refuse(ctx, "attention",
-                              "a head of %" PRId64
-                              " key columns needs %zu bytes of local memory, %s has %zu: "
+                              "a head of %" PRId64 " key columns needs %zu bytes of local memory, %s has %zu: "
                               "use more heads",
                               a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
-    const int64_t items = a->q.dims[0] * a->kv_heads * ((queries + block - 1) / block);
+    const int64_t items = a->q.dims[0] * a->kv_heads * tfm__divide_up(queries, block);
     return tfm__attention_fused(ctx, a, "attention", "attention_group", (int)block, items, items);
 }
 
@@ -99,15 +48,15 @@ static tfm_status make_outputs(tfm_context *ctx, const tfm__attention *a, tfm_te
         return tfm_context_status(ctx);
     const tfm_tensor outputs[] = {*y, log_sum ? *log_sum : none, scores ? *scores : none};
     for (int i = 0; i < 3; i++)
-        if (TFM_OP_APART(ctx, "attention", outputs[i], q, a->k, a->v, a->lengths, a->sources, a->rows, a->mask,
-                         outputs[(i + 1) % 3]) != TFM_OK)
+        if (TFM__OP_APART(ctx, "attention", outputs[i], q, a->k, a->v, a->lengths, a->sources, a->rows, a->mask,
+                          outputs[(i + 1) % 3]) != TFM_OK)
             break;
     return tfm_context_status(ctx);
 }
 
 /* All that is wanted, in scratch of the current scope where a dtype is not what the kernels take. */
 static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, const tfm_attention_options *options) {
-    const tfm__row *row = tfm__context_row(ctx);
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (a->mask.buffer && (a->mask.dtype == TFM_F16 || a->mask.dtype == TFM_BF16)) {
         tfm_tensor wide = {0};
         tfm_cast(ctx, &wide, a->mask, TFM_F32);
@@ -120,7 +69,7 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
     }
     if (options->log_sum)
         a->log_sum = *options->log_sum;
-    if (row->class == TFM__WIDE && row->width > 1)
+    if (tuning->class == TFM__WIDE && tuning->width > 1)
         tfm__attention_wide(ctx, a);
     else
         launch_group(ctx, a);
@@ -132,16 +81,18 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
 /* What a backward pass does not know. */
 static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
     if (a->paged || a->mapped)
-        return tfm__op_refuse(ctx, "attention", "with `rows` or `sources` it has no backward pass: stop the tape first");
-    return TFM_TAPE_NONE(ctx, "attention's mask", a->mask);
+        return tfm__op_refuse(ctx, "attention",
+                              "with `rows` or `sources` it has no backward pass: stop the tape first");
+    return TFM__TAPE_NONE(ctx, "attention's mask", a->mask);
 }
 
 tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                          const tfm_attention_options *options) {
     const tfm_attention_options none = {0};
     options = options ? options : &none;
-    if (TFM_OP_BEGIN(ctx, "attention", "hhhIIIM", q, k, v, options->lengths, options->sources, options->rows,
-                     options->mask) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "attention", "hhhIIIM", q, k, v, options->lengths, options->sources, options->rows,
+                      options->mask) != TFM_OK ||
+        TFM__OP_OPTIONS(ctx, "attention", options) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__attention a = {.q = q,
                         .k = k,
@@ -155,11 +106,10 @@ tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tens
                         .paged = options->rows.buffer != NULL};
     if (options->dropout)
         a.dropout = *options->dropout;
-    if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK ||
-        tfm__attention_read(ctx, &a, options) != TFM_OK || make_outputs(ctx, &a, y, options) != TFM_OK ||
-        tfm_scope_open(ctx) != TFM_OK)
+    if (tfm__dropout_check(ctx, "attention", &a.dropout) != TFM_OK || tfm__attention_read(ctx, &a, options) != TFM_OK ||
+        make_outputs(ctx, &a, y, options) != TFM_OK || tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    const bool recorded = TFM_TAPE_WANTS(ctx, q, k, v, a.mask);
+    const bool recorded = TFM__TAPE_WANTS(ctx, q, k, v, a.mask);
     if (recorded && check_recorded(ctx, &a) == TFM_OK && !options->log_sum)
         tfm_tensor_new(ctx, &a.log_sum, TFM_F32, 3, (int64_t[]){q.dims[0], a.heads, a.targets});
     compute(ctx, &a, *y, options);

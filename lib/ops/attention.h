@@ -1,4 +1,4 @@
-/* Attention behind its door: a checked call, and who computes it. */
+/* Inside attention: a call that has been checked, and the functions that compute it. */
 #ifndef TFM_LIB_ATTENTION_H
 #define TFM_LIB_ATTENTION_H
 
@@ -15,7 +15,7 @@ typedef struct tfm__attention {
     int64_t from, to;               /* target t sees keys t + from <= s < t + to, */
     bool aligned;                   /* both plus its sequence's length */
     int64_t mask_steps[4];          /* of the mask along B, H, T, S: 0 where it repeats */
-    int64_t columns;                /* keys behind these are not seen: the mask's, or S */
+    int64_t columns;                /* later keys are not seen: the mask's, or S */
     float scale, cap;               /* cap: 0 for none */
     tfm_dropout_options dropout;    /* rate: 0 for none */
 } tfm__attention;
@@ -26,21 +26,23 @@ enum { TFM__ATTENTION_MOST = 1 << 29, TFM__ATTENTION_FAR = 1 << 30 };
 /* Fills in the rest from the inputs and options: lib/ops/attention_shape.c. */
 tfm_status tfm__attention_read(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options);
 
-/* The variants for wide devices: lib/ops/attention_wide.c. */
+/* What wide devices run instead: lib/ops/attention_wide.c. */
 tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a);
 
 /* Scores (B, H, T, S) at a stage: lib/ops/attention_scores.c. */
-tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_tensor scores, tfm_attention_stage stage);
+tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_tensor scores,
+                                 tfm_attention_stage stage);
 
-/* Writes the call down for the tape, which keeps y and log_sum; neither sources nor rows: lib/ops/attention_backward.c. */
+/* Writes the call down for the tape, which keeps y and log_sum; neither sources nor rows:
+ * lib/ops/attention_backward.c. */
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
-/* Enqueues a kernel of `groups` work-groups: its own arguments, at most 12, then those of ATTENTION_PARAMETERS, as many as
- * there are with DROPS where something is dropped. */
+/* Enqueues a kernel of `groups` work-groups: its own arguments, at most 12, then those of ATTENTION_PARAMETERS, as many
+ * as there are with DROPS where something is dropped. */
 tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
                                   size_t count, const tfm__arg *own);
 /* The same for one that makes y and log_sum, built for `block` queries a work-group, `items` of which have work. */
-tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name, int block,
-                                int64_t groups, int64_t items);
+tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
+                                int block, int64_t groups, int64_t items);
 
 #endif

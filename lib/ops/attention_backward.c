@@ -1,6 +1,7 @@
 /* Attention backwards: cl/attention_backward.cl. */
 #include <string.h>
 #include "ops/attention.h"
+#include "ops/sum.h"
 #include "ops/tape.h"
 
 enum { Q, K, V };
@@ -22,21 +23,21 @@ static bool meet(tfm__gradient a, tfm__gradient b) {
     return a.to.buffer && b.to.buffer && tfm__overlap(a.to, b.to);
 }
 
-static tfm_status launch(tfm_context *ctx, const tfm__record *record, const tfm__attention *a,
-                         const tfm_tensor *to) {
-    const tfm__row *row = tfm__context_row(ctx);
+static tfm_status launch(tfm_context *ctx, const tfm__record *record, const tfm__attention *a, const tfm_tensor *to) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t widest = tuning->attention_backward_widest;
     const bool wide =
-        row->class == TFM__WIDE && row->width > 1 && a->key_width <= 512 && a->value_width <= 512;
+        tuning->class == TFM__WIDE && tuning->width > 1 && a->key_width <= widest && a->value_width <= widest;
     const int64_t items = a->q.dims[0] * a->kv_heads;
-    tfm__kernel *kernel = tfm__kernel_get(
-        ctx, "attention_backward", wide ? "attention_backward_wide" : "attention_backward_group",
-        "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d", (int)a->key_width, (int)a->value_width,
-        a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
-    return tfm__attention_enqueue(
-        ctx, a, kernel, items,
-        TFM_ARGS(TFM_T_AS("dq", to[Q]), TFM_T_AS("dk", to[K]), TFM_T_AS("dv", to[V]), TFM_T_AS("y", a->y),
-                 TFM_T_AS("dy", tfm__tape_out(ctx, record, 0)), TFM_T_AS("log_sum", a->log_sum), TFM_I(items),
-                 TFM_F_AS("scale", a->scale), TFM_F_AS("cap", a->cap)));
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "attention_backward", wide ? "attention_backward_wide" : "attention_backward_group",
+                        "-DDK=%d -DDV=%d -DSCORED=%d -DDROPS=%d", (int)a->key_width, (int)a->value_width,
+                        a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
+    return tfm__attention_enqueue(ctx, a, kernel, items,
+                                  TFM__ARGS(TFM__T_AS("dq", to[Q]), TFM__T_AS("dk", to[K]), TFM__T_AS("dv", to[V]),
+                                            TFM__T_AS("y", a->y), TFM__T_AS("dy", tfm__tape_out(ctx, record, 0)),
+                                            TFM__T_AS("log_sum", a->log_sum), TFM__I(items),
+                                            TFM__F_AS("scale", a->scale), TFM__F_AS("cap", a->cap)));
 }
 
 /* Gradients that share memory, as those of one tensor that is q, k and v do, would be added to by
@@ -63,12 +64,11 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 }
 
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a) {
-    return tfm__tape_add(ctx,
-                         &(tfm__record){.op = "attention",
-                                        .backward = backward,
-                                        .out = {a->y},
-                                        .in = {a->q, a->k, a->v},
-                                        .keep = {a->q, a->k, a->v, a->y, a->log_sum, a->lengths, a->mask},
-                                        .data = a,
-                                        .data_bytes = sizeof(*a)});
+    return tfm__tape_add(ctx, &(tfm__record){.op = "attention",
+                                             .backward = backward,
+                                             .out = {a->y},
+                                             .in = {a->q, a->k, a->v},
+                                             .keep = {a->q, a->k, a->v, a->y, a->log_sum, a->lengths, a->mask},
+                                             .data = a,
+                                             .data_bytes = sizeof(*a)});
 }

@@ -13,27 +13,8 @@ static const struct form {
     float drops;    /* the rate of dropout */
 } FORMS[] = {
     {.B = 2, .N = 2, .T = 5, .S = 37, .H = 3, .Hk = 3, .dk = 17, .dv = 9},
-    {.B = 3,
-     .N = 3,
-     .T = 9,
-     .S = 12,
-     .H = 2,
-     .Hk = 2,
-     .dk = 32,
-     .dv = 32,
-     .past = 3,
-     .causal = true,
-     .lengths = true},
-    {.B = 2,
-     .N = 2,
-     .T = 7,
-     .S = 21,
-     .H = 4,
-     .Hk = 2,
-     .dk = 16,
-     .dv = 16,
-     .lengths = true,
-     .heads_first = true},
+    {.B = 3, .N = 3, .T = 9, .S = 12, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .past = 3, .causal = true, .lengths = true},
+    {.B = 2, .N = 2, .T = 7, .S = 21, .H = 4, .Hk = 2, .dk = 16, .dv = 16, .lengths = true, .heads_first = true},
     {.B = 5, .N = 5, .T = 1, .S = 11, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .rows = true},
     {.B = 6, .N = 2, .T = 1, .S = 13, .H = 2, .Hk = 2, .dk = 32, .dv = 32, .lengths = true, .sources = true},
     {.B = 2,
@@ -63,8 +44,8 @@ typedef struct attention_data {
 } attention_data;
 
 /* Where query head h's key or value of width d lies. */
-static const float *key_at(const struct form *f, const attention_data *a, const float *base, int64_t b,
-                           int64_t h, int64_t s, int64_t d) {
+static const float *key_at(const struct form *f, const attention_data *a, const float *base, int64_t b, int64_t h,
+                           int64_t s, int64_t d) {
     int64_t head = h / (f->H / f->Hk), sequence = f->sources ? a->sources[b] : b;
     if (f->heads_first)
         return base + ((sequence * f->Hk + head) * f->S + s) * d;
@@ -82,8 +63,8 @@ static double kept(const struct form *f, int64_t b, int64_t h, int64_t t, int64_
 }
 
 /* One query's row of the result, dv wide: softmax of scaled products over what it sees, times the values. */
-static void attend(double *out, const struct form *f, const attention_data *a, const float *q, int64_t b,
-                   int64_t h, int64_t t) {
+static void attend(double *out, const struct form *f, const attention_data *a, const float *q, int64_t b, int64_t h,
+                   int64_t t) {
     int64_t visible = f->lengths ? a->lengths[f->sources ? a->sources[b] : b] : f->S;
     double total = 0;
     for (int64_t s = 0; s < visible && (!f->causal || s <= t + f->past); s++) {

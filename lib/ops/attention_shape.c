@@ -7,17 +7,15 @@
 static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
     const int rank = a->q.rank, kv_rank = a->paged ? 2 : rank;
     if (rank != 3 && rank != 4)
-        return tfm__op_refuse(ctx, "attention", "q is %s, neither (B, T, H dk) nor (B, H, T, dk)",
-                              TFM_SHAPE(a->q));
+        return tfm__op_refuse(ctx, "attention", "q is %s, neither (B, T, H dk) nor (B, H, T, dk)", TFM__SHAPE(a->q));
     if (a->k.rank != kv_rank || a->v.rank != kv_rank)
-        return tfm__op_refuse(ctx, "attention", "k is %s and v %s; with q %s%s they are of rank %d",
-                              TFM_SHAPE(a->k), TFM_SHAPE(a->v), TFM_SHAPE(a->q), a->paged ? " and rows" : "",
-                              kv_rank);
+        return tfm__op_refuse(ctx, "attention", "k is %s and v %s; with q %s%s they are of rank %d", TFM__SHAPE(a->k),
+                              TFM__SHAPE(a->v), TFM__SHAPE(a->q), a->paged ? " and rows" : "", kv_rank);
     if (a->k.dtype != a->q.dtype || a->v.dtype != a->q.dtype)
-        return tfm__op_refuse(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype",
-                              TFM_SHAPE(a->q), TFM_SHAPE(a->k), TFM_SHAPE(a->v));
+        return tfm__op_refuse(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype", TFM__SHAPE(a->q),
+                              TFM__SHAPE(a->k), TFM__SHAPE(a->v));
     if (a->paged && a->rows.rank != 2)
-        return tfm__op_refuse(ctx, "attention", "rows is %s, not (B, S)", TFM_SHAPE(a->rows));
+        return tfm__op_refuse(ctx, "attention", "rows is %s, not (B, S)", TFM__SHAPE(a->rows));
     return TFM_OK;
 }
 
@@ -32,8 +30,8 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
         return tfm__op_refuse(ctx, "attention",
                               "%" PRId64 " heads over %" PRId64 " key heads with q %s: heads must be "
                               "given for (B, T, H dk), and be a multiple of kv_heads",
-                              a->heads_first && options->heads ? (int64_t)options->heads : a->heads,
-                              a->kv_heads, TFM_SHAPE(q));
+                              a->heads_first && options->heads ? (int64_t)options->heads : a->heads, a->kv_heads,
+                              TFM__SHAPE(q));
     const int64_t in_key = a->heads_first && !a->paged ? 1 : a->kv_heads;
     a->targets = q.dims[a->heads_first ? 2 : 1];
     a->length = a->paged ? a->rows.dims[1] : k.dims[a->heads_first ? 2 : 1];
@@ -43,46 +41,40 @@ static tfm_status read_shape(tfm_context *ctx, tfm__attention *a, const tfm_atte
     if (!whole || a->key_width <= 0 || a->value_width <= 0 || tfm__last_dim(k) != a->key_width * in_key ||
         tfm__last_dim(v) % in_key != 0)
         return tfm__op_refuse(ctx, "attention",
-                              "q %s, k %s and v %s do not divide into %" PRId64 " heads and %" PRId64
-                              " key heads",
-                              TFM_SHAPE(q), TFM_SHAPE(k), TFM_SHAPE(v), a->heads, a->kv_heads);
+                              "q %s, k %s and v %s do not divide into %" PRId64 " heads and %" PRId64 " key heads",
+                              TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v), a->heads, a->kv_heads);
     if (a->heads_first && !a->paged && (k.dims[1] != a->kv_heads || v.dims[1] != a->kv_heads))
-        return tfm__op_refuse(ctx, "attention", "k %s and v %s do not have %" PRId64 " heads", TFM_SHAPE(k),
-                              TFM_SHAPE(v), a->kv_heads);
+        return tfm__op_refuse(ctx, "attention", "k %s and v %s do not have %" PRId64 " heads", TFM__SHAPE(k),
+                              TFM__SHAPE(v), a->kv_heads);
     return TFM_OK;
 }
 
 /* N, from whatever holds N sequences, and what goes with B. */
 static tfm_status check_batch(tfm_context *ctx, tfm__attention *a) {
     const tfm_tensor q = a->q, k = a->k, v = a->v;
-    a->sequences = !a->mapped  ? q.dims[0]
-                   : !a->paged ? k.dims[0]
-                   : a->padded ? a->lengths.dims[0]
-                               : INT32_MAX;
+    a->sequences = !a->mapped ? q.dims[0] : !a->paged ? k.dims[0] : a->padded ? a->lengths.dims[0] : INT32_MAX;
     if (a->mapped && (a->sources.rank != 1 || a->sources.dims[0] != q.dims[0]))
-        return tfm__op_refuse(ctx, "attention", "sources is %s with q %s, not (B)", TFM_SHAPE(a->sources),
-                              TFM_SHAPE(q));
+        return tfm__op_refuse(ctx, "attention", "sources is %s with q %s, not (B)", TFM__SHAPE(a->sources),
+                              TFM__SHAPE(q));
     if (a->paged && (a->rows.dims[0] != q.dims[0] || k.dims[0] != v.dims[0]))
-        return tfm__op_refuse(ctx, "attention",
-                              "rows is %s with q %s, k %s and v %s, not (B, S), or k and v differ",
-                              TFM_SHAPE(a->rows), TFM_SHAPE(q), TFM_SHAPE(k), TFM_SHAPE(v));
+        return tfm__op_refuse(ctx, "attention", "rows is %s with q %s, k %s and v %s, not (B, S), or k and v differ",
+                              TFM__SHAPE(a->rows), TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v));
     if (!a->paged && (k.dims[0] != a->sequences || v.dims[0] != a->sequences))
         return tfm__op_refuse(ctx, "attention",
                               "k %s and v %s are not of the same sequences as q %s; give `sources` if "
                               "some are shared",
-                              TFM_SHAPE(k), TFM_SHAPE(v), TFM_SHAPE(q));
+                              TFM__SHAPE(k), TFM__SHAPE(v), TFM__SHAPE(q));
     if (!a->paged && v.dims[a->heads_first ? 2 : 1] != a->length)
-        return tfm__op_refuse(ctx, "attention", "k %s and v %s differ in length", TFM_SHAPE(k), TFM_SHAPE(v));
+        return tfm__op_refuse(ctx, "attention", "k %s and v %s differ in length", TFM__SHAPE(k), TFM__SHAPE(v));
     if (a->padded && (a->lengths.rank != 1 || a->lengths.dims[0] != a->sequences))
         return tfm__op_refuse(ctx, "attention", "lengths is %s for %" PRId64 " sequences of keys",
-                              TFM_SHAPE(a->lengths), a->sequences);
+                              TFM__SHAPE(a->lengths), a->sequences);
     if (a->length >= TFM__ATTENTION_MOST || a->targets >= TFM__ATTENTION_MOST || k.dims[0] > INT32_MAX ||
         q.dims[0] > INT32_MAX)
-        return tfm__op_refuse(
-            ctx, "attention",
-            "q is %s and k %s: targets and keys of a sequence must be fewer than 2^29, and sequences "
-            "than 2^31",
-            TFM_SHAPE(q), TFM_SHAPE(k));
+        return tfm__op_refuse(ctx, "attention",
+                              "q is %s and k %s: targets and keys of a sequence must be fewer than 2^29, and sequences "
+                              "than 2^31",
+                              TFM__SHAPE(q), TFM__SHAPE(k));
     return TFM_OK;
 }
 
@@ -108,8 +100,7 @@ static tfm_status read_range(tfm_context *ctx, tfm__attention *a, const tfm_atte
     const bool left = options->window && options->before >= 0, right = options->window && options->after >= 0;
     if (options->at_end && options->past != 0)
         return tfm__op_refuse(ctx, "attention",
-                              "past is %" PRId64
-                              ", but at_end has each sequence's length say it: give one of them",
+                              "past is %" PRId64 ", but at_end has each sequence's length say it: give one of them",
                               options->past);
     const int64_t past = options->at_end ? -a->targets : between(options->past, -wide, wide);
     int64_t to = right ? past + between(options->after, 0, wide) + 1 : far;
@@ -143,20 +134,18 @@ static tfm_status read_mask(tfm_context *ctx, tfm__attention *a) {
                               "the mask is %s for %" PRId64 " sequences, %" PRId64 " heads, %" PRId64
                               " targets and %" PRId64
                               " keys: aligned at the last, its dims must be these, or 1, or fewer keys",
-                              TFM_SHAPE(mask), dims[0], dims[1], dims[2], dims[3]);
+                              TFM__SHAPE(mask), dims[0], dims[1], dims[2], dims[3]);
     memcpy(a->mask_steps, steps, sizeof(steps));
     return TFM_OK;
 }
 
 tfm_status tfm__attention_read(tfm_context *ctx, tfm__attention *a, const tfm_attention_options *options) {
-    if (check_ranks(ctx, a) != TFM_OK || read_shape(ctx, a, options) != TFM_OK ||
-        check_batch(ctx, a) != TFM_OK || check_widths(ctx, a) != TFM_OK ||
-        read_range(ctx, a, options) != TFM_OK || read_mask(ctx, a) != TFM_OK)
+    if (check_ranks(ctx, a) != TFM_OK || read_shape(ctx, a, options) != TFM_OK || check_batch(ctx, a) != TFM_OK ||
+        check_widths(ctx, a) != TFM_OK || read_range(ctx, a, options) != TFM_OK || read_mask(ctx, a) != TFM_OK)
         return tfm_context_status(ctx);
     a->scale = options->scale != 0.0F ? options->scale : 1.0F / sqrtf((float)a->key_width);
     a->cap = options->soft_cap;
     if (!(a->cap >= 0.0F) || isinf(a->cap))
-        return tfm__op_refuse(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none",
-                              (double)a->cap);
+        return tfm__op_refuse(ctx, "attention", "a soft cap of %g: it must be above 0, or 0 for none", (double)a->cap);
     return TFM_OK;
 }

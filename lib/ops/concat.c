@@ -1,4 +1,4 @@
-/* Tensors one behind the other: a strided copy each, cl/strided.cl. */
+/* Tensors one after the other: each is one strided copy, cl/strided.cl. */
 #include "ops/selftest.h"
 #include "ops/strided.h"
 
@@ -12,8 +12,8 @@ static tfm_status add_up(tfm_context *ctx, int64_t *total, size_t count, const t
             fits = i == axis || x.dims[i] == inputs[0].dims[i];
         if (!fits)
             return tfm__op_refuse(ctx, "concat",
-                                  "input %zu is %s, but input 1 is %s: all but dimension %d must be equal",
-                                  k + 1, TFM_SHAPE(x), TFM_SHAPE(inputs[0]), axis);
+                                  "input %zu is %s, but input 1 is %s: all but dimension %d must be equal", k + 1,
+                                  TFM__SHAPE(x), TFM__SHAPE(inputs[0]), axis);
         *total += x.dims[axis];
     }
     return TFM_OK;
@@ -35,21 +35,20 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 }
 
 tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, const tfm_tensor *inputs, int axis) {
-    const char *op = "concat";
-    if (tfm__context_sticky(ctx) != TFM_OK)
+    if (TFM__NEEDS_ON(ctx, "concat", inputs) != TFM_OK)
         return tfm_context_status(ctx);
-    if (count == 0 || !inputs)
+    const char *op = "concat";
+    if (count == 0)
         return tfm__op_refuse(ctx, op, "there is nothing to put together: give at least one input");
     for (size_t k = 0; k < count; k++)
-        if (TFM_OP_BEGIN(ctx, op, "*", inputs[k]) != TFM_OK)
+        if (TFM__OP_BEGIN(ctx, op, "0*", inputs[k]) != TFM_OK)
             return tfm_context_status(ctx);
     tfm_tensor whole = inputs[0];
     int64_t total;
     if (tfm__op_axis(ctx, op, &axis, whole) != TFM_OK || add_up(ctx, &total, count, inputs, axis) != TFM_OK)
         return tfm_context_status(ctx);
     whole.dims[axis] = total;
-    if (tfm__op_output_like(ctx, op, y, whole) != TFM_OK ||
-        tfm__op_apart(ctx, op, false, *y, count, inputs) != TFM_OK)
+    if (tfm__op_output_like(ctx, op, y, whole) != TFM_OK || tfm__op_apart(ctx, op, false, *y, count, inputs) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t rows = tfm__dims_before(whole, axis), width = tfm__dims_from(whole, axis);
     tfm_tensor part = *y;

@@ -16,24 +16,22 @@ typedef struct entropy {
 static tfm_status launch(tfm_context *ctx, const entropy *e) {
     const int64_t rows = (int64_t)tfm_tensor_count(e->targets), n = tfm__last_dim(e->z);
     return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "cross_entropy", ""), tfm__row_grid(ctx, rows),
-                       TFM_ARGS(TFM_T_AS("dz", e->dz), TFM_T_AS("losses", e->losses),
-                                TFM_T_AS("nlls", e->nlls), TFM_T_AS("z", e->z),
-                                TFM_T_AS("targets", e->targets), TFM_T_AS("upstream", e->upstream),
-                                TFM_I(rows), TFM_I(n), TFM_F_AS("smoothing", e->smoothing),
-                                TFM_F_AS("scale", e->scale), TFM_I_AS("add", e->add)));
+                       TFM__ARGS(TFM__T_AS("dz", e->dz), TFM__T_AS("losses", e->losses), TFM__T_AS("nlls", e->nlls),
+                                 TFM__T_AS("z", e->z), TFM__T_AS("targets", e->targets),
+                                 TFM__T_AS("upstream", e->upstream), TFM__I(rows), TFM__I(n),
+                                 TFM__F_AS("smoothing", e->smoothing), TFM__F_AS("scale", e->scale),
+                                 TFM__I_AS("add", e->add)));
 }
 
 static tfm_status check_options(tfm_context *ctx, const tfm_cross_entropy_options *o) {
     if (!(o->smoothing >= 0.0f && o->smoothing < 1.0f) || !isfinite(o->scale))
-        return tfm__op_refuse(ctx, OP,
-                              "smoothing is %g and scale %g: smoothing must lie in [0, 1), scale be finite",
+        return tfm__op_refuse(ctx, OP, "smoothing is %g and scale %g: smoothing must lie in [0, 1), scale be finite",
                               (double)o->smoothing, (double)o->scale);
     return TFM_OK;
 }
 
 /* loss and nll, (1) each, made or checked; nll may be NULL. */
-static tfm_status outputs(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, size_t count,
-                          const tfm_tensor *inputs) {
+static tfm_status outputs(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, size_t count, const tfm_tensor *inputs) {
     const int64_t one = 1;
     const tfm_tensor none = {0};
     if (tfm__op_output(ctx, OP, loss, TFM_F32, 1, &one) != TFM_OK ||
@@ -68,15 +66,16 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
                                   .add = dz.add});
 }
 
-tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor logits,
-                             tfm_tensor targets, const tfm_cross_entropy_options *options) {
+tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor logits, tfm_tensor targets,
+                             const tfm_cross_entropy_options *options) {
     const tfm_cross_entropy_options none = {0}, *o = options ? options : &none;
-    if (TFM_OP_BEGIN(ctx, OP, "fi", logits, targets) != TFM_OK || check_options(ctx, o) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, OP, "fi", logits, targets) != TFM_OK || TFM__OP_OPTIONS(ctx, OP, o) != TFM_OK ||
+        check_options(ctx, o) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t rows = tfm__row_count(logits);
     if (tfm_tensor_count(targets) != (size_t)rows || tfm__last_dim(logits) > INT32_MAX)
-        return tfm__op_refuse(ctx, OP, "targets is %s for logits %s: one for each row", TFM_SHAPE(targets),
-                              TFM_SHAPE(logits));
+        return tfm__op_refuse(ctx, OP, "targets is %s for logits %s: one for each row", TFM__SHAPE(targets),
+                              TFM__SHAPE(logits));
     if (outputs(ctx, loss, nll, 2, (const tfm_tensor[]){logits, targets}) != TFM_OK)
         return tfm_context_status(ctx);
     entropy e = {.z = logits, .targets = targets, .smoothing = o->smoothing, .scale = scale_of(o)};
@@ -97,17 +96,18 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
 
 /* ---- Of a linear layer ---- */
 
-/* dx = the gradient that the forward left, which made all gradients for a loss that counts once: those of the weight and
- * the bias are added already, and cannot be scaled any more. */
+/* dx = the gradient that the forward left, which made all gradients for a loss that counts once: those of the weight
+ * and the bias are added already, and cannot be scaled any more. */
 static tfm_status linear_backward(tfm_context *ctx, const tfm__record *record) {
     float upstream = 1;
     if (!tfm__tape_ones(ctx, record, 0) && tfm_tensor_read(ctx, &upstream, tfm__tape_out(ctx, record, 0)) != TFM_OK)
         return tfm_context_status(ctx);
     if (upstream != 1.0f)
-        return tfm__op_refuse(ctx, OP,
-                              "the gradient of a loss of tfm_linear_cross_entropy is %g, but it must be 1, for which its "
-                              "gradients were made: give no dy, scale by its options, or take tfm_cross_entropy",
-                              (double)upstream);
+        return tfm__op_refuse(
+            ctx, OP,
+            "the gradient of a loss of tfm_linear_cross_entropy is %g, but it must be 1, for which its "
+            "gradients were made: give no dy, scale by its options, or take tfm_cross_entropy",
+            (double)upstream);
     return tfm__accumulate(ctx, tfm__tape_in(ctx, record, 0), record->keep[0]);
 }
 
@@ -146,8 +146,8 @@ static tfm_status run_chunk(tfm_context *ctx, linear *l, int64_t first, int64_t 
 static int64_t chunk_rows(const tfm_cross_entropy_options *o, int64_t rows, int64_t vocabulary) {
     const int64_t by_size = ((int64_t)16 << 20) / 4 / vocabulary;
     int64_t chunk = o->chunk > 0 ? o->chunk : by_size < 512 ? 512 : by_size;
-    const int64_t chunks = (rows + chunk - 1) / chunk;
-    return (rows + chunks - 1) / chunks;
+    const int64_t chunks = tfm__divide_up(rows, chunk);
+    return tfm__divide_up(rows, chunks);
 }
 
 int64_t tfm__cross_entropy_chunk(int64_t rows, int64_t vocabulary) {
@@ -175,24 +175,26 @@ tfm_status tfm_linear_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tens
                                     tfm_param *weight, tfm_tensor bias, tfm_tensor targets,
                                     const tfm_cross_entropy_options *options) {
     const tfm_cross_entropy_options none = {0}, *o = options ? options : &none;
-    const tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
-    if (TFM_OP_BEGIN(ctx, OP, "ffFi", x, w, bias, targets) != TFM_OK || check_options(ctx, o) != TFM_OK)
+    if (TFM__NEEDS_ON(ctx, OP, weight) != TFM_OK)
+        return tfm_context_status(ctx);
+    const tfm_tensor w = weight->value;
+    if (TFM__OP_BEGIN(ctx, OP, "ffFi", x, w, bias, targets) != TFM_OK || TFM__OP_OPTIONS(ctx, OP, o) != TFM_OK ||
+        check_options(ctx, o) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t rows = tfm__row_count(x), width = tfm__last_dim(x);
-    if (w.rank != 2 || w.dims[1] != width || w.dims[0] > INT32_MAX ||
-        tfm_tensor_count(targets) != (size_t)rows ||
+    if (w.rank != 2 || w.dims[1] != width || w.dims[0] > INT32_MAX || tfm_tensor_count(targets) != (size_t)rows ||
         (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])) || o->chunk < 0)
         return tfm__op_refuse(ctx, OP,
                               "x is %s, the weight %s, targets %s, chunk %" PRId64
                               ": the weight must be (V, E), a bias (V), and there is a target for each row",
-                              TFM_SHAPE(x), TFM_SHAPE(w), TFM_SHAPE(targets), o->chunk);
+                              TFM__SHAPE(x), TFM__SHAPE(w), TFM__SHAPE(targets), o->chunk);
     if (outputs(ctx, loss, nll, 4, (const tfm_tensor[]){x, w, bias, targets}) != TFM_OK)
         return tfm_context_status(ctx);
     linear l = {.weight = weight, .backward = {.value = w}, .bias = bias, .options = o};
-    l.recorded = TFM_TAPE_WANTS(ctx, x, w, bias);
+    l.recorded = TFM__TAPE_WANTS(ctx, x, w, bias);
     tfm_tensor_reshape(ctx, &l.x, x, 2, (int64_t[]){rows, width});
     tfm_tensor_reshape(ctx, &l.targets, targets, 1, &rows);
-    if (TFM_TAPE_WANTS(ctx, x))
+    if (TFM__TAPE_WANTS(ctx, x))
         tfm_tensor_new(ctx, &l.dx, TFM_F32, 2, l.x.dims);
     l.dweight = tfm__tape_now(ctx, OP, w);
     l.dbias = tfm__tape_now(ctx, OP, bias);

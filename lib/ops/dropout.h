@@ -16,8 +16,8 @@ int64_t tfm__dropout_threshold(const tfm_dropout_options *dropout);
 float tfm__dropout_keep(const tfm_dropout_options *dropout);
 
 /* The kernel's TFM_DROPOUT_PARAMETERS, of a const tfm_dropout_options *. */
-#define TFM_DROPOUT_ARGS(d)                                                                                  \
-    TFM_I_AS("seed", (d) ? (d)->seed : 0), TFM_I_AS("stream", (d) ? (d)->stream : 0),                        \
-        TFM_I_AS("threshold", tfm__dropout_threshold(d)), TFM_F_AS("keep", tfm__dropout_keep(d))
+#define TFM__DROPOUT_ARGS(d)                                                                                           \
+    TFM__I_AS("seed", (d) ? (d)->seed : 0), TFM__I_AS("stream", (d) ? (d)->stream : 0),                                \
+        TFM__I_AS("threshold", tfm__dropout_threshold(d)), TFM__F_AS("keep", tfm__dropout_keep(d))
 
 #endif

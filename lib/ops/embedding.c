@@ -12,13 +12,12 @@ static tfm_status check_positions(tfm_context *ctx, tfm_tensor positions, int64_
         return TFM_OK;
     if (positions.rank != 2 || positions.dims[1] != width)
         return tfm__op_refuse(ctx, OP, "positions is %s: it must be (P, %" PRId64 "), as wide as the table",
-                              TFM_SHAPE(positions), width);
+                              TFM__SHAPE(positions), width);
     if (first < 0 || first > positions.dims[0] || length > positions.dims[0] - first)
         return tfm__op_refuse(ctx, OP,
-                              "%" PRId64 " positions from %" PRId64
-                              " on are asked of positions %s: shorten the "
+                              "%" PRId64 " positions from %" PRId64 " on are asked of positions %s: shorten the "
                               "sequence or give a longer table",
-                              length, first, TFM_SHAPE(positions));
+                              length, first, TFM__SHAPE(positions));
     return TFM_OK;
 }
 
@@ -35,12 +34,12 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 
 tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
                          tfm_tensor positions, int64_t first) {
-    if (TFM_OP_BEGIN(ctx, OP, "fiF", table, ids, positions) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, OP, "fiF", table, ids, positions) != TFM_OK)
         return tfm_context_status(ctx);
     if (table.rank != 2)
-        return tfm__op_refuse(ctx, OP, "table is %s: it must be (V, E)", TFM_SHAPE(table));
+        return tfm__op_refuse(ctx, OP, "table is %s: it must be (V, E)", TFM__SHAPE(table));
     if (ids.rank >= TFM_MAX_RANK)
-        return tfm__op_refuse(ctx, OP, "ids is %s: its rank must be below %d", TFM_SHAPE(ids), TFM_MAX_RANK);
+        return tfm__op_refuse(ctx, OP, "ids is %s: its rank must be below %d", TFM__SHAPE(ids), TFM_MAX_RANK);
     const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
     if (check_positions(ctx, positions, first, length, width) != TFM_OK)
         return tfm_context_status(ctx);
@@ -48,21 +47,19 @@ tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_
     memcpy(dims, ids.dims, sizeof(dims));
     dims[ids.rank] = width;
     if (tfm__op_output(ctx, OP, y, TFM_F32, ids.rank + 1, dims) != TFM_OK ||
-        TFM_OP_APART(ctx, OP, *y, table, ids, positions) != TFM_OK)
+        TFM__OP_APART(ctx, OP, *y, table, ids, positions) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(*y);
     tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "embedding", "");
     tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                TFM_ARGS(TFM_T_AS("y", *y), TFM_T(table), TFM_T(ids), TFM_T(positions), TFM_I(n),
-                         TFM_I(width), TFM_I(vocabulary), TFM_I_AS("steps", length), TFM_I(first),
-                         TFM_F(scale)));
+                TFM__ARGS(TFM__T_AS("y", *y), TFM__T(table), TFM__T(ids), TFM__T(positions), TFM__I(n), TFM__I(width),
+                          TFM__I(vocabulary), TFM__I_AS("steps", length), TFM__I(first), TFM__F(scale)));
     tfm_tensor used = {0};
     if (positions.buffer)
         tfm_tensor_rows(ctx, &used, positions, first, length);
     return tfm__tape_add(
         ctx,
-        &(tfm__record){
-            .op = OP, .backward = backward, .out = {*y}, .in = {table, used}, .keep = {ids}, .f = {scale}});
+        &(tfm__record){.op = OP, .backward = backward, .out = {*y}, .in = {table, used}, .keep = {ids}, .f = {scale}});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -76,8 +73,7 @@ static void check(tfm__check *c) {
     double *want = WANTED(sequences * length * width);
     for (int64_t i = 0; tfm__check_ready(c) && i < sequences * length * width; i++) {
         int64_t token = i / width, position = first + token % length;
-        want[i] = 1.5 * (double)table[ids[token] * width + i % width] +
-                  (double)positions[position * width + i % width];
+        want[i] = 1.5 * (double)table[ids[token] * width + i % width] + (double)positions[position * width + i % width];
     }
     tfm_embedding(c->ctx, &y, tt, ti, 1.5f, tp, first);
     tfm__check_judge(c, y, want);

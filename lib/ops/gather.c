@@ -14,8 +14,8 @@ tfm_status tfm__sum_indexed(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, t
     if (!to.add)
         tfm__tensor_fill(ctx, to.to, &(float){0});
     return tfm__launch(ctx, tfm__kernel_get(ctx, "gather", "gather_backward", ""), tfm__row_grid(ctx, outer * parts),
-                       TFM_ARGS(TFM_T_AS("dx", to.to), TFM_T(dy), TFM_T(indices), TFM_I(outer), TFM_I(taken),
-                                TFM_I(width), TFM_I(count), TFM_I(parts), TFM_F(scale)));
+                       TFM__ARGS(TFM__T_AS("dx", to.to), TFM__T(dy), TFM__T(indices), TFM__I(outer), TFM__I(taken),
+                                 TFM__I(width), TFM__I(count), TFM__I(parts), TFM__F(scale)));
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
@@ -27,23 +27,24 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
-    if (TFM_OP_APART(ctx, op, y, x, indices) != TFM_OK)
+    if (TFM__OP_APART(ctx, op, y, x, indices) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(y), count = x.dims[axis];
     const int64_t taken = (int64_t)tfm_tensor_count(indices), width = tfm__dims_from(x, axis + 1);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "gather", "");
-    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                TFM_ARGS(TFM_T(y), TFM_T(x), TFM_T(indices), TFM_I(n), TFM_I(width), TFM_I(count), TFM_I(taken)));
+    tfm__launch(
+        ctx, kernel, tfm__element_grid(ctx, n),
+        TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T(indices), TFM__I(n), TFM__I(width), TFM__I(count), TFM__I(taken)));
     return tfm__tape_add(
         ctx, &(tfm__record){.op = op, .backward = backward, .out = {y}, .in = {x}, .keep = {indices}, .n = {axis}});
 }
 
 tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices) {
     const char *op = "gather";
-    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "04i", x, indices) != TFM_OK)
         return tfm_context_status(ctx);
     if (indices.rank != 1)
-        return tfm__op_refuse(ctx, op, "indices is %s: it must have one dimension", TFM_SHAPE(indices));
+        return tfm__op_refuse(ctx, op, "indices is %s: it must have one dimension", TFM__SHAPE(indices));
     int64_t dims[TFM_MAX_RANK];
     memcpy(dims, x.dims, sizeof(dims));
     dims[0] = indices.dims[0];
@@ -54,14 +55,12 @@ tfm_status tfm_gather(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
 
 tfm_status tfm_gather_axis(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor indices, int axis) {
     const char *op = "gather";
-    if (TFM_OP_BEGIN(ctx, op, "4i", x, indices) != TFM_OK ||
-        tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "04i", x, indices) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int rank = x.rank - 1 + indices.rank;
     if (rank > TFM_MAX_RANK)
-        return tfm__op_refuse(ctx, op,
-                              "x is %s and indices is %s: the result would have %d dimensions, at most %d",
-                              TFM_SHAPE(x), TFM_SHAPE(indices), rank, TFM_MAX_RANK);
+        return tfm__op_refuse(ctx, op, "x is %s and indices is %s: the result would have %d dimensions, at most %d",
+                              TFM__SHAPE(x), TFM__SHAPE(indices), rank, TFM_MAX_RANK);
     int64_t dims[TFM_MAX_RANK];
     for (int i = 0; i < rank; i++)
         dims[i] = i < axis                  ? x.dims[i]
@@ -78,8 +77,7 @@ static void check(tfm__check *c) {
     const int64_t rows = 9, n = 21, width = 17;
     float *x;
     int32_t *indices;
-    tfm_tensor y = {0}, tx = FLOATS(x, rows, width),
-               ti = INTS(indices, (int)rows + 2, n); /* two lie outside */
+    tfm_tensor y = {0}, tx = FLOATS(x, rows, width), ti = INTS(indices, (int)rows + 2, n); /* two lie outside */
     double *want = WANTED(n * width);
     for (int64_t i = 0; tfm__check_ready(c) && i < n * width; i++)
         want[i] = indices[i / width] < rows ? (double)x[indices[i / width] * width + i % width] : 0;

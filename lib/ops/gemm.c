@@ -1,80 +1,19 @@
-/* GEMM's front door: checks, and the choice of a provider. */
+/* GEMM's front door: checks, and what the tape is told. */
 #include <inttypes.h>
 #include <string.h>
 #include "ops/gemm.h"
 #include "ops/tape.h"
 
-const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {&tfm__gemm_small, &tfm__gemm_packed,
-                                                                      &tfm__gemm_plain, &tfm__gemm_clblast};
-
-static void state_free(void *data) {
-    tfm__gemm_clblast_release(data);
-    free(data);
-}
-
-tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx) {
-    tfm__gemm_state *state = tfm__context_slot(ctx, TFM__SLOT_GEMM);
-    if (state || tfm_context_status(ctx) != TFM_OK)
-        return state;
-    static const char *const names[] = {"auto", "clblast", "builtin"};
-    const char *asked = getenv("TFM_GEMM");
-    size_t mode = 0;
-    while (asked && *asked && mode < TFM_COUNT(names) && strcmp(asked, names[mode]) != 0)
-        mode++;
-    if (mode == TFM_COUNT(names)) {
-        tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "TFM_GEMM is '%s': it takes auto, clblast or builtin",
-                          asked);
-        return NULL;
-    }
-    state = tfm__alloc(1, sizeof(*state));
-    if (!state) {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
-        return NULL;
-    }
-    state->mode = (tfm__gemm_mode)mode;
-    tfm__context_set_slot(ctx, TFM__SLOT_GEMM, state, state_free);
-    return state;
-}
-
-const tfm__gemm_provider *tfm__gemm_builtin(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__gemm_provider *const order[] = {&tfm__gemm_small, &tfm__gemm_packed};
-    for (size_t i = 0; i < TFM_COUNT(order); i++)
-        if (!order[i]->declines(ctx, task))
-            return order[i];
-    return &tfm__gemm_plain;
-}
-
-const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
-    /* CLBlast pads its tiles to 32 and more rows, so few rows cost it as much as many. */
-    const int64_t few_rows = 8;
-    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
-    if (!state)
-        return NULL;
-    bool wanted =
-        state->mode == TFM__GEMM_CLBLAST ||
-        (state->mode == TFM__GEMM_AUTO && tfm__context_row(ctx)->gemm_clblast && task->m > few_rows);
-    if (wanted && !tfm__gemm_clblast.declines(ctx, task))
-        return &tfm__gemm_clblast;
-    return tfm__gemm_builtin(ctx, task);
-}
-
-tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
-    if (task->accumulate)
-        return (tfm__gemm_addend){task->c, task->m * task->n, task->n};
-    return (tfm__gemm_addend){task->bias, 0, 0};
-}
-
 /* Where the tape records, it needs what an activation other than ReLU was made of: then that is an op of its
  * own. */
-static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
-                      tfm__gemm_task *task) {
-    const bool recorded = TFM_TAPE_WANTS(ctx, task->a, task->b, task->bias);
+static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider, tfm__gemm_task *task) {
+    const bool recorded = TFM__TAPE_WANTS(ctx, task->a, task->b, task->bias);
     if (!recorded)
-        return provider->run(ctx, task);
+        return tfm__gemm_run(ctx, provider, task);
     if (task->accumulate)
         return tfm__op_refuse(ctx, op, "accumulating has no backward pass: stop the tape first");
     if (task->activation <= TFM_RELU) {
-        provider->run(ctx, task);
+        tfm__gemm_run(ctx, provider, task);
         return tfm__gemm_record(ctx, op, task);
     }
     tfm__gemm_task inner = *task;
@@ -83,7 +22,7 @@ static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider
     inner.c = (tfm_tensor){0};
     tfm_tensor_new(ctx, &inner.c, TFM_F32, y.rank, y.dims);
     if (tfm_context_status(ctx) == TFM_OK)
-        provider->run(ctx, &inner);
+        tfm__gemm_run(ctx, provider, &inner);
     tfm__gemm_record(ctx, op, &inner);
     tfm_activate(ctx, &y, inner.c, task->activation);
     tfm_tensor_free(ctx, &inner.c); /* the tape has it */
@@ -91,56 +30,51 @@ static tfm_status run(tfm_context *ctx, const char *op, const tfm__gemm_provider
 }
 
 /* The last checks, c, and the run, once m, n, k and the inputs are in the task. `dims`: c's. */
-static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider,
-                         const char **why, tfm_tensor *c, tfm__gemm_task *task, int rank,
-                         const int64_t *dims) {
+static tfm_status finish(tfm_context *ctx, const char *op, const tfm__gemm_provider *provider, const char **why,
+                         tfm_tensor *c, tfm__gemm_task *task, int rank, const int64_t *dims) {
     if (task->activation < TFM_NO_ACTIVATION || task->activation > TFM_SILU)
         return tfm__op_refuse(ctx, op, "there is no activation number %d", (int)task->activation);
     if (task->bias.buffer && (task->bias.rank != 1 || task->bias.dims[0] != task->n))
-        return tfm__op_refuse(ctx, op, "the bias is %s, the result has %" PRId64 " columns",
-                              TFM_SHAPE(task->bias), task->n);
+        return tfm__op_refuse(ctx, op, "the bias is %s, the result has %" PRId64 " columns", TFM__SHAPE(task->bias),
+                              task->n);
     if (task->m > INT32_MAX || task->n > INT32_MAX || task->k > INT32_MAX)
-        return tfm__op_refuse(ctx, op, "a %s by b %s: rows and columns must stay below 2^31",
-                              TFM_SHAPE(task->a), TFM_SHAPE(task->b));
+        return tfm__op_refuse(ctx, op, "a %s by b %s: rows and columns must stay below 2^31", TFM__SHAPE(task->a),
+                              TFM__SHAPE(task->b));
     if (task->accumulate && (!c || !c->buffer || task->bias.buffer || task->activation != TFM_NO_ACTIVATION))
-        return tfm__op_refuse(ctx, op,
-                              "to accumulate it needs a c to add to, and neither bias nor activation");
+        return tfm__op_refuse(ctx, op, "to accumulate it needs a c to add to, and neither bias nor activation");
     if (tfm__op_output(ctx, op, c, TFM_F32, rank, dims) != TFM_OK ||
-        TFM_OP_APART(ctx, op, *c, task->a, task->b, task->bias) != TFM_OK)
+        TFM__OP_APART(ctx, op, *c, task->a, task->b, task->bias) != TFM_OK)
         return tfm_context_status(ctx);
     task->c = *c;
+    const char *reason = provider ? tfm__gemm_declines(ctx, provider, task) : NULL;
     if (!provider)
         provider = tfm__gemm_choose(ctx, task);
-    if (!provider)
-        return tfm_context_status(ctx);
-    const char *reason = provider->declines(ctx, task);
     if (why)
         *why = reason;
-    if (reason)
+    if (!provider || reason)
         return tfm_context_status(ctx);
     return run(ctx, op, provider, task);
 }
 
-tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
-                          tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options) {
+tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why, tfm_tensor *c,
+                          tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options) {
     static const tfm_gemm_options none;
     const tfm_gemm_options *o = options ? options : &none;
     if (why)
         *why = NULL;
-    if (TFM_OP_BEGIN(ctx, "gemm", "ffF", a, b, o->bias) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "gemm", "ffF", a, b, o->bias) != TFM_OK || TFM__OP_OPTIONS(ctx, "gemm", o) != TFM_OK)
         return tfm_context_status(ctx);
     if (a.rank < 2 || b.rank < 2)
-        return tfm__op_refuse(ctx, "gemm", "a %s and b %s must have two dimensions at least", TFM_SHAPE(a),
-                              TFM_SHAPE(b));
+        return tfm__op_refuse(ctx, "gemm", "a %s and b %s must have two dimensions at least", TFM__SHAPE(a),
+                              TFM__SHAPE(b));
     const int64_t *a_last = a.dims + a.rank - 2, *b_last = b.dims + b.rank - 2;
     const int ta = o->transpose_a, tb = o->transpose_b;
     tfm__gemm_task task = {.batch = 1, .m = a_last[ta], .n = b_last[!tb], .k = a_last[!ta], .a = a, .b = b};
     if (task.k != b_last[tb])
-        return tfm__op_refuse(ctx, "gemm", "a %s%s and b %s%s disagree on the inner dimension", TFM_SHAPE(a),
-                              ta ? " transposed" : "", TFM_SHAPE(b), tb ? " transposed" : "");
-    if (b.rank > 2 &&
-        (a.rank != b.rank || memcmp(a.dims, b.dims, (size_t)(a.rank - 2) * sizeof(*a.dims)) != 0))
-        return tfm__op_refuse(ctx, "gemm", "a %s and b %s disagree on the batch", TFM_SHAPE(a), TFM_SHAPE(b));
+        return tfm__op_refuse(ctx, "gemm", "a %s%s and b %s%s disagree on the inner dimension", TFM__SHAPE(a),
+                              ta ? " transposed" : "", TFM__SHAPE(b), tb ? " transposed" : "");
+    if (b.rank > 2 && (a.rank != b.rank || memcmp(a.dims, b.dims, (size_t)(a.rank - 2) * sizeof(*a.dims)) != 0))
+        return tfm__op_refuse(ctx, "gemm", "a %s and b %s disagree on the batch", TFM__SHAPE(a), TFM__SHAPE(b));
     int64_t dims[TFM_MAX_RANK] = {0};
     for (int i = 0; i < a.rank - 2; i++)
         task.batch *= dims[i] = a.dims[i];
@@ -160,13 +94,12 @@ tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, 
     return finish(ctx, "gemm", provider, why, c, &task, a.rank, dims);
 }
 
-tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b,
-                    const tfm_gemm_options *options) {
+tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options) {
     return tfm__gemm_with(ctx, NULL, NULL, c, a, b, options);
 }
 
 tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_param *b) {
-    if (TFM_OP_BEGIN(ctx, "gemm", "ff", a, b->value) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "gemm", "ff", a, b->value) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__gemm_task task = {
         .batch = 1,
@@ -182,17 +115,16 @@ tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_pa
     return finish(ctx, "gemm", NULL, NULL, c, &task, 2, (int64_t[]){task.m, task.n});
 }
 
-static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
-                              tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
-                              tfm_activation activation) {
+static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why, tfm_tensor *y,
+                              tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
     if (why)
         *why = NULL;
     tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
-    if (TFM_OP_BEGIN(ctx, "linear", "ffF", x, w, bias) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "linear", "ffF", x, w, bias) != TFM_OK)
         return tfm_context_status(ctx);
     if (w.rank != 2 || tfm__last_dim(x) != w.dims[1])
-        return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)",
-                              TFM_SHAPE(x), TFM_SHAPE(w));
+        return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)", TFM__SHAPE(x),
+                              TFM__SHAPE(w));
     tfm__gemm_task task = {
         .batch = 1,
         .m = tfm__row_count(x),
@@ -215,6 +147,8 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
 
 tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                       tfm_activation activation) {
+    if (TFM__NEEDS_ON(ctx, "linear", y, weight) != TFM_OK)
+        return tfm_context_status(ctx);
     return linear_with(ctx, NULL, NULL, y, x, weight, bias, activation);
 }
 
@@ -226,36 +160,35 @@ const char *tfm_gemm_provider(size_t index) {
 
 const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
     const tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .shared_b = true, .alpha = 1.0f};
-    const tfm__gemm_provider *provider =
-        tfm_context_status(ctx) == TFM_OK ? tfm__gemm_choose(ctx, &task) : NULL;
+    const tfm__gemm_provider *provider = tfm_context_status(ctx) == TFM_OK ? tfm__gemm_choose(ctx, &task) : NULL;
     return provider ? provider->name : NULL;
 }
 
 /* *out: the provider of that name, NULL for NULL. */
-static tfm_status provider_named(tfm_context *ctx, const char *op, const tfm__gemm_provider **out,
-                                 const char *name) {
-    *out = NULL;
-    if (!name)
-        return tfm__context_sticky(ctx);
-    for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++)
-        if (strcmp(name, tfm__gemm_all[i]->name) == 0) {
-            *out = tfm__gemm_all[i];
-            return tfm__context_sticky(ctx);
-        }
-    return tfm__op_refuse(ctx, op, "there is no provider '%s': tfm_gemm_provider lists them", name);
+static tfm_status provider_named(tfm_context *ctx, const char *op, const tfm__gemm_provider **out, const char *name) {
+    *out = name ? tfm__gemm_named(name) : NULL;
+    if (name && !*out)
+        return tfm__op_refuse(ctx, op, "there is no provider '%s': tfm_gemm_provider lists them", name);
+    return tfm__context_sticky(ctx);
 }
 
-tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c,
-                       tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options) {
+tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c, tfm_tensor a,
+                       tfm_tensor b, const tfm_gemm_options *options) {
     const tfm__gemm_provider *found;
+    if (!declined)
+        return tfm__op_refuse(ctx, "gemm", "gemm_by needs a place for why a provider declines");
     *declined = NULL;
     const tfm_status status = provider_named(ctx, "gemm", &found, provider);
     return status == TFM_OK ? tfm__gemm_with(ctx, found, declined, c, a, b, options) : status;
 }
 
-tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
-                         tfm_tensor x, tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
+tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y, tfm_tensor x,
+                         tfm_param *weight, tfm_tensor bias, tfm_activation activation) {
+    if (TFM__NEEDS_ON(ctx, "linear_by", weight) != TFM_OK)
+        return tfm_context_status(ctx);
     const tfm__gemm_provider *found;
+    if (!declined)
+        return tfm__op_refuse(ctx, "linear", "linear_by needs a place for why a provider declines");
     *declined = NULL;
     const tfm_status status = provider_named(ctx, "linear", &found, provider);
     return status == TFM_OK ? linear_with(ctx, found, declined, y, x, weight, bias, activation) : status;

@@ -1,9 +1,8 @@
 /* GEMM inside the library: one task, several providers that may take it.
  *
- * A provider says why it declines, so that `auto` can go to the next one and a test or a person can be told.
- * The choice is a pure function of the device's row, the task, TFM_GEMM as it was at the context's first
- * GEMM, and what the proof of CLBlast has shown: never of a time measured in the run, so that results repeat.
- */
+ * A provider says why it declines, so that the next one is asked and a test or a person can be told. The choice is a
+ * pure function of the device's tuning, the task, TFM_GEMM as it was at the context's first GEMM, and what the proof of
+ * a provider has shown: never of a time measured in the run, so that results repeat. */
 #ifndef TFM_LIB_GEMM_H
 #define TFM_LIB_GEMM_H
 
@@ -20,16 +19,25 @@ typedef struct tfm__gemm_task {
     bool shared_b; /* one b for the whole batch */
     float alpha;
     tfm_activation activation;
-    tfm_param *weight; /* whose value b is; keeps its packed copy. NULL: b lives for this call */
-    tfm__gradient
-        a_sums; /* (m) = or += sums of a's columns, where a is transposed; gemm_turned alone takes it */
+    tfm_param *weight;    /* whose value b is; keeps its packed copy. NULL: b lives for this call */
+    uint64_t scratch;     /* what memory() of a provider that must be proven says: it is asked once, before run() */
+    tfm__gradient a_sums; /* (m) = or += sums of a's columns, where a is transposed; gemm_turned alone takes it */
 } tfm__gemm_task;
 
 typedef struct tfm__gemm_provider {
     const char *name;
     /* NULL if it takes the task on this device, else why not: half a sentence, static. */
     const char *(*declines)(tfm_context *ctx, const tfm__gemm_task *task);
+    /* Computes c. Of a provider that must be proven the context may stay as it is after a failure, with the sentence as
+     * the thread's: then another one computes c, or the context fails with it. */
     tfm_status (*run)(tfm_context *ctx, const tfm__gemm_task *task);
+    /* Bytes that it takes from the pool while it runs. Sizes, transposes, `weight` and offsets count. NULL: none. */
+    uint64_t (*memory)(tfm_context *ctx, const tfm__gemm_task *task);
+    /* It keeps a copy of each weight, in tfm_param.packed. */
+    bool packs_weights;
+    /* It is not ours, and known to be silently wrong on some devices: its first result of each class of tasks in a
+     * context is compared with `plain`'s. */
+    bool must_prove;
 } tfm__gemm_provider;
 
 extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
@@ -37,25 +45,35 @@ extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
 extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
 extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
 
-/* All of them, for tests and the selftest. */
+/* All of them, whatever the device prefers. */
 #define TFM__GEMM_PROVIDERS 4
 extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 
 /* tfm_gemm by this one provider, or by the chosen one if it is NULL. *why, if `why` is not NULL, gets the
  * reason if the provider declines (then nothing runs and the context stays as it is), else NULL. */
-tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why,
-                          tfm_tensor *c, tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
+tfm_status tfm__gemm_with(tfm_context *ctx, const tfm__gemm_provider *provider, const char **why, tfm_tensor *c,
+                          tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
 
 /* c (M, N) = a (M, K) b (K, N), with b's packed copy kept in `b` as tfm_linear keeps its weight's. */
 tfm_status tfm__gemm_param(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_param *b);
 
-/* gemm_turned.c: the same of a transposed a, on wide devices. */
+/* gemm_turned.c: what `packed` does where a is transposed, and the bytes that this takes from the pool. */
 tfm_status tfm__gemm_turned(tfm_context *ctx, const tfm__gemm_task *task);
+uint64_t tfm__gemm_turned_memory(tfm_context *ctx, const tfm__gemm_task *task);
+
+/* gemm_plain.c: c = activation(c + bias), after a product without them. */
+tfm_status tfm__gemm_epilogue(tfm_context *ctx, const tfm__gemm_task *task);
 
 /* gemm_backward.c: dw (N, K) = or += alpha dz^T x and dbias (N) = or += the sums of dz's columns, of dz (M,
  * N) and x (M, K). Empty gradients are nothing to do. */
-tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient dbias, tfm_tensor dz,
-                               tfm_tensor x, float alpha);
+tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient dbias, tfm_tensor dz, tfm_tensor x,
+                               float alpha);
+
+/* gemm_backward.c: what the pool gives to the products of a layer with a weight (outputs, inputs) on so many rows, and
+ * to those of its backward pass, at a time, besides their operands and results. 0 after a failure. */
+uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, int64_t outputs);
+/* Whether the weight of such a layer has a packed copy, which lasts as long as it. */
+bool tfm__gemm_layer_packs(tfm_context *ctx, int64_t rows, int64_t inputs, int64_t outputs);
 
 /* gemm_backward.c: writes the product down, if the tape wants it. The task has been run; activations other
  * than ReLU are not in it: they are ops of their own where the tape records. */
@@ -68,11 +86,43 @@ typedef struct tfm__gemm_addend {
 } tfm__gemm_addend;
 tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task);
 
-/* The provider that `auto` or TFM_GEMM takes here. NULL after a failure. */
-const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task);
+/* ---- gemm_choose.c ---- */
 
-/* The builtin provider for a task, CLBlast aside. */
-const tfm__gemm_provider *tfm__gemm_builtin(tfm_context *ctx, const tfm__gemm_task *task);
+/* The provider that the tuning or TFM_GEMM takes here. NULL after a failure. */
+const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task);
+/* Why the provider does not take the task, or is not trusted in this context any more; NULL if it does. */
+const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
+/* The second half of that: NULL too where the provider needs no proof, or has not run yet. */
+const char *tfm__gemm_trouble(tfm_context *ctx, const tfm__gemm_provider *provider);
+/* Whether the tuning of the device prefers it to all others. */
+bool tfm__gemm_prefers(tfm_context *ctx, const tfm__gemm_provider *provider);
+/* Runs the task by a provider that does not decline it, which is proven if it must be. Where the proof fails, the next
+ * one that takes the task computes it. */
+tfm_status tfm__gemm_run(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
+/* Bytes that the task takes from the pool, by the provider that is chosen for it, besides operands and c: its own, and
+ * those of its proof. 0 after a failure. */
+uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task);
+
+/* ---- gemm_proof.c ---- */
+
+enum { TFM__PROOF_CLASSES = 1 << 5 };
+
+/* What a context has seen of a provider that must be proven. */
+typedef struct tfm__gemm_proof {
+    /* For each class of tasks that may run with other kernels: a bit for each size whose result was compared. */
+    uint64_t proven[TFM__PROOF_CLASSES];
+    const char *trouble; /* why it is not used in this context any more, or NULL */
+} tfm__gemm_proof;
+
+/* Runs the task by the provider, and by `plain` beside it where its class of tasks has not been compared yet. Where the
+ * provider fails or differs, proof->trouble is set and another one may begin anew: c is what it was before, if the task
+ * adds to it. The context fails instead where c is added to in part, or `asked`, and the provider has failed. */
+tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider, tfm__gemm_proof *proof,
+                            const tfm__gemm_task *task, bool asked);
+/* Bytes that a comparison takes from the pool. */
+uint64_t tfm__gemm_proof_memory(const tfm__gemm_task *task);
+
+/* ---- gemm_state.c: what products keep with a context ---- */
 
 typedef enum tfm__gemm_mode { TFM__GEMM_AUTO, TFM__GEMM_CLBLAST, TFM__GEMM_BUILTIN } tfm__gemm_mode;
 
@@ -86,42 +136,28 @@ typedef enum tfm__panel_kernel {
     TFM__PANEL_KERNELS
 } tfm__panel_kernel;
 
-enum { TFM__CLBLAST_CLASSES = 1 << 5 };
-
-/* What GEMM keeps with a context. */
 typedef struct tfm__gemm_state {
     tfm__gemm_mode mode;
-    /* For each class of tasks that may run with other kernels: a bit for each size whose result was compared with the plain
-     * kernel's. */
-    uint64_t clblast_proven[TFM__CLBLAST_CLASSES];
-    const char *clblast_trouble; /* why it is not used in this context any more, or NULL */
-    bool clblast_used;
+    struct {
+        const tfm__gemm_provider *provider;
+        int64_t least_rows;
+    } order[TFM__PREFERENCES]; /* the tuning's, which has names */
+    size_t order_count;
+    tfm__gemm_proof proofs[TFM__GEMM_PROVIDERS]; /* by their places in tfm__gemm_all */
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
     tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_SILU + 1];
 } tfm__gemm_state;
 
-/* Made at first use. NULL after a failure. */
+/* The provider of that name, or NULL. */
+const tfm__gemm_provider *tfm__gemm_named(const char *name);
+/* Made at first use. NULL after a failure, such as a tuning that names a provider that there is not. */
 tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx);
-/* Called when a context's state goes: CLBlast's program cache is emptied with the last context that used it.
- */
-void tfm__gemm_clblast_retain(tfm__gemm_state *state);
-void tfm__gemm_clblast_release(tfm__gemm_state *state);
 
-/* Bytes of the pool that a product comes to besides its operands where CLBlast takes it: copies of them, and the proof of
- * the first one. Of the task its sizes, transposes and `accumulate` count. */
-uint64_t tfm__gemm_clblast_memory(tfm_context *ctx, const tfm__gemm_task *task);
-
-static inline int64_t tfm__divide_up(int64_t x, int64_t by) {
-    return (x + by - 1) / by;
-}
-
-/* ---- gemm_packed.c, for the providers that work on panels ---- */
-
-/* Tiles that an item of gemm_turned makes below each other. */
-enum { TFM__STRIP_TILES = 4 };
+/* ---- gemm_panels.c, for the providers that work on panels ---- */
 
 /* Columns of a panel on this device. */
 int tfm__gemm_panel_width(const tfm_context *ctx);
+/* One of their kernels, built for this activation. */
 tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation);
 /* b in panels: the weight's copy if it is of this value, else made now. A weight's copy outlives all scopes;
  * another one dies with the scope that the caller has opened. */
@@ -131,7 +167,7 @@ tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm
                                int64_t row_tiles, int64_t group);
 /* Why a device has no panels, or NULL. */
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
-/* The most rows that gemm_small's tiles hold in this device's registers. */
-int tfm__gemm_small_rows(const tfm_context *ctx);
+/* Bytes of the panels that are made for this one task; 0 where its weight keeps them. */
+uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task);
 
 #endif

@@ -24,17 +24,32 @@ static tfm_tensor matrix(tfm_tensor x, int64_t batch, int64_t rows, int64_t colu
     return x;
 }
 
-/* to = or += alpha op(a) op(b). */
+/* to = or += alpha op(a) op(b), all of them as `matrix` makes them. */
 static tfm_status product(tfm_context *ctx, tfm__gradient to, tfm_tensor a, bool transpose_a, tfm_tensor b,
                           bool transpose_b, float alpha) {
-    return tfm_gemm(
-        ctx, &to.to, a, b,
-        &(tfm_gemm_options){
-            .transpose_a = transpose_a, .transpose_b = transpose_b, .alpha = alpha, .accumulate = to.add});
+    const int64_t *a_last = a.dims + a.rank - 2, *b_last = b.dims + b.rank - 2;
+    tfm__gemm_task task = {.batch = a.rank > 2 ? a.dims[0] : 1,
+                           .m = a_last[transpose_a],
+                           .n = b_last[!transpose_b],
+                           .k = a_last[!transpose_a],
+                           .c = to.to,
+                           .a = a,
+                           .b = b,
+                           .accumulate = to.add,
+                           .transpose_a = transpose_a,
+                           .transpose_b = transpose_b,
+                           .shared_b = b.rank == 2,
+                           .alpha = alpha != 0 ? alpha : 1};
+    if (task.shared_b && !transpose_a) { /* one b for all: the batch is but more rows */
+        task.m *= task.batch;
+        task.batch = 1;
+    }
+    const tfm__gemm_provider *provider =
+        tfm_context_status(ctx) == TFM_OK ? tfm__gemm_choose(ctx, &task) : NULL; /* after a failure a may be empty */
+    return provider ? tfm__gemm_run(ctx, provider, &task) : tfm_context_status(ctx);
 }
 
-static tfm_status backward_a(tfm_context *ctx, const facts *f, tfm__gradient da, tfm_tensor b,
-                             tfm_tensor dz) {
+static tfm_status backward_a(tfm_context *ctx, const facts *f, tfm__gradient da, tfm_tensor b, tfm_tensor dz) {
     const int64_t m = f->m, k = f->k;
     if (!da.to.buffer)
         return tfm_context_status(ctx);
@@ -54,8 +69,7 @@ static tfm_status backward_a(tfm_context *ctx, const facts *f, tfm__gradient da,
     return tfm_context_status(ctx);
 }
 
-static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db, tfm_tensor a,
-                             tfm_tensor dz) {
+static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db, tfm_tensor a, tfm_tensor dz) {
     const int64_t batch = f->shared_b ? 1 : f->batch, n = f->n, k = f->k;
     if (!db.to.buffer)
         return tfm_context_status(ctx);
@@ -67,8 +81,7 @@ static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db,
             one.batch = 1;
             tfm_tensor_rows(ctx, &a_part, a, i, 1);
             tfm_tensor_rows(ctx, &dz_part, dz, i, 1);
-            backward_b(ctx, &one, db,
-                       f->transpose_a ? matrix(a_part, 1, k, f->m) : matrix(a_part, 1, f->m, k),
+            backward_b(ctx, &one, db, f->transpose_a ? matrix(a_part, 1, k, f->m) : matrix(a_part, 1, f->m, k),
                        matrix(dz_part, 1, f->m, n));
         }
         return tfm_context_status(ctx);
@@ -77,8 +90,8 @@ static tfm_status backward_b(tfm_context *ctx, const facts *f, tfm__gradient db,
                           : product(ctx, db, a, !f->transpose_a, dz, false, f->alpha);
 }
 
-tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient dbias, tfm_tensor dz,
-                               tfm_tensor x, float alpha) {
+tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient dbias, tfm_tensor dz, tfm_tensor x,
+                               float alpha) {
     const tfm__gemm_task task = {.batch = 1,
                                  .m = dz.dims[1],
                                  .n = x.dims[1],
@@ -99,6 +112,42 @@ tfm_status tfm__gemm_gradients(tfm_context *ctx, tfm__gradient dw, tfm__gradient
         return tfm__gemm_turned(ctx, &task);
     tfm__sum_into(ctx, dbias, dz, 1, task.k, task.m);
     return dw.to.buffer ? product(ctx, dw, dz, true, x, false, alpha) : tfm_context_status(ctx);
+}
+
+/* y = x w^T, dx = dy w and dw += dy^T x. */
+enum { LAYER_PRODUCTS = 3 };
+static void layer_products(tfm__gemm_task *tasks, tfm_param *weight, int64_t rows, int64_t inputs, int64_t outputs) {
+    const tfm__gemm_task all[LAYER_PRODUCTS] = {
+        {.m = rows, .n = outputs, .k = inputs, .transpose_b = true, .weight = weight},
+        {.m = rows, .n = inputs, .k = outputs},
+        {.m = outputs, .n = inputs, .k = rows, .transpose_a = true, .accumulate = true, .a_sums = {{.rank = 1}}},
+    };
+    for (int i = 0; i < LAYER_PRODUCTS; i++) {
+        tasks[i] = all[i];
+        tasks[i].batch = 1;
+        tasks[i].shared_b = true;
+        tasks[i].alpha = 1;
+    }
+}
+
+uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, int64_t outputs) {
+    tfm_param weight = {0};
+    tfm__gemm_task tasks[LAYER_PRODUCTS];
+    layer_products(tasks, &weight, rows, inputs, outputs);
+    uint64_t most = 0;
+    for (int i = 0; i < LAYER_PRODUCTS; i++) {
+        const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+bool tfm__gemm_layer_packs(tfm_context *ctx, int64_t rows, int64_t inputs, int64_t outputs) {
+    tfm_param weight = {0};
+    tfm__gemm_task tasks[LAYER_PRODUCTS];
+    layer_products(tasks, &weight, rows, inputs, outputs);
+    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &tasks[0]);
+    return provider && provider->packs_weights;
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
@@ -135,12 +184,11 @@ tfm_status tfm__gemm_record(tfm_context *ctx, const char *op, const tfm__gemm_ta
                      .shared_b = task->shared_b,
                      .alpha = task->alpha};
     return tfm__tape_add(
-        ctx,
-        &(tfm__record){.op = op,
-                       .backward = backward,
-                       .out = {task->c},
-                       .in = {task->a, task->b, task->bias},
-                       .keep = {task->a, task->b, task->activation == TFM_RELU ? task->c : (tfm_tensor){0}},
-                       .data = &f,
-                       .data_bytes = sizeof(f)});
+        ctx, &(tfm__record){.op = op,
+                            .backward = backward,
+                            .out = {task->c},
+                            .in = {task->a, task->b, task->bias},
+                            .keep = {task->a, task->b, task->activation == TFM_RELU ? task->c : (tfm_tensor){0}},
+                            .data = &f,
+                            .data_bytes = sizeof(f)});
 }

@@ -1,122 +1,31 @@
-/* The packed micro-kernel: cl/gemm_packed.cl. Tile sizes come from the device's row (lib/dev/rows.c). */
-#include <math.h>
-#include <string.h>
+/* The packed micro-kernel: cl/gemm_packed.cl. */
 #include "ops/gemm.h"
 
-int tfm__gemm_panel_width(const tfm_context *ctx) {
-    const tfm__row *row = tfm__context_row(ctx);
-    return row->gemm_vectors * row->width;
-}
-
-const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__row *row = tfm__context_row(ctx);
-    (void)task;
-    return row->class == TFM__WIDE && row->gemm_rows > 0 ? NULL
-                                                         : "it is for devices that vectorise one work-item";
-}
-
-int tfm__gemm_small_rows(const tfm_context *ctx) {
-    /* A tile of 12 x 2 vectors needs 32 registers, which hold 8 x 2 as well; where there are 16, 4 x 2. */
-    return tfm__context_row(ctx)->gemm_rows >= 8 ? 8 : 4;
-}
-
-/* No activation and ReLU share a program: see `least` in the kernel. */
-tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation) {
-    static const struct {
-        const char *file, *name;
-    } kernels[] = {{"gemm_packed", "gemm_pack"},
-                   {"gemm_packed", "gemm_small"},
-                   {"gemm_packed", "gemm_small_loose"},
-                   {"gemm_packed", "gemm_packed"},
-                   {"gemm_turned", "gemm_turned"}};
-    const tfm__row *row = tfm__context_row(ctx);
-    tfm__gemm_state *state = tfm__gemm_state_of(ctx);
-    if (activation == TFM_RELU)
-        activation = TFM_NO_ACTIVATION;
-    tfm__kernel **kernel = state ? &state->panel_kernels[which][activation] : NULL;
-    if (kernel && !*kernel)
-        *kernel = tfm__kernel_get(ctx, kernels[which].file, kernels[which].name,
-                                  "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_TILES=%d "
-                                  "-DTFM_ACTIVATION=%d",
-                                  row->gemm_rows, row->gemm_rows * 2 / 3, row->gemm_vectors, TFM__STRIP_TILES,
-                                  activation);
-    return kernel ? *kernel : NULL;
-}
-
-static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
-    const int64_t block = 128, n = task->n, k = task->k;
-    const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
-    tfm__grid grid = TFM_GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(k, block),
-                                 (size_t)packed.dims[0], 1, 1, 1);
-    return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION), grid,
-                       TFM_ARGS(TFM_T(packed), TFM_T_AS("b", task->b), TFM_I(n), TFM_I(k), TFM_I(block),
-                                TFM_I(b_batch), TFM_I(b_row), TFM_I(b_column)));
-}
-
-tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
-    const int width = tfm__gemm_panel_width(ctx);
-    const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width), task->k, width};
-    tfm_param *weight = task->weight;
-    if (!weight) {
-        tfm_status status = tfm_tensor_new(ctx, packed, TFM_F32, 4, dims);
-        return status == TFM_OK ? pack(ctx, *packed, task) : status;
-    }
-    bool fits = tfm__tensor_alive(ctx, weight->packed) && weight->packed_layout == width &&
-                weight->packed.rank == 4 && memcmp(weight->packed.dims, dims, sizeof(dims)) == 0;
-    if (!fits) {
-        tfm_tensor_free(ctx, &weight->packed);
-        weight->packed_version = 0;
-        if (tfm_tensor_new(ctx, &weight->packed, TFM_F32, 4, dims) != TFM_OK)
-            return tfm_context_status(ctx);
-        tfm__tensor_keep(ctx, weight->packed);
-        weight->packed_layout = width;
-    }
-    *packed = weight->packed;
-    if (weight->packed_version == weight->version + 1)
-        return TFM_OK;
-    tfm_status status = pack(ctx, *packed, task);
-    weight->packed_version = status == TFM_OK ? weight->version + 1 : 0;
-    return status;
-}
-
-tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
-                               int64_t row_tiles, int64_t group) {
-    const bool loose = kernel == TFM__GEMM_SMALL_LOOSE;
-    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
-    tfm_tensor packed = task->b;
-    if (tfm_scope_open(ctx) != TFM_OK)
-        return tfm_context_status(ctx);
-    if (!loose)
-        tfm__gemm_packed_b(ctx, &packed, task);
-    const int64_t b_batch = task->shared_b ? 0 : (loose ? task->n : panels * width) * task->k;
-    const tfm__grid grid =
-        TFM_GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), (size_t)task->batch, 1, 1, 1);
-    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
-    tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, kernel, task->activation), grid,
-                TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T(packed),
-                         TFM_T_AS("addend", addend.tensor), TFM_I_AS("m", task->m), TFM_I_AS("n", task->n),
-                         TFM_I_AS("k", task->k), TFM_I(group), TFM_I(b_batch),
-                         TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
-                         TFM_I_AS("has_addend", addend.tensor.buffer != NULL), TFM_F_AS("alpha", task->alpha),
-                         TFM_F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
-    return tfm_scope_close(ctx, 0, NULL);
-}
-
-/* Panels that one item makes of its rows: their part of b fits the cache beside a core, and there are items
- * enough for many cores. */
+/* Panels that one item makes of its rows. */
 static int64_t group_of(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles) {
-    const int64_t bytes = 512 << 10, items = 64, width = tfm__gemm_panel_width(ctx);
-    const int64_t by_size = bytes / (task->k * width * (int64_t)sizeof(float));
-    const int64_t by_items = row_tiles * tfm__divide_up(task->n, width) * task->batch / items;
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t width = tfm__gemm_panel_width(ctx);
+    const int64_t by_size = tuning->gemm_group_bytes / (task->k * width * (int64_t)sizeof(float));
+    const int64_t by_items = row_tiles * tfm__divide_up(task->n, width) * task->batch / tuning->gemm_group_items;
     const int64_t group = by_size < by_items ? by_size : by_items;
     return group > 1 ? group : 1;
 }
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_row(ctx)->gemm_rows);
+    const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
     if (task->transpose_a)
         return tfm__gemm_turned(ctx, task);
     return tfm__gemm_on_panels(ctx, task, TFM__GEMM_PACKED, row_tiles, group_of(ctx, task, row_tiles));
 }
 
-const tfm__gemm_provider tfm__gemm_packed = {"packed", tfm__gemm_declines_panels, run};
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    return task->transpose_a ? tfm__gemm_turned_memory(ctx, task) : tfm__gemm_panels_memory(ctx, task);
+}
+
+const tfm__gemm_provider tfm__gemm_packed = {
+    .name = "packed",
+    .declines = tfm__gemm_declines_panels,
+    .run = run,
+    .memory = memory,
+    .packs_weights = true,
+};

@@ -33,30 +33,38 @@ static size_t at_most(int64_t groups, int64_t most) {
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t m = task->m, n = task->n, k = task->k, batch = task->batch;
-    const int64_t widest =
-        32768; /* groups along y and z: some devices end at 65535; the kernel loops over the rest */
-    const struct tile *tile = TILES, *last = TILES + TFM_COUNT(TILES) - 1;
+    const int64_t widest = 32768; /* groups along y and z: some devices end at 65535; the kernel loops over the rest */
+    const struct tile *tile = TILES, *last = TILES + TFM__COUNT(TILES) - 1;
     while (tile < last && !fits(tile, tfm__context_limits(ctx), m))
         tile++;
     tfm__kernel *kernel =
         tfm__kernel_get(ctx, "gemm_plain", "gemm_plain",
-                        "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d",
-                        tile->m, tile->n, tile->k, tile->item_m, tile->item_n, task->activation);
+                        "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d", tile->m,
+                        tile->n, tile->k, tile->item_m, tile->item_n, task->activation);
     const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
-    tfm__grid grid =
-        TFM_GRID_3D((size_t)((n + tile->n - 1) / tile->n) * x,
-                    at_most((m + tile->m - 1) / tile->m, widest) * y, at_most(batch, widest), x, y, 1);
+    tfm__grid grid = TFM__GRID_3D((size_t)tfm__divide_up(n, tile->n) * x,
+                                  at_most(tfm__divide_up(m, tile->m), widest) * y, at_most(batch, widest), x, y, 1);
     const int64_t a_batch = m * k, b_batch = task->shared_b ? 0 : k * n;
     const int64_t a_row = task->transpose_a ? 1 : k, a_column = task->transpose_a ? m : 1;
     const int64_t b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     return tfm__launch(
         ctx, kernel, grid,
-        TFM_ARGS(TFM_T_AS("c", task->c), TFM_T_AS("a", task->a), TFM_T_AS("b", task->b),
-                 TFM_T_AS("addend", addend.tensor), TFM_I(batch), TFM_I(m), TFM_I(n), TFM_I(k),
-                 TFM_I(a_batch), TFM_I(a_row), TFM_I(a_column), TFM_I(b_batch), TFM_I(b_row), TFM_I(b_column),
-                 TFM_I_AS("addend_batch", addend.batch), TFM_I_AS("addend_row", addend.row),
-                 TFM_I_AS("has_addend", addend.tensor.buffer != NULL), TFM_F_AS("alpha", task->alpha)));
+        TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T_AS("b", task->b),
+                  TFM__T_AS("addend", addend.tensor), TFM__I(batch), TFM__I(m), TFM__I(n), TFM__I(k), TFM__I(a_batch),
+                  TFM__I(a_row), TFM__I(a_column), TFM__I(b_batch), TFM__I(b_row), TFM__I(b_column),
+                  TFM__I_AS("addend_batch", addend.batch), TFM__I_AS("addend_row", addend.row),
+                  TFM__I_AS("has_addend", addend.tensor.buffer != NULL), TFM__F_AS("alpha", task->alpha)));
 }
 
-const tfm__gemm_provider tfm__gemm_plain = {"plain", declines, run};
+tfm_status tfm__gemm_epilogue(tfm_context *ctx, const tfm__gemm_task *task) {
+    if (!task->bias.buffer && task->activation == TFM_NO_ACTIVATION)
+        return tfm_context_status(ctx);
+    const int64_t count = task->batch * task->m * task->n;
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "gemm_plain", "gemm_epilogue", "-DTFM_ACTIVATION=%d", task->activation);
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, count),
+                       TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("bias", task->bias), TFM__I(count),
+                                 TFM__I_AS("n", task->n), TFM__I_AS("has_bias", task->bias.buffer != NULL)));
+}
+
+const tfm__gemm_provider tfm__gemm_plain = {.name = "plain", .declines = declines, .run = run};

@@ -9,8 +9,7 @@ static void gemm_shape(tfm__check *c, const char **declined, int64_t m, int64_t 
     tfm_gemm_options options = {.transpose_b = true, .bias = FLOATS(bias, n), .activation = TFM_RELU};
     double *want = WANTED(m * n);
     if (!tfm__check_ready(c) ||
-        tfm__gemm_with(c->ctx, tfm__gemm_all[c->number], declined, &y, ta, tb, &options) != TFM_OK ||
-        *declined)
+        tfm__gemm_with(c->ctx, tfm__gemm_all[c->number], declined, &y, ta, tb, &options) != TFM_OK || *declined)
         return;
     for (int64_t i = 0; i < m * n; i++) {
         double sum = (double)bias[i % n];
@@ -25,7 +24,7 @@ static void check(tfm__check *c) {
     static const int64_t shapes[][3] = {{1, 65, 33}, {5, 97, 130}, {37, 65, 100}};
     const char *declined = NULL;
     size_t ran = 0;
-    for (size_t i = 0; i < TFM_COUNT(shapes) && tfm__check_ready(c); i++) {
+    for (size_t i = 0; i < TFM__COUNT(shapes) && tfm__check_ready(c); i++) {
         gemm_shape(c, &declined, shapes[i][0], shapes[i][1], shapes[i][2]);
         ran += !declined;
     }
@@ -33,19 +32,19 @@ static void check(tfm__check *c) {
         c->why = declined;
 }
 
-/* CLBlast multiplies in another way from a size on that its tables give each device, 1984^3 at most: where it is what the
- * library takes, the last rows of such a product. */
+/* CLBlast multiplies in another way from a size on that its tables give each device, 1984^3 at most: where it is what
+ * the library takes, the last rows of such a product. */
 static void check_large(tfm__check *c) {
     const int64_t size = 2048, rows = 2, first = size - rows;
     float *a, *b;
-    if (!tfm__context_row(c->ctx)->gemm_clblast) {
+    if (!tfm__gemm_prefers(c->ctx, tfm__gemm_all[c->number])) {
         c->why = "the library's own kernels are faster here";
         return;
     }
     tfm_tensor y = {0}, last = {0}, ta = FLOATS(a, size, size), tb = FLOATS(b, size, size);
     double *want = WANTED(rows * size);
-    if (!tfm__check_ready(c) ||
-        tfm__gemm_with(c->ctx, tfm__gemm_all[c->number], &c->why, &y, ta, tb, NULL) != TFM_OK || c->why)
+    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, tfm__gemm_all[c->number], &c->why, &y, ta, tb, NULL) != TFM_OK ||
+        c->why)
         return;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t p = 0; p < size; p++)
@@ -53,7 +52,7 @@ static void check_large(tfm__check *c) {
                 want[i * size + j] += (double)a[(first + i) * size + p] * (double)b[p * size + j];
     tfm_tensor_rows(c->ctx, &last, y, first, rows);
     tfm__check_judge(c, last, want);
-    c->why = tfm__gemm_state_of(c->ctx)->clblast_trouble; /* then another provider has made it right */
+    c->why = tfm__gemm_trouble(c->ctx, tfm__gemm_all[c->number]); /* then another provider has made it right */
 }
 
 static void check_linear(tfm__check *c) {

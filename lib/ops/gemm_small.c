@@ -4,17 +4,30 @@
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const char *why = tfm__gemm_declines_panels(ctx, task);
-    if (!why && task->m > tfm__gemm_small_rows(ctx))
+    if (!why && task->m > tfm__context_tuning(ctx)->gemm_part_rows)
         why = "it is for few rows: 8, or 4 where the device has fewer registers";
     if (!why && task->transpose_a)
         why = "it reads rows of a, which is transposed";
     return why;
 }
 
-static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    /* A weight's panels serve many products. Others would be packed to be read once. */
-    const bool loose = !task->weight && !task->transpose_b;
-    return tfm__gemm_on_panels(ctx, task, loose ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, 1);
+/* A weight's panels serve many products. Others would be packed to be read once. */
+static bool is_loose(const tfm__gemm_task *task) {
+    return !task->weight && !task->transpose_b;
 }
 
-const tfm__gemm_provider tfm__gemm_small = {"small", declines, run};
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    return tfm__gemm_on_panels(ctx, task, is_loose(task) ? TFM__GEMM_SMALL_LOOSE : TFM__GEMM_SMALL, 1, 1);
+}
+
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    return is_loose(task) ? 0 : tfm__gemm_panels_memory(ctx, task);
+}
+
+const tfm__gemm_provider tfm__gemm_small = {
+    .name = "small",
+    .declines = declines,
+    .run = run,
+    .memory = memory,
+    .packs_weights = true,
+};

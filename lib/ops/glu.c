@@ -14,14 +14,14 @@ static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_tensor like, tfm_glu_l
     return width;
 }
 
-static tfm_status launch_backward(tfm_context *ctx, tfm__gradient dx, tfm__gradient dgate, tfm_tensor dy,
-                                  tfm_tensor x, tfm_tensor gate, int64_t pitch, tfm_activation activation) {
+static tfm_status launch_backward(tfm_context *ctx, tfm__gradient dx, tfm__gradient dgate, tfm_tensor dy, tfm_tensor x,
+                                  tfm_tensor gate, int64_t pitch, tfm_activation activation) {
     const int64_t n = (int64_t)tfm_tensor_count(dy), width = tfm__last_dim(dy);
     tfm__kernel *kernel = tfm__kernel_get(ctx, "glu", "glu_backward", "-DTFM_ACTIVATION=%d", (int)activation);
     return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T_AS("dx", dx.to), TFM_T_AS("dgate", dgate.to), TFM_T(dy), TFM_T(x), TFM_T(gate),
-                                TFM_I(n), TFM_I(width), TFM_I(pitch), TFM_I_AS("add_x", dx.add),
-                                TFM_I_AS("add_gate", dgate.add)));
+                       TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T_AS("dgate", dgate.to), TFM__T(dy), TFM__T(x),
+                                 TFM__T(gate), TFM__I(n), TFM__I(width), TFM__I(pitch), TFM__I_AS("add_x", dx.add),
+                                 TFM__I_AS("add_gate", dgate.add)));
 }
 
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
@@ -47,35 +47,29 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gate, tfm_activation activation,
                    tfm_glu_layout layout) {
     const char *op = "glu";
-    if (TFM_OP_BEGIN(ctx, op, "fF", x, gate) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "0fF", x, gate) != TFM_OK)
         return tfm_context_status(ctx);
     if ((int)activation < TFM_NO_ACTIVATION || (int)activation > TFM_SILU)
-        return tfm__op_refuse(ctx, op, "there is no activation %d: use one of enum tfm_activation",
-                              (int)activation);
+        return tfm__op_refuse(ctx, op, "there is no activation %d: use one of enum tfm_activation", (int)activation);
     if (layout != TFM_GLU_GATE_FIRST && layout != TFM_GLU_GATE_LAST)
         return tfm__op_refuse(ctx, op, "there is no layout %d: use one of enum tfm_glu_layout", (int)layout);
     if (gate.buffer && !tfm__same_dims(gate, x))
-        return tfm__op_refuse(ctx, op, "gate is %s, but x is %s: the dims must be equal", TFM_SHAPE(gate),
-                              TFM_SHAPE(x));
+        return tfm__op_refuse(ctx, op, "gate is %s, but x is %s: the dims must be equal", TFM__SHAPE(gate),
+                              TFM__SHAPE(x));
     if (!gate.buffer && tfm__last_dim(x) % 2 != 0)
-        return tfm__op_refuse(ctx, op, "x is %s: without a gate its last dimension has two halves",
-                              TFM_SHAPE(x));
+        return tfm__op_refuse(ctx, op, "x is %s: without a gate its last dimension has two halves", TFM__SHAPE(x));
     const int64_t pitch = tfm__last_dim(x);
     tfm_tensor result = x;
     if (!gate.buffer)
         result.dims[x.rank - 1] /= 2;
-    if (tfm__op_output_like(ctx, op, y, result) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x, gate) != TFM_OK)
+    if (tfm__op_output_like(ctx, op, y, result) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, x, gate) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm__record record = {.op = op,
-                                .backward = backward,
-                                .out = {*y},
-                                .in = {x, gate},
-                                .keep = {x, gate},
-                                .n = {activation, layout}};
+    const tfm__record record = {
+        .op = op, .backward = backward, .out = {*y}, .in = {x, gate}, .keep = {x, gate}, .n = {activation, layout}};
     const int64_t n = (int64_t)tfm_tensor_count(*y), width = gate.buffer ? pitch : halve(&x, &gate, x, layout);
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "glu", "-DTFM_ACTIVATION=%d", (int)activation);
     tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                TFM_ARGS(TFM_T_AS("y", *y), TFM_T(x), TFM_T(gate), TFM_I(n), TFM_I(width), TFM_I(pitch)));
+                TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__T(gate), TFM__I(n), TFM__I(width), TFM__I(pitch)));
     return tfm__tape_add(ctx, &record);
 }
 

@@ -6,18 +6,17 @@
 tfm_status tfm_l2_norm(tfm_context *ctx, tfm_tensor *norm, tfm_tensor x) {
     const char *op = "l2_norm";
     const int64_t share = 16384, one = 1;
-    if (TFM_OP_BEGIN(ctx, op, "f", x) != TFM_OK || TFM_TAPE_NONE(ctx, op, x) != TFM_OK ||
-        tfm__op_output(ctx, op, norm, TFM_F32, 1, &one) != TFM_OK ||
-        TFM_OP_APART(ctx, op, *norm, x) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "f", x) != TFM_OK || TFM__TAPE_NONE(ctx, op, x) != TFM_OK ||
+        tfm__op_output(ctx, op, norm, TFM_F32, 1, &one) != TFM_OK || TFM__OP_APART(ctx, op, *norm, x) != TFM_OK)
         return tfm_context_status(ctx);
-    const int64_t n = (int64_t)tfm_tensor_count(x), parts = (n + share - 1) / share;
+    const int64_t n = (int64_t)tfm_tensor_count(x), parts = tfm__divide_up(n, share);
     tfm_tensor partial = {0};
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &partial, TFM_F32, 1, &parts);
     tfm__launch(ctx, tfm__kernel_get(ctx, op, "l2_norm_parts", ""), tfm__row_grid(ctx, parts),
-                TFM_ARGS(TFM_T(partial), TFM_T(x), TFM_I(n), TFM_I(share)));
+                TFM__ARGS(TFM__T(partial), TFM__T(x), TFM__I(n), TFM__I(share)));
     tfm__launch(ctx, tfm__kernel_get(ctx, op, "l2_norm_root", ""), tfm__row_grid(ctx, 1),
-                TFM_ARGS(TFM_T_AS("norm", *norm), TFM_T(partial), TFM_I(parts)));
+                TFM__ARGS(TFM__T_AS("norm", *norm), TFM__T(partial), TFM__I(parts)));
     return tfm_scope_close(ctx, 0, NULL);
 }
 

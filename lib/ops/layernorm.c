@@ -8,17 +8,15 @@
 /* Whether v is empty or has the dims of x from `axis` on. */
 static tfm_status check_scale(tfm_context *ctx, const char *label, tfm_tensor v, tfm_tensor x, int axis) {
     const int trailing = x.rank - axis;
-    if (!v.buffer ||
-        (v.rank == trailing && memcmp(v.dims, x.dims + axis, (size_t)trailing * sizeof(*v.dims)) == 0))
+    if (!v.buffer || (v.rank == trailing && memcmp(v.dims, x.dims + axis, (size_t)trailing * sizeof(*v.dims)) == 0))
         return TFM_OK;
-    return tfm__op_refuse(ctx, "layernorm", "%s is %s, but x is %s: give one value for each column of x",
-                          label, TFM_SHAPE(v), TFM_SHAPE(x));
+    return tfm__op_refuse(ctx, "layernorm", "%s is %s, but x is %s: give one value for each column of x", label,
+                          TFM__SHAPE(v), TFM__SHAPE(x));
 }
 
 static tfm_status check_params(tfm_context *ctx, tfm_tensor gamma, tfm_tensor beta, tfm_tensor x, int axis,
                                float epsilon) {
-    if (check_scale(ctx, "gamma", gamma, x, axis) != TFM_OK ||
-        check_scale(ctx, "beta", beta, x, axis) != TFM_OK)
+    if (check_scale(ctx, "gamma", gamma, x, axis) != TFM_OK || check_scale(ctx, "beta", beta, x, axis) != TFM_OK)
         return tfm_context_status(ctx);
     if (!(epsilon >= 0.0f))
         return tfm__op_refuse(ctx, "layernorm", "epsilon is %g: it must not be negative", (double)epsilon);
@@ -51,18 +49,18 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, c
     const tfm_dropout_options *dropout = record->data;
     const tfm_tensor *keep = record->keep;
     tfm__kernel *kernel = kernel_get(ctx, "layernorm_backward", dropout);
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, (rows + chunk - 1) / chunk),
-                       TFM_ARGS(TFM_T_AS("dx", part[DX]), TFM_T_AS("dresidual", part[DRESIDUAL]),
-                                TFM_T_AS("dgamma", part[DGAMMA]), TFM_T_AS("dbeta", part[DBETA]), TFM_T(dy),
-                                TFM_T(dsum), TFM_T_AS("s", keep[0]), TFM_T_AS("mean", keep[1]),
-                                TFM_T_AS("inv_std", keep[2]), TFM_T_AS("gamma", keep[3]), TFM_I(rows), TFM_I(n),
-                                TFM_I(chunk), TFM_I_AS("add_x", to[DX].add),
-                                TFM_I_AS("add_residual", to[DRESIDUAL].add), TFM_DROPOUT_ARGS(dropout)));
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, tfm__divide_up(rows, chunk)),
+                       TFM__ARGS(TFM__T_AS("dx", part[DX]), TFM__T_AS("dresidual", part[DRESIDUAL]),
+                                 TFM__T_AS("dgamma", part[DGAMMA]), TFM__T_AS("dbeta", part[DBETA]), TFM__T(dy),
+                                 TFM__T(dsum), TFM__T_AS("s", keep[0]), TFM__T_AS("mean", keep[1]),
+                                 TFM__T_AS("inv_std", keep[2]), TFM__T_AS("gamma", keep[3]), TFM__I(rows), TFM__I(n),
+                                 TFM__I(chunk), TFM__I_AS("add_x", to[DX].add),
+                                 TFM__I_AS("add_residual", to[DRESIDUAL].add), TFM__DROPOUT_ARGS(dropout)));
 }
 
 /* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t rows = record->n[0], n = record->n[1], chunks = (rows + chunk_of(rows) - 1) / chunk_of(rows);
+    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__divide_up(rows, chunk_of(rows));
     tfm__gradient to[4];
     tfm_tensor part[4] = {{0}}, dy = tfm__tape_out(ctx, record, 0), zeros = {0};
     const tfm_tensor dsum = tfm__tape_out(ctx, record, 1), none = {0};
@@ -92,7 +90,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 /* Where nobody wants s, y itself holds it between the passes. The tape does: s is x if nothing was added. */
 static tfm_status run(tfm_context *ctx, norm m) {
     const int64_t n = tfm__dims_from(m.x, m.axis), rows = tfm__dims_before(m.x, m.axis);
-    const bool recorded = TFM_TAPE_WANTS(ctx, m.x, m.residual, m.gamma, m.beta);
+    const bool recorded = TFM__TAPE_WANTS(ctx, m.x, m.residual, m.gamma, m.beta);
     tfm_tensor own[3] = {{0}}; /* what the way back needs and nobody asked for */
     if (recorded) {
         if (m.residual.buffer && !m.sum.buffer && tfm_tensor_new(ctx, &own[0], TFM_F32, m.x.rank, m.x.dims) == TFM_OK)
@@ -103,11 +101,10 @@ static tfm_status run(tfm_context *ctx, norm m) {
             m.inv_std = own[2];
     }
     tfm__launch(ctx, kernel_get(ctx, "layernorm", m.dropout), tfm__row_grid(ctx, rows),
-                TFM_ARGS(TFM_T_AS("y", m.y), TFM_T_AS("sum", m.sum),
-                         TFM_T_AS("mean", m.mean), TFM_T_AS("inv_std", m.inv_std), TFM_T_AS("x", m.x),
-                         TFM_T_AS("residual", m.residual), TFM_T_AS("gamma", m.gamma),
-                         TFM_T_AS("beta", m.beta), TFM_I(rows), TFM_I(n), TFM_F_AS("epsilon", m.epsilon),
-                         TFM_DROPOUT_ARGS(m.dropout)));
+                TFM__ARGS(TFM__T_AS("y", m.y), TFM__T_AS("sum", m.sum), TFM__T_AS("mean", m.mean),
+                          TFM__T_AS("inv_std", m.inv_std), TFM__T_AS("x", m.x), TFM__T_AS("residual", m.residual),
+                          TFM__T_AS("gamma", m.gamma), TFM__T_AS("beta", m.beta), TFM__I(rows), TFM__I(n),
+                          TFM__F_AS("epsilon", m.epsilon), TFM__DROPOUT_ARGS(m.dropout)));
     if (!recorded)
         return tfm_context_status(ctx);
     tfm__tape_add(ctx, &(tfm__record){.op = "layernorm",
@@ -118,31 +115,27 @@ static tfm_status run(tfm_context *ctx, norm m) {
                                       .n = {rows, n},
                                       .data = m.dropout,
                                       .data_bytes = m.dropout ? sizeof(*m.dropout) : 0});
-    for (size_t i = 0; i < TFM_COUNT(own); i++)
+    for (size_t i = 0; i < TFM__COUNT(own); i++)
         tfm_tensor_free(ctx, &own[i]); /* the tape has it */
     return tfm_context_status(ctx);
 }
 
-tfm_status tfm_layernorm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x,
-                                 tfm_tensor branch, tfm_tensor gamma, tfm_tensor beta, float epsilon,
-                                 const tfm_dropout_options *dropout) {
+tfm_status tfm_layernorm_dropout(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor branch,
+                                 tfm_tensor gamma, tfm_tensor beta, float epsilon, const tfm_dropout_options *dropout) {
     const char *op = "layernorm";
     const tfm_tensor none = {0};
-    if (TFM_OP_BEGIN(ctx, op, "fFFF", x, branch, gamma, beta) != TFM_OK ||
+    if (TFM__OP_BEGIN(ctx, op, "fFFF", x, branch, gamma, beta) != TFM_OK ||
         tfm__dropout_check(ctx, op, dropout) != TFM_OK)
         return tfm_context_status(ctx);
     if (branch.buffer && !tfm__same_dims(branch, x))
-        return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal",
-                              TFM_SHAPE(branch), TFM_SHAPE(x));
+        return tfm__op_refuse(ctx, op, "residual is %s, but x is %s: the dims must be equal", TFM__SHAPE(branch),
+                              TFM__SHAPE(x));
     if (check_params(ctx, gamma, beta, x, x.rank - 1, epsilon) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
-        (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK || (sum && tfm__op_output_like(ctx, op, sum, x) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor s = sum ? *sum : none;
-    if (TFM_OP_IN_PLACE(ctx, op, *y, x, branch) != TFM_OK ||
-        TFM_OP_IN_PLACE(ctx, op, s, x, branch) != TFM_OK ||
-        TFM_OP_APART(ctx, op, *y, s, gamma, beta) != TFM_OK ||
-        TFM_OP_APART(ctx, op, s, gamma, beta) != TFM_OK)
+    if (TFM__OP_IN_PLACE(ctx, op, *y, x, branch) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, s, x, branch) != TFM_OK ||
+        TFM__OP_APART(ctx, op, *y, s, gamma, beta) != TFM_OK || TFM__OP_APART(ctx, op, s, gamma, beta) != TFM_OK)
         return tfm_context_status(ctx);
     return run(ctx, (norm){.x = x,
                            .residual = branch,
@@ -160,11 +153,11 @@ tfm_status tfm_layernorm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_t
     return tfm_layernorm_dropout(ctx, y, sum, x, residual, gamma, beta, epsilon, NULL);
 }
 
-tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean, tfm_tensor *inv_std,
-                              tfm_tensor x, tfm_tensor gamma, tfm_tensor beta, int axis, float epsilon) {
+tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean, tfm_tensor *inv_std, tfm_tensor x,
+                              tfm_tensor gamma, tfm_tensor beta, int axis, float epsilon) {
     const char *op = "layernorm";
     const tfm_tensor none = {0};
-    if (TFM_OP_BEGIN(ctx, op, "fFF", x, gamma, beta) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
+    if (TFM__OP_BEGIN(ctx, op, "fFF", x, gamma, beta) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
         check_params(ctx, gamma, beta, x, axis, epsilon) != TFM_OK)
         return tfm_context_status(ctx);
     int64_t dims[TFM_MAX_RANK];
@@ -175,18 +168,13 @@ tfm_status tfm_layernorm_axes(tfm_context *ctx, tfm_tensor *y, tfm_tensor *mean,
         (inv_std && tfm__op_output(ctx, op, inv_std, TFM_F32, x.rank, dims) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor m = mean ? *mean : none, i = inv_std ? *inv_std : none;
-    if (TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK || TFM_OP_APART(ctx, op, *y, m, i, gamma, beta) != TFM_OK ||
-        TFM_OP_APART(ctx, op, m, i, x, gamma, beta) != TFM_OK ||
-        TFM_OP_APART(ctx, op, i, x, gamma, beta) != TFM_OK)
+    if (TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK || TFM__OP_APART(ctx, op, *y, m, i, gamma, beta) != TFM_OK ||
+        TFM__OP_APART(ctx, op, m, i, x, gamma, beta) != TFM_OK || TFM__OP_APART(ctx, op, i, x, gamma, beta) != TFM_OK)
         return tfm_context_status(ctx);
-    return run(ctx, (norm){.x = x,
-                           .gamma = gamma,
-                           .beta = beta,
-                           .y = *y,
-                           .mean = m,
-                           .inv_std = i,
-                           .axis = axis,
-                           .epsilon = epsilon});
+    return run(
+        ctx,
+        (norm){
+            .x = x, .gamma = gamma, .beta = beta, .y = *y, .mean = m, .inv_std = i, .axis = axis, .epsilon = epsilon});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
@@ -195,8 +183,8 @@ static void check(tfm__check *c) {
     const int64_t rows = 3, n = 65;
     const float epsilon = 1e-5f;
     float *x, *residual, *gamma, *beta;
-    tfm_tensor y = {0}, sum = {0}, tx = FLOATS(x, rows, n), tr = FLOATS(residual, rows, n),
-               tg = FLOATS(gamma, n), tb = FLOATS(beta, n);
+    tfm_tensor y = {0}, sum = {0}, tx = FLOATS(x, rows, n), tr = FLOATS(residual, rows, n), tg = FLOATS(gamma, n),
+               tb = FLOATS(beta, n);
     double *want = WANTED(rows * n), *want_sum = WANTED(rows * n);
     for (int64_t r = 0; tfm__check_ready(c) && r < rows; r++) {
         double mean = 0, variance = 0, *s = want_sum + r * n;
@@ -205,8 +193,7 @@ static void check(tfm__check *c) {
         for (int64_t i = 0; i < n; i++)
             variance += (s[i] - mean) * (s[i] - mean) / (double)n;
         for (int64_t i = 0; i < n; i++)
-            want[r * n + i] =
-                (s[i] - mean) / sqrt(variance + (double)epsilon) * (double)gamma[i] + (double)beta[i];
+            want[r * n + i] = (s[i] - mean) / sqrt(variance + (double)epsilon) * (double)gamma[i] + (double)beta[i];
     }
     tfm_layernorm(c->ctx, &y, &sum, tx, tr, tg, tb, epsilon);
     tfm__check_judge(c, y, want);

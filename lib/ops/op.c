@@ -1,15 +1,15 @@
-/* The door of every op: the context has not failed, the inputs are what they claim to be, the output fits. */
+/* The door of every op: the context has not failed, and the inputs are what they claim to be. Shapes, and grids. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "ops/tape.h"
+#include "ops/ops.h"
 
 const char *tfm__shape_text(char *text, tfm_tensor x) {
-    size_t used = (size_t)snprintf(text, TFM_SHAPE_TEXT, "(");
-    for (int i = 0; i < x.rank && i < TFM_MAX_RANK && used < TFM_SHAPE_TEXT; i++)
-        used += (size_t)snprintf(text + used, TFM_SHAPE_TEXT - used, "%s%" PRId64, i ? ", " : "", x.dims[i]);
-    if (used < TFM_SHAPE_TEXT)
-        snprintf(text + used, TFM_SHAPE_TEXT - used, ") %s", tfm_dtype_name(x.dtype));
+    size_t used = (size_t)snprintf(text, TFM__SHAPE_TEXT, "(");
+    for (int i = 0; i < x.rank && i < TFM_MAX_RANK && used < TFM__SHAPE_TEXT; i++)
+        used += (size_t)snprintf(text + used, TFM__SHAPE_TEXT - used, "%s%" PRId64, i ? ", " : "", x.dims[i]);
+    if (used < TFM__SHAPE_TEXT)
+        snprintf(text + used, TFM__SHAPE_TEXT - used, ") %s", tfm_dtype_name(x.dtype));
     return text;
 }
 
@@ -46,6 +46,8 @@ static bool dtype_fits(char letter, tfm_dtype dtype) {
 tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, size_t count, const tfm_tensor *inputs) {
     if (tfm__context_sticky(ctx) != TFM_OK)
         return tfm_context_status(ctx);
+    const bool none_taken = dtypes[0] == '0';
+    dtypes += none_taken;
     for (size_t i = 0; i < count; i++) {
         tfm_tensor x = inputs[i];
         char letter = dtypes[i];
@@ -55,41 +57,15 @@ tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, s
             return tfm__op_refuse(ctx, op, "input %zu is an empty tensor", i + 1);
         if (!tfm__tensor_alive(ctx, x))
             return tfm__op_refuse(ctx, op, "input %zu, %s, is of another context or used after its scope was closed",
-                                  i + 1, TFM_SHAPE(x));
+                                  i + 1, TFM__SHAPE(x));
         if (!tfm__tensor_fits(x))
-            return tfm__op_refuse(ctx, op, "input %zu, %s, does not lie within its memory", i + 1, TFM_SHAPE(x));
+            return tfm__op_refuse(ctx, op, "input %zu, %s, does not lie within its memory", i + 1, TFM__SHAPE(x));
         if (!dtype_fits(letter, x.dtype))
-            return tfm__op_refuse(ctx, op, "input %zu is %s: not a dtype that it takes", i + 1, TFM_SHAPE(x));
+            return tfm__op_refuse(ctx, op, "input %zu is %s: not a dtype that it takes", i + 1, TFM__SHAPE(x));
+        if (!none_taken && tfm_tensor_count(x) == 0)
+            return tfm__op_refuse(ctx, op, "input %zu, %s, has no elements: leave this call out", i + 1, TFM__SHAPE(x));
     }
     return TFM_OK;
-}
-
-tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_dtype dtype, int rank,
-                          const int64_t *dims) {
-    if (tfm_context_status(ctx) != TFM_OK)
-        return tfm_context_status(ctx);
-    if (!out)
-        return tfm__op_refuse(ctx, op, "it needs an output, which may be an empty tensor");
-    if (!out->buffer)
-        return tfm_tensor_new(ctx, out, dtype, rank, dims);
-    if (!tfm__tensor_alive(ctx, *out))
-        return tfm__op_refuse(ctx, op, "the output %s is of another context or used after its scope was closed",
-                              TFM_SHAPE(*out));
-    if (!tfm__tensor_fits(*out))
-        return tfm__op_refuse(ctx, op, "the output %s does not lie within its memory", TFM_SHAPE(*out));
-    const char *held = tfm__tape_holds(ctx, *out);
-    if (held)
-        return tfm__op_refuse(ctx, op, "the output %s lies on %s: give it memory of its own", TFM_SHAPE(*out), held);
-    if (out->dtype != dtype || out->rank != rank || memcmp(out->dims, dims, (size_t)rank * sizeof(*dims)) != 0) {
-        tfm_tensor want = {.dtype = dtype, .rank = rank};
-        memcpy(want.dims, dims, (size_t)rank * sizeof(*dims));
-        return tfm__op_refuse(ctx, op, "the output is %s, the result %s", TFM_SHAPE(*out), TFM_SHAPE(want));
-    }
-    return TFM_OK;
-}
-
-tfm_status tfm__op_output_like(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_tensor like) {
-    return tfm__op_output(ctx, op, out, like.dtype, like.rank, like.dims);
 }
 
 bool tfm__same_dims(tfm_tensor a, tfm_tensor b) {
@@ -98,7 +74,8 @@ bool tfm__same_dims(tfm_tensor a, tfm_tensor b) {
 
 bool tfm__overlap(tfm_tensor a, tfm_tensor b) {
     const size_t size_a = tfm_dtype_size(a.dtype), size_b = tfm_dtype_size(b.dtype);
-    return a.buffer == b.buffer && a.offset * size_a < (b.offset + tfm_tensor_count(b)) * size_b &&
+    return a.buffer == b.buffer && tfm_tensor_count(a) > 0 && tfm_tensor_count(b) > 0 &&
+           a.offset * size_a < (b.offset + tfm_tensor_count(b)) * size_b &&
            b.offset * size_b < (a.offset + tfm_tensor_count(a)) * size_a;
 }
 
@@ -111,7 +88,7 @@ tfm_status tfm__op_apart(tfm_context *ctx, const char *op, bool in_place, tfm_te
         if (x.buffer && tfm__overlap(out, x) && !(in_place && same))
             return tfm__op_refuse(
                 ctx, op, "the output %s shares memory with an input or another output: give it memory of its own",
-                TFM_SHAPE(out));
+                TFM__SHAPE(out));
     }
     return tfm_context_status(ctx);
 }
@@ -126,7 +103,7 @@ int64_t tfm__row_count(tfm_tensor x) {
 
 tfm_status tfm__op_axis(tfm_context *ctx, const char *op, int *axis, tfm_tensor x) {
     if (*axis < -x.rank || *axis >= x.rank)
-        return tfm__op_refuse(ctx, op, "axis %d of %s: it must be from %d to %d", *axis, TFM_SHAPE(x), -x.rank,
+        return tfm__op_refuse(ctx, op, "axis %d of %s: it must be from %d to %d", *axis, TFM__SHAPE(x), -x.rank,
                               x.rank - 1);
     if (*axis < 0)
         *axis += x.rank;
@@ -150,15 +127,15 @@ int64_t tfm__dims_from(tfm_tensor x, int axis) {
 static tfm__grid folded(int64_t groups, int group) {
     const int64_t widest = 32768;
     int64_t x = groups < widest ? groups : widest, y = (groups + x - 1) / (x ? x : 1);
-    return TFM_GRID_2D((size_t)(x * group), (size_t)y, (size_t)group, 1);
+    return TFM__GRID_2D((size_t)(x * group), (size_t)y, (size_t)group, 1);
 }
 
 tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows) {
-    return folded(rows, tfm__context_row(ctx)->group);
+    return folded(rows, tfm__context_tuning(ctx)->group);
 }
 
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
-    const tfm__row *row = tfm__context_row(ctx);
-    int64_t per_group = (int64_t)row->chunk * row->group;
-    return folded((elements + per_group - 1) / per_group, row->group);
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    int64_t per_group = (int64_t)tuning->chunk * tuning->group;
+    return folded(tfm__divide_up(elements, per_group), tuning->group);
 }

@@ -8,11 +8,15 @@
 /* The door: an op opens with `if (tfm__op_begin(ctx, "softmax", ...) != TFM_OK) return status`. Checks that the
  * context has not failed, that each of the `count` inputs is alive, of this context, and of a dtype in `dtypes`
  * (one letter an input: f F32, i I32, h F16/BF16/F32, m the same or U8, 4 any four-byte dtype, lower case
- * needed, upper case may be empty). */
+ * needed, upper case may be empty). A tensor with a dim of 0 is refused, unless `dtypes` begins with a 0. */
 tfm_status tfm__op_begin(tfm_context *ctx, const char *op, const char *dtypes, size_t count, const tfm_tensor *inputs);
-#define TFM_OP_BEGIN(ctx, op, dtypes, ...)                                                          \
-    tfm__op_begin(ctx, op, dtypes, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),        \
+#define TFM__OP_BEGIN(ctx, op, dtypes, ...)                                                                            \
+    tfm__op_begin(ctx, op, dtypes, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                           \
                   (tfm_tensor[]){__VA_ARGS__})
+
+/* Refuses options with a field that this version does not know. */
+#define TFM__OP_OPTIONS(ctx, op, options)                                                                              \
+    (TFM__UNKNOWN(options) ? tfm__op_refuse(ctx, op, "%s", TFM__UNKNOWN_OPTION) : tfm_context_status(ctx))
 
 /* Makes *out if it has no buffer, else checks that it is alive and of that dtype and dims. */
 tfm_status tfm__op_output(tfm_context *ctx, const char *op, tfm_tensor *out, tfm_dtype dtype, int rank,
@@ -23,25 +27,25 @@ tfm_status tfm__op_output_like(tfm_context *ctx, const char *op, tfm_tensor *out
 /* Fails with TFM_ERROR_ARGUMENT: "softmax: <sentence>". */
 tfm_status tfm__op_refuse(tfm_context *ctx, const char *op, const char *format, ...) TFM_PRINTF(3, 4);
 
-/* "(2, 3, 128) F32" for sentences; `text` holds at least TFM_SHAPE_TEXT bytes; returned. */
-#define TFM_SHAPE_TEXT 128
+/* "(2, 3, 128) F32" for sentences; `text` holds at least TFM__SHAPE_TEXT bytes; returned. */
+#define TFM__SHAPE_TEXT 192
 const char *tfm__shape_text(char *text, tfm_tensor x);
 /* For one use in a call's arguments: the compound literal lives as long as the enclosing block. */
-#define TFM_SHAPE(x) tfm__shape_text((char[TFM_SHAPE_TEXT]){0}, x)
+#define TFM__SHAPE(x) tfm__shape_text((char[TFM__SHAPE_TEXT]){0}, x)
 
 /* Whether two tensors have the same dims. */
 bool tfm__same_dims(tfm_tensor a, tfm_tensor b);
 /* Whether two tensors have bytes in common. */
 bool tfm__overlap(tfm_tensor a, tfm_tensor b);
-/* Refuses an output that has bytes in common with one of `count` others, inputs or outputs, empty ones aside: they would
- * be overwritten before they are read. With in_place it may be the same elements in the same order. */
+/* Refuses an output that has bytes in common with one of `count` others, inputs or outputs, empty ones aside: they
+ * would be overwritten before they are read. With in_place it may be the same elements in the same order. */
 tfm_status tfm__op_apart(tfm_context *ctx, const char *op, bool in_place, tfm_tensor out, size_t count,
                          const tfm_tensor *others);
-#define TFM_OP_APART(ctx, op, out, ...)                                                                \
-    tfm__op_apart(ctx, op, false, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),       \
+#define TFM__OP_APART(ctx, op, out, ...)                                                                               \
+    tfm__op_apart(ctx, op, false, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                       \
                   (tfm_tensor[]){__VA_ARGS__})
-#define TFM_OP_IN_PLACE(ctx, op, out, ...)                                                             \
-    tfm__op_apart(ctx, op, true, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),        \
+#define TFM__OP_IN_PLACE(ctx, op, out, ...)                                                                            \
+    tfm__op_apart(ctx, op, true, out, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                        \
                   (tfm_tensor[]){__VA_ARGS__})
 /* The last dimension, and the product of all before it. */
 int64_t tfm__last_dim(tfm_tensor x);
@@ -54,8 +58,8 @@ int64_t tfm__dims_before(tfm_tensor x, int axis);
 int64_t tfm__dims_from(tfm_tensor x, int axis);
 
 /* A grid for a kernel where `group` work-items share each of `rows` rows (group 1 on wide devices). Rows lie on the x
- * axis, rows beyond 32768 on y: some drivers compile a second variant for wide grids. The kernel takes its row from
- * TFM_ROW() and returns when it is >= rows. */
+ * axis, rows beyond 32768 on y: some drivers compile a kernel a second time for wide grids. The kernel takes its row
+ * from TFM_ROW() and returns when it is >= rows. */
 tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows);
 /* A grid of one work-item per `chunk` elements of the device's row, work-groups of `group`: for elementwise kernels
  * that start at TFM_ELEMENT(). */

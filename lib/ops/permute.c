@@ -24,19 +24,21 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 }
 
 tfm_status tfm_permute(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes) {
+    if (TFM__NEEDS_ON(ctx, "permute", axes) != TFM_OK)
+        return tfm_context_status(ctx);
     const char *op = "permute";
-    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "0*", x) != TFM_OK)
         return tfm_context_status(ctx);
     int64_t dims[TFM_MAX_RANK];
     unsigned seen = 0;
     for (int i = 0; i < x.rank; i++) {
-        if (!axes || axes[i] < 0 || axes[i] >= x.rank || (seen & 1u << axes[i]))
-            return tfm__op_refuse(ctx, op, "the axes must be those of %s, 0 to %d, each once", TFM_SHAPE(x),
+        if (axes[i] < 0 || axes[i] >= x.rank || (seen & 1u << axes[i]))
+            return tfm__op_refuse(ctx, op, "the axes must be those of %s, 0 to %d, each once", TFM__SHAPE(x),
                                   x.rank - 1);
         seen |= 1u << axes[i];
         dims[i] = x.dims[axes[i]];
     }
-    if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM_OP_APART(ctx, op, *y, x) != TFM_OK)
+    if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM__OP_APART(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     turn(ctx, (tfm__gradient){*y, false}, x, axes);
     return tfm__tape_add(ctx, &(tfm__record){.op = op,

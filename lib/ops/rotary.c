@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include "ops/selftest.h"
+#include "ops/sum.h"
 #include "ops/tape.h"
 
 typedef struct shape {
@@ -15,7 +16,7 @@ static tfm_status read_shape(tfm_context *ctx, shape *s, tfm_tensor x, int heads
         *s = (shape){x.dims[0], x.dims[2], x.dims[1], x.dims[3]};
     else
         return tfm__op_refuse(ctx, "rotary", "x is %s and heads is %d: x must be (B, T, H D) or (B, H, T, D)",
-                              TFM_SHAPE(x), heads);
+                              TFM__SHAPE(x), heads);
     return TFM_OK;
 }
 
@@ -24,25 +25,23 @@ static tfm_status check_tables(tfm_context *ctx, shape s, tfm_tensor cosines, tf
     const char *op = "rotary";
     const tfm_tensor positions = options->positions;
     if (!tfm__same_dims(cosines, sines))
-        return tfm__op_refuse(ctx, op, "cosines is %s, but sines is %s: the dims must be equal",
-                              TFM_SHAPE(cosines), TFM_SHAPE(sines));
+        return tfm__op_refuse(ctx, op, "cosines is %s, but sines is %s: the dims must be equal", TFM__SHAPE(cosines),
+                              TFM__SHAPE(sines));
     const bool per_token = cosines.rank == 3 && cosines.dims[0] == s.B && cosines.dims[1] == s.T;
     if (cosines.rank != 2 && !per_token)
-        return tfm__op_refuse(ctx, op,
-                              "cosines is %s: it must be (P, R/2) or (%" PRId64 ", %" PRId64 ", R/2)",
-                              TFM_SHAPE(cosines), s.B, s.T);
+        return tfm__op_refuse(ctx, op, "cosines is %s: it must be (P, R/2) or (%" PRId64 ", %" PRId64 ", R/2)",
+                              TFM__SHAPE(cosines), s.B, s.T);
     if (2 * tfm__last_dim(cosines) > s.D)
         return tfm__op_refuse(ctx, op, "cosines is %s: its pairs do not fit a head of %" PRId64 " columns",
-                              TFM_SHAPE(cosines), s.D);
-    if (positions.buffer &&
-        (per_token || positions.rank != 2 || positions.dims[0] != s.B || positions.dims[1] != s.T))
+                              TFM__SHAPE(cosines), s.D);
+    if (positions.buffer && (per_token || positions.rank != 2 || positions.dims[0] != s.B || positions.dims[1] != s.T))
         return tfm__op_refuse(ctx, op,
                               "positions is %s and cosines %s: positions must be (%" PRId64 ", %" PRId64
                               "), with cosines (P, R/2)",
-                              TFM_SHAPE(positions), TFM_SHAPE(cosines), s.B, s.T);
+                              TFM__SHAPE(positions), TFM__SHAPE(cosines), s.B, s.T);
     if (!per_token && !positions.buffer && (options->first < 0 || options->first > cosines.dims[0] - s.T))
-        return tfm__op_refuse(ctx, op, "positions %" PRId64 " to %" PRId64 " are not in cosines %s",
-                              options->first, options->first + s.T - 1, TFM_SHAPE(cosines));
+        return tfm__op_refuse(ctx, op, "positions %" PRId64 " to %" PRId64 " are not in cosines %s", options->first,
+                              options->first + s.T - 1, TFM__SHAPE(cosines));
     return TFM_OK;
 }
 
@@ -57,18 +56,17 @@ typedef struct turn {
 static tfm_status launch(tfm_context *ctx, const turn *t, bool back, tfm_tensor y, tfm_tensor x, tfm_tensor cosines,
                          tfm_tensor sines, tfm_tensor positions) {
     /* A work-item of a wide device gets a row's worth of elements, for a head alone is small. */
-    const tfm__row *row = tfm__context_row(ctx);
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const shape s = t->s;
-    const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)row->chunk * row->group / s.D;
-    const int64_t share = wish < 1 ? 1 : wish, groups = (vectors + share - 1) / share;
-    return tfm__launch(
-        ctx, tfm__kernel_get(ctx, "rotary", "rotary", ""), tfm__row_grid(ctx, groups),
-        TFM_ARGS(TFM_T(y), TFM_T(x), TFM_T(cosines), TFM_T(sines), TFM_T(positions), TFM_I(vectors),
-                 TFM_I(share), TFM_I_AS("T", s.T), TFM_I_AS("H", s.H), TFM_I_AS("D", s.D),
-                 TFM_I_AS("P", cosines.dims[0]), TFM_I_AS("half_width", tfm__last_dim(cosines)),
-                 TFM_I_AS("first", t->first), TFM_I_AS("heads_first", t->heads_first),
-                 TFM_I_AS("per_token", cosines.rank == 3), TFM_I_AS("interleaved", t->interleaved),
-                 TFM_F_AS("sign", back ? -1.0f : 1.0f)));
+    const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)tuning->chunk * tuning->group / s.D;
+    const int64_t share = wish < 1 ? 1 : wish, groups = tfm__divide_up(vectors, share);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "rotary", "rotary", ""), tfm__row_grid(ctx, groups),
+                       TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T(cosines), TFM__T(sines), TFM__T(positions),
+                                 TFM__I(vectors), TFM__I(share), TFM__I_AS("T", s.T), TFM__I_AS("H", s.H),
+                                 TFM__I_AS("D", s.D), TFM__I_AS("P", cosines.dims[0]),
+                                 TFM__I_AS("half_width", tfm__last_dim(cosines)), TFM__I_AS("first", t->first),
+                                 TFM__I_AS("heads_first", t->heads_first), TFM__I_AS("per_token", cosines.rank == 3),
+                                 TFM__I_AS("interleaved", t->interleaved), TFM__F_AS("sign", back ? -1.0f : 1.0f)));
 }
 
 /* dx = dy turned back: into its place, or within dy and then added. */
@@ -86,12 +84,12 @@ tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
     options = options ? options : &defaults;
     const tfm_tensor positions = options->positions;
     shape s = {0};
-    if (TFM_OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
-        TFM_TAPE_NONE(ctx, "rotary of tables", cosines, sines) != TFM_OK ||
-        read_shape(ctx, &s, x, options->heads) != TFM_OK ||
-        check_tables(ctx, s, cosines, sines, options) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK ||
-        TFM_OP_APART(ctx, op, *y, cosines, sines, positions) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
+        TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
+        TFM__TAPE_NONE(ctx, "rotary of tables", cosines, sines) != TFM_OK ||
+        read_shape(ctx, &s, x, options->heads) != TFM_OK || check_tables(ctx, s, cosines, sines, options) != TFM_OK ||
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK ||
+        TFM__OP_APART(ctx, op, *y, cosines, sines, positions) != TFM_OK)
         return tfm_context_status(ctx);
     const turn t = {s, options->first, x.rank == 4, options->interleaved};
     launch(ctx, &t, false, *y, x, cosines, sines, positions);
@@ -109,8 +107,7 @@ static tfm_status write_table(tfm_context *ctx, tfm_tensor table, double base, b
     const int64_t positions = table.dims[0], half = table.dims[1];
     float *host = tfm__alloc(tfm_tensor_count(table), sizeof(float));
     if (!host)
-        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "rotary_tables: no host memory for %s",
-                                 TFM_SHAPE(table));
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "rotary_tables: no host memory for %s", TFM__SHAPE(table));
     for (int64_t i = 0; i < half; i++) {
         const double rate = pow(base, -(double)i / (double)half);
         for (int64_t p = 0; p < positions; p++)
@@ -121,11 +118,11 @@ static tfm_status write_table(tfm_context *ctx, tfm_tensor table, double base, b
     return status;
 }
 
-tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
-                             int64_t width, float base) {
-    const char *op = "rotary_tables";
-    if (tfm__context_sticky(ctx) != TFM_OK)
+tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions, int64_t width,
+                             float base) {
+    if (TFM__NEEDS_ON(ctx, "rotary_tables", cosines, sines) != TFM_OK)
         return tfm_context_status(ctx);
+    const char *op = "rotary_tables";
     if (positions < 1 || width < 2 || width % 2 != 0)
         return tfm__op_refuse(ctx, op,
                               "%" PRId64 " positions of width %" PRId64

@@ -22,27 +22,26 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
     const tfm_sample_options defaults = {0};
     const tfm_tensor none = {0};
     options = options ? options : &defaults;
-    if (TFM_OP_BEGIN(ctx, op, "f", logits) != TFM_OK || TFM_TAPE_NONE(ctx, op, logits) != TFM_OK ||
-        check_options(ctx, options) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "f", logits) != TFM_OK || TFM__TAPE_NONE(ctx, op, logits) != TFM_OK ||
+        TFM__OP_OPTIONS(ctx, op, options) != TFM_OK || check_options(ctx, options) != TFM_OK)
         return tfm_context_status(ctx);
     if (logits.rank != 2 || logits.dims[1] > 1 << 24)
-        return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM_SHAPE(logits));
+        return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM__SHAPE(logits));
     const int64_t rows = logits.dims[0], n = logits.dims[1];
     if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
         (probabilities && tfm__op_output(ctx, op, probabilities, TFM_F32, 1, &rows) != TFM_OK))
         return tfm_context_status(ctx);
     const tfm_tensor chances = probabilities ? *probabilities : none;
-    if (TFM_OP_APART(ctx, op, *ids, logits, chances) != TFM_OK ||
-        TFM_OP_APART(ctx, op, chances, logits) != TFM_OK)
+    if (TFM__OP_APART(ctx, op, *ids, logits, chances) != TFM_OK || TFM__OP_APART(ctx, op, chances, logits) != TFM_OK)
         return tfm_context_status(ctx);
     const float sharpness = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
     const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
     const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "sample", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM_ARGS(TFM_T_AS("ids", *ids), TFM_T_AS("probabilities", chances), TFM_T(logits),
-                                TFM_I(rows), TFM_I(n), TFM_I(k), TFM_F(p), TFM_F(sharpness),
-                                TFM_I_AS("seed", options->seed), TFM_I_AS("counter", options->step)));
+                       TFM__ARGS(TFM__T_AS("ids", *ids), TFM__T_AS("probabilities", chances), TFM__T(logits),
+                                 TFM__I(rows), TFM__I(n), TFM__I(k), TFM__F(p), TFM__F(sharpness),
+                                 TFM__I_AS("seed", options->seed), TFM__I_AS("counter", options->step)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -3,26 +3,25 @@
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
-tfm_status tfm_score_additive(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_tensor k,
-                              tfm_tensor v) {
+tfm_status tfm_score_additive(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_tensor k, tfm_tensor v) {
     const char *op = "score_additive";
-    if (TFM_OP_BEGIN(ctx, op, "fff", q, k, v) != TFM_OK || TFM_TAPE_NONE(ctx, op, q, k, v) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "fff", q, k, v) != TFM_OK || TFM__TAPE_NONE(ctx, op, q, k, v) != TFM_OK)
         return tfm_context_status(ctx);
     if (q.rank != 3 || k.rank != 3 || v.rank != 1 || q.dims[0] != k.dims[0] || q.dims[2] != k.dims[2] ||
         v.dims[0] != q.dims[2])
         return tfm__op_refuse(ctx, op, "q is %s, k %s and v %s: they must be (B, T, A), (B, S, A) and (A)",
-                              TFM_SHAPE(q), TFM_SHAPE(k), TFM_SHAPE(v));
+                              TFM__SHAPE(q), TFM__SHAPE(k), TFM__SHAPE(v));
     const int64_t B = q.dims[0], T = q.dims[1], S = k.dims[1], A = q.dims[2];
     if (tfm__op_output(ctx, op, scores, TFM_F32, 3, (int64_t[]){B, T, S}) != TFM_OK ||
-        TFM_OP_APART(ctx, op, *scores, q, k, v) != TFM_OK)
+        TFM__OP_APART(ctx, op, *scores, q, k, v) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm__row *row = tfm__context_row(ctx);
-    const int64_t keys = row->width > 1 ? 64 : row->group, queries = row->width > 1 ? 1 : 4;
-    const int64_t items = B * ((T + queries - 1) / queries) * ((S + keys - 1) / keys);
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t keys = tuning->width > 1 ? 64 : tuning->group, queries = tuning->width > 1 ? 1 : 4;
+    const int64_t items = B * tfm__divide_up(T, queries) * tfm__divide_up(S, keys);
     return tfm__launch(ctx, tfm__kernel_get(ctx, op, "score_additive", "-DKEYS=%d", (int)keys),
                        tfm__row_grid(ctx, items),
-                       TFM_ARGS(TFM_T_AS("scores", *scores), TFM_T(q), TFM_T(k), TFM_T(v), TFM_I(items),
-                                TFM_I(T), TFM_I(S), TFM_I(A)));
+                       TFM__ARGS(TFM__T_AS("scores", *scores), TFM__T(q), TFM__T(k), TFM__T(v), TFM__I(items),
+                                 TFM__I(T), TFM__I(S), TFM__I(A)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

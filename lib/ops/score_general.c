@@ -1,23 +1,22 @@
 /* General scores of classical attention: a product with the weight, and one with the keys. */
 #include "ops/selftest.h"
 
-tfm_status tfm_score_general(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_param *weight,
-                             tfm_tensor k) {
+tfm_status tfm_score_general(tfm_context *ctx, tfm_tensor *scores, tfm_tensor q, tfm_param *weight, tfm_tensor k) {
     const char *op = "score_general";
     const tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
-    if (TFM_OP_BEGIN(ctx, op, "ffF", q, k, w) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "ffF", q, k, w) != TFM_OK)
         return tfm_context_status(ctx);
     if (q.rank != 3 || k.rank != 3 || q.dims[0] != k.dims[0])
-        return tfm__op_refuse(ctx, op, "q is %s and k %s: they must be (B, T, dq) and (B, S, dk)",
-                              TFM_SHAPE(q), TFM_SHAPE(k));
+        return tfm__op_refuse(ctx, op, "q is %s and k %s: they must be (B, T, dq) and (B, S, dk)", TFM__SHAPE(q),
+                              TFM__SHAPE(k));
     if (w.buffer && (w.rank != 2 || w.dims[0] != k.dims[2] || w.dims[1] != q.dims[2]))
-        return tfm__op_refuse(ctx, op, "weight is %s, q %s and k %s: weight must be (dk, dq)", TFM_SHAPE(w),
-                              TFM_SHAPE(q), TFM_SHAPE(k));
+        return tfm__op_refuse(ctx, op, "weight is %s, q %s and k %s: weight must be (dk, dq)", TFM__SHAPE(w),
+                              TFM__SHAPE(q), TFM__SHAPE(k));
     if (!w.buffer && q.dims[2] != k.dims[2])
-        return tfm__op_refuse(ctx, op, "q is %s and k %s: without a weight they must be equally wide",
-                              TFM_SHAPE(q), TFM_SHAPE(k));
+        return tfm__op_refuse(ctx, op, "q is %s and k %s: without a weight they must be equally wide", TFM__SHAPE(q),
+                              TFM__SHAPE(k));
     if (tfm__op_output(ctx, op, scores, TFM_F32, 3, (int64_t[]){q.dims[0], q.dims[1], k.dims[1]}) != TFM_OK ||
-        TFM_OP_APART(ctx, op, *scores, q, k, w) != TFM_OK || tfm_scope_open(ctx) != TFM_OK)
+        TFM__OP_APART(ctx, op, *scores, q, k, w) != TFM_OK || tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     tfm_tensor turned = {0};
     if (w.buffer)

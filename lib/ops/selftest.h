@@ -22,12 +22,10 @@ void *tfm__check_block(tfm__check *c, size_t count, size_t size);
 #define WANTED(count) tfm__check_block(c, (size_t)(count), sizeof(double))
 
 /* A tensor, and its host copy in *host_out: floats in [-2, 2), or ints below `below`. */
-tfm_tensor tfm__check_fill(tfm__check *c, void *host_out, tfm_dtype dtype, int rank, const int64_t *dims,
-                           int below);
+tfm_tensor tfm__check_fill(tfm__check *c, void *host_out, tfm_dtype dtype, int rank, const int64_t *dims, int below);
 #define RANK(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 #define FLOATS(host, ...) tfm__check_fill(c, &(host), TFM_F32, RANK(__VA_ARGS__), (int64_t[]){__VA_ARGS__}, 0)
-#define INTS(host, below, ...)                                                                               \
-    tfm__check_fill(c, &(host), TFM_I32, RANK(__VA_ARGS__), (int64_t[]){__VA_ARGS__}, below)
+#define INTS(host, below, ...) tfm__check_fill(c, &(host), TFM_I32, RANK(__VA_ARGS__), (int64_t[]){__VA_ARGS__}, below)
 
 /* Compares a result with what is wanted; infinities must be met. */
 void tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want);
@@ -43,7 +41,7 @@ double tfm__check_activated(double x, tfm_activation activation);
 uint32_t tfm__check_philox(const tfm_dropout_options *d, uint32_t block, uint32_t row, int word);
 
 typedef struct tfm__check_entry {
-    const char *op, *variant;
+    const char *op, *form;
     void (*run)(tfm__check *c);
     int number;
 } tfm__check_entry;

@@ -15,29 +15,29 @@ static void fill_column(float *column, int64_t positions, int64_t width, int64_t
 
 tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, int64_t width,
                         tfm_sinusoid_layout layout) {
+    if (TFM__NEEDS_ON(ctx, "sinusoid", table) != TFM_OK)
+        return tfm_context_status(ctx);
     const char *op = "sinusoid";
     /* A given table is checked as an input is; one to be made passes as an empty optional. */
-    const tfm_tensor given = table ? *table : (tfm_tensor){0};
-    if (TFM_OP_BEGIN(ctx, op, "F", given) != TFM_OK)
+    const tfm_tensor given = *table;
+    if (TFM__OP_BEGIN(ctx, op, "F", given) != TFM_OK)
         return tfm_context_status(ctx);
     if (layout != TFM_SINUSOID_INTERLEAVED && layout != TFM_SINUSOID_SPLIT)
-        return tfm__op_refuse(ctx, op, "there is no layout %d: use one of enum tfm_sinusoid_layout",
-                              (int)layout);
+        return tfm__op_refuse(ctx, op, "there is no layout %d: use one of enum tfm_sinusoid_layout", (int)layout);
     if (given.buffer && given.rank != 2)
-        return tfm__op_refuse(ctx, op, "table is %s: it must be (P, E)", TFM_SHAPE(given));
+        return tfm__op_refuse(ctx, op, "table is %s: it must be (P, E)", TFM__SHAPE(given));
     if (given.buffer) {
         positions = given.dims[0];
         width = given.dims[1];
     }
     if (positions < 1 || width < 1)
-        return tfm__op_refuse(ctx, op,
-                              "%" PRId64 " positions of width %" PRId64 " are asked: both must be at least 1",
+        return tfm__op_refuse(ctx, op, "%" PRId64 " positions of width %" PRId64 " are asked: both must be at least 1",
                               positions, width);
     if (tfm__op_output(ctx, op, table, TFM_F32, 2, (int64_t[]){positions, width}) != TFM_OK)
         return tfm_context_status(ctx);
     float *host = tfm__alloc(tfm_tensor_count(*table), sizeof(float));
     if (!host)
-        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "sinusoid: no host memory for %s", TFM_SHAPE(*table));
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "sinusoid: no host memory for %s", TFM__SHAPE(*table));
     const int64_t half = (width + 1) / 2;
     for (int64_t c = 0; c < width; c++) {
         if (layout == TFM_SINUSOID_INTERLEAVED)

@@ -1,5 +1,4 @@
 /* A part of each dimension: a strided copy, cl/strided.cl. */
-#include <inttypes.h>
 #include "ops/selftest.h"
 #include "ops/strided.h"
 
@@ -41,11 +40,11 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 }
 
 tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges) {
-    const char *op = "slice";
-    if (TFM_OP_BEGIN(ctx, op, "*", x) != TFM_OK)
+    if (TFM__NEEDS_ON(ctx, "slice", ranges) != TFM_OK)
         return tfm_context_status(ctx);
-    if (!ranges)
-        return tfm__op_refuse(ctx, op, "it needs a range for each dimension of %s", TFM_SHAPE(x));
+    const char *op = "slice";
+    if (TFM__OP_BEGIN(ctx, op, "0*", x) != TFM_OK)
+        return tfm_context_status(ctx);
     int64_t dims[TFM_MAX_RANK], dense[TFM_MAX_RANK], to[TFM_MAX_RANK];
     place p = {0};
     tfm__dense_strides(dense, x.rank, x.dims);
@@ -54,14 +53,10 @@ tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_ra
         int64_t first;
         range.step = range.step ? range.step : 1;
         dims[i] = places(&first, range, x.dims[i]);
-        if (dims[i] == 0)
-            return tfm__op_refuse(ctx, op,
-                                  "%" PRId64 ":%" PRId64 ":%" PRId64 " of dimension %d of %s is empty",
-                                  range.start, range.end, range.step, i, TFM_SHAPE(x));
-        p.start += first * dense[i];
+        p.start += dims[i] > 0 ? first * dense[i] : 0;
         p.from[i] = dims[i] > 1 ? dense[i] * range.step : 0;
     }
-    if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM_OP_APART(ctx, op, *y, x) != TFM_OK)
+    if (tfm__op_output(ctx, op, y, x.dtype, x.rank, dims) != TFM_OK || TFM__OP_APART(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     tfm__dense_strides(to, x.rank, dims);
     const tfm__walk walk = tfm__walk_make(x.rank, dims, 2, (const int64_t *const[]){to, p.from});
@@ -70,8 +65,7 @@ tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_ra
     tfm__strided_copy(ctx, *y, part, &walk);
     return tfm__tape_add(
         ctx,
-        &(tfm__record){
-            .op = op, .backward = backward, .out = {*y}, .in = {x}, .data = &p, .data_bytes = sizeof(p)});
+        &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {x}, .data = &p, .data_bytes = sizeof(p)});
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -5,17 +5,17 @@
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
-/* One of the kernels on x (rows, n, inner), which has one variant for inner = 1 and another for adjacent columns, which
+/* One of the kernels on x (rows, n, inner), which has one form for inner = 1 and another for adjacent columns, which
  * are read together: they share a work-group, a vector for each item. `back`: dx from dy and y, else y from x. */
 static tfm_status launch(tfm_context *ctx, bool logarithm, bool back, size_t count, const tfm__arg *tensors,
                          tfm_tensor like, int axis) {
     const int64_t n = like.dims[axis], rows = tfm__dims_before(like, axis), inner = tfm__dims_from(like, axis + 1);
-    const tfm__row *row = tfm__context_row(ctx);
-    const int64_t block = (int64_t)row->width * row->group, blocks = (inner + block - 1) / block;
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t block = (int64_t)tuning->width * tuning->group, blocks = tfm__divide_up(inner, block);
     char name[64];
     snprintf(name, sizeof(name), "%ssoftmax%s%s", logarithm ? "log_" : "", inner == 1 ? "" : "_columns",
              back ? "_backward" : "");
-    const tfm__arg sizes[] = {TFM_I(rows), TFM_I(n), TFM_I(inner), TFM_I(blocks)};
+    const tfm__arg sizes[] = {TFM__I(rows), TFM__I(n), TFM__I(inner), TFM__I(blocks)};
     const size_t size_count = inner == 1 ? 2 : 4;
     tfm__arg args[8];
     memcpy(args, tensors, count * sizeof(*args));
@@ -28,25 +28,22 @@ static tfm_status launch(tfm_context *ctx, bool logarithm, bool back, size_t cou
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm_tensor y = record->keep[0];
     const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
-    const tfm__arg args[] = {TFM_T_AS("dx", dx.to), TFM_T_AS("dy", tfm__tape_out(ctx, record, 0)), TFM_T(y),
-                             TFM_I_AS("add", dx.add)};
-    return launch(ctx, record->n[0] != 0, true, TFM_COUNT(args), args, y, (int)record->n[1]);
+    const tfm__arg args[] = {TFM__T_AS("dx", dx.to), TFM__T_AS("dy", tfm__tape_out(ctx, record, 0)), TFM__T(y),
+                             TFM__I_AS("add", dx.add)};
+    return launch(ctx, record->n[0] != 0, true, TFM__COUNT(args), args, y, (int)record->n[1]);
 }
 
 /* Over dimension `axis` of x (rows, n, inner), n being its size. */
 static tfm_status run(tfm_context *ctx, bool logarithm, tfm_tensor *y, tfm_tensor x, int axis) {
     const char *op = logarithm ? "log_softmax" : "softmax";
-    if (TFM_OP_BEGIN(ctx, op, "f", x) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM_OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "0f", x) != TFM_OK || tfm__op_axis(ctx, op, &axis, x) != TFM_OK ||
+        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
-    const tfm__arg args[] = {TFM_T_AS("y", *y), TFM_T(x)};
-    launch(ctx, logarithm, false, TFM_COUNT(args), args, x, axis);
-    return tfm__tape_add(ctx, &(tfm__record){.op = op,
-                                             .backward = backward,
-                                             .out = {*y},
-                                             .in = {x},
-                                             .keep = {*y},
-                                             .n = {logarithm, axis}});
+    const tfm__arg args[] = {TFM__T_AS("y", *y), TFM__T(x)};
+    launch(ctx, logarithm, false, TFM__COUNT(args), args, x, axis);
+    return tfm__tape_add(
+        ctx,
+        &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {x}, .keep = {*y}, .n = {logarithm, axis}});
 }
 
 tfm_status tfm_softmax(tfm_context *ctx, tfm_tensor *y, tfm_tensor x) {

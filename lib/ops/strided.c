@@ -7,27 +7,93 @@ void tfm__dense_strides(int64_t *strides, int rank, const int64_t *dims) {
         strides[i] = stride;
 }
 
+bool tfm__broadcast(tfm_tensor *y, int64_t strides[][TFM_MAX_RANK], size_t count, const tfm_tensor *inputs) {
+    y->rank = 0;
+    for (size_t w = 0; w < count; w++)
+        y->rank = inputs[w].rank > y->rank ? inputs[w].rank : y->rank;
+    for (int i = 0; i < y->rank; i++)
+        y->dims[i] = 1;
+    for (size_t w = 0; w < count; w++) {
+        const int missing = y->rank - inputs[w].rank;
+        int64_t dense[TFM_MAX_RANK];
+        tfm__dense_strides(dense, inputs[w].rank, inputs[w].dims);
+        for (int i = 0; i < y->rank; i++) {
+            const int64_t dim = i < missing ? 1 : inputs[w].dims[i - missing];
+            strides[w + 1][i] = dim == 1 ? 0 : dense[i - missing];
+            if (dim != 1 && y->dims[i] != 1 && dim != y->dims[i])
+                return false;
+            if (dim != 1)
+                y->dims[i] = dim;
+        }
+    }
+    tfm__dense_strides(strides[0], y->rank, y->dims);
+    return true;
+}
+
 tfm__walk tfm__walk_make(int rank, const int64_t *dims, int count, const int64_t *const *strides) {
-    tfm__walk walk = {.dims = {1, 1, 1, 1, 1}};
+    enum { OUTER = TFM_MAX_RANK - TFM__WALK_DIMS };
+    int64_t joined[TFM_MAX_RANK], apart[TFM__WALKERS][TFM_MAX_RANK] = {{0}};
     int place = TFM_MAX_RANK; /* the dim filled last */
     for (int i = rank - 1; i >= 0; i--) {
         if (dims[i] == 1)
             continue;
         bool joins = place < TFM_MAX_RANK;
         for (int w = 0; w < count && joins; w++)
-            joins = strides[w][i] == walk.strides[w][place] * walk.dims[place];
+            joins = strides[w][i] == apart[w][place] * joined[place];
         if (joins) {
-            walk.dims[place] *= dims[i];
+            joined[place] *= dims[i];
             continue;
         }
-        walk.dims[--place] = dims[i];
+        joined[--place] = dims[i];
         for (int w = 0; w < count; w++)
-            walk.strides[w][place] = strides[w][i];
+            apart[w][place] = strides[w][i];
     }
     if (place == TFM_MAX_RANK) /* a single element: let kernels take it for a contiguous one */
         for (int w = 0; w < count; w++)
-            walk.strides[w][TFM_MAX_RANK - 1] = 1;
+            apart[w][TFM_MAX_RANK - 1] = 1;
+    tfm__walk walk = {.n = 1, .pieces = 1};
+    for (int i = 0; i < TFM_MAX_RANK; i++) {
+        const int64_t dim = i < place ? 1 : joined[i];
+        if (i < OUTER)
+            walk.pieces *= walk.outer_dims[i] = dim;
+        else
+            walk.n *= walk.dims[i - OUTER] = dim;
+        for (int w = 0; w < count; w++)
+            *(i < OUTER ? &walk.outer_strides[w][i] : &walk.strides[w][i - OUTER]) = apart[w][i];
+    }
+    if (walk.n == 0)
+        walk.pieces = 0;
     return walk;
+}
+
+tfm_tensor tfm__walk_at(const tfm__walk *walk, int w, int64_t piece, tfm_tensor x) {
+    int64_t offset = 0;
+    for (int i = TFM_MAX_RANK - TFM__WALK_DIMS - 1; i >= 0; piece /= walk->outer_dims[i--])
+        offset += piece % walk->outer_dims[i] * walk->outer_strides[w][i];
+    x.offset = (size_t)((int64_t)x.offset + offset);
+    return x;
+}
+
+static size_t put_dims(tfm__arg *args, size_t first, const tfm__walk *walk) {
+    static const char *const DIMS[] = {"n", "d1", "d2", "d3", "d4"};
+    for (int i = 0; i < TFM__WALK_DIMS; i++)
+        args[first++] = (tfm__arg)TFM__I_AS(DIMS[i], i == 0 ? walk->n : walk->dims[i]);
+    return first;
+}
+
+static size_t put_strides(tfm__arg *args, size_t first, const char *const *names, const int64_t *strides) {
+    for (int i = 0; i < TFM__WALK_DIMS; i++)
+        args[first++] = (tfm__arg)TFM__I_AS(names[i], strides[i]);
+    return first;
+}
+
+size_t tfm__walk_args(tfm__arg *args, size_t first, const tfm__walk *walk, int count) {
+    static const char *const STRIDES[TFM__WALKERS - 1][TFM__WALK_DIMS] = {
+        {"a0", "a1", "a2", "a3", "a4"}, {"b0", "b1", "b2", "b3", "b4"}, {"c0", "c1", "c2", "c3", "c4"}};
+    first = put_dims(args, first, walk);
+    for (int w = 1; w < count; w++)
+        first = put_strides(args, first, STRIDES[w - 1], walk->strides[w]);
+    return first;
 }
 
 static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient to) {
@@ -38,7 +104,7 @@ static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient
 
 /* The dim along which x is contiguous where a copy by tiles pays, else the last. */
 static int turned_dim(const tfm_context *ctx, const tfm__walk *walk) {
-    const int last = TFM_MAX_RANK - 1, width = tfm__context_row(ctx)->width;
+    const int last = TFM__WALK_DIMS - 1, width = tfm__context_tuning(ctx)->width;
     if (width == 1 || walk->strides[0][last] != 1 || walk->strides[1][last] == 1 || walk->dims[last] < width)
         return last;
     for (int j = 0; j < last; j++)
@@ -47,12 +113,11 @@ static int turned_dim(const tfm_context *ctx, const tfm__walk *walk) {
     return last;
 }
 
-static tfm_status launch_turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk,
-                              int turned) {
-    const int64_t width = tfm__context_row(ctx)->width;
-    const int64_t along = walk->dims[TFM_MAX_RANK - 1], across = walk->dims[turned];
-    int64_t d[3], to[3], from[3], tiles = ((along + width - 1) / width) * ((across + width - 1) / width);
-    for (int i = 0, k = 0; i < TFM_MAX_RANK - 1; i++) {
+static tfm_status launch_turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk, int turned) {
+    const int64_t width = tfm__context_tuning(ctx)->width;
+    const int64_t along = walk->dims[TFM__WALK_DIMS - 1], across = walk->dims[turned];
+    int64_t d[3], to[3], from[3], tiles = tfm__divide_up(along, width) * tfm__divide_up(across, width);
+    for (int i = 0, k = 0; i < TFM__WALK_DIMS - 1; i++) {
         if (i == turned)
             continue;
         d[k] = walk->dims[i];
@@ -61,29 +126,37 @@ static tfm_status launch_turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, c
         tiles *= d[k++];
     }
     return tfm__launch(ctx, kernel_get(ctx, "strided_turn", y), tfm__row_grid(ctx, tiles),
-                       TFM_ARGS(TFM_T_AS("y", y.to), TFM_T(x), TFM_I(tiles), TFM_I(along), TFM_I(across),
-                                TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]), TFM_I_AS("to0", to[0]),
-                                TFM_I_AS("to1", to[1]), TFM_I_AS("to2", to[2]),
-                                TFM_I_AS("to_across", walk->strides[0][turned]), TFM_I_AS("from0", from[0]),
-                                TFM_I_AS("from1", from[1]), TFM_I_AS("from2", from[2]),
-                                TFM_I_AS("from_along", walk->strides[1][TFM_MAX_RANK - 1])));
+                       TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x), TFM__I(tiles), TFM__I(along), TFM__I(across),
+                                 TFM__I_AS("d1", d[1]), TFM__I_AS("d2", d[2]), TFM__I_AS("to0", to[0]),
+                                 TFM__I_AS("to1", to[1]), TFM__I_AS("to2", to[2]),
+                                 TFM__I_AS("to_across", walk->strides[0][turned]), TFM__I_AS("from0", from[0]),
+                                 TFM__I_AS("from1", from[1]), TFM__I_AS("from2", from[2]),
+                                 TFM__I_AS("from_along", walk->strides[1][TFM__WALK_DIMS - 1])));
+}
+
+static tfm_status launch_places(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk) {
+    static const char *const TO[] = {"to0", "to1", "to2", "to3", "to4"};
+    static const char *const FROM[] = {"from0", "from1", "from2", "from3", "from4"};
+    tfm__arg args[2 + 3 * TFM__WALK_DIMS] = {TFM__T_AS("y", y.to), TFM__T(x)};
+    size_t count = put_dims(args, 2, walk);
+    count = put_strides(args, count, TO, walk->strides[0]);
+    count = put_strides(args, count, FROM, walk->strides[1]);
+    return tfm__launch(ctx, kernel_get(ctx, "strided", y), tfm__element_grid(ctx, walk->n), count, args);
 }
 
 tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk) {
-    const int64_t *d = walk->dims, *to = walk->strides[0], *from = walk->strides[1];
-    const int64_t n = d[0] * d[1] * d[2] * d[3] * d[4];
-    const int turned = turned_dim(ctx, walk);
     if (!y.to.buffer)
         return tfm_context_status(ctx);
-    if (turned < TFM_MAX_RANK - 1)
-        return launch_turn(ctx, y, x, walk, turned);
-    return tfm__launch(ctx, kernel_get(ctx, "strided", y), tfm__element_grid(ctx, n),
-                       TFM_ARGS(TFM_T_AS("y", y.to), TFM_T(x), TFM_I(n), TFM_I_AS("d1", d[1]), TFM_I_AS("d2", d[2]),
-                                TFM_I_AS("d3", d[3]), TFM_I_AS("d4", d[4]), TFM_I_AS("to0", to[0]),
-                                TFM_I_AS("to1", to[1]), TFM_I_AS("to2", to[2]), TFM_I_AS("to3", to[3]),
-                                TFM_I_AS("to4", to[4]), TFM_I_AS("from0", from[0]),
-                                TFM_I_AS("from1", from[1]), TFM_I_AS("from2", from[2]),
-                                TFM_I_AS("from3", from[3]), TFM_I_AS("from4", from[4])));
+    const int turned = turned_dim(ctx, walk);
+    for (int64_t piece = 0; piece < walk->pieces && tfm_context_status(ctx) == TFM_OK; piece++) {
+        const tfm__gradient to = {tfm__walk_at(walk, 0, piece, y.to), y.add};
+        const tfm_tensor from = tfm__walk_at(walk, 1, piece, x);
+        if (turned < TFM__WALK_DIMS - 1)
+            launch_turn(ctx, to, from, walk, turned);
+        else
+            launch_places(ctx, to, from, walk);
+    }
+    return tfm_context_status(ctx);
 }
 
 tfm_status tfm__strided_copy(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const tfm__walk *walk) {

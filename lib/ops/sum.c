@@ -1,36 +1,47 @@
-/* Sums over one dimension, and over those that a broadcast repeated: cl/sum.cl. */
+/* Sums over one dimension, and over those that a broadcast repeated: cl/sum.cl; of two tensors: cl/add.cl. */
 #include <string.h>
 #include "ops/sum.h"
+
+tfm_status tfm__sum_of_two(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b) {
+    const int64_t n = (int64_t)tfm_tensor_count(y);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add", ""), tfm__element_grid(ctx, n),
+                       TFM__ARGS(TFM__T(y), TFM__T(a), TFM__T(b), TFM__I(n)));
+}
+
+tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x) {
+    if (!to.to.buffer)
+        return tfm_context_status(ctx);
+    return to.add ? tfm__sum_of_two(ctx, to.to, to.to, x) : tfm__tensor_copy(ctx, to.to, x);
+}
 
 /* Two sums over the same rows, of which the second may be none. */
 static tfm_status launch_columns(tfm_context *ctx, const tfm__column_sum *one, const tfm__column_sum *two,
                                  int64_t outer, int64_t rows, int64_t chunk) {
-    const tfm__row *row = tfm__context_row(ctx);
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const tfm__column_sum none = {.inner = 1}, *more = two ? two : &none;
-    const int64_t span = (int64_t)row->width * row->group, chunks = (rows + chunk - 1) / chunk;
-    const int64_t items = outer * chunks * ((one->inner + span - 1) / span);
-    const int64_t more_items = two ? outer * chunks * ((two->inner + span - 1) / span) : 0;
-    return tfm__launch(
-        ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items + more_items),
-        TFM_ARGS(TFM_T_AS("y", one->to.to), TFM_T_AS("x", one->x), TFM_I_AS("inner", one->inner),
-                 TFM_I_AS("add", one->to.add), TFM_T_AS("more_y", more->to.to), TFM_T_AS("more_x", more->x),
-                 TFM_I_AS("more_inner", more->inner), TFM_I_AS("more_add", more->to.add), TFM_I(rows),
-                 TFM_I(chunk), TFM_I(chunks), TFM_I(items), TFM_I(more_items)));
+    /* No rows are one chunk too, whose sum is 0. */
+    const int64_t span = (int64_t)tuning->width * tuning->group, chunks = rows > 0 ? tfm__divide_up(rows, chunk) : 1;
+    const int64_t items = outer * chunks * tfm__divide_up(one->inner, span);
+    const int64_t more_items = two ? outer * chunks * tfm__divide_up(two->inner, span) : 0;
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "sum", "sum_columns", ""), tfm__row_grid(ctx, items + more_items),
+                       TFM__ARGS(TFM__T_AS("y", one->to.to), TFM__T_AS("x", one->x), TFM__I_AS("inner", one->inner),
+                                 TFM__I_AS("add", one->to.add), TFM__T_AS("more_y", more->to.to),
+                                 TFM__T_AS("more_x", more->x), TFM__I_AS("more_inner", more->inner),
+                                 TFM__I_AS("more_add", more->to.add), TFM__I(rows), TFM__I(chunk), TFM__I(chunks),
+                                 TFM__I(items), TFM__I(more_items)));
 }
 
-tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer, int64_t rows,
-                         int64_t inner) {
+tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer, int64_t rows, int64_t inner) {
     if (to.to.buffer && inner == 1)
         return tfm__launch(
             ctx, tfm__kernel_get(ctx, "sum", "sum_rows", ""), tfm__row_grid(ctx, outer),
-            TFM_ARGS(TFM_T_AS("y", to.to), TFM_T(x), TFM_I(outer), TFM_I(rows), TFM_I_AS("add", to.add)));
+            TFM__ARGS(TFM__T_AS("y", to.to), TFM__T(x), TFM__I(outer), TFM__I(rows), TFM__I_AS("add", to.add)));
     return tfm__sum_both(ctx, (tfm__column_sum){to, x, inner}, (tfm__column_sum){0}, outer, rows);
 }
 
-tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer,
-                         int64_t rows) {
+tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer, int64_t rows) {
     const int64_t chunk = 64; /* rows that one work-item sums where there are many */
-    const int64_t chunks = (rows + chunk - 1) / chunk;
+    const int64_t chunks = tfm__divide_up(rows, chunk);
     tfm__column_sum sums[2];
     int count = 0;
     if (one.to.to.buffer)
@@ -45,7 +56,7 @@ tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum 
         return tfm__sum_both(ctx, two, (tfm__column_sum){0}, outer, rows);
     }
     if (rows <= 2 * chunk)
-        return launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, rows, rows);
+        return launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, rows, rows > 0 ? rows : 1);
     tfm_scope_open(ctx);
     tfm__column_sum parts[2] = {{.inner = sums[0].inner}, {.inner = sums[count - 1].inner}};
     for (int i = 0; i < count; i++) {

@@ -33,25 +33,20 @@ static void tape_release(void *data) {
     free(t);
 }
 
+/* Its address is the key under which a context keeps its tape. */
+static char SLOT;
+
 static tape *tape_of(const tfm_context *ctx) {
-    return tfm__context_slot(ctx, TFM__SLOT_TAPE);
+    if (!ctx)
+        return NULL;
+    return tfm__context_slot(ctx, &SLOT);
 }
 
-/* Room for one more element in an array that doubles. */
+/* Room for one more element. */
 static tfm_status grow(tfm_context *ctx, void *array, size_t *room, size_t count, size_t size) {
-    if (count < *room)
-        return TFM_OK;
-    size_t more = *room ? 2 * *room : 64;
-    void *larger = tfm__alloc(more, size), *old;
-    memcpy(&old, array, sizeof(old));
-    if (!larger)
-        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
-    if (old)
-        memcpy(larger, old, count * size);
-    free(old);
-    memcpy(array, &larger, sizeof(larger));
-    *room = more;
-    return TFM_OK;
+    return tfm__grow(array, room, count + 1, size) == TFM_OK
+               ? TFM_OK
+               : tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
 }
 
 bool tfm__tape_on(tfm_context *ctx) {
@@ -59,7 +54,8 @@ bool tfm__tape_on(tfm_context *ctx) {
     return t && t->recording && tfm_context_status(ctx) == TFM_OK;
 }
 
-/* The slot that a tensor lies in, or 0: a watched one that it has elements of, else that of what ops made in its block. */
+/* The slot that a tensor lies in, or 0: a watched one that it has elements of, else that of what ops made in its
+ * block. */
 static uint32_t slot_find(const tape *t, tfm_tensor x) {
     if (!x.buffer || x.dtype != TFM_F32)
         return 0;
@@ -122,7 +118,8 @@ tfm_status tfm_tape_start(tfm_context *ctx) {
         t = tfm__alloc(1, sizeof(*t));
         if (!t)
             return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
-        tfm__context_set_slot(ctx, TFM__SLOT_TAPE, t, tape_release);
+        if (tfm__context_set_slot(ctx, &SLOT, t, tape_release) != TFM_OK)
+            return tfm_context_status(ctx);
     }
     tape_clear(ctx, t);
     t->recording = true;
@@ -136,27 +133,26 @@ void tfm_tape_stop(tfm_context *ctx) {
 }
 
 tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient) {
-    if (TFM_OP_BEGIN(ctx, "tape_watch", "ff", x, gradient) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "tape_watch", "ff", x, gradient) != TFM_OK)
         return tfm_context_status(ctx);
     tape *t = tape_of(ctx);
     if (!t || !t->recording)
         return tfm__op_refuse(ctx, "tape_watch", "the tape does not record: call tfm_tape_start first");
     if (tfm_tensor_count(x) != tfm_tensor_count(gradient) || tfm__overlap(x, gradient))
-        return tfm__op_refuse(ctx, "tape_watch",
-                              "x is %s, the gradient %s: it must be as large, in other memory", TFM_SHAPE(x),
-                              TFM_SHAPE(gradient));
+        return tfm__op_refuse(ctx, "tape_watch", "x is %s, the gradient %s: it must be as large, in other memory",
+                              TFM__SHAPE(x), TFM__SHAPE(gradient));
     const slot *old = slot_watched(t, x) ? &t->slots[slot_find(t, x)] : NULL;
     if (old && old->begin == x.offset && old->end == x.offset + tfm_tensor_count(x) &&
         old->gradient.buffer == gradient.buffer && old->gradient.offset == gradient.offset)
         return TFM_OK; /* as a loop over layers with weights in common does */
     if (old)
         return tfm__op_refuse(ctx, "tape_watch", "%s lies on a tensor that the tape watches already: watch it once",
-                              TFM_SHAPE(x));
+                              TFM__SHAPE(x));
     if (made(t, x))
         return tfm__op_refuse(ctx, "tape_watch",
                               "%s is the result of an op that the tape has written down: watch what ops begin with, "
                               "before they run",
-                              TFM_SHAPE(x));
+                              TFM__SHAPE(x));
     const uint32_t i = slot_new(ctx, t, x);
     if (!i)
         return tfm_context_status(ctx);
@@ -183,7 +179,7 @@ static void slot_reach(tfm_context *ctx, const char *op, slot *s, tfm_tensor x) 
     if (!s->given && s->end < end)
         s->end = end;
     if (s->given && (x.offset < s->begin || end > s->end))
-        tfm__op_refuse(ctx, op, "%s lies only partly in a tensor that the tape watches", TFM_SHAPE(x));
+        tfm__op_refuse(ctx, op, "%s lies only partly in a tensor that the tape watches", TFM__SHAPE(x));
 }
 
 static uint32_t slot_for_input(tfm_context *ctx, tape *t, const char *op, tfm_tensor x) {
@@ -275,8 +271,8 @@ bool tfm__tape_ones(tfm_context *ctx, const tfm__record *record, int i) {
 /* The gradient of x in its slot, made if there is none yet. */
 static tfm__gradient gradient_to(tfm_context *ctx, slot *s, tfm_tensor x) {
     tfm__gradient to = {{0}, s->written};
-    if (!s->gradient.buffer && tfm__tensor_new_lasting(ctx, &s->gradient, TFM_F32, 1,
-                                                       (int64_t[]){(int64_t)(s->end - s->begin)}) != TFM_OK)
+    if (!s->gradient.buffer &&
+        tfm__tensor_new_lasting(ctx, &s->gradient, TFM_F32, 1, (int64_t[]){(int64_t)(s->end - s->begin)}) != TFM_OK)
         return to;
     if (!s->written && tfm_tensor_count(x) != s->end - s->begin) {
         tfm__tensor_fill(ctx, s->gradient, &(float){0});
@@ -300,7 +296,7 @@ tfm_tensor tfm__tape_now(tfm_context *ctx, const char *op, tfm_tensor x) {
         return (tfm_tensor){0};
     if (!t->slots[i].given) {
         tfm__op_refuse(ctx, op, "%s is the result of an op: its gradient is made here only for what the tape watches",
-                       TFM_SHAPE(x));
+                       TFM__SHAPE(x));
         return (tfm_tensor){0};
     }
     return part_of(&t->slots[i], x);
@@ -361,23 +357,23 @@ static tfm_status check_end(tfm_context *ctx, const tape *t, tfm_tensor y, tfm_t
         return tfm__op_refuse(ctx, op,
                               "the tape is empty, as every backward pass leaves it: call tfm_tape_start and "
                               "tfm_tape_watch, then run the ops that make y %s",
-                              TFM_SHAPE(y));
+                              TFM__SHAPE(y));
     if (t->slot_count == 0)
         return tfm__op_refuse(ctx, op, "the tape watches nothing: call tfm_tape_watch before the ops that make y %s",
-                              TFM_SHAPE(y));
+                              TFM__SHAPE(y));
     if (slot_watched(t, y))
         return tfm__op_refuse(ctx, op, "y %s lies on a tensor that the tape watches: give what ops made of it",
-                              TFM_SHAPE(y));
+                              TFM__SHAPE(y));
     if (!made(t, y))
-        return tfm__op_refuse(ctx, op, "no recorded op made y %s of anything that the tape watches", TFM_SHAPE(y));
+        return tfm__op_refuse(ctx, op, "no recorded op made y %s of anything that the tape watches", TFM__SHAPE(y));
     if (dy.buffer && tfm_tensor_count(dy) != tfm_tensor_count(y))
-        return tfm__op_refuse(ctx, op, "dy is %s for y %s", TFM_SHAPE(dy), TFM_SHAPE(y));
+        return tfm__op_refuse(ctx, op, "dy is %s for y %s", TFM__SHAPE(dy), TFM__SHAPE(y));
     return TFM_OK;
 }
 
 tfm_status tfm_backward(tfm_context *ctx, tfm_tensor y, tfm_tensor dy) {
     tape *t = tape_of(ctx);
-    if (TFM_OP_BEGIN(ctx, "backward", "fF", y, dy) == TFM_OK) {
+    if (TFM__OP_BEGIN(ctx, "backward", "fF", y, dy) == TFM_OK) {
         check_end(ctx, t, y, dy);
         if (t)
             t->recording = false;

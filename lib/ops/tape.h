@@ -1,7 +1,7 @@
 /* What ops tell the tape. An op's forward, after its launch:
  *
- *     tfm__tape_add(ctx, &(tfm__record){.op = "softmax", .backward = backward, .out = {*y}, .in = {x}, .keep
- * = {*y}});
+ *     tfm__tape_add(ctx, &(tfm__record){.op = "softmax", .backward = backward, .out = {*y}, .in = {x},
+ *                                       .keep = {*y}});
  *
  * and its backward, beside it:
  *
@@ -17,7 +17,7 @@
 #include "ops/ops.h"
 #include "tfm/tape.h"
 
-enum { TFM__TAPE_OUT = 2, TFM__TAPE_IN = 4, TFM__TAPE_KEEP = 10, TFM__TAPE_DATA = 1024 };
+enum { TFM__TAPE_OUT = 2, TFM__TAPE_IN = 4, TFM__TAPE_KEEP = 10, TFM__TAPE_DATA = 1280 };
 
 typedef struct tfm__record tfm__record;
 struct tfm__record {
@@ -38,23 +38,21 @@ struct tfm__record {
 
 /* Whether the tape records and at least one of `count` tensors, empty ones aside, has a gradient. */
 bool tfm__tape_wants(tfm_context *ctx, size_t count, const tfm_tensor *x);
-#define TFM_TAPE_WANTS(ctx, ...)                                                                             \
-    tfm__tape_wants(ctx, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor),                           \
-                    (tfm_tensor[]){__VA_ARGS__})
+#define TFM__TAPE_WANTS(ctx, ...)                                                                                      \
+    tfm__tape_wants(ctx, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor), (tfm_tensor[]){__VA_ARGS__})
 
 /* Writes an op down, unless the tape is off or none of `in` has a gradient. Fails where an output shares
  * memory with an input that has one. Returns the context's status. */
 tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record);
 
-/* What of the tape's x would overwrite, in words for a sentence; NULL if nothing. A tensor has one gradient, so it must be
- * made once: memory that an op wrote twice would have one for two tensors. */
+/* What of the tape's x would overwrite, in words for a sentence; NULL if nothing. A tensor has one gradient, so it must
+ * be made once: memory that an op wrote twice would have one for two tensors. */
 const char *tfm__tape_holds(tfm_context *ctx, tfm_tensor x);
 
 /* For an op that has no backward: fails if the tape would need one. */
-#define TFM_TAPE_NONE(ctx, op, ...)                                                                          \
-    (TFM_TAPE_WANTS(ctx, __VA_ARGS__)                                                                        \
-         ? tfm__op_refuse(ctx, op, "it has no backward pass: stop the tape first")                           \
-         : tfm_context_status(ctx))
+#define TFM__TAPE_NONE(ctx, op, ...)                                                                                   \
+    (TFM__TAPE_WANTS(ctx, __VA_ARGS__) ? tfm__op_refuse(ctx, op, "it has no backward pass: stop the tape first")       \
+                                       : tfm_context_status(ctx))
 
 /* The gradient of record->out[i]: empty if nothing that counts was made of it. Backward may overwrite it. */
 tfm_tensor tfm__tape_out(tfm_context *ctx, const tfm__record *record, int i);
@@ -72,10 +70,6 @@ tfm__gradient tfm__tape_in(tfm_context *ctx, const tfm__record *record, int i);
 /* dx = or += dy f'(x). Of ReLU, x may as well be its result. dx may be dy. */
 tfm_status tfm__activate_backward(tfm_context *ctx, tfm__gradient dx, tfm_tensor dy, tfm_tensor x,
                                   tfm_activation activation);
-
-/* to = or += x, of as many elements: the backward of what passes a gradient on. An empty `to` is nothing to
- * do. */
-tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x);
 
 /* For an op that makes gradients while it goes forward: where the gradient of x, which must be watched, is added up.
  * Empty if it has none; fails if it is one of what lies between, whose gradient only a walk back can make. */

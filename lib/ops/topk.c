@@ -4,32 +4,38 @@
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
-tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum,
-                    tfm_tensor x, int k) {
-    if (TFM_OP_BEGIN(ctx, "topk", "f", x) != TFM_OK || TFM_TAPE_NONE(ctx, "topk", x) != TFM_OK)
+tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,
+                    int k) {
+    if (TFM__OP_BEGIN(ctx, "topk", "4", x) != TFM_OK || TFM__TAPE_NONE(ctx, "topk", x) != TFM_OK)
         return tfm_context_status(ctx);
     if (x.rank != 2)
-        return tfm__op_refuse(ctx, "topk", "x is %s, not (R, N)", TFM_SHAPE(x));
+        return tfm__op_refuse(ctx, "topk", "x is %s, not (R, N)", TFM__SHAPE(x));
     const int64_t rows = x.dims[0], n = x.dims[1];
     if (k < 1 || k > 64 || k > n || n > INT32_MAX)
         return tfm__op_refuse(ctx, "topk", "the %d largest of x %s: k must be from 1 to 64 and at most N", k,
-                              TFM_SHAPE(x));
+                              TFM__SHAPE(x));
+    if (log_sum && x.dtype != TFM_F32)
+        return tfm__op_refuse(ctx, "topk", "x is %s: only F32 has a log sum", TFM__SHAPE(x));
     const int64_t dims[] = {rows, k};
-    if (tfm__op_output(ctx, "topk", values, TFM_F32, 2, dims) != TFM_OK ||
+    if (tfm__op_output(ctx, "topk", values, x.dtype, 2, dims) != TFM_OK ||
         tfm__op_output(ctx, "topk", indices, TFM_I32, 2, dims) != TFM_OK ||
         (log_sum && tfm__op_output(ctx, "topk", log_sum, TFM_F32, 1, dims) != TFM_OK))
         return tfm_context_status(ctx);
-    const bool vectors = tfm__context_row(ctx)->width > 1;
+    const bool vectors = tfm__context_tuning(ctx)->width > 1;
     const tfm_tensor none = {0}, sums = log_sum ? *log_sum : none;
-    if (TFM_OP_APART(ctx, "topk", x, *values, *indices, sums) != TFM_OK ||
-        TFM_OP_APART(ctx, "topk", *values, *indices, sums) != TFM_OK ||
-        TFM_OP_APART(ctx, "topk", *indices, sums) != TFM_OK)
+    if (TFM__OP_APART(ctx, "topk", x, *values, *indices, sums) != TFM_OK ||
+        TFM__OP_APART(ctx, "topk", *values, *indices, sums) != TFM_OK ||
+        TFM__OP_APART(ctx, "topk", *indices, sums) != TFM_OK)
         return tfm_context_status(ctx);
+    if (x.dtype == TFM_I32)
+        return tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_integers", "-DINTEGERS"), tfm__row_grid(ctx, rows),
+                           TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices), TFM__T(x),
+                                     TFM__I(rows), TFM__I(n), TFM__I(k)));
     tfm__kernel *kernel = tfm__kernel_get(ctx, "topk", vectors ? "topk_row" : "topk_group", "%s", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM_ARGS(TFM_T_AS("values", *values), TFM_T_AS("indices", *indices),
-                                TFM_T_AS("log_sum", sums), TFM_T(x), TFM_I(rows), TFM_I(n), TFM_I(k),
-                                TFM_I_AS("summed", log_sum != NULL)));
+                       TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices),
+                                 TFM__T_AS("log_sum", sums), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k),
+                                 TFM__I_AS("summed", log_sum != NULL)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -8,8 +8,7 @@
 /* Lines are searched for each of them. */
 #define MOST 4096
 
-static tfm_status add(tfm__added *out, tfm__vocab *vocab, const char *text, const json_t *id,
-                      const char *path) {
+static tfm_status add(tfm__added *out, tfm__vocab *vocab, const char *text, const json_t *id, const char *path) {
     if (tfm__vocab_id(vocab, text) >= 0)
         return TFM_OK;
     if (!*text || out->count == MOST)
@@ -35,12 +34,11 @@ static tfm_status read_decoder(tfm__added *out, tfm__vocab *vocab, const json_t 
         char *end;
         errno = 0;
         const long long number = strtoll(key, &end, 10);
-        const char *text =
-            json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+        const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
         if (!text || end == key || *end || errno)
             return tfm__fail(TFM_ERROR_FORMAT,
-                             "%s: `added_tokens_decoder` has %s at \"%.100s\"; an id with a token is needed",
-                             path, tfm__json_text((char[TFM_JSON_TEXT]){0}, value), key);
+                             "%s: `added_tokens_decoder` has %s at \"%.100s\"; an id with a token is needed", path,
+                             tfm__json_text((char[TFM__JSON_TEXT]){0}, value), key);
         json_t *id = json_integer(number);
         tfm_status status = id ? add(out, vocab, text, id, path) : TFM_ERROR_MEMORY;
         json_decref(id);

@@ -6,31 +6,33 @@
 #include <stdio.h>
 #include "base/base.h"
 
-/* A file that is read, and its last line without its end, borrowed until the next. Starts as {0}. */
+/* A file that is read line by line. It starts as {0}. */
 typedef struct tfm__lines {
-    const char *name;
-    FILE *file;
-    char *text;
-    size_t room, bytes;
+    const char *name; /* The path, for error messages. */
+    FILE *file;       /* The open file, or NULL. */
+    char *text;       /* The last line, valid until the next one is read. */
+    size_t room;      /* How many bytes `text` has room for. */
+    size_t bytes;     /* The length of the line without its end. */
 } tfm__lines;
 
-/* Opens a file behind its first `at` bytes; the name is borrowed. TFM_ERROR_IO. */
+/* Opens a file at byte `at`. `name` stays the caller's, and must live as long as the reader. TFM_ERROR_IO if it cannot.
+ */
 tfm_status tfm__lines_open(tfm__lines *lines, const char *name, int64_t at);
-/* Takes a closed one, and one that did not open. */
+/* Closes the file. It may be closed already, or never have been opened. */
 void tfm__lines_close(tfm__lines *lines);
 
-/* *more: whether there was a line. CR LF ends one too, and a byte order mark at the start is no text. What is
- * in a line is not looked at. */
+/* Reads the next line; *more says whether there was one. A line ends with LF or CR LF, and a byte order mark at the
+ * start of the file is left out. The content of a line is not checked. */
 tfm_status tfm__lines_next(tfm__lines *lines, bool *more);
 
-/* Text of somebody else's. */
+/* Bytes of a text that belongs to somebody else. */
 typedef struct tfm__span {
     const char *text;
     size_t bytes;
 } tfm__span;
 
-/* sides[0] and [1]: the two texts of one line of a TSV, up to the first tab, and from there to the next, or
- * the end. False without a tab. */
+/* Splits a line of a TSV file: sides[0] is the text up to the first tab, and sides[1] the text from there to the next
+ * tab or to the end. Returns false if there is no tab. */
 bool tfm__tsv_split(tfm__span *sides, const char *text, size_t bytes);
 
 #endif

@@ -38,17 +38,20 @@ struct tfm_metrics {
 
 tfm_status tfm_metrics_new(tfm_metrics **out, const tfm_metrics_options *options) {
     static const tfm_metrics_options defaults;
+    if (!out)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "metrics_new: out is NULL");
     options = options ? options : &defaults;
     *out = NULL;
-    if ((unsigned)options->tokenizer >= TFM_COUNT(TOKENIZERS))
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "metrics_new: %s", TFM__UNKNOWN_OPTION);
+    if ((unsigned)options->tokenizer >= TFM__COUNT(TOKENIZERS))
         return tfm__fail(TFM_ERROR_ARGUMENT, "metrics: there is no tokenizer %d", (int)options->tokenizer);
     tfm_metrics *metrics = tfm__alloc(1, sizeof(*metrics));
     if (!metrics)
         return TFM_ERROR_MEMORY;
     metrics->options = *options;
-    snprintf(metrics->signature, sizeof(metrics->signature),
-             "nrefs:1|case:%s|eff:no|tok:%s|smooth:exp|version:tfm-%s", options->lowercase ? "lc" : "mixed",
-             TOKENIZERS[options->tokenizer], tfm_version());
+    snprintf(metrics->signature, sizeof(metrics->signature), "nrefs:1|case:%s|eff:no|tok:%s|smooth:exp|version:tfm-%s",
+             options->lowercase ? "lc" : "mixed", TOKENIZERS[options->tokenizer], tfm_version());
     *out = metrics;
     return TFM_OK;
 }
@@ -127,8 +130,7 @@ static tfm_status characters(symbols *out, const side *s) {
     return status;
 }
 
-static tfm_status count_words(tfm_metrics *m, tfm__bleu_counts *counts, const side *hypothesis,
-                              const side *reference) {
+static tfm_status count_words(tfm_metrics *m, tfm__bleu_counts *counts, const side *hypothesis, const side *reference) {
     tfm_status status = tfm__pairs_clear(&m->words, reference->bytes);
     if (status == TFM_OK)
         status = number_words(&m->reference, &m->words, reference, true);
@@ -179,8 +181,10 @@ static tfm_status count_line(tfm_metrics *m, side *hypothesis, side *reference) 
     return TFM_OK;
 }
 
-tfm_status tfm_metrics_add(tfm_metrics *metrics, const char *hypothesis, size_t hypothesis_bytes,
-                           const char *reference, size_t reference_bytes) {
+tfm_status tfm_metrics_add(tfm_metrics *metrics, const char *hypothesis, size_t hypothesis_bytes, const char *reference,
+                           size_t reference_bytes) {
+    if (TFM__NEEDS("metrics_add", metrics, hypothesis, reference) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     tfm_status status = check("hypothesis", hypothesis, hypothesis_bytes);
     if (status == TFM_OK)
         status = check("reference", reference, reference_bytes);
@@ -193,13 +197,19 @@ tfm_status tfm_metrics_add(tfm_metrics *metrics, const char *hypothesis, size_t 
 }
 
 tfm_bleu tfm_metrics_bleu(const tfm_metrics *metrics) {
+    if (!metrics)
+        return (tfm_bleu){0};
     return tfm__bleu_score(&metrics->bleu);
 }
 
 double tfm_metrics_chrf(const tfm_metrics *metrics) {
+    if (!metrics)
+        return 0;
     return tfm__chrf_score(&metrics->chrf);
 }
 
 const char *tfm_metrics_signature(const tfm_metrics *metrics) {
+    if (!metrics)
+        return NULL;
     return metrics->signature;
 }

@@ -87,8 +87,7 @@ tfm_status tfm__ngrams_match(tfm__ngrams *scratch, uint64_t *matches, int orders
     }
     const size_t shorter = hypothesis_count < reference_count ? hypothesis_count : reference_count;
     if (shorter > 0)
-        memset(scratch->numbers, 0,
-               needed * sizeof(*scratch->numbers)); /* all begin with nothing, which is number 0 */
+        memset(scratch->numbers, 0, needed * sizeof(*scratch->numbers)); /* all begin with nothing, which is number 0 */
     for (int n = 1; n <= orders && (size_t)n <= shorter; n++) {
         if (tfm__pairs_clear(&scratch->pairs, reference_count) != TFM_OK)
             return TFM_ERROR_MEMORY;

@@ -4,31 +4,31 @@
 
 #include "base/base.h"
 
-/* Pairs of numbers, numbered from 0 in the order in which they come. With a number for the pair of what came so
- * far and what comes next, a sequence of any length has a number too: words are made of bytes so, and n-grams of
- * symbols. */
+/* Pairs of numbers. They are numbered from 0 in the order in which they come. A sequence of any length gets a number
+ * too, since the number of what came so far and what comes next are a pair: words get theirs from bytes, and n-grams
+ * from symbols. */
 typedef struct tfm__pairs {
     struct tfm__pair_slot {
-        uint64_t key; /* 0: nothing here */
+        uint64_t key; /* The pair, or 0 if there is none. */
         int32_t id;
     } * slots;
-    size_t allocated; /* slots */
-    int shift;        /* how far a hash goes down to be a slot's number; the slots in use are 2^(64 - shift) */
+    size_t allocated; /* How many slots there is memory for. */
+    int shift;        /* A hash shifted down by this is the number of a slot; 2^(64 - shift) slots are in use. */
     int32_t count;
 } tfm__pairs;
 
-/* Empties it, and makes room for `most` pairs. */
+/* Removes all pairs, and makes room for `most`. */
 tfm_status tfm__pairs_clear(tfm__pairs *pairs, size_t most);
-/* The pair's number, a new one if need be. a and b are at least 0. */
+/* Returns the number of a pair, a new one if it has none. a and b are at least 0. */
 int32_t tfm__pairs_add(tfm__pairs *pairs, int32_t a, int32_t b);
-/* The pair's number, or -1. */
+/* Returns the number of a pair, or -1 if it has none. */
 int32_t tfm__pairs_find(const tfm__pairs *pairs, int32_t a, int32_t b);
 
-/* Scratch memory that is kept from line to line. Zeroed at first. */
+/* Working memory that is kept from line to line. It starts as {0}. */
 typedef struct tfm__ngrams {
     tfm__pairs pairs;
-    int32_t *numbers; /* of the n-grams that begin at each position: hypothesis, reference; then how often each is
-                         there */
+    int32_t *numbers; /* The numbers of the n-grams that begin at each position of the hypothesis and of the reference;
+                         then how often each occurs. */
     size_t allocated;
 } tfm__ngrams;
 
@@ -39,7 +39,7 @@ void tfm__ngrams_free(tfm__ngrams *scratch);
 tfm_status tfm__ngrams_match(tfm__ngrams *scratch, uint64_t *matches, int orders, const int32_t *hypothesis,
                              size_t hypothesis_count, const int32_t *reference, size_t reference_count);
 
-/* How many n-grams a sequence of `count` symbols has. */
+/* Returns how many n-grams a sequence of `count` symbols has. */
 static inline uint64_t tfm__ngrams_in(size_t count, int n) {
     return count >= (size_t)n ? count - (size_t)n + 1 : 0;
 }

@@ -111,9 +111,8 @@ class Sentences : public sentencepiece::SentenceIterator {
         return value_;
     }
     sentencepiece::util::Status status() const override {
-        return failed_ == TFM_OK
-                   ? sentencepiece::util::Status()
-                   : sentencepiece::util::Status(sentencepiece::util::StatusCode::kInternal, "");
+        return failed_ == TFM_OK ? sentencepiece::util::Status()
+                                 : sentencepiece::util::Status(sentencepiece::util::StatusCode::kInternal, "");
     }
     tfm_status failed() const {
         return failed_;
@@ -153,14 +152,12 @@ std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &re
 /* SentencePiece's sentence in words that say what to do. */
 tfm_status untrained(const char *said, const tfm__spm_recipe &recipe, const char *name) {
     int asked, there;
-    const char *high = std::strstr(said, "Vocabulary size too high"),
-               *low = std::strstr(said, "required_chars. ");
-    if (high && std::sscanf(high, "Vocabulary size too high (%d). Please set it to a value <= %d", &asked,
-                            &there) == 2)
+    const char *high = std::strstr(said, "Vocabulary size too high"), *low = std::strstr(said, "required_chars. ");
+    if (high && std::sscanf(high, "Vocabulary size too high (%d). Please set it to a value <= %d", &asked, &there) == 2)
         return tfm__fail(
             TFM_ERROR_INPUT,
-            "%s: %d pieces are more than the text gives, which is %d; ask for %d at most, or take more text",
-            name, recipe.size, there, there);
+            "%s: %d pieces are more than the text gives, which is %d; ask for %d at most, or take more text", name,
+            recipe.size, there, there);
     if (low && std::sscanf(low, "required_chars. %d vs %d", &asked, &there) == 2) {
         if (recipe.characters)
             *recipe.characters = there;
@@ -172,8 +169,7 @@ tfm_status untrained(const char *said, const tfm__spm_recipe &recipe, const char
     std::string line = said;
     for (char &c : line)
         c = c == '\n' ? ' ' : c;
-    return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name,
-                     line.c_str());
+    return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name, line.c_str());
 }
 
 } // namespace
@@ -220,8 +216,7 @@ namespace {
 pthread_mutex_t draws_ = PTHREAD_MUTEX_INITIALIZER; /* std::mutex may throw */
 } // namespace
 
-tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes,
-                           float alpha) {
+tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *text, size_t bytes, float alpha) {
     const int any = -1; /* of all segmentations, not of the n best */
     out->count = 0;
     try {
@@ -231,8 +226,7 @@ tfm_status tfm__spm_sample(const tfm__spm *spm, tfm__pieces *out, const char *te
             return keep(out, pieces);
         const auto done = spm->processor.Encode({text, bytes}, &pieces);
         if (!done.ok())
-            return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot split the line: %s",
-                             done.error_message());
+            return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot split the line: %s", done.error_message());
         return keep(out, pieces);
     } catch (const std::bad_alloc &) {
         return out_of_memory();
@@ -261,8 +255,7 @@ tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *p
         std::string text;
         const auto done = spm->processor.Decode(std::vector<std::string>(pieces, pieces + count), &text);
         if (!done.ok())
-            return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot join the pieces: %s",
-                             done.error_message());
+            return tfm__fail(TFM_ERROR_INPUT, "SentencePiece cannot join the pieces: %s", done.error_message());
         *out = tfm__strdup(text.c_str());
         return *out ? TFM_OK : TFM_ERROR_MEMORY;
     } catch (const std::bad_alloc &) {
@@ -280,8 +273,8 @@ const char *tfm__spm_piece(const tfm__spm *spm, size_t id) {
     return spm->processor.IdToPiece(static_cast<int>(id)).c_str();
 }
 
-tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next,
-                          void *user, const char *name) {
+tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next, void *user,
+                          const char *name) {
     *out = nullptr;
     *out_bytes = 0;
     try {
@@ -302,8 +295,7 @@ tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *
     } catch (const std::bad_alloc &) {
         return out_of_memory();
     } catch (const std::exception &e) {
-        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name,
-                         e.what());
+        return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it: %s", name, e.what());
     } catch (...) {
         return tfm__fail(TFM_ERROR_INPUT, "%s: SentencePiece cannot learn pieces from it", name);
     }

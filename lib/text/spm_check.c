@@ -223,8 +223,7 @@ static const char *check_piece(span message) {
             return "a piece is unreadable";
         if (f.number == 1 && f.wire == 2) {
             length = (size_t)(f.bytes.end - f.bytes.at);
-            if (tfm__utf8_valid((const char *)f.bytes.at, length) != length ||
-                memchr(f.bytes.at, '\0', length))
+            if (tfm__utf8_valid((const char *)f.bytes.at, length) != length || memchr(f.bytes.at, '\0', length))
                 return "a piece is not text";
         } else if (f.number == 2 && f.wire == 5) {
             uint32_t bits = little32(f.bytes.at);
@@ -266,7 +265,7 @@ tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
     /* Pieces come first in the file, so a cut one may lack nothing but these. */
     if (!wrong && (seen & 0xe) != 0xe)
         wrong = "pieces, trainer or normalisation are missing";
-    return wrong ? tfm__fail(TFM_ERROR_FORMAT,
-                             "%s is not a SentencePiece model, or is damaged: %s; copy it again", path, wrong)
+    return wrong ? tfm__fail(TFM_ERROR_FORMAT, "%s is not a SentencePiece model, or is damaged: %s; copy it again",
+                             path, wrong)
                  : TFM_OK;
 }

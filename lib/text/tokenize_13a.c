@@ -54,7 +54,7 @@ static void put(text *t, char c) {
     t->data[t->bytes++] = c;
 }
 
-/* A space before and behind every symbol. */
+/* A space before and after every symbol. */
 static tfm_status space_symbols(text *t) {
     text out = {tfm__alloc(t->bytes, 3), 0};
     if (!out.data)
@@ -72,8 +72,8 @@ static tfm_status space_symbols(text *t) {
     return TFM_OK;
 }
 
-/* Of every pair of a first and a second: a space between, and another behind (or, with `before`, before). Pairs do
- * not overlap; the leftmost one counts. */
+/* Of every pair of a first and a second: a space between, and another after them (or, with `before`, before them).
+ * Pairs do not overlap; the leftmost one counts. */
 static tfm_status space_pairs(text *t, kind first, kind second, bool before) {
     text out = {tfm__alloc(t->bytes, 2), 0};
     if (!out.data)

@@ -1,3 +1,4 @@
+#include <stdatomic.h>
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
@@ -7,7 +8,6 @@
 #include "text/vocab.h"
 
 /* SentencePiece counts bytes in an int, and makes up to three of one while it normalises. */
-#define MAX_LINE (1 << 26)
 #define MAX_CODE 256
 
 /* What one language needs. The target may borrow the source's parts. */
@@ -19,8 +19,11 @@ typedef struct language {
 } language;
 
 struct tfm_tokenizer {
+    atomic_int owners; /* who opened it, its model, readers of data */
     language sides[2]; /* by tfm_side */
+    char *names[2];    /* of the two languages; NULL where nobody says */
     tfm__added added, none;
+    tfm_tokenizer_info info;
 };
 
 static void free_side(language *s, const language *lender) {
@@ -64,7 +67,7 @@ static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json
         value = json_object_get(value, "content");
     if (value && !json_is_null(value) && !json_is_string(value))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a string is allowed", config_path, key,
-                         tfm__json_text((char[TFM_JSON_TEXT]){0}, value));
+                         tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
     const char *piece = json_is_string(value) ? json_string_value(value) : fallback;
     *out = tfm__vocab_id(vocab, piece);
     if (*out < 0 && strcmp(key, "pad_token") != 0) /* what pads is the configuration's id, named or not */
@@ -72,8 +75,7 @@ static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json
     return TFM_OK;
 }
 
-static tfm_status find_specials(language *s, const json_t *config, const char *config_path,
-                                const char *vocab_path) {
+static tfm_status find_specials(language *s, const json_t *config, const char *config_path, const char *vocab_path) {
     tfm_status status = find_special(&s->eos, s->vocab, config, "eos_token", "</s>", config_path, vocab_path);
     if (status == TFM_OK)
         status = find_special(&s->unk, s->vocab, config, "unk_token", "<unk>", config_path, vocab_path);
@@ -86,8 +88,8 @@ static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, co
                               const char *source_path, const char *target_path, const char *added_path) {
     const json_t *value = json_object_get(config, "separate_vocabs");
     if (value && !json_is_null(value) && !json_is_boolean(value))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `separate_vocabs` is %s; true or false is allowed",
-                         config_path, tfm__json_text((char[TFM_JSON_TEXT]){0}, value));
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `separate_vocabs` is %s; true or false is allowed", config_path,
+                         tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
     bool separate = json_is_boolean(value) ? json_is_true(value) : tfm__file_exists(target_path);
     language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
     tfm_status status = tfm__vocab_open(&source->vocab, source_path);
@@ -97,8 +99,7 @@ static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, co
     if (status == TFM_OK)
         status = find_specials(source, config, config_path, source_path);
     if (status == TFM_OK && !separate) {
-        *target =
-            (language){target->spm, source->vocab, source->eos, source->unk, source->pad, source->added};
+        *target = (language){target->spm, source->vocab, source->eos, source->unk, source->pad, source->added};
         return TFM_OK;
     }
     target->added = &tokenizer->none;
@@ -111,16 +112,43 @@ static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, co
 
 enum { CONFIG, SOURCE_SPM, TARGET_SPM, VOCAB, TARGET_VOCAB, ADDED, FILES };
 
+/* A name that is no string says nothing. */
+static tfm_status name_languages(tfm_tokenizer *tokenizer, const json_t *config) {
+    static const char *const KEYS[] = {[TFM_SOURCE] = "source_lang", [TFM_TARGET] = "target_lang"};
+    for (int side = TFM_SOURCE; side <= TFM_TARGET; side++) {
+        const char *name = json_string_value(json_object_get(config, KEYS[side]));
+        if (name && !(tokenizer->names[side] = tfm__strdup(name)))
+            return TFM_ERROR_MEMORY;
+    }
+    return TFM_OK;
+}
+
 static tfm_status open_files(tfm_tokenizer *tokenizer, char *const paths[FILES]) {
     json_t *config = NULL;
     tfm_status status = tfm__file_exists(paths[CONFIG]) ? tfm__json_load(&config, paths[CONFIG]) : TFM_OK;
     if (status == TFM_OK)
-        status =
-            open_vocabs(tokenizer, config, paths[CONFIG], paths[VOCAB], paths[TARGET_VOCAB], paths[ADDED]);
+        status = open_vocabs(tokenizer, config, paths[CONFIG], paths[VOCAB], paths[TARGET_VOCAB], paths[ADDED]);
+    if (status == TFM_OK)
+        status = name_languages(tokenizer, config);
     json_decref(config);
     if (status == TFM_OK)
         status = open_spms(tokenizer, paths[SOURCE_SPM], paths[TARGET_SPM]);
     return status;
+}
+
+static void fill_info(tfm_tokenizer *tokenizer) {
+    const language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
+    tokenizer->info = (tfm_tokenizer_info){
+        .source_size = tfm__vocab_size(source->vocab),
+        .target_size = tfm__vocab_size(target->vocab),
+        .separate = source->vocab != target->vocab,
+        .source_eos = source->eos,
+        .source_unk = source->unk,
+        .source_pad = source->pad,
+        .target_eos = target->eos,
+        .target_unk = target->unk,
+        .target_pad = target->pad,
+    };
 }
 
 tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
@@ -135,12 +163,16 @@ tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
     char *paths[FILES] = {0};
     tfm_tokenizer *tokenizer = tfm__alloc(1, sizeof(*tokenizer));
     tfm_status status = tokenizer ? TFM_OK : TFM_ERROR_MEMORY;
+    if (tokenizer)
+        atomic_init(&tokenizer->owners, 1);
     for (int i = 0; i < FILES && status == TFM_OK; i++) {
         paths[i] = tfm__path_join(dir, NAMES[i]);
         status = paths[i] ? TFM_OK : TFM_ERROR_MEMORY;
     }
     if (status == TFM_OK)
         status = open_files(tokenizer, paths);
+    if (status == TFM_OK)
+        fill_info(tokenizer);
     for (int i = 0; i < FILES; i++)
         free(paths[i]);
     if (status != TFM_OK)
@@ -149,33 +181,39 @@ tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
     return status;
 }
 
-void tfm_tokenizer_free(tfm_tokenizer **tokenizer) {
-    if (!tokenizer || !*tokenizer)
+void tfm_tokenizer_free(tfm_tokenizer **pointer) {
+    tfm_tokenizer *tokenizer = pointer ? *pointer : NULL;
+    if (!tokenizer)
+        return;
+    *pointer = NULL;
+    if (atomic_fetch_sub(&tokenizer->owners, 1) > 1)
         return;
     static const language NOBODY = {0};
-    free_side(&(*tokenizer)->sides[TFM_TARGET], &(*tokenizer)->sides[TFM_SOURCE]);
-    free_side(&(*tokenizer)->sides[TFM_SOURCE], &NOBODY);
-    tfm__added_free(&(*tokenizer)->added);
-    free(*tokenizer);
-    *tokenizer = NULL;
+    free_side(&tokenizer->sides[TFM_TARGET], &tokenizer->sides[TFM_SOURCE]);
+    free_side(&tokenizer->sides[TFM_SOURCE], &NOBODY);
+    tfm__added_free(&tokenizer->added);
+    free(tokenizer->names[TFM_SOURCE]);
+    free(tokenizer->names[TFM_TARGET]);
+    free(tokenizer);
 }
 
-tfm_tokenizer_info tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer) {
-    const language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
-    return (tfm_tokenizer_info){
-        .source_size = tfm__vocab_size(source->vocab),
-        .target_size = tfm__vocab_size(target->vocab),
-        .separate = source->vocab != target->vocab,
-        .source_eos = source->eos,
-        .source_unk = source->unk,
-        .source_pad = source->pad,
-        .target_eos = target->eos,
-        .target_unk = target->unk,
-        .target_pad = target->pad,
-    };
+tfm_tokenizer *tfm__tokenizer_retain(const tfm_tokenizer *tokenizer) {
+    tfm_tokenizer *owned = (tfm_tokenizer *)tokenizer; /* the count of owners is no part of what it is */
+    atomic_fetch_add(&owned->owners, 1);
+    return owned;
+}
+
+const tfm_tokenizer_info *tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer) {
+    return tokenizer ? &tokenizer->info : NULL;
+}
+
+const char *tfm_tokenizer_language(const tfm_tokenizer *tokenizer, tfm_side side) {
+    return tokenizer && (side == TFM_SOURCE || side == TFM_TARGET) ? tokenizer->names[side] : NULL;
 }
 
 const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id) {
+    if (!tokenizer || (side != TFM_SOURCE && side != TFM_TARGET))
+        return NULL;
     return tfm__vocab_piece(tokenizer->sides[side].vocab, id);
 }
 
@@ -221,8 +259,8 @@ static tfm_status reserve(id_list *list, size_t more) {
 }
 
 /* Text without added tokens. Room for one id more is left. */
-static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *pieces, const char *text,
-                              size_t bytes, float alpha) {
+static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *pieces, const char *text, size_t bytes,
+                              float alpha) {
     int32_t code = -1;
     size_t cut;
     tfm_status status = take_code(&code, &cut, s, text, bytes);
@@ -263,18 +301,19 @@ static tfm_status encode(const language *s, id_list *out, tfm__pieces *pieces, c
 
 tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                 const char *line, size_t bytes) {
+    if (TFM__NEEDS("tokenizer_encode", tokenizer, ids, count, line) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     return tfm__tokenizer_encode(tokenizer, ids, count, side, line, bytes, 0);
 }
 
 tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                  const char *line, size_t bytes, float alpha) {
-    if (!tokenizer || !ids || !count || (!line && bytes) || (side != TFM_SOURCE && side != TFM_TARGET))
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "tfm_tokenizer_encode: an argument is NULL, or `side` is neither side");
+    if (side != TFM_SOURCE && side != TFM_TARGET)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: side is %d: give TFM_SOURCE or TFM_TARGET", (int)side);
     *ids = NULL;
     *count = 0;
-    if (bytes > MAX_LINE)
-        return tfm__fail(TFM_ERROR_INPUT, "the line has %zu bytes; up to %d are allowed", bytes, MAX_LINE);
+    if (bytes > TFM__MAX_LINE)
+        return tfm__fail(TFM_ERROR_INPUT, "the line has %zu bytes; up to %d are allowed", bytes, TFM__MAX_LINE);
     tfm_status status = tfm_text_check(line, bytes);
     if (status != TFM_OK)
         return status;
@@ -316,10 +355,9 @@ static void tidy(char *text) {
     *to = '\0';
 }
 
-tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids,
-                                size_t count) {
-    if (!tokenizer || !text || (!ids && count))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_decode: an argument is NULL");
+tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count) {
+    if (TFM__NEEDS("tokenizer_decode", tokenizer, text, ids || count == 0 ? "" : NULL) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     *text = NULL;
     const language *s = &tokenizer->sides[TFM_TARGET];
     const char **pieces = tfm__alloc(count, sizeof(*pieces));

@@ -1,16 +1,23 @@
-/* What the library asks of a tokenizer beyond its door. */
+/* What the library needs of a tokenizer besides its public functions. */
 #ifndef TFM_LIB_TOKENIZER_H
 #define TFM_LIB_TOKENIZER_H
 
 #include "base/base.h"
 #include "tfm/text.h"
 
-/* As tfm_tokenizer_encode, with a segmentation drawn anew by each call where `alpha` is above 0:
- * tfm__spm_sample. */
+/* The most bytes of a line that is encoded or cut into sentences. */
+enum { TFM__MAX_LINE = 64 << 20 };
+
+/* Adds an owner, who calls tfm_tokenizer_free in the end. Returns the tokenizer. */
+tfm_tokenizer *tfm__tokenizer_retain(const tfm_tokenizer *tokenizer);
+
+/* Does what tfm_tokenizer_encode does. If `alpha` is above 0, each call draws a new segmentation, as tfm__spm_sample
+ * describes. */
 tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                  const char *line, size_t bytes, float alpha);
 
-/* Bytes of the `>>xxx<<` that a line begins with, a language's code in Marian's models; 0 where it has none. */
+/* Returns the length in bytes of the `>>xxx<<` that a line begins with, which is a language's code in Marian's models.
+ * 0 if the line has none. */
 size_t tfm__code_bytes(const char *line, size_t bytes);
 
 #endif

@@ -13,9 +13,8 @@ struct tfm__vocab {
 static tfm_status check_id(const char *piece, const json_t *value, const char *path) {
     const json_int_t id = json_integer_value(value);
     if (!json_is_integer(value) || id < 0 || id >= MAX_IDS)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: the id of \"%.100s\" is %s; an integer from 0 to %d is allowed", path, piece,
-                         tfm__json_text((char[TFM_JSON_TEXT]){0}, value), MAX_IDS - 1);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the id of \"%.100s\" is %s; an integer from 0 to %d is allowed", path,
+                         piece, tfm__json_text((char[TFM__JSON_TEXT]){0}, value), MAX_IDS - 1);
     return TFM_OK;
 }
 
@@ -34,8 +33,8 @@ static tfm_status find_size(tfm__vocab *vocab, const char *path) {
 static tfm_status put(tfm__vocab *vocab, const char *piece, json_int_t id, const char *path) {
     const char **place = &vocab->pieces[id];
     if (*place)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: \"%.100s\" and \"%.100s\" have the same id, %lld", path,
-                         *place, piece, (long long)id);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: \"%.100s\" and \"%.100s\" have the same id, %lld", path, *place, piece,
+                         (long long)id);
     *place = piece;
     return TFM_OK;
 }
@@ -89,8 +88,7 @@ tfm_status tfm__vocab_add(tfm__vocab *vocab, const char *piece, const json_t *va
         pieces[vocab->size] = NULL;
     if (json_object_set_new(vocab->ids, piece, json_integer(id)) != 0)
         return tfm__fail(TFM_ERROR_MEMORY, "out of host memory while reading %s", path);
-    const char *key =
-        json_object_iter_key(json_object_iter_at(vocab->ids, piece)); /* lasts as the object does */
+    const char *key = json_object_iter_key(json_object_iter_at(vocab->ids, piece)); /* lasts as the object does */
     return put(vocab, key, id, path);
 }
 

@@ -1,9 +1,9 @@
 /* Learning the pieces of a corpus, and the files that hold them. */
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/file.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "text/line_file.h"
 #include "text/spm.h"
@@ -15,7 +15,9 @@
 /* SentencePiece's stands-for-unknown, U+2585: it leaves out lines that have it. */
 #define RESERVED "\xe2\x96\x85"
 #define MAX_SIZE ((1 << 24) - 1)
-#define USUAL_SIZE 8000
+/* Pieces where nobody says how many: one for so many bytes of text, so that a small corpus shows each piece some dozens
+ * of times, between two limits. */
+enum { USUAL_SIZE = 8000, LEAST_SIZE = 500, BYTES_PER_PIECE = 250 };
 
 /* ---- The lines that count ---- */
 
@@ -46,8 +48,7 @@ static bool counts(tfm__span s) {
     while (blank < s.bytes && (s.text[blank] == ' ' || s.text[blank] == '\t'))
         blank++;
     return blank < s.bytes && s.bytes <= TFM__SPM_SENTENCE && !memchr(s.text, '\0', s.bytes) &&
-           tfm__utf8_valid(s.text, s.bytes) == s.bytes &&
-           !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
+           tfm__utf8_valid(s.text, s.bytes) == s.bytes && !memmem(s.text, s.bytes, RESERVED, strlen(RESERVED));
 }
 
 /* The next line, whatever it holds, as spans. */
@@ -72,7 +73,7 @@ static tfm_status walk_line(walk *w, bool *more) {
     return TFM_OK;
 }
 
-/* The next text that counts; *more false behind the last. */
+/* The next text that counts; *more is false after the last. */
 static tfm_status walk_next(walk *w, tfm__span *out, bool *more) {
     for (*more = true; *more;) {
         while (w->span < 2) {
@@ -124,10 +125,10 @@ static tfm_status draw_next(void *user, const char **text, size_t *bytes) {
         more = more && d->left > 0;
     }
     /* SentencePiece would end the program over text that is nothing once it is normalised. */
-    return d->says ? TFM_OK
-                   : tfm__fail(TFM_ERROR_INPUT,
-                               "%s: no line has a letter or a digit, so there is nothing to learn from",
-                               d->w.from->name);
+    return d->says
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_INPUT, "%s: no line has a letter or a digit, so there is nothing to learn from",
+                           d->w.from->name);
 }
 
 /* Languages are few; what is more is text that looks like them. */
@@ -169,10 +170,9 @@ static tfm_status count_texts(const corpus *c, json_t *codes, uint64_t *count, u
     }
     walk_end(&w);
     if (status == TFM_OK && *count == 0)
-        return tfm__fail(
-            TFM_ERROR_INPUT,
-            "%s: there is no line to learn from: each is empty, longer than %d bytes, or no UTF-8 text%s",
-            c->name, TFM__SPM_SENTENCE, c->tsv ? " with a tab" : "");
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "%s: there is no line to learn from: each is empty, longer than %d bytes, or no UTF-8 text%s",
+                         c->name, TFM__SPM_SENTENCE, c->tsv ? " with a tab" : "");
     return status;
 }
 
@@ -182,6 +182,11 @@ typedef struct learned {
     size_t size;
     json_t *codes;
 } learned;
+
+static int32_t usual_size(uint64_t bytes) {
+    const uint64_t size = bytes / BYTES_PER_PIECE;
+    return size < LEAST_SIZE ? LEAST_SIZE : size > USUAL_SIZE ? USUAL_SIZE : (int32_t)size;
+}
 
 static tfm_status learn_pieces(learned *out, const corpus *c, const tfm__spm_recipe *recipe, draw d) {
     tfm_status status = walk_begin(&d.w, c);
@@ -201,7 +206,7 @@ static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_opti
     if (status != TFM_OK)
         return status;
     tfm__spm_recipe recipe = {
-        .size = (int32_t)(o->size ? o->size : USUAL_SIZE),
+        .size = o->size ? (int32_t)o->size : usual_size(bytes),
         .at_most = o->size == 0,
         .unigram = o->unigram,
         .large = bytes >> 30 != 0, /* a character may become several */
@@ -221,18 +226,6 @@ static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_opti
 
 /* ---- Files ---- */
 
-/* Takes the object. */
-static tfm_status write_json(const char *dir, const char *name, json_t *root) {
-    char *path = tfm__path_join(dir, name), *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    tfm_status status = path && text
-                            ? tfm__file_write(path, text, strlen(text))
-                            : tfm__fail(TFM_ERROR_MEMORY, "tokenizer_train: out of host memory for %s", name);
-    json_decref(root);
-    free(text);
-    free(path);
-    return status;
-}
-
 static tfm_status write_model(const char *dir, const char *name, const learned *model) {
     char *path = tfm__path_join(dir, name);
     tfm_status status = path ? tfm__file_write(path, model->bytes, model->size) : TFM_ERROR_MEMORY;
@@ -240,8 +233,8 @@ static tfm_status write_model(const char *dir, const char *name, const learned *
     return status;
 }
 
-/* Piece to id, and behind the pieces codes. The padding is the last, as Marian has it; but of two vocabularies, which may
- * differ in size, it has one id in both, and is behind </s> and <unk>. */
+/* Writes the ids of the pieces and, after them, of the codes. The padding comes last, as in Marian's models. But two
+ * vocabularies may differ in size, so there it has one id in both, the one after </s> and <unk>. */
 static tfm_status write_vocab(const char *dir, const char *name, const learned *model, bool separate) {
     tfm__spm *spm;
     tfm_status status = tfm__spm_open(&spm, model->bytes, model->size, name);
@@ -264,13 +257,12 @@ static tfm_status write_vocab(const char *dir, const char *name, const learned *
         ids = NULL;
     }
     tfm__spm_free(&spm);
-    return write_json(dir, name, ids);
+    return tfm__json_write(dir, name, ids, "tokenizer_train");
 }
 
 static json_t *config_json(const tfm_vocabulary_options *o) {
-    json_t *root =
-        json_pack("{s:s, s:s, s:s, s:b, s:s}", "eos_token", "</s>", "unk_token", "<unk>", "pad_token",
-                  "<pad>", "separate_vocabs", (int)o->separate, "tokenizer_class", "MarianTokenizer");
+    json_t *root = json_pack("{s:s, s:s, s:s, s:b, s:s}", "eos_token", "</s>", "unk_token", "<unk>", "pad_token",
+                             "<pad>", "separate_vocabs", (int)o->separate, "tokenizer_class", "MarianTokenizer");
     int wrong = 0;
     if (root && o->source_language)
         wrong |= json_object_set_new(root, "source_lang", json_string(o->source_language));
@@ -291,7 +283,7 @@ static tfm_status write_all(const char *dir, const learned models[2], const tfm_
     if (status == TFM_OK && o->separate)
         status = write_vocab(dir, "target_vocab.json", target, true);
     if (status == TFM_OK)
-        status = write_json(dir, "tokenizer_config.json", config_json(o));
+        status = tfm__json_write(dir, "tokenizer_config.json", config_json(o), "tokenizer_train");
     return status == TFM_OK ? write_vocab(dir, "vocab.json", &models[0], o->separate) : status;
 }
 
@@ -304,9 +296,9 @@ static tfm_status settle(tfm_vocabulary_options *o, const char *dir) {
     o->sentences = o->sentences ? o->sentences : 1000000;
     o->normalization = o->normalization ? o->normalization : RULES[0];
     size_t rule = 0;
-    while (rule < TFM_COUNT(RULES) && strcmp(o->normalization, RULES[rule]) != 0)
+    while (rule < TFM__COUNT(RULES) && strcmp(o->normalization, RULES[rule]) != 0)
         rule++;
-    if (rule == TFM_COUNT(RULES))
+    if (rule == TFM__COUNT(RULES))
         return tfm__fail(
             TFM_ERROR_ARGUMENT,
             "tokenizer_train: normalization \"%s\" is none of nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity",
@@ -315,8 +307,7 @@ static tfm_status settle(tfm_vocabulary_options *o, const char *dir) {
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: size %lld; 3 to %d pieces are allowed",
                          (long long)o->size, MAX_SIZE);
     if (!(o->coverage >= 0.98 && o->coverage <= 1))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: coverage %g; 0.98 to 1 is allowed",
-                         o->coverage);
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: coverage %g; 0.98 to 1 is allowed", o->coverage);
     if (o->sentences < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_train: sentences %lld; a negative number is none",
                          (long long)o->sentences);
@@ -353,6 +344,8 @@ tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *
                                const tfm_vocabulary_options *options) {
     if (!dir || !source)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s is NULL", dir ? "source" : "dir");
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s", TFM__UNKNOWN_OPTION);
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
     learned models[2] = {{0}};
     tfm_status status = settle(&o, dir);

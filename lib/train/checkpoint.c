@@ -6,29 +6,31 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include "model/tensors_write.h"
+#include "model/file/tensors_write.h"
 #include "tfm/data.h"
 #include "train/trainer.h"
 
 enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 
-/* The tuning row, which decides the order of additions. */
+/* Describes the tuning, which decides in what order numbers are added, and so their last bits. */
 static const char *device_kind(const tfm_trainer *t, char *text) {
-    const tfm__row *row = tfm__context_row(t->ctx);
-    snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d", row->name,
-             row->width, row->group, row->chunk, row->fma, row->gemm_rows, row->gemm_vectors,
-             row->gemm_clblast);
+    const tfm__tuning *tuning = tfm__context_tuning(t->ctx);
+    snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d", tuning->name,
+             tuning->width, tuning->group, tuning->chunk, tuning->fma, tuning->gemm_rows, tuning->gemm_vectors,
+             strcmp(tuning->gemm_order[0].provider, "clblast") == 0);
     return text;
 }
 
 /* ---- The caller's note ---- */
 
 tfm_status tfm_trainer_set_note(tfm_trainer *t, const char *note) {
+    if (TFM__NEEDS("trainer_set_note", t) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     json_t *checked = note ? json_string(note) : NULL;
     char *copy = checked ? tfm__strdup(note) : NULL;
     json_decref(checked);
     if (note && !copy)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer: the note of %zu bytes is no UTF-8, or memory is short",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_note: the note of %zu bytes is not UTF-8, or memory is short",
                          strlen(note));
     free(t->note);
     t->note = copy;
@@ -36,24 +38,25 @@ tfm_status tfm_trainer_set_note(tfm_trainer *t, const char *note) {
 }
 
 const char *tfm_trainer_note(const tfm_trainer *t) {
+    if (!t)
+        return NULL;
     return t->note;
 }
 
 /* ---- Out ---- */
 
 static tfm_status check_context(const tfm_trainer *t, const char *path) {
-    if (tfm_context_status(t->ctx) == TFM_OK)
-        return TFM_OK;
-    return tfm__fail(tfm_context_status(t->ctx), "%s: the context has failed before: %s", path,
-                     tfm_context_error(t->ctx));
+    return tfm__context_ready(t->ctx, path);
 }
 
 tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
+    if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES];
     const tfm__entry entries[] = {
-        {"parameters", t->value, TFM_F32},
-        {"first_moments", t->m, TFM_F32},
-        {"second_moments", t->v, TFM_F32},
+        {.name = "parameters", .x = t->value, .dtype = TFM_F32},
+        {.name = "first_moments", .x = t->m, .dtype = TFM_F32},
+        {.name = "second_moments", .x = t->v, .dtype = TFM_F32},
     };
     tfm__remark remarks[5] = {{"update", update}, {"device", device_kind(t, kind)}, {"room", room}};
     size_t count = 3;
@@ -63,19 +66,20 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
     snprintf(room, sizeof(room), "%" PRId64, t->room);
     if (data) {
         const tfm_data_position at = tfm_data_tell(data);
-        snprintf(position, sizeof(position),
-                 "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64, at.epoch, at.batch,
-                 at.line, at.source_at, at.target_at, at.cut);
+        snprintf(position, sizeof(position), "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
+                 at.epoch, at.batch, at.line, at.source_at, at.target_at, at.cut);
         remarks[count++] = (tfm__remark){"data", position};
     }
     if (t->note)
         remarks[count++] = (tfm__remark){"note", t->note};
-    return tfm__tensors_write(t->ctx, path, entries, TFM_COUNT(entries), remarks, count, true);
+    return tfm__tensors_write(t->ctx, path, entries, TFM__COUNT(entries), remarks, count, true);
 }
 
 tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
+    if (TFM__NEEDS("trainer_snapshot", t, path) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     char update[NUMBERS_BYTES];
-    const tfm__entry entry = {"parameters", t->value, TFM_F32};
+    const tfm__entry entry = {.name = "parameters", .x = t->value, .dtype = TFM_F32};
     const tfm__remark remark = {"update", update};
     snprintf(update, sizeof(update), "%" PRId64, t->update);
     return check_context(t, path) == TFM_OK ? tfm__tensors_write(t->ctx, path, &entry, 1, &remark, 1, true)
@@ -84,36 +88,37 @@ tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
 
 /* ---- In ---- */
 
-/* What a file says, checked: nothing of the trainer has changed yet. */
+/* What a file says. It is checked before anything of the trainer changes. */
 typedef struct checkpoint {
-    tfm__safetensors *file;
+    tfm__weights *file;
     const tfm__stored *parts[3];
     int64_t update, room;
     tfm_data_position position;
     bool has_position;
 } checkpoint;
 
-static tfm_status open_verified(tfm__safetensors **file, const char *path) {
-    const tfm_status status = tfm__safetensors_open(file, path);
-    return status == TFM_OK ? tfm__safetensors_verify(*file) : status;
+static tfm_status open_verified(tfm__weights **file, const char *path) {
+    const tfm_status status = tfm__weights_open_written(file, path);
+    return status == TFM_OK ? tfm__weights_verify(*file) : status;
 }
 
-/* Whether the text is just so many numbers, none negative. */
+/* Reads a text that must be just so many numbers, none negative and none so large that counting on from it overflows.
+ */
 static bool read_numbers(int64_t *out, size_t count, const char *text) {
     for (size_t i = 0; i < count; i++) {
         char *end = NULL;
         errno = 0;
         out[i] = text ? strtoll(text, &end, 10) : -1;
-        if (out[i] < 0 || errno || end == text || *end != (i + 1 < count ? ' ' : 0))
+        if (out[i] < 0 || out[i] > INT64_MAX / 2 || errno || end == text || *end != (i + 1 < count ? ' ' : 0))
             return false;
         text = end + 1;
     }
     return true;
 }
 
-/* One of the flat tensors, or NULL. */
-static const tfm__stored *find_flat(const tfm_trainer *t, const tfm__safetensors *file, const char *name) {
-    const tfm__stored *p = tfm__safetensors_find(file, name);
+/* Returns one of the flat tensors, or NULL if the file does not have it as it must be. */
+static const tfm__stored *find_flat(const tfm_trainer *t, const tfm__weights *file, const char *name) {
+    const tfm__stored *p = tfm__weights_find(file, name);
     return p && p->usable && p->dtype == TFM_F32 && p->rank == 1 && p->dims[0] == t->count ? p : NULL;
 }
 
@@ -127,21 +132,19 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
     tfm_status status = open_verified(&c->file, path);
     if (status != TFM_OK)
         return status;
-    bool whole = read_numbers(&c->update, 1, tfm__safetensors_remark(c->file, "update"));
+    bool whole = read_numbers(&c->update, 1, tfm__weights_remark(c->file, "update"));
     for (int i = 0; i < 3; i++)
         whole &= (c->parts[i] = find_flat(t, c->file, names[i])) != NULL;
     if (!whole)
-        return tfm__fail(TFM_ERROR_FORMAT, "%s is no checkpoint of this model, which has %" PRId64 " numbers",
-                         path, t->count);
-    if (!read_numbers(&c->room, 1, tfm__safetensors_remark(c->file, "room")))
-        c->room = 0; /* one written before it was noted */
-    const char *position = tfm__safetensors_remark(c->file, "data");
+        return tfm__fail(TFM_ERROR_FORMAT, "%s is no checkpoint of this model, which has %" PRId64 " numbers", path,
+                         t->count);
+    if (!read_numbers(&c->room, 1, tfm__weights_remark(c->file, "room")))
+        c->room = 0; /* Checkpoints of early versions do not have it. */
+    const char *position = tfm__weights_remark(c->file, "data");
     int64_t n[6] = {0};
     c->has_position = position != NULL;
-    if (position && !read_numbers(n, 6, position) &&
-        !read_numbers(n, 5, position)) /* as written before `cut` */
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: its place in the data is \"%.100s\", not six numbers", path,
-                         position);
+    if (position && !read_numbers(n, 6, position) && !read_numbers(n, 5, position)) /* as written before `cut` */
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: its place in the data is \"%.100s\", not six numbers", path, position);
     if (position)
         c->position = (tfm_data_position){n[0], n[1], n[2], n[3], n[4], n[5]};
     return TFM_OK;
@@ -150,23 +153,25 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
 static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *path) {
     const tfm_tensor places[] = {t->value, t->m, t->v};
     char kind[KIND_BYTES];
-    const char *device = tfm__safetensors_remark(c->file, "device");
-    tfm_status status = tfm_trainer_set_note(t, tfm__safetensors_remark(c->file, "note"));
+    const char *device = tfm__weights_remark(c->file, "device");
+    tfm_status status = tfm_trainer_set_note(t, tfm__weights_remark(c->file, "note"));
     for (int i = 0; i < 3 && status == TFM_OK; i++)
         status = tfm_tensor_write(t->ctx, places[i], c->parts[i]->data);
     if (status != TFM_OK)
         return status;
     const bool other = !device || strcmp(device_kind(t, kind), device) != 0;
     if (other)
-        tfm__log(TFM_LOG_WARNING,
-                 "%s was written on another kind of device: the run goes on, but not to the bit", path);
-    t->room = other ? 0 : c->room; /* what was run in pieces is again, or bits differ */
+        tfm__log(TFM_LOG_WARNING, "%s was written on another kind of device: the run goes on, but not to the bit",
+                 path);
+    t->room = other ? 0 : c->room; /* What was run in pieces must be so again, or bits differ. */
     t->update = c->update;
     renew_packed(t);
     return TFM_OK;
 }
 
 tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
+    if (TFM__NEEDS("trainer_load", t, path) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     checkpoint c = {0};
     tfm_status status = read_checkpoint(&c, t, path);
     if (status == TFM_OK && data && !c.has_position)
@@ -178,18 +183,17 @@ tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
         status = tfm_data_seek(data, c.position);
     if (status == TFM_OK)
         status = put_in_place(t, &c, path);
-    tfm__safetensors_free(&c.file);
+    tfm__weights_free(&c.file);
     return status;
 }
 
 /* ---- Averages ---- */
 
-/* Of numbers that are summed at a time. */
+/* How many numbers are summed at a time. */
 enum { PIECE = 1 << 20 };
 
-/* The mean over the files, a piece at a time, on the device. sum and mean hold PIECE. */
-static tfm_status put_means(tfm_trainer *t, const tfm__stored *const *stored, size_t count, double *sum,
-                            float *mean) {
+/* Puts the mean over the files on the device, a piece at a time. sum and mean have room for PIECE numbers. */
+static tfm_status put_means(tfm_trainer *t, const tfm__stored *const *stored, size_t count, double *sum, float *mean) {
     tfm_status status = TFM_OK;
     for (int64_t at = 0; at < t->count && status == TFM_OK; at += PIECE) {
         const int64_t n = t->count - at < PIECE ? t->count - at : PIECE;
@@ -210,24 +214,27 @@ static tfm_status put_means(tfm_trainer *t, const tfm__stored *const *stored, si
 }
 
 tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t count) {
-    tfm__safetensors **files = tfm__alloc(count, sizeof(*files));
+    if (TFM__NEEDS("trainer_average", t, paths) != TFM_OK ||
+        tfm__needs_texts("trainer_average", "paths", paths, count) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm__weights **files = tfm__alloc(count, sizeof(*files));
     const tfm__stored **stored = tfm__alloc(count, sizeof(*stored));
     double *sum = tfm__alloc(PIECE, sizeof(*sum));
     float *mean = tfm__alloc(PIECE, sizeof(*mean));
     tfm_status status = files && stored && sum && mean ? TFM_OK : TFM_ERROR_MEMORY;
     if (count == 0)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer: an average needs a file");
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_average: it needs at least one file");
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         status = open_verified(&files[i], paths[i]);
         if (status == TFM_OK && !(stored[i] = find_flat(t, files[i], "parameters")))
             status = tfm__fail(TFM_ERROR_FORMAT,
-                               "%s is no snapshot or checkpoint of this model, which has %" PRId64 " numbers",
-                               paths[i], t->count);
+                               "%s is no snapshot or checkpoint of this model, which has %" PRId64 " numbers", paths[i],
+                               t->count);
     }
     if (status == TFM_OK)
         status = put_means(t, stored, count, sum, mean);
     for (size_t i = 0; files && i < count; i++)
-        tfm__safetensors_free(&files[i]);
+        tfm__weights_free(&files[i]);
     free(files);
     free(stored);
     free(sum);

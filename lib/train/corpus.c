@@ -11,22 +11,6 @@
 
 /* ---- Reading ---- */
 
-tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size) {
-    void *old, *larger;
-    if (count <= *room)
-        return TFM_OK;
-    size_t more = *room ? *room : 1024;
-    while (more < count)
-        more *= 2;
-    memcpy(&old, array, sizeof(old));
-    larger = tfm__realloc(old, more, size);
-    if (!larger)
-        return TFM_ERROR_MEMORY;
-    memcpy(array, &larger, sizeof(larger));
-    *room = more;
-    return TFM_OK;
-}
-
 /* What a line's two texts come to. */
 typedef enum verdict { GOOD, EMPTY, LONG, INVALID } verdict;
 
@@ -45,12 +29,12 @@ static void say_why(verdict v, const char *side, size_t count, size_t most) {
 
 /* Puts a drawn segmentation in the place of the best one, by which pairs are judged, so that each pass has
  * the same: where it is too long, the best one stays. */
-static tfm_status draw(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_side side,
-                       const tfm__span *text, size_t most) {
+static tfm_status draw(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_side side, const tfm__span *text,
+                       size_t most) {
     int32_t *drawn;
     size_t drawn_count;
-    tfm_status status = tfm__tokenizer_encode(c->tokenizer, &drawn, &drawn_count, side, text->text,
-                                              text->bytes, c->options.subword_alpha);
+    tfm_status status = tfm__tokenizer_encode(c->tokenizer, &drawn, &drawn_count, side, text->text, text->bytes,
+                                              c->options.subword_alpha);
     if (status == TFM_OK && drawn_count <= most) {
         int32_t *best = *ids;
         *ids = drawn;
@@ -62,8 +46,7 @@ static tfm_status draw(const tfm__corpus *c, int32_t **ids, size_t *count, tfm_s
 }
 
 /* Adds the pair's ids, if it is good; if not, a sentence says why. */
-static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm__span *sides,
-                           verdict *verdict_out) {
+static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm__span *sides, verdict *verdict_out) {
     const size_t most = (size_t)(c->options.max_length ? c->options.max_length : 256), at = b->id_count;
     tfm__pair p = {.at = at};
     *verdict_out = GOOD;
@@ -153,9 +136,9 @@ static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__line
     return status == TFM_OK ? count_verdict(c, b, v) : status;
 }
 
-/* Behind a buffer that is full: *end where no good pair follows, and then what is bad there is counted. Where
- * one does, all that was read here is the next buffer's, and `b` is as it was. So is what `strict` refuses:
- * the pairs before it are good. */
+/* Looks at what follows a full buffer. If no good pair follows, it sets *end, and the bad pairs there are counted. If
+ * one does, all that was read here belongs to the next buffer, and `b` is as it was. The same holds for a pair that
+ * `strict` refuses, since the pairs before it are good. */
 static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers, bool *end) {
     const size_t pairs = b->pair_count, ids = b->id_count;
     const tfm_data_counts counts = b->counts;
@@ -197,8 +180,7 @@ static tfm_status read_pairs(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lin
 
 /* A random stream of the buffer's own, for `purpose`. */
 static tfm__random random_of(const tfm__corpus *c, const tfm__pair_buffer *b, uint64_t purpose) {
-    return tfm__random_new(c->options.seed ^ purpose << 32,
-                           (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
+    return tfm__random_new(c->options.seed ^ purpose << 32, (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
 }
 
 static int32_t wider(const tfm__pair *p) {
@@ -271,14 +253,13 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
 
 static tfm__stamp stamp_of(FILE *file) {
     struct stat info;
-    return fstat(fileno(file), &info) == 0
-               ? (tfm__stamp){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, 0}
-               : (tfm__stamp){-1, 0, 0, 0};
+    return fstat(fileno(file), &info) == 0 ? (tfm__stamp){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, 0}
+                                           : (tfm__stamp){-1, 0, 0, 0};
 }
 
 static uint64_t hash_of(FILE *file, int64_t bytes) {
     enum { BLOCK = 4096, BLOCKS = 1024 };
-    const int64_t blocks = (bytes + BLOCK - 1) / BLOCK, step = (blocks + BLOCKS - 1) / BLOCKS;
+    const int64_t blocks = tfm__divide_up(bytes, BLOCK), step = tfm__divide_up(blocks, BLOCKS);
     unsigned char block[BLOCK];
     tfm__hash hash = {0};
     for (int64_t i = 0; i < blocks; i += step) {
@@ -302,14 +283,13 @@ tfm_status tfm__corpus_open(tfm__corpus *c) {
     return status;
 }
 
-/* What has been read of a file while it changed, or behind a change, belongs to nothing. */
+/* Refuses files that have changed: what was read during a change, or after it, belongs to neither text. */
 static tfm_status check_stamps(const tfm__corpus *c, const tfm__lines *readers) {
     for (int i = 0; i < 2; i++) {
         const tfm__stamp was = c->stamps[i], is = readers[i].file ? stamp_of(readers[i].file) : was;
         const bool later = is.seconds != was.seconds || is.nanoseconds != was.nanoseconds;
         if (is.bytes != was.bytes || (later && hash_of(readers[i].file, is.bytes) != was.hash))
-            return tfm__fail(TFM_ERROR_IO,
-                             "%s has changed while it was trained on: a run needs one text to its end",
+            return tfm__fail(TFM_ERROR_IO, "%s has changed while it was trained on: a run needs one text to its end",
                              c->names[i]);
     }
     return TFM_OK;

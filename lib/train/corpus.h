@@ -5,59 +5,57 @@
 #include "base/base.h"
 #include "tfm/data.h"
 
-/* What tells that a file was written to: its size, and of one that was written at another time its text. */
+/* What shows that a file was changed: its size or, if it was written at another time, its text. */
 typedef struct tfm__stamp {
-    int64_t bytes, seconds, nanoseconds; /* the time of the last change */
-    uint64_t hash;                       /* of all, or of blocks evenly over a long one */
+    int64_t bytes;                /* The size of the file. */
+    int64_t seconds, nanoseconds; /* The time of the last change. */
+    uint64_t hash;                /* A hash of the text, or of blocks spread evenly over a long one. */
 } tfm__stamp;
 
 /* Where pairs come from, and how. */
 typedef struct tfm__corpus {
-    const tfm_tokenizer *tokenizer;
-    char *names[2]; /* the second is NULL for a TSV */
-    tfm__stamp stamps[2]; /* as they were when reading began: places in a file that has changed since are nobody's */
-    tfm_data_options options;
+    tfm_tokenizer *tokenizer; /* The corpus is one of its owners. */
+    char *names[2];           /* The paths; the second is NULL for a TSV file. */
+    tfm__stamp stamps[2];     /* The files as they were when reading began. */
+    tfm_data_options options; /* What the caller asked for. */
 } tfm__corpus;
 
+/* A pair of lines as ids, which lie in a buffer. */
 typedef struct tfm__pair {
-    size_t at;              /* of its ids: source, then target */
-    int32_t source, target; /* tokens, EOS counted */
-    uint64_t key;           /* random: equal lengths lie in another order each time */
+    size_t at;              /* Where its ids begin: those of the source, then those of the target. */
+    int32_t source, target; /* The number of tokens of each side, with EOS. */
+    uint64_t key;           /* A random number, so that pairs of equal length have another order in each pass. */
 } tfm__pair;
 
-/* A batch. */
+/* A batch: `count` pairs from `first` on in the order of a buffer. */
 typedef struct tfm__pair_batch {
-    size_t first, count; /* of the order */
+    size_t first, count;
 } tfm__pair_batch;
 
-/* A buffer: what is shuffled together. So many pairs in the order of the files, and an order of batches over
- * them. */
+/* A buffer has the pairs that are shuffled together, in the order of the files, and the order of batches over them. */
 typedef struct tfm__pair_buffer {
-    tfm_data_position begin; /* batch 0 of it */
-    tfm_data_position next;  /* where the following buffer begins */
-    tfm_data_counts counts;  /* of this buffer alone */
-    bool whole;              /* all of the files, so it serves every pass */
-    int32_t *ids;
-    size_t id_count, id_room;
-    tfm__pair *pairs;
-    size_t pair_count, pair_room;
-    tfm__pair **order;
-    tfm__pair_batch *batches;
-    size_t batch_count;
+    tfm_data_position begin;      /* The place of its batch 0. */
+    tfm_data_position next;       /* The place where the next buffer begins. */
+    tfm_data_counts counts;       /* The counts of this buffer alone. */
+    bool whole;                   /* It has all pairs of the files, so it serves every pass. */
+    int32_t *ids;                 /* The ids of all pairs. */
+    size_t id_count, id_room;     /* How many there are, and room for how many. */
+    tfm__pair *pairs;             /* The pairs in the order of the files. */
+    size_t pair_count, pair_room; /* How many there are, and room for how many. */
+    tfm__pair **order;            /* [pair_count]: the pairs in the order of batches. */
+    tfm__pair_batch *batches;     /* The batches in the order in which they are given out. */
+    size_t batch_count;           /* How many there are. */
 } tfm__pair_buffer;
 
-/* Notes what the files are like, for tfm__pair_buffer_read to see a change. */
+/* Notes what the files are like, so that tfm__pair_buffer_read sees a change. */
 tfm_status tfm__corpus_open(tfm__corpus *corpus);
-/* Reads the pairs that begin at b->begin; says where the next begin. TFM_ERROR_IO if the files have changed since
- * tfm__corpus_open. Where segmentations are drawn, in a thread that is new: see tfm__spm_draws_begin. */
+/* Reads the pairs of the buffer that begins at b->begin, and sets b->next. TFM_ERROR_IO if the files have changed since
+ * tfm__corpus_open. If segmentations are drawn, the calling thread must be a new one: see tfm__spm_draws_begin. */
 tfm_status tfm__pair_buffer_read(const tfm__corpus *corpus, tfm__pair_buffer *b);
-/* Pairs of one length together, and the batches in any order: by the seed, the pass, and where the buffer
- * lies. */
+/* Sorts pairs by length, cuts them into batches and shuffles these. The order depends on the seed, the pass and the
+ * place of the buffer. With in_order nothing is sorted or shuffled. */
 tfm_status tfm__pair_buffer_arrange(const tfm__corpus *corpus, tfm__pair_buffer *b);
-/* Takes NULL. */
+/* Frees a buffer. Does nothing for NULL. */
 void tfm__pair_buffer_free(tfm__pair_buffer *b);
-
-/* Room for `count` elements of an array, *room of which it has: doubled until they fit. */
-tfm_status tfm__grow(void *array, size_t *room, size_t count, size_t size);
 
 #endif

@@ -4,17 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 #include "text/line_file.h"
+#include "text/tokenizer.h"
 #include "train/corpus.h"
 
 struct tfm_data {
     tfm__corpus corpus;
-    tfm__pair_buffer *now; /* what batches come from; NULL before the first */
+    tfm__pair_buffer *now; /* The buffer that batches come from, or NULL before the first. */
     int64_t next_batch;
     tfm_data_counts last, running;
-    bool begun_within; /* `running` lacks what lies before the place of a seek */
-    int32_t *padded;   /* of the batch that is borrowed */
+    bool begun_within; /* `running` lacks the lines before the place that a seek went to. */
+    int32_t *padded;   /* The arrays of the batch that was given out last. */
     size_t padded_room;
-    /* What the thread makes, its own until it is joined. */
+    /* The thread and what it makes, which nobody else touches until the thread is joined. */
     pthread_t thread;
     bool working;
     tfm__pair_buffer *coming;
@@ -25,7 +26,7 @@ struct tfm_data {
 
 /* ---- Buffers ---- */
 
-/* The buffer that begins at d->from; `again` is one that serves every pass, or NULL. */
+/* Makes the buffer that begins at d->from. `again` is a buffer that serves every pass, or NULL. */
 static tfm_status make_buffer(tfm_data *d, tfm__pair_buffer *again) {
     tfm__pair_buffer *b = again ? again : tfm__alloc(1, sizeof(*b));
     tfm_status status = b ? TFM_OK : TFM_ERROR_MEMORY;
@@ -67,7 +68,7 @@ static tfm_status start(tfm_data *d, tfm_data_position from) {
     return TFM_OK;
 }
 
-/* Waits for the thread; the buffer that it made, or NULL. */
+/* Waits for the thread and returns the buffer that it made, or NULL. */
 static tfm__pair_buffer *finish(tfm_data *d) {
     if (d->working)
         pthread_join(d->thread, NULL);
@@ -93,8 +94,7 @@ static void add_counts(tfm_data *d, const tfm__pair_buffer *b) {
     }
 }
 
-/* The next buffer takes the place of the one that is used up, and the thread begins with the one behind it.
- */
+/* Puts the next buffer in the place of the one that is used up, and has the thread begin with the one after it. */
 static tfm_status advance(tfm_data *d) {
     if (d->now && d->now->whole) {
         d->from = d->now->next;
@@ -122,22 +122,25 @@ static tfm_status advance(tfm_data *d) {
 
 /* ---- The door ---- */
 
-tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source,
-                         const char *target, const tfm_data_options *options) {
+tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
+                         const tfm_data_options *options) {
     static const tfm_data_options none;
+    if (TFM__NEEDS("data_open", out, tokenizer, source) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     *out = NULL;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__UNKNOWN_OPTION);
     options = options ? options : &none;
     if (!(options->subword_alpha >= 0 && options->subword_alpha < 1))
         return tfm__fail(TFM_ERROR_ARGUMENT, "data: subword_alpha is %g: give a number from 0 to below 1",
                          (double)options->subword_alpha);
     if (options->tokens < 0 || options->max_length < 0 || options->buffer < 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "data: tokens %lld, max_length %d, buffer %lld: none may be negative",
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data: tokens %lld, max_length %d, buffer %lld: none may be negative",
                          (long long)options->tokens, options->max_length, (long long)options->buffer);
     tfm_data *d = tfm__alloc(1, sizeof(*d));
     if (!d)
         return TFM_ERROR_MEMORY;
-    d->corpus.tokenizer = tokenizer;
+    d->corpus.tokenizer = tfm__tokenizer_retain(tokenizer);
     d->corpus.options = *options;
     d->corpus.names[0] = tfm__strdup(source);
     d->corpus.names[1] = target ? tfm__strdup(target) : NULL;
@@ -160,12 +163,13 @@ void tfm_data_free(tfm_data **pointer) {
     tfm__pair_buffer_free(finish(d));
     tfm__pair_buffer_free(d->now);
     free(d->padded);
+    tfm_tokenizer_free(&d->corpus.tokenizer);
     free(d->corpus.names[0]);
     free(d->corpus.names[1]);
     free(d);
 }
 
-/* Copies of the batch's ids, padded with zeros, and lengths. */
+/* Fills in a batch with copies of its ids, padded with zeros, and their lengths. */
 static tfm_status pad(tfm_data *d, tfm_pairs *out, const tfm__pair_buffer *b, const tfm__pair_batch *from) {
     int64_t widths[2] = {0, 0};
     for (size_t i = 0; i < from->count; i++) {
@@ -183,8 +187,7 @@ static tfm_status pad(tfm_data *d, tfm_pairs *out, const tfm__pair_buffer *b, co
     for (size_t i = 0; i < n; i++) {
         const tfm__pair *p = b->order[from->first + i];
         memcpy(sources + i * (size_t)widths[0], b->ids + p->at, (size_t)p->source * sizeof(int32_t));
-        memcpy(targets + i * (size_t)widths[1], b->ids + p->at + p->source,
-               (size_t)p->target * sizeof(int32_t));
+        memcpy(targets + i * (size_t)widths[1], b->ids + p->at + p->source, (size_t)p->target * sizeof(int32_t));
         lengths[i] = p->source;
         lengths[n + i] = p->target;
     }
@@ -193,6 +196,8 @@ static tfm_status pad(tfm_data *d, tfm_pairs *out, const tfm__pair_buffer *b, co
 }
 
 tfm_status tfm_data_next(tfm_data *d, tfm_pairs *out) {
+    if (TFM__NEEDS("data_next", d, out) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     tfm_status status = TFM_OK;
     while (status == TFM_OK && (!d->now || (size_t)d->next_batch >= d->now->batch_count))
         status = advance(d);
@@ -202,12 +207,15 @@ tfm_status tfm_data_next(tfm_data *d, tfm_pairs *out) {
     return status;
 }
 
-/* A buffer has the same batches again only where lines are cut into pieces by the same rule. */
+/* Returns a number for the rule by which lines are cut into pieces. Only by the same rule does a buffer have the same
+ * batches again. */
 static int64_t cut_of(const tfm_data *d) {
     return llround(1e9 * (double)d->corpus.options.subword_alpha);
 }
 
 tfm_data_position tfm_data_tell(const tfm_data *d) {
+    if (!d)
+        return (tfm_data_position){0};
     tfm_data_position at = d->now ? d->now->begin : d->from;
     at.batch = d->now ? d->next_batch : at.batch;
     if (d->now && (size_t)d->next_batch >= d->now->batch_count)
@@ -216,24 +224,70 @@ tfm_data_position tfm_data_tell(const tfm_data *d) {
     return at;
 }
 
+/* Every pass adds 1 to the epoch: a number that none can come to keeps the sum from overflowing. */
+enum { MOST_EPOCHS = INT32_MAX };
+
+/* Checks that there can be such a place in the files as they are. A line has at least one byte, its end. */
+static tfm_status check_position(const tfm_data *d, tfm_data_position to) {
+    const tfm__corpus *c = &d->corpus;
+    const int64_t at[] = {to.source_at, to.target_at};
+    bool good = to.epoch >= 0 && to.epoch <= MOST_EPOCHS && to.batch >= 0 && to.line >= 0;
+    for (int i = 0; i < 2; i++)
+        good &= c->names[i] ? at[i] >= to.line && (c->stamps[i].bytes < 0 || at[i] <= c->stamps[i].bytes) : at[i] == 0;
+    if (good)
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_INPUT,
+                     "%s has no batch %lld of pass %lld after line %lld and byte %lld: it is not the file that it was",
+                     c->names[0], (long long)to.batch, (long long)to.epoch, (long long)to.line,
+                     (long long)to.source_at);
+}
+
+/* Reads the buffer at a place, and checks that it has the batch of that place. */
+static tfm_status read_at(tfm_data *d, tfm_data_position to) {
+    tfm_status status = start(d, to);
+    if (status == TFM_OK)
+        status = advance(d);
+    if (status == TFM_OK && (size_t)to.batch > d->now->batch_count)
+        return tfm__fail(TFM_ERROR_INPUT, "%s has no batch %lld there: it is not the file that it was",
+                         d->corpus.names[0], (long long)to.batch);
+    return status;
+}
+
 tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
+    if (TFM__NEEDS("data_seek", d) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (check_position(d, to) != TFM_OK)
+        return TFM_ERROR_INPUT;
     tfm__pair_buffer_free(finish(d));
-    tfm__pair_buffer_free(d->now);
+    tfm__pair_buffer *const now = d->now; /* It is kept until there is another. */
+    const tfm_data_position from = d->from;
+    const tfm_data_counts running = d->running, last = d->last;
+    const int64_t next_batch = d->next_batch;
+    const bool begun_within = d->begun_within;
     d->now = NULL;
     d->running = (tfm_data_counts){0};
     d->begun_within = to.line > 0;
     if (to.cut != cut_of(d))
         to.batch = 0;
-    tfm_status status = start(d, to);
-    if (status == TFM_OK)
-        status = advance(d);
-    if (status == TFM_OK && (to.batch < 0 || (size_t)to.batch > d->now->batch_count))
-        return tfm__fail(TFM_ERROR_INPUT, "%s has no batch %lld there: it is not the file that it was",
-                         d->corpus.names[0], (long long)to.batch);
-    d->next_batch = to.batch;
+    const tfm_status status = read_at(d, to);
+    if (status == TFM_OK) {
+        tfm__pair_buffer_free(now);
+        d->next_batch = to.batch;
+        return TFM_OK;
+    }
+    tfm__pair_buffer_free(finish(d));
+    tfm__pair_buffer_free(d->now);
+    d->now = now;
+    d->from = from;
+    d->running = running;
+    d->last = last;
+    d->next_batch = next_batch;
+    d->begun_within = begun_within;
     return status;
 }
 
 tfm_data_counts tfm_data_count(const tfm_data *d) {
+    if (!d)
+        return (tfm_data_counts){0};
     return d->last.whole ? d->last : d->running;
 }

@@ -2,46 +2,59 @@
 #include <math.h>
 #include "train/trainer.h"
 
-tfm_trainer_options tfm_trainer_defaults(void) {
-    return (tfm_trainer_options){
-        .dropout = 0.1f,
-        .smoothing = 0.1f,
-        .schedule = TFM_INVERSE_SQRT,
-        .rate = 1 / sqrt(512.0 * 4000.0),
-        .warmup = 4000,
-        .updates = 100000,
-        .beta1 = 0.9,
-        .beta2 = 0.98,
-        .epsilon = 1e-9,
-    };
+void tfm_trainer_paper(tfm_trainer_options *options) {
+    if (!options)
+        return;
+    options->dropout = 0.1f;
+    options->smoothing = 0.1f;
 }
 
-double tfm_trainer_rate(const tfm_trainer_options *o, int64_t update) {
-    const double t = (double)update, w = (double)(o->warmup > 1 ? o->warmup : 1), end = (double)o->updates;
+/* Returns the options with the defaults in place of zeros. */
+static tfm_trainer_options settled(const tfm_trainer_options *given) {
+    tfm_trainer_options o = given ? *given : (tfm_trainer_options){0};
+    o.warmup = o.warmup ? o.warmup : 4000;
+    o.updates = o.updates ? o.updates : 100000;
+    o.rate = o.rate != 0 ? o.rate : 1 / sqrt(512.0 * (double)(o.warmup > 1 ? o.warmup : 1));
+    o.beta1 = o.beta1 != 0 ? o.beta1 : 0.9;
+    o.beta2 = o.beta2 != 0 ? o.beta2 : 0.98;
+    o.epsilon = o.epsilon != 0 ? o.epsilon : 1e-9;
+    return o;
+}
+
+/* Refuses options with a field that this version does not know. */
+static tfm_status check_known(const tfm_trainer_options *options, const char *call) {
+    return TFM__UNKNOWN(options) ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", call, TFM__UNKNOWN_OPTION) : TFM_OK;
+}
+
+double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update) {
+    if (check_known(options, "trainer_rate") != TFM_OK)
+        return 0;
+    const tfm_trainer_options o = settled(options);
+    const double t = (double)update, w = (double)(o.warmup > 1 ? o.warmup : 1), end = (double)o.updates;
     if (t < w || (t <= w && end <= w)) /* the peak, too, where nothing follows it */
-        return o->rate * t / w;
+        return o.rate * t / w;
     const double left = end > w ? fmax(0, fmin(1, (end - t) / (end - w))) : 0;
-    switch (o->schedule) {
-    case TFM_LINEAR:
-        return o->rate * left;
-    case TFM_COSINE:
-        return o->rate * 0.5 * (1 - cos(left * 3.14159265358979323846));
-    case TFM_CONSTANT:
-        return o->rate;
+    switch (o.schedule) {
+    case TFM_SCHEDULE_LINEAR:
+        return o.rate * left;
+    case TFM_SCHEDULE_COSINE:
+        return o.rate * 0.5 * (1 - cos(left * 3.14159265358979323846));
+    case TFM_SCHEDULE_CONSTANT:
+        return o.rate;
     default:
-        return o->rate * sqrt(w / t);
+        return o.rate * sqrt(w / t);
     }
 }
 
 /* ---- Parameters in one piece ---- */
 
-/* Each begins at a multiple of this many floats. */
+/* Each parameter begins at a multiple of this many floats. */
 enum { ALIGNED = 64 };
 
 typedef struct layout {
     tfm_trainer *trainer;
-    bool decayed;       /* of which kind this pass is */
-    tfm_tensor *places; /* of each parameter, to be filled in; NULL: only count */
+    bool decayed;       /* Whether this pass is over the parameters that decay, or over the others. */
+    tfm_tensor *places; /* Where each parameter goes, to be filled in. NULL: parameters are only counted. */
     int64_t at;
 } layout;
 
@@ -49,7 +62,7 @@ static bool is_decayed(const tfm__parameter *p) {
     return p->kind == TFM__MATRIX || p->kind == TFM__TABLE;
 }
 
-/* A copy of the value in its place, a view of the piece. */
+/* Copies a parameter to its place, a view of the one tensor for all. */
 static tfm_status place(void *user, const tfm__parameter *p) {
     layout *l = user;
     tfm_trainer *t = l->trainer;
@@ -65,20 +78,18 @@ static tfm_status place(void *user, const tfm__parameter *p) {
         t->params[t->param_count] = p->param;
     }
     t->param_count++;
-    l->at += (count + ALIGNED - 1) / ALIGNED * ALIGNED;
+    l->at += tfm__divide_up(count, ALIGNED) * ALIGNED;
     return tfm_context_status(ctx);
 }
 
-/* Matrices and tables first: those are what decays. */
+/* Walks over all parameters, matrices and tables first, since those decay. */
 static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places) {
     layout l = {.trainer = t, .places = places};
     tfm_status status = TFM_OK;
     t->param_count = 0;
     for (int pass = 0; pass < 2 && status == TFM_OK; pass++) {
         l.decayed = pass == 0;
-        status = tfm__model_walk_tables(t->model, place, &l);
-        if (status == TFM_OK)
-            status = tfm__model_walk(t->model, place, &l);
+        status = tfm__roles_walk(t->model->family, &t->model->arch, t->model, place, &l);
         if (pass == 0)
             t->decayed = l.at;
     }
@@ -93,8 +104,8 @@ static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out) {
     return tfm__tensor_fill(t->ctx, *out, &zero);
 }
 
-/* The model's parameters move when all copies are made: those of a model that had a trainer before lie in one block, which
- * is gone with the first. Where that fails the model is as it was. */
+/* The model's parameters move when all copies are made: those of a model that had a trainer before lie in one block,
+ * which is gone with the first. Where that fails the model is as it was. */
 static tfm_status move_in(tfm_trainer *t) {
     tfm_tensor *places = tfm__alloc(t->param_count, sizeof(*places));
     t->params = tfm__alloc(t->param_count, sizeof(tfm_param *));
@@ -111,47 +122,66 @@ static tfm_status move_in(tfm_trainer *t) {
 static tfm_status lay_out(tfm_trainer *t) {
     tfm_tensor *const pieces[] = {&t->value, &t->gradient, &t->m, &t->v};
     tfm_status status = walk_all(t, NULL);
-    for (size_t i = 0; i < TFM_COUNT(pieces) && status == TFM_OK; i++)
+    for (size_t i = 0; i < TFM__COUNT(pieces) && status == TFM_OK; i++)
         status = new_piece(t, pieces[i]);
     return status == TFM_OK ? move_in(t) : status;
 }
 
 /* ---- Life ---- */
 
-static tfm_status check_options(const tfm_trainer_options *o) {
-    const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->smoothing};
-    bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate);
-    for (size_t i = 0; i < TFM_COUNT(rates); i++)
-        good &= rates[i] >= 0 && rates[i] < 1;
-    return good ? TFM_OK
-                : tfm__fail(TFM_ERROR_ARGUMENT,
-                            "trainer: dropout %g, %g, %g, smoothing %g, rate %g, warmup %lld: shares "
-                            "must lie in [0, 1), the others not be negative",
-                            (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout,
-                            (double)o->smoothing, o->rate, (long long)o->warmup);
+/* What tfm_adam would refuse at the first update is refused before there is one. */
+static tfm_status check_adam(const tfm_trainer_options *o) {
+    if (o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1 && (float)o->epsilon > 0 &&
+        isfinite(o->epsilon) && o->decay >= 0 && isfinite(o->decay) && o->clip >= 0)
+        return TFM_OK;
+    return tfm__fail(
+        TFM_ERROR_ARGUMENT,
+        "trainer_new: beta1 %g, beta2 %g, epsilon %g, decay %g, clip %g: betas must lie in [0, 1), epsilon "
+        "be positive, the others not be negative",
+        o->beta1, o->beta2, o->epsilon, o->decay, o->clip);
 }
 
-tfm_status tfm_trainer_open(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
+static tfm_status check_options(const tfm_trainer_options *o) {
+    const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->smoothing};
+    if (check_known(o, "trainer_new") != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
+                (unsigned)o->schedule <= TFM_SCHEDULE_CONSTANT;
+    for (size_t i = 0; i < TFM__COUNT(rates); i++)
+        good &= rates[i] >= 0 && rates[i] < 1;
+    if (good)
+        return check_adam(o);
+    return tfm__fail(TFM_ERROR_ARGUMENT,
+                     "trainer_new: dropout %g, %g, %g, smoothing %g, rate %g, warmup %lld, updates %lld, schedule "
+                     "%d: shares "
+                     "must lie in [0, 1), the others not be negative, and the schedule one of tfm_schedule",
+                     (double)o->dropout, (double)o->attention_dropout, (double)o->activation_dropout,
+                     (double)o->smoothing, o->rate, (long long)o->warmup, (long long)o->updates, (int)o->schedule);
+}
+
+tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
+    if (!out || !model)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: %s is NULL", out ? "model" : "out");
     *out = NULL;
-    tfm_status status = check_options(options);
+    const tfm_trainer_options o = settled(options);
+    tfm_status status = check_options(&o);
     if (status != TFM_OK)
         return status;
-    if (!model->config.static_positions)
+    if (model->arch.encoder.positions != TFM__SINUSOIDS || model->arch.decoder.positions != TFM__SINUSOIDS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "trainer: the model's positions are learned: only sinusoids are trained on");
-    if (tfm_context_status(model->ctx) != TFM_OK)
-        return tfm__fail(tfm_context_status(model->ctx), "trainer: the context has failed before: %s",
-                         tfm_context_error(model->ctx));
+                         "trainer_new: the model's positions are learned: only sinusoids are trained on");
+    if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
+        return tfm_context_status(model->ctx);
     tfm_trainer *t = tfm__alloc(1, sizeof(*t));
     if (!t)
         return TFM_ERROR_MEMORY;
     t->ctx = model->ctx;
-    t->model = model;
-    t->options = *options;
-    t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,
-                                           [TFM_DROP_ATTENTION] = options->attention_dropout,
-                                           [TFM_DROP_ACTIVATION] = options->activation_dropout},
-                                 .seed = options->seed};
+    t->model = tfm__model_retain(model);
+    t->options = o;
+    t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = o.dropout,
+                                           [TFM_DROP_ATTENTION] = o.attention_dropout,
+                                           [TFM_DROP_ACTIVATION] = o.activation_dropout},
+                                 .seed = o.seed};
     status = lay_out(t);
     if (status != TFM_OK) {
         tfm_trainer_free(&t);
@@ -174,9 +204,12 @@ void tfm_trainer_free(tfm_trainer **pointer) {
         tfm_tensor_free(t->ctx, &t->value);
     free(t->params);
     free(t->note);
+    tfm_model_free(&t->model);
     free(t);
 }
 
 int64_t tfm_trainer_updates(const tfm_trainer *trainer) {
+    if (!trainer)
+        return 0;
     return trainer->update;
 }

@@ -11,18 +11,18 @@ struct tfm_trainer {
     tfm_model *model;
     tfm_trainer_options options;
     tfm_training training;
-    tfm_tensor value, gradient, m,
-        v;                  /* (count) each, of one layout; the model's parameters are views of value */
-    int64_t count, decayed; /* the first `decayed` are matrices and tables */
-    tfm_param **params;
-    size_t param_count;
-    bool moved_in;  /* the model's parameters lie in value, which then is the model's */
-    int64_t update; /* updates done */
-    bool dirty;     /* gradient is not zero */
-    int64_t room;   /* tokens that a piece of a batch may have, both sides; 0: any */
-    int64_t proven; /* so many have been seen to fit */
-    bool told;      /* the log knows of pieces */
-    char *note;     /* the caller's, or NULL */
+    tfm_tensor value, gradient, m, v; /* (count) each, in one layout; the model's parameters are views of `value`. */
+    int64_t count;                    /* How many numbers each of these has. */
+    int64_t decayed;                  /* The first so many are matrices and tables, which weight decay is for. */
+    tfm_param **params;               /* The model's parameters. */
+    size_t param_count;               /* How many there are. */
+    bool moved_in;                    /* The model's parameters lie in `value`, which the model then owns. */
+    int64_t update;                   /* The number of updates done. */
+    bool dirty;                       /* `gradient` is not zero. */
+    int64_t room;                     /* The most tokens of both sides in a piece of a batch; 0 for any number. */
+    int64_t proven;                   /* The most tokens that have been seen to fit. */
+    bool told;                        /* The log has been told of pieces. */
+    char *note;                       /* The caller's note, or NULL. */
 };
 
 #endif

@@ -5,23 +5,16 @@
 #include <string.h>
 #include "train/trainer.h"
 
-static void set_training(tfm_model *model, tfm_training *training) {
-    model->training = training;
-    for (int i = 0; i < model->config.encoder_layers; i++)
-        model->encoder[i].training = model->encoder[i].feed_forward.training = training;
-    for (int i = 0; i < model->config.decoder_layers; i++)
-        model->decoder[i].training = model->decoder[i].feed_forward.training = training;
-}
-
 /* ---- A piece of a batch ---- */
 
-/* So many rows, as wide as their longest; of a whole batch, as wide as that. */
+/* Some rows of a batch, as wide as the longest of them, or all of them, as wide as the batch. */
 typedef struct piece {
     const tfm_pairs *batch;
     int64_t first, count, source_width, target_width;
 } piece;
 
-/* One upload: sources (B, S), decoder input (B, T), targets (B, T), source lengths (B). */
+/* What is sent to the device at once: sources (B, S), the decoder's input (B, T), targets (B, T) and the lengths of the
+ * sources (B). */
 typedef struct upload {
     tfm_tensor sources, inputs, targets, lengths;
 } upload;
@@ -32,21 +25,25 @@ typedef struct sums {
     uint64_t source_tokens, target_tokens;
 } sums;
 
-static tfm_status check_pairs(const tfm_trainer *t, const tfm_pairs *b) {
-    const int64_t most = t->model->config.max_positions;
-    if (b->count < 1 || b->source_width < 1 || b->target_width < 1 || b->source_width > most ||
-        b->target_width > most)
+static tfm_status check_pairs(const tfm_trainer *t, const char *call, const tfm_pairs *b) {
+    const tfm__arch *arch = &t->model->arch;
+    const int64_t most = arch->encoder.max_positions < arch->decoder.max_positions ? arch->encoder.max_positions
+                                                                                   : arch->decoder.max_positions;
+    if (b->count < 1 || b->source_width < 1 || b->target_width < 1 || b->source_width > most || b->target_width > most)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "trainer: a batch of %lld pairs, %lld and %lld wide: at least one pair is "
-                         "needed, and widths from 1 to %lld, the model's positions",
-                         (long long)b->count, (long long)b->source_width, (long long)b->target_width,
+                         "%s: a batch of %lld pairs, %lld and %lld wide: at least one pair is needed, and widths from "
+                         "1 to %lld, the model's positions",
+                         call, (long long)b->count, (long long)b->source_width, (long long)b->target_width,
                          (long long)most);
+    const void *const arrays[] = {b->sources, b->targets, b->source_lengths, b->target_lengths};
+    if (tfm__needs(call, "batch.sources, batch.targets, batch.source_lengths, batch.target_lengths", TFM__COUNT(arrays),
+                   arrays) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     for (int64_t i = 0; i < b->count; i++)
         if (b->source_lengths[i] < 1 || b->source_lengths[i] > b->source_width || b->target_lengths[i] < 1 ||
             b->target_lengths[i] > b->target_width)
-            return tfm__fail(TFM_ERROR_ARGUMENT,
-                             "trainer: pair %lld has lengths %d and %d in a batch %lld and %lld wide",
-                             (long long)i + 1, (int)b->source_lengths[i], (int)b->target_lengths[i],
+            return tfm__fail(TFM_ERROR_ARGUMENT, "%s: pair %lld has lengths %d and %d in a batch %lld and %lld wide",
+                             call, (long long)i + 1, (int)b->source_lengths[i], (int)b->target_lengths[i],
                              (long long)b->source_width, (long long)b->target_width);
     return TFM_OK;
 }
@@ -67,31 +64,26 @@ static piece cut(const tfm_pairs *b, int64_t first, int64_t rows) {
     return p;
 }
 
-static void view(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t *at, int rank,
-                 const int64_t *dims) {
+static void view(tfm_context *ctx, tfm_tensor *out, tfm_tensor all, int64_t *at, int rank, const int64_t *dims) {
     const int64_t count = dims[0] * (rank == 2 ? dims[1] : 1);
     tfm_tensor_rows(ctx, out, all, *at, count);
     tfm_tensor_reshape(ctx, out, *out, rank, dims);
     *at += count;
 }
 
-/* Padding: the source's is any id, behind its length; the input's likewise; targets that do not count are -1.
+/* Pads the arrays. After their lengths, sources and inputs have the padding id, and targets -1, which does not count.
  */
-static void fill_in(int32_t *host, const tfm__config *config, const piece *p, sums *s) {
+static void fill_in(int32_t *host, const tfm__rules *rules, const piece *p, sums *s) {
     const tfm_pairs *b = p->batch;
     const int64_t n = p->count, width = p->source_width, w = p->target_width;
     int32_t *input = host + n * width, *target = input + n * w, *lengths = target + n * w;
     for (int64_t i = 0; i < n; i++) {
         const int64_t row = p->first + i;
-        const int32_t *sources = b->sources + row * b->source_width,
-                      *targets = b->targets + row * b->target_width;
+        const int32_t *sources = b->sources + row * b->source_width, *targets = b->targets + row * b->target_width;
         const int32_t source_length = b->source_lengths[row], length = b->target_lengths[row];
-        for (int64_t k = 0; k < width; k++)
-            host[i * width + k] = k < source_length ? sources[k] : config->pad_id;
-        for (int64_t k = 0; k < w; k++) {
-            input[i * w + k] = k == 0 ? config->start_id : k < length ? targets[k - 1] : config->pad_id;
-            target[i * w + k] = k < length ? targets[k] : -1;
-        }
+        tfm__ids_pad(host + i * width, width, sources, (size_t)source_length, 0, 0, rules->pad_id);
+        tfm__ids_pad(input + i * w, w, targets, (size_t)length, 1, rules->start_id, rules->pad_id);
+        tfm__ids_pad(target + i * w, w, targets, (size_t)length, 0, 0, -1);
         lengths[i] = source_length;
         s->source_tokens += (uint64_t)source_length;
         s->target_tokens += (uint64_t)length;
@@ -102,8 +94,8 @@ static tfm_status send(tfm_trainer *t, upload *u, const piece *p, sums *sent) {
     const int64_t n = p->count, s = p->source_width, w = p->target_width, total = n * (s + 2 * w + 1);
     int32_t *host = tfm__alloc((size_t)total, sizeof(*host));
     if (!host)
-        return tfm__context_fail(t->ctx, TFM_ERROR_MEMORY, "trainer: out of host memory");
-    fill_in(host, &t->model->config, p, sent);
+        return tfm__context_fail(t->ctx, TFM_ERROR_MEMORY, "update: out of host memory");
+    fill_in(host, &t->model->rules, p, sent);
     tfm_tensor all = {0};
     int64_t at = 0;
     tfm_tensor_new(t->ctx, &all, TFM_I32, 1, &total);
@@ -116,19 +108,16 @@ static tfm_status send(tfm_trainer *t, upload *u, const piece *p, sums *sent) {
     return tfm_context_status(t->ctx);
 }
 
-/* loss and nll (1) each: sums over the batch's targets. */
+/* Runs the model over a piece. loss and nll are (1) each, sums over its targets. */
 static tfm_status forward(tfm_trainer *t, tfm_tensor *loss, tfm_tensor *nll, const upload *u, float smoothing,
                           float scale) {
     tfm_model *model = t->model;
     tfm_context *ctx = t->ctx;
-    tfm_tensor encoded = {0}, hidden = {0}, normed = {0};
+    tfm_tensor encoded = {0}, hidden = {0};
     tfm_scope_open(ctx);
     tfm_model_encode(model, &encoded, u->sources, u->lengths);
     tfm__model_decode_hidden(model, &hidden, u->inputs, encoded, u->lengths, NULL);
-    if (model->decoder_norm.gamma.value.buffer)
-        tfm_norm_forward(ctx, &normed, NULL, &model->decoder_norm, hidden, (tfm_tensor){0});
-    tfm_linear_cross_entropy(ctx, loss, nll, normed.buffer ? normed : hidden, model->output,
-                             model->logits_bias, u->targets,
+    tfm_linear_cross_entropy(ctx, loss, nll, hidden, model->output, model->logits_bias, u->targets,
                              &(tfm_cross_entropy_options){.smoothing = smoothing, .scale = scale});
     return tfm_scope_close(ctx, 2, (tfm_tensor *[]){loss, nll});
 }
@@ -143,7 +132,7 @@ static tfm_status add_to(tfm_context *ctx, tfm_tensor *sum, tfm_tensor x) {
 /* What is done with every piece: an update's forward and backward, or an evaluation's forward. */
 typedef struct pass {
     bool learn;
-    int64_t number; /* of the update */
+    int64_t number; /* The number of the update. */
     float smoothing, scale;
 } pass;
 
@@ -165,21 +154,21 @@ static tfm_status run_piece(tfm_trainer *t, sums *s, const piece *p, const pass 
 
 /* ---- Batches, in pieces that fit ---- */
 
-/* What a row takes grows with its tokens: attention never holds its weights. */
+/* The tokens of one row. What a row takes of the memory grows with them, since attention never holds its weights. */
 static int64_t tokens_of(const tfm_pairs *b) {
     return b->source_width + b->target_width;
 }
 
-/* Of the batch at a time: pieces of one size. */
+/* Returns how many rows of the batch are run at a time. The pieces of a batch have one size. */
 static int64_t rows_of(const tfm_trainer *t, const tfm_pairs *b) {
     if (t->room == 0)
         return b->count;
     const int64_t most = t->room / tokens_of(b) > 1 ? t->room / tokens_of(b) : 1,
-                  pieces = (b->count + most - 1) / most;
-    return (b->count + pieces - 1) / pieces;
+                  pieces = tfm__divide_up(b->count, most);
+    return tfm__divide_up(b->count, pieces);
 }
 
-/* Streams of an update's draws: no two updates share one. */
+/* Returns the first stream of an update's draws. No two updates share a stream. */
 static uint64_t first_stream(int64_t update) {
     return (uint64_t)update << 24;
 }
@@ -197,7 +186,7 @@ static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches,
             tfm__tensor_fill(ctx, t->gradient, &(float){0});
         t->dirty = true;
         t->training.stream = first_stream(of->number);
-        set_training(t->model, &t->training);
+        tfm__model_set_training(t->model, &t->training);
     }
     for (size_t i = 0; i < count; i++) {
         const tfm_pairs *b = &batches[i];
@@ -211,13 +200,13 @@ static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches,
             run_piece(t, s, last, of);
         }
     }
-    set_training(t->model, NULL);
+    tfm__model_set_training(t->model, NULL);
     if (tfm_context_status(ctx) == TFM_OK && *largest > t->proven && tfm_context_finish(ctx) != TFM_OK)
         *last = widest;
     return tfm_context_status(ctx);
 }
 
-/* The context as it was before, with the tape off, and its error as this thread's sentence. */
+/* Puts the context back to where it was before, with the tape stopped, and makes its error this thread's sentence. */
 static tfm_status abandon(tfm_trainer *t, int depth, const char *what, const char *advice) {
     const tfm_status status = tfm_context_status(t->ctx);
     char sentence[1024];
@@ -227,7 +216,7 @@ static tfm_status abandon(tfm_trainer *t, int depth, const char *what, const cha
     return tfm__fail(status, "%s: %s%s", what, sentence, advice);
 }
 
-/* After a failure: half of what did not fit. False where that was one pair at a time. */
+/* Halves the pieces after one that did not fit. Returns false if that was a single pair. */
 static bool make_smaller(tfm_trainer *t, const tfm_pairs *b, const char *what) {
     const int64_t rows = rows_of(t, b);
     if (rows < 2)
@@ -243,14 +232,13 @@ static bool make_smaller(tfm_trainer *t, const tfm_pairs *b, const char *what) {
     return true;
 }
 
-/* All batches, in pieces where they do not fit. If all went well, in a scope that is open then. */
+/* Runs all batches, in pieces where they do not fit. If all goes well, a scope is left open that has the sums. */
 static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches, size_t count, const pass *of,
                               const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     const int64_t room = t->room;
-    if (tfm_context_status(t->ctx) != TFM_OK)
-        return tfm__fail(tfm_context_status(t->ctx), "%s: the context has failed before: %s", what,
-                         tfm_context_error(t->ctx));
+    if (tfm__context_ready(t->ctx, what) != TFM_OK)
+        return tfm_context_status(t->ctx);
     for (;;) {
         piece last = {0};
         int64_t largest;
@@ -267,9 +255,10 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
                      "; a pair of %d and %d tokens does not fit even alone: leave such pairs out, or take a "
                      "smaller "
                      "model",
-                     (int)last.batch->source_lengths[last.first],
-                     (int)last.batch->target_lengths[last.first]);
+                     (int)last.batch->source_lengths[last.first], (int)last.batch->target_lengths[last.first]);
         status = abandon(t, depth, what, advice);
+        if (status == TFM_ERROR_AGAIN)
+            continue;
         if (status != TFM_ERROR_MEMORY || !last.batch || !make_smaller(t, last.batch, what)) {
             t->room = room;
             return status;
@@ -279,7 +268,7 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
 
 /* ---- An update ---- */
 
-/* *begun: whether anything has been written. */
+/* Makes one step of Adam. *begun becomes true as soon as parameters may have been written. */
 static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate) {
     tfm_context *ctx = t->ctx;
     const tfm_trainer_options *o = &t->options;
@@ -319,22 +308,22 @@ static tfm_status report_on(tfm_trainer *t, tfm_update_report *report, tfm_tenso
     report->gradient_norm = (double)values[2];
     if (!isfinite(report->loss) || !isfinite(report->gradient_norm))
         return tfm__fail(
-            TFM_ERROR_FORMAT,
+            TFM_ERROR_NUMERIC,
             "update %lld: the loss is %g and the gradient's norm %g: the parameters are those of the update "
             "before; try a lower learning rate, a longer warm-up, or clipping",
             (long long)report->update, report->loss, report->gradient_norm);
     return TFM_OK;
 }
 
-tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches,
-                              size_t count) {
+tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+    if (TFM__NEEDS("trainer_update", t, batches) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     tfm_context *ctx = t->ctx;
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
-    tfm_status status =
-        count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer: an update needs a batch");
+    tfm_status status = count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch");
     uint64_t tokens = 0;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        status = check_pairs(t, &batches[i]);
+        status = check_pairs(t, "trainer_update", &batches[i]);
         for (int64_t k = 0; k < batches[i].count && status == TFM_OK; k++)
             tokens += (uint64_t)batches[i].target_lengths[k];
     }
@@ -346,14 +335,20 @@ tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const t
     sums s;
     tfm_tensor norm = {0};
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
-    if ((status = run_fitting(t, &s, batches, count, &learn, what)) != TFM_OK)
-        return status;
     bool begun = false;
+    do {
+        if ((status = run_fitting(t, &s, batches, count, &learn, what)) != TFM_OK)
+            return status;
+        norm = (tfm_tensor){0};
+        tfm_l2_norm(ctx, &norm, t->gradient);
+        status = step(t, &begun, norm, own.rate);
+        if (status != TFM_OK && !begun)
+            status = abandon(t, depth, what, "");
+    } while (status == TFM_ERROR_AGAIN && !begun);
+    if (status != TFM_OK && !begun)
+        return status;
     own.source_tokens = s.source_tokens;
     own.target_tokens = s.target_tokens;
-    tfm_l2_norm(ctx, &norm, t->gradient);
-    if (step(t, &begun, norm, own.rate) != TFM_OK && !begun)
-        return abandon(t, depth, what, "");
     t->update++;
     status = report ? report_on(t, &own, s.loss, s.nll, norm) : TFM_OK;
     if (tfm_context_status(ctx) != TFM_OK)
@@ -366,11 +361,13 @@ tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const t
 }
 
 tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, const tfm_pairs *batch) {
+    if (TFM__NEEDS("trainer_evaluate", t, nll, tokens, batch) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     const int depth = tfm__scope_depth(t->ctx);
     const pass look = {.scale = 1};
     sums s;
     float value = 0;
-    tfm_status status = check_pairs(t, batch);
+    tfm_status status = check_pairs(t, "trainer_evaluate", batch);
     if (status == TFM_OK)
         status = run_fitting(t, &s, batch, 1, &look, "evaluation");
     if (status != TFM_OK)

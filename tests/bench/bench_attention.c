@@ -48,20 +48,17 @@ static tfm_tensor filled(tfm_context *ctx, tfm_dtype dtype, int rank, const int6
             ((float *)host)[i] = (float)seed * 4.6566e-10F - 1.0F;
         else if (size < 4) /* halves between 2^-8 and 1, bytes of any kind but mostly not 0 */
             for (size_t byte = 0; byte < size; byte++)
-                ((unsigned char *)host)[i * size + byte] =
-                    (unsigned char)(byte ? 0x38 + (seed >> 28) % 4 : seed >> 24);
+                ((unsigned char *)host)[i * size + byte] = (unsigned char)(byte ? 0x38 + (seed >> 28) % 4 : seed >> 24);
         else
-            host[i] = below > 0 ? (uint32_t)(((uint64_t)seed * (uint64_t)below) >> 32)
-                                : (uint32_t)(i / (size_t)-below);
+            host[i] = below > 0 ? (uint32_t)(((uint64_t)seed * (uint64_t)below) >> 32) : (uint32_t)(i / (size_t)-below);
     }
     tfm_tensor_write(ctx, x, host);
     free(host);
     leave(ctx);
     return x;
 }
-#define FILLED(dtype, below, ...)                                                                            \
-    filled(ctx, dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__},  \
-           below)
+#define FILLED(dtype, below, ...)                                                                                      \
+    filled(ctx, dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}, below)
 
 static void attention(tfm_context *ctx, const shape *s) {
     const int64_t width = s->heads * s->width, sequences = s->beams ? s->batch / s->beams : s->batch;
@@ -74,10 +71,8 @@ static void attention(tfm_context *ctx, const shape *s) {
                                      .after = s->window};
     tfm_scope_open(ctx);
     tfm_tensor q = FILLED(s->numbers, 0, s->batch, s->targets, width), y = {0};
-    tfm_tensor k =
-        s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
-    tfm_tensor v =
-        s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
+    tfm_tensor k = s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
+    tfm_tensor v = s->paged ? FILLED(s->numbers, 0, pool, width) : FILLED(s->numbers, 0, sequences, s->length, width);
     if (s->paged)
         options.rows = FILLED(TFM_I32, pool, s->batch, s->length);
     if (s->mask)
@@ -98,9 +93,9 @@ static void attention(tfm_context *ctx, const shape *s) {
         best = wall < best ? wall : best;
         computed = process < computed ? process : computed;
     }
-    printf("attention %-18s B %4d T %4d S %4d H %d d %3d: %9.1f us %7.1f GFLOP/s %7.1f core-GFLOP/s\n",
-           s->name, (int)s->batch, (int)s->targets, (int)s->length, (int)s->heads, (int)s->width, best * 1e6,
-           work / best * 1e-9, work / computed * 1e-9);
+    printf("attention %-18s B %4d T %4d S %4d H %d d %3d: %9.1f us %7.1f GFLOP/s %7.1f core-GFLOP/s\n", s->name,
+           (int)s->batch, (int)s->targets, (int)s->length, (int)s->heads, (int)s->width, best * 1e6, work / best * 1e-9,
+           work / computed * 1e-9);
     tfm_scope_close(ctx, 0, NULL);
 }
 
@@ -118,9 +113,9 @@ static void topk(tfm_context *ctx, int64_t rows, int64_t n, int k, bool summed) 
         best = wall < best ? wall : best;
         computed = process < computed ? process : computed;
     }
-    printf("topk %4d x %5d k %2d %-8s: %8.1f us, %6.2f us/row, %6.2f core-us/row, %5.1f GB/s\n", (int)rows,
-           (int)n, k, summed ? "log sum" : "", best * 1e6, best / (double)rows * 1e6,
-           computed / (double)rows * 1e6, (double)(rows * n) * 4e-9 / best);
+    printf("topk %4d x %5d k %2d %-8s: %8.1f us, %6.2f us/row, %6.2f core-us/row, %5.1f GB/s\n", (int)rows, (int)n, k,
+           summed ? "log sum" : "", best * 1e6, best / (double)rows * 1e6, computed / (double)rows * 1e6,
+           (double)(rows * n) * 4e-9 / best);
     tfm_scope_close(ctx, 0, NULL);
 }
 

@@ -54,8 +54,7 @@ static double turn(cl_command_queue queue, cl_kernel kernel, size_t groups, int 
     const size_t one = 1;
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int i = 0; i < launches; i++)
-        check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &groups, &one, 0, NULL, NULL),
-              "clEnqueueNDRangeKernel");
+        check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &groups, &one, 0, NULL, NULL), "clEnqueueNDRangeKernel");
     check(clFinish(queue), "clFinish");
     clock_gettime(CLOCK_MONOTONIC, &end);
     return ((double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec)) / launches;
@@ -83,8 +82,7 @@ int main(int argc, char **argv) {
     cl_mem c = clCreateBuffer(context, CL_MEM_READ_WRITE, MOST_GROUPS * 64, NULL, &code);
     check(code, "clCreateBuffer");
     const float value = 1;
-    check(clEnqueueFillBuffer(queue, b, &value, sizeof(value), 0, bytes, 0, NULL, NULL),
-          "clEnqueueFillBuffer");
+    check(clEnqueueFillBuffer(queue, b, &value, sizeof(value), 0, bytes, 0, NULL, NULL), "clEnqueueFillBuffer");
     for (int k = 0; k < 2; k++) {
         cl_kernel kernel = clCreateKernel(program, names[k], &code);
         check(code, "clCreateKernel");
@@ -98,8 +96,8 @@ int main(int argc, char **argv) {
             for (int i = 0; i < TURNS; i++)
                 seconds[i] = turn(queue, kernel, (size_t)groups, LAUNCHES);
             qsort(seconds, TURNS, sizeof(*seconds), compare);
-            printf("%s, groups %3d: median %6.2f us, least %6.2f us\n", names[k], groups,
-                   seconds[TURNS / 2] * 1e6, seconds[0] * 1e6);
+            printf("%s, groups %3d: median %6.2f us, least %6.2f us\n", names[k], groups, seconds[TURNS / 2] * 1e6,
+                   seconds[0] * 1e6);
         }
         clReleaseKernel(kernel);
     }

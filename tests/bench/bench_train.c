@@ -38,9 +38,8 @@ int main(int argc, char **argv) {
     while (p < sizeof(PRESETS) / sizeof(*PRESETS) && strcmp(PRESETS[p].name, name) != 0)
         p++;
     if (argc < 4 || updates <= cold || p == sizeof(PRESETS) / sizeof(*PRESETS)) {
-        fprintf(
-            stderr,
-            "usage: bench_train TOKENIZER_DIR SOURCE TARGET [tiny|small|base|big [UPDATES > 5 [TOKENS]]]\n");
+        fprintf(stderr,
+                "usage: bench_train TOKENIZER_DIR SOURCE TARGET [tiny|small|base|big [UPDATES > 5 [TOKENS]]]\n");
         return 2;
     }
     tfm_context *ctx = NULL;
@@ -50,7 +49,7 @@ int main(int argc, char **argv) {
     tfm_data *data = NULL;
     if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_tokenizer_open(&tokenizer, argv[1]) != TFM_OK)
         return fail();
-    const tfm_tokenizer_info text = tfm_tokenizer_get_info(tokenizer);
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
     const tfm_model_shape shape = {.width = PRESETS[p].width,
                                    .heads = PRESETS[p].heads,
                                    .feed_forward = PRESETS[p].feed_forward,
@@ -63,13 +62,13 @@ int main(int argc, char **argv) {
                                    .start_id = text.target_pad,
                                    .activation = TFM_RELU,
                                    .seed = 1};
-    tfm_trainer_options options = tfm_trainer_defaults();
+    tfm_trainer_options options = {0};
+    tfm_trainer_paper(&options);
     options.dropout = 0.3f;
     options.rate = 5e-3;
     options.warmup = 2000;
     const tfm_data_options order = {.tokens = argc > 6 ? atoi(argv[6]) : 4096, .max_length = 1024, .seed = 1};
-    if (tfm_model_create(&model, ctx, &shape) != TFM_OK ||
-        tfm_trainer_open(&trainer, model, &options) != TFM_OK ||
+    if (tfm_model_new(&model, ctx, &shape) != TFM_OK || tfm_trainer_new(&trainer, model, &options) != TFM_OK ||
         tfm_data_open(&data, tokenizer, argv[2], argv[3], &order) != TFM_OK)
         return fail();
     double start = 0;
@@ -81,8 +80,7 @@ int main(int argc, char **argv) {
             start = seconds();
             tokens = 0;
         }
-        if (tfm_data_next(data, &batch) != TFM_OK ||
-            tfm_trainer_update(trainer, &report, &batch, 1) != TFM_OK)
+        if (tfm_data_next(data, &batch) != TFM_OK || tfm_trainer_update(trainer, &report, &batch, 1) != TFM_OK)
             return fail();
         tokens += report.source_tokens + report.target_tokens;
     }

@@ -29,8 +29,7 @@ static void show(tally *t, const char *name, const case_result *r) {
     if (r->verdict == VERDICT_PASS)
         printf(t->tap ? " (error %.1e of %.0e)\n" : ": error %.1e of %.0e\n", r->error, r->allowed);
     else
-        printf("%s%s\n", t->tap && r->verdict == VERDICT_UNSUPPORTED ? " # SKIP unsupported: " : ": ",
-               r->sentence);
+        printf("%s%s\n", t->tap && r->verdict == VERDICT_UNSUPPORTED ? " # SKIP unsupported: " : ": ", r->sentence);
     fflush(stdout);
 }
 

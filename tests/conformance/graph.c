@@ -74,12 +74,55 @@ const graph_value *graph_find(const graph *g, const char *name) {
     return lookup(g, name);
 }
 
+double *graph_numbers(graph *g, const graph_value *value, size_t count) {
+    double *out = malloc((count + 1) * sizeof(*out));
+    uint8_t *bytes = malloc(4 * count + 1);
+    if (!out || !bytes)
+        graph_end(g, VERDICT_FAIL, "no memory for %zu numbers", count);
+    else if (value->host.data)
+        for (size_t i = 0; i < count; i++)
+            out[i] = onnx_tensor_number(&value->host, i);
+    else if (tfm_tensor_read(g->ctx, bytes, value->device) != TFM_OK)
+        graph_end(g, VERDICT_FAIL, "%s", tfm_error_message());
+    else
+        for (size_t i = 0; i < count; i++)
+            switch (value->device.dtype) {
+            case TFM_F32:
+                out[i] = ((const float *)(void *)bytes)[i];
+                break;
+            case TFM_F16:
+                out[i] = onnx_half(((const uint16_t *)(void *)bytes)[i]);
+                break;
+            case TFM_BF16:
+                out[i] = onnx_bfloat(((const uint16_t *)(void *)bytes)[i]);
+                break;
+            case TFM_I32:
+                out[i] = ((const int32_t *)(void *)bytes)[i];
+                break;
+            default:
+                out[i] = bytes[i];
+            }
+    free(bytes);
+    return out;
+}
+
 static bool listed(const char *words, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = words; length && (at = strstr(at, word)); at += length)
         if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
             return true;
     return false;
+}
+
+/* Whether the node's first output is one that no input is: the library made it, be it only other dims. */
+static bool made(const graph *g, const Onnx__NodeProto *proto) {
+    const graph_value *y = proto->n_output > 0 ? lookup(g, proto->output[0]) : NULL;
+    for (size_t i = 0; y && i < proto->n_input; i++) {
+        const graph_value *x = lookup(g, proto->input[i]);
+        if (x && memcmp(&x->device, &y->device, sizeof(x->device)) == 0)
+            return false;
+    }
+    return y && y->device.buffer;
 }
 
 static void run_node(graph *g, const Onnx__NodeProto *proto) {
@@ -97,6 +140,7 @@ static void run_node(graph *g, const Onnx__NodeProto *proto) {
     if (g->verdict != VERDICT_PASS)
         return;
     op->run(&(node){g, proto});
+    g->on_device += !op->host && made(g, proto);
     if (tfm_context_status(g->ctx) == TFM_ERROR_UNSUPPORTED)
         graph_end(g, VERDICT_UNSUPPORTED, "%s", tfm_error_message());
     else if (tfm_context_status(g->ctx) != TFM_OK)
@@ -148,6 +192,16 @@ bool node_scalar(const node *n, size_t i) {
     return value && value->scalar;
 }
 
+int node_dims(const node *n, size_t i, int64_t *dims) {
+    const graph_value *value = input(n, i);
+    if (!value || value->scalar)
+        return 0;
+    const bool host = !value->device.buffer;
+    const int rank = host ? value->host.rank : value->device.rank;
+    memcpy(dims, host ? value->host.dims : value->device.dims, (size_t)rank * sizeof(*dims));
+    return rank;
+}
+
 tfm_tensor node_upload(node *n, tfm_dtype dtype, int rank, const int64_t *dims, const void *host) {
     tfm_tensor x = {0};
     if (!node_ok(n) || tfm_tensor_new(n->graph->ctx, &x, dtype, rank, dims) != TFM_OK ||
@@ -159,7 +213,7 @@ tfm_tensor node_upload(node *n, tfm_dtype dtype, int rank, const int64_t *dims, 
 /* INT64 to I32: the devices' integers. */
 static tfm_tensor upload_wide(node *n, const graph_value *value, int rank, const int64_t *dims) {
     const int64_t *wide = value->host.data;
-    int32_t *narrow = malloc(value->host.count * sizeof(*narrow));
+    int32_t *narrow = malloc((value->host.count + 1) * sizeof(*narrow));
     tfm_tensor x = {0};
     bool fits = narrow != NULL;
     for (size_t i = 0; fits && i < value->host.count; i++) {
@@ -189,8 +243,6 @@ tfm_tensor node_input(node *n, size_t i) {
     const int64_t one = 1, *dims = value->scalar ? &one : value->host.dims;
     if (rank > TFM_MAX_RANK)
         NODE_UNSUPPORTED(n, "%d dimensions of %s", rank, value->name);
-    else if (value->host.count == 0)
-        NODE_UNSUPPORTED(n, "no elements in %s", value->name);
     else if (value->type == ONNX_INT64)
         value->device = upload_wide(n, value, rank, dims);
     else
@@ -198,8 +250,7 @@ tfm_tensor node_input(node *n, size_t i) {
             if (held[t].type == value->type)
                 value->device = node_upload(n, held[t].dtype, rank, dims, value->host.data);
     if (!value->device.buffer && tfm_context_status(n->graph->ctx) == TFM_OK)
-        NODE_UNSUPPORTED(n, "%s for input %s of %s", onnx_type_name(value->type), value->name,
-                         n->proto->op_type);
+        NODE_UNSUPPORTED(n, "%s for input %s of %s", onnx_type_name(value->type), value->name, n->proto->op_type);
     return value->device;
 }
 
@@ -265,6 +316,19 @@ void node_output_scalar(node *n, size_t i, tfm_tensor tensor, int type) {
     graph_value *value = node_wants(n, i) && node_ok(n) ? lookup(n->graph, n->proto->output[i]) : NULL;
     if (value)
         value->scalar = true;
+}
+
+void node_output_as(node *n, tfm_tensor tensor, int type, bool scalar) {
+    if (scalar)
+        node_output_scalar(n, 0, tensor, type);
+    else
+        node_output(n, 0, tensor, type);
+}
+
+bool node_filled(node *n, tfm_tensor x) {
+    if (node_ok(n) && tfm_tensor_count(x) == 0)
+        NODE_UNSUPPORTED(n, "no elements for %s", n->proto->op_type);
+    return node_ok(n);
 }
 
 tfm_tensor node_reshape(node *n, tfm_tensor x, int rank, const int64_t *dims) {

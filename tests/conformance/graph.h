@@ -25,6 +25,7 @@ typedef struct graph {
     int64_t opset;
     graph_value *values;
     size_t count, capacity;
+    size_t on_device; /* nodes whose outputs the library made */
     verdict verdict;
     char sentence[512];
 } graph;
@@ -38,6 +39,7 @@ typedef struct node {
 typedef struct op_entry {
     const char *name, *attributes; /* words between spaces */
     void (*run)(node *n);
+    bool host; /* the runner computes it itself, whatever the node says */
 } op_entry;
 /* NULL if no function of the public API is mapped to this op. */
 const op_entry *op_find(const char *name);
@@ -50,6 +52,8 @@ void graph_give(graph *g, const char *name, onnx_tensor *tensor);
 void graph_run(graph *g);
 const graph_value *graph_find(const graph *g, const char *name);
 void graph_free(graph *g);
+/* All `count` elements of a value as numbers, from where they lie; free(). NULL where they cannot be had. */
+double *graph_numbers(graph *g, const graph_value *value, size_t count);
 
 /* Ends the graph with this verdict and sentence, unless it has one. */
 void graph_end(graph *g, verdict v, const char *format, ...) TFM_PRINTF(3, 4);
@@ -65,6 +69,8 @@ int node_type(const node *n, size_t i);    /* of input i */
 bool node_scalar(const node *n, size_t i); /* whether input i has rank 0 */
 tfm_tensor node_input(node *n, size_t i);  /* as it is; INT64 as I32, BOOL as U8 */
 tfm_tensor node_floats(node *n, size_t i); /* F16 and BF16 as F32; any other type is unsupported */
+/* The dims of input i, wherever it lies; returns its rank, which is 0 for a scalar. */
+int node_dims(const node *n, size_t i, int64_t *dims);
 /* Integers of input i, at most `most`; returns how many. */
 size_t node_ints(node *n, size_t i, int64_t *out, size_t most);
 
@@ -78,6 +84,10 @@ const Onnx__TensorProto *node_tensor(const node *n, const char *name);
 /* Output i. F32 is cast to `type` if that is a narrower float. An output that nobody names is dropped. */
 void node_output(node *n, size_t i, tfm_tensor tensor, int type);
 void node_output_scalar(node *n, size_t i, tfm_tensor tensor, int type);
+/* Output 0 as one of these two. */
+void node_output_as(node *n, tfm_tensor tensor, int type, bool scalar);
+/* Whether x has elements; an op that divides by its dims is unsupported where it has none. */
+bool node_filled(node *n, tfm_tensor x);
 
 /* The same number of elements under other dims. */
 tfm_tensor node_reshape(node *n, tfm_tensor x, int rank, const int64_t *dims);

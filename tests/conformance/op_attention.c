@@ -14,8 +14,7 @@ static tfm_tensor split_heads(node *n, tfm_tensor x, int64_t heads) {
         NODE_WRONG(n, "Attention of %d dimensions with %lld heads", x.rank, (long long)heads);
         return y;
     }
-    const tfm_tensor apart =
-        node_reshape(n, x, 4, (int64_t[]){x.dims[0], x.dims[1], heads, x.dims[2] / heads});
+    const tfm_tensor apart = node_reshape(n, x, 4, (int64_t[]){x.dims[0], x.dims[1], heads, x.dims[2] / heads});
     if (node_ok(n))
         tfm_permute(n->graph->ctx, &y, apart, (int[]){0, 2, 1, 3});
     return y;
@@ -28,7 +27,7 @@ static tfm_tensor merge_heads(node *n, tfm_tensor x) {
     return node_reshape(n, y, 3, (int64_t[]){y.dims[0], y.dims[1], y.dims[2] * y.dims[3]});
 }
 
-/* What came before, and x behind it. */
+/* What came before, and x after it. */
 static tfm_tensor present(node *n, size_t past, tfm_tensor x) {
     tfm_tensor y = {0};
     if (!node_has(n, past) || !node_ok(n))
@@ -56,8 +55,8 @@ static tfm_tensor read_mask(node *n, int64_t keys) {
 
 /* qk_matmul_output_mode as a stage. */
 static tfm_attention_stage read_stage(node *n) {
-    static const tfm_attention_stage STAGES[] = {TFM_ATTENTION_PRODUCT, TFM_ATTENTION_CAPPED,
-                                                 TFM_ATTENTION_MASKED, TFM_ATTENTION_WEIGHTS};
+    static const tfm_attention_stage STAGES[] = {TFM_ATTENTION_PRODUCT, TFM_ATTENTION_CAPPED, TFM_ATTENTION_MASKED,
+                                                 TFM_ATTENTION_WEIGHTS};
     const int64_t mode = node_int(n, "qk_matmul_output_mode", 0);
     if (mode >= 0 && mode < 4)
         return STAGES[mode];
@@ -74,8 +73,7 @@ static void read_window(node *n, tfm_attention_options *options) {
 
 void op_attention(node *n) {
     tfm_context *ctx = n->graph->ctx;
-    tfm_tensor q = node_floats(n, QUERY), k = node_floats(n, KEY), v = node_floats(n, VALUE), y = {0},
-               scores = {0};
+    tfm_tensor q = node_floats(n, QUERY), k = node_floats(n, KEY), v = node_floats(n, VALUE), y = {0}, scores = {0};
     const int64_t heads = node_int(n, "q_num_heads", 0), kv_heads = node_int(n, "kv_num_heads", 0);
     const bool flat = q.rank == 3;
     const int type = node_ok(n) ? node_type(n, QUERY) : 0;

@@ -8,26 +8,80 @@ void op_identity(node *n) {
     tfm_tensor x = node_input(n, 0);
     if (!node_ok(n))
         return;
-    if (node_scalar(n, 0))
-        node_output_scalar(n, 0, x, node_type(n, 0));
-    else
-        node_output(n, 0, x, node_type(n, 0));
+    node_output_as(n, x, node_type(n, 0), node_scalar(n, 0));
 }
 
-/* Outside training it changes nothing. */
+/* Outside training it changes nothing. In training what is dropped is the device's own draw, which no file can know. */
 void op_dropout(node *n) {
-    if (node_wants(n, 1))
-        NODE_UNSUPPORTED(n, "output mask of Dropout");
-    if (node_has(n, 2))
-        NODE_UNSUPPORTED(n, "input training_mode of Dropout");
-    op_identity(n);
+    const tfm_tensor x = node_floats(n, 0);
+    tfm_dropout_options options = {0};
+    tfm_tensor y = {0}, mask = {0};
+    double *training = NULL;
+    const graph_value *mode = node_has(n, 2) ? graph_find(n->graph, n->proto->input[2]) : NULL;
+    int64_t dims[ONNX_MAX_RANK];
+    for (int rank = mode ? node_dims(n, 2, dims) : 0; rank > 0; rank--)
+        if (dims[rank - 1] != 1)
+            NODE_WRONG(n, "Dropout has a training_mode of several elements, or of none");
+    if (mode && node_ok(n))
+        training = graph_numbers(n->graph, mode, 1);
+    if (training && training[0] != 0)
+        options.rate = 0.5f;
+    if (training && training[0] != 0 && node_has(n, 1)) {
+        const tfm_tensor ratio = node_floats(n, 1);
+        if (node_ok(n) && tfm_tensor_count(ratio) != 1)
+            NODE_WRONG(n, "Dropout has a ratio of %zu elements", tfm_tensor_count(ratio));
+        if (node_ok(n))
+            tfm_tensor_read(n->graph->ctx, &options.rate, ratio);
+    }
+    free(training);
+    if (options.rate != 0)
+        NODE_UNSUPPORTED(n, "Dropout in training at rate %g, whose file has another generator's draw",
+                         (double)options.rate);
+    if (!node_ok(n))
+        return;
+    tfm_dropout_masked(n->graph->ctx, &y, node_wants(n, 1) ? &mask : NULL, x, &options);
+    node_output_as(n, y, node_type(n, 0), node_scalar(n, 0));
+    if (node_scalar(n, 0))
+        node_output_scalar(n, 1, mask, ONNX_BOOL);
+    else
+        node_output(n, 1, mask, ONNX_BOOL);
+}
+
+/* Constants that are numbers instead of a tensor. */
+static bool constant_numbers(node *n, onnx_tensor *t) {
+    static const struct {
+        const char *name;
+        bool list;
+    } forms[] = {{"value_int", false}, {"value_ints", true}, {"value_float", false}, {"value_floats", true}};
+    for (size_t f = 0; f < 4; f++) {
+        if (!node_attribute(n, forms[f].name))
+            continue;
+        int64_t ints[64] = {node_int(n, forms[f].name, 0)};
+        const bool whole = f < 2;
+        if (f == 3)
+            NODE_UNSUPPORTED(n, "attribute value_floats of Constant");
+        const size_t count = f == 1 ? node_list(n, forms[f].name, ints, 64) : 1;
+        if (!node_ok(n))
+            return false;
+        *t = (onnx_tensor){
+            .type = whole ? ONNX_INT64 : ONNX_FLOAT, .rank = forms[f].list, .dims = {(int64_t)count}, .count = count};
+        t->data = calloc(count + 1, 8);
+        if (t->data && whole)
+            memcpy(t->data, ints, count * sizeof(*ints));
+        else if (t->data)
+            *(float *)t->data = node_float(n, forms[f].name, 0);
+        return t->data != NULL;
+    }
+    return false;
 }
 
 void op_constant(node *n) {
     const Onnx__TensorProto *proto = node_tensor(n, "value");
     onnx_tensor tensor = {0};
     char why[256];
-    if (!proto)
+    if (!proto && node_wants(n, 0) && constant_numbers(n, &tensor))
+        graph_give(n->graph, n->proto->output[0], &tensor);
+    else if (!proto)
         NODE_UNSUPPORTED(n, "Constant without a tensor");
     else if (!node_wants(n, 0))
         NODE_WRONG(n, "Constant without an output");
@@ -74,9 +128,7 @@ static tfm_tensor piece(node *n, tfm_tensor x, int axis, int64_t start, int64_t 
     for (int i = 0; i < x.rank; i++)
         ranges[i] = TFM_WHOLE;
     ranges[axis] = (tfm_range){start, start + length, 1};
-    if (length <= 0)
-        NODE_UNSUPPORTED(n, "no elements in an output of Split");
-    else if (node_ok(n))
+    if (node_ok(n))
         tfm_slice(n->graph->ctx, &y, x, ranges);
     return y;
 }
@@ -130,16 +182,79 @@ void op_slice(node *n) {
         /* An end before the first element, of a walk backwards, is what INT64_MIN says to tfm_slice. */
         if (step < 0 && end < -size)
             end = INT64_MIN;
-        const int64_t last = end == INT64_MIN ? -1 : end < 0 ? end + size : end > size ? size : end;
         start = start < 0 ? 0 : start > size ? size : start;
         if (step < 0 && start > size - 1)
             start = size - 1;
-        if (step == 0 || (step > 0 ? last <= start : last >= start))
-            NODE_UNSUPPORTED(n, "no elements in the output of Slice");
+        if (step == 0)
+            NODE_WRONG(n, "Slice with a step of 0");
         ranges[axis] = (tfm_range){start, end, step};
     }
     if (node_ok(n) && tfm_slice(n->graph->ctx, &y, x, ranges) == TFM_OK)
         node_output(n, 0, y, node_type(n, 0));
+}
+
+/* The number that Pad fills with, as the bytes of an element of x. */
+static void read_filler(node *n, tfm_tensor x, void *out) {
+    const tfm_tensor filler = node_has(n, 2) ? node_input(n, 2) : x;
+    memset(out, 0, 4);
+    if (!node_has(n, 2) || !node_ok(n))
+        return;
+    if (tfm_tensor_count(filler) != 1 || filler.dtype != x.dtype)
+        NODE_WRONG(n, "Pad has a constant_value of another type, or not of one element");
+    else
+        tfm_tensor_read(n->graph->ctx, out, filler);
+}
+
+/* x with `before` and `after` elements more along an axis, or less where they are below 0. */
+static tfm_tensor padded(node *n, tfm_tensor x, int axis, int64_t before, int64_t after, const void *filler) {
+    enum { MOST_ELEMENTS = 1 << 24 };
+    const int64_t cut = before < 0 ? -before : 0, size = node_ok(n) ? x.dims[axis] : 0;
+    tfm_tensor parts[3], y = {0};
+    if (node_ok(n) && (before < -size || after < -size || before + after < -size))
+        NODE_WRONG(n, "Pad takes more than all of a dimension of %lld", (long long)size);
+    if (node_ok(n) && (before < 0 || after < 0))
+        x = piece(n, x, axis, cut, size - cut + (after < 0 ? after : 0));
+    size_t count = 0;
+    for (int end = 0; end < 2; end++) {
+        tfm_tensor part = x;
+        int64_t elements = end == 0 ? before : after;
+        if (end == 1)
+            parts[count++] = x;
+        if (elements <= 0 || !node_ok(n))
+            continue;
+        part.dims[axis] = elements;
+        for (int i = 0; i < x.rank; i++)
+            elements = elements > MOST_ELEMENTS || i == axis ? elements : elements * x.dims[i];
+        uint8_t *host = elements <= MOST_ELEMENTS ? malloc((size_t)elements * 4 + 1) : NULL;
+        if (!host)
+            NODE_UNSUPPORTED(n, "Pad by %lld elements", (long long)elements);
+        const size_t bytes = tfm_dtype_size(x.dtype);
+        for (int64_t i = 0; host && i < elements; i++)
+            memcpy(host + (size_t)i * bytes, filler, bytes);
+        parts[count++] = node_upload(n, x.dtype, x.rank, part.dims, host);
+        free(host);
+    }
+    if (node_ok(n) && count == 1)
+        return x;
+    if (node_ok(n))
+        tfm_concat(n->graph->ctx, &y, count, parts, axis);
+    return y;
+}
+
+void op_pad(node *n) {
+    int64_t pads[2 * TFM_MAX_RANK], axes[TFM_MAX_RANK];
+    uint8_t filler[4];
+    tfm_tensor x = node_input(n, 0);
+    if (!node_text(n, "mode", "constant", "constant"))
+        NODE_UNSUPPORTED(n, "attribute mode of Pad other than constant");
+    read_filler(n, x, filler);
+    const size_t count = node_has(n, 3) && node_ok(n) ? node_ints(n, 3, axes, TFM_MAX_RANK) : (size_t)x.rank;
+    if (node_ok(n) && node_ints(n, 1, pads, 2 * TFM_MAX_RANK) != 2 * count)
+        NODE_WRONG(n, "Pad of %zu dimensions has other pads than two for each", count);
+    for (size_t i = 0; i < count && node_ok(n); i++)
+        x = padded(n, x, node_has(n, 3) ? node_axis(n, axes[i], x.rank) : (int)i, pads[i], pads[count + i], filler);
+    if (node_ok(n))
+        node_output_as(n, x, node_type(n, 0), node_scalar(n, 0));
 }
 
 /* ONNX counts negative indices from the end; tfm_gather_axis gives zeros there, so they are counted here. */
@@ -185,13 +300,10 @@ void op_gather(node *n) {
     for (int i = 0; i < y.rank; i++)
         if (i != axis)
             dims[rank++] = y.dims[i];
-    if (rank == 0)
-        node_output_scalar(n, 0, y, type);
-    else
-        node_output(n, 0, node_reshape(n, y, rank, dims), type);
+    node_output_as(n, rank == 0 ? y : node_reshape(n, y, rank, dims), type, rank == 0);
 }
 
-/* Which row of the cache, with the update's rows behind it, each row of the result is. Rows are those of all
+/* Which row of the cache, with the update's rows after it, each row of the result is. Rows are those of all
  * dims up to the axis; `place` has one start a batch, or none. */
 static void scatter_rows(int32_t *from, tfm_tensor cache, int axis, int64_t length, const int64_t *place,
                          bool circular) {
@@ -214,13 +326,13 @@ void op_tensor_scatter(node *n) {
     int64_t place[MOST] = {0};
     const tfm_tensor cache = node_input(n, 0), update = node_input(n, 1);
     const bool circular = node_text(n, "mode", "linear", "circular");
-    if (!node_ok(n))
+    if (!node_filled(n, cache))
         return;
     const int axis = node_axis(n, node_int(n, "axis", -2), cache.rank);
     const size_t places = node_has(n, 2) ? node_ints(n, 2, place, MOST) : 0;
     if (node_ok(n) && (axis == 0 || update.rank != cache.rank || (places && places != (size_t)cache.dims[0])))
-        NODE_WRONG(n, "TensorScatter on axis %d of %d dims, an update of %d dims, %zu places", axis,
-                   cache.rank, update.rank, places);
+        NODE_WRONG(n, "TensorScatter on axis %d of %d dims, an update of %d dims, %zu places", axis, cache.rank,
+                   update.rank, places);
     for (int i = 0; node_ok(n) && i < cache.rank; i++)
         if (update.dims[i] > cache.dims[i] || (i != axis && update.dims[i] != cache.dims[i]))
             NODE_WRONG(n, "TensorScatter of %lld in dimension %d into %lld", (long long)update.dims[i], i,
@@ -233,8 +345,7 @@ void op_tensor_scatter(node *n) {
     int64_t width = 1;
     for (int i = axis + 1; i < cache.rank; i++)
         width *= cache.dims[i];
-    const int64_t rows = (int64_t)tfm_tensor_count(cache) / width,
-                  added = (int64_t)tfm_tensor_count(update) / width;
+    const int64_t rows = (int64_t)tfm_tensor_count(cache) / width, added = (int64_t)tfm_tensor_count(update) / width;
     int32_t *from = rows <= MOST_ROWS ? malloc((size_t)rows * sizeof(*from)) : NULL;
     const tfm_tensor parts[] = {node_reshape(n, cache, 2, (int64_t[]){rows, width}),
                                 node_reshape(n, update, 2, (int64_t[]){added, width})};

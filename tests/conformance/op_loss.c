@@ -29,8 +29,8 @@ static choices read_choices(node *n, int64_t classes) {
         NODE_WRONG(n, "no memory for %zu labels", c.count);
     else if (labels.dtype != TFM_I32 || tfm_tensor_read(n->graph->ctx, c.labels, labels) != TFM_OK)
         NODE_WRONG(n, "the labels of %s cannot be read", n->proto->op_type);
-    else if (node_has(n, 2) && ((int64_t)tfm_tensor_count(given) != classes ||
-                                tfm_tensor_read(n->graph->ctx, of, given) != TFM_OK))
+    else if (node_has(n, 2) &&
+             ((int64_t)tfm_tensor_count(given) != classes || tfm_tensor_read(n->graph->ctx, of, given) != TFM_OK))
         NODE_WRONG(n, "%s of %lld classes has %zu weights", n->proto->op_type, (long long)classes,
                    tfm_tensor_count(given));
     const bool ignores = node_attribute(n, "ignore_index");
@@ -38,8 +38,7 @@ static choices read_choices(node *n, int64_t classes) {
         const int32_t label = c.labels[i];
         const bool counts = !ignores || label != node_int(n, "ignore_index", 0);
         if (counts && (label < 0 || label >= classes)) {
-            NODE_WRONG(n, "%s has label %d of %lld classes", n->proto->op_type, (int)label,
-                       (long long)classes);
+            NODE_WRONG(n, "%s has label %d of %lld classes", n->proto->op_type, (int)label, (long long)classes);
             break;
         }
         if (!counts)
@@ -55,7 +54,7 @@ static choices read_choices(node *n, int64_t classes) {
 static tfm_tensor rows_of(node *n, tfm_tensor x) {
     int axes[TFM_MAX_RANK] = {0};
     tfm_tensor y = {0};
-    if (!node_ok(n))
+    if (!node_filled(n, x))
         return y;
     if (x.rank < 2)
         NODE_WRONG(n, "%s of %d dimensions", n->proto->op_type, x.rank);
@@ -91,20 +90,15 @@ static tfm_tensor losses_of(node *n, tfm_tensor rows, const choices *c) {
 
 /* The sum of the losses times `factor`, as (1). */
 static tfm_tensor sum_of(node *n, tfm_tensor losses, float factor) {
-    tfm_tensor sum = {0}, ones = {0};
-    const tfm_tensor one = node_upload(n, TFM_F32, 1, (int64_t[]){1}, &(float){1});
+    tfm_tensor sum = {0};
     if (node_ok(n))
-        ones = part_spread(n, one, 2, losses.dims);
-    if (node_ok(n))
-        tfm_gemm(n->graph->ctx, &sum, losses, ones,
-                 &(tfm_gemm_options){.transpose_a = true, .alpha = factor});
-    return node_reshape(n, sum, 1, (int64_t[]){1});
+        tfm_reduce_sum(n->graph->ctx, &sum, losses, NULL, 0, false);
+    return factor == 1 ? sum : part_scaled(n, sum, factor);
 }
 
 /* Loss of rows of scores, or of log p. Scores that all count alike have an op of their own. */
 static void output_loss(node *n, tfm_tensor rows, const choices *c, bool scores) {
-    const bool none = node_text(n, "reduction", "mean", "none"),
-               sum = node_text(n, "reduction", "mean", "sum");
+    const bool none = node_text(n, "reduction", "mean", "none"), sum = node_text(n, "reduction", "mean", "sum");
     const float factor = sum ? 1 : (float)(1 / c->total);
     const int64_t count = (int64_t)c->count;
     tfm_tensor loss = {0};
@@ -145,7 +139,6 @@ void op_negative_log_likelihood_loss(node *n) {
 void op_softmax_cross_entropy_loss(node *n) {
     tfm_tensor log_p = {0};
     op_loss(n, true);
-    if (node_ok(n) && node_wants(n, 1) &&
-        tfm_log_softmax_axis(n->graph->ctx, &log_p, node_floats(n, 0), 1) == TFM_OK)
+    if (node_ok(n) && node_wants(n, 1) && tfm_log_softmax_axis(n->graph->ctx, &log_p, node_floats(n, 0), 1) == TFM_OK)
         node_output(n, 1, log_p, node_type(n, 0));
 }

@@ -3,12 +3,8 @@
 #include "op_table.h"
 
 static void output_like_input(node *n, tfm_tensor y) {
-    if (!node_ok(n))
-        return;
-    if (node_scalar(n, 0))
-        node_output_scalar(n, 0, y, node_type(n, 0));
-    else
-        node_output(n, 0, y, node_type(n, 0));
+    if (node_ok(n))
+        node_output_as(n, y, node_type(n, 0), node_scalar(n, 0));
 }
 
 /* x with `rank` dims, ones in front. */
@@ -21,22 +17,12 @@ static tfm_tensor raised(node *n, tfm_tensor x, int rank) {
     return node_reshape(n, x, rank, dims);
 }
 
-/* x with the batch dims of both, by gathering the repeated ones along each. */
+/* x with the batch dims of both. */
 static tfm_tensor repeated(node *n, tfm_tensor x, tfm_tensor other) {
-    for (int i = 0; node_ok(n) && i < x.rank - 2; i++) {
-        int32_t zeros[4096] = {0};
-        if (x.dims[i] != 1 || other.dims[i] == 1)
-            continue;
-        if (other.dims[i] > 4096) {
-            NODE_UNSUPPORTED(n, "MatMul with a dimension repeated %lld times", (long long)other.dims[i]);
-            return x;
-        }
-        tfm_tensor indices = node_upload(n, TFM_I32, 1, &other.dims[i], zeros), y = {0};
-        if (node_ok(n))
-            tfm_gather_axis(n->graph->ctx, &y, x, indices, i);
-        x = y;
-    }
-    return x;
+    tfm_tensor y = x;
+    for (int i = 0; node_ok(n) && i < x.rank - 2; i++)
+        y.dims[i] = x.dims[i] == 1 ? other.dims[i] : x.dims[i];
+    return part_spread(n, x, y.rank, y.dims);
 }
 
 void op_matmul(node *n) {
@@ -63,10 +49,8 @@ void op_matmul(node *n) {
     for (int i = 0; i < c.rank; i++)
         if (!(row && i == c.rank - 2) && !(column && i == c.rank - 1))
             dims[rank++] = c.dims[i];
-    if (rank == 0)
-        node_output_scalar(n, 0, node_reshape(n, c, 1, (int64_t[]){1}), node_type(n, 0));
-    else
-        node_output(n, 0, node_reshape(n, c, rank, dims), node_type(n, 0));
+    const tfm_tensor y = rank == 0 ? node_reshape(n, c, 1, (int64_t[]){1}) : node_reshape(n, c, rank, dims);
+    node_output_as(n, y, node_type(n, 0), rank == 0);
 }
 
 void op_gemm(node *n) {
@@ -80,9 +64,8 @@ void op_gemm(node *n) {
         NODE_UNSUPPORTED(n, "attribute alpha of Gemm at 0");
         return;
     }
-    tfm_gemm_options options = {.transpose_a = node_int(n, "transA", 0) != 0,
-                                .transpose_b = node_int(n, "transB", 0) != 0,
-                                .alpha = alpha};
+    tfm_gemm_options options = {
+        .transpose_a = node_int(n, "transA", 0) != 0, .transpose_b = node_int(n, "transB", 0) != 0, .alpha = alpha};
     tfm_gemm(n->graph->ctx, &product, a, b, &options);
     if (!added) {
         node_output(n, 0, product, node_type(n, 0));
@@ -147,9 +130,22 @@ static tfm_tensor axis_last(node *n, tfm_tensor x, int axis) {
     return y;
 }
 
-/* Rows as tfm_topk wants them: (R, n), with the axis last. The smallest are the largest of -x. */
+/* What orders the other way round: -x, and of integers -1 - x. */
+static tfm_tensor turned_over(node *n, tfm_tensor x) {
+    const tfm_tensor none = node_upload(n, TFM_I32, 1, (int64_t[]){1}, &(int32_t){-1});
+    tfm_tensor y = {0};
+    if (node_ok(n) && x.dtype == TFM_I32)
+        tfm_sub(n->graph->ctx, &y, none, x);
+    else if (node_ok(n))
+        tfm_neg(n->graph->ctx, &y, x);
+    return y;
+}
+
+/* Rows as tfm_topk wants them: (R, n), with the axis last. The smallest are the largest of -x, or of
+ * integers those of -1 - x, which is no overflow. */
 void op_topk(node *n) {
-    tfm_tensor x = node_floats(n, 0), values = {0}, indices = {0};
+    const bool ints = node_type(n, 0) == ONNX_INT64 || node_type(n, 0) == ONNX_INT32;
+    tfm_tensor x = ints ? node_input(n, 0) : node_floats(n, 0), values = {0}, indices = {0};
     int64_t k = 0, dims[TFM_MAX_RANK];
     if (!node_ok(n))
         return;
@@ -159,8 +155,8 @@ void op_topk(node *n) {
         NODE_WRONG(n, "TopK has no k");
     if (k > 64)
         NODE_UNSUPPORTED(n, "TopK of %lld, more than 64", (long long)k);
-    x = axis_last(n, smallest ? part_scaled(n, x, -1) : x, axis);
-    if (!node_ok(n))
+    x = axis_last(n, smallest ? turned_over(n, x) : x, axis);
+    if (!node_filled(n, x))
         return;
     memcpy(dims, x.dims, sizeof(dims));
     const int64_t width = dims[x.rank - 1], rows = (int64_t)tfm_tensor_count(x) / width;
@@ -168,24 +164,24 @@ void op_topk(node *n) {
     dims[x.rank - 1] = k;
     values = axis_last(n, node_reshape(n, values, x.rank, dims), axis);
     indices = axis_last(n, node_reshape(n, indices, x.rank, dims), axis);
-    node_output(n, 0, smallest ? part_scaled(n, values, -1) : values, node_type(n, 0));
+    node_output(n, 0, smallest ? turned_over(n, values) : values, node_type(n, 0));
     node_output(n, 1, indices, ONNX_INT64);
 }
 
 static void cast_to(node *n, int64_t type) {
-    tfm_tensor x = node_input(n, 0), y = {0};
+    const int from = node_type(n, 0);
+    const bool floats = (from == ONNX_FLOAT || from == ONNX_FLOAT16 || from == ONNX_BFLOAT16) &&
+                        (type == ONNX_FLOAT || type == ONNX_FLOAT16 || type == ONNX_BFLOAT16);
+    tfm_tensor y = {0};
+    if (!floats) {
+        part_cast_on_host(n, (int)type);
+        return;
+    }
+    const tfm_tensor x = node_input(n, 0);
     if (!node_ok(n))
         return;
-    if (x.dtype != TFM_F32 && x.dtype != TFM_F16 && x.dtype != TFM_BF16)
-        NODE_UNSUPPORTED(n, "Cast from %s", onnx_type_name(node_type(n, 0)));
-    else if (type != ONNX_FLOAT && type != ONNX_FLOAT16 && type != ONNX_BFLOAT16)
-        NODE_UNSUPPORTED(n, "Cast to %s", onnx_type_name(type > 0 && type < 100 ? (int)type : 0));
-    else
-        tfm_cast(n->graph->ctx, &y, x,
-                 type == ONNX_FLOAT     ? TFM_F32
-                 : type == ONNX_FLOAT16 ? TFM_F16
-                                        : TFM_BF16);
-    node_output(n, 0, y, (int)type);
+    tfm_cast(n->graph->ctx, &y, x, type == ONNX_FLOAT ? TFM_F32 : type == ONNX_FLOAT16 ? TFM_F16 : TFM_BF16);
+    node_output_as(n, y, (int)type, node_scalar(n, 0));
 }
 
 void op_cast(node *n) {

@@ -7,7 +7,7 @@ typedef tfm_status (*softmax_fn)(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, 
 static void softmax(node *n, softmax_fn function) {
     tfm_tensor x = node_floats(n, 0), y = {0};
     const bool flat = n->graph->opset < 13;
-    if (!node_ok(n))
+    if (flat ? !node_filled(n, x) : !node_ok(n))
         return;
     const int axis = node_axis(n, node_int(n, "axis", flat ? 1 : -1), x.rank);
     int64_t rows = 1;
@@ -33,8 +33,7 @@ void op_log_softmax(node *n) {
 }
 
 void op_layer_normalization(node *n) {
-    tfm_tensor x = node_floats(n, 0), gamma = node_floats(n, 1), beta = {0}, y = {0}, mean = {0},
-               inverse = {0};
+    tfm_tensor x = node_floats(n, 0), gamma = node_floats(n, 1), beta = {0}, y = {0}, mean = {0}, inverse = {0};
     if (node_has(n, 2))
         beta = node_floats(n, 2);
     if (node_int(n, "stash_type", ONNX_FLOAT) != ONNX_FLOAT)
@@ -42,8 +41,8 @@ void op_layer_normalization(node *n) {
     if (!node_ok(n))
         return;
     const int axis = node_axis(n, node_int(n, "axis", -1), x.rank);
-    tfm_layernorm_axes(n->graph->ctx, &y, node_wants(n, 1) ? &mean : NULL, node_wants(n, 2) ? &inverse : NULL,
-                       x, gamma, beta, axis, node_float(n, "epsilon", 1e-5f));
+    tfm_layernorm_axes(n->graph->ctx, &y, node_wants(n, 1) ? &mean : NULL, node_wants(n, 2) ? &inverse : NULL, x, gamma,
+                       beta, axis, node_float(n, "epsilon", 1e-5f));
     node_output(n, 0, y, node_type(n, 0));
     node_output(n, 1, mean, ONNX_FLOAT);
     node_output(n, 2, inverse, ONNX_FLOAT);
@@ -62,25 +61,22 @@ void op_rms_normalization(node *n) {
 
 /* x (B, C, ...): each group of channels normalised, each channel with its own gamma and beta (C). */
 static void normalize_groups(node *n, int64_t groups) {
-    tfm_tensor x = node_floats(n, 0), gamma = node_floats(n, 1), beta = node_floats(n, 2), y = {0},
-               shifted = {0};
+    tfm_tensor x = node_floats(n, 0), gamma = node_floats(n, 1), beta = node_floats(n, 2), y = {0}, shifted = {0};
     tfm_tensor none = {0};
-    if (!node_ok(n))
+    if (!node_filled(n, x))
         return;
     if (groups == 0 && x.rank >= 2)
         groups = x.dims[1];
     const int64_t channels = x.rank >= 3 ? x.dims[1] : 0;
-    if (channels == 0 || groups <= 0 || channels % groups != 0 ||
-        (int64_t)tfm_tensor_count(gamma) != channels || (int64_t)tfm_tensor_count(beta) != channels) {
-        NODE_WRONG(n, "%s of %lld channels in %lld groups", n->proto->op_type, (long long)channels,
-                   (long long)groups);
+    if (channels == 0 || groups <= 0 || channels % groups != 0 || (int64_t)tfm_tensor_count(gamma) != channels ||
+        (int64_t)tfm_tensor_count(beta) != channels) {
+        NODE_WRONG(n, "%s of %lld channels in %lld groups", n->proto->op_type, (long long)channels, (long long)groups);
         return;
     }
     const int64_t all = (int64_t)tfm_tensor_count(x), wide = all / (x.dims[0] * groups);
     const int64_t column[] = {channels, 1};
-    tfm_layernorm_axes(n->graph->ctx, &y, NULL, NULL,
-                       node_reshape(n, x, 3, (int64_t[]){x.dims[0], groups, wide}), none, none, 2,
-                       node_float(n, "epsilon", 1e-5f));
+    tfm_layernorm_axes(n->graph->ctx, &y, NULL, NULL, node_reshape(n, x, 3, (int64_t[]){x.dims[0], groups, wide}), none,
+                       none, 2, node_float(n, "epsilon", 1e-5f));
     y = node_reshape(n, y, 3, (int64_t[]){x.dims[0], channels, all / (x.dims[0] * channels)});
     y = part_product(n, y, node_reshape(n, gamma, 2, column));
     beta = node_reshape(n, beta, 2, column);

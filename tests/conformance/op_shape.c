@@ -3,10 +3,9 @@
 #include "op_table.h"
 
 static void output_dims(node *n, tfm_tensor x, int rank, const int64_t *dims) {
-    if (rank == 0)
-        node_output_scalar(n, 0, node_reshape(n, x, 1, (int64_t[]){1}), node_type(n, 0));
-    else
-        node_output(n, 0, node_reshape(n, x, rank, dims), node_type(n, 0));
+    const int64_t one = 1;
+    node_output_as(n, rank == 0 ? node_reshape(n, x, 1, &one) : node_reshape(n, x, rank, dims), node_type(n, 0),
+                   rank == 0);
 }
 
 void op_reshape(node *n) {
@@ -21,13 +20,13 @@ void op_reshape(node *n) {
             dims[i] = x.dims[i];
         if (dims[i] == -1)
             open = i;
-        else if (dims[i] <= 0 || dims[i] > INT32_MAX)
+        else if (dims[i] < 0 || dims[i] > INT32_MAX)
             NODE_WRONG(n, "Reshape to a dimension of %lld", (long long)dims[i]);
         else
             known = known > INT32_MAX ? known : known * dims[i];
     }
     if (open >= 0)
-        dims[open] = (int64_t)tfm_tensor_count(x) / known;
+        dims[open] = known > 0 ? (int64_t)tfm_tensor_count(x) / known : 0;
     output_dims(n, x, rank, dims);
 }
 
@@ -38,9 +37,10 @@ void op_flatten(node *n) {
         return;
     if (axis != x.rank) /* that one is right too, and leaves one column */
         axis = node_axis(n, axis, x.rank);
-    for (int i = 0; i < axis; i++)
-        rows *= x.dims[i];
-    output_dims(n, x, 2, (int64_t[]){rows, (int64_t)tfm_tensor_count(x) / rows});
+    int64_t columns = 1;
+    for (int i = 0; i < x.rank; i++)
+        *(i < axis ? &rows : &columns) *= x.dims[i];
+    output_dims(n, x, 2, (int64_t[]){rows, columns});
 }
 
 /* The axes as flags, from input 1 since opset 13, else from the attribute; returns how many. */

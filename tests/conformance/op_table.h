@@ -8,14 +8,32 @@
 void op_add(node *n);
 void op_expand(node *n);
 void op_mean(node *n);
-void op_mul(node *n);
-void op_neg(node *n);
-void op_sub(node *n);
 void op_sum(node *n);
 /* factor x; x repeated to these dims; a b, each repeated along the other. F32, sticky as all of graph.h. */
 tfm_tensor part_scaled(node *n, tfm_tensor x, float factor);
 tfm_tensor part_spread(node *n, tfm_tensor x, int rank, const int64_t *dims);
 tfm_tensor part_product(node *n, tfm_tensor a, tfm_tensor b);
+/* op_pointwise.c */
+void op_unary(node *n);
+void op_hard_sigmoid(node *n);
+void op_clip(node *n);
+void op_binary(node *n);
+void op_extreme(node *n);
+void op_not(node *n);
+void op_where(node *n);
+/* op_reduce.c */
+void op_reduce(node *n);
+void op_cumsum(node *n);
+void op_onehot(node *n);
+void op_gather_elements(node *n);
+/* op_host.c */
+void op_shape(node *n);
+void op_size(node *n);
+void op_constant_of_shape(node *n);
+void op_range(node *n);
+void op_mod(node *n);
+/* Input 0 as another type, for what tfm_cast does not know. */
+void part_cast_on_host(node *n, int type);
 /* op_math.c */
 void op_matmul(node *n);
 void op_gemm(node *n);
@@ -45,6 +63,7 @@ void op_transpose(node *n);
 void op_concat(node *n);
 void op_split(node *n);
 void op_slice(node *n);
+void op_pad(node *n);
 void op_gather(node *n);
 void op_tensor_scatter(node *n);
 /* op_shape.c */

@@ -7,6 +7,8 @@
  *     memory=N      bytes of all its memory; nothing is refused
  *     max_alloc=N   bytes of one buffer; more is refused
  *     max_group=N   work-items of one group; more is refused
+ *     kernel_group=N  work-items of one group that a kernel's registers allow; more is refused
+ *     kernel_quiet=N  the same, but a launch of more does nothing, and the driver says that all is well
  *     max_items=N   work-items of one group along one dimension; more is refused
  *     little=0      the bytes of numbers in the other order
  *     local=N       bytes of local memory; a kernel that needs more does not run
@@ -14,6 +16,7 @@
  *     type=N        CL_DEVICE_TYPE: 2 CPU, 4 GPU, 8 accelerator
  *     arg_info=0    no names of kernel parameters
  *     embedded=N    the embedded profile, 1 without 64-bit integers, 2 with them
+ *     c_version=N   the newest OpenCL C, times ten
  *     fp_config=N   CL_DEVICE_SINGLE_FP_CONFIG: 2 infinity and NaN, 4 rounding to nearest
  *
  * A call that is to fail does nothing, but for those that release: they do, and then say that they have not.
@@ -22,65 +25,65 @@
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #include <CL/cl.h>
 #include <CL/cl_layer.h>
+#include <stdio.h>
 #include <string.h>
 #include "ledger.h"
 
 static cl_icd_dispatch next, own;
 
 /* A call that makes nothing. */
-#define ASK(name, error, params, args)                                                                       \
-    static cl_int CL_API_CALL my_##name params {                                                             \
-        return ledger_due(#name) ? (error) : next.name args;                                                 \
+#define ASK(name, error, params, args)                                                                                 \
+    static cl_int CL_API_CALL my_##name params {                                                                       \
+        return ledger_due(#name) ? (error) : next.name args;                                                           \
     }
 
 /* A call that makes an object; its last parameter is `cl_int *code`, which the driver gets as `into`. */
-#define MAKE(type, kind, name, error, params, args)                                                          \
-    static type CL_API_CALL my_##name params {                                                               \
-        cl_int unasked, *into = code ? code : &unasked;                                                      \
-        if (ledger_due(#name)) {                                                                             \
-            *into = (error);                                                                                 \
-            return NULL;                                                                                     \
-        }                                                                                                    \
-        type made = next.name args;                                                                          \
-        if (made && *into == CL_SUCCESS)                                                                     \
-            ledger_add(made, kind);                                                                          \
-        return made;                                                                                         \
+#define MAKE(type, kind, name, error, params, args)                                                                    \
+    static type CL_API_CALL my_##name params {                                                                         \
+        cl_int unasked, *into = code ? code : &unasked;                                                                \
+        if (ledger_due(#name)) {                                                                                       \
+            *into = (error);                                                                                           \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+        type made = next.name args;                                                                                    \
+        if (made && *into == CL_SUCCESS)                                                                               \
+            ledger_add(made, kind);                                                                                    \
+        return made;                                                                                                   \
     }
 
 /* The pair that counts an object's references. Dropped before the release: another thread may get the
  * address. */
-#define COUNTED(type, kind, retain, release, error)                                                          \
-    static cl_int CL_API_CALL my_##retain(type object) {                                                     \
-        if (ledger_due(#retain))                                                                             \
-            return CL_OUT_OF_HOST_MEMORY;                                                                    \
-        cl_int code = next.retain(object);                                                                   \
-        if (code == CL_SUCCESS)                                                                              \
-            ledger_add(object, kind);                                                                        \
-        return code;                                                                                         \
-    }                                                                                                        \
-    static cl_int CL_API_CALL my_##release(type object) {                                                    \
-        bool due = ledger_due(#release);                                                                     \
-        ledger_drop(object, kind);                                                                           \
-        cl_int code = next.release(object);                                                                  \
-        return due ? (error) : code;                                                                         \
+#define COUNTED(type, kind, retain, release, error)                                                                    \
+    static cl_int CL_API_CALL my_##retain(type object) {                                                               \
+        if (ledger_due(#retain))                                                                                       \
+            return CL_OUT_OF_HOST_MEMORY;                                                                              \
+        cl_int code = next.retain(object);                                                                             \
+        if (code == CL_SUCCESS)                                                                                        \
+            ledger_add(object, kind);                                                                                  \
+        return code;                                                                                                   \
+    }                                                                                                                  \
+    static cl_int CL_API_CALL my_##release(type object) {                                                              \
+        bool due = ledger_due(#release);                                                                               \
+        ledger_drop(object, kind);                                                                                     \
+        cl_int code = next.release(object);                                                                            \
+        return due ? (error) : code;                                                                                   \
     }
 
 /* A command; its last parameter is `cl_event *event`. */
-#define ENQUEUE(name, error, params, args)                                                                   \
-    static cl_int CL_API_CALL my_##name params {                                                             \
-        if (ledger_due(#name))                                                                               \
-            return (error);                                                                                  \
-        cl_int code = next.name args;                                                                        \
-        if (code == CL_SUCCESS && event)                                                                     \
-            ledger_add(*event, LEDGER_EVENT);                                                                \
-        return code;                                                                                         \
+#define ENQUEUE(name, error, params, args)                                                                             \
+    static cl_int CL_API_CALL my_##name params {                                                                       \
+        if (ledger_due(#name))                                                                                         \
+            return (error);                                                                                            \
+        cl_int code = next.name args;                                                                                  \
+        if (code == CL_SUCCESS && event)                                                                               \
+            ledger_add(*event, LEDGER_EVENT);                                                                          \
+        return code;                                                                                                   \
     }
 
 #define WAITS cl_uint waits, const cl_event *list, cl_event *event
 #define ANSWER size_t size, void *value, size_t *needed
 
-/* ---- Lies
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Lies -------------------------------------------------------------------------------------------------------- */
 
 static void set_numbers(void *value, size_t size, size_t count, uint64_t number) {
     cl_uint narrow = (cl_uint)number;
@@ -126,6 +129,11 @@ static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info
         return say("EMBEDDED_PROFILE", size, value, needed);
     if (what == CL_DEVICE_EXTENSIONS && ledger_lie("embedded", &number))
         return say(number == 2 ? "cles_khr_int64" : "", size, value, needed);
+    if (what == CL_DEVICE_OPENCL_C_VERSION && ledger_lie("c_version", &number)) {
+        char text[32];
+        snprintf(text, sizeof(text), "OpenCL C %u.%u ", (unsigned)number / 10, (unsigned)number % 10);
+        return say(text, size, value, needed);
+    }
     cl_int code = next.clGetDeviceInfo(device, what, size, value, needed);
     for (size_t i = 0; i < sizeof(LIES) / sizeof(LIES[0]) && value && code == CL_SUCCESS; i++)
         if (LIES[i].what == what && ledger_lie(LIES[i].name, &number))
@@ -138,15 +146,15 @@ static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_devic
     if (ledger_due("clGetKernelWorkGroupInfo"))
         return CL_OUT_OF_RESOURCES;
     cl_int code = next.clGetKernelWorkGroupInfo(kernel, device, what, size, value, needed);
+    static const char *const LIMITS[] = {"max_group", "kernel_group", "kernel_quiet"};
     uint64_t most;
-    if (code == CL_SUCCESS && value && what == CL_KERNEL_WORK_GROUP_SIZE && ledger_lie("max_group", &most) &&
-        *(size_t *)value > most)
-        *(size_t *)value = (size_t)most;
+    for (int i = 0; i < 3 && code == CL_SUCCESS && value && what == CL_KERNEL_WORK_GROUP_SIZE; i++)
+        if (ledger_lie(LIMITS[i], &most) && *(size_t *)value > most)
+            *(size_t *)value = (size_t)most;
     return code;
 }
 
-static cl_int CL_API_CALL my_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info what,
-                                                ANSWER) {
+static cl_int CL_API_CALL my_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info what, ANSWER) {
     uint64_t known;
     if (ledger_due("clGetKernelArgInfo") || (ledger_lie("arg_info", &known) && !known))
         return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
@@ -159,7 +167,7 @@ static cl_mem CL_API_CALL my_clCreateBuffer(cl_context context, cl_mem_flags fla
     uint64_t most;
     bool due = ledger_due("clCreateBuffer");
     if (due || (ledger_lie("max_alloc", &most) && size > most)) {
-        *into = due ? CL_MEM_OBJECT_ALLOCATION_FAILURE : CL_INVALID_BUFFER_SIZE;
+        *into = due ? ledger_code(CL_MEM_OBJECT_ALLOCATION_FAILURE) : CL_INVALID_BUFFER_SIZE;
         return NULL;
     }
     cl_mem made = next.clCreateBuffer(context, flags, size, host, into);
@@ -168,9 +176,8 @@ static cl_mem CL_API_CALL my_clCreateBuffer(cl_context context, cl_mem_flags fla
     return made;
 }
 
-static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, cl_uint count,
-                                                           const char **strings, const size_t *lengths,
-                                                           cl_int *code) {
+static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
+                                                           const size_t *lengths, cl_int *code) {
     cl_int unasked, *into = code ? code : &unasked;
     uint64_t compiler;
     bool due = ledger_due("clCreateProgramWithSource");
@@ -184,16 +191,18 @@ static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, c
     return made;
 }
 
+static size_t items_of(cl_uint dimensions, const size_t *local) {
+    size_t items = local ? 1 : 0;
+    for (cl_uint i = 0; local && i < dimensions; i++)
+        items *= local[i];
+    return items;
+}
+
 /* What a device that is as small as the lies say would answer to a launch. */
 static cl_int too_much(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *local) {
     uint64_t most;
-    if (ledger_lie("max_group", &most) && local) {
-        size_t items = 1;
-        for (cl_uint i = 0; i < dimensions; i++)
-            items *= local[i];
-        if (items > most)
-            return CL_INVALID_WORK_GROUP_SIZE;
-    }
+    if ((ledger_lie("kernel_group", &most) || ledger_lie("max_group", &most)) && items_of(dimensions, local) > most)
+        return CL_INVALID_WORK_GROUP_SIZE;
     for (cl_uint i = 0; local && ledger_lie("max_items", &most) && i < dimensions; i++)
         if (local[i] > most)
             return CL_INVALID_WORK_ITEM_SIZE;
@@ -208,25 +217,25 @@ static cl_int too_much(cl_command_queue queue, cl_kernel kernel, cl_uint dimensi
     return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel,
-                                                    cl_uint dimensions, const size_t *offset,
-                                                    const size_t *global, const size_t *local, WAITS) {
+static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                                    const size_t *offset, const size_t *global, const size_t *local,
+                                                    WAITS) {
     if (ledger_due("clEnqueueNDRangeKernel"))
         return CL_OUT_OF_RESOURCES;
+    uint64_t most;
     cl_int code = too_much(queue, kernel, dimensions, local);
-    if (code == CL_SUCCESS)
-        code =
-            next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list, event);
+    if (code == CL_SUCCESS && ledger_lie("kernel_quiet", &most) && items_of(dimensions, local) > most)
+        code = next.clEnqueueMarkerWithWaitList(queue, waits, list, event);
+    else if (code == CL_SUCCESS)
+        code = next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list, event);
     if (code == CL_SUCCESS && event)
         ledger_add(*event, LEDGER_EVENT);
     return code;
 }
 
-/* ---- The rest of OpenCL 1.2 that has to do with buffers and kernels
- * ----------------------------------------------- */
+/* ---- The rest of OpenCL 1.2 that has to do with buffers and kernels ---------------------------------------------- */
 
-ASK(clGetPlatformIDs, CL_OUT_OF_HOST_MEMORY, (cl_uint room, cl_platform_id *ids, cl_uint *count),
-    (room, ids, count))
+ASK(clGetPlatformIDs, CL_OUT_OF_HOST_MEMORY, (cl_uint room, cl_platform_id *ids, cl_uint *count), (room, ids, count))
 ASK(clGetPlatformInfo, CL_OUT_OF_HOST_MEMORY, (cl_platform_id platform, cl_platform_info what, ANSWER),
     (platform, what, size, value, needed))
 ASK(clGetDeviceIDs, CL_DEVICE_NOT_FOUND,
@@ -235,8 +244,7 @@ ASK(clGetDeviceIDs, CL_DEVICE_NOT_FOUND,
 
 #define NOTIFY void(CL_CALLBACK * notify)(const char *, const void *, size_t, void *), void *user
 MAKE(cl_context, LEDGER_CONTEXT, clCreateContext, CL_DEVICE_NOT_AVAILABLE,
-     (const cl_context_properties *properties, cl_uint count, const cl_device_id *devices, NOTIFY,
-      cl_int *code),
+     (const cl_context_properties *properties, cl_uint count, const cl_device_id *devices, NOTIFY, cl_int *code),
      (properties, count, devices, notify, user, into))
 MAKE(cl_context, LEDGER_CONTEXT, clCreateContextFromType, CL_DEVICE_NOT_FOUND,
      (const cl_context_properties *properties, cl_device_type type, NOTIFY, cl_int *code),
@@ -249,8 +257,8 @@ MAKE(cl_command_queue, LEDGER_QUEUE, clCreateCommandQueue, CL_OUT_OF_RESOURCES,
      (cl_context context, cl_device_id device, cl_command_queue_properties flags, cl_int *code),
      (context, device, flags, into))
 COUNTED(cl_command_queue, LEDGER_QUEUE, clRetainCommandQueue, clReleaseCommandQueue, CL_OUT_OF_RESOURCES)
-ASK(clGetCommandQueueInfo, CL_OUT_OF_HOST_MEMORY,
-    (cl_command_queue queue, cl_command_queue_info what, ANSWER), (queue, what, size, value, needed))
+ASK(clGetCommandQueueInfo, CL_OUT_OF_HOST_MEMORY, (cl_command_queue queue, cl_command_queue_info what, ANSWER),
+    (queue, what, size, value, needed))
 ASK(clFlush, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
 ASK(clFinish, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
 
@@ -267,7 +275,7 @@ MAKE(cl_program, LEDGER_PROGRAM, clCreateProgramWithBinary, CL_INVALID_BINARY,
       const unsigned char **binaries, cl_int *states, cl_int *code),
      (context, count, devices, lengths, binaries, states, into))
 COUNTED(cl_program, LEDGER_PROGRAM, clRetainProgram, clReleaseProgram, CL_OUT_OF_RESOURCES)
-ASK(clBuildProgram, CL_BUILD_PROGRAM_FAILURE,
+ASK(clBuildProgram, ledger_code(CL_BUILD_PROGRAM_FAILURE),
     (cl_program program, cl_uint count, const cl_device_id *devices, const char *options, BUILT),
     (program, count, devices, options, notify, user))
 ASK(clGetProgramInfo, CL_OUT_OF_HOST_MEMORY, (cl_program program, cl_program_info what, ANSWER),
@@ -291,8 +299,8 @@ ASK(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint coun
     (count, events))
 ASK(clGetEventInfo, CL_OUT_OF_HOST_MEMORY, (cl_event event, cl_event_info what, ANSWER),
     (event, what, size, value, needed))
-ASK(clGetEventProfilingInfo, CL_PROFILING_INFO_NOT_AVAILABLE,
-    (cl_event event, cl_profiling_info what, ANSWER), (event, what, size, value, needed))
+ASK(clGetEventProfilingInfo, CL_PROFILING_INFO_NOT_AVAILABLE, (cl_event event, cl_profiling_info what, ANSWER),
+    (event, what, size, value, needed))
 
 #define READ cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes
 ENQUEUE(clEnqueueReadBuffer, CL_OUT_OF_RESOURCES, (READ, void *host, WAITS),
@@ -300,20 +308,15 @@ ENQUEUE(clEnqueueReadBuffer, CL_OUT_OF_RESOURCES, (READ, void *host, WAITS),
 ENQUEUE(clEnqueueWriteBuffer, CL_OUT_OF_RESOURCES, (READ, const void *host, WAITS),
         (queue, memory, wait, offset, bytes, host, waits, list, event))
 ENQUEUE(clEnqueueCopyBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
-        (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t bytes,
-         WAITS),
+        (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t bytes, WAITS),
         (queue, from, to, from_offset, to_offset, bytes, waits, list, event))
 ENQUEUE(clEnqueueFillBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
-        (cl_command_queue queue, cl_mem memory, const void *pattern, size_t size, size_t offset, size_t bytes,
-         WAITS),
+        (cl_command_queue queue, cl_mem memory, const void *pattern, size_t size, size_t offset, size_t bytes, WAITS),
         (queue, memory, pattern, size, offset, bytes, waits, list, event))
-ENQUEUE(clEnqueueMarkerWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS),
-        (queue, waits, list, event))
-ENQUEUE(clEnqueueBarrierWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS),
-        (queue, waits, list, event))
+ENQUEUE(clEnqueueMarkerWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS), (queue, waits, list, event))
+ENQUEUE(clEnqueueBarrierWithWaitList, CL_OUT_OF_RESOURCES, (cl_command_queue queue, WAITS), (queue, waits, list, event))
 
-/* ---- The layer's own interface
- * ------------------------------------------------------------------------------------- */
+/* ---- The layer's own interface ----------------------------------------------------------------------------------- */
 
 #pragma GCC visibility push(default)
 
@@ -347,16 +350,13 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     OWN(clGetCommandQueueInfo), OWN(clFlush), OWN(clFinish);
     OWN(clCreateBuffer), OWN(clCreateSubBuffer), OWN(clRetainMemObject), OWN(clReleaseMemObject),
         OWN(clGetMemObjectInfo);
-    OWN(clCreateProgramWithSource), OWN(clCreateProgramWithBinary), OWN(clRetainProgram),
-        OWN(clReleaseProgram);
+    OWN(clCreateProgramWithSource), OWN(clCreateProgramWithBinary), OWN(clRetainProgram), OWN(clReleaseProgram);
     OWN(clBuildProgram), OWN(clGetProgramInfo), OWN(clGetProgramBuildInfo);
     OWN(clCreateKernel), OWN(clRetainKernel), OWN(clReleaseKernel), OWN(clSetKernelArg), OWN(clGetKernelInfo);
     OWN(clGetKernelArgInfo), OWN(clGetKernelWorkGroupInfo);
-    OWN(clCreateUserEvent), OWN(clRetainEvent), OWN(clReleaseEvent), OWN(clWaitForEvents),
-        OWN(clGetEventInfo);
+    OWN(clCreateUserEvent), OWN(clRetainEvent), OWN(clReleaseEvent), OWN(clWaitForEvents), OWN(clGetEventInfo);
     OWN(clGetEventProfilingInfo);
-    OWN(clEnqueueNDRangeKernel), OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer),
-        OWN(clEnqueueCopyBuffer);
+    OWN(clEnqueueNDRangeKernel), OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer), OWN(clEnqueueCopyBuffer);
     OWN(clEnqueueFillBuffer), OWN(clEnqueueMarkerWithWaitList), OWN(clEnqueueBarrierWithWaitList);
     *own_count = (cl_uint)entries;
     *out = &own;

@@ -26,6 +26,7 @@ static struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long calls, failing, strays;
 static bool dead;
+static int code;
 static const char *failed;
 static char *lies, *only, *report;
 
@@ -36,11 +37,17 @@ static char *copy_of(const char *name) {
 
 void ledger_open(void) {
     const char *number = getenv("TFM_FAULT_CALL"), *after = getenv("TFM_FAULT_DEAD");
+    const char *as = getenv("TFM_FAULT_CODE");
+    code = as ? atoi(as) : 0;
     failing = number ? strtoul(number, NULL, 10) : 0;
     dead = after && strcmp(after, "1") == 0;
     lies = copy_of("TFM_FAULT_LIE");
     only = copy_of("TFM_FAULT_NAME");
     report = copy_of("TFM_FAULT_REPORT");
+}
+
+int ledger_code(int usual) {
+    return code ? code : usual;
 }
 
 bool ledger_due(const char *call) {

@@ -4,6 +4,7 @@
  *     TFM_FAULT_CALL=n      the n-th OpenCL call of the process fails, counted from 1; 0 only counts
  *     TFM_FAULT_NAME=clX    only calls of this function are counted for that
  *     TFM_FAULT_DEAD=1      and every call after it fails too: a device that went away
+ *     TFM_FAULT_CODE=c      with this code, where a function has it for more reasons than one
  *     TFM_FAULT_LIE=a=1,b=2 what the device says of itself: see layer.c
  *     TFM_FAULT_REPORT=path a text at the process's end, one "name value" per line: the number of calls,
  *                           the function that failed ("none"), releases of what is not alive, the live
@@ -26,6 +27,9 @@ enum ledger_kind {
 
 /* Reads the environment. */
 void ledger_open(void);
+
+/* The code that a failing call is to give: TFM_FAULT_CODE, else `usual`. */
+int ledger_code(int usual);
 
 /* Counts a call; whether it is to fail. */
 bool ledger_due(const char *call);

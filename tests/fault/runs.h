@@ -32,8 +32,10 @@ int runs_teardown(void **state);
 /* Of the run that the setup made, with a warm cache and no fault. */
 const runs_report *runs_plain(void);
 
-/* Whether a run takes long here, as on an emulator or under a sanitizer: then a test makes fewer. */
+/* Whether a run takes long here, as on an emulator or under a sanitizer: then a test makes fewer. Not where the
+ * environment's TFM_FAULT_SAMPLE says how many calls are to fail; runs_sample is that number, or 0. */
 bool runs_slow(void);
+unsigned runs_sample(void);
 
 /* The folder of the test, and the cache folder in it that the setup has filled. */
 const char *runs_folder(void);
@@ -55,6 +57,9 @@ void runs_add_alone(const char *title, const char *const *settings);
 
 /* Waits for all; fails the test with the first bad runs, and prints how many ended in which way. */
 void runs_finish(const char *what);
+
+/* How often the runs from now on have the line to translate in their input; 1 at first. */
+void runs_lines(int count);
 
 /* The sentence of the run that ended last. */
 const char *runs_sentence(void);

@@ -1,0 +1,139 @@
+/* Sums, maxima and minima of x (outer, rows, inner) over its middle dimension, in an order that depends on the shape
+ * and on the device's tuning alone. `function` is 0 for the sum, 1 for the maximum, 2 for the minimum, and 3 for the
+ * number of elements that are equal to `peak` (outer, inner). Where an element is NaN, the result is NaN.
+ *
+ * Long reductions are made in several launches of the same kernel: first over `chunk` rows each, to (outer, chunks,
+ * inner), then in the same way over the chunks. The last of them divides the result by `divisor`. */
+static inline float start_of(const int function) {
+    return function == 1 ? -INFINITY : function == 2 ? INFINITY : 0.0f;
+}
+
+static inline float both_of(const int function, const float a, const float b) {
+    if (function == 1)
+        return a > b || a != a ? a : b;
+    if (function == 2)
+        return a < b || a != a ? a : b;
+    return a + b;
+}
+
+/* The same of TFM_WIDTH at once. */
+static inline tfm_vec both_of_vec(const int function, const tfm_vec a, const tfm_vec b) {
+    if (function == 1)
+        return ((a > b) | (a != a)) ? a : b;
+    if (function == 2)
+        return ((a < b) | (a != a)) ? a : b;
+    return a + b;
+}
+
+static inline tfm_vec counted_vec(const int function, const tfm_vec x, const tfm_vec peak) {
+    const tfm_vec one = (tfm_vec)(1.0f), none = (tfm_vec)(0.0f);
+    return function < 3 ? x : ((x == peak) | ((x != x) & (peak != peak))) ? one : none;
+}
+
+static inline float counted(const int function, const float x, const float peak) {
+    return function < 3 ? x : x == peak || (x != x && peak != peak) ? 1.0f : 0.0f;
+}
+
+/* Over the items of a work-group. As in the prelude: inlined for certain, and no early end. */
+#if TFM_GROUP == 1
+#define REDUCE_SCRATCH
+#define REDUCE_GROUP(function, v) (v)
+#else
+#define REDUCE_SCRATCH __local float reduce_scratch[TFM_GROUP];
+#define REDUCE_GROUP(function, v) reduce_group(function, v, reduce_scratch)
+static inline __attribute__((always_inline)) float reduce_group(const int function, const float v,
+                                                                __local float *scratch) {
+    const int id = get_local_id(0);
+    scratch[id] = v;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int half_size = TFM_GROUP / 2; half_size > 0; half_size /= 2) {
+        if (id < half_size)
+            scratch[id] = both_of(function, scratch[id], scratch[id + half_size]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    return scratch[0];
+}
+#endif
+
+/* The reduction for inner = 1. Layout: a work-group takes a chunk of a row, over which its items step together; each
+ * item has TFM_WIDTH partial results, so that a wide device takes vectors. */
+TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, peak), const long function,
+                            const long rows, const long chunk, const long chunks, const long items,
+                            const float divisor) {
+    REDUCE_SCRATCH
+    const int f = (int)function;
+    const long item = TFM_ROW();
+    if (item >= items)
+        return;
+    const long o = item / chunks, begin = item % chunks * chunk, end = min(begin + chunk, rows);
+    __global const float *in = TFM_AT(x) + o * rows;
+    const float top = f == 3 ? TFM_AT(peak)[o] : 0.0f;
+    tfm_vec part = (tfm_vec)(start_of(f));
+    float result = start_of(f);
+    long r = begin + TFM_LANE() * TFM_WIDTH;
+    for (; r + TFM_WIDTH <= end; r += TFM_GROUP * TFM_WIDTH)
+        part = both_of_vec(f, part, counted_vec(f, tfm_load(in + r), (tfm_vec)(top)));
+    for (; r < end; r++) /* what is left of this item's last vector */
+        result = both_of(f, result, counted(f, in[r], top));
+#if TFM_WIDTH == 1
+    result = both_of(f, result, part);
+#else
+    for (int i = 0; i < TFM_WIDTH; i++)
+        result = both_of(f, result, ((float *)&part)[i]);
+#endif
+    result = REDUCE_GROUP(f, result);
+    if (TFM_LANE() == 0)
+        TFM_AT(y)[item] = result / divisor;
+}
+
+/* The reduction for inner > 1. Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk. */
+TFM_KERNEL void reduce_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, peak), const long function,
+                               const long rows, const long inner, const long blocks, const long chunk,
+                               const long chunks, const long items, const float divisor) {
+    const int f = (int)function;
+    const long item = TFM_ROW();
+    if (item >= items)
+        return;
+    const long first = (item % blocks * TFM_GROUP + TFM_LANE()) * TFM_WIDTH, c = item / blocks % chunks;
+    const long o = item / blocks / chunks, begin = c * chunk, end = min(begin + chunk, rows);
+    __global const float *in = TFM_AT(x) + o * rows * inner, *top = TFM_AT(peak) + o * inner;
+    __global float *out = TFM_AT(y) + (o * chunks + c) * inner;
+    if (first + TFM_WIDTH <= inner) {
+        const tfm_vec tops = f == 3 ? tfm_load(top + first) : (tfm_vec)(0.0f);
+        tfm_vec part = (tfm_vec)(start_of(f));
+        for (long r = begin; r < end; r++)
+            part = both_of_vec(f, part, counted_vec(f, tfm_load(in + r * inner + first), tops));
+        tfm_store(part / divisor, out + first);
+        return;
+    }
+    for (long column = first; column < inner; column++) { /* fewer than a vector: one by one */
+        float part = start_of(f);
+        for (long r = begin; r < end; r++)
+            part = both_of(f, part, counted(f, in[r * inner + column], f == 3 ? top[column] : 0.0f));
+        out[column] = part / divisor;
+    }
+}
+
+/* dx (outer, rows, inner) = dy (outer, inner) / divisor. Of a maximum or a minimum y, dx is that only where x is y,
+ * divided by `ties`, the number of such elements, and 0 elsewhere. It is added to what dx holds where `add` is not 0.
+ *
+ * Layout: a work-item takes TFM_CHUNK of the n elements of dx, walked in runs along which dy goes on or stays. */
+TFM_KERNEL void reduce_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(float, x), TFM_INPUT(float, y),
+                                TFM_INPUT(float, ties), const long function, const long n, const long rows,
+                                const long inner, const float divisor, const long add) {
+    long i = TFM_ELEMENT();
+    const long end = min(i + TFM_CHUNK, n), period = inner == 1 ? rows : inner;
+    __global float *out = TFM_AT(dx);
+    while (i < end) {
+        const long line = i / period, from = i - line * period, run = min(period - from, end - i);
+        const long place = inner == 1 ? line : line / rows * inner + from;
+        for (long k = 0; k < run; k++) {
+            const long at = inner == 1 ? place : place + k;
+            float d = TFM_AT(dy)[at] / divisor;
+            if (function != 0)
+                d = counted(3, TFM_AT(x)[i + k], TFM_AT(y)[at]) != 0.0f ? d / TFM_AT(ties)[at] : 0.0f;
+            out[i + k] = add ? out[i + k] + d : d;
+        }
+        i += run;
+    }
+}

@@ -1,0 +1,143 @@
+/* What a device can do: asked of its driver here, and nowhere else. */
+#include <stdio.h>
+#include <string.h>
+#include "dev/cl.h"
+
+/* Of OpenCL 3.0, whose headers are not needed otherwise. */
+enum { ALL_C_VERSIONS = 0x1066, LONGEST_LIST = 1 << 20 };
+typedef struct named_version {
+    cl_uint version;
+    char name[64];
+} named_version;
+
+/* What an extension stands for, and the OpenCL C, times ten, that a kernel needs to use it. */
+static const struct {
+    const char *extension;
+    uint32_t bit;
+    int needs;
+} EXTENSIONS[] = {
+    {"cl_khr_fp16", TFM__HAS_FP16, 12},
+    {"cl_khr_fp64", TFM__HAS_FP64, 12},
+    {"cles_khr_int64", TFM__HAS_INT64, 12},
+    {"cl_khr_subgroups", TFM__HAS_SUBGROUPS, 20},
+    {"cl_khr_integer_dot_product", TFM__HAS_INT_DOT, 30},
+};
+
+/* What a kernel text asks for by the word, which is defined where the device has it. */
+static const struct {
+    const char *word;
+    uint32_t bit;
+} WORDS[] = {
+    {"TFM_HAS_FP16", TFM__HAS_FP16},           {"TFM_HAS_FP64", TFM__HAS_FP64},
+    {"TFM_HAS_SUBGROUPS", TFM__HAS_SUBGROUPS}, {"TFM_HAS_INT_DOT", TFM__HAS_INT_DOT},
+    {"TFM_HAS_IMAGES", TFM__HAS_IMAGES},       {"TFM_HAS_LOCAL_MEMORY", TFM__HAS_LOCAL_MEMORY},
+};
+
+static bool answers(cl_device_id device, cl_device_info what, void *value, size_t size) {
+    return clGetDeviceInfo(device, what, size, value, NULL) == CL_SUCCESS;
+}
+
+/* An answer of any length, ended by a 0, or NULL. */
+static char *long_answer(size_t *bytes, cl_device_id device, cl_device_info what) {
+    *bytes = 0;
+    if (clGetDeviceInfo(device, what, 0, NULL, bytes) != CL_SUCCESS || *bytes == 0 || *bytes > LONGEST_LIST)
+        return NULL;
+    char *answer = calloc(*bytes + 1, 1);
+    if (answer && clGetDeviceInfo(device, what, *bytes, answer, NULL) == CL_SUCCESS)
+        return answer;
+    free(answer);
+    return NULL;
+}
+
+/* The newest OpenCL C, times ten; 0 where the driver does not say. A device of OpenCL 3.0 may answer 1.2 to the first
+ * question, and list later ones. */
+static int newest_c(cl_device_id device) {
+    char text[128];
+    int major = 0, minor = 0;
+    size_t bytes;
+    tfm__cl_device_string(text, sizeof(text), device, CL_DEVICE_OPENCL_C_VERSION);
+    int newest = sscanf(text, "OpenCL C %d.%d", &major, &minor) == 2 ? 10 * major + minor : 0;
+    char *list = newest >= 12 ? long_answer(&bytes, device, ALL_C_VERSIONS) : NULL;
+    for (size_t i = 0; list && (i + 1) * sizeof(named_version) <= bytes; i++) {
+        named_version one;
+        memcpy(&one, list + i * sizeof(one), sizeof(one));
+        const int version = 10 * (int)(one.version >> 22) + (int)(one.version >> 12 & 0x3ff);
+        newest = version > newest ? version : newest;
+    }
+    free(list);
+    return newest;
+}
+
+/* Whether the list, of words with blanks between them, has the word. */
+static bool lists(const char *list, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = strstr(list, word); at; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0))
+            return true;
+    return false;
+}
+
+static uint32_t ask_extensions(cl_device_id device, int c) {
+    size_t bytes;
+    uint32_t has = 0;
+    char *list = long_answer(&bytes, device, CL_DEVICE_EXTENSIONS);
+    for (size_t i = 0; list && i < TFM__COUNT(EXTENSIONS); i++)
+        if (lists(list, EXTENSIONS[i].extension) && (c >= EXTENSIONS[i].needs || EXTENSIONS[i].needs == 12))
+            has |= EXTENSIONS[i].bit;
+    free(list);
+    return has;
+}
+
+/* CL_DEVICE_MAX_WORK_ITEM_SIZES; what a driver does not say is no limit. */
+static void ask_items(size_t out[3], cl_device_id device) {
+    size_t items[16] = {0}; /* a device may have more dimensions than three */
+    const bool said = answers(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof(items));
+    for (int d = 0; d < 3; d++)
+        out[d] = said && items[d] > 0 ? items[d] : SIZE_MAX;
+}
+
+void tfm__capabilities_ask(tfm__capabilities *out, cl_device_id device) {
+    cl_uint width = 0;
+    cl_ulong local = 0, most = 0;
+    cl_bool images = CL_FALSE, unified = CL_FALSE;
+    cl_device_local_mem_type type = 0;
+    cl_device_fp_config config = 0;
+    size_t group = 1, parameters = 0;
+    char profile[32];
+    answers(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, &width, sizeof(width));
+    answers(device, CL_DEVICE_LOCAL_MEM_SIZE, &local, sizeof(local));
+    answers(device, CL_DEVICE_LOCAL_MEM_TYPE, &type, sizeof(type));
+    answers(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &most, sizeof(most));
+    answers(device, CL_DEVICE_IMAGE_SUPPORT, &images, sizeof(images));
+    answers(device, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof(unified));
+    answers(device, CL_DEVICE_SINGLE_FP_CONFIG, &config, sizeof(config));
+    answers(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof(group));
+    answers(device, CL_DEVICE_MAX_PARAMETER_SIZE, &parameters, sizeof(parameters));
+    tfm__cl_device_string(profile, sizeof(profile), device, CL_DEVICE_PROFILE);
+    *out = (tfm__capabilities){.c = newest_c(device), .width = width, .parameter_bytes = parameters};
+    out->limits = (tfm__limits){.max_group = group, .local_bytes = local, .max_alloc = most};
+    ask_items(out->limits.max_items, device);
+    out->has = ask_extensions(device, out->c) | (strcmp(profile, "FULL_PROFILE") == 0 ? TFM__HAS_INT64 : 0) |
+               (config & CL_FP_FMA ? TFM__HAS_FMA : 0) | (config & CL_FP_INF_NAN ? TFM__HAS_INF_NAN : 0) |
+               (images ? TFM__HAS_IMAGES : 0) | (unified ? TFM__HAS_UNIFIED_MEMORY : 0) |
+               (type == CL_LOCAL ? TFM__HAS_LOCAL_MEMORY : 0);
+}
+
+char *tfm__capability_options(const tfm__capabilities *caps, const char *source, const char *options) {
+    uint32_t asked = 0;
+    int needs = 12;
+    for (size_t i = 0; i < TFM__COUNT(WORDS); i++)
+        asked |= strstr(source, WORDS[i].word) ? WORDS[i].bit & caps->has : 0;
+    for (size_t i = 0; i < TFM__COUNT(EXTENSIONS); i++)
+        if (asked & EXTENSIONS[i].bit && EXTENSIONS[i].needs > needs)
+            needs = caps->c; /* a device that has 3.0 need not have 2.0 */
+    char *out = tfm__format("-cl-std=CL%d.%d %s", needs / 10, needs % 10, options);
+    for (size_t i = 0; out && i < TFM__COUNT(WORDS); i++) {
+        if (!(asked & WORDS[i].bit))
+            continue;
+        char *more = tfm__format("%s -D%s", out, WORDS[i].word);
+        free(out);
+        out = more;
+    }
+    return out;
+}

@@ -1,0 +1,78 @@
+/* Tuning data: what a device is good at decides which kernels it gets, never its name alone. llvmpipe is a CPU too, and
+ * runs the wide kernels five hundred times slower than the others. */
+#include <string.h>
+#include "dev/cl.h"
+
+/* CPUs that vectorise what one work-item says, so an item is given much to do. A chunk is 16 KiB of floats, half of a
+ * first-level cache; a group of panels, 512 KiB, fits the cache beside a core; the state of a block of queries stays in
+ * the first caches, and copies of keys on a thread's stack. B is worth packing where it is read more often than once or
+ * twice. Sentences that are over are computed in vain until the host has looked, which a CPU feels at once. */
+#define WIDE                                                                                                           \
+    .class = TFM__WIDE, .group = 1, .chunk = 4096,                                                                     \
+    .gemm_order = {{.provider = "small"}, {.provider = "packed"}, {.provider = "plain"}}, .gemm_vectors = 2,           \
+    .gemm_strip_tiles = 4, .gemm_pack_rows = 128, .gemm_group_bytes = 512 << 10, .gemm_group_items = 64,               \
+    .gemm_turned_items = 32, .gemm_turned_steps = 256, .gemm_turned_loose = 8, .gemm_turned_shared = 8,                \
+    .attention_blocks = {{256, 64}, {1024, 16}, {INT64_MAX, 8}}, .attention_widest = 4096,                             \
+    .attention_backward_widest = 512, .search_interval = 1
+
+/* A tile of 12 x 2 vectors needs 32 registers, which hold 8 x 2 as well; where there are 16, 6 x 2 and 4 x 2. */
+#define REGISTERS_32 .gemm_rows = 12, .gemm_part_rows = 8
+#define REGISTERS_16 .gemm_rows = 6, .gemm_part_rows = 4
+
+/* Everything that runs work-items side by side. Of local memory a work-group takes a part, so that several are under
+ * way on a core. A GPU would rather have a few steps of decoding in its queue. */
+#define SIMT                                                                                                           \
+    .class = TFM__SIMT, .width = 1, .attention_shared = 8, .attention_shared_least = 4,                                \
+    .attention_shared_widest = 256, .attention_shared_local = 4, .search_interval = 4
+
+/* The first whose demands are met is taken. */
+static const struct {
+    bool cpu;      /* only CPUs */
+    bool gpu;      /* only GPUs that are no emulator */
+    cl_uint width; /* least native float vector width */
+    tfm__tuning tuning;
+} TUNINGS[] = {
+    {.cpu = true, .width = 16, .tuning = {.name = "wide-16", WIDE, REGISTERS_32, .width = 16}},
+    {.cpu = true, .width = 8, .tuning = {.name = "wide-8", WIDE, REGISTERS_16, .width = 8}},
+    {.cpu = true, .width = 4, .tuning = {.name = "wide-4", WIDE, REGISTERS_16, .width = 4}},
+    {.gpu = true,
+     .tuning = {.name = "gpu",
+                SIMT,
+                .group = 128,
+                .chunk = 1,
+                /* CLBlast pads its tiles to 32 and more rows, so few rows cost it as much as many. */
+                .gemm_order = {{.provider = "clblast", .least_rows = 9}, {.provider = "plain"}}}},
+    {.tuning = {.name = "scalar", SIMT, .group = 32, .chunk = 8, .gemm_order = {{.provider = "plain"}}}},
+};
+
+const char *tfm_variant_name(size_t index) {
+    return index < TFM__COUNT(TUNINGS) ? TUNINGS[index].tuning.name : NULL;
+}
+
+/* The tuning of that name, or TFM__COUNT(TUNINGS). */
+static size_t tuning_named(const char *name) {
+    size_t i = 0;
+    while (i < TFM__COUNT(TUNINGS) && strcmp(TUNINGS[i].tuning.name, name) != 0)
+        i++;
+    return i;
+}
+
+tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabilities, const tfm_device_info *info,
+                              const char *variant) {
+    const tfm__limits *limits = &capabilities->limits;
+    const size_t most = limits->max_group < limits->max_items[0] ? limits->max_group : limits->max_items[0];
+    size_t i = variant ? tuning_named(variant) : 0;
+    while (!variant && i + 1 < TFM__COUNT(TUNINGS) &&
+           ((TUNINGS[i].cpu && info->type != TFM_DEVICE_CPU) ||
+            (TUNINGS[i].gpu && (info->type != TFM_DEVICE_GPU || info->emulator)) ||
+            capabilities->width < TUNINGS[i].width))
+        i++;
+    if (i == TFM__COUNT(TUNINGS))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "there is no variant '%s': tfm_variant_name lists them", variant);
+    tfm__tuning tuning = TUNINGS[i].tuning;
+    tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
+    while ((size_t)tuning.group > most && tuning.group > 1)
+        tuning.group /= 2;
+    *out = tuning;
+    return TFM_OK;
+}

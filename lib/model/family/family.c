@@ -1,0 +1,83 @@
+/* Which family a directory is of. */
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "model/family/config_keys.h"
+
+static const tfm__family *const FAMILIES[] = {
+    &tfm__family_marian,
+};
+
+/* "\"marian\", \"t5\"": what can be run. */
+static const char *known_families(char *text, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; i < TFM__COUNT(FAMILIES) && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s\"%s\"", i ? ", " : "", FAMILIES[i]->name);
+    return text;
+}
+
+static tfm_status find_family(const tfm__family **out, const tfm__config_files *from) {
+    const tfm__found type = tfm__network_key(from, "model_type");
+    const json_t *named = type.value ? type.value : json_array_get(tfm__network_key(from, "architectures").value, 0);
+    const char *name = json_string_value(named);
+    char known[256];
+    if (!name)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `model_type` is %s; a string is needed: %s", from->config_path,
+                         TFM__VALUE_TEXT(named), known_families(known, sizeof(known)));
+    for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++) {
+        const tfm__family *family = FAMILIES[i];
+        if (strcmp(name, family->name) == 0 || strncmp(name, family->class_name, strlen(family->class_name)) == 0) {
+            *out = family;
+            return TFM_OK;
+        }
+    }
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; only the family %s can be run", from->config_path,
+                     type.value ? "model_type" : "architectures", TFM__VALUE_TEXT(named),
+                     known_families(known, sizeof(known)));
+}
+
+/* Quantized weights are integers with scales beside them: under the same names, they are other numbers. */
+static tfm_status refuse_quantized(const tfm__config_files *from) {
+    const tfm__found found = tfm__network_key(from, "quantization_config");
+    const json_t *method = json_object_get(found.value, "quant_method");
+    if (!found.value)
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s: `quantization_config` says that the weights are quantized (%s), which tfm does not run: take "
+                     "the model with F32, F16 or BF16 weights",
+                     found.path, TFM__VALUE_TEXT(method ? method : found.value));
+}
+
+static tfm_status open_files(tfm__config_files *out, const char *dir) {
+    out->config_path = tfm__path_join(dir, "config.json");
+    out->generation_path = tfm__path_join(dir, "generation_config.json");
+    if (!out->config_path || !out->generation_path)
+        return TFM_ERROR_MEMORY;
+    if (!tfm__file_exists(dir))
+        return tfm__fail(TFM_ERROR_IO,
+                         "cannot open %s: there is no such directory; give one with the files of a model, downloaded "
+                         "before",
+                         out->config_path);
+    tfm_status status = tfm__json_load(&out->config, out->config_path);
+    if (status == TFM_OK && tfm__file_exists(out->generation_path))
+        status = tfm__json_load(&out->generation, out->generation_path);
+    return status;
+}
+
+tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__rules *rules, const char *dir) {
+    tfm__config_files from = {0};
+    *arch = (tfm__arch){0};
+    memset(rules, 0, sizeof(*rules));
+    tfm_status status = open_files(&from, dir);
+    if (status == TFM_OK)
+        status = find_family(family, &from);
+    if (status == TFM_OK)
+        status = refuse_quantized(&from);
+    if (status == TFM_OK)
+        status = (*family)->read(arch, rules, &from);
+    json_decref(from.config);
+    json_decref(from.generation);
+    free(from.config_path);
+    free(from.generation_path);
+    return status;
+}

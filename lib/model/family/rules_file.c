@@ -1,0 +1,185 @@
+/* The rules of writing text, out of generation_config.json and config.json, and into the former. */
+#include <math.h>
+#include "model/family/config_keys.h"
+
+/* ---- Token ids ---------------------------------------------------------------------------------------- */
+
+/* The id that one file gives; a list of them, as newer files may write, gives its first. */
+static tfm_status read_found_id(int *out, tfm__found key_found, const char *key, int size) {
+    if (json_is_array(key_found.value)) {
+        if (json_array_size(key_found.value) > 1)
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first of them is taken", key_found.path, key,
+                     TFM__VALUE_TEXT(key_found.value));
+        key_found.value = json_array_get(key_found.value, 0);
+    }
+    return tfm__read_int(out, key_found, key, 0, size - 1);
+}
+
+/* An id that generation_config.json overrides must be one as well: a file that gives an impossible one is another
+ * model's, or is damaged. */
+static tfm_status read_id(int *out, const tfm__config_files *from, const char *key, int fallback, int size) {
+    const tfm__found first = tfm__search_key(from, key), second = tfm__network_key(from, key);
+    int overridden = 0;
+    *out = fallback;
+    if (!first.value && fallback >= size)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no `%s`, and the default, %d, is outside the vocabulary of %d",
+                         from->config_path, key, fallback, size);
+    tfm_status status = read_found_id(out, first, key, size);
+    if (status == TFM_OK && second.value && second.value != first.value)
+        status = read_found_id(&overridden, second, key, size);
+    return status;
+}
+
+static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const tfm__id_defaults *defaults, int size) {
+    const struct {
+        const char *key;
+        int *value;
+        int fallback;
+    } ids[] = {
+        {"pad_token_id", &out->pad_id, defaults->pad},
+        {"eos_token_id", &out->eos_id, defaults->eos},
+        {"decoder_start_token_id", &out->start_id, defaults->start},
+        {"forced_bos_token_id", &out->forced_bos_id, -1},
+    };
+    for (size_t i = 0; i < TFM__COUNT(ids); i++) {
+        tfm_status status = read_id(ids[i].value, from, ids[i].key, ids[i].fallback, size);
+        if (status != TFM_OK)
+            return status;
+    }
+    /* Where there is a generation_config.json, it alone says what the end is forced to be, as in transformers. */
+    static const char end[] = "forced_eos_token_id";
+    out->forced_eos_id = -1;
+    return read_found_id(&out->forced_eos_id, tfm__generation_key(from, end), end, size);
+}
+
+/* Keeps a word of `bad_words_ids`; false: there is no room for it. */
+static bool keep_word(tfm__rules *out, const json_t *word) {
+    const size_t count = json_array_size(word);
+    const int first = (int)json_integer_value(json_array_get(word, 0)), used = out->bad_words[out->bad_word_count];
+    if (count == 1 && out->bad_id_count < TFM__MAX_BAD_IDS) {
+        out->bad_ids[out->bad_id_count++] = first;
+        return true;
+    }
+    if (count == 1 || out->bad_word_count == TFM__MAX_BAD_WORDS || count > (size_t)(TFM__MAX_BAD_WORD_IDS - used))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        out->bad_word_ids[used + (int)i] = (int)json_integer_value(json_array_get(word, i));
+    out->bad_words[++out->bad_word_count] = used + (int)count;
+    return true;
+}
+
+/* `bad_words_ids` is a list of lists. The end alone stays allowed: Hugging Face leaves it out as well. */
+static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
+    tfm__found key = tfm__search_key(from, "bad_words_ids");
+    if (key.value && !json_is_array(key.value))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `bad_words_ids` is %s; a list of lists of ids is allowed", key.path,
+                         TFM__VALUE_TEXT(key.value));
+    size_t index, left_out = 0;
+    const json_t *first = NULL;
+    json_t *word;
+    json_array_foreach((json_t *)(uintptr_t)key.value, index, word) {
+        if (!json_is_array(word) || json_array_size(word) == 0)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: `bad_words_ids` holds %s; a list of ids is needed", key.path,
+                             TFM__VALUE_TEXT(word));
+        int id = 0;
+        for (size_t i = 0; i < json_array_size(word); i++) {
+            tfm__found item = {json_array_get(word, i), key.path};
+            tfm_status status = tfm__read_int(&id, item, "bad_words_ids", 0, vocabulary - 1);
+            if (status != TFM_OK)
+                return status;
+        }
+        if (json_array_size(word) == 1 && id == out->eos_id)
+            continue;
+        if (!keep_word(out, word)) {
+            first = first ? first : word;
+            left_out++;
+        }
+    }
+    if (left_out > 0)
+        tfm__log(TFM_LOG_WARNING,
+                 "%s: `bad_words_ids` has too many words: the search may write %zu of them, the first is %s; there is "
+                 "room for %d single ids, and for %d words of several ids, %d ids in all",
+                 key.path, left_out, TFM__VALUE_TEXT(first), TFM__MAX_BAD_IDS, TFM__MAX_BAD_WORDS,
+                 TFM__MAX_BAD_WORD_IDS);
+    return TFM_OK;
+}
+
+/* ---- Search ------------------------------------------------------------------------------------------- */
+
+/* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing. */
+static void warn_of_others(const tfm__config_files *from) {
+    static const struct {
+        const char *key;
+        double nothing;
+    } others[] = {
+        {"no_repeat_ngram_size", 0},
+        {"encoder_no_repeat_ngram_size", 0},
+        {"repetition_penalty", 1},
+        {"min_length", 0},
+        {"min_new_tokens", 0},
+        {"num_beam_groups", 1},
+        {"do_sample", 0},
+        {"suppress_tokens", 0},
+        {"begin_suppress_tokens", 0},
+        {"sequence_bias", 0},
+        {"force_words_ids", 0},
+        {"early_stopping", 0},
+        {"exponential_decay_length_penalty", 0},
+    };
+    for (size_t i = 0; i < TFM__COUNT(others); i++) {
+        tfm__found key = tfm__search_key(from, others[i].key);
+        const bool empty = json_is_false(key.value) || (json_is_array(key.value) && !json_array_size(key.value)) ||
+                           (json_is_number(key.value) && json_number_value(key.value) == others[i].nothing);
+        if (key.value && !empty)
+            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
+                     TFM__VALUE_TEXT(key.value));
+    }
+}
+
+static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
+    warn_of_others(from);
+    tfm_status status = tfm__read_int(&out->beams, tfm__search_key(from, "num_beams"), "num_beams", 1, 1024);
+    if (status != TFM_OK)
+        return status;
+    tfm__found penalty = tfm__search_key(from, "length_penalty");
+    if (!penalty.value)
+        return TFM_OK;
+    double value = json_number_value(penalty.value);
+    if (!json_is_number(penalty.value) || !isfinite(value) || fabs(value) > 100)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `length_penalty` is %s; a number from -100 to 100 is allowed",
+                         penalty.path, TFM__VALUE_TEXT(penalty.value));
+    out->has_length_penalty = true;
+    out->length_penalty = value;
+    return TFM_OK;
+}
+
+tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
+                           int vocabulary, int smallest) {
+    tfm_status status = read_ids(rules, from, defaults, smallest);
+    if (status == TFM_OK)
+        status = read_bad_ids(rules, from, vocabulary);
+    return status == TFM_OK ? read_search(rules, from) : status;
+}
+
+json_t *tfm__write_rules(const tfm__rules *r, int max_length) {
+    json_t *root =
+        json_pack("{s:i, s:i, s:i, s:i, s:i}", "decoder_start_token_id", r->start_id, "eos_token_id", r->eos_id,
+                  "pad_token_id", r->pad_id, "max_length", max_length, "num_beams", r->beams ? r->beams : 4);
+    if (root && r->bad_id_count + r->bad_word_count > 0) /* transformers refuses an empty list */
+        json_object_set_new(root, "bad_words_ids", json_array());
+    for (int i = 0; root && i < r->bad_id_count; i++)
+        json_array_append_new(json_object_get(root, "bad_words_ids"), json_pack("[i]", r->bad_ids[i]));
+    for (int i = 0; root && i < r->bad_word_count; i++) {
+        json_t *word = json_array();
+        for (int k = r->bad_words[i]; k < r->bad_words[i + 1]; k++)
+            json_array_append_new(word, json_integer(r->bad_word_ids[k]));
+        json_array_append_new(json_object_get(root, "bad_words_ids"), word);
+    }
+    if (root && r->has_length_penalty)
+        json_object_set_new(root, "length_penalty", json_real(r->length_penalty));
+    if (root && r->forced_bos_id >= 0)
+        json_object_set_new(root, "forced_bos_token_id", json_integer(r->forced_bos_id));
+    if (root && r->forced_eos_id >= 0)
+        json_object_set_new(root, "forced_eos_token_id", json_integer(r->forced_eos_id));
+    return root;
+}

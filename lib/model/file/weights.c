@@ -1,0 +1,347 @@
+#include "model/file/weights.h"
+#include <stdio.h>
+#include <string.h>
+#include "base/json.h"
+#include "model/file/safetensors.h"
+#include "model/file/weights_reader.h"
+
+/* Every kind of file, the one that is taken first where a directory has several. */
+static const tfm__weights_reader *const READERS[] = {&tfm__safetensors_reader, &tfm__torch_reader};
+
+struct tfm__weights {
+    const tfm__weights_reader *reader;
+    size_t file_count;
+    tfm__weights_file *files;
+    size_t count;
+    tfm__stored *tensors; /* by name */
+};
+
+/* ---- What readers share ------------------------------------------------------------------------------- */
+
+enum { MAX_NAME = 1024 };
+
+static const struct {
+    const char *name;
+    size_t size;
+    int dtype; /* tfm_dtype, or -1: known, but nothing here computes with it */
+} DTYPES[] = {
+    {"F32", 4, TFM_F32}, {"F16", 2, TFM_F16}, {"BF16", 2, TFM_BF16}, {"I32", 4, TFM_I32}, {"U8", 1, TFM_U8},
+    {"F64", 8, -1},      {"I64", 8, -1},      {"U64", 8, -1},        {"U32", 4, -1},      {"I16", 2, -1},
+    {"U16", 2, -1},      {"I8", 1, -1},       {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},  {"F8_E5M2", 1, -1},
+    {"C64", 8, -1},      {"C128", 16, -1},
+};
+
+tfm_status tfm__stored_check_name(const char *name, size_t length, const char *path) {
+    if (length == 0 || length > MAX_NAME)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: a tensor's name has %zu bytes; 1 to %d are allowed", path, length,
+                         MAX_NAME);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: a tensor's name has a control character", path);
+    return TFM_OK;
+}
+
+size_t tfm__stored_element(const char *dtype_name) {
+    for (size_t i = 0; i < TFM__COUNT(DTYPES); i++)
+        if (strcmp(dtype_name, DTYPES[i].name) == 0)
+            return DTYPES[i].size;
+    return 0;
+}
+
+tfm_status tfm__stored_set_dtype(tfm__stored *out, const char *name) {
+    out->dtype_name = name;
+    out->usable = false;
+    out->dtype = TFM_U8;
+    for (size_t i = 0; i < TFM__COUNT(DTYPES); i++) {
+        if (strcmp(name, DTYPES[i].name) != 0)
+            continue;
+        size_t needed;
+        if (__builtin_mul_overflow(out->count, DTYPES[i].size, &needed) || needed != out->bytes)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s: %zu elements of %s do not fill its %zu bytes", out->file,
+                             out->name, out->count, name, out->bytes);
+        out->usable = DTYPES[i].dtype >= 0 && out->rank <= TFM_MAX_RANK;
+        out->dtype = out->usable ? (tfm_dtype)DTYPES[i].dtype : TFM_U8;
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__weights_check_text(const tfm__weights_file *file) {
+    const unsigned char *data = file->map.data;
+    const size_t size = file->map.size < 512 ? file->map.size : 512;
+    if (size == 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s is empty: copy or download it again", file->path);
+    bool text = true;
+    size_t begin = tfm__json_begin(data, size);
+    for (size_t i = 0; i < size; i++)
+        text &= data[i] >= 0x20 ? data[i] != 0x7f : data[i] >= 9 && data[i] <= 13;
+    if (!text)
+        return TFM_OK;
+    const char first = begin < size ? (char)data[begin] : 0;
+    return tfm__fail(TFM_ERROR_FORMAT, "%s is %s, not weights: download the file itself", file->path,
+                     first == '<'                   ? "a web page"
+                     : first == '{' || first == '[' ? "a text in JSON"
+                                                    : "a text");
+}
+
+/* ---- A set of files ----------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const tfm__stored *)a)->name, ((const tfm__stored *)b)->name);
+}
+
+/* Adds one file's tensors. What it leaves on failure is freed with `out`. */
+static tfm_status add_file(tfm__weights *out, const char *path) {
+    tfm__weights_file *files = tfm__realloc(out->files, out->file_count + 1, sizeof(*files));
+    if (!files)
+        return TFM_ERROR_MEMORY;
+    out->files = files;
+    tfm__weights_file *added = &files[out->file_count++];
+    *added = (tfm__weights_file){.path = tfm__strdup(path)};
+    if (!added->path)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__file_map(&added->map, path);
+    if (status == TFM_OK)
+        status = out->reader->read(added);
+    if (status != TFM_OK)
+        return status;
+    tfm__stored *tensors = tfm__realloc(out->tensors, out->count + added->count, sizeof(*tensors));
+    if (!tensors)
+        return TFM_ERROR_MEMORY;
+    out->tensors = tensors;
+    if (added->count > 0)
+        memcpy(tensors + out->count, added->tensors, added->count * sizeof(*tensors));
+    for (size_t i = 0; i < added->count; i++)
+        tensors[out->count + i].identity = added->map.identity;
+    out->count += added->count;
+    return TFM_OK;
+}
+
+static tfm_status finish(tfm__weights *weights) {
+    if (weights->count == 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s holds no tensors", weights->files[0].path);
+    qsort(weights->tensors, weights->count, sizeof(*weights->tensors), by_name);
+    for (size_t i = 1; i < weights->count; i++) {
+        const tfm__stored *a = &weights->tensors[i - 1], *b = &weights->tensors[i];
+        if (by_name(a, b) == 0)
+            return strcmp(a->file, b->file) == 0
+                       ? tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is there twice", a->file, a->name)
+                       : tfm__fail(TFM_ERROR_FORMAT, "tensor %s is in both %s and %s", a->name, a->file, b->file);
+    }
+    return TFM_OK;
+}
+
+static tfm_status open_file(tfm__weights **out, const char *path, const tfm__weights_reader *reader) {
+    tfm__weights *weights = tfm__alloc(1, sizeof(*weights));
+    *out = weights;
+    if (!weights)
+        return TFM_ERROR_MEMORY;
+    weights->reader = reader;
+    tfm_status status = add_file(weights, path);
+    if (status == TFM_OK)
+        status = finish(weights);
+    if (status != TFM_OK)
+        tfm__weights_free(out);
+    return status;
+}
+
+static bool has_suffix(const char *path, const char *suffix) {
+    const size_t length = strlen(path), end = strlen(suffix);
+    return length >= end && strcmp(path + length - end, suffix) == 0;
+}
+
+tfm_status tfm__weights_open(tfm__weights **out, const char *path) {
+    const tfm__weights_reader *reader = READERS[0];
+    for (size_t i = 1; i < TFM__COUNT(READERS); i++)
+        if (has_suffix(path, READERS[i]->suffix))
+            reader = READERS[i];
+    return open_file(out, path, reader);
+}
+
+tfm_status tfm__weights_open_written(tfm__weights **out, const char *path) {
+    return open_file(out, path, &tfm__safetensors_reader);
+}
+
+void tfm__weights_free(tfm__weights **weights) {
+    if (!weights || !*weights)
+        return;
+    for (size_t i = 0; i < (*weights)->file_count; i++) {
+        tfm__weights_file *file = &(*weights)->files[i];
+        (*weights)->reader->release(file);
+        free(file->tensors);
+        tfm__file_unmap(&file->map);
+        free(file->path);
+    }
+    free((*weights)->files);
+    free((*weights)->tensors);
+    free(*weights);
+    *weights = NULL;
+}
+
+tfm_status tfm__weights_verify(const tfm__weights *weights) {
+    const tfm__file *all = &weights->files[0].map;
+    const tfm__stored *seal = tfm__weights_find(weights, TFM__SEAL);
+    unsigned char wanted[TFM__SEAL_BYTES];
+    if (!seal && !tfm__weights_remark(weights, TFM__SEALED))
+        return TFM_OK;
+    if (seal && seal->bytes == sizeof(wanted) && seal->data + seal->bytes == all->data + all->size) {
+        tfm__seal(wanted, tfm__hash64(all->data, all->size - sizeof(wanted), 0));
+        if (memcmp(seal->data, wanted, sizeof(wanted)) == 0)
+            return TFM_OK;
+    }
+    return tfm__fail(TFM_ERROR_FORMAT,
+                     "%s is damaged, or was written by another program: its checksum is not that of its bytes; copy "
+                     "it again, or take an earlier one",
+                     weights->files[0].path);
+}
+
+/* ---- A model directory -------------------------------------------------------------------------------- */
+
+static bool is_open(const tfm__weights *weights, const char *path) {
+    for (size_t i = 0; i < weights->file_count; i++)
+        if (strcmp(weights->files[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* Opens every file that the index's weight_map (tensor to file) names. */
+static tfm_status add_indexed(tfm__weights *out, const char *dir, const char *index, const json_t *map) {
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `weight_map` must be an object from tensor names to file names", index);
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)map, name, value) {
+        const char *file = json_string_value(value);
+        /* Only files of this very folder: an index must not reach elsewhere. */
+        if (!file || !*file || strchr(file, '/'))
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: weight_map: %s is not the name of a file beside it", index,
+                             tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+        char *path = tfm__path_join(dir, file);
+        tfm_status status = !path ? TFM_ERROR_MEMORY : is_open(out, path) ? TFM_OK : add_file(out, path);
+        free(path);
+        if (status != TFM_OK)
+            return status;
+    }
+    tfm_status status = finish(out);
+    if (status != TFM_OK)
+        return status;
+    json_object_foreach((json_t *)(uintptr_t)map, name, value) {
+        if (!tfm__weights_find(out, name))
+            return tfm__fail(TFM_ERROR_FORMAT, "%s names tensor %.200s, which is not in %s", index, name,
+                             json_string_value(value));
+    }
+    return TFM_OK;
+}
+
+static tfm_status open_indexed(tfm__weights **out, const char *dir, const char *index,
+                               const tfm__weights_reader *reader) {
+    json_t *root = NULL;
+    tfm_status status = tfm__json_load(&root, index);
+    if (status != TFM_OK)
+        return status;
+    tfm__weights *weights = tfm__alloc(1, sizeof(*weights));
+    if (weights)
+        weights->reader = reader;
+    status = weights ? add_indexed(weights, dir, index, json_object_get(root, "weight_map")) : TFM_ERROR_MEMORY;
+    json_decref(root);
+    if (status != TFM_OK)
+        tfm__weights_free(&weights);
+    *out = weights;
+    return status;
+}
+
+/* What else is known to lie in the place of weights, and what is to be done then. */
+static tfm_status say_missing(const char *dir) {
+    static const char *const OTHERS[] = {"tf_model.h5", "flax_model.msgpack", "model.npz", "pytorch_model.pt"};
+    for (size_t i = 0; i < TFM__COUNT(OTHERS); i++) {
+        char *path = tfm__path_join(dir, OTHERS[i]);
+        const bool there = path && tfm__file_exists(path);
+        free(path);
+        if (there)
+            return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                             "%s has neither model.safetensors nor pytorch_model.bin, and %s is not read: download one "
+                             "of those two",
+                             dir, OTHERS[i]);
+    }
+    return tfm__fail(TFM_ERROR_IO, "%s has no model.safetensors and no pytorch_model.bin%s", dir,
+                     tfm__file_exists(dir) ? "" : "; there is no such folder");
+}
+
+tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir) {
+    *out = NULL;
+    for (size_t i = 0; i < TFM__COUNT(READERS); i++) {
+        char *single = tfm__path_join(dir, READERS[i]->single), *index = tfm__path_join(dir, READERS[i]->index);
+        const bool one = single && tfm__file_exists(single), some = index && tfm__file_exists(index);
+        const tfm_status status = !single || !index ? TFM_ERROR_MEMORY
+                                  : one             ? open_file(out, single, READERS[i])
+                                  : some            ? open_indexed(out, dir, index, READERS[i])
+                                                    : TFM_OK;
+        free(single);
+        free(index);
+        if (one || some || status != TFM_OK)
+            return status;
+    }
+    return say_missing(dir);
+}
+
+/* ---- Looking up --------------------------------------------------------------------------------------- */
+
+const tfm__stored *tfm__weights_find(const tfm__weights *weights, const char *name) {
+    tfm__stored key = {.name = name};
+    return bsearch(&key, weights->tensors, weights->count, sizeof(key), by_name);
+}
+
+const char *tfm__weights_remark(const tfm__weights *weights, const char *name) {
+    return weights->reader->remark ? weights->reader->remark(&weights->files[0], name) : NULL;
+}
+
+const char *tfm__weights_kind(const tfm__weights *weights) {
+    return weights->reader->kind;
+}
+
+size_t tfm__weights_files(const tfm__weights *weights) {
+    return weights->file_count;
+}
+
+/* "(6001, 128)"; a dim of -1 as "any". */
+static const char *dims_text(char *text, size_t size, int rank, const int64_t *dims) {
+    size_t used = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < rank && i < TFM_MAX_RANK && used < size; i++) {
+        const char *comma = i ? ", " : "";
+        used += (size_t)(dims[i] < 0 ? snprintf(text + used, size - used, "%sany", comma)
+                                     : snprintf(text + used, size - used, "%s%lld", comma, (long long)dims[i]));
+    }
+    if (used < size)
+        snprintf(text + used, size - used, rank > TFM_MAX_RANK ? ", ...)" : ")");
+    return text;
+}
+
+tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored **out, const char *name, int rank,
+                            const int64_t *dims) {
+    *out = NULL;
+    const tfm__stored *found = tfm__weights_find(weights, name);
+    if (!found)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has no tensor %s: config.json is another model's",
+                         weights->files[0].path, name);
+    bool same = found->rank == rank;
+    for (int i = 0; same && i < rank; i++)
+        same = dims[i] < 0 || dims[i] == found->dims[i];
+    if (!same) {
+        char is[TFM_MAX_RANK * 24], needed[TFM_MAX_RANK * 24];
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has shape %s; the configuration needs %s", found->file, name,
+                         dims_text(is, sizeof(is), found->rank, found->dims),
+                         dims_text(needed, sizeof(needed), rank, dims));
+    }
+    if (!found->usable || (found->dtype != TFM_F32 && found->dtype != TFM_F16 && found->dtype != TFM_BF16))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tensor %s has dtype %.20s; F32, F16 and BF16 can be used",
+                         found->file, name, found->dtype_name);
+    *out = found;
+    return TFM_OK;
+}
+
+size_t tfm__weights_count(const tfm__weights *weights) {
+    return weights->count;
+}
+
+const tfm__stored *tfm__weights_at(const tfm__weights *weights, size_t index) {
+    return index < weights->count ? &weights->tensors[index] : NULL;
+}

@@ -1,0 +1,38 @@
+/* What a model's directory says of writing text: special ids, what is forced, what is forbidden, and defaults of
+ * search. The keys are those of Hugging Face's GenerationConfig. */
+#ifndef TFM_LIB_RULES_H
+#define TFM_LIB_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TFM__MAX_BAD_IDS = 1024,      /* The most ids that are never written. */
+    TFM__MAX_BAD_WORDS = 1024,    /* The most sequences of two and more ids that are never written. */
+    TFM__MAX_BAD_WORD_IDS = 8192, /* The most ids of all these sequences. */
+};
+
+typedef struct tfm__rules {
+    int pad_id, eos_id, start_id; /* Each is below the sizes of both vocabularies. */
+    int forced_bos_id;            /* The first token of every translation, or -1. */
+    int forced_eos_id;            /* The last token of a translation that reaches the maximum length, or -1. */
+    int beams;                    /* num_beams, or 0 if the files do not say. */
+    bool has_length_penalty;      /* Whether the files say length_penalty. */
+    double length_penalty;        /* The exponent of the Hugging Face form. */
+    int bad_id_count;             /* How many entries of bad_words_ids have one token. */
+    int bad_ids[TFM__MAX_BAD_IDS];
+    int bad_word_count; /* How many have several: word i is bad_word_ids[bad_words[i] .. bad_words[i + 1]]. */
+    int bad_words[TFM__MAX_BAD_WORDS + 1];
+    int bad_word_ids[TFM__MAX_BAD_WORD_IDS];
+} tfm__rules;
+
+/* Says whether this id is padding and nothing else. */
+bool tfm__rules_pads(const tfm__rules *rules, int32_t id);
+/* Says whether the search must never write this id. */
+bool tfm__rules_ban(const tfm__rules *rules, int32_t id);
+/* Says whether the last of the ids that a translation begins with completes one of the words of several tokens. The
+ * start token and the forced first one come before these ids, and count. */
+bool tfm__rules_ban_word(const tfm__rules *rules, const int32_t *ids, size_t count);
+
+#endif

@@ -1,0 +1,308 @@
+/* Search over one batch: encode, then step by step until every sentence is over. Everything stays on the device. The
+ * host only looks at a counter of what remains, at a value that was sent while the device already had its next step. */
+#include <math.h>
+#include <string.h>
+#include "model/generate/beam.h"
+
+tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options) {
+    static const tfm_search_options none;
+    const tfm__rules *rules = &model->rules;
+    if (!options)
+        options = &none;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "search: %s", TFM__UNKNOWN_OPTION);
+    out->beam = options->beam ? options->beam : model->info.beam;
+    out->n_best = options->n_best ? options->n_best : 1;
+    out->form = options->penalty;
+    out->max_length = options->max_length;
+    if (options->has_alpha)
+        out->alpha = options->alpha;
+    else if (out->form == TFM_PENALTY_HUGGINGFACE)
+        out->alpha = rules->has_length_penalty ? rules->length_penalty : 1.0;
+    else
+        out->alpha = 0.6;
+    if (out->beam < 1 || out->beam > TFM_MAX_BEAM)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam,
+                         options->beam ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM);
+    if (out->n_best < 1)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give at least 1", out->n_best);
+    if (out->n_best > out->beam)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "n-best is %d, more than the beam of %d: give a smaller n-best or a larger beam", out->n_best,
+                         out->beam);
+    if (out->max_length < 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "max length is %d: give at least 1", out->max_length);
+    if (!(fabs(out->alpha) <= 10)) /* lp(n) must fit a float; NaN fails too */
+        return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
+                         out->alpha, options->has_alpha ? "" : ", by the length_penalty of the model's directory");
+    return TFM_OK;
+}
+
+/* What a batch needs as host arrays. */
+typedef struct batch {
+    int64_t count, width, longest, prefix_width;
+    int32_t *ids;     /* [count * width], padded */
+    int32_t *lengths; /* [count] */
+    int32_t *limits;  /* [count] */
+    int32_t *prefixes, *prefix_counts;
+    float *penalty; /* [longest + 1] */
+} batch;
+
+static void batch_free(batch *b) {
+    void *all[] = {b->ids, b->lengths, b->limits, b->prefixes, b->prefix_counts, b->penalty};
+    for (size_t i = 0; i < TFM__COUNT(all); i++)
+        free(all[i]);
+}
+
+static tfm_status check_ids(const char *what, const int32_t *ids, size_t count, int vocabulary) {
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= vocabulary)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "search: a %s id is %d, the vocabulary has %d", what, (int)ids[i],
+                             vocabulary);
+    return TFM_OK;
+}
+
+/* Copies ragged rows into a padded array. */
+static int32_t *padded(const int32_t *ids, const size_t *counts, size_t rows, int64_t width, int32_t pad) {
+    int32_t *out = tfm__alloc(rows * (size_t)width, sizeof(*out));
+    for (size_t i = 0; out && i < rows; i++) {
+        tfm__ids_pad(out + (int64_t)i * width, width, ids, counts[i], 0, 0, pad);
+        ids += counts[i];
+    }
+    return out;
+}
+
+static size_t largest(const size_t *counts, size_t n) {
+    size_t most = 0;
+    for (size_t i = 0; counts && i < n; i++)
+        most = counts[i] > most ? counts[i] : most;
+    return most;
+}
+
+static size_t sum(const size_t *counts, size_t n) {
+    size_t total = 0;
+    for (size_t i = 0; counts && i < n; i++)
+        total += counts[i];
+    return total;
+}
+
+/* Forced beginnings: the first token that the directory asks for, if it does, then the caller's. */
+static tfm_status make_prefixes(batch *b, const tfm__rules *rules, const int32_t *prefixes, const size_t *counts) {
+    const int64_t first = rules->forced_bos_id >= 0 ? 1 : 0;
+    const int64_t width = first + (prefixes ? (int64_t)largest(counts, (size_t)b->count) : 0);
+    b->prefix_width = width > 0 ? width : 1;
+    b->prefixes = tfm__alloc((size_t)(b->count * b->prefix_width), sizeof(*b->prefixes));
+    b->prefix_counts = tfm__alloc((size_t)b->count, sizeof(*b->prefix_counts));
+    if (!b->prefixes || !b->prefix_counts)
+        return TFM_ERROR_MEMORY;
+    for (int64_t i = 0; i < b->count; i++) {
+        int32_t *row = b->prefixes + i * b->prefix_width;
+        const size_t count = prefixes ? counts[i] : 0;
+        if (first)
+            row[0] = rules->forced_bos_id;
+        for (size_t k = 0; k < count; k++)
+            row[first + (int64_t)k] = *prefixes++;
+        b->prefix_counts[i] = (int32_t)(first + (int64_t)count);
+    }
+    return TFM_OK;
+}
+
+int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm_model *model, size_t source_tokens) {
+    const int64_t most = model->arch.decoder.max_positions;
+    const int64_t limit = rules->max_length ? rules->max_length : (int64_t)source_tokens + 50;
+    return limit < most ? limit : most;
+}
+
+tfm_status tfm__prefix_check(const tfm__rules *rules, const int32_t *ids, size_t count, int64_t limit) {
+    limit -= rules->forced_bos_id >= 0; /* which comes before it */
+    if (count > 0 && (int64_t)count >= limit)
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "it has %zu tokens and its translation may have %lld: give a larger maximum length, where the "
+                         "model's positions allow it",
+                         count, (long long)limit);
+    for (size_t i = 0; i < count; i++)
+        if (tfm__rules_ban(rules, ids[i]))
+            return tfm__fail(TFM_ERROR_INPUT,
+                             "it holds token %d, which this model never writes: it is padding, or among bad_words_ids",
+                             (int)ids[i]);
+        else if (tfm__rules_ban_word(rules, ids, i + 1))
+            return tfm__fail(TFM_ERROR_INPUT,
+                             "its token %d completes a word of bad_words_ids, which this model never writes",
+                             (int)ids[i]);
+    return TFM_OK;
+}
+
+static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search_rules *rules, const int32_t *ids,
+                             const size_t *counts, size_t sentences, const int32_t *prefixes,
+                             const size_t *prefix_counts) {
+    const tfm__stack_arch *source = &model->arch.encoder;
+    *b = (batch){.count = (int64_t)sentences, .width = (int64_t)largest(counts, sentences)};
+    for (size_t i = 0; i < sentences; i++)
+        if (counts[i] < 1 || counts[i] > (size_t)source->max_positions)
+            return tfm__fail(TFM_ERROR_INPUT,
+                             "sentence %zu has %zu tokens, the model takes 1 to %d: split or truncate it", i + 1,
+                             counts[i], source->max_positions);
+    tfm_status status = check_ids("source", ids, sum(counts, sentences), source->vocabulary);
+    if (status == TFM_OK && prefixes)
+        status = check_ids("prefix", prefixes, sum(prefix_counts, sentences), model->arch.decoder.vocabulary);
+    if (status != TFM_OK)
+        return status;
+    b->ids = padded(ids, counts, sentences, b->width, model->rules.pad_id);
+    b->lengths = tfm__alloc(sentences, sizeof(*b->lengths));
+    b->limits = tfm__alloc(sentences, sizeof(*b->limits));
+    if (!b->ids || !b->lengths || !b->limits || make_prefixes(b, &model->rules, prefixes, prefix_counts) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < sentences; i++) {
+        const int64_t limit = tfm__search_limit(rules, model, counts[i]);
+        b->lengths[i] = (int32_t)counts[i];
+        b->limits[i] = (int32_t)limit;
+        b->longest = limit > b->longest ? limit : b->longest;
+    }
+    b->penalty = tfm__alloc((size_t)b->longest + 1, sizeof(*b->penalty));
+    if (!b->penalty)
+        return TFM_ERROR_MEMORY;
+    for (int64_t n = 0; n <= b->longest; n++)
+        b->penalty[n] = (float)(rules->form == TFM_PENALTY_HUGGINGFACE ? pow((double)(n ? n : 1), rules->alpha)
+                                                                       : pow((5.0 + (double)n) / 6, rules->alpha));
+    return TFM_OK;
+}
+
+/* One step of the decoder over the live rows: logits (R, V) of the next token. */
+static tfm_status step(tfm_model *model, tfm_tensor *logits, const tfm__beam *beam, tfm_kv_cache *cache,
+                       const tfm_keys_values *cross, tfm_tensor lengths) {
+    const int64_t rows = beam->live * beam->width;
+    tfm_kv_cache_reserve(model->ctx, cache, rows);
+    tfm__model_step(model, logits, beam->tokens,
+                    &(tfm__step){.cache = cache,
+                                 .cross = cross,
+                                 .cross_lengths = lengths,
+                                 .sources = beam->sources,
+                                 .table = beam->table,
+                                 .node = beam->node,
+                                 .position = beam->step},
+                    beam->certain ? model->score_bias : model->search_bias);
+    cache->rows += rows;
+    return tfm_context_status(model->ctx);
+}
+
+static tfm_status ask(const tfm_search_options *options, int64_t step) {
+    return !options || !options->go_on || options->go_on(options->go_on_user)
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_CANCELLED, "search: stopped after step %lld", (long long)step);
+}
+
+/* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. */
+static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, const tfm_keys_values *cross,
+                         tfm_tensor lengths, int64_t longest, const tfm_search_options *options) {
+    tfm_context *ctx = model->ctx;
+    tfm_status status = TFM_OK;
+    tfm__read *counter = NULL;
+    int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
+    while (beam->step < longest && tfm_context_status(ctx) == TFM_OK && (status = ask(options, beam->step)) == TFM_OK) {
+        tfm_tensor logits = {0};
+        step(model, &logits, beam, cache, cross, lengths);
+        /* The device has this step to do while the host waits for what the step of the last look wrote. */
+        bool look = beam->step % interval == 0;
+        const int32_t *remaining = look && counter ? tfm__read_wait(ctx, counter) : NULL;
+        if (remaining && *remaining == 0)
+            break;
+        if (remaining && *remaining <= keep - (keep + 15) / 16)
+            keep = *remaining;
+        tfm__beam_advance(beam, logits, keep);
+        tfm_tensor_free(ctx, &logits);
+        if (look) {
+            tfm__read_free(ctx, &counter);
+            tfm__read_start(ctx, &counter, beam->remaining);
+        }
+    }
+    tfm__read_free(ctx, &counter);
+    return status == TFM_OK ? tfm_context_status(ctx) : status;
+}
+
+static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const batch *b,
+                      const tfm_search_options *options) {
+    tfm_context *ctx = model->ctx;
+    tfm_tensor ids = {0}, lengths = {0}, encoded = {0};
+    tfm_kv_cache cache = {0};
+    tfm__beam beam;
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    tfm_keys_values *cross = tfm__alloc((size_t)arch->layers, sizeof(*cross));
+    if (!cross)
+        return TFM_ERROR_MEMORY;
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &ids, TFM_I32, 2, (int64_t[]){b->count, b->width});
+    tfm_tensor_new(ctx, &lengths, TFM_I32, 1, &b->count);
+    tfm_tensor_write(ctx, ids, b->ids);
+    tfm_tensor_write(ctx, lengths, b->lengths);
+    tfm_model_encode(model, &encoded, ids, lengths);
+    for (int i = 0; i < arch->layers; i++)
+        tfm_multi_head_project(ctx, &cross[i], &model->decoder.blocks[i].cross, encoded);
+    tfm__beam_begin(ctx, &beam,
+                    &(tfm__beam_setup){.width = rules->beam,
+                                       .vocabulary = arch->vocabulary,
+                                       .sentences = b->count,
+                                       .rules = &model->rules,
+                                       .certain = rules->form == TFM_PENALTY_HUGGINGFACE,
+                                       .limits = b->limits,
+                                       .prefixes = b->prefixes,
+                                       .prefix_counts = b->prefix_counts,
+                                       .prefix_width = b->prefix_width,
+                                       .penalty = b->penalty,
+                                       .longest = b->longest});
+    tfm_kv_cache_new(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, b->count * rules->beam * 8);
+    tfm_status status = decode(model, &beam, &cache, cross, lengths, b->longest, options);
+    if (status == TFM_OK)
+        status = tfm__beam_finish(&beam, out, rules->n_best, b->penalty);
+    tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
+             (long long)b->count, (long long)b->width, rules->beam, (long long)beam.node, (long long)beam.step);
+    tfm_kv_cache_free(ctx, &cache);
+    tfm_scope_close(ctx, 0, NULL);
+    free(cross);
+    return status;
+}
+
+tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts, size_t sentences,
+                      const int32_t *prefixes, const size_t *prefix_counts, const tfm_search_options *options) {
+    if (TFM__NEEDS("search", model, out, ids, counts) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm__search_rules rules;
+    batch b = {0};
+    *out = (tfm_hypotheses){0};
+    tfm_status status = tfm__context_ready(model->ctx, "search");
+    if (status != TFM_OK)
+        return status;
+    status = tfm__search_rules_of(&rules, model, options);
+    if (status != TFM_OK || sentences == 0)
+        return status;
+    if (prefixes && !prefix_counts)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "search: prefixes are given without their counts");
+    out->items = tfm__alloc(sentences * (size_t)rules.n_best, sizeof(*out->items));
+    out->sentences = sentences;
+    out->n_best = rules.n_best;
+    status =
+        out->items ? batch_make(&b, model, &rules, ids, counts, sentences, prefixes, prefix_counts) : TFM_ERROR_MEMORY;
+    const int depth = tfm__scope_depth(model->ctx);
+    if (status == TFM_OK)
+        do
+            status = run(model, out, &rules, &b, options);
+        while (tfm__context_again(model->ctx, depth, status));
+    batch_free(&b);
+    if (status != TFM_OK)
+        tfm_hypotheses_free(out);
+    return status;
+}
+
+void tfm__hypothesis_clear(tfm_hypothesis *hypothesis) {
+    free(hypothesis->ids);
+    free(hypothesis->log_probs);
+    *hypothesis = (tfm_hypothesis){0};
+}
+
+void tfm_hypotheses_free(tfm_hypotheses *hypotheses) {
+    if (!hypotheses)
+        return;
+    for (size_t i = 0; hypotheses->items && i < hypotheses->sentences * (size_t)hypotheses->n_best; i++)
+        tfm__hypothesis_clear(&hypotheses->items[i]);
+    free(hypotheses->items);
+    *hypotheses = (tfm_hypotheses){0};
+}

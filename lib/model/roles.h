@@ -1,0 +1,35 @@
+/* A model's parameters, by role and in order, and what stored tensor each of them is. */
+#ifndef TFM_LIB_ROLES_H
+#define TFM_LIB_ROLES_H
+
+#include "model/family/family.h"
+#include "model/file/weights.h"
+#include "tfm/model.h"
+
+typedef enum tfm__parameter_kind { TFM__MATRIX, TFM__BIAS, TFM__GAMMA, TFM__BETA, TFM__TABLE } tfm__parameter_kind;
+
+/* One parameter. Its values are rows `first` to `first` + dims[0] of the `total` that the file has under this name. */
+typedef struct tfm__parameter {
+    tfm_param *param; /* Where the model has it. NULL if there is no model. */
+    tfm__role role;
+    tfm__parameter_kind kind;
+    int rank;
+    int64_t dims[2];  /* (outputs, inputs), or (size) */
+    const char *name; /* Its name in files, valid during the call. */
+    bool transposed;  /* It is stored as (inputs, outputs). */
+    int64_t first, total;
+} tfm__parameter;
+
+/* Calls `each` for every parameter, in one order, until it fails: tables, norms around the blocks, then block by block,
+ * the encoder's before the decoder's. It changes nothing. `model` may be NULL. */
+typedef tfm_status (*tfm__parameter_fn)(void *user, const tfm__parameter *parameter);
+tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm_model *model, tfm__parameter_fn each,
+                           void *user);
+
+/* Finds a place for every stored tensor and a stored tensor for every parameter, or says why it cannot; then, if
+ * `model` is not NULL, puts them there. `arch` is the model's; its ties become what the file has. *parameters: their
+ * number, shared ones once, tables of sinusoids not counted. */
+tfm_status tfm__model_load(uint64_t *parameters, const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
+                           tfm_model *model);
+
+#endif

@@ -1,0 +1,180 @@
+/* Lines of text to checked ids, and groups of similar length. */
+#include <stdio.h>
+#include <string.h>
+#include "model/task/batch.h"
+
+tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status) {
+    char reason[512];
+    snprintf(reason, sizeof(reason), "%s%s", what, tfm_error_message());
+    free(line->ids);
+    line->ids = NULL;
+    line->count = 0;
+    line->rejected = true;
+    if (!options || !options->reject)
+        return tfm__fail(status, "line %zu: %s", line->line + 1, reason);
+    if (!options->reject(options->reject_user, line->line, reason))
+        return tfm__fail(TFM_ERROR_CANCELLED, "stopped at line %zu: %s", line->line + 1, reason);
+    return TFM_OK;
+}
+
+tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                            bool truncate) {
+    size_t most = (size_t)(side == TFM_SOURCE ? &model->arch.encoder : &model->arch.decoder)->max_positions;
+    tfm_status status = tfm_tokenizer_encode(model->tokenizer, &line->ids, &line->count, side, text, bytes);
+    if (status != TFM_OK || line->count <= most)
+        return status;
+    if (!truncate)
+        return tfm__fail(
+            TFM_ERROR_INPUT,
+            "the line has %zu tokens, and the model takes at most %zu: cut it into sentences (`split`) or set "
+            "`truncate`",
+            line->count, most);
+    line->ids[most - 1] = line->ids[line->count - 1];
+    line->count = most;
+    return TFM_OK;
+}
+
+/* Whatever the tokenizer would make of it. */
+static bool is_blank(const char *text, size_t bytes) {
+    static const char BLANKS[] = {' ', '\t', '\v', '\f', '\r'};
+    size_t i = 0;
+    while (i < bytes && memchr(BLANKS, text[i], sizeof(BLANKS)))
+        i++;
+    return i == bytes;
+}
+
+tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts *texts, tfm_side side,
+                             const char *what, const tfm_text_options *options) {
+    *out = NULL;
+    if (!model->tokenizer)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
+    tfm__line *encoded = tfm__alloc(texts->count, sizeof(*encoded));
+    tfm_status status = encoded ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < texts->count && status == TFM_OK; i++) {
+        tfm__line *line = &encoded[i];
+        const size_t bytes = texts->bytes ? texts->bytes[i] : strlen(texts->text[i]);
+        line->index = i;
+        line->line = texts->owners ? texts->owners[i] : i;
+        line->rejected = i > 0 && line->line == line[-1].line && line[-1].rejected;
+        if (line->rejected || is_blank(texts->text[i], bytes))
+            continue;
+        status = tfm__line_encode(model, line, texts->text[i], bytes, side, options && options->truncate);
+        if (status == TFM_ERROR_INPUT)
+            status = tfm__line_reject(line, what, options, status);
+        if (line->count == 1) { /* other blanks leave nothing but EOS */
+            tfm_ids_free(&line->ids);
+            line->count = 0;
+        }
+        line->cost = line->count;
+    }
+    if (status != TFM_OK)
+        tfm__lines_free(&encoded, texts->count);
+    *out = encoded;
+    return status;
+}
+
+void tfm__lines_free(tfm__line **lines, size_t count) {
+    for (size_t i = 0; *lines && i < count; i++)
+        free((*lines)[i].ids);
+    free(*lines);
+    *lines = NULL;
+}
+
+void tfm__stats_add(tfm_search_stats *to, const tfm_search_stats *more) {
+    to->sentences += more->sentences;
+    to->source_tokens += more->source_tokens;
+    to->target_tokens += more->target_tokens;
+    to->seconds += more->seconds;
+}
+
+tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam) {
+    const uint64_t most_logits = 256 << 20, allowed = tfm__context_limits(model->ctx)->max_alloc;
+    uint64_t bytes = most_logits < allowed ? most_logits : allowed;
+    uint64_t lines = bytes / (4 * (uint64_t)model->arch.decoder.vocabulary * (uint64_t)beam);
+    return (tfm__batch_limit){.tokens = batch_tokens > 0 ? (size_t)batch_tokens : TFM__BATCH_TOKENS,
+                              .lines = lines ? (size_t)lines : 1,
+                              .ahead = TFM__BATCHES_AHEAD};
+}
+
+size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit) {
+    size_t longest = 0, n = 0;
+    while (first + n < count && n < limit.lines) {
+        size_t length = order[first + n]->cost;
+        longest = length > longest ? length : longest;
+        if (n > 0 && longest * (n + 1) > limit.tokens)
+            break;
+        n++;
+    }
+    return n;
+}
+
+static int longer_first(const void *a, const void *b) {
+    const tfm__line *x = *(tfm__line *const *)a, *y = *(tfm__line *const *)b;
+    if (x->cost != y->cost)
+        return x->cost < y->cost ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static tfm_status run_fitting(tfm_model *model, tfm__line *const *batch, size_t n, tfm__batch_fn run, void *user) {
+    int depth = tfm__scope_depth(model->ctx);
+    tfm_status status;
+    do
+        status = run(user, batch, n);
+    while (tfm__context_again(model->ctx, depth, status));
+    if (status != TFM_ERROR_MEMORY || n < 2)
+        return status;
+    tfm__log(TFM_LOG_INFO, "a batch of %zu lines does not fit and is split: %s", n, tfm_error_message());
+    tfm__context_recover(model->ctx, depth);
+    status = run_fitting(model, batch, n / 2, run, user);
+    return status == TFM_OK ? run_fitting(model, batch + n / 2, n - n / 2, run, user) : status;
+}
+
+/* How many lines from `first` on are sorted together: those of so many full batches. */
+static size_t next_window(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit) {
+    size_t n = 0, tokens = 0;
+    while (first + n < count && tokens / limit.ahead < limit.tokens && n / limit.ahead < limit.lines)
+        tokens += order[first + n++]->cost;
+    return n;
+}
+
+static uint64_t total_tokens(tfm__line *const *lines, size_t count) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += lines[i]->count;
+    return total;
+}
+
+static tfm_status tell(const tfm_text_options *options, uint64_t done, uint64_t total) {
+    return !options->progress || options->progress(options->progress_user, done, total)
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_CANCELLED, "stopped with %llu of %llu source tokens done",
+                           (unsigned long long)done, (unsigned long long)total);
+}
+
+tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit,
+                            const tfm_text_options *options, tfm__batch_fn run, void *user) {
+    tfm__line **order = tfm__alloc(count, sizeof(*order));
+    size_t ordered = 0, sorted = 0;
+    if (!order)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (lines[i].ids)
+            order[ordered++] = &lines[i];
+    const uint64_t total = total_tokens(order, ordered);
+    uint64_t done = 0;
+    tfm_status status = ordered > 0 ? tell(options, 0, total) : TFM_OK;
+    for (size_t first = 0, n; first < ordered && status == TFM_OK; first += n) {
+        if (first == sorted) {
+            const size_t window = next_window(order, first, ordered, limit);
+            qsort(order + first, window, sizeof(*order), longer_first);
+            sorted += window;
+        }
+        n = tfm__batch_next(order, first, sorted, limit);
+        status = run_fitting(model, order + first, n, run, user);
+        done += total_tokens(order + first, n);
+        if (status == TFM_OK)
+            status = tell(options, done, total);
+    }
+    free(order);
+    return status;
+}

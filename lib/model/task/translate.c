@@ -1,0 +1,239 @@
+/* Text to text: lines, or their sentences, are encoded, sorted into batches, searched, decoded, and emitted in the
+ * order of the lines, each as soon as it and all lines before it are done. */
+#include "model/task/translation.h"
+
+/* Keeps what the search found for one text, and takes over its arrays. */
+static tfm_status keep_result(tfm__translations *t, tfm__result *r, tfm_hypothesis *hypothesis) {
+    tfm__result_clear(r);
+    tfm_status status = tfm_tokenizer_decode(t->model->tokenizer, &r->text, hypothesis->ids, hypothesis->count);
+    r->hypothesis = *hypothesis;
+    *hypothesis = (tfm_hypothesis){0};
+    if (!t->detailed) {
+        tfm_ids_free(&r->hypothesis.ids);
+        free(r->hypothesis.log_probs);
+        r->hypothesis.log_probs = NULL;
+    }
+    return status;
+}
+
+/* Keeps a batch's results, and counts them in *done. */
+static tfm_status keep_results(tfm__translations *t, tfm_search_stats *done, tfm__line *const *batch, size_t n,
+                               tfm_hypotheses *found) {
+    const size_t n_best = (size_t)t->n_best;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t best = 0; best < n_best; best++) {
+            tfm_hypothesis *hypothesis = &found->items[i * n_best + best];
+            done->target_tokens += best == 0 ? (uint64_t)hypothesis->tokens : 0;
+            tfm_status status = keep_result(t, &t->results[batch[i]->index * n_best + best], hypothesis);
+            if (status != TFM_OK)
+                return status;
+        }
+        done->source_tokens += batch[i]->count;
+        done->sentences++;
+    }
+    return TFM_OK;
+}
+
+/* Makes the alignments of a batch's results. */
+static tfm_status align(tfm__translations *t, tfm__line *const *batch, size_t n) {
+    const size_t n_best = (size_t)t->n_best;
+    tfm__aligned *pairs = tfm__alloc(n * n_best, sizeof(*pairs));
+    size_t count = 0;
+    tfm_status status = pairs ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
+        const tfm__line *line = batch[i / n_best];
+        tfm__result *r = &t->results[line->index * n_best + i % n_best];
+        const size_t tokens = (size_t)r->hypothesis.tokens;
+        if (tokens == 0) /* the search found fewer than n */
+            continue;
+        r->alignment = tfm__alloc(tokens * line->count, sizeof(*r->alignment));
+        pairs[count++] = (tfm__aligned){line->ids, r->hypothesis.ids, line->count, tokens, r->alignment};
+        status = r->alignment ? TFM_OK : TFM_ERROR_MEMORY;
+    }
+    if (status == TFM_OK)
+        status = tfm__align(t->model, pairs, count, t->text);
+    free(pairs);
+    return status;
+}
+
+/* Copies the ids of a batch one after the other, as tfm_search takes them, without the last `eos` tokens of each. */
+static tfm_status join(int32_t **ids, size_t *counts, tfm__line *const *batch, size_t n, size_t eos) {
+    size_t total = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        total += counts[i] = batch[i]->count > eos ? batch[i]->count - eos : 0;
+    *ids = tfm__alloc(total, sizeof(**ids));
+    for (size_t i = 0; *ids && i < n; i++)
+        for (size_t k = 0; k < counts[i]; k++)
+            (*ids)[at++] = batch[i]->ids[k];
+    return *ids ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+static tfm_status search_batch(tfm__translations *t, tfm_hypotheses *found, tfm__line *const *batch, size_t n) {
+    int32_t *ids = NULL, *forced = NULL;
+    size_t *counts = tfm__alloc(2 * n, sizeof(*counts));
+    tfm__line **prefixes = t->prefixes ? tfm__alloc(n, sizeof(*prefixes)) : NULL;
+    tfm_status status = counts && (prefixes || !t->prefixes) ? join(&ids, counts, batch, n, 0) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && prefixes) {
+        for (size_t i = 0; i < n; i++)
+            prefixes[i] = &t->prefixes[batch[i]->index];
+        status = join(&forced, counts + n, prefixes, n, 1);
+    }
+    if (status == TFM_OK)
+        status = tfm_search(t->model, found, ids, counts, n, forced, forced ? counts + n : NULL, t->search);
+    free(prefixes);
+    free(counts);
+    free(forced);
+    free(ids);
+    return status;
+}
+
+static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
+    tfm__translations *t = user;
+    tfm_hypotheses found = {0};
+    tfm_search_stats done = {0};
+    tfm_status status = search_batch(t, &found, batch, n);
+    if (status == TFM_OK)
+        status = keep_results(t, &done, batch, n, &found);
+    tfm_hypotheses_free(&found);
+    if (status == TFM_OK && t->text->alignments && t->detailed)
+        status = align(t, batch, n);
+    if (status == TFM_OK) {
+        tfm_search_stats unseen = {0}, *stats = t->text->stats ? t->text->stats : &unseen;
+        const tfm_search_stats before = *stats;
+        tfm__stats_add(stats, &done); /* Not before, since a batch that fails is run once more. */
+        status = tfm__translations_emit(t);
+        if (status == TFM_OK)
+            return TFM_OK;
+        if (status == TFM_ERROR_MEMORY)
+            *stats = before;
+    }
+    for (size_t i = 0; i < n; i++) /* the batch may be run once more, as two */
+        for (size_t best = 0; best < (size_t)t->n_best; best++)
+            tfm__result_clear(&t->results[batch[i]->index * (size_t)t->n_best + best]);
+    return status;
+}
+
+/* Makes the texts that are translated, which are lines or their sentences. */
+static tfm_status make_texts(tfm__translations *t, const char *const *lines) {
+    t->texts = (tfm__texts){lines, t->text->line_bytes, NULL, t->count};
+    return t->text->split ? tfm__translations_split(t, lines) : TFM_OK;
+}
+
+/* Encodes the prefixes. A line's prefix begins the translation of its first sentence. */
+static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules *rules) {
+    if (!t->text->prefixes)
+        return TFM_OK;
+    const size_t count = t->texts.count;
+    const char **texts = tfm__alloc(count, sizeof(*texts));
+    if (!texts)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const size_t line = t->lines[i].line;
+        const bool first = i == 0 || t->lines[i - 1].line != line;
+        texts[i] = first && t->text->prefixes[line] ? t->text->prefixes[line] : "";
+    }
+    tfm_status status = tfm__lines_encode(t->model, &t->prefixes, &(tfm__texts){texts, NULL, t->texts.owners, count},
+                                          TFM_TARGET, "its prefix: ", t->text);
+    free(texts);
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        tfm__line *line = &t->lines[i], *prefix = &t->prefixes[i];
+        const int64_t limit = tfm__search_limit(rules, t->model, line->count);
+        if (line->ids && prefix->ids)
+            status = tfm__prefix_check(&t->model->rules, prefix->ids, prefix->count - 1, limit);
+        if (status != TFM_OK)
+            status = tfm__line_reject(prefix, "its prefix: ", t->text, status);
+        line->rejected = line->rejected || prefix->rejected;
+    }
+    return status;
+}
+
+static tfm_status check(const tfm__translations *t) {
+    const tfm_text_options *text = t->text;
+    const tfm__stack_arch *decoder = &t->model->arch.decoder;
+    if (TFM__UNKNOWN(text))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "translate: %s", TFM__UNKNOWN_OPTION);
+    if (text->split && t->n_best > 1)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "translate: split and %d hypotheses a line do not go together: the best ones of a line's "
+                         "sentences make one line, the others do not",
+                         t->n_best);
+    if (text->alignment_layer < 0 || text->alignment_layer > decoder->layers)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "translate: the layer of alignments is %d: give 1 to %d, or 0 for the last",
+                         text->alignment_layer, decoder->layers);
+    if (text->alignment_head < 0 || text->alignment_head > decoder->heads)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "translate: the head of alignments is %d: give 1 to %d, or 0 for the mean over all",
+                         text->alignment_head, decoder->heads);
+    return TFM_OK;
+}
+
+static tfm_status run(tfm__translations *t, const char *const *lines) {
+    tfm__search_rules rules;
+    const double start = tfm__seconds();
+    tfm_status status = tfm__context_ready(t->model->ctx, "translate");
+    if (status == TFM_OK)
+        status = tfm__search_rules_of(&rules, t->model, t->search);
+    if (status == TFM_OK) {
+        t->n_best = rules.n_best;
+        status = check(t);
+    }
+    if (status == TFM_OK)
+        status = make_texts(t, lines);
+    if (status == TFM_OK)
+        status = tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", t->text);
+    if (status == TFM_OK)
+        status = encode_prefixes(t, &rules);
+    if (status == TFM_OK)
+        status = tfm__translations_begin(t);
+    if (status == TFM_OK)
+        status =
+            tfm__batches_run(t->model, t->lines, t->texts.count,
+                             tfm__batch_limits(t->model, t->text->batch_tokens, rules.beam), t->text, run_batch, t);
+    if (t->text->stats)
+        t->text->stats->seconds += tfm__seconds() - start;
+    tfm__translations_free(t);
+    return status;
+}
+
+tfm_status tfm_translate_lines(tfm_model *model, const char *const *lines, size_t count, const tfm_text_options *text,
+                               const tfm_search_options *search, tfm_translation_fn emit, void *user) {
+    static const tfm_text_options defaults;
+    if (TFM__NEEDS("translate_lines", model, lines, emit ? "" : NULL) != TFM_OK ||
+        tfm__needs_texts("translate_lines", "lines", lines, count) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return run(&(tfm__translations){.model = model,
+                                    .text = text ? text : &defaults,
+                                    .search = search,
+                                    .count = count,
+                                    .emit = emit,
+                                    .user = user,
+                                    .detailed = true},
+               lines);
+}
+
+/* The simple form's callback, and its user. */
+typedef struct simple {
+    tfm_emit_fn emit;
+    void *user;
+} simple;
+
+static bool emit_simple(void *user, const tfm_translation *t) {
+    const simple *s = user;
+    return s->emit(s->user, t->line, t->best, t->text, t->score);
+}
+
+tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t count, const tfm_search_options *options,
+                         tfm_emit_fn emit, void *user) {
+    static const tfm_text_options defaults;
+    if (TFM__NEEDS("translate", model, lines, emit ? "" : NULL) != TFM_OK ||
+        tfm__needs_texts("translate", "lines", lines, count) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return run(&(tfm__translations){.model = model,
+                                    .text = &defaults,
+                                    .search = options,
+                                    .count = count,
+                                    .emit = emit_simple,
+                                    .user = &(simple){emit, user}},
+               lines);
+}

@@ -1,0 +1,55 @@
+/* From a checked call of attention to the arguments of its kernels. */
+#include <string.h>
+#include "ops/attention.h"
+
+tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
+                                  size_t count, const tfm__arg *own) {
+    const int mask_kind = !a->mask.buffer ? 0 : a->mask.dtype == TFM_F32 ? 1 : 2;
+    const tfm__arg common[] = {TFM__T_AS("q", a->q),
+                               TFM__T_AS("k", a->k),
+                               TFM__T_AS("v", a->v),
+                               TFM__T_AS("lengths", a->lengths),
+                               TFM__T_AS("sources", a->sources),
+                               TFM__T_AS("key_rows", a->rows),
+                               TFM__T_AS("mask", a->mask),
+                               TFM__I_AS("targets", a->targets),
+                               TFM__I_AS("length", a->length),
+                               TFM__I_AS("heads", a->heads),
+                               TFM__I_AS("kv_heads", a->kv_heads),
+                               TFM__I_AS("heads_first", a->heads_first),
+                               TFM__I_AS("sequences", a->sequences),
+                               TFM__I_AS("padded", a->padded),
+                               TFM__I_AS("mapped", a->mapped),
+                               TFM__I_AS("pool", a->paged ? a->k.dims[0] : -1),
+                               TFM__I_AS("from", a->from),
+                               TFM__I_AS("to", a->to),
+                               TFM__I_AS("aligned", a->aligned),
+                               TFM__I(mask_kind),
+                               TFM__I_AS("mask_b", a->mask_steps[0]),
+                               TFM__I_AS("mask_h", a->mask_steps[1]),
+                               TFM__I_AS("mask_t", a->mask_steps[2]),
+                               TFM__I_AS("mask_s", a->mask_steps[3]),
+                               TFM__I_AS("columns", a->columns)};
+    const tfm_dropout_options *dropout = &a->dropout;
+    const tfm__arg drops[] = {TFM__DROPOUT_ARGS(dropout)};
+    tfm__arg all[TFM__COUNT(common) + TFM__COUNT(drops) + 12];
+    memcpy(all, own, count * sizeof(*own));
+    memcpy(all + count, common, sizeof(common));
+    count += TFM__COUNT(common);
+    memcpy(all + count, drops, sizeof(drops));
+    count += tfm__dropout_on(dropout) ? TFM__COUNT(drops) : 0;
+    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups), count, all);
+}
+
+tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
+                                int block, int64_t groups, int64_t items) {
+    tfm__kernel *kernel = tfm__kernel_get(
+        ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d", (int)a->key_width,
+        (int)a->value_width, block, (int)a->q.dtype, a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
+    const float log2e = 1.44269504088896340736F;
+    return tfm__attention_enqueue(ctx, a, kernel, groups,
+                                  TFM__ARGS(TFM__T_AS("y", a->y), TFM__T_AS("log_sum", a->log_sum),
+                                            TFM__I_AS("summed", a->log_sum.buffer != NULL), TFM__I(items),
+                                            TFM__F_AS("scale", a->cap > 0 ? a->scale / a->cap : a->scale * log2e),
+                                            TFM__F_AS("cap", a->cap * log2e)));
+}

@@ -1,0 +1,70 @@
+/* Which provider multiplies: in the order that the device's tuning gives, or as TFM_GEMM says. */
+#include "ops/gemm.h"
+
+const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {&tfm__gemm_small, &tfm__gemm_packed,
+                                                                      &tfm__gemm_plain, &tfm__gemm_clblast};
+
+static size_t place_of(const tfm__gemm_provider *provider) {
+    size_t i = 0;
+    while (i + 1 < TFM__GEMM_PROVIDERS && tfm__gemm_all[i] != provider)
+        i++;
+    return i;
+}
+
+static const char *trouble(const tfm__gemm_state *state, const tfm__gemm_provider *provider) {
+    return state && provider->must_prove ? state->proofs[place_of(provider)].trouble : NULL;
+}
+
+const char *tfm__gemm_trouble(tfm_context *ctx, const tfm__gemm_provider *provider) {
+    return trouble(tfm__gemm_state_of(ctx), provider);
+}
+
+static bool takes(tfm_context *ctx, const tfm__gemm_state *state, const tfm__gemm_provider *provider,
+                  const tfm__gemm_task *task) {
+    return !provider->declines(ctx, task) && !trouble(state, provider);
+}
+
+const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
+    const char *why = provider->declines(ctx, task);
+    return why ? why : tfm__gemm_trouble(ctx, provider);
+}
+
+bool tfm__gemm_prefers(tfm_context *ctx, const tfm__gemm_provider *provider) {
+    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    return state && state->order[0].provider == provider;
+}
+
+const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    if (!state)
+        return NULL;
+    if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
+        return &tfm__gemm_clblast;
+    for (size_t i = 0; i < state->order_count; i++) {
+        const tfm__gemm_provider *provider = state->order[i].provider;
+        if (task->m >= state->order[i].least_rows && (state->mode != TFM__GEMM_BUILTIN || !provider->must_prove) &&
+            takes(ctx, state, provider, task))
+            return provider;
+    }
+    return &tfm__gemm_plain;
+}
+
+tfm_status tfm__gemm_run(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
+    while (provider && provider->must_prove) {
+        tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+        tfm__gemm_proof *proof = state ? &state->proofs[place_of(provider)] : NULL;
+        if (!proof || tfm__gemm_proven(ctx, provider, proof, task, state->mode == TFM__GEMM_CLBLAST) != TFM_OK ||
+            !proof->trouble)
+            return tfm_context_status(ctx);
+        provider = tfm__gemm_choose(ctx, task); /* which declines now */
+    }
+    return provider ? provider->run(ctx, task) : tfm_context_status(ctx);
+}
+
+uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, task);
+    if (!provider)
+        return 0;
+    return (provider->memory ? provider->memory(ctx, task) : 0) +
+           (provider->must_prove ? tfm__gemm_proof_memory(task) : 0);
+}

@@ -1,0 +1,111 @@
+/* Panels of b, and what runs on them: cl/gemm_packed.cl. Tile sizes come from the device's tuning (lib/dev/tuning.c).
+ */
+#include <math.h>
+#include <string.h>
+#include "ops/gemm.h"
+
+int tfm__gemm_panel_width(const tfm_context *ctx) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return tuning->gemm_vectors * tuning->width;
+}
+
+const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    (void)task;
+    return tuning->class == TFM__WIDE && tuning->gemm_rows > 0 ? NULL
+                                                               : "it is for devices that vectorise one work-item";
+}
+
+/* No activation and ReLU share a program: see `least` in the kernel. */
+tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation) {
+    static const struct {
+        const char *file, *name;
+    } kernels[] = {{"gemm_packed", "gemm_pack"},
+                   {"gemm_packed", "gemm_small"},
+                   {"gemm_packed", "gemm_small_loose"},
+                   {"gemm_packed", "gemm_packed"},
+                   {"gemm_turned", "gemm_turned"}};
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    if (activation == TFM_RELU)
+        activation = TFM_NO_ACTIVATION;
+    tfm__kernel **kernel = state ? &state->panel_kernels[which][activation] : NULL;
+    if (kernel && !*kernel)
+        *kernel = tfm__kernel_get(ctx, kernels[which].file, kernels[which].name,
+                                  "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_TILES=%d "
+                                  "-DTFM_ACTIVATION=%d",
+                                  tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
+                                  tuning->gemm_strip_tiles, activation);
+    return kernel ? *kernel : NULL;
+}
+
+static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
+    const int64_t block = tfm__context_tuning(ctx)->gemm_pack_rows, n = task->n, k = task->k;
+    const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
+    tfm__grid grid =
+        TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(k, block), (size_t)packed.dims[0], 1, 1, 1);
+    return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION), grid,
+                       TFM__ARGS(TFM__T(packed), TFM__T_AS("b", task->b), TFM__I(n), TFM__I(k), TFM__I(block),
+                                 TFM__I(b_batch), TFM__I(b_row), TFM__I(b_column)));
+}
+
+uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const int64_t width = tfm__gemm_panel_width(ctx), batch = task->shared_b ? 1 : task->batch;
+    const int64_t floats = batch * tfm__divide_up(task->n, width) * width * task->k;
+    return task->weight ? 0 : tfm__pool_block(sizeof(float) * (uint64_t)floats);
+}
+
+tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
+    const int width = tfm__gemm_panel_width(ctx);
+    const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width), task->k, width};
+    tfm_param *weight = task->weight;
+    if (!weight) {
+        tfm_status status = tfm_tensor_new(ctx, packed, TFM_F32, 4, dims);
+        return status == TFM_OK ? pack(ctx, *packed, task) : status;
+    }
+    bool fits = tfm__tensor_alive(ctx, weight->packed) && weight->packed_layout == width && weight->packed.rank == 4 &&
+                memcmp(weight->packed.dims, dims, sizeof(dims)) == 0;
+    if (!fits) {
+        tfm_tensor_free(ctx, &weight->packed);
+        weight->packed_version = 0;
+        if (tfm_tensor_new(ctx, &weight->packed, TFM_F32, 4, dims) != TFM_OK)
+            return tfm_context_status(ctx);
+        tfm__tensor_keep(ctx, weight->packed);
+        weight->packed_layout = width;
+    }
+    *packed = weight->packed;
+    if (weight->packed_version == weight->version + 1)
+        return TFM_OK;
+    tfm_status status = pack(ctx, *packed, task);
+    weight->packed_version = status == TFM_OK ? weight->version + 1 : 0;
+    return status;
+}
+
+tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {
+    if (task->accumulate)
+        return (tfm__gemm_addend){task->c, task->m * task->n, task->n};
+    return (tfm__gemm_addend){task->bias, 0, 0};
+}
+
+tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
+                               int64_t row_tiles, int64_t group) {
+    const bool loose = kernel == TFM__GEMM_SMALL_LOOSE;
+    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
+    tfm_tensor packed = task->b;
+    if (tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (!loose)
+        tfm__gemm_packed_b(ctx, &packed, task);
+    const int64_t b_batch = task->shared_b ? 0 : (loose ? task->n : panels * width) * task->k;
+    const tfm__grid grid =
+        TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), (size_t)task->batch, 1, 1, 1);
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, kernel, task->activation), grid,
+                TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T(packed),
+                          TFM__T_AS("addend", addend.tensor), TFM__I_AS("m", task->m), TFM__I_AS("n", task->n),
+                          TFM__I_AS("k", task->k), TFM__I(group), TFM__I(b_batch),
+                          TFM__I_AS("addend_batch", addend.batch), TFM__I_AS("addend_row", addend.row),
+                          TFM__I_AS("has_addend", addend.tensor.buffer != NULL), TFM__F_AS("alpha", task->alpha),
+                          TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+    return tfm_scope_close(ctx, 0, NULL);
+}

@@ -1,0 +1,300 @@
+/* Sentences by the rules of Unicode (UAX #29), which ICU has, and what those rules cannot know: abbreviations. */
+#include "text/sentences.h"
+#include <string.h>
+#include <unicode/ubrk.h>
+#include <unicode/uchar.h>
+#include <unicode/uloc.h>
+#include <unicode/utext.h>
+#include <unicode/utf8.h>
+#include "text/tokenizer.h"
+#include "text/unicode.h"
+
+/* Abbreviations that hardly ever end a sentence, in small letters, without their last stop. Those that often do, such
+ * as "etc.", are not here, and neither are those that are also words or names, such as "Jan.": a sentence too many does
+ * less harm than two in one. */
+static const struct {
+    const char *language, *words; /* a space before and after each word */
+} ABBREVIATIONS[] = {
+    {"", " dr prof st mr mrs ms mme mlle vs "},
+    {"cs", " např tzv tj ing mgr bc judr mudr phdr ul str č sv cca mj resp tř "},
+    {"da", " f.eks bl.a dvs ca nr kl hr fr jf mht mfl "},
+    {"de", " hr fr hrn dipl ing med jur nr str abs bd bzw ca evtl ggf inkl exkl mind mio mrd sog vgl tel zzgl bspw "
+           "d.h z.b u.a i.d.r z.t geb gest jh jhd kap anm abb aufl hrsg vs feb apr jun jul aug sept okt nov dez "},
+    {"en", " messrs rev hon gen col maj capt cmdr lt sgt sen rep gov pres mt fig eq vol ch pp approx dept univ "
+           "e.g i.e cf viz jan feb apr jun jul aug sept sep oct nov dec "},
+    {"es", " sr sra srta sres dra d dña ud uds lic ing gral cap núm pág págs vol avda aprox ee.uu p.ej ej "},
+    {"fi", " esim klo nro tri ns mm "},
+    {"fr", " m mm mme mmes mlles mgr pr ste chap fig pp éd cf av janv févr avr juil sept oct nov déc "},
+    {"it", " sig sigg sig.ra dott dott.ssa prof.ssa ing avv arch on rev pag pagg cap vol fig "},
+    {"nb", " f.eks bl.a dvs ca nr kl hr fr jf "},
+    {"nl",
+     " dhr mevr mw drs ir ing nr blz bijv ca evt incl m.a.w o.a d.w.z t.a.v feb apr jun jul aug sept okt nov dec "},
+    {"pl", " np tzn tzw m.in mgr inż ul al nr str św godz tj "},
+    {"pt", " sr sra srs srta dra profa eng exmo exma d av núm pág vol fig p.ex "},
+    {"ru", " г гг т.е т.к ул стр см проф акад млн млрд тыс руб "},
+    {"sv", " t.ex bl.a d.v.s s.k ca nr kl "},
+};
+
+/* Languages that write "3." for the third. */
+static const char ORDINALS[] = " cs da de et fi hr hu lv nb pl sk sl sr tr ";
+
+struct tfm__splitter {
+    UBreakIterator *breaks;
+    const char *common, *own; /* abbreviations; the second may be NULL */
+    bool ordinals, english;
+};
+
+static const char *abbreviations_of(const char *language) {
+    for (size_t i = 0; i < TFM__COUNT(ABBREVIATIONS); i++)
+        if (strcmp(ABBREVIATIONS[i].language, language) == 0)
+            return ABBREVIATIONS[i].words;
+    return NULL;
+}
+
+/* Whether a list of words with spaces around them has this one. */
+static bool has_word(const char *list, const char *word, size_t bytes) {
+    for (const char *at = list; at && (at = strchr(at, ' ')); at++)
+        if (strncmp(at + 1, word, bytes) == 0 && at[1 + bytes] == ' ')
+            return bytes > 0;
+    return false;
+}
+
+tfm_status tfm__splitter_open(tfm__splitter **out, const char *language) {
+    char code[ULOC_LANG_CAPACITY] = "";
+    UErrorCode error = U_ZERO_ERROR;
+    if (language)
+        uloc_getLanguage(language, code, sizeof(code), &error); /* "deu" becomes "de" */
+    if (U_FAILURE(error) || error == U_STRING_NOT_TERMINATED_WARNING)
+        code[0] = 0;
+    if (strcmp(code, "no") == 0 || strcmp(code, "nn") == 0) /* one list for all of Norwegian */
+        memcpy(code, "nb", 3);
+    error = U_ZERO_ERROR;
+    *out = tfm__alloc(1, sizeof(**out));
+    if (!*out)
+        return TFM_ERROR_MEMORY;
+    **out = (tfm__splitter){.breaks = ubrk_open(UBRK_SENTENCE, code, NULL, 0, &error),
+                            .common = abbreviations_of(""),
+                            .own = *code ? abbreviations_of(code) : NULL,
+                            .ordinals = has_word(ORDINALS, code, strlen(code)),
+                            .english = !*code || strcmp(code, "en") == 0};
+    if (U_SUCCESS(error))
+        return TFM_OK;
+    tfm__splitter_free(out);
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "ICU has no rules for sentences: %s; its data may be missing",
+                     u_errorName(error));
+}
+
+void tfm__splitter_free(tfm__splitter **splitter) {
+    if (*splitter && (*splitter)->breaks)
+        ubrk_close((*splitter)->breaks);
+    free(*splitter);
+    *splitter = NULL;
+}
+
+/* How many single letters with stops between them these are, "J" or "J.R", and the first of them; 0 if they are not. */
+static int count_initials(UChar32 *first, const char *word, size_t bytes) {
+    const uint8_t *at = (const uint8_t *)word;
+    int count = 0;
+    bool letter = false;
+    for (int32_t i = 0, end = (int32_t)bytes; i < end; letter = !letter) {
+        UChar32 c;
+        U8_NEXT(at, i, end, c);
+        if (letter ? c != '.' : !u_isalpha(c))
+            return 0;
+        if (count == 0)
+            *first = c;
+        count += !letter;
+    }
+    return letter ? count : 0;
+}
+
+/* Whether a single letter and a stop come next in a text: "B" of "z. B.". */
+static bool initial_after(const char *text, size_t bytes) {
+    const char *stop = bytes ? memchr(text, '.', bytes < 5 ? bytes : 5) : NULL;
+    UChar32 letter;
+    return stop && count_initials(&letter, text, (size_t)(stop - text)) == 1;
+}
+
+/* Whether a single letter and a stop come last in a text, but for blanks: "z." before "B". */
+static bool initial_before(const char *text, size_t bytes) {
+    const uint8_t *at = (const uint8_t *)text;
+    int32_t end = (int32_t)tfm__unicode_trim(text, bytes);
+    UChar32 c = 0;
+    if (end < 2 || at[--end] != '.')
+        return false;
+    U8_PREV(at, 0, end, c);
+    if (!u_isalpha(c) || end == 0)
+        return u_isalpha(c);
+    U8_PREV(at, 0, end, c);
+    return !u_isalnum(c);
+}
+
+/* Whether the word that begins at byte `first` is what follows the mark of a longer one: "t" of "can't", "y" of
+ * "Vas-y". */
+static bool is_tail(const char *text, size_t first) {
+    const uint8_t *at = (const uint8_t *)text;
+    int32_t before = (int32_t)first;
+    UChar32 mark = 0, letter = 0;
+    if (before > 0)
+        U8_PREV(at, 0, before, mark);
+    if (before > 0)
+        U8_PREV(at, 0, before, letter);
+    return (mark == '\'' || mark == 0x2019 || mark == '-' || mark == 0x2010) && u_isalpha(letter);
+}
+
+/* Whether the word from byte `first` on, of `bytes` bytes, is an initial, or several. A small letter alone is one only
+ * beside another, as in "z. B.": most are words, such as Russian "я". "I" ends English sentences. */
+static bool is_initials(const tfm__splitter *s, const char *text, size_t first, size_t bytes, bool another_follows) {
+    const char *word = text + first;
+    UChar32 letter = 0;
+    const int count = count_initials(&letter, word, bytes);
+    if (count != 1 || is_tail(text, first))
+        return count > 1;
+    if (u_islower(letter))
+        return another_follows || initial_before(text, first);
+    return !(s->english && letter == 'I');
+}
+
+/* Whether the stop that the text ends in is of an abbreviation, an initial or an ordinal; `another_follows` tells
+ * whether an initial comes next. */
+static bool stop_of_word(const tfm__splitter *s, const char *text, size_t bytes, bool another_follows) {
+    if (bytes < 2 || text[bytes - 1] != '.')
+        return false;
+    size_t first = --bytes, digits = 0;
+    while (first > 0) {
+        const uint8_t *at = (const uint8_t *)text;
+        int32_t before = (int32_t)first;
+        UChar32 c;
+        U8_PREV(at, 0, before, c);
+        if (u_isspace(c) || (!u_isalnum(c) && c != '.'))
+            break;
+        digits += c >= '0' && c <= '9';
+        first = (size_t)before;
+    }
+    const char *word = text + first;
+    const size_t length = bytes - first;
+    if (length == 0 || length > 32)
+        return false;
+    if (digits == length)
+        return s->ordinals && digits <= 2;
+    if (is_initials(s, text, first, length, another_follows))
+        return true;
+    char *lower = NULL;
+    size_t lower_bytes = 0;
+    if (tfm__unicode_lower(&lower, &lower_bytes, word, length) != TFM_OK)
+        return false;
+    const bool known = has_word(s->common, lower, lower_bytes) || has_word(s->own, lower, lower_bytes);
+    free(lower);
+    return known;
+}
+
+/* Whether the first letter or digit is a small letter: then what precedes was no sentence ("Halt!" rief er.). */
+static bool begins_small(const char *text, size_t bytes) {
+    const uint8_t *at = (const uint8_t *)text;
+    for (int32_t i = 0, end = (int32_t)bytes; i < end;) {
+        UChar32 c;
+        U8_NEXT(at, i, end, c);
+        if (u_isalnum(c))
+            return u_islower(c);
+    }
+    return false;
+}
+
+static size_t skip_blanks(const char *text, size_t from, size_t to) {
+    const uint8_t *at = (const uint8_t *)text;
+    while (from < to) {
+        int32_t next = (int32_t)from;
+        UChar32 c;
+        U8_NEXT(at, next, (int32_t)to, c);
+        if (!u_isspace(c))
+            break;
+        from = (size_t)next;
+    }
+    return from;
+}
+
+/* One piece more, from `from` to `to` without its blanks: a sentence of its own, or more of the one before. */
+static void take_piece(const tfm__splitter *s, tfm_sentence *list, size_t *count, const char *line, size_t from,
+                       size_t to) {
+    from = skip_blanks(line, from, to);
+    const size_t bytes = tfm__unicode_trim(line + from, to - from);
+    tfm_sentence *last = *count > 0 ? &list[*count - 1] : NULL;
+    if (bytes == 0)
+        return;
+    if (last && (!tfm__unicode_says(line + from, bytes) || !tfm__unicode_says(line + last->start, last->bytes) ||
+                 begins_small(line + from, bytes) ||
+                 stop_of_word(s, line + last->start, last->bytes, initial_after(line + from, bytes))))
+        last->bytes = from + bytes - last->start;
+    else
+        list[(*count)++] = (tfm_sentence){from, bytes};
+}
+
+tfm_status tfm__splitter_run(tfm__splitter *splitter, tfm_sentence **sentences, size_t *count, const char *line,
+                             size_t bytes) {
+    UErrorCode error = U_ZERO_ERROR;
+    *sentences = NULL;
+    *count = 0;
+    if (bytes > TFM__MAX_LINE) /* ICU counts bytes as int32_t */
+        return tfm__fail(TFM_ERROR_INPUT, "the line has %zu bytes; up to %d are allowed", bytes, TFM__MAX_LINE);
+    tfm_status status = tfm_text_check(line, bytes);
+    if (status != TFM_OK)
+        return status;
+    UText text = UTEXT_INITIALIZER;
+    utext_openUTF8(&text, line, (int64_t)bytes, &error);
+    ubrk_setUText(splitter->breaks, &text, &error);
+    size_t pieces = 0, from = 0;
+    for (int32_t at = ubrk_first(splitter->breaks); U_SUCCESS(error) && at != UBRK_DONE; pieces++)
+        at = ubrk_next(splitter->breaks);
+    *sentences = U_SUCCESS(error) ? tfm__alloc(pieces, sizeof(**sentences)) : NULL;
+    if (*sentences) {
+        ubrk_first(splitter->breaks);
+        for (int32_t at; (at = ubrk_next(splitter->breaks)) != UBRK_DONE; from = (size_t)at)
+            take_piece(splitter, *sentences, count, line, from, (size_t)at);
+    }
+    utext_close(&text);
+    if (U_FAILURE(error))
+        return tfm__fail(TFM_ERROR_MEMORY, "ICU cannot find the sentences of a line of %zu bytes: %s", bytes,
+                         u_errorName(error));
+    if (*sentences && *count == 0)
+        tfm_sentences_free(sentences);
+    else if (!*sentences)
+        return TFM_ERROR_MEMORY;
+    return TFM_OK;
+}
+
+tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,
+                              const char *language) {
+    if (TFM__NEEDS("text_sentences", sentences, count, line) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm__splitter *splitter;
+    *sentences = NULL;
+    *count = 0;
+    tfm_status status = tfm__splitter_open(&splitter, language);
+    if (status == TFM_OK)
+        status = tfm__splitter_run(splitter, sentences, count, line, bytes);
+    tfm__splitter_free(&splitter);
+    return status;
+}
+
+void tfm_sentences_free(tfm_sentence **sentences) {
+    if (!sentences)
+        return;
+    free(*sentences);
+    *sentences = NULL;
+}
+
+static bool is_wide(UChar32 c) {
+    const int width = u_getIntPropertyValue(c, UCHAR_EAST_ASIAN_WIDTH);
+    return width == U_EA_WIDE || width == U_EA_FULLWIDTH;
+}
+
+bool tfm__sentences_need_space(const char *before, const char *after) {
+    const uint8_t *at = (const uint8_t *)before, *next = (const uint8_t *)after;
+    int32_t end = (int32_t)strlen(before), first = 0;
+    UChar32 last_letter, first_letter;
+    if (end == 0 || !*after)
+        return false;
+    U8_PREV(at, 0, end, last_letter);
+    U8_NEXT(next, first, (int32_t)strlen(after), first_letter);
+    return !is_wide(last_letter) && !is_wide(first_letter);
+}

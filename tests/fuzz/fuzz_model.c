@@ -1,0 +1,87 @@
+/* The other files of a model's directory. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/json.h"
+#include "fuzz.h"
+#include "model/family/family.h"
+#include "text/added.h"
+#include "text/spm.h"
+#include "text/vocab.h"
+
+/* config.json and generation_config.json, a NUL between them. */
+static bool config(const uint8_t *data, size_t size) {
+    size_t bytes;
+    char *first = fuzz_part(&data, &size, &bytes);
+    fuzz_file("config.json", first, bytes);
+    fuzz_file("generation_config.json", data, size);
+    const tfm__family *family;
+    tfm__arch arch;
+    tfm__rules read;
+    const bool good = tfm__family_read(&family, &arch, &read, fuzz_folder()) == TFM_OK;
+    if (good)
+        for (int32_t id = -1; id < 200; id++)
+            (void)(tfm__rules_pads(&read, id) + tfm__rules_ban(&read, id));
+    free(first);
+    return good;
+}
+
+/* vocab.json, tokenizer_config.json, added_tokens.json and a text, with NULs between them. */
+static bool vocab(const uint8_t *data, size_t size) {
+    size_t bytes;
+    char *first = fuzz_part(&data, &size, &bytes), *second, *third;
+    const char *path = fuzz_file("vocab.json", first, bytes);
+    tfm__vocab *read = NULL;
+    tfm__added added = {0};
+    json_t *root = NULL;
+    bool good = false;
+    second = fuzz_part(&data, &size, &bytes);
+    const char *config_path = fuzz_file("tokenizer_config.json", second, bytes);
+    third = fuzz_part(&data, &size, &bytes);
+    const char *added_path = fuzz_file("added_tokens.json", third, bytes);
+    if (tfm__vocab_open(&read, path) == TFM_OK) {
+        const int32_t some = tfm__vocab_size(read) < 1000 ? tfm__vocab_size(read) : 1000;
+        for (int32_t id = -1; id <= some; id++)
+            if (tfm__vocab_piece(read, id) && tfm__vocab_id(read, tfm__vocab_piece(read, id)) != id)
+                abort();
+        if (tfm__json_load(&root, config_path) != TFM_OK)
+            root = NULL;
+        tfm__added_walk walk;
+        good = tfm__added_open(&added, read, root, config_path, added_path) == TFM_OK;
+        if (good && tfm__added_begin(&walk, &added, (const char *)data, size) == TFM_OK) {
+            size_t at = 0;
+            for (const tfm__added_token *t; (t = tfm__added_find(&walk, &at)) != NULL; at += t->bytes)
+                fuzz_touch((const char *)data + at, t->bytes);
+            tfm__added_end(&walk);
+        }
+    }
+    tfm__added_free(&added);
+    tfm__vocab_free(&read);
+    json_decref(root);
+    free(third);
+    free(second);
+    free(first);
+    return good;
+}
+
+/* What the check lets through goes to SentencePiece, and that must bear it. */
+static bool spm(const uint8_t *data, size_t size) {
+    uint8_t *copy = fuzz_copy(data, size);
+    tfm__spm *model = NULL;
+    tfm__pieces pieces = {0};
+    const bool good = tfm__spm_check(copy, size, "spm") == TFM_OK && tfm__spm_open(&model, copy, size, "spm") == TFM_OK;
+    if (good) {
+        static const char TEXT[] = "Ein Haus, \xef\xbc\xa1 \xe3\x80\x80 \xc3\x84rger \xf0\x9f\x98\x80.";
+        if (tfm__spm_encode(model, &pieces, TEXT, sizeof(TEXT) - 1) == TFM_OK)
+            for (size_t i = 0; i < pieces.count; i++)
+                fuzz_touch(pieces.bytes + pieces.starts[i], strlen(pieces.bytes + pieces.starts[i]));
+        for (size_t i = 0; i < tfm__spm_size(model) && i < 1000; i++)
+            fuzz_touch(tfm__spm_piece(model, i), strlen(tfm__spm_piece(model, i)));
+    }
+    tfm__pieces_free(&pieces);
+    tfm__spm_free(&model);
+    free(copy);
+    return good;
+}
+
+const fuzz_target fuzz_model[] = {
+    {"config", config, NULL}, {"vocab", vocab, NULL}, {"spm", spm, NULL}, {NULL, NULL, NULL}};

@@ -1,0 +1,111 @@
+/* Lines of text. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "fuzz.h"
+#include "text/line_file.h"
+#include "text/tokenize_13a.h"
+#include "text/unicode.h"
+#include "tfm/metrics.h"
+#include "tfm/text.h"
+
+/* A file of lines, and each of them as a TSV's. */
+static bool lines(const uint8_t *data, size_t size) {
+    tfm__lines reader;
+    bool more = true, good = tfm__lines_open(&reader, fuzz_file("lines", data, size), 0) == TFM_OK;
+    if (good)
+        while ((good = tfm__lines_next(&reader, &more) == TFM_OK) && more) {
+            tfm__span sides[2];
+            char *copy = (char *)fuzz_copy((const uint8_t *)reader.text, reader.bytes);
+            if (tfm__tsv_split(sides, copy, reader.bytes)) {
+                fuzz_touch(sides[0].text, sides[0].bytes);
+                fuzz_touch(sides[1].text, sides[1].bytes);
+            }
+            free(copy);
+        }
+    tfm__lines_close(&reader);
+    return good;
+}
+
+/* The words that BLEU counts, and Unicode's rules for them. */
+static bool words(const uint8_t *data, size_t size) {
+    char *copy = (char *)fuzz_copy(data, size), *apart = NULL, *small = NULL;
+    size_t bytes, at = 0, word;
+    const bool good = tfm_text_check(copy, size) == TFM_OK;
+    if (good) {
+        if (tfm__tokenize_13a(&apart, &bytes, copy, size) == TFM_OK)
+            while (tfm__unicode_word(&word, &at, apart, bytes))
+                fuzz_touch(apart + word, at - word);
+        if (tfm__unicode_lower(&small, &bytes, copy, size) == TFM_OK)
+            fuzz_touch(small, bytes);
+        if (tfm__unicode_trim(copy, size) > size)
+            abort();
+        int32_t *characters = malloc((size + 1) * sizeof(*characters));
+        if (tfm__unicode_characters(characters, copy, size) > size)
+            abort();
+        free(characters);
+    }
+    free(small);
+    free(apart);
+    free(copy);
+    return good;
+}
+
+/* Hypotheses and references, a NUL after each; the first byte chooses the options. */
+static bool metrics(const uint8_t *data, size_t size) {
+    const unsigned choice = size ? data[0] : 0;
+    tfm_metrics *corpus = NULL;
+    bool good = size > 0;
+    if (size) {
+        data++;
+        size--;
+    }
+    if (tfm_metrics_new(&corpus, &(tfm_metrics_options){.tokenizer = (tfm_metrics_tokenizer)(choice % 3),
+                                                        .lowercase = choice & 4}) != TFM_OK)
+        abort();
+    while (size > 0) {
+        size_t hypothesis, reference;
+        char *a = fuzz_part(&data, &size, &hypothesis), *b = fuzz_part(&data, &size, &reference);
+        good &= tfm_metrics_add(corpus, a, hypothesis, b, reference) == TFM_OK;
+        free(a);
+        free(b);
+    }
+    const double scores[] = {tfm_metrics_bleu(corpus).score, tfm_metrics_chrf(corpus)};
+    for (int i = 0; i < 2; i++)
+        if (!(scores[i] >= 0 && scores[i] <= 100 + 1e-9))
+            abort();
+    tfm_metrics_free(&corpus);
+    return good;
+}
+
+static tfm_tokenizer *opened(void) {
+    static tfm_tokenizer *tokenizer; /* for as long as the program runs */
+    char *dir = tokenizer ? NULL : fuzz_source("tests/golden/untied-gelu-bf16");
+    if (!tokenizer && tfm_tokenizer_open(&tokenizer, dir) != TFM_OK)
+        abort();
+    free(dir);
+    return tokenizer;
+}
+
+/* Text to ids and back. */
+static bool tokens(const uint8_t *data, size_t size) {
+    char *copy = (char *)fuzz_copy(data, size), *text = NULL;
+    int32_t *ids = NULL;
+    size_t count;
+    const bool good = tfm_tokenizer_encode(opened(), &ids, &count, TFM_SOURCE, copy, size) == TFM_OK;
+    if (good) {
+        fuzz_touch(ids, count * sizeof(*ids));
+        if (tfm_tokenizer_decode(opened(), &text, ids, count) == TFM_OK)
+            fuzz_touch(text, strlen(text));
+    }
+    tfm_text_free(&text);
+    tfm_ids_free(&ids);
+    free(copy);
+    return good;
+}
+
+const fuzz_target fuzz_text[] = {{"lines", lines, NULL},
+                                 {"words", words, NULL},
+                                 {"metrics", metrics, NULL},
+                                 {"tokens", tokens, NULL},
+                                 {NULL, NULL, NULL}};

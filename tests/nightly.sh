@@ -1,0 +1,81 @@
+# What takes too long for sh tests/run.sh, in parts:
+#   run        sh tests/run.sh, which leaves the builds that the others take
+#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 120 (TFM_FAULT_ALL=1)
+#   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
+#              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
+#   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
+#   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
+#              then loaded, where run.sh only compiles them
+#   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs (tests/platforms.sh)
+#   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
+#     sh tests/nightly.sh [PART...]      all of them in this order if none is named
+# NIGHTLY_SECONDS are the seconds for each reader, 600 if not given.
+# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+counts=$root/build/nightly-counts
+mkdir -p "$root/build"
+: >"$counts"
+. tests/suites.sh
+
+# part COMMAND...: what ends with a line of counts
+part() {
+    echo "== $*"
+    "$@" 2>&1 | tee "$counts.part"
+    line=$(tail -n 1 "$counts.part" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+    case $line in
+    "" | "0 "*) echo "0 1 0" >>"$counts" && echo "nothing has passed: $*" ;;
+    esac
+    [ -z "$line" ] || echo "$line" >>"$counts"
+}
+# one COMMAND...: what tells by its exit code
+one() {
+    echo "== $*"
+    if "$@"; then
+        echo "1 0 0" >>"$counts"
+    else
+        echo "0 1 0" >>"$counts"
+        echo "failed: $*"
+    fi
+}
+# within COMMAND...: a function that counts for itself, in a subshell; what it cannot begin is a failure
+within() {
+    echo "== $*"
+    ("$@") || echo "0 1 0" >>"$counts"
+}
+
+# Each test that compares gradients.
+gradients() {
+    sanitizer_environment || return
+    export TFM_CACHE_DIR=off TFM_GRADIENT_ALL=1
+    # shellcheck disable=SC2046 # names
+    suite gradients build/sanitized --suite device --timeout-multiplier 4 --wrapper "$wrapper" \
+        $(grep -l gradient_check tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
+}
+faults() {
+    sanitizer_environment || return
+    export TFM_FAULT_SAMPLE=300
+    suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault limits
+}
+cache() {
+    export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/twice"
+    rm -rf "$TFM_CACHE_DIR"
+    suite cache-stored build/check --suite device
+    suite cache-loaded build/check --suite device
+}
+
+[ $# -gt 0 ] || set -- run fault faults gradients cache platforms fuzzers
+for name; do
+    [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
+    case $name in
+    run) part sh tests/run.sh ;;
+    fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
+    faults | gradients | cache) within "$name" ;;
+    platforms) part sh tests/platforms.sh build/check ;;
+    fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
+    *) one sh -c "echo '$name is no part of it'; false" ;;
+    esac
+done
+echo "== done"
+report

@@ -1,0 +1,78 @@
+# The suite `device` on platforms that Debian does not have, or not by default: PoCL's `basic` device, one thread without
+# its scheduler, and Intel's runtime for CPUs, another compiler altogether, which takes AMD's too.
+#     sh tests/platforms.sh BUILD [PLATFORM...]      PLATFORM: basic, intel
+# BUILD is a build folder with tests. Intel's runtime comes from the Python Package Index and is unpacked in BUILD/intel,
+# nothing is installed; where it cannot be had, that is said, and the platform is skipped. Ends with a line
+# "N passed, N failed, N skipped"; the exit code says whether all is well.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+build=$(realpath "${1:?give a build folder}")
+shift
+[ $# -gt 0 ] || set -- basic intel
+counts=$build/platform-counts
+: >"$counts"
+. tests/suites.sh
+unset TFM_GEMM TFM_LOG TFM_CL_DIR TFM_PROFILE
+
+skip() {
+    echo "$1 is skipped: $2"
+    echo "0 0 1" >>"$counts"
+}
+basic() {
+    mkdir -p "$build/basic/vendors" "$build/basic/cache"
+    cp /etc/OpenCL/vendors/pocl.icd "$build/basic/vendors/" || {
+        skip basic "there is no PoCL"
+        return
+    }
+    export OCL_ICD_VENDORS="$build/basic/vendors" POCL_DEVICES=basic POCL_CACHE_DIR="$build/basic/cache" TFM_CACHE_DIR=off \
+        TFM_DEVICE=basic
+    suite basic "$build" --suite device
+}
+
+intel() {
+    folder=$build/intel
+    if [ ! -e "$folder/lib/libintelocl.so" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder/lib.new"
+        if ! python3 -m pip --version >"$build/intel.log" 2>&1 || ! python3 -m pip download --quiet --no-deps --only-binary :all: \
+            --dest "$folder" intel-opencl-rt intel-cmplr-lib-rt 'tbb>=2022' >>"$build/intel.log" 2>&1; then
+            skip intel "$(tail -n 1 "$build/intel.log")"
+            return
+        fi
+        for wheel in "$folder"/*.whl; do
+            if ! python3 -m zipfile -e "$wheel" "$folder/unpacked"; then
+                echo "intel: $wheel cannot be unpacked"
+                echo "0 1 0" >>"$counts"
+                return
+            fi
+            rm "$wheel"
+        done
+        for part in "$folder"/unpacked/*.data/data/lib; do
+            cp -a "$part"/. "$folder/lib.new/"
+        done
+        # It comes with a loader of its own, and tfm keeps to the machine's.
+        rm -rf "$folder/unpacked" "$folder"/lib.new/libOpenCL.so*
+        mv "$folder/lib.new" "$folder/lib" # once all is there: what was broken off begins anew
+    fi
+    mkdir -p "$folder/vendors"
+    echo "$folder/lib/libintelocl.so" >"$folder/vendors/intel.icd"
+    export OCL_ICD_VENDORS="$folder/vendors" LD_LIBRARY_PATH="$folder/lib" TFM_CACHE_DIR="$folder/cache" TFM_DEVICE=0
+    # Without a device it tells of the platform alone, with index -1.
+    if "$build/apps/tfm" devices --json | grep -qE '"index": *[0-9]'; then
+        suite intel "$build" --suite device
+    else
+        skip intel "its runtime finds no device here"
+    fi
+}
+
+for platform; do
+    case $platform in
+    basic | intel) ("$platform") || echo "0 1 0" >>"$counts" ;;
+    *)
+        echo "$platform is not known here"
+        echo "0 1 0" >>"$counts"
+        ;;
+    esac
+done
+report

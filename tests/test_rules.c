@@ -1,0 +1,166 @@
+/* What generation_config.json forces and forbids, beside transformers' beam search (tests/golden/make_rules.py). */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include "model/family/config_keys.h"
+#include "model/model.h"
+#include "scratch.h"
+
+static const double TOLERANCE = 2e-4; /* of log p: single precision against single precision */
+
+static json_t *goldens(void) {
+    size_t size;
+    char *text = scratch_source("tests/golden/rules.json", &size);
+    json_t *root = json_loadb(text, size, 0, NULL);
+    assert_non_null(root);
+    free(text);
+    return root;
+}
+
+/* The model of the scratch folder, with these rules. */
+static tfm_model *open_with(const json_t *keys) {
+    char *text = json_dumps(keys, JSON_COMPACT);
+    tfm_model *model = NULL;
+    scratch_text("generation_config.json", text);
+    free(text);
+    harness_ok(tfm_model_open(&model, harness_context(), scratch_root, &(tfm_model_options){.no_tokenizer = true}));
+    return model;
+}
+
+/* All sources as one batch. */
+static tfm_hypotheses search(tfm_model *model, const json_t *sources, const tfm_search_options *options) {
+    int32_t ids[256];
+    size_t counts[8], used = 0, i, k;
+    json_t *source, *id;
+    json_array_foreach((json_t *)(uintptr_t)sources, i, source) {
+        counts[i] = json_array_size(source);
+        json_array_foreach(source, k, id) ids[used++] = (int32_t)json_integer_value(id);
+    }
+    tfm_hypotheses found;
+    harness_ok(tfm_search(model, &found, ids, counts, json_array_size(sources), NULL, NULL, options));
+    return found;
+}
+
+/* The ids, and what each adds to the sum of log p, which they add up to. */
+static void same(const tfm_hypothesis *got, const json_t *want) {
+    const json_t *ids = json_object_get(want, "ids"), *log_probs = json_object_get(want, "log_probs");
+    double sum = 0;
+    assert_int_equal(got->tokens, json_array_size(ids));
+    for (int i = 0; i < got->tokens; i++) {
+        assert_int_equal(got->ids[i], json_integer_value(json_array_get(ids, (size_t)i)));
+        const double log_prob = json_number_value(json_array_get(log_probs, (size_t)i));
+        assert_true(fabs((double)got->log_probs[i] - log_prob) < TOLERANCE);
+        sum += (double)got->log_probs[i];
+    }
+    assert_true(fabs(got->log_prob - sum) < 1e-4);
+}
+
+static void test_transformers(void **state) {
+    (void)state;
+    json_t *root = goldens(), *of, *one, *want;
+    size_t m, c, i;
+    json_array_foreach(root, m, of) {
+        char path[128];
+        snprintf(path, sizeof(path), "tests/golden/%s", json_string_value(json_object_get(of, "model")));
+        scratch_model(path);
+        json_array_foreach(json_object_get(of, "cases"), c, one) {
+            tfm_model *model = open_with(json_object_get(one, "keys"));
+            tfm_hypotheses found =
+                search(model, json_object_get(of, "sources"),
+                       &(tfm_search_options){.beam = 4,
+                                             .penalty = TFM_PENALTY_HUGGINGFACE,
+                                             .max_length = (int)json_integer_value(json_object_get(one, "most"))});
+            json_array_foreach(json_object_get(one, "found"), i, want) {
+                print_message("# %s, %s, line %zu\n", path, json_string_value(json_object_get(one, "name")), i + 1);
+                same(&found.items[i], want);
+                assert_true(fabs(found.items[i].score - json_number_value(json_object_get(want, "score"))) < TOLERANCE);
+            }
+            tfm_hypotheses_free(&found);
+            tfm_model_free(&model);
+        }
+        if (harness_slow())
+            break;
+    }
+    json_decref(root);
+}
+
+/* In the paper's scoring a forced end counts with the probability that the model gives it, and with it the hypothesis
+ * is one that has ended. */
+static void test_paper(void **state) {
+    (void)state;
+    json_t *root = goldens(), *of = json_array_get(root, 0), *want;
+    size_t i;
+    scratch_model("tests/golden/postnorm-relu-bias");
+    json_t *keys = json_object_get(json_array_get(json_object_get(of, "cases"), 2), "keys");
+    assert_non_null(json_object_get(keys, "forced_eos_token_id"));
+    tfm_model *model = open_with(keys);
+    tfm_hypotheses found =
+        search(model, json_object_get(of, "sources"), &(tfm_search_options){.beam = 1, .max_length = 5});
+    json_array_foreach(json_object_get(of, "greedy"), i, want) {
+        same(&found.items[i], want);
+        assert_int_equal(found.items[i].count, 4);
+    }
+    tfm_hypotheses_free(&found);
+    tfm_model_free(&model);
+    json_decref(root);
+}
+
+/* A forbidden word of several tokens is no beginning, nor is what completes one with the start token. */
+static void test_prefixes(void **state) {
+    (void)state;
+    const tfm__rules rules = {.pad_id = 0,
+                              .eos_id = 5,
+                              .start_id = 5,
+                              .forced_bos_id = 9,
+                              .bad_word_count = 3,
+                              .bad_words = {0, 2, 5, 8},
+                              .bad_word_ids = {20, 21, 30, 31, 32, 5, 9, 40}};
+    const struct {
+        int32_t ids[3];
+        bool banned;
+    } cases[] = {{{20, 22, 21}, false}, {{19, 20, 21}, true}, {{30, 31, 32}, true}, {{31, 32, 30}, false},
+                 {{41, 9, 40}, false},  {{40, 41, 42}, true}, {{21, 20, 20}, false}};
+    for (size_t i = 0; i < TFM__COUNT(cases); i++) {
+        const tfm_status status = tfm__prefix_check(&rules, cases[i].ids, 3, 50);
+        if (cases[i].banned)
+            harness_refused(status, TFM_ERROR_INPUT, "completes a word of bad_words_ids");
+        else
+            harness_ok(status);
+    }
+}
+
+/* What is read is written again. */
+static void test_written(void **state) {
+    (void)state;
+    tfm__rules rules = {.pad_id = 0,
+                        .eos_id = 5,
+                        .start_id = 5,
+                        .forced_bos_id = -1,
+                        .forced_eos_id = 5,
+                        .bad_id_count = 1,
+                        .bad_ids = {7},
+                        .bad_word_count = 2,
+                        .bad_words = {0, 2, 5},
+                        .bad_word_ids = {20, 21, 30, 31, 32}};
+    json_t *got = tfm__write_rules(&rules, 512), *want = json_loads("[[7], [20, 21], [30, 31, 32]]", 0, NULL);
+    assert_true(json_equal(json_object_get(got, "bad_words_ids"), want));
+    assert_int_equal(json_integer_value(json_object_get(got, "forced_eos_token_id")), 5);
+    assert_null(json_object_get(got, "forced_bos_token_id"));
+    json_decref(got);
+    rules.bad_word_count = rules.bad_id_count = 0;
+    rules.forced_eos_id = -1;
+    got = tfm__write_rules(&rules, 512);
+    assert_true(!json_object_get(got, "bad_words_ids") && !json_object_get(got, "forced_eos_token_id"));
+    json_decref(got);
+    json_decref(want);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_transformers, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_paper, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_written),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}

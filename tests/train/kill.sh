@@ -1,0 +1,35 @@
+# tfm train: a run that is killed, again and again.
+. "$(dirname "$0")/common.sh"
+
+# A run that is killed is killed now and then while it writes, since it writes after each update.
+delays() { # COUNT: seconds below one
+    awk -v count="$1" 'BEGIN { srand(); for (i = 0; i < count; i++) printf "%.3f\n", 0.05 + 0.9 * rand() }'
+}
+plan="$files --updates 40 --valid-every 1 --report-every 1 --hold-out 3 --buffer 70 --average 2 --patience 0"
+# shellcheck disable=SC2086
+begin whole $plan
+check "a run that validates much" [ "$code" = 0 ]
+rm -rf part
+# shellcheck disable=SC2086
+launch -o part $small $plan
+wait_for_update part 1
+kills=0
+for delay in $(delays 10); do
+    kill -KILL $child
+    wait $child
+    [ $? = 137 ] && kills=$((kills + 1))
+    if [ -e part/config.json ]; then
+        "$tfm" info part >out 2>err || echo "after $kills kills: $(cat err)" >>broken
+    fi
+    launch --resume part
+    sleep "$delay"
+done 2>stderr
+wait $child
+code=$?
+check "SIGKILL, again and again: the model that is there can be opened" [ ! -e broken ]
+check "SIGKILL: --resume ends with the same bits" both 0 alike part whole
+check "SIGKILL: it did kill" [ $kills -ge 2 ]
+check "SIGKILL: nothing is left lying about" [ "$(tidy part && ls part/snapshots | tr '\n' ' ')" = \
+    "00000039.safetensors 00000040.safetensors " ]
+
+echo "1..$count"

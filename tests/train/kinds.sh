@@ -1,0 +1,20 @@
+# tfm train: models and updates of other kinds.
+. "$(dirname "$0")/common.sh"
+
+begin two $files --updates 1 --average 0
+usual="$files --updates 4 --warmup 1 --average 0 --vocab two"
+# shellcheck disable=SC2086
+begin usual $usual
+mv usual/model.safetensors before
+for option in --pre-norm '--activation gelu' '--activation gelu-tanh' '--activation silu' '--init gaussian' '--init kaiming' \
+    '--store f16' '--store bf16' '--schedule linear' '--schedule cosine' '--schedule constant' '--clip 0.5' '--weight-decay 0.1' \
+    '--attention-dropout 0.1' '--activation-dropout 0.1' '--label-smoothing 0' '--beta1 0.8' '--beta2 0.9' '--epsilon 1e-3'; do
+    # shellcheck disable=SC2086
+    begin other $usual $option
+    "$tfm" translate -m other -i valid.de >out 2>>err || code=$?
+    check "$option: trains, and translates" [ "$code" = 0 -a "$(wc -l <out)" = 10 ]
+    check "$option: makes a difference" [ "$(cmp -s other/model.safetensors before && echo same)" = "" ]
+    cp other/model.safetensors before
+done
+
+echo "1..$count"

@@ -1,0 +1,48 @@
+# tfm train: a run that goes on with more updates, or is to end where it is.
+. "$(dirname "$0")/common.sh"
+
+# Stopped where it is then to end: with a validation and a model, as if it had begun with so many updates.
+plan="$files --valid-every 1000 --report-every 1 --warmup 2 --average 2"
+rm -rf part
+# shellcheck disable=SC2086
+launch -o part $small $plan --updates 100000
+wait_for_update part 1
+kill -TERM $child
+wait $child
+stopped=$(sed -n 's/^stopped after update \([0-9]*\);.*/\1/p' err)
+resume part --updates "$stopped"
+check "--resume --updates: no more than there are" both 0 says out "^part: $stopped updates; best on validation: BLEU"
+check "--resume --updates: a model all the same" [ -s part/model.safetensors -a -s "part/snapshots/$(printf %08d "$stopped").safetensors" ]
+
+# More updates than the run began with: as if it had begun with them.
+plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 0"
+# shellcheck disable=SC2086
+begin whole $plan --updates 12
+# shellcheck disable=SC2086
+begin part $plan --updates 7
+cp part/recipe.json before.json
+resume part --updates 12 --report-every 3
+check "--resume --updates: the same parameters" both 0 cmp whole/snapshots/00000012.safetensors part/snapshots/00000012.safetensors
+check "--resume: what was changed is in the recipe" [ "$(value part updates) $(value part report-every)" = "12 3" ]
+check "--resume: and nothing else" [ "$(diff before.json part/recipe.json | grep -c '^>')" = 2 ]
+check "without validation: no BLEU" [ "$(cat out)" = "part: 12 updates" -a "$(reports valid part)" = 0 ]
+check "without validation: a model, the last one, and why it is no average" says err '^the model is that of update 12: without validation'
+cp part/model.safetensors last
+resume part --keep-average
+check "without validation, --keep-average: the average" both 0 says err '^the model is the average of the snapshots$'
+check "without validation, --keep-average: another model" [ "$(cmp part/model.safetensors last >/dev/null && echo same)" = "" ]
+"$tfm" info part >out 2>err
+check "without validation: one that opens" [ -s part/model.safetensors ]
+
+# Reports begin where the one before ended, whatever was between.
+plan="$files --hold-out 0 --valid-every 2 --report-every 3 --warmup 2 --average 0"
+# shellcheck disable=SC2086
+begin odd $plan --updates 8
+# shellcheck disable=SC2086
+begin odd2 $plan --updates 4
+resume odd2 --updates 8
+log odd >left
+log odd2 >right
+check "--resume between reports: the same reports" both 0 cmp left right
+
+echo "1..$count"

@@ -1,0 +1,66 @@
+# tfm train: the line that shows progress, on terminals of several widths, and the loss that it has.
+. "$(dirname "$0")/common.sh"
+
+# on_terminal COLUMNS ARGUMENT...: runs `tfm train` on a terminal; what it writes there goes to `screen`, a state of the
+# line each.
+on_terminal() {
+    python3 - "$@" >screen <<END
+import fcntl, os, pty, re, struct, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+    os.execv("$tfm", ["$tfm", "train"] + sys.argv[2:])
+text = b""
+try:
+    while True:
+        piece = os.read(terminal, 65536)
+        if not piece:
+            break
+        text += piece
+except OSError:
+    pass
+os.waitpid(child, 0)
+for line in re.split("\r\033\\\\[K|\r\n", text.decode()):
+    print(line)
+END
+}
+# states: those of the updates from the third on, which have an ETA
+states() {
+    grep -E '^([3-9]|[1-9][0-9]+)/' screen
+}
+fits() { # COLUMNS
+    states | awk -v most="$1" 'length($0) >= most { wide = 1 } END { exit wide }'
+}
+all_have() { # PATTERN
+    [ "$(states | wc -l)" -ge 8 ] && ! states | grep -qvE -e "$1"
+}
+some_have() {
+    states | grep -qE -e "$1"
+}
+shape="--width 32 --heads 2 --ffn 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 128 --valid-every 5"
+
+# shellcheck disable=SC2086
+on_terminal 80 -o long $shape $files --updates 12 --patience 1
+check "80 columns hold the line" fits 80
+check "with the whole ETA, marked where patience may end the run sooner" some_have ' ETA at most [0-9]+:[0-9][0-9]:[0-9][0-9]$'
+check "and not where it cannot" some_have ' ETA [0-9]+:[0-9][0-9]:[0-9][0-9]$'
+check "each has its ETA" all_have ' ETA (at most )?[0-9]+:[0-9][0-9]:[0-9][0-9]$'
+check "and its loss" all_have '^[0-9]+/12 +loss [0-9.]+ +ppl [0-9.]+ '
+# shellcheck disable=SC2086
+on_terminal 36 -o narrow $shape $files --updates 12 --patience 1
+check "36 columns hold the line" fits 36
+check "which has update and ETA" all_have '^[0-9]+/12 .*ETA (at most )?[0-9]+:[0-9][0-9]:[0-9][0-9]$'
+check "and fields that are whole or not there" all_have '^[0-9]+/12( +loss [0-9.]+)?( +[0-9]+ tokens/s)? +ETA [a-z0-9: ]*$'
+check "and leaves some out" [ "$(states | grep -c 'ppl')" = 0 ]
+# shellcheck disable=SC2086
+on_terminal 200 -o wide $shape $files --updates 12 --patience 0
+check "200 columns have all" all_have '^[0-9]+/12  epoch [0-9]+  loss [0-9.]+  ppl [0-9.]+  \|g\| [0-9.]+  rate [0-9.e-]+  [0-9]+ tokens/s  ETA [0-9:]+$'
+
+# The loss falls from 4 to nearly 0 within the first updates of so small a text, and the line must not lag behind.
+begin late $files --updates 60 --warmup 1 --rate 0.02 --dropout 0 --label-smoothing 0 --report-every 60 --valid-every 60 --hold-out 0
+shown=$(sed -n 's|^update 60/60 .* loss \([0-9.]*\) .*|\1|p' err)
+mean=$(sed -n 's|^{"type":"train","update":60,.*"loss":\([0-9.]*\),.*|\1|p' late/train.jsonl)
+check "the loss is that of the last updates, not of all since the first" \
+    awk -v shown="$shown" -v mean="$mean" 'BEGIN { exit !(shown > 0 && mean > 0 && shown < 0.9 * mean) }'
+echo "1..$count"
