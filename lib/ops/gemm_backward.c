@@ -136,7 +136,10 @@ uint64_t tfm__gemm_layer_memory(tfm_context *ctx, int64_t rows, int64_t inputs, 
     layer_products(tasks, &weight, rows, inputs, outputs);
     uint64_t most = 0;
     for (int i = 0; i < LAYER_PRODUCTS; i++) {
-        const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]);
+        /* What sums the gradient of the bias apart is given back first, but seldom as a block of the size wanted next.
+         */
+        const bool apart = tasks[i].a_sums.to.rank > 0 && tfm__gemm_choose(ctx, &tasks[i]) != &tfm__gemm_packed;
+        const uint64_t bytes = tfm__gemm_memory(ctx, &tasks[i]) + (apart ? tfm__sum_memory(1, rows, outputs) : 0);
         most = bytes > most ? bytes : most;
     }
     return most;

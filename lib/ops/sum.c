@@ -39,9 +39,21 @@ tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64
     return tfm__sum_both(ctx, (tfm__column_sum){to, x, inner}, (tfm__column_sum){0}, outer, rows);
 }
 
+enum { CHUNK = 64 }; /* rows that one work-item sums where there are many */
+
+/* Sums of chunks, which a second launch adds up, where there are more rows than two chunks. */
+static bool by_chunks(int64_t rows) {
+    return rows > 2 * CHUNK;
+}
+
+uint64_t tfm__sum_memory(int64_t outer, int64_t rows, int64_t inner) {
+    return inner > 1 && by_chunks(rows)
+               ? tfm__pool_block(sizeof(float) * (uint64_t)(outer * tfm__divide_up(rows, CHUNK) * inner))
+               : 0;
+}
+
 tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum two, int64_t outer, int64_t rows) {
-    const int64_t chunk = 64; /* rows that one work-item sums where there are many */
-    const int64_t chunks = tfm__divide_up(rows, chunk);
+    const int64_t chunks = tfm__divide_up(rows, CHUNK);
     tfm__column_sum sums[2];
     int count = 0;
     if (one.to.to.buffer)
@@ -55,7 +67,7 @@ tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum 
         tfm__sum_both(ctx, one, (tfm__column_sum){0}, outer, rows);
         return tfm__sum_both(ctx, two, (tfm__column_sum){0}, outer, rows);
     }
-    if (rows <= 2 * chunk)
+    if (!by_chunks(rows))
         return launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, rows, rows > 0 ? rows : 1);
     tfm_scope_open(ctx);
     tfm__column_sum parts[2] = {{.inner = sums[0].inner}, {.inner = sums[count - 1].inner}};
@@ -64,7 +76,7 @@ tfm_status tfm__sum_both(tfm_context *ctx, tfm__column_sum one, tfm__column_sum 
         tfm_tensor_new(ctx, &parts[i].to.to, TFM_F32, 3, (int64_t[]){outer, chunks, sums[i].inner});
         sums[i].x = parts[i].to.to;
     }
-    launch_columns(ctx, parts, count > 1 ? parts + 1 : NULL, outer, rows, chunk);
+    launch_columns(ctx, parts, count > 1 ? parts + 1 : NULL, outer, rows, CHUNK);
     launch_columns(ctx, sums, count > 1 ? sums + 1 : NULL, outer, chunks, chunks);
     return tfm_scope_close(ctx, 0, NULL);
 }

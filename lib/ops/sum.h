@@ -17,6 +17,9 @@ tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x);
  * have. An empty `to` is nothing to do. */
 tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64_t outer, int64_t rows, int64_t inner);
 
+/* Bytes of device memory that tfm__sum_into takes on the way. */
+uint64_t tfm__sum_memory(int64_t outer, int64_t rows, int64_t inner);
+
 /* A sum of x (outer, rows, inner) over rows, and where it goes. */
 typedef struct tfm__column_sum {
     tfm__gradient to;
