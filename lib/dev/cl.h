@@ -54,7 +54,7 @@ struct tfm__kernel {
     const char *name;
     uint64_t hash; /* of them and of the tuning's group */
     cl_uint parameters;
-    size_t most; /* CL_KERNEL_WORK_GROUP_SIZE: items of a group that its registers and local memory allow */
+    size_t most; /* what tfm__kernel_most says, or 0 before it was asked */
     bool checked;
     bool fresh;      /* of a program that was built from source here */
     size_t local[3]; /* the groups of its last launch that was compiled for */

@@ -177,6 +177,10 @@ typedef struct tfm__arg {
         __VA_ARGS__                                                                                                    \
     }
 
+/* Items of a group, at most, that the kernel's registers and local memory allow: CL_KERNEL_WORK_GROUP_SIZE, or SIZE_MAX
+ * where the driver does not tell. */
+size_t tfm__kernel_most(const tfm_context *ctx, tfm__kernel *kernel);
+
 /* Enqueues. The global size must be a multiple of the local one. Any dimension of 0 is a no-op. */
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args);
 

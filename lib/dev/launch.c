@@ -29,12 +29,22 @@ static tfm_status check_names(tfm_context *ctx, tfm__kernel *kernel, size_t coun
     if (index != kernel->parameters)
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "kernel %s has %u parameters, the launch gives %u",
                                  kernel->name, (unsigned)kernel->parameters, (unsigned)index);
-    size_t most = 0;
-    const cl_int asked =
-        clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most, NULL);
-    kernel->most = asked == CL_SUCCESS && most > 0 ? most : SIZE_MAX;
     kernel->checked = true;
     return TFM_OK;
+}
+
+size_t tfm__kernel_most(const tfm_context *ctx, tfm__kernel *kernel) {
+    if (kernel->most > 0)
+        return kernel->most;
+    size_t most = 0, multiple = 0;
+    const cl_int asked =
+        clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most, NULL);
+    clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, sizeof(multiple),
+                             &multiple, NULL);
+    /* Mesa 22.3 gives the size of a sub-group for either question, whatever the kernel. */
+    const bool untold = most == multiple && strcmp(ctx->info.platform, "rusticl") == 0;
+    kernel->most = asked == CL_SUCCESS && most > 0 && !untold ? most : SIZE_MAX;
+    return kernel->most;
 }
 
 static tfm_status refuse(tfm_context *ctx, tfm__kernel *kernel, const tfm__arg *arg, cl_int error) {
@@ -83,9 +93,9 @@ static size_t items_of(const tfm__grid *grid) {
 
 /* Where work-groups share rows, a group that is larger than what the driver says of the kernel is not even tried: not
  * every driver refuses it, some run it wrong. Whether the context has smaller ones now. */
-static bool too_large(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid) {
+static bool too_large(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid) {
     const size_t items = items_of(grid);
-    if (ctx->tuning.class != TFM__SIMT || items <= kernel->most)
+    if (ctx->tuning.class != TFM__SIMT || items <= tfm__kernel_most(ctx, kernel))
         return false;
     char what[256];
     snprintf(what, sizeof(what), "kernel %s has %zux%zux%zu items in a group, of which %s takes %zu", kernel->name,
@@ -97,18 +107,18 @@ static bool too_large(tfm_context *ctx, const tfm__kernel *kernel, const tfm__gr
  * groups are of one item but for the plain product's, what the driver says of the kernel counts only here, since
  * drivers of CPUs tell less than what they run. "Out of resources" may also be want of memory, so there it must agree.
  */
-static bool refused_for_group(tfm_context *ctx, const tfm__kernel *kernel, const tfm__grid *grid, cl_int error) {
+static bool refused_for_group(tfm_context *ctx, tfm__kernel *kernel, const tfm__grid *grid, cl_int error) {
     const size_t items = items_of(grid);
     bool large = error == CL_INVALID_WORK_GROUP_SIZE || error == CL_INVALID_WORK_ITEM_SIZE;
     if (error == CL_OUT_OF_RESOURCES) {
         cl_ulong local = 0;
         clGetKernelWorkGroupInfo(kernel->cl, ctx->device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof(local), &local, NULL);
-        large = items > kernel->most || local > ctx->limits.local_bytes;
+        large = items > tfm__kernel_most(ctx, kernel) || local > ctx->limits.local_bytes;
     }
     char what[256];
     snprintf(what, sizeof(what), "kernel %s does not run in groups of %zux%zux%zu items on %s: %s (%d)", kernel->name,
              grid->local[0], grid->local[1], grid->local[2], ctx->info.name, tfm__cl_error_name(error), (int)error);
-    return large && tfm__groups_shrink(ctx, what, items, kernel->most);
+    return large && tfm__groups_shrink(ctx, what, items, tfm__kernel_most(ctx, kernel));
 }
 
 static tfm_status wait_failed(tfm_context *ctx, const char *what, const tfm__kernel *kernel, cl_int error) {
