@@ -47,6 +47,10 @@ typedef struct tfm__tuning {
     /* Matrix products. */
     tfm__preference gemm_order[TFM__PREFERENCES]; /* best first, up to the first without a name */
 
+    int gemm_tile;      /* of SIMT devices' register tiles: the one of this place in their table, from 1; 0: the best */
+    int64_t gemm_parts; /* cuts of the inner dimension; 0: as many as the device has room for */
+    bool gemm_large;    /* elements are counted in 64 bits even where there are few: for tests */
+
     /* The packed GEMM, of WIDE devices. */
     int gemm_rows;            /* rows of A per micro-tile; 0: the device has no packed GEMM */
     int gemm_part_rows;       /* rows of the smaller tile for the rows that are left, and the most that `small` takes */

@@ -41,7 +41,9 @@ static const struct {
                 .group = 128,
                 .chunk = 1,
                 /* CLBlast pads its tiles to 32 and more rows, so few rows cost it as much as many. */
-                .gemm_order = {{.provider = "clblast", .least_rows = 9}, {.provider = "plain"}}}},
+                .gemm_order = {{.provider = "clblast", .least_rows = 9},
+                               {.provider = "tiled"},
+                               {.provider = "plain"}}}},
     {.tuning = {.name = "scalar", SIMT, .group = 32, .chunk = 8, .gemm_order = {{.provider = "plain"}}}},
 };
 

@@ -1,8 +1,8 @@
 /* Which provider multiplies: in the order that the device's tuning gives, or as TFM_GEMM says. */
 #include "ops/gemm.h"
 
-const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {&tfm__gemm_small, &tfm__gemm_packed,
-                                                                      &tfm__gemm_plain, &tfm__gemm_clblast};
+const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
+    &tfm__gemm_small, &tfm__gemm_packed, &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_clblast};
 
 static size_t place_of(const tfm__gemm_provider *provider) {
     size_t i = 0;

@@ -74,11 +74,8 @@ static void check_linear(tfm__check *c) {
 }
 
 const tfm__check_entry tfm__selftest_gemm[] = {
-    {"gemm", "small", check, 0},
-    {"gemm", "packed", check, 1},
-    {"gemm", "plain", check, 2},
-    {"gemm", "clblast", check, 3},
-    {"gemm", "clblast, large", check_large, 3},
-    {"linear", "silu", check_linear, 0},
-    {0},
+    {"gemm", "small", check, 0},         {"gemm", "packed", check, 1},
+    {"gemm", "tiled", check, 2},         {"gemm", "plain", check, 3},
+    {"gemm", "clblast", check, 4},       {"gemm", "clblast, large", check_large, 4},
+    {"linear", "silu", check_linear, 0}, {0},
 };

@@ -1,0 +1,238 @@
+/* GEMM by register tiles, for devices that run work-items side by side: c (B, M, N) = activation(alpha a b + addend),
+ * where the addend is a bias, or c itself.
+ *
+ * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension, whose operands pass through
+ * local memory, a line of the tile for each step. An item holds ITEM_M x ITEM_N sums in registers: quads of four
+ * neighbouring rows and columns, which it reads from local memory as vectors, LY quads of rows and LX quads of columns
+ * apart, so that neighbouring items read neighbouring vectors. While the products of a tile are added up, the next one
+ * is on its way from global memory to registers.
+ *
+ * The host says by TURNED_A and TURNED_B how the operands lie: a (M, K), turned (K, M); b (K, N), turned (N, K). UNIT
+ * is 4 where every line of a, b and c begins at a multiple of four floats, so that vectors are moved, else 1. INDEX is
+ * int where no element of them lies after 2^31, else long.
+ *
+ * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too: the tiles
+ * of c in bands of BAND rows of tiles, for the caches' sake; of each matrix of the batch; of each of `parts` cuts of K
+ * into chunks, whose sums go to `c` one after the other, to be added up by gemm_tiled_sum. The host gives the sizes (a
+ * table in lib/ops/gemm_tiled.c). */
+#ifndef TILE_M
+#define TILE_M 64
+#define TILE_N 64
+#define TILE_K 16
+#define ITEM_M 8
+#define ITEM_N 4
+#define UNIT 1
+#define INDEX long
+#define TURNED_A 0
+#define TURNED_B 0
+#endif
+#define LX (TILE_N / ITEM_N)
+#define LY (TILE_M / ITEM_M)
+#define ITEMS (LX * LY)
+#define BAND 8
+/* Steps in a row without a branch: more of them, and compilers hold more of local memory in registers than there are.
+ */
+#define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)
+/* Lines of local memory: four floats more, so that columns of a tile fall into different banks. */
+#define A_LINE (TILE_M + 4)
+#define B_LINE (TILE_N + 4)
+
+#if UNIT == 4
+typedef float4 unit;
+#else
+typedef float unit;
+#endif
+#define UNITS_A (TILE_M * TILE_K / UNIT / ITEMS)
+#define UNITS_B (TILE_N * TILE_K / UNIT / ITEMS)
+#define EACH_A _Pragma("unroll") for (int u = 0; u < UNITS_A; u++)
+#define EACH_B _Pragma("unroll") for (int u = 0; u < UNITS_B; u++)
+
+/* Units follow the operand's memory. An item's first one is of row or column ALONG of the tile and of step STEP; from
+ * one of its units to the next, the step grows by STEPS where steps are lines of the operand, else the row or column
+ * by OVER. */
+#define ALONG(lines, tile) ((lines) ? id % ((tile) / UNIT) * UNIT : id / (TILE_K / UNIT))
+#define STEP(lines, tile) ((lines) ? id / ((tile) / UNIT) : id % (TILE_K / UNIT) * UNIT)
+#define STEPS(lines, tile) ((lines) ? ITEMS / ((tile) / UNIT) : 0)
+#define OVER(lines) ((lines) ? 0 : ITEMS / (TILE_K / UNIT))
+#define LINES_A TURNED_A
+#define LINES_B (!TURNED_B)
+
+/* To a tile: a unit along its line, or across UNIT lines. */
+static inline void put_along(__local float *line, const unit v) {
+#if UNIT == 4
+    *(__local float4 *)line = v;
+#else
+    *line = v;
+#endif
+}
+
+static inline void put_across(__local float *first, const int line, const unit v) {
+#if UNIT == 4
+    first[0] = v.x;
+    first[line] = v.y;
+    first[2 * line] = v.z;
+    first[3 * line] = v.w;
+#else
+    *first = v;
+#endif
+}
+
+/* Items of few rows have pairs of them, or one. */
+#if ITEM_M >= 4
+#define HIGH 4
+typedef float4 rows_type;
+#elif ITEM_M == 2
+#define HIGH 2
+typedef float2 rows_type;
+#endif
+
+/* Of an item's i-th row and j-th column: those of the tile. */
+#define QUAD_ROW(i) (y * HIGH + (i) / HIGH * HIGH * LY + (i) % HIGH)
+#define QUAD_COLUMN(j) (x * 4 + (j) / 4 * 4 * LX + (j) % 4)
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, addend), const long batch,
+           const long m, const long n, const long k, const long parts, const long chunk, const long b_batch,
+           const long addend_batch, const long addend_row, const long has_addend, const float alpha) {
+    __local float a_tile[TILE_K * A_LINE] __attribute__((aligned(16)));
+    __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
+    const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
+
+    /* Which tile, of which matrix and which part of the sum. */
+    const int tiles_m = (int)((m + TILE_M - 1) / TILE_M), tiles_n = (int)((n + TILE_N - 1) / TILE_N);
+    const long group = (long)get_group_id(0), tiles = (long)tiles_m * tiles_n, z = group / tiles % batch;
+    const long part = group / tiles / batch;
+    const int tile = (int)(group % tiles), band = tile / (BAND * tiles_n), in_band = tile % (BAND * tiles_n);
+    const int band_rows = min(BAND, tiles_m - band * BAND);
+    const INDEX row = (INDEX)(band * BAND + in_band % band_rows) * TILE_M;
+    const INDEX column = (INDEX)(in_band / band_rows) * TILE_N;
+    const int rows = (int)min((INDEX)TILE_M, (INDEX)m - row), columns = (int)min((INDEX)TILE_N, (INDEX)n - column);
+
+    /* This item's units. Where they go along a line of the operand, those after the last row or column of c are read
+     * from before it: what is made of them is not stored. */
+    const INDEX first = (INDEX)(part * chunk), stop = (INDEX)min(part * chunk + chunk, k);
+    const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
+    const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
+    const int a_along = LINES_A ? min(ALONG(LINES_A, TILE_M), rows - UNIT) : ALONG(LINES_A, TILE_M);
+    const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), columns - UNIT) : ALONG(LINES_B, TILE_N);
+    const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
+    __global const float *from_a = TFM_AT(a) + (INDEX)z * (INDEX)m * (INDEX)k + row * a_row + first * a_step;
+    __global const float *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
+    const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
+    __local float *to_a = a_tile + steps_a * A_LINE + ALONG(LINES_A, TILE_M);
+    __local float *to_b = b_tile + steps_b * B_LINE + ALONG(LINES_B, TILE_N);
+
+    float sum[ITEM_M][ITEM_N];
+#pragma unroll
+    for (int i = 0; i < ITEM_M; i++)
+#pragma unroll
+        for (int j = 0; j < ITEM_N; j++)
+            sum[i][j] = 0.0f;
+
+    /* `left` steps from `from_a` and `from_b` on: zeros after them, of both, since 0 times what is there may be NaN. */
+    unit next_a[UNITS_A], next_b[UNITS_B];
+    int left = (int)(stop - first);
+#define FETCH(left)                                                                                                    \
+    EACH_A                                                                                                             \
+    next_a[u] = steps_a + u * STEPS(LINES_A, TILE_M) < (left) && a_along + u * OVER(LINES_A) < rows                    \
+                    ? *(__global const unit *)(from_a + u * A_STRIDE + a_at)                                           \
+                    : (unit)(0.0f);                                                                                    \
+    EACH_B                                                                                                             \
+    next_b[u] = steps_b + u * STEPS(LINES_B, TILE_N) < (left) && b_along + u * OVER(LINES_B) < columns                 \
+                    ? *(__global const unit *)(from_b + u * B_STRIDE + b_at)                                           \
+                    : (unit)(0.0f);
+#define A_STRIDE (STEPS(LINES_A, TILE_M) * a_step + OVER(LINES_A) * a_row)
+#define B_STRIDE (STEPS(LINES_B, TILE_N) * b_step + OVER(LINES_B) * b_column)
+    FETCH(left)
+    for (; left > 0; left -= TILE_K) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
+        EACH_A {
+            if (TURNED_A)
+                put_along(to_a + u * STEPS(LINES_A, TILE_M) * A_LINE, next_a[u]);
+            else
+                put_across(to_a + u * OVER(LINES_A), A_LINE, next_a[u]);
+        }
+        EACH_B {
+            if (TURNED_B)
+                put_across(to_b + u * OVER(LINES_B), B_LINE, next_b[u]);
+            else
+                put_along(to_b + u * STEPS(LINES_B, TILE_N) * B_LINE, next_b[u]);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        from_a += TILE_K * a_step;
+        from_b += TILE_K * b_step;
+        FETCH(left - TILE_K)
+#pragma unroll UNROLL
+        for (int s = 0; s < TILE_K; s++) {
+            float over[ITEM_M];
+#pragma unroll
+            for (int i = 0; i < ITEM_M; i += HIGH) {
+                const rows_type quad = *(__local const rows_type *)(a_tile + s * A_LINE + QUAD_ROW(i));
+                over[i] = quad.x;
+                over[i + 1] = quad.y;
+#if HIGH == 4
+                over[i + 2] = quad.z;
+                over[i + 3] = quad.w;
+#endif
+            }
+#pragma unroll
+            for (int j = 0; j < ITEM_N; j += 4) {
+                const float4 quad = *(__local const float4 *)(b_tile + s * B_LINE + QUAD_COLUMN(j));
+#pragma unroll
+                for (int i = 0; i < ITEM_M; i++) {
+                    sum[i][j] = tfm_fma(over[i], quad.x, sum[i][j]);
+                    sum[i][j + 1] = tfm_fma(over[i], quad.y, sum[i][j + 1]);
+                    sum[i][j + 2] = tfm_fma(over[i], quad.z, sum[i][j + 2]);
+                    sum[i][j + 3] = tfm_fma(over[i], quad.w, sum[i][j + 3]);
+                }
+            }
+        }
+    }
+
+    /* A part of a sum goes to its place as it is. */
+    const int whole = parts == 1;
+    __global float *to = TFM_AT(c) + ((INDEX)part * (INDEX)batch + (INDEX)z) * (INDEX)m * (INDEX)n;
+    __global const float *more = TFM_AT(addend) + (INDEX)z * (INDEX)addend_batch;
+#pragma unroll
+    for (int i = 0; i < ITEM_M; i++) {
+        const int r = QUAD_ROW(i);
+        if (r < rows) {
+#pragma unroll
+            for (int j = 0; j < ITEM_N; j += 4) {
+                float quad[4];
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const INDEX at = column + min(QUAD_COLUMN(j) + e, columns - 1);
+                    const float add = has_addend ? more[(row + r) * (INDEX)addend_row + at] : 0.0f;
+                    quad[e] = whole ? tfm_activate(tfm_fma(alpha, sum[i][j + e], add)) : sum[i][j + e];
+                }
+                __global float *out = to + (row + r) * (INDEX)n + column + QUAD_COLUMN(j);
+#if UNIT == 4
+                if (QUAD_COLUMN(j) < columns)
+                    *(__global float4 *)out = (float4)(quad[0], quad[1], quad[2], quad[3]);
+#else
+#pragma unroll
+                for (int e = 0; e < 4; e++)
+                    if (QUAD_COLUMN(j) + e < columns)
+                        out[e] = quad[e];
+#endif
+            }
+        }
+    }
+}
+
+/* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `parts` sums (R, N), always in this order.
+ * Grid: tfm__element_grid of `count` = R N. */
+TFM_KERNEL void gemm_tiled_sum(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend), const long count,
+                               const long rows, const long n, const long parts, const long addend_batch,
+                               const long addend_row, const long has_addend, const float alpha) {
+    const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, count);
+    for (long i = first; i < end; i++) {
+        const long row = i / n;
+        float sum = TFM_AT(sums)[i];
+        for (long part = 1; part < parts; part++)
+            sum += TFM_AT(sums)[part * count + i];
+        const long more = row / rows * addend_batch + row % rows * addend_row + i % n;
+        TFM_AT(c)[i] = tfm_activate(tfm_fma(alpha, sum, has_addend ? TFM_AT(addend)[more] : 0.0f));
+    }
+}
