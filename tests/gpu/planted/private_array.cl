@@ -1,0 +1,11 @@
+// -cl-std=CL1.2
+/* The index is known to nobody before the kernel runs, so the array cannot be in registers. */
+__kernel void private_array(__global float *y, __global const int *order, const int n) {
+    float last[32];
+    for (int i = 0; i < 32; i++)
+        last[i] = y[i];
+    for (int i = 0; i < n; i++)
+        last[order[i] & 31] += y[i];
+    for (int i = 0; i < 32; i++)
+        y[i] = last[i];
+}

@@ -1,0 +1,232 @@
+/* An OpenCL layer by which any device poses as a GPU that is not here, so that the library asks for the programs that
+ * it would run there: OPENCL_LAYERS=/path/to/this.so. The programs are written down (record.h), and nothing is
+ * computed: launches, writes and copies succeed at once, and reads give zeros.
+ *
+ *     TFM_POSE=a=1,b=2           what the device is:
+ *         group=N      work-items of one group, 1024 if not given
+ *         local=N      bytes of local memory, 32768 if not given
+ *         fp16=1       it has cl_khr_fp16
+ *         subgroups=1  it has cl_khr_subgroups, and OpenCL C 3.0
+ *         run=1        kernels do run, and results are right: slow, to compare what is found with what is found without
+ *     TFM_POSE_PROGRAMS=FOLDER   where the programs are written
+ */
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#include <CL/cl.h>
+#include <CL/cl_layer.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "record.h"
+
+static cl_icd_dispatch next, own;
+
+#define WAITS cl_uint waits, const cl_event *list, cl_event *event
+#define ANSWER size_t size, void *value, size_t *needed
+
+/* ---- What the device says of itself ------------------------------------------------------------------------------ */
+
+static uint64_t pose(const char *name, uint64_t otherwise) {
+    const size_t length = strlen(name);
+    for (const char *at = getenv("TFM_POSE"); at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return strtoull(at + length + 1, NULL, 10);
+    }
+    return otherwise;
+}
+
+static cl_int say(const void *answer, size_t bytes, ANSWER) {
+    if (needed)
+        *needed = bytes;
+    if (value && size < bytes)
+        return CL_INVALID_VALUE;
+    if (value)
+        memcpy(value, answer, bytes);
+    return CL_SUCCESS;
+}
+
+/* The driver's extensions, less those that a pose decides about, and with those that it has. */
+static cl_int say_extensions(cl_device_id device, ANSWER) {
+    static const struct {
+        const char *pose, *name;
+    } DECIDED[] = {{"fp16", "cl_khr_fp16"}, {"subgroups", "cl_khr_subgroups"}};
+    enum { COUNT = sizeof(DECIDED) / sizeof(DECIDED[0]) };
+    size_t bytes = 0;
+    cl_int code = next.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes);
+    char *real = code == CL_SUCCESS ? calloc(bytes + 1, 1) : NULL, *list = real ? calloc(bytes + 256, 1) : NULL;
+    if (!list) {
+        free(real);
+        return code == CL_SUCCESS ? CL_OUT_OF_HOST_MEMORY : code;
+    }
+    code = next.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, real, NULL);
+    char *rest = NULL;
+    for (char *word = strtok_r(real, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        bool decided = false;
+        for (int i = 0; i < COUNT; i++)
+            decided = decided || strcmp(word, DECIDED[i].name) == 0;
+        if (!decided)
+            strcat(strcat(list, word), " ");
+    }
+    for (int i = 0; i < COUNT; i++)
+        if (pose(DECIDED[i].pose, 0))
+            strcat(strcat(list, DECIDED[i].name), " ");
+    if (code == CL_SUCCESS)
+        code = say(list, strlen(list) + 1, size, value, needed);
+    free(real);
+    free(list);
+    return code;
+}
+
+static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info what, ANSWER) {
+    const cl_device_type type = CL_DEVICE_TYPE_GPU;
+    const cl_ulong local = pose("local", 32768);
+    const cl_device_local_mem_type kind = CL_LOCAL;
+    const cl_uint width = 1;
+    const cl_bool unified = CL_FALSE;
+    const size_t group = (size_t)pose("group", 1024), items[3] = {group, group, group};
+    static const char C[] = "OpenCL C 3.0 ";
+    switch (what) {
+    case CL_DEVICE_TYPE:
+        return say(&type, sizeof(type), size, value, needed);
+    case CL_DEVICE_LOCAL_MEM_SIZE:
+        return say(&local, sizeof(local), size, value, needed);
+    case CL_DEVICE_LOCAL_MEM_TYPE:
+        return say(&kind, sizeof(kind), size, value, needed);
+    case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
+    case CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT:
+        return say(&width, sizeof(width), size, value, needed);
+    case CL_DEVICE_HOST_UNIFIED_MEMORY:
+        return say(&unified, sizeof(unified), size, value, needed);
+    case CL_DEVICE_MAX_WORK_GROUP_SIZE:
+        return say(&group, sizeof(group), size, value, needed);
+    case CL_DEVICE_MAX_WORK_ITEM_SIZES:
+        return say(items, sizeof(items), size, value, needed);
+    case CL_DEVICE_EXTENSIONS:
+        return say_extensions(device, size, value, needed);
+    case CL_DEVICE_OPENCL_C_VERSION:
+        if (pose("subgroups", 0))
+            return say(C, sizeof(C), size, value, needed);
+    }
+    return next.clGetDeviceInfo(device, what, size, value, needed);
+}
+
+static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
+                                                      cl_kernel_work_group_info what, ANSWER) {
+    const size_t group = (size_t)pose("group", 1024);
+    if (what == CL_KERNEL_WORK_GROUP_SIZE)
+        return say(&group, sizeof(group), size, value, needed);
+    return next.clGetKernelWorkGroupInfo(kernel, device, what, size, value, needed);
+}
+
+/* ---- Programs ---------------------------------------------------------------------------------------------------- */
+
+/* The options without what a pose has put into them. */
+static char *without_extras(const char *options) {
+    static const char EXTRA[] = " -DTFM_HAS_";
+    char *out = strdup(options);
+    for (char *at = out; at && (at = strstr(at, EXTRA));)
+        memmove(at, at + 1 + strcspn(at + 1, " "), strlen(at + 1 + strcspn(at + 1, " ")) + 1);
+    return out;
+}
+
+static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
+                                            const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
+                                            void *user) {
+    size_t bytes = 0;
+    next.clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &bytes);
+    char *source = calloc(bytes + 1, 1), *plain = without_extras(options ? options : "");
+    if (!source || !plain || next.clGetProgramInfo(program, CL_PROGRAM_SOURCE, bytes, source, NULL) != CL_SUCCESS)
+        abort();
+    cl_int code = next.clBuildProgram(program, count, devices, options, notify, user);
+    /* The driver builds it only so that kernels have their parameters. What it cannot build with what it poses to have,
+     * it can without. */
+    if (code != CL_SUCCESS && options && strcmp(plain, options) != 0)
+        code = next.clBuildProgram(program, count, devices, plain, notify, user);
+    if (*source && code == CL_SUCCESS) /* tests ask for texts with mistakes */
+        record_program(program, source, options ? options : "");
+    free(source);
+    free(plain);
+    return code;
+}
+
+/* ---- Commands, which do nothing ---------------------------------------------------------------------------------- */
+
+static bool runs(void) {
+    return pose("run", 0) != 0;
+}
+
+/* Where an event is wanted, it must be one that comes to its end, with times. */
+static cl_int nothing(cl_command_queue queue, WAITS) {
+    return event ? next.clEnqueueMarkerWithWaitList(queue, waits, list, event) : CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                                    const size_t *offset, const size_t *global, const size_t *local,
+                                                    WAITS) {
+    cl_program program;
+    char name[128] = "";
+    size_t group[3] = {0};
+    for (cl_uint i = 0; local && i < dimensions && i < 3; i++)
+        group[i] = local[i];
+    if (next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(program), &program, NULL) == CL_SUCCESS &&
+        next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof(name), name, NULL) == CL_SUCCESS)
+        record_launch(program, name, group);
+    return runs() ? next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list, event)
+                  : nothing(queue, waits, list, event);
+}
+
+#define READ cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes
+
+static cl_int CL_API_CALL my_clEnqueueReadBuffer(READ, void *host, WAITS) {
+    if (runs())
+        return next.clEnqueueReadBuffer(queue, memory, wait, offset, bytes, host, waits, list, event);
+    memset(host, 0, bytes);
+    return nothing(queue, waits, list, event);
+}
+
+/* A command that only moves data. */
+#define MOVE(name, params, args)                                                                                       \
+    static cl_int CL_API_CALL my_##name params {                                                                       \
+        return runs() ? next.name args : nothing(queue, waits, list, event);                                           \
+    }
+MOVE(clEnqueueWriteBuffer, (READ, const void *host, WAITS),
+     (queue, memory, wait, offset, bytes, host, waits, list, event))
+MOVE(clEnqueueCopyBuffer,
+     (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t bytes, WAITS),
+     (queue, from, to, from_offset, to_offset, bytes, waits, list, event))
+MOVE(clEnqueueFillBuffer,
+     (cl_command_queue queue, cl_mem memory, const void *pattern, size_t width, size_t offset, size_t bytes, WAITS),
+     (queue, memory, pattern, width, offset, bytes, waits, list, event))
+
+/* ---- The layer's own interface ----------------------------------------------------------------------------------- */
+
+#pragma GCC visibility push(default)
+
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, ANSWER) {
+    static const char NAME[] = "tfm pose layer";
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    if (what == CL_LAYER_API_VERSION)
+        return say(&version, sizeof(version), size, value, needed);
+    return what == CL_LAYER_NAME ? say(NAME, sizeof(NAME), size, value, needed) : CL_INVALID_VALUE;
+}
+
+#define OWN(name) own.name = my_##name
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target, cl_uint *own_count,
+                                            const cl_icd_dispatch **out) {
+    if (!target || !own_count || !out)
+        return CL_INVALID_VALUE;
+    const size_t entries = sizeof(next) / sizeof(next.clGetPlatformIDs);
+    memcpy(&next, target, (count < entries ? count : entries) * sizeof(next.clGetPlatformIDs));
+    own = next;
+    OWN(clGetDeviceInfo), OWN(clGetKernelWorkGroupInfo), OWN(clBuildProgram), OWN(clEnqueueNDRangeKernel);
+    OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer), OWN(clEnqueueCopyBuffer), OWN(clEnqueueFillBuffer);
+    *own_count = (cl_uint)entries;
+    *out = &own;
+    return CL_SUCCESS;
+}
+
+#pragma GCC visibility pop

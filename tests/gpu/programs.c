@@ -1,0 +1,110 @@
+/* Asks for the programs that models of usual sizes run, which tests avoid, since they would take long there: attention
+ * in the heads of published models, products of few rows and of many, forward and backward. Under the pose layer
+ * nothing is computed; find.sh runs it beside the tests.
+ *
+ *     gpu_programs           prints what the device refuses, and ends with 1 then */
+#include <stdio.h>
+#include <tfm/tfm.h>
+
+static int failures;
+
+static tfm_tensor zeros(tfm_context *ctx, tfm_dtype dtype, int rank, const int64_t *dims) {
+    tfm_tensor x = {0};
+    tfm_tensor_new(ctx, &x, dtype, rank, dims);
+    return x;
+}
+
+#define ZEROS(ctx, dtype, ...)                                                                                         \
+    zeros(ctx, dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+
+/* Each case has a scope of its own; a refusal is told, and the next case goes on. */
+static void done(tfm_context *ctx, const char *what, int64_t size) {
+    if (tfm_context_status(ctx) != TFM_OK) {
+        fprintf(stderr, "%s %lld: %s\n", what, (long long)size, tfm_context_error(ctx));
+        tfm_context_clear_error(ctx);
+        failures++;
+    } else {
+        tfm_scope_close(ctx, 0, NULL);
+    }
+}
+
+/* Begins the tape and watches x. */
+static void watch(tfm_context *ctx, size_t count, const tfm_tensor *x) {
+    tfm_tape_start(ctx);
+    for (size_t i = 0; i < count; i++) {
+        tfm_tensor gradient = {0};
+        tfm_tensor_new(ctx, &gradient, TFM_F32, x[i].rank, x[i].dims);
+        tfm_tape_watch(ctx, x[i], gradient);
+    }
+}
+
+static void attend(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype dtype, bool backward,
+                   tfm_attention_options options) {
+    enum { SEQUENCES = 8, HEADS = 8, KEYS = 256 };
+    tfm_scope_open(ctx);
+    tfm_tensor q = ZEROS(ctx, dtype, SEQUENCES, queries, HEADS * width),
+               k = ZEROS(ctx, dtype, SEQUENCES, KEYS, HEADS * width),
+               v = ZEROS(ctx, dtype, SEQUENCES, KEYS, HEADS * width), y = {0};
+    options.heads = HEADS;
+    if (backward)
+        watch(ctx, 3, (tfm_tensor[]){q, k, v});
+    tfm_attention(ctx, &y, q, k, v, &options);
+    if (backward)
+        tfm_backward(ctx, y, ZEROS(ctx, TFM_F32, SEQUENCES, queries, HEADS * width));
+    tfm_tape_stop(ctx);
+    done(ctx, "attention in heads of", width);
+}
+
+static void attention(tfm_context *ctx) {
+    static const int64_t WIDTHS[] = {16, 32, 48, 64, 80, 96, 128, 192, 256}, QUERIES[] = {1, 4, 64};
+    const tfm_dropout_options drops = {.rate = 0.1f, .seed = 1};
+    for (size_t i = 0; i < sizeof(WIDTHS) / sizeof(*WIDTHS); i++) {
+        for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++)
+            attend(ctx, WIDTHS[i], QUERIES[j], TFM_F32, false, (tfm_attention_options){.causal = QUERIES[j] > 1});
+        attend(ctx, WIDTHS[i], 64, TFM_F32, true, (tfm_attention_options){.causal = true});
+    }
+    for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++) {
+        attend(ctx, 64, QUERIES[j], TFM_F16, false, (tfm_attention_options){0});
+        attend(ctx, 64, QUERIES[j], TFM_BF16, false, (tfm_attention_options){0});
+        attend(ctx, 64, QUERIES[j], TFM_F32, false, (tfm_attention_options){.soft_cap = 30});
+    }
+    attend(ctx, 64, 64, TFM_F32, true, (tfm_attention_options){.dropout = &drops});
+    attend(ctx, 128, 64, TFM_F32, true, (tfm_attention_options){.soft_cap = 30, .dropout = &drops});
+}
+
+static void multiply(tfm_context *ctx, int64_t m, tfm_gemm_options options, bool backward) {
+    enum { N = 512, K = 512 };
+    tfm_scope_open(ctx);
+    tfm_tensor a = options.transpose_a ? ZEROS(ctx, TFM_F32, K, m) : ZEROS(ctx, TFM_F32, m, K),
+               b = options.transpose_b ? ZEROS(ctx, TFM_F32, N, K) : ZEROS(ctx, TFM_F32, K, N), c = {0};
+    if (backward)
+        watch(ctx, 2, (tfm_tensor[]){a, b});
+    tfm_gemm(ctx, &c, a, b, &options);
+    if (backward)
+        tfm_backward(ctx, c, ZEROS(ctx, TFM_F32, m, N));
+    tfm_tape_stop(ctx);
+    done(ctx, "a product with rows", m);
+}
+
+static void products(tfm_context *ctx) {
+    static const int64_t ROWS[] = {1, 4, 8, 16, 32, 64, 256, 4096};
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(*ROWS); i++) {
+        for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
+            multiply(ctx, ROWS[i], (tfm_gemm_options){.transpose_b = true, .activation = (tfm_activation)activation},
+                     false);
+        multiply(ctx, ROWS[i], (tfm_gemm_options){.transpose_a = true}, false);
+        multiply(ctx, ROWS[i], (tfm_gemm_options){.transpose_b = true}, true);
+    }
+}
+
+int main(void) {
+    tfm_context *ctx = NULL;
+    if (tfm_context_open(&ctx, NULL) != TFM_OK) {
+        fprintf(stderr, "%s\n", tfm_error_message());
+        return 1;
+    }
+    attention(ctx);
+    products(ctx);
+    tfm_context_free(&ctx);
+    return failures > 0;
+}
