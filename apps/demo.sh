@@ -4,7 +4,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-sh apps/packages.sh gcc g++ meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
+# dpkg-dev tells Meson where Debian keeps libraries; without it they go to lib64, where nothing looks.
+sh apps/packages.sh gcc g++ dpkg-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
     libsentencepiece-dev libjansson-dev libicu-dev libcairo2-dev fonts-dejavu-core pocl-opencl-icd
 
 build=build/demo

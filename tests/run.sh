@@ -21,9 +21,9 @@ die() {
     exit 1
 }
 
-sh apps/packages.sh gcc g++ clang-format make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev \
-    libsentencepiece-dev libjansson-dev libicu-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler pocl-opencl-icd \
-    mesa-opencl-icd libcairo2-dev fonts-dejavu-core librsvg2-bin ||
+sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers \
+    libclblast-dev libsentencepiece-dev libjansson-dev libicu-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler \
+    pocl-opencl-icd mesa-opencl-icd libcairo2-dev fonts-dejavu-core librsvg2-bin ||
     die "the packages cannot be installed"
 
 counts=$build/counts
