@@ -54,7 +54,7 @@ static void check_golden(const char *relative) {
     int seen = 0;
     for (int line = 0; line < 20; line++) {
         char name[64];
-        size_t sources, inputs;
+        size_t sources = 0, inputs = 1;
         snprintf(name, sizeof(name), "%d.logits", line);
         const tfm__stored *logits = tfm__weights_find(file, name);
         if (!logits)
