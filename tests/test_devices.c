@@ -1,11 +1,14 @@
 /* Listing and choosing devices. Environments are tried in processes of their own: this program runs itself as
  *     test_devices list              a row per device, tab-separated
  *     test_devices open [DEVICE]     "ok <index> <name>" or "failed <status> <sentence>"
+ *     test_devices without_sys       the same on PoCL where /sys is not mounted, or "refused"
  * An OpenCL loader reads its environment once, and no process should open platforms twice. */
 #include <grp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +44,14 @@ static int child_open(const char *device) {
     printf("ok %d %s\n", tfm_context_device(ctx)->index, tfm_context_device(ctx)->name);
     tfm_context_free(&ctx);
     return ctx ? 3 : 0;
+}
+
+/* Where a user may not take /sys away for one process, that is said, and the test of it is skipped. */
+static int child_without_sys(void) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/sys", "tmpfs", 0, NULL) != 0)
+        return printf("refused\n"), 0;
+    return child_open("pocl");
 }
 
 /* What the child starts with: this process's environment less everything that speaks of devices.
@@ -442,6 +453,18 @@ static void test_nobody(void **state) {
     remove_place();
 }
 
+/* PoCL would abort without /sys, as in a bare chroot. */
+static void test_no_sys(void **state) {
+    (void)state;
+    static char output[OUTPUT];
+    run(output, "without_sys", NULL, ENVIRONMENT("HWLOC_SYNTHETIC"));
+    if (strcmp(output, "refused\n") == 0) {
+        print_message("skipped: only root may hide /sys from a process\n");
+        skip();
+    }
+    assert_non_null(strstr(output, "ok "));
+}
+
 /* Where nothing works, the sentence names the variable; a folder of another's making is not taken. */
 static void test_nowhere_to_write(void **state) {
     (void)state;
@@ -502,6 +525,8 @@ int main(int argc, char **argv) {
         return child_list();
     if (argc > 1 && strcmp(argv[1], "open") == 0)
         return child_open(argc > 2 ? argv[2] : NULL);
+    if (argc > 1 && strcmp(argv[1], "without_sys") == 0)
+        return child_without_sys();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_set),
         cmocka_unit_test(test_every_form),
@@ -515,6 +540,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_ranking),
         cmocka_unit_test(test_no_home),
         cmocka_unit_test(test_nobody),
+        cmocka_unit_test(test_no_sys),
         cmocka_unit_test(test_nowhere_to_write),
         cmocka_unit_test(test_rusticl),
         cmocka_unit_test(test_error_names),

@@ -32,7 +32,8 @@ extern "C" {
  * of tfm_devices_list, tfm_context_open or tfm_context_wrap in a process sets POCL_CACHE_DIR in the environment of the
  * process. It names a folder `pocl` in the library's cache folder (TFM_CACHE_DIR) or, if that cannot be written, a
  * folder in TMPDIR or /tmp that only the user can write. A program whose other threads read the environment at that
- * time should set POCL_CACHE_DIR itself before it starts them; a value that is set already is never changed. */
+ * time should set POCL_CACHE_DIR itself before it starts them; a value that is set already is never changed. Likewise
+ * HWLOC_SYNTHETIC is set, only where /sys is not mounted: PoCL would find no memory there and abort the process. */
 
 /* A context is one device, one in-order queue, one memory pool and one cache of programs. */
 typedef struct tfm_context tfm_context;

@@ -1,5 +1,5 @@
-/* A folder for PoCL's cache. PoCL 3.1 takes POCL_CACHE_DIR, else $XDG_CACHE_HOME/pocl/kcache, else
- * $HOME/.cache/pocl/kcache, else one in /tmp that all users would share. */
+/* A folder for PoCL's cache, and a machine for PoCL to see where it would see none. PoCL 3.1 takes POCL_CACHE_DIR, else
+ * $XDG_CACHE_HOME/pocl/kcache, else $HOME/.cache/pocl/kcache, else one in /tmp that all users would share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -54,7 +54,24 @@ static char *temporary_folder(void) {
     return NULL;
 }
 
-static void prepare(void) {
+/* PoCL asks hwloc for the machine's memory, and hwloc asks /sys. Where that is not mounted, as in a bare chroot, PoCL
+ * finds no memory and aborts the process. hwloc takes a description in words instead: what /proc and the kernel say. */
+static void describe_machine(void) {
+    static const char *const described[] = {"HWLOC_SYNTHETIC", "HWLOC_XMLFILE", "HWLOC_FSROOT", "HWLOC_COMPONENTS"};
+    const long long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const long units = sysconf(_SC_NPROCESSORS_ONLN);
+    char words[96];
+    for (size_t i = 0; i < TFM__COUNT(described); i++)
+        if (getenv(described[i]))
+            return;
+    if (access("/sys/devices/system/cpu", R_OK | X_OK) == 0 || pages <= 0 || page <= 0 || units <= 0)
+        return;
+    snprintf(words, sizeof(words), "numa:1(memory=%lld) pu:%ld", pages * page, units);
+    if (setenv("HWLOC_SYNTHETIC", words, 1) == 0)
+        tfm__log(TFM_LOG_INFO, "/sys is not mounted, so PoCL is told of the machine by HWLOC_SYNTHETIC=%s", words);
+}
+
+static void prepare_folder(void) {
     const char *set = getenv("POCL_CACHE_DIR");
     if (set && set[0])
         return;
@@ -72,6 +89,11 @@ static void prepare(void) {
     free(folder);
     free(own);
     tfm__error_restore(kept);
+}
+
+static void prepare(void) {
+    describe_machine();
+    prepare_folder();
 }
 
 void tfm__pocl_prepare(void) {
