@@ -232,9 +232,10 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
 }
 #endif
 
-/* Where work-items run side by side, an item has a key of the tile and ROWS queries at a time. For dq the items share
- * its columns instead, and the tile's e are in local memory. Also for heads too wide for a CPU thread's stack, by
- * groups of one. */
+/* Where work-items run side by side, but a head is too wide for the tiles of attention_backward_tiled.cl, or its width
+ * no multiple of 4, or groups or local memory are small: an item has a key of the tile and ROWS queries at a time. For
+ * dq the items share its columns instead, and the tile's e are in local memory. Also for heads too wide for a CPU
+ * thread's stack, by groups of one. */
 TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
     __local float shared_e[ROWS * TFM_GROUP];
     const long item = TFM_ROW(), kv_head = item % kv_heads, b = item / kv_heads;

@@ -158,7 +158,6 @@ static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __l
  * normal float. tfm_exp2_near: 2^x for -127.4 <= x <= 0. A wide device, whose exp() is a long call, gets 2^n by the
  * exponent, n = round x, times the minimax polynomial of 2^f, |f| <= 1/2 (relative error 1.8e-7, and 2^0 = 1).
  * x + 1.5 2^23 has round x in its low bits: rint() and a conversion are many instructions on some CPUs. */
-#ifdef TFM_WIDE
 #define TFM_ROUNDER 12582912.0f
 #define TFM_EXP_BODY(T, V, ROUNDED, REST)                                                                              \
     const T t = ROUNDED, n = t - TFM_ROUNDER, f = REST;                                                                \
@@ -168,6 +167,7 @@ static inline __attribute__((always_inline)) float tfm_group_reduce(float v, __l
     p = tfm_fma(p, f, (T)(6.9314713614e-01f));                                                                         \
     p = tfm_fma(p, f, (T)(1.0f));                                                                                      \
     p *= TFM_CAT(tfm_as_float, V)((TFM_CAT(tfm_as_int, V)(t) << 23) + 0x3f800000);
+#ifdef TFM_WIDE
 #define TFM_EXP2_NEAR(T, V) TFM_EXP_BODY(T, V, x + TFM_ROUNDER, x - n) return p;
 #define TFM_EXP2(T, V) return x < (T)(-126.0f) ? (T)(0.0f) : TFM_CAT(tfm_exp2_near, V)(x);
 #define TFM_EXP(T, V)                                                                                                  \

@@ -262,6 +262,23 @@ static void test_one_tensor(void **state) {
     check_shared(&random, 8, 9, 9, 9);
 }
 
+/* More than one tile of either, of heads that share keys, with tiles that nobody sees, and widths that fill no chunk.
+ */
+static void test_tiles(void **state) {
+    (void)state;
+    harness_random random = {6};
+    const tfm_dropout_options drops = {.rate = 0.3f, .seed = 5, .stream = 1};
+    check(&random, (attention){1, 41, 70, 2, 1, 20, 48, PLAIN});
+    check(&random, (attention){2, 38, 67, 2, 2, 16, 12, PLAIN, .causal = true, .heads_first = true});
+    check(&random, (attention){1, 150, 150, 1, 1, 8, 4, PLAIN, .windowed = true});
+    check(&random, (attention){2, 70, 9, 4, 2, 12, 16, PLAIN, .padded = true, .causal = true, .at_end = true});
+    check(&random, (attention){2, 39, 33, 6, 2, 16, 8, PLAIN, .dropout = drops, .heads_first = true});
+    check(&random, (attention){3, 35, 66, 2, 2, 8, 16, .mask = TFM_U8, .cap = 2, .dropout = drops, .padded = true});
+    check(&random, (attention){1, 5, 9, 2, 1, 128, 64, PLAIN, .causal = true});
+    check(&random, (attention){1, 5, 9, 2, 1, 64, 128, .mask = TFM_F32, .cap = 2, .dropout = drops});
+    check(&random, (attention){1, 5, 9, 1, 1, 100, 96, PLAIN});
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -399,9 +416,10 @@ static void test_many_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_one_tensor),    cmocka_unit_test(test_one_key),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_many_keys),     cmocka_unit_test(test_low_masks),
+        cmocka_unit_test(test_shapes),    cmocka_unit_test(test_who_sees_what), cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_tiles),     cmocka_unit_test(test_dropout),       cmocka_unit_test(test_one_tensor),
+        cmocka_unit_test(test_one_key),   cmocka_unit_test(test_refused),       cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_low_masks),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

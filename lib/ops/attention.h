@@ -3,6 +3,7 @@
 #define TFM_LIB_ATTENTION_H
 
 #include "ops/dropout.h"
+#include "ops/tape.h"
 
 typedef struct tfm__attention {
     tfm_tensor y, log_sum; /* F32; log_sum may be empty */
@@ -37,9 +38,16 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
  * lib/ops/attention_backward.c. */
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
-/* Enqueues a kernel of `groups` work-groups: its own arguments, at most 12, then those of ATTENTION_PARAMETERS, as many
+/* The backward pass by tiles, for SIMT devices: whether it takes such a call, whose dy is this; and the pass. An empty
+ * gradient is not wanted: lib/ops/attention_backward_tiled.c. */
+bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *a);
+tfm_status tfm__attention_backward_tiled(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm__gradient dq,
+                                         tfm__gradient dk, tfm__gradient dv);
+
+enum { TFM__ATTENTION_OWN = 16 };
+/* Enqueues a kernel: its own arguments, at most TFM__ATTENTION_OWN, then those of ATTENTION_PARAMETERS, as many
  * as there are with DROPS where something is dropped. */
-tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
+tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__grid grid,
                                   size_t count, const tfm__arg *own);
 /* The same for one that makes y and log_sum, built for `block` queries a work-group, `items` of which have work. */
 tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "ops/attention.h"
 
-tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, int64_t groups,
+tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__grid grid,
                                   size_t count, const tfm__arg *own) {
     const int mask_kind = !a->mask.buffer ? 0 : a->mask.dtype == TFM_F32 ? 1 : 2;
     const tfm__arg common[] = {TFM__T_AS("q", a->q),
@@ -32,13 +32,13 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
                                TFM__I_AS("columns", a->columns)};
     const tfm_dropout_options *dropout = &a->dropout;
     const tfm__arg drops[] = {TFM__DROPOUT_ARGS(dropout)};
-    tfm__arg all[TFM__COUNT(common) + TFM__COUNT(drops) + 12];
+    tfm__arg all[TFM__COUNT(common) + TFM__COUNT(drops) + TFM__ATTENTION_OWN];
     memcpy(all, own, count * sizeof(*own));
     memcpy(all + count, common, sizeof(common));
     count += TFM__COUNT(common);
     memcpy(all + count, drops, sizeof(drops));
     count += tfm__dropout_on(dropout) ? TFM__COUNT(drops) : 0;
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, groups), count, all);
+    return tfm__launch(ctx, kernel, grid, count, all);
 }
 
 tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
@@ -47,7 +47,7 @@ tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const
         ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d", (int)a->key_width,
         (int)a->value_width, block, (int)a->q.dtype, a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
     const float log2e = 1.44269504088896340736F;
-    return tfm__attention_enqueue(ctx, a, kernel, groups,
+    return tfm__attention_enqueue(ctx, a, kernel, tfm__row_grid(ctx, groups),
                                   TFM__ARGS(TFM__T_AS("y", a->y), TFM__T_AS("log_sum", a->log_sum),
                                             TFM__I_AS("summed", a->log_sum.buffer != NULL), TFM__I(items),
                                             TFM__F_AS("scale", a->cap > 0 ? a->scale / a->cap : a->scale * log2e),

@@ -9,7 +9,7 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
                                           (int)a->key_width, (int)a->q.dtype); /* no values are read */
     tfm__attention all = *a;
     all.dropout.rate = 0; /* what is looked at is whole */
-    tfm__attention_enqueue(ctx, &all, kernel, items,
+    tfm__attention_enqueue(ctx, &all, kernel, tfm__row_grid(ctx, items),
                            TFM__ARGS(TFM__T(scores), TFM__I_AS("stage", reached), TFM__I(items),
                                      TFM__F_AS("scale", a->scale), TFM__F_AS("cap", a->cap)));
     return stage == TFM_ATTENTION_WEIGHTS ? tfm_softmax(ctx, &scores, scores) : tfm_context_status(ctx);

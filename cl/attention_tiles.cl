@@ -1,0 +1,163 @@
+/* Tiles of attention, for devices whose work-items run side by side: QUERIES queries of one head by KEYS keys, of which
+ * an item has 4 by 4. What two items or more need of q, k and v comes through local memory, read from global memory by
+ * neighbours side by side; whatever an item sums up stays in its registers, so that every private array is indexed by
+ * constants once loops are unrolled. This text is included after attention_parts.cl.
+ *
+ * The host gives QUERIES and KEYS, powers of two of which the product is 16 TFM_GROUP, and ALIGNED, whether rows begin
+ * at multiples of four numbers. Heads' widths are multiples of 4. All functions with barriers must be met by all items
+ * of a work-group. */
+
+/* Inlined for certain: where these stayed calls, PoCL 3.1 would lose their barriers. */
+#define INLINED static inline __attribute__((always_inline))
+#define UNROLL _Pragma("unroll")
+#define LOOP _Pragma("nounroll") /* sums fill the registers: loads of later steps would have no room */
+#define EACH4(i)                                                                                                       \
+    UNROLL                                                                                                             \
+    for (int i = 0; i < 4; i++)
+
+#if ALIGNED && NUMBERS == 0
+#define ROW4(p) (*(__global const float4 *)(p))
+#elif ALIGNED && NUMBERS == 1
+#define ROW4(p) vloada_half4(0, p)
+#elif ALIGNED
+#define ROW4(p) as_float4(convert_uint4(*(__global const ushort4 *)(p)) << 16)
+#else
+#define ROW4(p) NUMBERS4(p)
+#endif
+
+/* Items along the keys of a tile. An item has the queries 4 QUERY_LANE on, which share a block of dropout's numbers,
+ * and every KEY_ITEMS-th key from KEY_LANE on, so that neighbours read rows that are not in one bank. */
+#define KEY_ITEMS (KEYS / 4)
+#define KEY_LANE(lane) ((lane) % KEY_ITEMS)
+#define QUERY_LANE(lane) ((lane) / KEY_ITEMS)
+
+/* Columns of both that are in local memory at a time, in fours, and the room for them. A row is an odd number of fours
+ * from the next, which spreads rows over the banks. */
+#define MOST_COLUMNS (QUERIES + KEYS > 96 ? 4 : 8)
+#define COLUMNS_OF(width4) ((width4) % 8 ? 4 : MOST_COLUMNS)
+#define STAGE ((QUERIES + KEYS) * (MOST_COLUMNS + 1))
+
+/* The number of an item, and a place of the work-group, out of local memory, where item 0 has written 0 and the place
+ * before a barrier. Otherwise compilers keep in registers, over all loops, whatever follows from them, such as
+ * addresses; and registers are full of sums. */
+#define LANE(fixed) (((int)get_local_id(0) + (fixed)[0]) & (TFM_GROUP - 1))
+#define PLACE(fixed) ((fixed)[1])
+
+/* 2^x, x <= 0, in few registers: the prelude says how. */
+INLINED float tile_exp2(const float x) {
+    TFM_EXP_BODY(float, , x + TFM_ROUNDER, x - n)
+    return x < -126.0f ? 0.0f : p;
+}
+
+/* Rows before the first are only where a block of dropout's numbers begins there. */
+#if DROPS
+#define LOW(x, low) max(x, low)
+#else
+#define LOW(x, low) (x)
+#endif
+
+/* Rows of a tensor: row i begins at `from` + i `step`, and those outside low <= i < high, of which there is one at
+ * least, are read as the nearest of those. Whatever sums them up has weights of 0 for them. */
+typedef struct tile_rows {
+    __global const number *from;
+    uint step; /* bytes; of all rows together they fit as well */
+    int low, high;
+} tile_rows;
+
+/* Columns column .. column + columns - 1, in fours, of rows first .. first + count - 1; columns from width4 on are
+ * zeros. Loads are unconditional, so that many are under way at a time. */
+INLINED void stage_rows(const int lane, __local float4 *to, const int stride, const tile_rows rows, const int first,
+                        const int count, const int column, const int columns, const int width4) {
+    const int fours = count * columns;
+    UNROLL
+    for (int i = 0; i < (fours + TFM_GROUP - 1) / TFM_GROUP; i++) {
+        const int even = TFM_GROUP % columns == 0; /* then the column is the same in each step */
+        const int r = even ? lane / columns + i * (TFM_GROUP / columns) : (lane + i * TFM_GROUP) / columns;
+        const int c = even ? lane % columns : (lane + i * TFM_GROUP) % columns;
+        const int at = min(LOW(first + r, rows.low), rows.high - 1);
+        const int whole = width4 % columns == 0, from = whole ? column + c : min(column + c, width4 - 1);
+        const uint bytes = (uint)at * rows.step + (uint)from * (uint)(4 * sizeof(number));
+        const float4 x = ROW4((__global const number *)((__global const uchar *)rows.from + bytes));
+        if (fours % TFM_GROUP == 0 || lane + i * TFM_GROUP < fours)
+            to[r * stride + c] = whole || column + c < width4 ? x : (float4)(0.0f);
+    }
+}
+
+/* In the order of columns, whatever the tile. */
+#define DOT4(sum, a, b)                                                                                                \
+    sum = tfm_fma((a).x, (b).x, sum);                                                                                  \
+    sum = tfm_fma((a).y, (b).y, sum);                                                                                  \
+    sum = tfm_fma((a).z, (b).z, sum);                                                                                  \
+    sum = tfm_fma((a).w, (b).w, sum);
+
+/* sum[4 r + j] = the product of the item's query r from t on and its key j from s on. */
+INLINED void tile_products(__local const int *fixed, float *sum, __local float4 *stage, const tile_rows queries,
+                           const int t, const tile_rows keys, const int s, const int width4) {
+    const int columns = COLUMNS_OF(width4), stride = columns + 1;
+    UNROLL
+    for (int i = 0; i < 16; i++)
+        sum[i] = 0.0f;
+    for (int column = 0; column < width4; column += columns) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* what was there has been read */
+        stage_rows(LANE(fixed), stage, stride, queries, t, QUERIES, column, columns, width4);
+        stage_rows(LANE(fixed), stage + QUERIES * stride, stride, keys, s, KEYS, column, columns, width4);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int lane = LANE(fixed);
+        __local const float4 *q = stage + 4 * QUERY_LANE(lane) * stride;
+        __local const float4 *k = stage + (QUERIES + KEY_LANE(lane)) * stride;
+        LOOP
+        for (int c = 0; c < columns; c++) {
+            float4 x[4];
+            EACH4 (r)
+                x[r] = q[r * stride + c];
+            EACH4 (j) {
+                const float4 y = k[j * KEY_ITEMS * stride + c];
+                EACH4 (r) {
+                    DOT4(sum[4 * r + j], x[r], y)
+                }
+            }
+        }
+    }
+}
+
+/* Sums that a work-group has of `owned` rows by width4 columns in fours: an item's are four rows from 4 OWN_ROW on, by
+ * every OWN_ITEMS-th column from OWN_COLUMN on, OWN_COLUMNS of them. Columns after the last are the last again. */
+#define OWN_ITEMS(owned) (4 * TFM_GROUP / (owned))
+#define OWN_ROW(lane, owned) ((lane) / OWN_ITEMS(owned))
+#define OWN_COLUMN(lane, owned) ((lane) % OWN_ITEMS(owned))
+#define OWN_COLUMNS(owned, width4) (((width4) + OWN_ITEMS(owned) - 1) / OWN_ITEMS(owned))
+
+/* Rows that fit the stage at a time. */
+#define PIECE_OF(count, width4)                                                                                        \
+    ((count) * (width4) <= STAGE       ? (count)                                                                       \
+     : (count) / 2 * (width4) <= STAGE ? (count) / 2                                                                   \
+     : (count) / 4 * (width4) <= STAGE ? (count) / 4                                                                   \
+                                       : (count) / 8)
+
+/* sum += the products of weights, of which row i has those of owned rows, with rows first .. first + count - 1. The
+ * weights may be written just before, and may be overwritten after the next barrier. */
+INLINED void tile_accumulate(__local const int *fixed, float4 *sum, __local float4 *stage,
+                             __local const float4 *weights, const int owned, const tile_rows rows, const int first,
+                             const int count, const int width4) {
+    const int piece = PIECE_OF(count, width4), columns = OWN_COLUMNS(owned, width4);
+    for (int begin = 0; begin < count; begin += piece) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage_rows(LANE(fixed), stage, width4, rows, first + begin, piece, 0, width4, width4);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int lane = LANE(fixed);
+        __local const float4 *own = weights + OWN_ROW(lane, owned);
+        LOOP
+        for (int i = 0; i < piece; i++) {
+            const float4 w = own[(begin + i) * (owned / 4 + 1)];
+            UNROLL
+            for (int n = 0; n < columns; n++) {
+                const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
+                const float4 x = stage[i * width4 + (width4 % OWN_ITEMS(owned) ? min(c, width4 - 1) : c)];
+                sum[n] = tfm_fma((float4)(w.x), x, sum[n]);
+                sum[columns + n] = tfm_fma((float4)(w.y), x, sum[columns + n]);
+                sum[2 * columns + n] = tfm_fma((float4)(w.z), x, sum[2 * columns + n]);
+                sum[3 * columns + n] = tfm_fma((float4)(w.w), x, sum[3 * columns + n]);
+            }
+        }
+    }
+}
