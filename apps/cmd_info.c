@@ -52,9 +52,9 @@ int cmd_info(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "info",
         .usage = "info MODEL [--json]",
-        .about = "Says what the model in a directory is: architecture, sizes, parameters, and how\n"
-                 "much device memory it needs; or, in the words of translate, why it does not run.\n"
-                 "No device is used.\n",
+        .about = "Says what the model in a directory is: architecture, sizes, parameters, and\n"
+                 "how much device memory it needs; or, in the words of translate, why it does\n"
+                 "not run. No device is used.\n",
         .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
         .options = options,
         .option_count = CLI_COUNT(options),

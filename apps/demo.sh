@@ -20,9 +20,8 @@ echo
 $tfm translate -m apps/demo -i apps/demo/test.de -o $build/demo.en --stats
 echo
 
-# Two columns. sed, not printf: it counts characters, where umlauts are two bytes.
-padding=$(printf '%68s' '')
-LC_ALL=C.UTF-8 sed "s/\$/$padding/; s/^\(.\{68\}\).*/\1/" apps/demo/test.de | paste -d ' ' - $build/demo.en
+# Below each sentence what it became: side by side they would be wider than a terminal.
+sed 's/^/    /' $build/demo.en | paste -d '\n' apps/demo/test.de -
 echo
 $tfm attend -m apps/demo "Wo ist mein Auto?" -o $build/attention.svg
 echo "What the model's attention looked at for one of them is drawn in $build/attention.svg"

@@ -53,9 +53,10 @@ static int no_command(const char *name) {
 
 /* `tfm help`, `tfm help COMMAND`. */
 static int help(int argc, char **argv) {
-    const cli_command *c = argc > 2 ? command_named(argv[2]) : NULL;
-    if (argc > 2 && !c && strcmp(argv[2], "help") != 0)
-        return no_command(argv[2]);
+    const char *name = argc > 2 ? argv[2] : "help";
+    const cli_command *c = command_named(name);
+    if (!c && strcmp(name, "help") != 0 && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0)
+        return no_command(name);
     if (c)
         return c->run(2, (char *[]){argv[2], (char[]){"--help"}, NULL});
     print_help(stdout);

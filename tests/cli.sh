@@ -43,9 +43,12 @@ run --version
 check "version" both 0 says out '^tfm [0-9]'
 run --help
 check "help" both 0 says out 'translate'
-for command in devices selftest info translate score eval attend bench; do
+run help --help
+check "help of help" both 0 says out 'translate'
+for command in devices selftest info train translate score eval attend bench completion; do
     run $command --help
     check "$command --help has examples" both 0 says out 'examples:'
+    check "$command --help fits a terminal" [ "$(wc -L <out)" -lt 80 ]
 done
 run
 check "no command is a usage error" both 2 says err 'usage:'
@@ -386,7 +389,7 @@ check "no platform: the package is named" one_sentence 1 'pocl-opencl-icd'
 export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
 run selftest
 check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
-check "selftest: a line a provider, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 5 ]
+check "selftest: a line a provider, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 6 ]
 
 # ---- Timings
 run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
