@@ -7,6 +7,9 @@
 #   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
 #              then loaded, where run.sh only compiles them
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs (tests/platforms.sh)
+#   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh, where run.sh
+#              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
+#              build/gpu-tools, not installed
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given.
@@ -19,16 +22,6 @@ mkdir -p "$root/build"
 : >"$counts"
 . tests/suites.sh
 
-# part COMMAND...: what ends with a line of counts
-part() {
-    echo "== $*"
-    "$@" 2>&1 | tee "$counts.part"
-    line=$(tail -n 1 "$counts.part" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
-    case $line in
-    "" | "0 "*) echo "0 1 0" >>"$counts" && echo "nothing has passed: $*" ;;
-    esac
-    [ -z "$line" ] || echo "$line" >>"$counts"
-}
 # one COMMAND...: what tells by its exit code
 one() {
     echo "== $*"
@@ -65,13 +58,29 @@ cache() {
     suite cache-loaded build/check --suite device
 }
 
-[ $# -gt 0 ] || set -- run fault faults gradients cache platforms fuzzers
+# What apt-get cannot give is told, and check.sh counts as skipped what it would have judged.
+gpu() {
+    tools=$root/build/gpu-tools
+    mkdir -p "$tools/packages"
+    for package in intel-opencl-icd libigc1 libigdgmm12 libigdfcl1 libopencl-clang14 libllvmspirvlib14 libclang-cpp14 libllvm14; do
+        [ -e "$tools/packages/$package.done" ] || {
+            (cd "$tools/packages" && apt-get download "$package") &&
+                dpkg -x "$tools/packages/$package"_*.deb "$tools" && : >"$tools/packages/$package.done"
+        }
+    done
+    sh apps/packages.sh clang-15 libclc-15 llvm-15 llvm-spirv-15 spirv-tools clang-19 || echo "compilers are missing"
+    export GPU_INTEL="$tools"
+    part sh tests/gpu/check.sh build/check
+    one python3 tests/gpu/figures.py check build/check/gpu gfx1100 gfx90a gfx1030
+}
+
+[ $# -gt 0 ] || set -- run fault faults gradients cache platforms gpu fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
     run) part sh tests/run.sh ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache) within "$name" ;;
+    faults | gradients | cache | gpu) within "$name" ;;
     platforms) part sh tests/platforms.sh build/check ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
     *) one sh -c "echo '$name is no part of it'; false" ;;

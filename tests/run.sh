@@ -1,8 +1,8 @@
 # Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
 # PoCL and what computes on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a row;
-# a model whose products CLBlast computes; `device` and `host` again under the address and undefined-behaviour
-# sanitizers, and under them five seconds of damaged files for each reader; and builds the examples against the
-# installed library.
+# a model whose products CLBlast computes; what a GPU would be asked for, built for GPUs that are not here; `device` and
+# `host` again under the address and undefined-behaviour sanitizers, and under them five seconds of damaged files for each
+# reader; and builds the examples against the installed library.
 #     sh tests/run.sh
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
@@ -82,6 +82,15 @@ ninja -C "$build/sanitized" --quiet || die "it does not build with sanitizers"
 export TFM_DEVICE=pocl
 TFM_CACHE_DIR=off timed pocl check --suite device --suite rows
 timed host check --suite host
+# For GPUs that are not here: what usual models run there, built for three of them. The rest is nightly's.
+say "testing: gpu"
+gpu() {
+    export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
+        TFM_POSES=group=1024,local=65536
+    part sh tests/gpu/check.sh "$build/check" gfx1100 nvptx spirv
+    count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
+}
+(gpu) || echo "0 1 0" >>"$counts"
 TFM_CACHE_DIR=off TFM_GEMM=clblast timed clblast check model
 sanitized() {
     sanitizer_environment || return

@@ -22,6 +22,17 @@ suite() {
     echo "$tally" >>"$counts"
 }
 
+# part COMMAND...: what ends with a line of counts
+part() {
+    echo "== $*"
+    "$@" 2>&1 | tee "$counts.part"
+    line=$(tail -n 1 "$counts.part" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+    case $line in
+    "" | "0 "*) echo "0 1 0" >>"$counts" && echo "nothing has passed: $*" ;;
+    esac
+    [ -z "$line" ] || echo "$line" >>"$counts"
+}
+
 # Prints the sum as the last line: "N passed, N failed, N skipped". False unless something passed and nothing failed.
 report() {
     awk '{ passed += $1; failed += $2; skipped += $3 }

@@ -33,4 +33,4 @@ for target; do
 done | xargs -P "$(nproc)" -L 1 sh "$here/judge.sh" >"$out/verdicts"
 sort -o "$out/verdicts" "$out/verdicts"
 
-awk -v targets="$*" -f "$here/verdicts.awk" "${TFM_GPU_KNOWN:-$here/known.txt}" "$out/verdicts"
+awk -v targets="$*" -v few="${TFM_POSE_TESTS+1}" -f "$here/verdicts.awk" "${TFM_GPU_KNOWN:-$here/known.txt}" "$out/verdicts"

@@ -1,6 +1,7 @@
 # The programs that the library asks a GPU for: runs the tests and gpu_programs under a layer by which PoCL's device poses
 # as one, and nothing is computed (pose.c). What a test says of results is not heard then (tests/harness.h).
 #     sh tests/gpu/find.sh BUILD FOLDER POSE...       POSE as TFM_POSE has it: group=1024,local=32768
+# TFM_POSE_TESTS are the tests that are run, all if it is not set. What asks for odd shapes is most of them.
 # Writes NAME-HASH.cl, options on the first line, and NAME-HASH.launches into FOLDER, which is emptied before.
 set -eu
 build=$(realpath "${1:?give a build folder}")
@@ -20,7 +21,8 @@ export TFM_POSE_PROGRAMS OPENCL_LAYERS="$build/tests/gpu/pose_layer.so" TFM_CACH
 # for other devices.
 left_out=" test_fault test_limits test_train_fault test_learns test_devices test_cache "
 for pose; do
-    for test in "$build"/tests/test_*; do
+    for test in ${TFM_POSE_TESTS-"$build"/tests/test_*}; do
+        test=$build/tests/${test##*/}
         [ -f "$test" ] && [ -x "$test" ] || continue
         case $left_out in
         *" ${test##*/} "*) ;;
