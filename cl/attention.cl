@@ -1,4 +1,4 @@
-/* Attention, where work-items run side by side:
+/* Attention, where work-items run side by side and a head has few queries, or is not what attention_tiled.cl takes:
  *
  *     y_i = sum_s p_is v_s,   p_is = 2^(z_is - max_s z_is) / sum_s 2^(...),   z_is = log2(e) score of query i and key s
  *     log_sum_i = log sum_s e^(score_is) = log(2) (max_s z_is + log2 sum_s 2^(...))
@@ -88,20 +88,6 @@ static inline void score_key(float *z, __local const float *q, __global const nu
         for (int i = 0; i < QUERIES; i++)
             z[i] = tfm_fma(q[i * DK + d], NUMBER(k, d), z[i]);
     }
-}
-
-/* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then,
- * and cap by log2(e); else z is. */
-static inline float scored(const attention_shape a, float z, const float cap, const long row, const int s) {
-#if SCORED
-    if (cap > 0.0f)
-        z = cap * tanh(z);
-    if (a.mask_kind != 0) {
-        const float m = mask_at_log2(a, row, s);
-        z = m == -INFINITY ? m : z + m;
-    }
-#endif
-    return z;
 }
 
 #if DROPS

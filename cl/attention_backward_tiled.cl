@@ -14,7 +14,6 @@
 #ifndef PASS
 #define PASS 0 /* one program has one kernel: 0 own, 1 keys, 2 queries */
 #endif
-#define BYTES(n) ((uint)(n) * (uint)sizeof(number))
 #define KEY4 (DK / 4)
 #define VALUE4 (DV / 4)
 
@@ -79,24 +78,11 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
     }
 }
 
-/* Keys and values of a (b, key head). */
-INLINED tile_rows keys_of(const shared_keys keys) {
-    return (tile_rows){keys.k, BYTES(keys.k_step), 0, keys.visible};
-}
-
-INLINED tile_rows values_of(const shared_keys keys) {
-    return (tile_rows){keys.v, BYTES(keys.v_step), 0, keys.visible};
-}
-
-/* Queries that must be in one item, which have one block of dropout's numbers: tiles begin at multiples of that, and so
- * up to three queries before the first of a head. */
 #if DROPS
-#define TOGETHER 4
 #define DROPPED(x, r) (factor[r] * (x))
 #define BLOCK_AT(kv_head, index) first_block(shape, b, kv_head) + (index) / 4, TFM_DROPS(),
 #define BLOCK_PARAMETERS const long block, const tfm_drops drops,
 #else
-#define TOGETHER 1
 #define DROPPED(x, r) (x)
 #define BLOCK_AT(kv_head, index)
 #define BLOCK_PARAMETERS
@@ -119,8 +105,7 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
         const float factor[] = {factors.x, factors.y, factors.z, factors.w};
 #endif
         EACH4 (r) {
-            const int target = t + r, exists = (TOGETHER == 1 || target >= 0) && target < (int)shape.targets;
-            const int seen = exists && key >= target + keys.from && key < target + keys.to && key < keys.visible;
+            const int target = t + r, seen = sees(shape, keys, target, key);
             float score = scores[r * row + j * column] * scale, slope = scale;
 #if SCORED
             if (cap > 0.0f) {
@@ -223,14 +208,14 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
             const int lane = LANE(fixed);
             tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g, BLOCK_AT(kv_head, i * (int)targets + t) shape,
                          keys, head.mask, t, PLACE(fixed), sums, scale, cap);
-            tile_accumulate(fixed, sum_v, stage, weights, KEYS, head.dy, t, QUERIES, VALUE4);
+            tile_accumulate(fixed, sum_v, stage, weights, KEYS, head.dy, t, QUERIES, VALUE4, 0);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
             weight = KEY_WEIGHT(LANE(fixed));
             EACH4 (r) {
                 EACH4 (j)
                     weight[r * (KEYS + 4) + j * KEY_ITEMS] = g[4 * r + j];
             }
-            tile_accumulate(fixed, sum_k, stage, weights, KEYS, head.q, t, QUERIES, KEY4);
+            tile_accumulate(fixed, sum_k, stage, weights, KEYS, head.q, t, QUERIES, KEY4, 0);
         }
     }
     tile_write(LANE(fixed), TFM_AT(dk) + (keys.k - shape.k), key_tile.step, (int)add_k, sum_k, KEYS, s, keys.visible,
@@ -278,7 +263,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
         const int lane = LANE(fixed);
         tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * (QUERIES + 4), g,
                      BLOCK_AT(kv_head, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap);
-        tile_accumulate(fixed, sum, stage, weights, QUERIES, key_tile, s, KEYS, KEY4);
+        tile_accumulate(fixed, sum, stage, weights, QUERIES, key_tile, s, KEYS, KEY4, 0);
     }
     tile_write(LANE(fixed), TFM_AT(dq) + (head.q.from - TFM_AT(q)), head.q.step, (int)add_q, sum, QUERIES, t,
                (int)targets, (int)targets, KEY4);

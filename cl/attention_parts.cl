@@ -140,6 +140,20 @@ static inline float mask_at_log2(const attention_shape a, const long row, const 
     return m == -INFINITY ? m : bits < -FLT_MAX ? -FLT_MAX : bits;
 }
 
+/* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then,
+ * and cap by log2(e); else z is. */
+static inline float scored(const attention_shape a, float z, const float cap, const long row, const int s) {
+#if SCORED
+    if (cap > 0.0f)
+        z = cap * tanh(z);
+    if (a.mask_kind != 0) {
+        const float m = mask_at_log2(a, row, s);
+        z = m == -INFINITY ? m : z + m;
+    }
+#endif
+    return z;
+}
+
 /* ---- Dropout ----
  *
  * A weight is dropped after the softmax, so the sums of weights are those of all, and the values are added with factors

@@ -65,10 +65,12 @@ typedef struct tile_rows {
 } tile_rows;
 
 /* Columns column .. column + columns - 1, in fours, of rows first .. first + count - 1; columns from width4 on are
- * zeros. Loads are unconditional, so that many are under way at a time. */
-INLINED void stage_rows(const int lane, __local float4 *to, const int stride, const tile_rows rows, const int first,
-                        const int count, const int column, const int columns, const int width4) {
+ * zeros. Loads are unconditional, so that many are under way at a time. What comes back is 0, or NaN where the item has
+ * read a number that is not finite. */
+INLINED float stage_rows(const int lane, __local float4 *to, const int stride, const tile_rows rows, const int first,
+                         const int count, const int column, const int columns, const int width4) {
     const int fours = count * columns;
+    float4 strange = 0.0f;
     UNROLL
     for (int i = 0; i < (fours + TFM_GROUP - 1) / TFM_GROUP; i++) {
         const int even = TFM_GROUP % columns == 0; /* then the column is the same in each step */
@@ -78,9 +80,11 @@ INLINED void stage_rows(const int lane, __local float4 *to, const int stride, co
         const int whole = width4 % columns == 0, from = whole ? column + c : min(column + c, width4 - 1);
         const uint bytes = (uint)at * rows.step + (uint)from * (uint)(4 * sizeof(number));
         const float4 x = ROW4((__global const number *)((__global const uchar *)rows.from + bytes));
+        strange += x - x;
         if (fours % TFM_GROUP == 0 || lane + i * TFM_GROUP < fours)
             to[r * stride + c] = whole || column + c < width4 ? x : (float4)(0.0f);
     }
+    return strange.x + strange.y + strange.z + strange.w;
 }
 
 /* In the order of columns, whatever the tile. */
@@ -97,6 +101,7 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
     UNROLL
     for (int i = 0; i < 16; i++)
         sum[i] = 0.0f;
+    LOOP
     for (int column = 0; column < width4; column += columns) {
         barrier(CLK_LOCAL_MEM_FENCE); /* what was there has been read */
         stage_rows(LANE(fixed), stage, stride, queries, t, QUERIES, column, columns, width4);
@@ -134,30 +139,69 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
      : (count) / 4 * (width4) <= STAGE ? (count) / 4                                                                   \
                                        : (count) / 8)
 
-/* sum += the products of weights, of which row i has those of owned rows, with rows first .. first + count - 1. The
- * weights may be written just before, and may be overwritten after the next barrier. */
-INLINED void tile_accumulate(__local const int *fixed, float4 *sum, __local float4 *stage,
-                             __local const float4 *weights, const int owned, const tile_rows rows, const int first,
-                             const int count, const int width4) {
-    const int piece = PIECE_OF(count, width4), columns = OWN_COLUMNS(owned, width4);
-    for (int begin = 0; begin < count; begin += piece) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        stage_rows(LANE(fixed), stage, width4, rows, first + begin, piece, 0, width4, width4);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        const int lane = LANE(fixed);
-        __local const float4 *own = weights + OWN_ROW(lane, owned);
-        LOOP
-        for (int i = 0; i < piece; i++) {
-            const float4 w = own[(begin + i) * (owned / 4 + 1)];
-            UNROLL
-            for (int n = 0; n < columns; n++) {
-                const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
-                const float4 x = stage[i * width4 + (width4 % OWN_ITEMS(owned) ? min(c, width4 - 1) : c)];
-                sum[n] = tfm_fma((float4)(w.x), x, sum[n]);
-                sum[columns + n] = tfm_fma((float4)(w.y), x, sum[columns + n]);
-                sum[2 * columns + n] = tfm_fma((float4)(w.z), x, sum[2 * columns + n]);
-                sum[3 * columns + n] = tfm_fma((float4)(w.w), x, sum[3 * columns + n]);
-            }
+/* One row of weights with one of what is staged. Where `guarded`, weights of -0 are of what is not seen, and must not
+ * touch the sums even where that is NaN. */
+INLINED void row_accumulate(const int lane, float4 *sum, const float4 w, __local const float4 *row, const int owned,
+                            const int width4, const int guarded) {
+    const int columns = OWN_COLUMNS(owned, width4);
+    const float weight[] = {w.x, w.y, w.z, w.w};
+    UNROLL
+    for (int n = 0; n < columns; n++) {
+        const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
+        const float4 x = row[width4 % OWN_ITEMS(owned) ? min(c, width4 - 1) : c];
+        EACH4 (r) {
+            const float4 more = tfm_fma((float4)(weight[r]), x, sum[r * columns + n]);
+            sum[r * columns + n] = guarded && as_uint(weight[r]) == 0x80000000u ? sum[r * columns + n] : more;
         }
     }
+}
+
+/* sum += the products of weights, of which row i has those of owned rows, with rows first .. first + count - 1. The
+ * weights may be written just before, and may be overwritten after the next barrier. Where weights are `marked`, -0 is
+ * of what is not seen, and fixed[2] says whether any row was strange: then each is looked at. */
+INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *stage, __local const float4 *weights,
+                             const int owned, const tile_rows rows, const int first, const int count, const int width4,
+                             const int marked) {
+    const int piece = PIECE_OF(count, width4);
+    LOOP
+    for (int begin = 0; begin < count; begin += piece) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const float strange = stage_rows(LANE(fixed), stage, width4, rows, first + begin, piece, 0, width4, width4);
+        if (marked && strange != 0.0f)
+            atomic_or(fixed + 2, 1);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int lane = LANE(fixed);
+        __local const float4 *own = weights + begin * (owned / 4 + 1) + OWN_ROW(lane, owned);
+        const int plain = marked && fixed[2] ? 0 : piece; /* rows whose weights need no look */
+        LOOP
+        for (int i = 0; i < plain; i++)
+            row_accumulate(lane, sum, own[i * (owned / 4 + 1)], stage + i * width4, owned, width4, 0);
+        LOOP
+        for (int i = plain; marked && i < piece; i++)
+            row_accumulate(lane, sum, own[i * (owned / 4 + 1)], stage + i * width4, owned, width4, 1);
+    }
+}
+
+/* Queries that must be in one item, which have one block of dropout's numbers: tiles begin at multiples of that, and so
+ * up to three queries before the first of a head. */
+#if DROPS
+#define TOGETHER 4
+#else
+#define TOGETHER 1
+#endif
+
+/* Keys and values of a (b, key head). */
+#define BYTES(n) ((uint)(n) * (uint)sizeof(number))
+INLINED tile_rows keys_of(const shared_keys keys) {
+    return (tile_rows){keys.k, BYTES(keys.k_step), 0, keys.visible};
+}
+
+INLINED tile_rows values_of(const shared_keys keys) {
+    return (tile_rows){keys.v, BYTES(keys.v_step), 0, keys.visible};
+}
+
+/* Whether a query of this head, which exists or not, sees a key. */
+INLINED int sees(const attention_shape a, const shared_keys keys, const int t, const int s) {
+    const int exists = ((TOGETHER == 1) | (t >= 0)) & (t < (int)a.targets) & (s < keys.visible);
+    return exists & (s >= t + keys.from) & (s < t + keys.to);
 }

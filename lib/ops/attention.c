@@ -71,6 +71,8 @@ static tfm_status compute(tfm_context *ctx, tfm__attention *a, tfm_tensor y, con
         a->log_sum = *options->log_sum;
     if (tuning->class == TFM__WIDE && tuning->width > 1)
         tfm__attention_wide(ctx, a);
+    else if (tfm__attention_tiled_fits(ctx, a))
+        tfm__attention_tiled(ctx, a);
     else
         launch_group(ctx, a);
     if (y.dtype != TFM_F32)

@@ -38,8 +38,31 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
  * lib/ops/attention_backward.c. */
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
-/* The backward pass by tiles, for SIMT devices: whether it takes such a call, whose dy is this; and the pass. An empty
- * gradient is not wanted: lib/ops/attention_backward_tiled.c. */
+/* Tiles of SIMT devices: lib/ops/attention_tiles.c. Rows of a tile that a work-group owns, and those that come by. */
+typedef struct tfm__attention_tile {
+    int owned, passing;
+} tfm__attention_tile;
+
+/* The tile for `columns` that a work-group sums up for each owned row. An item has `sums` of them at most, unless
+ * groups are small: they live in registers. */
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int64_t columns, int64_t sums);
+/* Whether tiles take such a call. */
+bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t);
+/* Tiles of a head's queries: with dropout the first may begin up to three queries before it. */
+static inline int64_t tfm__attention_query_tiles(const tfm__attention *a, tfm__attention_tile t) {
+    return tfm__divide_up(a->targets + (tfm__dropout_on(&a->dropout) ? 3 : 0), t.owned);
+}
+/* Enqueues a kernel on `all` tiles, heads and sequences, with a work-group for each, of `work` multiplications, in as
+ * many launches as that needs. `first` are its three arguments, among all, that say where a launch begins. */
+tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, const int64_t *all,
+                                int64_t work, size_t count, tfm__arg *args, tfm__arg *first);
+
+/* The forward by tiles, and whether it takes such a call: lib/ops/attention_tiled.c. */
+bool tfm__attention_tiled_fits(const tfm_context *ctx, const tfm__attention *a);
+tfm_status tfm__attention_tiled(tfm_context *ctx, const tfm__attention *a);
+
+/* The backward pass by tiles, and whether it takes such a call. An empty gradient is not wanted:
+ * lib/ops/attention_backward_tiled.c. */
 bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *a);
 tfm_status tfm__attention_backward_tiled(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm__gradient dq,
                                          tfm__gradient dk, tfm__gradient dv);

@@ -1,0 +1,141 @@
+/* Attention where work-items run side by side and a head has many queries, by tiles: formulas and letters are those of
+ * attention.cl, parameters those of attention_parts.cl. A work-group has QUERIES queries of one (b, head), goes over
+ * the keys that one of them sees, KEYS at a time, and keeps the sums in registers. The grid is of tiles, heads and
+ * sequences, from first_tile, first_head and first_b on: long launches are split. */
+#include "attention_parts.cl"
+#include "attention_tiles.cl"
+
+#define KEY4 (DK / 4)
+#define VALUE4 (DV / 4)
+#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's four queries: the same as in tile_products */
+#define HIDDEN (-0.0f)
+#define COLUMN (KEY_ITEMS * (QUERIES + 4)) /* in local memory, from one key of an item to its next */
+#if DROPS
+#define DROP(r) drop[r]
+#else
+#define DROP(r) 0
+#endif
+
+/* The item's z, products of queries from t and keys from s on, become scores times log2(e), -inf where a key is not
+ * seen, and go to local memory, key j of the item `column` after the one before. Gives each query's maximum. */
+INLINED float4 tile_scores(__local float *to, const int column, const float *z, const attention_shape shape,
+                           const shared_keys keys, const long mask, const int t, const int s, const float scale,
+                           const float cap) {
+    float best[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    EACH4 (j) {
+        const int key = s + j * KEY_ITEMS;
+        EACH4 (r) {
+            const int seen = sees(shape, keys, t + r, key); /* where a mask has no such element, the first is read */
+            const float score =
+                scored(shape, z[4 * r + j] * scale, cap, seen ? mask + (t + r) * shape.mask_t : 0, seen ? key : 0);
+            to[j * column + r] = seen ? score : -INFINITY;
+            best[r] = seen ? fmax(best[r], score) : best[r];
+        }
+    }
+    return (float4)(best[0], best[1], best[2], best[3]);
+}
+
+/* Gives what all items have that share queries with this one: KEY_ITEMS values from this pointer on. */
+INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float4 own) {
+    __local float4 *row = stage + QUERY_LANE(lane) * KEY_ITEMS;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    row[KEY_LANE(lane)] = own;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return row;
+}
+
+TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long group,
+                                const long first_tile, const long first_head, const long first_b, const float scale,
+                                const float cap, ATTENTION_PARAMETERS) {
+    __local float4 stage[STAGE], weights[KEYS * (QUERIES / 4 + 1)];
+    __local int fixed[3];
+    attention_shape shape = ATTENTION_SHAPE;
+    shape.pool = -1; /* pages are attention.cl's */
+    const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group;
+    const int index = h % (int)group * (int)targets;
+    const long b = first_b + get_group_id(2);
+    const shared_keys keys = keys_at(shape, b, kv_head);
+    const int t = ((int)first_tile + (int)get_group_id(0)) * QUERIES - index % TOGETHER;
+    const int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)targets) - 1);
+    const tile_rows key_tile = keys_of(keys), value_tile = values_of(keys);
+    const int step = heads_first ? 1 : (int)heads;
+    const tile_rows queries = {TFM_AT(q) + query_at(shape, b, 0, h) * DK, BYTES(step * DK), 0, (int)targets};
+    const long mask_first = mask_row(shape, b, 0, h);
+    float4 sum[4 * SUMS];
+    float total[4], maximum[4];
+    UNROLL
+    for (int i = 0; i < 4 * SUMS; i++)
+        sum[i] = 0.0f;
+    EACH4 (r) {
+        total[r] = 0.0f;
+        maximum[r] = -INFINITY;
+    }
+    if (get_local_id(0) == 0) {
+        fixed[0] = 0;
+        fixed[1] = t;
+        fixed[2] = 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int s = s_first; s < s_end; s += KEYS) {
+        float z[16];
+        tile_products(fixed, z, stage, queries, PLACE(fixed), key_tile, s, KEY4);
+        const int lane = LANE(fixed);
+        __local float *weight = (__local float *)(weights + KEY_LANE(lane) * (QUERIES / 4 + 1) + QUERY_LANE(lane));
+        float4 best = tile_scores(weight, COLUMN, z, shape, keys, mask_first, PLACE(fixed) + 4 * QUERY_LANE(lane),
+                                  s + KEY_LANE(lane), scale, cap);
+        __local const float4 *others = exchange(stage, lane, best);
+        LOOP
+        for (int i = 0; i < KEY_ITEMS; i++)
+            best = fmax(best, others[i]);
+        const float reached[] = {best.x, best.y, best.z, best.w};
+        float base[4];
+        EACH4 (r) {
+            const float highest = fmax(maximum[r], reached[r]);
+            base[r] = highest == -INFINITY ? 0.0f : highest;
+            const float shrink = tile_exp2(maximum[r] - base[r]);
+            maximum[r] = highest;
+            total[r] *= shrink;
+            UNROLL
+            for (int n = 0; n < SUMS; n++)
+                sum[r * SUMS + n] *= shrink;
+        }
+        EACH4 (j) {
+#if DROPS
+            const long block = first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane);
+            const uint4 numbers = drop_numbers(TFM_DROPS(), block, s + KEY_LANE(lane) + j * KEY_ITEMS);
+            const int4 dropped = numbers < (uint4)((uint)threshold);
+            const int drop[] = {dropped.x, dropped.y, dropped.z, dropped.w};
+#endif
+            EACH4 (r) {
+                const float score = weight[j * COLUMN + r], p = tile_exp2(score - base[r]);
+                const int hidden = score == -INFINITY;
+                total[r] += hidden ? 0.0f : p;
+                weight[j * COLUMN + r] = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
+                mem_fence(CLK_LOCAL_MEM_FENCE); /* one by one, so that registers suffice */
+            }
+        }
+        tile_accumulate(fixed, sum, stage, weights, QUERIES, value_tile, s, KEYS, VALUE4, 1);
+    }
+    const int lane = LANE(fixed);
+    __local const float4 *others = exchange(stage, lane, (float4)(total[0], total[1], total[2], total[3]));
+    float4 all = 0.0f;
+    LOOP
+    for (int i = 0; i < KEY_ITEMS; i++)
+        all += others[i];
+    const float whole[] = {all.x, all.y, all.z, all.w};
+    EACH4 (r) {
+        const int at = t + 4 * QUERY_LANE(lane) + r;
+        const float inverse = whole[r] == 0.0f ? 0.0f : KEPT(1.0f / whole[r]);
+        if (at >= 0 && at < (int)targets) {
+            __global float *to = TFM_AT(y) + query_at(shape, b, at, h) * DV;
+            UNROLL
+            for (int n = 0; n < SUMS; n++) {
+                const int c = OWN_COLUMN(lane, QUERIES) + n * OWN_ITEMS(QUERIES);
+                if (c < VALUE4)
+                    vstore4(sum[r * SUMS + n] * inverse, c, to);
+            }
+            if (summed && KEY_LANE(lane) == 0)
+                TFM_AT(log_sum)[(b * heads + h) * targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+/* Attention by tiles, for heads with many queries on SIMT devices: cl/attention_tiled.cl. */
+#include "ops/attention.h"
+
+enum { LEAST_QUERIES = 16 }; /* of a head: with fewer, tiles would be empty for the most part */
+
+/* What makes floats of halves needs registers too. */
+static tfm__attention_tile tile_of(const tfm_context *ctx, const tfm__attention *a) {
+    return tfm__attention_tile_of(ctx, a->value_width, a->q.dtype == TFM_F32 ? 32 : 16);
+}
+
+bool tfm__attention_tiled_fits(const tfm_context *ctx, const tfm__attention *a) {
+    return a->targets >= LEAST_QUERIES && tfm__attention_tile_fits(ctx, a, tile_of(ctx, a));
+}
+
+tfm_status tfm__attention_tiled(tfm_context *ctx, const tfm__attention *a) {
+    const tfm__attention_tile t = tile_of(ctx, a);
+    const bool aligned = a->q.offset % 4 == 0 && a->k.offset % 4 == 0 && a->v.offset % 4 == 0;
+    const bool drops = tfm__dropout_on(&a->dropout);
+    const int64_t all[] = {tfm__attention_query_tiles(a, t), a->heads, a->q.dims[0]};
+    const float log2e = 1.44269504088896340736F;
+    tfm__kernel *kernel = tfm__kernel_get(
+        ctx, "attention_tiled", "attention_tiled",
+        "-DDK=%d -DDV=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d", (int)a->key_width,
+        (int)a->value_width, t.owned, t.passing, aligned, (int)a->q.dtype, a->cap > 0 || a->mask.buffer, drops);
+    tfm__arg args[] = {TFM__T_AS("y", a->y),
+                       TFM__T_AS("log_sum", a->log_sum),
+                       TFM__I_AS("summed", a->log_sum.buffer != NULL),
+                       TFM__I_AS("group", a->heads / a->kv_heads),
+                       TFM__I_AS("first_tile", 0),
+                       TFM__I_AS("first_head", 0),
+                       TFM__I_AS("first_b", 0),
+                       TFM__F_AS("scale", a->cap > 0 ? a->scale / a->cap : a->scale * log2e),
+                       TFM__F_AS("cap", a->cap * log2e)};
+    return tfm__attention_tiles(ctx, a, kernel, all, t.owned * a->length * (a->key_width + a->value_width),
+                                TFM__COUNT(args), args, &args[4]);
+}

@@ -1,0 +1,59 @@
+/* Tiles of attention on SIMT devices: their sizes, what fits, and launches that end soon. cl/attention_tiles.cl. */
+#include "ops/attention.h"
+
+/* What one launch computes at most, in multiplications: a device of 40 GFLOP/s does that in less than half a second, so
+ * that nobody waits for a picture, and no driver takes the launch for one that hangs. */
+#define LAUNCH_WORK (INT64_C(1) << 33)
+enum { LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_PRODUCTS = 16 };
+enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
+
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int64_t columns, int64_t sums) {
+    const int group = tfm__context_tuning(ctx)->group;
+    tfm__attention_tile t = {8, 0};
+    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= sums * group)
+        t.owned *= 2;
+    while (ITEM_PRODUCTS * group / t.owned > MOST_PASSING)
+        t.owned *= 2;
+    t.passing = ITEM_PRODUCTS * group / t.owned;
+    return t;
+}
+
+/* Bytes of local memory, at most: what is staged, weights, two sums a query, and a little. */
+static size_t local_bytes(tfm__attention_tile t) {
+    const int rows = t.owned + t.passing, staged = rows * (rows > 96 ? 5 : 9), weights = t.passing * (t.owned / 4 + 1);
+    return (size_t)(staged + weights) * 4 * sizeof(float) + (size_t)MOST_PASSING * 3 * sizeof(float);
+}
+
+bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    /* Within a sequence kernels count bytes in 32 bits. */
+    const int64_t queries = (a->targets + MOST_PASSING) * a->heads, keys = (a->length + MOST_PASSING) * a->kv_heads;
+    const int64_t most = UINT32_MAX / ((int64_t)MOST_WIDTH * (int64_t)sizeof(float));
+    return tuning->class == TFM__SIMT && tuning->group >= LEAST_GROUP && a->key_width % 4 == 0 &&
+           a->value_width % 4 == 0 && a->key_width <= MOST_WIDTH && a->value_width <= MOST_WIDTH && !a->paged &&
+           queries <= most && keys <= most && local_bytes(t) <= tfm__context_limits(ctx)->local_bytes;
+}
+
+tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, const int64_t *all,
+                                int64_t work, size_t count, tfm__arg *args, tfm__arg *first) {
+    const size_t group = (size_t)tfm__context_tuning(ctx)->group;
+    int64_t room = work < LAUNCH_WORK ? LAUNCH_WORK / (work + 1) : 1, most[3];
+    for (int i = 0; i < 3; i++) {
+        most[i] = room < all[i] ? room : all[i];
+        most[i] = i > 0 && most[i] > MOST_GROUPS ? MOST_GROUPS : most[i];
+        room = most[i] < all[i] || all[i] == 0 ? 1 : room / all[i];
+    }
+    for (int64_t b = 0; b < all[2]; b += most[2])
+        for (int64_t h = 0; h < all[1]; h += most[1])
+            for (int64_t t = 0; t < all[0]; t += most[0]) {
+                const int64_t from[] = {t, h, b};
+                tfm__grid grid = {.local = {group, 1, 1}};
+                for (int i = 0; i < 3; i++) {
+                    const int64_t left = all[i] - from[i];
+                    first[i].integer = from[i];
+                    grid.global[i] = (size_t)(left < most[i] ? left : most[i]) * grid.local[i];
+                }
+                tfm__attention_enqueue(ctx, a, kernel, grid, count, args);
+            }
+    return tfm_context_status(ctx);
+}
