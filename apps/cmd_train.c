@@ -196,13 +196,13 @@ static int say_what(train_run *r) {
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
     if (tfm_context_status(r->ctx) != TFM_OK)
         return cli_fail_library();
-    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu pairs for validation, about %.0f MB of "
-              "memory; on %s",
-              r->dir, info.parameters, info.target_vocabulary, r->valid.count, 1e-6 * (double)bytes, device->name);
+    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu pairs for validation", r->dir, info.parameters,
+              info.target_vocabulary, r->valid.count);
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
         train_say("the text has too few pairs to keep one in %" PRId64
                   " of them for validation, so no best model is chosen: give --valid-src and --valid-tgt to a new run",
                   r->recipe.hold_every);
+    train_say("about %.0f MB of memory on %s", 1e-6 * (double)bytes, device->name);
     if (bytes > device->memory_bytes)
         train_say("that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
                   1e-6 * (double)device->memory_bytes);

@@ -3,7 +3,8 @@
 
 begin run $files --updates 6 --valid-every 3 --report-every 2
 check "a run: one line of result" [ "$code" = 0 -a "$(wc -l <out)" = 1 ]
-check "a run: it says what it is" says err '^run: [0-9]* parameters, vocabulary of [0-9]*, 12 pairs for validation, about [0-9]* MB'
+check "a run: it says what it is" says err '^run: [0-9]* parameters, vocabulary of [0-9]*, 12 pairs for validation$'
+check "a run: it says how much memory it takes, and where" says err '^about [0-9]* MB of memory on .'
 check "a run: it says once how many pairs there are" [ "$(grep -c '^228 pairs for training$' err) $(grep -v '^warning:' err | grep -c ' pairs ')" = "1 2" ]
 check "a run: it says how it goes" says err \
     '^update 4/6  epoch 1  loss [0-9.]*  ppl [0-9.]*  |g| [0-9.]*  rate [0-9.e-]*  [0-9]* tokens/s  ETA [0-9:]*$'
