@@ -120,7 +120,7 @@ static void layer_products(tfm__gemm_task *tasks, tfm_param *weight, int64_t row
     const tfm__gemm_task all[LAYER_PRODUCTS] = {
         {.m = rows, .n = outputs, .k = inputs, .transpose_b = true, .weight = weight},
         {.m = rows, .n = inputs, .k = outputs},
-        {.m = outputs, .n = inputs, .k = rows, .transpose_a = true, .accumulate = true, .a_sums = {{.rank = 1}}},
+        {.m = outputs, .n = inputs, .k = rows, .transpose_a = true, .accumulate = true, .a_sums = {.to = {.rank = 1}}},
     };
     for (int i = 0; i < LAYER_PRODUCTS; i++) {
         tasks[i] = all[i];
