@@ -169,7 +169,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #endif
             for (int i = 0; i < QUERIES; i++) {
                 const int seen = at >= 0 && s + j >= begin[i] && s + j < limit[i];
-                weight[i * TILE + j] = seen ? scored(shape, z[i], cap, masks[i], s + j) : -INFINITY;
+                weight[i * TILE + j] = seen ? key_scored(shape, z[i], cap, masks[i], s + j) : -INFINITY;
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -142,7 +142,7 @@ static inline float mask_at_log2(const attention_shape a, const long row, const 
 
 /* The score z of a key that a query sees, after the soft cap, if there is one, and the mask. z is scaled by 1/cap then,
  * and cap by log2(e); else z is. */
-static inline float scored(const attention_shape a, float z, const float cap, const long row, const int s) {
+static inline float key_scored(const attention_shape a, float z, const float cap, const long row, const int s) {
 #if SCORED
     if (cap > 0.0f)
         z = cap * tanh(z);

@@ -27,7 +27,7 @@ INLINED float4 tile_scores(__local float *to, const int column, const float *z, 
         EACH4 (r) {
             const int seen = sees(shape, keys, t + r, key); /* where a mask has no such element, the first is read */
             const float score =
-                scored(shape, z[4 * r + j] * scale, cap, seen ? mask + (t + r) * shape.mask_t : 0, seen ? key : 0);
+                key_scored(shape, z[4 * r + j] * scale, cap, seen ? mask + (t + r) * shape.mask_t : 0, seen ? key : 0);
             to[j * column + r] = seen ? score : -INFINITY;
             best[r] = seen ? fmax(best[r], score) : best[r];
         }
