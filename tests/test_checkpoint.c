@@ -60,6 +60,39 @@ static void test_resume(void **state) {
     free(want);
 }
 
+static int retuned;
+
+static void count_retuned(void *user, tfm_log_level level, const char *line) {
+    (void)user;
+    retuned += level == TFM_LOG_WARNING && strstr(line, "another table of `tfm tune`") && !strchr(line, '\n');
+}
+
+/* Another table of `tfm tune` is said in one sentence, and the run goes on. */
+static void test_another_table(void **state) {
+    (void)state;
+    static const struct {
+        const char *saved, *loaded; /* of a row that nobody reads */
+        int warnings;
+    } CASES[] = {{NULL, NULL, 0}, {"1", "1", 0}, {NULL, "1", 1}, {"1", "2", 1}, {"1", NULL, 1}};
+    const tfm_trainer_options o = dropping();
+    const char *path = scratch_path("tuned");
+    tfm_model *model;
+    tfm_trainer *trainer;
+    open_both(&model, &trainer, &SMALL, &o);
+    tfm_log_set(count_retuned, NULL, TFM_LOG_WARNING);
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
+        retuned = 0;
+        harness_ok(tfm__tuned_set(harness_context(), "nobody", CASES[i].saved));
+        harness_ok(tfm_trainer_save(trainer, NULL, path));
+        harness_ok(tfm__tuned_set(harness_context(), "nobody", CASES[i].loaded));
+        harness_ok(tfm_trainer_load(trainer, NULL, path));
+        assert_int_equal(retuned, CASES[i].warnings);
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    harness_ok(tfm__tuned_set(harness_context(), "nobody", NULL));
+    free_both(&model, &trainer);
+}
+
 /* ---- With data ---- */
 
 static void write_corpus(void) {
@@ -380,10 +413,15 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),           cmocka_unit_test(test_data_position),
-        cmocka_unit_test(test_no_position),      cmocka_unit_test(test_note),
-        cmocka_unit_test(test_wrong_checkpoint), cmocka_unit_test(test_damaged_checkpoint),
-        cmocka_unit_test(test_average),          cmocka_unit_test(test_large),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_data_position),
+        cmocka_unit_test(test_another_table),
+        cmocka_unit_test(test_no_position),
+        cmocka_unit_test(test_note),
+        cmocka_unit_test(test_wrong_checkpoint),
+        cmocka_unit_test(test_damaged_checkpoint),
+        cmocka_unit_test(test_average),
+        cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -54,5 +54,6 @@
 #include "train.h"
 #include "data.h"
 #include "selftest.h"
+#include "tune.h"
 
 #endif

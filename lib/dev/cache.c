@@ -25,6 +25,7 @@
 #define VERSION 2
 #define HEADER 32
 #define SUFFIX ".tfm"
+#define LASTING_SUFFIX ".table"
 #define NAME_SIZE 64
 /* Together, and for one entry; when the folder is fuller, the least recently used go until a quarter is free.
  */
@@ -117,8 +118,13 @@ char *tfm__cache_subfolder(const char *name) {
     return inside;
 }
 
+static bool lasts(const char *key) {
+    return strncmp(key, TFM__CACHE_LASTING, strlen(TFM__CACHE_LASTING)) == 0;
+}
+
 static void name_of(char name[NAME_SIZE], const char *key) {
-    snprintf(name, NAME_SIZE, "%016" PRIx64 SUFFIX, tfm__hash64(key, strlen(key), 0));
+    snprintf(name, NAME_SIZE, "%016" PRIx64 "%s", tfm__hash64(key, strlen(key), 0),
+             lasts(key) ? LASTING_SUFFIX : SUFFIX);
 }
 
 /* ---- Entries ----------------------------------------------------------------------------------------------------- */
@@ -199,7 +205,13 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
         return NULL;
     name_of(name, key);
     if (read_entry(&payload, bytes, folder, name, key) == DAMAGED) {
-        tfm__log(TFM_LOG_INFO, "disk cache: entry %s is damaged and is made anew", name);
+        if (lasts(key))
+            tfm__log(TFM_LOG_WARNING,
+                     "the table of `tfm tune`, %s in the cache folder, is damaged and is not used: run "
+                     "`tfm tune` again",
+                     name);
+        else
+            tfm__log(TFM_LOG_INFO, "disk cache: entry %s is damaged and is made anew", name);
         unlinkat(folder, name, 0);
     }
     close(folder);

@@ -122,6 +122,10 @@ struct tfm_context {
     tfm__profile *profile;
 
     tfm__slot *slots; /* what layers above keep here, the last one first */
+
+    tfm__tuned_row *tuned; /* [tuned_count], in order of their names (tuned.c) */
+    size_t tuned_count;
+    int group_by_rule; /* what the tuning's group is where no row says otherwise */
 };
 
 /* "CL_OUT_OF_RESOURCES" for -5. Never NULL. */
@@ -168,5 +172,7 @@ char *tfm__capability_options(const tfm__capabilities *capabilities, const char 
 /* The tuning that suits a device (tuning.c), or the one named `variant` if that is not NULL. */
 tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabilities, const tfm_device_info *info,
                               const char *variant);
+/* Reads the stored table of a context whose tuning is chosen, and applies it. */
+void tfm__tuned_load(tfm_context *ctx);
 
 #endif

@@ -23,6 +23,7 @@ static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, b
         tfm__tuning_choose(&ctx->tuning, &ctx->capabilities, &ctx->info, options ? options->variant : NULL);
     if (status != TFM_OK)
         return status;
+    tfm__tuned_load(ctx);
     return profile ? tfm__profile_open(&ctx->profile) : TFM_OK;
 }
 
@@ -144,6 +145,7 @@ void tfm_context_free(tfm_context **pointer) {
         clReleaseCommandQueue(ctx->queue);
     if (ctx->cl && !(ctx->common && tfm__cl_context_give(ctx->cl)))
         clReleaseContext(ctx->cl);
+    tfm__tuned_clear(ctx);
     free(ctx);
 }
 

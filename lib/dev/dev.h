@@ -90,6 +90,33 @@ typedef struct tfm__limits {
 
 const tfm__limits *tfm__context_limits(const tfm_context *ctx);
 
+/* ---- What was tried on this device, and found best (tuned.c) --------------------------------------------------- */
+
+/* A row of the table of `tfm tune`. Both texts are of TFM__TUNED_LETTERS, and whoever asks for the name knows what the
+ * setting means; one that it does not know it leaves aside. */
+enum { TFM__TUNED_TEXT = 48 };
+#define TFM__TUNED_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789 -/"
+typedef struct tfm__tuned_row {
+    char name[TFM__TUNED_TEXT], setting[TFM__TUNED_TEXT];
+} tfm__tuned_row;
+
+/* The row of tfm__tuning.group: its setting is a number. */
+#define TFM__TUNED_GROUP "group"
+
+/* All rows, in order of their names; good until one is set. */
+const tfm__tuned_row *tfm__tuned_rows(const tfm_context *ctx, size_t *count);
+/* The setting, or NULL. */
+const char *tfm__tuned_find(const tfm_context *ctx, const char *name);
+/* Writes a row in this context, or takes it out if the setting is NULL. The caller's failure, not the context's. */
+tfm_status tfm__tuned_set(tfm_context *ctx, const char *name, const char *setting);
+void tfm__tuned_clear(tfm_context *ctx);
+/* Puts the rows that dev itself knows into the tuning. */
+void tfm__tuned_apply(tfm_context *ctx);
+/* A hash of all rows; 0 where there are none. 0 for NULL. */
+uint64_t tfm__tuned_hash(const tfm_context *ctx);
+/* Stores the rows for contexts that open later; without rows, what is stored goes. The caller's failure. */
+tfm_status tfm__tuned_save(tfm_context *ctx);
+
 /* ---- What a layer above keeps with a context ---------------------------------------------------------------- */
 
 /* A key is the address of any static object of the layer that keeps something, so that no two layers have the same. */

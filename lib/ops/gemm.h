@@ -24,6 +24,12 @@ typedef struct tfm__gemm_task {
     tfm__gradient a_sums; /* (m) = or += sums of a's columns, where a is transposed; gemm_turned alone takes it */
 } tfm__gemm_task;
 
+/* What a provider may be told to do otherwise than by its own rule: of `tiled` alone. */
+typedef struct tfm__gemm_setting {
+    int tile;      /* the one of this place in its table, from 1; 0: by its rule */
+    int64_t parts; /* cuts of the inner dimension; 0: by its rule */
+} tfm__gemm_setting;
+
 typedef struct tfm__gemm_provider {
     const char *name;
     /* NULL if it takes the task on this device, else why not: half a sentence, static. */
@@ -33,6 +39,11 @@ typedef struct tfm__gemm_provider {
     tfm_status (*run)(tfm_context *ctx, const tfm__gemm_task *task);
     /* Bytes that it takes from the pool while it runs. Sizes, transposes, `weight` and offsets count. NULL: none. */
     uint64_t (*memory)(tfm_context *ctx, const tfm__gemm_task *task);
+    /* Settings as text of TFM__TUNED_LETTERS, for `tfm tune`. NULL: it knows none.
+     * The one of this index that is worth a try on the task: "" if that one is not; false after the last. */
+    bool (*candidate)(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]);
+    /* False for a text that means nothing to it. */
+    bool (*read_setting)(tfm__gemm_setting *out, const char *text);
     /* It keeps a copy of each weight, in tfm_param.packed. */
     bool packs_weights;
     /* It is not ours, and known to be silently wrong on some devices: its first result of each class of tasks in a
@@ -104,6 +115,28 @@ tfm_status tfm__gemm_run(tfm_context *ctx, const tfm__gemm_provider *provider, c
  * those of its proof. 0 after a failure. */
 uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task);
 
+/* ---- gemm_tuned.c: what `tfm tune` has found best ---- */
+
+/* A row of the device's table as products read it. */
+typedef struct tfm__gemm_row {
+    uint32_t class; /* of tasks: transposes, and the powers of two that m, n and k lie between */
+    const tfm__gemm_provider *provider;
+    tfm__gemm_setting setting;
+} tfm__gemm_row;
+
+/* The row that the task falls under, or NULL. */
+struct tfm__gemm_state;
+const tfm__gemm_row *tfm__gemm_tuned(const struct tfm__gemm_state *state, const tfm__gemm_task *task);
+/* The setting of that row where it is for this provider, else by its own rule. */
+tfm__gemm_setting tfm__gemm_setting_of(tfm_context *ctx, const tfm__gemm_provider *provider,
+                                       const tfm__gemm_task *task);
+/* Reads the context's rows into the state, in place of what it had. */
+tfm_status tfm__gemm_read_rows(tfm_context *ctx, struct tfm__gemm_state *state);
+/* The same for a state that there may be, after rows were set. */
+void tfm__gemm_tuned_again(tfm_context *ctx);
+/* The name of the row that the task falls under; false where there is none for its like. */
+bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task);
+
 /* ---- gemm_proof.c ---- */
 
 enum { TFM__PROOF_CLASSES = 1 << 5 };
@@ -144,6 +177,8 @@ typedef struct tfm__gemm_state {
         int64_t least_rows;
     } order[TFM__PREFERENCES]; /* the tuning's, which has names */
     size_t order_count;
+    tfm__gemm_row *rows; /* [row_count] */
+    size_t row_count;
     tfm__gemm_proof proofs[TFM__GEMM_PROVIDERS]; /* by their places in tfm__gemm_all */
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
     tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_SILU + 1];

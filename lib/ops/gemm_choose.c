@@ -1,4 +1,4 @@
-/* Which provider multiplies: in the order that the device's tuning gives, or as TFM_GEMM says. */
+/* Which provider multiplies: as TFM_GEMM says, by the table of `tfm tune`, or in the order of the device's tuning. */
 #include "ops/gemm.h"
 
 const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
@@ -40,6 +40,10 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
         return NULL;
     if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
         return &tfm__gemm_clblast;
+    const tfm__gemm_row *row = tfm__gemm_tuned(state, task);
+    if (row && (state->mode != TFM__GEMM_BUILTIN || !row->provider->must_prove) &&
+        takes(ctx, state, row->provider, task))
+        return row->provider;
     for (size_t i = 0; i < state->order_count; i++) {
         const tfm__gemm_provider *provider = state->order[i].provider;
         if (task->m >= state->order[i].least_rows && (state->mode != TFM__GEMM_BUILTIN || !provider->must_prove) &&

@@ -26,6 +26,12 @@ static tfm_status find_order(tfm_context *ctx, tfm__gemm_state *state) {
     return TFM_OK;
 }
 
+static void state_free(void *data) {
+    tfm__gemm_state *state = data;
+    free(state->rows);
+    free(state);
+}
+
 tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx) {
     tfm__gemm_state *state = tfm__context_slot(ctx, &SLOT);
     if (state || tfm_context_status(ctx) != TFM_OK)
@@ -45,9 +51,9 @@ tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx) {
         return NULL;
     }
     state->mode = (tfm__gemm_mode)mode;
-    if (find_order(ctx, state) != TFM_OK) {
-        free(state);
+    if (find_order(ctx, state) != TFM_OK || tfm__gemm_read_rows(ctx, state) != TFM_OK) {
+        state_free(state);
         return NULL;
     }
-    return tfm__context_set_slot(ctx, &SLOT, state, free) == TFM_OK ? state : NULL;
+    return tfm__context_set_slot(ctx, &SLOT, state, state_free) == TFM_OK ? state : NULL;
 }

@@ -1,5 +1,6 @@
 /* Register tiles for devices that run work-items side by side: cl/gemm_tiled.cl. */
 #include <inttypes.h>
+#include <stdio.h>
 #include "ops/gemm.h"
 
 /* Largest first. `speed`: products a second of a device that is full of it, about, as a part of the first one's. */
@@ -63,21 +64,31 @@ static double cost(const plan *p, const tfm__gemm_task *task, int64_t cores) {
     return made + summed / (double)cores;
 }
 
+/* What tests ask for; else what the table of `tfm tune` has, unless that tile cannot be taken. */
+static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    if (tuning->gemm_tile > 0 || tuning->gemm_parts > 0)
+        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts};
+    const tfm__gemm_setting own = {0}, s = tfm__gemm_setting_of(ctx, &tfm__gemm_tiled, task);
+    return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(&TILES[s.tile - 1], tfm__context_limits(ctx))) ? own : s;
+}
+
 /* `refused`: a bit for each tile that is not to be taken. */
 static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const unsigned units = tfm_context_device(ctx)->compute_units;
     const int64_t cores = units > 0 ? units : 1, most = INT32_MAX;
+    const tfm__gemm_setting asked = setting_of(ctx, task, refused);
     plan best = {0};
     double least = 0;
     for (size_t i = 0; i < TFM__COUNT(TILES); i++) {
         plan p = {.tile = &TILES[i], .unit = by_fours(task) ? 4 : 1};
         if (!fits(p.tile, tfm__context_limits(ctx)) || (refused >> i & 1) ||
-            (tuning->gemm_tile > 0 && tuning->gemm_tile != (int)i + 1))
+            (asked.tile > 0 && asked.tile != (int)i + 1))
             continue;
         p.tiles_m = tfm__divide_up(task->m, p.tile->m);
         p.tiles_n = tfm__divide_up(task->n, p.tile->n);
-        cut(&p, task, cores, tuning->gemm_parts);
+        cut(&p, task, cores, asked.parts);
         const double c = cost(&p, task, cores);
         if (!best.tile || c < least) {
             best = p;
@@ -172,4 +183,45 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-const tfm__gemm_provider tfm__gemm_tiled = {.name = "tiled", .declines = declines, .run = run, .memory = memory};
+/* ---- What else could be run: "64x64x16/4" is a tile and the parts of the inner dimension ---- */
+
+static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]) {
+    static const int64_t PARTS[] = {0, 1, 2, 4, 8, 16}; /* the first is by the rule */
+    const struct tile *tile = &TILES[index / TFM__COUNT(PARTS)];
+    const int64_t asked = PARTS[index % TFM__COUNT(PARTS)];
+    const unsigned units = tfm_context_device(ctx)->compute_units;
+    if (index >= TFM__COUNT(TILES) * TFM__COUNT(PARTS))
+        return false;
+    setting[0] = 0;
+    plan p = {.tile = tile, .tiles_m = tfm__divide_up(task->m, tile->m), .tiles_n = tfm__divide_up(task->n, tile->n)};
+    cut(&p, task, units > 0 ? units : 1, 0);
+    const int64_t by_rule = p.parts;
+    cut(&p, task, units > 0 ? units : 1, asked);
+    /* Parts that come to what was tried already are not tried again. */
+    if (!fits(tile, tfm__context_limits(ctx)) || (asked > 0 && (p.parts != asked || asked == by_rule)))
+        return true;
+    const int used = snprintf(setting, TFM__TUNED_TEXT, "%dx%dx%d", tile->m, tile->n, tile->k);
+    if (asked > 0)
+        snprintf(setting + used, TFM__TUNED_TEXT - (size_t)used, "/%d", (int)asked);
+    return true;
+}
+
+static bool read_setting(tfm__gemm_setting *out, const char *text) {
+    int m = 0, n = 0, k = 0, parts = 0, end = 0, more = 0;
+    if (sscanf(text, "%4dx%4dx%4d%n/%4d%n", &m, &n, &k, &end, &parts, &more) < 3 || text[more > 0 ? more : end] ||
+        parts < 0)
+        return false;
+    for (size_t i = 0; i < TFM__COUNT(TILES); i++)
+        if (TILES[i].m == m && TILES[i].n == n && TILES[i].k == k) {
+            *out = (tfm__gemm_setting){(int)i + 1, parts};
+            return true;
+        }
+    return false;
+}
+
+const tfm__gemm_provider tfm__gemm_tiled = {.name = "tiled",
+                                            .declines = declines,
+                                            .run = run,
+                                            .memory = memory,
+                                            .candidate = candidate,
+                                            .read_setting = read_setting};

@@ -1,6 +1,6 @@
 /* A trainer's state as one safetensors file: the flat tensors, and in its __metadata__ the number of updates,
- * the kind of device, how large a batch it has room for, where the data is, and the caller's note. Sealed with a
- * checksum. */
+ * the kind of device and the table of `tfm tune` that it had, how large a batch it has room for, where the data is, and
+ * the caller's note. Sealed with a checksum. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,6 +18,13 @@ static const char *device_kind(const tfm_trainer *t, char *text) {
     snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d", tuning->name,
              tuning->width, tuning->group, tuning->chunk, tuning->fma, tuning->gemm_rows, tuning->gemm_vectors,
              strcmp(tuning->gemm_order[0].provider, "clblast") == 0);
+    return text;
+}
+
+/* Which table of `tfm tune` the device had: it decides that order too. "0" is none, as checkpoints of early versions
+ * mean it, which do not say. */
+static const char *table_of(const tfm_trainer *t, char *text) {
+    snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuned_hash(t->ctx));
     return text;
 }
 
@@ -52,14 +59,15 @@ static tfm_status check_context(const tfm_trainer *t, const char *path) {
 tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
     if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES];
+    char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES], table[NUMBERS_BYTES];
     const tfm__entry entries[] = {
         {.name = "parameters", .x = t->value, .dtype = TFM_F32},
         {.name = "first_moments", .x = t->m, .dtype = TFM_F32},
         {.name = "second_moments", .x = t->v, .dtype = TFM_F32},
     };
-    tfm__remark remarks[5] = {{"update", update}, {"device", device_kind(t, kind)}, {"room", room}};
-    size_t count = 3;
+    tfm__remark remarks[6] = {
+        {"update", update}, {"device", device_kind(t, kind)}, {"tuned", table_of(t, table)}, {"room", room}};
+    size_t count = 4;
     if (check_context(t, path) != TFM_OK)
         return tfm_context_status(t->ctx);
     snprintf(update, sizeof(update), "%" PRId64, t->update);
@@ -152,15 +160,19 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
 
 static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *path) {
     const tfm_tensor places[] = {t->value, t->m, t->v};
-    char kind[KIND_BYTES];
-    const char *device = tfm__weights_remark(c->file, "device");
+    char kind[KIND_BYTES], table[NUMBERS_BYTES];
+    const char *device = tfm__weights_remark(c->file, "device"), *tuned = tfm__weights_remark(c->file, "tuned");
     tfm_status status = tfm_trainer_set_note(t, tfm__weights_remark(c->file, "note"));
     for (int i = 0; i < 3 && status == TFM_OK; i++)
         status = tfm_tensor_write(t->ctx, places[i], c->parts[i]->data);
     if (status != TFM_OK)
         return status;
-    const bool other = !device || strcmp(device_kind(t, kind), device) != 0;
-    if (other)
+    const bool retuned = strcmp(table_of(t, table), tuned ? tuned : "0") != 0;
+    const bool other = retuned || !device || strcmp(device_kind(t, kind), device) != 0;
+    if (retuned)
+        tfm__log(TFM_LOG_WARNING,
+                 "%s was written with another table of `tfm tune`, or none: the run goes on, but not to the bit", path);
+    else if (other)
         tfm__log(TFM_LOG_WARNING, "%s was written on another kind of device: the run goes on, but not to the bit",
                  path);
     t->room = other ? 0 : c->room; /* What was run in pieces must be so again, or bits differ. */

@@ -1,0 +1,71 @@
+/* Finding out what a device is fastest with.
+ *
+ * Which kernels run follows from the device and from shapes, by rules that know kinds of device and not yours. Tuning
+ * tries what else could run on this device, and keeps a table of what was faster:
+ *
+ *     tfm_tune_record record;
+ *     if (tfm_tune_possible(ctx) && tfm_tune_product(ctx, &record, 64, 512, 512, false, true) == TFM_OK)
+ *         printf("%s: %g s, %s: %g s\n", record.before, record.before_seconds, record.after, record.after_seconds);
+ *     tfm_tune_save(ctx);
+ *
+ * The stored table is of one device, driver and kind of device, and each context that opens on those from then on reads
+ * it. Nothing is timed unless a program calls these functions, so results repeat as long as the table stays the same.
+ */
+#ifndef TFM_TUNE_H
+#define TFM_TUNE_H
+
+#include "device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What trying came to. */
+typedef struct tfm_tune_record {
+    char before[64]; /* What runs without the table, such as "clblast". */
+    char after[64];  /* What was fastest, such as "tiled 64x64x16/4"; the same as `before` if nothing was faster. */
+    double before_seconds; /* The median time of a run, in seconds. */
+    double after_seconds;  /* The same for `after`. */
+    int tried;             /* How many ways were timed, the one before included. */
+    int wrong;             /* How many gave wrong results, or failed on this device; they are not used. */
+} tfm_tune_record;
+
+/* Whether there is anything to try: true on devices that run work-items side by side. On CPUs that vectorise what one
+ * work-item says, all follows from the width of their vectors. False for NULL. */
+TFM_API bool tfm_tune_possible(const tfm_context *ctx);
+
+/* Tries every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
+ * result is right, by comparison with the plain kernel. What is faster than the device's own rule by more than the
+ * timings scatter is used in this context from then on, for all products whose m, n and k lie between the same powers
+ * of two. Takes seconds, most of them for building kernels. TFM_ERROR_UNSUPPORTED if there is nothing to try. */
+TFM_API tfm_status tfm_tune_product(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
+                                    bool transpose_a, bool transpose_b);
+
+/* Tries sizes of the work-groups that share a row of norms, softmax and attention, on rows of `width` and of
+ * `vocabulary` numbers. Call it after the products are tried: a driver that refuses a large group makes this context's
+ * smaller. Otherwise as tfm_tune_product. */
+TFM_API tfm_status tfm_tune_groups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary);
+
+/* Forgets the table in this context, so that the device's own rules hold. What is stored stays until tfm_tune_save.
+ * Does nothing for NULL. */
+TFM_API void tfm_tune_clear(tfm_context *ctx);
+
+/* Stores this context's table in the cache folder (TFM_CACHE_DIR), or removes the stored one if the context has none.
+ * TFM_ERROR_IO where there is no such folder. */
+TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
+
+/* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since another table may change
+ * the last bits of sums. 0 for NULL. */
+TFM_API uint64_t tfm_tune_hash(const tfm_context *ctx);
+
+/* Receives one row of the table: what it is for, such as "gemm nt 6 9 9", and what is used there. The strings are valid
+ * only during the call. Return false to stop. */
+typedef bool (*tfm_tune_fn)(void *user, const char *name, const char *setting);
+
+/* Shows all rows of this context's table, on the calling thread. TFM_ERROR_CANCELLED if `show` stopped it. */
+TFM_API tfm_status tfm_tune_rows(const tfm_context *ctx, tfm_tune_fn show, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
