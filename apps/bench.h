@@ -96,12 +96,13 @@ int bench_attention(const cli_syntax *syntax, const bench_options *options, int 
 int bench_norm(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
 int bench_translate(const cli_syntax *syntax, const bench_options *options, int count, char **operands);
 
-/* A Transformer's sizes, by name: "tiny", and "base" and "big" of "Attention Is All You Need", table 3. */
+/* A Transformer's sizes, by the names of training's presets: "tiny", "small", and "base" and "big" of "Attention Is All
+ * You Need", table 3. */
 typedef struct bench_model {
     const char *name;
     int width, heads, feed_forward, vocabulary; /* E, H, F, V */
 } bench_model;
-enum { BENCH_MODELS = 3 };
+enum { BENCH_MODELS = 4 };
 extern const bench_model bench_models[BENCH_MODELS];
 /* NULL if there is none of that name. */
 const bench_model *bench_model_named(const char *name);

@@ -9,6 +9,7 @@
 
 const bench_model bench_models[BENCH_MODELS] = {
     {"tiny", 128, 4, 256, 8000},
+    {"small", 256, 8, 1024, 8000},
     {"base", 512, 8, 2048, 32000},
     {"big", 1024, 16, 4096, 32000},
 };
@@ -192,7 +193,7 @@ int cmd_bench(int argc, char **argv) {
         .about = "Times every provider of an operation on one device, in turns, and prints the\n"
                  "medians of each table as soon as it is ready. With --variant, kernels made for\n"
                  "other kinds of device run beside them.\n"
-                 "A SHAPE is tiny, base or big, for the sizes of that Transformer, or\n"
+                 "A SHAPE is tiny, small, base or big, for the sizes of that Transformer, or\n"
                  "  gemm        MxNxK; two letters n or t after it say whether a and b are\n"
                  "              transposed: 512x512x4096tn\n"
                  "  attention   BxHxTxD or BxHxTxSxD: batch, heads, targets, sources, head width\n"

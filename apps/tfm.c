@@ -16,6 +16,7 @@ const cli_command cli_commands[] = {
     {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
     {"attend", cmd_attend, "show what the attention of a model looks at"},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
+    {"tune", cmd_tune, "find out what this device is fastest with"},
     {"completion", cmd_completion, "make a shell complete commands and options"},
     {0},
 };

@@ -1,0 +1,234 @@
+/* tfm tune: what is this device fastest with? */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench.h"
+
+typedef struct tune_options {
+    const char *device, *model;
+    int preset, seconds;
+    bool training, reset, json;
+} tune_options;
+
+typedef struct shape {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+} shape;
+
+enum { MOST_SHAPES = 64 };
+typedef struct shapes {
+    shape list[MOST_SHAPES];
+    int count;
+} shapes;
+
+typedef struct tally {
+    int tried, faster, wrong;
+    double gain; /* sum of the logarithms of before / after */
+} tally;
+
+/* ---- What a model multiplies ---- */
+
+static void add(shapes *s, int64_t m, int64_t n, int64_t k, const char *letters) {
+    const shape one = {m, n, k, letters[0] == 't', letters[1] == 't'};
+    for (int i = 0; i < s->count; i++)
+        if (memcmp(&s->list[i], &one, sizeof(one)) == 0) /* widths of a model may be equal */
+            return;
+    if (s->count < MOST_SHAPES)
+        s->list[s->count++] = one;
+}
+
+/* A layer's product; in training also the gradients of its input and of its weight. */
+static void add_layer(shapes *s, int64_t rows, int64_t outputs, int64_t inputs, bool training) {
+    add(s, rows, outputs, inputs, "nt");
+    if (training) {
+        add(s, rows, inputs, outputs, "nn");
+        add(s, outputs, inputs, rows, "tn");
+    }
+}
+
+/* Those that a user feels come first, since time may end before shapes do: steps of decoding, by rows that are alive at
+ * once, the encoder, and training on a batch, which makes logits for some rows at a time. */
+static void find_shapes(shapes *s, const bench_model *model, bool training) {
+    static const int64_t DECODING[] = {4, 32, 1, 64};
+    enum { ENCODING = 512, BATCH = 2048, LOGITS = 256 };
+    const int64_t e = model->width, f = model->feed_forward, v = model->vocabulary;
+    const int64_t layers[][2] = {{e, e}, {f, e}, {e, f}};
+    for (size_t i = 0; i < CLI_COUNT(DECODING); i++) {
+        for (size_t k = 0; k < CLI_COUNT(layers); k++)
+            add_layer(s, DECODING[i], layers[k][0], layers[k][1], false);
+        add_layer(s, DECODING[i], v, e, false);
+    }
+    for (size_t k = 0; k < CLI_COUNT(layers); k++)
+        add_layer(s, ENCODING, layers[k][0], layers[k][1], false);
+    for (size_t k = 0; training && k < CLI_COUNT(layers); k++)
+        add_layer(s, BATCH, layers[k][0], layers[k][1], true);
+    if (training)
+        add_layer(s, LOGITS, v, e, true);
+}
+
+static int read_model(bench_model *model, const tune_options *o) {
+    tfm_model_info info;
+    *model = bench_models[o->preset];
+    if (!o->model)
+        return CLI_OK;
+    if (tfm_model_read_info(&info, o->model, &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
+        return cli_fail_library();
+    *model = (bench_model){o->model, info.width, info.decoder_heads, info.decoder_feed_forward, info.target_vocabulary};
+    return CLI_OK;
+}
+
+/* ---- One after the other ---- */
+
+static void print_time(double seconds) {
+    if (seconds >= 1e-3)
+        printf(" %7.2f ms", seconds * 1e3);
+    else
+        printf(" %7.1f us", seconds * 1e6);
+}
+
+static int print_row(const char *name, const tfm_tune_record *r, bool json) {
+    cli_progress(NULL);
+    if (json) {
+        json_t *line = json_pack("{s:s, s:s, s:f, s:s, s:f, s:i, s:i}", "tune", name, "before", r->before, "before_s",
+                                 r->before_seconds, "after", r->after, "after_s", r->after_seconds, "tried", r->tried,
+                                 "wrong", r->wrong);
+        json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(7));
+        putchar('\n');
+        json_decref(line);
+    } else {
+        printf("%-17s %-13s", name, r->before);
+        print_time(r->before_seconds);
+        printf("  %-19s", r->after);
+        print_time(r->after_seconds);
+        printf(" %5.2f\n", r->before_seconds / r->after_seconds);
+    }
+    cli_output out;
+    cli_output_open(&out, NULL);
+    return cli_output_flush(&out); /* the next shape may take its time */
+}
+
+static void count_in(tally *t, const tfm_tune_record *r) {
+    t->tried++;
+    t->wrong += r->wrong;
+    t->faster += strcmp(r->before, r->after) != 0;
+    if (r->before_seconds > 0 && r->after_seconds > 0)
+        t->gain += log(r->before_seconds / r->after_seconds);
+}
+
+/* Tries one, `shape` or NULL for work-groups. What the device has no room for is left out with a sentence. */
+static int try_one(tfm_context *ctx, tally *t, const shape *s, const bench_model *model, const tune_options *o) {
+    tfm_tune_record record;
+    char name[64] = "rows";
+    if (s)
+        snprintf(name, sizeof(name), "%" PRId64 "x%" PRId64 "x%" PRId64 "%c%c", s->m, s->n, s->k,
+                 s->transpose_a ? 't' : 'n', s->transpose_b ? 't' : 'n');
+    const tfm_status status = s ? tfm_tune_product(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
+                                : tfm_tune_groups(ctx, &record, model->width, model->vocabulary);
+    if (status == TFM_ERROR_MEMORY) {
+        cli_progress(NULL);
+        fprintf(stderr, "%s is left out: %s\n", name, tfm_error_message());
+        tfm_context_clear_error(ctx);
+        return CLI_OK;
+    }
+    if (status != TFM_OK)
+        return cli_fail_library();
+    count_in(t, &record);
+    return print_row(name, &record, o->json);
+}
+
+static int try_all(tfm_context *ctx, tally *t, const bench_model *model, const tune_options *o) {
+    shapes s = {0};
+    find_shapes(&s, model, o->training);
+    if (!o->json)
+        printf("%-17s %-13s %10s  %-19s %10s %5s\n", "product", "before", "", "after", "", "gain");
+    const double end = cli_seconds() + o->seconds;
+    int code = CLI_OK, i = 0;
+    for (; i < s.count && code == CLI_OK && cli_seconds() < end; i++) {
+        cli_progress("tune: product %d of %d, at most %.0f s more", i + 1, s.count, end - cli_seconds());
+        code = try_one(ctx, t, &s.list[i], model, o);
+    }
+    if (code == CLI_OK && i < s.count)
+        fprintf(stderr, "the time was up after %d of %d products: --seconds %d gives it more\n", i, s.count,
+                (int)(1.2 * o->seconds * s.count / (i ? i : 1)));
+    cli_progress("tune: work-groups of rows");
+    return code == CLI_OK && i == s.count ? try_one(ctx, t, NULL, model, o) : code;
+}
+
+static int tune(tfm_context *ctx, const tune_options *o) {
+    bench_model model;
+    tally t = {0};
+    int code = read_model(&model, o);
+    if (code != CLI_OK)
+        return code;
+    code = try_all(ctx, &t, &model, o);
+    if (code != CLI_OK)
+        return code;
+    if (tfm_tune_save(ctx) != TFM_OK)
+        return cli_fail_library();
+    fprintf(stderr,
+            "%d of %d are faster by the table, all of them by %.2f on average; it is stored for this device and "
+            "driver\n",
+            t.faster, t.tried, exp(t.gain / (t.tried ? t.tried : 1)));
+    if (t.wrong > 0)
+        fprintf(stderr, "%d ways were wrong or failed on this device, and are not used: TFM_LOG=info names them\n",
+                t.wrong);
+    return CLI_OK;
+}
+
+static int reset(tfm_context *ctx) {
+    tfm_tune_clear(ctx);
+    if (tfm_tune_save(ctx) != TFM_OK)
+        return cli_fail_library();
+    fprintf(stderr, "there is no table for %s any more\n", tfm_context_device(ctx)->name);
+    return CLI_OK;
+}
+
+int cmd_tune(int argc, char **argv) {
+    tune_options o = {.preset = 2, .seconds = 120};
+    const cli_option options[] = {
+        CLI_DEVICE(&o.device),
+        {'m', "model", CLI_TEXT, &o.model, "DIR", "tune for the sizes of this model instead of a preset's", NULL},
+        {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)", NULL},
+        {0, "training", CLI_FLAG, &o.training, NULL, "tune the products of training as well", NULL},
+        {0, "seconds", CLI_INT, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
+        {0, "reset", CLI_FLAG, &o.reset, NULL, "forget what was stored for this device, and tune nothing", NULL},
+        {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each product instead of a table", NULL},
+    };
+    const cli_syntax syntax = {
+        .name = "tune",
+        .usage = "tune [-m MODEL | --preset NAME] [option...]",
+        .about = "Tries what else could run on this device: other tiles and splits of matrix\n"
+                 "products, CLBlast or tfm's own kernels, other sizes of work-groups. What is\n"
+                 "faster, and right by comparison with the plain kernel, is stored in a table in\n"
+                 "the cache folder, for this device and driver; every command uses it from then\n"
+                 "on. Results stay the same from run to run as long as the table does. Shapes\n"
+                 "that were tuned before stay in it.\n"
+                 "A product MxNxK has two letters after it, which say whether a and b are\n"
+                 "transposed. On CPUs with wide vectors there is nothing to try.\n",
+        .examples = "  tfm tune\n  tfm tune --device nvidia -m apps/demo\n  tfm tune --preset small --training\n"
+                    "  tfm tune --reset\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    tfm_context *ctx = NULL;
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_building}) != TFM_OK)
+        return cli_fail_library();
+    fprintf(stderr, "%s, %s, variant %s\n", tfm_context_device(ctx)->name, tfm_context_device(ctx)->opencl,
+            tfm_context_variant(ctx));
+    if (o.reset) {
+        code = reset(ctx);
+    } else if (tfm_tune_possible(ctx)) {
+        code = tune(ctx, &o);
+    } else {
+        code = CLI_OK;
+        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors\n",
+              stderr);
+    }
+    tfm_context_free(&ctx);
+    return code;
+}

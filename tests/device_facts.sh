@@ -1,0 +1,54 @@
+# tfm tune: what a device is fastest with, on the device as it is and where it says that it is a GPU.
+#     sh tests/device_facts.sh PROGRAM SOURCE_ROOT FAULT_LAYER
+# Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+layer=$(realpath "$3")
+demo=$root/apps/demo
+. "$root/tests/checks.sh"
+
+# As a GPU whose groups are so small that there is little to try: PoCL builds for a second or so each time.
+as_gpu() {
+    OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" "$@" >out 2>err
+    code=$?
+}
+tables() {
+    find "$TFM_CACHE_DIR" -name '*.table' 2>/dev/null | wc -l
+}
+
+# ---- tune
+run tune --preset huge
+check "an unknown preset is a usage error" one_sentence 2 'tiny|small|base|big'
+run tune stray
+check "a stray operand is one" one_sentence 2 "'stray'"
+if run tune && grep -q 'variant wide' err; then
+    check "a CPU with wide vectors: nothing to tune" both 0 says err 'there is nothing to tune here'
+    check "and nothing is stored" [ "$(tables)" = 0 -a ! -s out ]
+    run tune --reset
+    check "nor is there anything to forget" both 0 says err 'there is no table for .* any more'
+    as_gpu tune --preset tiny --seconds 1
+    check "a GPU: a table of before and after" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
+    check "time that is up is told" says err 'the time was up after [0-9]* of [0-9]* products: --seconds [0-9]* '
+    check "and what came of it" says err '^[0-9]* of [0-9]* are faster by the table'
+    as_gpu tune --preset tiny --seconds 1 --json
+    check "--json: an object a product" both 0 python3 -c '
+import json
+for line in open("out"):
+    row = json.loads(line)
+    assert row["after_s"] <= row["before_s"] and row["tried"] > 1 and row["wrong"] == 0, row'
+    as_gpu tune -m nowhere
+    check "a model that is not there" both 1 says err 'nowhere'
+    as_gpu tune -m "$demo" --seconds 1
+    check "a model's sizes" both 0 says out "^4x$(sed -n 's/.*"d_model": *\([0-9]*\).*/\1/p' "$demo/config.json")x"
+    as_gpu translate -m "$demo" -i "$demo/test.de"
+    check "the table changes no translation" same out "$demo/beam4.en"
+    as_gpu tune --reset
+    check "--reset forgets it" [ "$code" = 0 -a "$(tables)" = 0 ]
+    TFM_CACHE_DIR=off as_gpu tune --preset tiny --seconds 1
+    check "without a cache folder there is no table" both 1 says err 'give TFM_CACHE_DIR a folder that you own'
+else
+    skip "tune" "the device is no CPU with wide vectors"
+fi
+
+echo "1..$count"
