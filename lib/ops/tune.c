@@ -125,11 +125,14 @@ tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *wi
 
 /* ---- Work-groups that share rows ---- */
 
+/* A norm, what a step of decoding does with its logits and its past, and attention within sentences. */
+enum { ROW_TASKS = 4 };
+
 typedef struct rows {
     tfm_context *ctx;
-    tfm_tensor x, gamma, logits, query, past; /* (256, E), (E), (32, V), (32, 1, E), (32, 64, E) */
-    tfm_tensor y[3];
-    float *want[3]; /* what the first candidate gave */
+    tfm_tensor x, gamma, logits, query, past, whole; /* (256, E), (E), (32, V), (32, 1, E), (32, 64, E), (8, 64, E) */
+    tfm_tensor y[ROW_TASKS];
+    float *want[ROW_TASKS]; /* what the first candidate gave */
     int heads;
 } rows;
 
@@ -144,7 +147,9 @@ static tfm_status run_rows(void *self) {
     rows *r = self;
     tfm_layernorm(r->ctx, &r->y[0], NULL, r->x, (tfm_tensor){0}, r->gamma, r->gamma, 1e-5f);
     tfm_log_softmax(r->ctx, &r->y[1], r->logits);
-    return tfm_attention(r->ctx, &r->y[2], r->query, r->past, r->past, &(tfm_attention_options){.heads = r->heads});
+    const tfm_attention_options options = {.heads = r->heads};
+    tfm_attention(r->ctx, &r->y[2], r->query, r->past, r->past, &options);
+    return tfm_attention(r->ctx, &r->y[3], r->whole, r->whole, r->whole, &options);
 }
 
 /* Groups add in another order, which moves the last bits; what the first gives is proven by the self-test. */
@@ -160,10 +165,10 @@ static bool right_rows(void *self, const tfm__candidate *candidate) {
     rows *r = self;
     const float poison = NAN;
     bool right = true;
-    for (int i = 0; i < 3 && r->y[i].buffer; i++)
+    for (int i = 0; i < ROW_TASKS && r->y[i].buffer; i++)
         tfm__tensor_fill(r->ctx, r->y[i], &poison);
     run_rows(r);
-    for (int i = 0; i < 3 && right; i++) {
+    for (int i = 0; i < ROW_TASKS && right; i++) {
         const size_t count = tfm_tensor_count(r->y[i]);
         float *got = tfm__alloc(count, sizeof(*got));
         right =
@@ -186,6 +191,7 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
     r.logits = tfm__tune_tensor(ctx, 2, (int64_t[]){SENTENCES, vocabulary}, 3);
     r.query = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, 1, width}, 4);
     r.past = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES, PAST, width}, 5);
+    r.whole = tfm__tune_tensor(ctx, 3, (int64_t[]){SENTENCES / 4, PAST, width}, 6);
     use_group(&r, "");
     const int own = tfm__context_tuning(ctx)->group;
     const tfm__limits limits = *tfm__context_limits(ctx);
@@ -196,7 +202,7 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
             tfm__contest_add(&c, "%d", group);
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__contest_run(&c, out, &winner);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < ROW_TASKS; i++)
         free(r.want[i]);
     snprintf(out->before, sizeof(out->before), "groups of %d", own);
     snprintf(out->after, sizeof(out->after), "groups of %s", c.list[winner].setting);
