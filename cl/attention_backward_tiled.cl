@@ -33,6 +33,7 @@ TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, 
     const tile_rows results = {TFM_AT(y) + first * DV, BYTES(DV), 0, count};
     const tile_rows gradients = {TFM_AT(dy) + first * DV, BYTES(DV), 0, count};
     float sum = 0.0f;
+    LOOP
     for (int column = 0; column < VALUE4; column += SPAN) {
         barrier(CLK_LOCAL_MEM_FENCE);
         stage_rows(lane, stage[0], SPAN + 1, gradients, 0, TFM_GROUP, column, SPAN, VALUE4);
