@@ -32,7 +32,7 @@ typedef struct tfm__attention_block {
     int queries;
 } tfm__attention_block;
 
-enum { TFM__PREFERENCES = 4, TFM__ATTENTION_BLOCKS = 3 };
+enum { TFM__PREFERENCES = 5, TFM__ATTENTION_BLOCKS = 3 };
 
 /* What a kind of device is good at, chosen by what the device can do (lib/dev/tuning.c, which says why the numbers are
  * what they are). Its name is what the public headers call a variant. */
@@ -47,6 +47,7 @@ typedef struct tfm__tuning {
     /* Matrix products. */
     tfm__preference gemm_order[TFM__PREFERENCES]; /* best first, up to the first without a name */
 
+    int64_t gemm_few_rows; /* rows, at most, that SIMT devices take for few: those of a step of decoding */
     int gemm_tile;      /* of SIMT devices' register tiles: the one of this place in their table, from 1; 0: the best */
     int64_t gemm_parts; /* cuts of the inner dimension; 0: as many as the device has room for */
     bool gemm_large;    /* elements are counted in 64 bits even where there are few: for tests */

@@ -22,7 +22,7 @@
 /* Everything that runs work-items side by side. Of local memory a work-group takes a part, so that several are under
  * way on a core. A GPU would rather have a few steps of decoding in its queue. */
 #define SIMT                                                                                                           \
-    .class = TFM__SIMT, .width = 1, .attention_shared = 8, .attention_shared_least = 4,                                \
+    .class = TFM__SIMT, .width = 1, .gemm_few_rows = 32, .attention_shared = 8, .attention_shared_least = 4,           \
     .attention_shared_widest = 256, .attention_shared_local = 4, .search_interval = 4
 
 /* The first whose demands are met is taken. */
@@ -41,7 +41,8 @@ static const struct {
                 .group = 128,
                 .chunk = 1,
                 /* CLBlast pads its tiles to 32 and more rows, so few rows cost it as much as many. */
-                .gemm_order = {{.provider = "clblast", .least_rows = 9},
+                .gemm_order = {{.provider = "rows"},
+                               {.provider = "clblast", .least_rows = 9},
                                {.provider = "tiled"},
                                {.provider = "plain"}}}},
     {.tuning = {.name = "scalar", SIMT, .group = 32, .chunk = 8, .gemm_order = {{.provider = "plain"}}}},

@@ -53,12 +53,13 @@ typedef struct tfm__gemm_provider {
 
 extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
 extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
+extern const tfm__gemm_provider tfm__gemm_rows;    /* linear layers of few rows, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
 extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
 
 /* All of them, whatever the device prefers. */
-#define TFM__GEMM_PROVIDERS 5
+#define TFM__GEMM_PROVIDERS 6
 extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 
 /* tfm_gemm by this one provider, or by the chosen one if it is NULL. *why, if `why` is not NULL, gets the
@@ -106,8 +107,6 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
 const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);
 /* The second half of that: NULL too where the provider needs no proof, or has not run yet. */
 const char *tfm__gemm_trouble(tfm_context *ctx, const tfm__gemm_provider *provider);
-/* Whether the tuning of the device prefers it to all others. */
-bool tfm__gemm_prefers(tfm_context *ctx, const tfm__gemm_provider *provider);
 /* Runs the task by a provider that does not decline it, which is proven if it must be. Where the proof fails, the next
  * one that takes the task computes it. */
 tfm_status tfm__gemm_run(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task);

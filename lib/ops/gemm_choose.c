@@ -2,7 +2,7 @@
 #include "ops/gemm.h"
 
 const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
-    &tfm__gemm_small, &tfm__gemm_packed, &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_clblast};
+    &tfm__gemm_small, &tfm__gemm_packed, &tfm__gemm_rows, &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_clblast};
 
 static size_t place_of(const tfm__gemm_provider *provider) {
     size_t i = 0;
@@ -27,11 +27,6 @@ static bool takes(tfm_context *ctx, const tfm__gemm_state *state, const tfm__gem
 const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {
     const char *why = provider->declines(ctx, task);
     return why ? why : tfm__gemm_trouble(ctx, provider);
-}
-
-bool tfm__gemm_prefers(tfm_context *ctx, const tfm__gemm_provider *provider) {
-    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
-    return state && state->order[0].provider == provider;
 }
 
 const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {

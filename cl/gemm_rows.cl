@@ -1,0 +1,154 @@
+/* Linear layers of few rows, such as a step of decoding: up to three products of the same x (M, K) in one launch,
+ *
+ *     c_i (M, N_i) = activation(x w_i^T + bias_i),   w_i (N_i, K), bias_i (N_i) or none
+ *
+ * which are bound by the reading of the weights. With NORMED 1 or 2, x is a layer or root mean square normalisation of
+ * a + residual, which each work-group makes again for its rows, since that is less than another launch takes; those of
+ * the first columns write it down, and the sum, where they are wanted.
+ *
+ * Layout: TEAMS teams of LANES work-items. A team has ROWS rows and 4 columns: its items read four floats each of a
+ * line, side by side, and add up what they have read; then the items' sums meet in local memory and are added in a
+ * fixed order. K, and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all
+ * products for the first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each. */
+#ifndef ROWS
+#define ROWS 8
+#define NORMED 0
+#define WIDTH 4
+#endif
+#define LANES 32
+#define TEAMS 4
+#define ITEMS (LANES * TEAMS)
+#define COLUMNS (4 * TEAMS)
+#define SUMS (ROWS * 4)
+#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
+
+/* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one float more so that they fall into different
+ * banks; before that the rows of x, and what is added up for their norms. */
+#define SUMS_LINE (ITEMS + 1)
+#define NORM_FLOATS (NORMED ? ROWS * WIDTH + ITEMS : 0)
+#define FLOATS (SUMS * SUMS_LINE > NORM_FLOATS ? SUMS * SUMS_LINE : NORM_FLOATS)
+
+/* The sum of v over the items of each team, in a fixed order. Inlined for certain, as tfm_group_reduce is. */
+static inline __attribute__((always_inline)) float team_sum(const float v, __local float *parts, const int id) {
+    barrier(CLK_LOCAL_MEM_FENCE); /* the last sum has been read */
+    parts[id] = v;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float sum = 0.0f;
+#pragma unroll 4
+    for (int l = 0; l < LANES; l++)
+        sum += parts[id / LANES * LANES + l];
+    return sum;
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), TFM_INPUT(float, w0),
+          TFM_INPUT(float, w1), TFM_INPUT(float, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
+          TFM_INPUT(float, bias2), const long n0, const long n1, const long n2, TFM_INPUT(float, a),
+          TFM_INPUT(float, residual), TFM_INPUT(float, gamma), TFM_INPUT(float, beta), TFM_TENSOR(float, sum),
+          TFM_TENSOR(float, normed), const long m, const long k, const float epsilon) {
+    __local float local_floats[FLOATS] __attribute__((aligned(16)));
+    const int id = (int)get_local_id(0), lane = id % LANES, team = id / LANES;
+    const int blocks0 = ((int)n0 + COLUMNS - 1) / COLUMNS, blocks1 = ((int)n1 + COLUMNS - 1) / COLUMNS;
+    const int blocks = blocks0 + blocks1 + ((int)n2 + COLUMNS - 1) / COLUMNS;
+    const int all = (int)(get_group_id(0) % blocks), row = (int)(get_group_id(0) / blocks) * ROWS;
+    const int which = (all >= blocks0) + (all >= blocks0 + blocks1);
+    const int block = all - (which > 0 ? blocks0 : 0) - (which > 1 ? blocks1 : 0);
+    const int n = (int)(which == 0 ? n0 : which == 1 ? n1 : n2), depth = (int)k, rows = min(ROWS, (int)m - row);
+    __global const float *w = which == 0 ? TFM_AT(w0) : which == 1 ? TFM_AT(w1) : TFM_AT(w2);
+
+#if NORMED
+    __local float *x = local_floats, *parts = local_floats + ROWS * WIDTH;
+    for (int turn = 0; turn < (ROWS + TEAMS - 1) / TEAMS; turn++) { /* a row for each team */
+        const int r = min(turn * TEAMS + team, ROWS - 1), mine = turn * TEAMS + team < rows && all == 0;
+        const long first = (long)(row + min(r, rows - 1)) * WIDTH;
+        __local float *line = x + r * WIDTH;
+        float mean = 0.0f, rest = 0.0f, square = 0.0f;
+        for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
+            float4 v = *(__global const float4 *)(TFM_AT(a) + first + s);
+            if (residual)
+                v += *(__global const float4 *)(TFM_AT(residual) + first + s);
+            if (turn * TEAMS + team < ROWS)
+                *(__local float4 *)(line + s) = v;
+            if (sum && mine)
+                *(__global float4 *)(TFM_AT(sum) + first + s) = v;
+            mean += (v.x + v.y) + (v.z + v.w);
+        }
+#if NORMED == 1
+        mean = team_sum(mean, parts, id) / WIDTH;
+#else
+        mean = 0.0f;
+        barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+        /* What a rounded mean lacks is in the mean of the differences: cl/layernorm.cl. */
+        for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
+            const float4 v = *(__local const float4 *)(line + s) - mean;
+            rest += (v.x + v.y) + (v.z + v.w);
+            square += (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
+        }
+#if NORMED == 1
+        rest = team_sum(rest, parts, id) / WIDTH;
+#else
+        rest = 0.0f;
+#endif
+        square = team_sum(square, parts, id) / WIDTH;
+        const float inverse = 1.0f / sqrt(fmax(square - rest * rest, 0.0f) + epsilon);
+        barrier(CLK_LOCAL_MEM_FENCE); /* teams that have no row of their own have read another's */
+        if (turn * TEAMS + team < ROWS) {
+            for (int s = lane * 4; s < WIDTH; s += LANES * 4) {
+                const float4 scale = gamma ? *(__global const float4 *)(TFM_AT(gamma) + s) : (float4)(1.0f);
+                const float4 shift = beta ? *(__global const float4 *)(TFM_AT(beta) + s) : (float4)(0.0f);
+                const float4 y = ((*(__local const float4 *)(line + s) - mean) - rest) * inverse * scale + shift;
+                *(__local float4 *)(line + s) = y;
+                if (normed && mine)
+                    *(__global float4 *)(TFM_AT(normed) + first + s) = y;
+            }
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#define X(r, s) (*(__local const float4 *)(x + (r)*WIDTH + (s)))
+#else
+    __global const float *in = TFM_AT(a) + (long)row * depth;
+#define X(r, s) (*(__global const float4 *)(in + (long)min(r, rows - 1) * depth + (s)))
+#endif
+
+    /* Rows and columns after the last are the last again: what is made of them is not stored. */
+    const int column = block * COLUMNS + team * 4;
+    __global const float *line[4];
+    float acc[SUMS];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        line[j] = w + (long)min(column + j, n - 1) * depth;
+#pragma unroll
+    for (int e = 0; e < SUMS; e++)
+        acc[e] = 0.0f;
+    for (int s = lane * 4; s < depth; s += LANES * 4) {
+        const float4 b0 = *(__global const float4 *)(line[0] + s), b1 = *(__global const float4 *)(line[1] + s);
+        const float4 b2 = *(__global const float4 *)(line[2] + s), b3 = *(__global const float4 *)(line[3] + s);
+#define ADD(e, v, b) acc[e] = tfm_fma(v.x, b.x, tfm_fma(v.y, b.y, tfm_fma(v.z, b.z, tfm_fma(v.w, b.w, acc[e]))));
+        EACH_ROW {
+            const float4 v = X(r, s);
+            ADD(r * 4, v, b0)
+            ADD(r * 4 + 1, v, b1)
+            ADD(r * 4 + 2, v, b2)
+            ADD(r * 4 + 3, v, b3)
+        }
+    }
+
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+    for (int e = 0; e < SUMS; e++)
+        local_floats[e * SUMS_LINE + id] = acc[e];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    __global float *c = which == 0 ? TFM_AT(c0) : which == 1 ? TFM_AT(c1) : TFM_AT(c2);
+    __global const float *bias = which == 0 ? bias0 : which == 1 ? bias1 : bias2;
+    const long bias_offset = which == 0 ? bias0_offset : which == 1 ? bias1_offset : bias2_offset;
+    for (int e = id; e < SUMS * TEAMS; e += ITEMS) {
+        const int r = e / COLUMNS, j = e % COLUMNS, q = block * COLUMNS + j;
+        __local const float *from = local_floats + (r * 4 + j % 4) * SUMS_LINE + j / 4 * LANES;
+        float total = 0.0f;
+        for (int l = 0; l < LANES; l++)
+            total += from[l];
+        if (r < rows && q < n)
+            c[(long)(row + r) * n + q] = tfm_activate(total + (bias ? TFM_AT(bias)[q] : 0.0f));
+    }
+}

@@ -1,0 +1,185 @@
+/* Linear layers of few rows where work-items run side by side: cl/gemm_rows.cl. One product is a provider of products;
+ * several of one input, with the norm before them, are tfm__linears. */
+#include "ops/linears.h"
+#include <string.h>
+#include "ops/gemm.h"
+
+enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, COLUMNS = 4 * TEAMS, MOST_JOINED = 3, MOST_ROWS = 8 };
+
+/* Bytes of local memory of a group of so many rows. */
+static size_t local_bytes(int rows, int64_t width, bool normed) {
+    const size_t sums = (size_t)rows * 4 * (ITEMS + 1), norm = normed ? (size_t)rows * (size_t)width + ITEMS : 0;
+    return sizeof(float) * (sums > norm ? sums : norm);
+}
+
+/* Rows of a group: as many as there are, and as fit half of local memory, so that two groups share a core. 0: not even
+ * one does. */
+static int rows_of(tfm_context *ctx, int64_t m, int64_t k, bool normed) {
+    int rows = MOST_ROWS;
+    while (rows > 1 && rows / 2 >= m)
+        rows /= 2;
+    while (rows > 0 && local_bytes(rows, k, normed) > tfm__context_limits(ctx)->local_bytes / (normed ? 1 : 2))
+        rows /= 2;
+    return rows;
+}
+
+static bool by_fours(const tfm_tensor x) {
+    return x.offset % 4 == 0;
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const tfm__limits *limits = tfm__context_limits(ctx);
+    if (tuning->class != TFM__SIMT)
+        return "the device vectorises what one work-item says";
+    if (task->m > tuning->gemm_few_rows)
+        return "it is for few rows";
+    if (task->batch > 1 || task->transpose_a || !task->transpose_b || task->accumulate || task->alpha != 1)
+        return "it is for linear layers alone";
+    if (task->k < 4 || task->k % 4 != 0 || task->k * task->n > INT32_MAX || !by_fours(task->a) || !by_fours(task->b))
+        return "it reads four floats at a time, of weights with fewer than 2^31";
+    if (limits->max_group < ITEMS || limits->max_items[0] < ITEMS || rows_of(ctx, task->m, task->k, false) == 0)
+        return "the device's work-groups or local memory are too small";
+    return NULL;
+}
+
+/* One launch. Products that there are not have no columns. */
+typedef struct launch {
+    tfm_tensor c[MOST_JOINED], w[MOST_JOINED], bias[MOST_JOINED];
+    int64_t n[MOST_JOINED];
+    tfm_tensor a, residual, gamma, beta, sum, normed;
+    int64_t m, k;
+    int norm; /* 0 for none, 1 layer, 2 root mean square */
+    float epsilon;
+    tfm_activation activation;
+} launch;
+
+static tfm_status enqueue(tfm_context *ctx, const launch *l) {
+    const int rows = rows_of(ctx, l->m, l->k, l->norm != 0);
+    int64_t blocks = 0;
+    for (int i = 0; i < MOST_JOINED; i++)
+        blocks += tfm__divide_up(l->n[i], COLUMNS);
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d", rows,
+                        l->norm, l->norm ? (int)l->k : 4, (int)l->activation);
+    return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)(blocks * tfm__divide_up(l->m, rows)) * ITEMS, ITEMS),
+                       TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),
+                                 TFM__T_AS("w0", l->w[0]), TFM__T_AS("w1", l->w[1]), TFM__T_AS("w2", l->w[2]),
+                                 TFM__T_AS("bias0", l->bias[0]), TFM__T_AS("bias1", l->bias[1]),
+                                 TFM__T_AS("bias2", l->bias[2]), TFM__I_AS("n0", l->n[0]), TFM__I_AS("n1", l->n[1]),
+                                 TFM__I_AS("n2", l->n[2]), TFM__T_AS("a", l->a), TFM__T_AS("residual", l->residual),
+                                 TFM__T_AS("gamma", l->gamma), TFM__T_AS("beta", l->beta), TFM__T_AS("sum", l->sum),
+                                 TFM__T_AS("normed", l->normed), TFM__I_AS("m", l->m), TFM__I_AS("k", l->k),
+                                 TFM__F_AS("epsilon", l->epsilon)));
+}
+
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    return enqueue(ctx, &(launch){.c = {task->c},
+                                  .w = {task->b},
+                                  .bias = {task->bias},
+                                  .n = {task->n},
+                                  .a = task->a,
+                                  .m = task->m,
+                                  .k = task->k,
+                                  .activation = task->activation});
+}
+
+const tfm__gemm_provider tfm__gemm_rows = {.name = "rows", .declines = declines, .run = run};
+
+/* ---- Several ---- */
+
+static tfm_status norm(tfm_context *ctx, tfm_tensor *y, const tfm__linears_input *in) {
+    return in->root_mean_square ? tfm_rmsnorm(ctx, y, in->sum, in->x, in->residual, in->gamma, -1, in->epsilon)
+                                : tfm_layernorm(ctx, y, in->sum, in->x, in->residual, in->gamma, in->beta, in->epsilon);
+}
+
+static tfm_status one_by_one(tfm_context *ctx, const tfm__linears_input *in, int count, const tfm__linear_output *out,
+                             tfm_activation activation) {
+    tfm_tensor own = {0}, *x = in->norm ? in->norm : &own;
+    tfm_tensor *kept[MOST_JOINED + 2] = {in->norm ? in->norm : &own, in->sum ? in->sum : &own};
+    tfm_scope_open(ctx);
+    if (in->normed)
+        norm(ctx, x, in);
+    for (int i = 0; i < count; i++) {
+        tfm_linear(ctx, out[i].y, in->normed ? *x : in->x, out[i].weight, out[i].bias, activation);
+        kept[2 + i] = out[i].y;
+    }
+    if (!in->norm)
+        tfm_tensor_free(ctx, &own);
+    return tfm_scope_close(ctx, (size_t)count + 2, kept);
+}
+
+/* The launch of all, checked as the ops that it stands for check; false where they are to run instead. */
+static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int count, const tfm__linear_output *out,
+                 tfm_activation activation) {
+    const tfm_tensor *params[] = {&in->gamma, &in->beta, &in->residual, &in->x};
+    if (tfm_context_status(ctx) != TFM_OK || count > MOST_JOINED || !in->x.buffer ||
+        TFM__TAPE_WANTS(ctx, in->x, in->residual, in->gamma, in->beta))
+        return false;
+    for (size_t i = 0; i < TFM__COUNT(params); i++)
+        if (!by_fours(*params[i]) || (params[i]->buffer && tfm__last_dim(*params[i]) != tfm__last_dim(in->x)))
+            return false;
+    if (in->residual.buffer && (!in->normed || !tfm__same_dims(in->residual, in->x)))
+        return false;
+    *l = (launch){.a = in->x, .m = tfm__row_count(in->x), .k = tfm__last_dim(in->x), .activation = activation};
+    if (in->normed) {
+        l->norm = in->root_mean_square ? 2 : 1;
+        l->residual = in->residual;
+        l->gamma = in->gamma;
+        l->beta = in->beta;
+        l->epsilon = in->epsilon;
+    }
+    for (int i = 0; i < count; i++) {
+        const tfm_tensor w = out[i].weight->value, bias = out[i].bias;
+        if (!w.buffer || w.rank != 2 || w.dims[1] != l->k || TFM__TAPE_WANTS(ctx, w, bias) ||
+            (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
+            return false;
+        l->w[i] = w;
+        l->bias[i] = bias;
+        l->n[i] = w.dims[0];
+        if (tfm__gemm_choose(ctx, &(tfm__gemm_task){.batch = 1,
+                                                    .m = l->m,
+                                                    .n = l->n[i],
+                                                    .k = l->k,
+                                                    .a = in->x,
+                                                    .b = w,
+                                                    .bias = bias,
+                                                    .transpose_b = true,
+                                                    .shared_b = true,
+                                                    .alpha = 1,
+                                                    .activation = activation,
+                                                    .weight = out[i].weight}) != &tfm__gemm_rows)
+            return false;
+    }
+    return rows_of(ctx, l->m, l->k, in->normed) > 0;
+}
+
+tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *in, int count, const tfm__linear_output *out,
+                        tfm_activation activation) {
+    launch l;
+    if (!plan(ctx, &l, in, count, out, activation) || (!in->normed && count == 1))
+        return one_by_one(ctx, in, count, out, activation);
+    const char *op = "linears";
+    if (TFM__OP_BEGIN(ctx, op, "fFFF", in->x, l.residual, l.gamma, l.beta) != TFM_OK)
+        return tfm_context_status(ctx);
+    for (int i = 0; i < count; i++) {
+        int64_t dims[TFM_MAX_RANK];
+        memcpy(dims, in->x.dims, sizeof(dims));
+        dims[in->x.rank - 1] = l.n[i];
+        if (TFM__OP_BEGIN(ctx, op, "fF", l.w[i], l.bias[i]) != TFM_OK ||
+            tfm__op_output(ctx, op, out[i].y, TFM_F32, in->x.rank, dims) != TFM_OK ||
+            TFM__OP_APART(ctx, op, *out[i].y, in->x, l.residual, l.w[i], l.bias[i]) != TFM_OK)
+            return tfm_context_status(ctx);
+        l.c[i] = *out[i].y;
+    }
+    tfm_tensor *more[] = {in->normed ? in->sum : NULL, in->normed ? in->norm : NULL}, *to[] = {&l.sum, &l.normed};
+    for (int i = 0; i < 2; i++) {
+        if (!more[i])
+            continue;
+        if (tfm__op_output_like(ctx, op, more[i], in->x) != TFM_OK ||
+            TFM__OP_APART(ctx, op, *more[i], in->x, l.residual, l.gamma, l.beta) != TFM_OK)
+            return tfm_context_status(ctx);
+        *to[i] = *more[i];
+    }
+    return enqueue(ctx, &l);
+}

@@ -1,0 +1,32 @@
+/* Linear layers of one input, with a norm in front of them. */
+#ifndef TFM_LIB_LINEARS_H
+#define TFM_LIB_LINEARS_H
+
+#include "ops/ops.h"
+
+/* What the layers read: x (..., K), or norm(x + residual). */
+typedef struct tfm__linears_input {
+    tfm_tensor x;
+    tfm_tensor residual; /* (..., K), or empty for none; it counts only where `normed` */
+    bool normed;
+    bool root_mean_square;  /* tfm_rmsnorm, not tfm_layernorm */
+    tfm_tensor gamma, beta; /* (K), or empty */
+    float epsilon;
+    tfm_tensor *sum;  /* gets x + residual; NULL: nobody wants it */
+    tfm_tensor *norm; /* gets the norm of that; NULL: nobody wants it */
+} tfm__linears_input;
+
+typedef struct tfm__linear_output {
+    tfm_tensor *y;     /* (..., N) */
+    tfm_param *weight; /* (N, K) */
+    tfm_tensor bias;   /* (N), or empty */
+} tfm__linear_output;
+
+/* y_i = activation(x w_i^T + bias_i) for each of `count` outputs, and what else the input asks for. Where a device has
+ * a kernel for it, up to three of few rows are one launch with their norm; else each is what tfm_linear makes, and the
+ * norm what tfm_layernorm or tfm_rmsnorm makes. Outputs are made in the current scope if they are empty. Backward: as
+ * of those ops. */
+tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *input, int count, const tfm__linear_output *outputs,
+                        tfm_activation activation);
+
+#endif
