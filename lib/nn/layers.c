@@ -1,6 +1,5 @@
 /* The small layers: dense, norm, feed-forward, multi-head attention. */
-#include "ops/ops.h"
-#include "tfm/nn.h"
+#include "nn/stream.h"
 
 const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where, tfm_dropout_options *out) {
     if (!training || !out || training->rates[where] == 0.0f)
@@ -39,29 +38,32 @@ void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
     tfm_param_free(ctx, &layer->beta);
 }
 
-/* hidden (..., F): what `down` reads, before anything is dropped. */
-static void inner(tfm_context *ctx, tfm_tensor *hidden, tfm_feed_forward *layer, tfm_tensor x) {
-    tfm_tensor up = {0}, gate = {0};
-    if (!layer->gate.weight.value.buffer) {
-        tfm_dense_forward(ctx, hidden, &layer->up, x, layer->activation);
-        return;
+tfm_status tfm__feed_forward_end(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor up,
+                                 tfm_tensor gate) {
+    tfm_tensor hidden = up, dropped = {0}; /* (..., F) */
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout = tfm_training_draw(layer->training, TFM_DROP_ACTIVATION, &draw);
+    tfm_scope_open(ctx);
+    if (gate.buffer) {
+        hidden = (tfm_tensor){0};
+        tfm_glu(ctx, &hidden, up, gate, layer->activation, TFM_GLU_GATE_FIRST);
     }
-    tfm_dense_forward(ctx, &up, &layer->up, x, TFM_NO_ACTIVATION);
-    tfm_dense_forward(ctx, &gate, &layer->gate, x, TFM_NO_ACTIVATION);
-    tfm_glu(ctx, hidden, up, gate, layer->activation, TFM_GLU_GATE_FIRST);
+    if (dropout)
+        tfm_dropout(ctx, &dropped, hidden, dropout);
+    tfm_dense_forward(ctx, y, &layer->down, dropout ? dropped : hidden, TFM_NO_ACTIVATION);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
 }
 
 tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor x) {
     if (TFM__NEEDS_ON(ctx, "feed_forward_forward", y, layer) != TFM_OK)
         return tfm_context_status(ctx);
-    tfm_tensor hidden = {0}, dropped = {0}; /* (..., F) */
-    tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_training_draw(layer->training, TFM_DROP_ACTIVATION, &draw);
+    const bool gated = layer->gate.weight.value.buffer != NULL;
+    tfm_tensor up = {0}, gate = {0};
     tfm_scope_open(ctx);
-    inner(ctx, &hidden, layer, x);
-    if (dropout)
-        tfm_dropout(ctx, &dropped, hidden, dropout);
-    tfm_dense_forward(ctx, y, &layer->down, dropout ? dropped : hidden, TFM_NO_ACTIVATION);
+    tfm_dense_forward(ctx, &up, &layer->up, x, gated ? TFM_NO_ACTIVATION : layer->activation);
+    if (gated)
+        tfm_dense_forward(ctx, &gate, &layer->gate, x, TFM_NO_ACTIVATION);
+    tfm__feed_forward_end(ctx, y, layer, up, gate);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
 }
 
@@ -80,20 +82,29 @@ tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_mu
     return tfm_dense_forward(ctx, &out->values, &layer->value, memory, TFM_NO_ACTIVATION);
 }
 
+tfm_status tfm__multi_head_mix(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,
+                               tfm_keys_values memory, const tfm_attention_options *options) {
+    tfm_attention_options attention = options ? *options : (tfm_attention_options){0};
+    attention.heads = layer->heads;
+    attention.kv_heads = layer->kv_heads;
+    tfm_tensor mixed = {0}; /* (B, T, H D) */
+    tfm_scope_open(ctx);
+    tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
+    tfm_dense_forward(ctx, y, &layer->out, mixed, TFM_NO_ACTIVATION);
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.log_sum}); /* NULL is none */
+}
+
 tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor x,
                                   tfm_keys_values memory, const tfm_attention_options *options) {
     if (TFM__NEEDS_ON(ctx, "multi_head_forward", y, layer) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, "multi_head_forward", options) != TFM_OK)
         return tfm_context_status(ctx);
-    tfm_attention_options attention = options ? *options : (tfm_attention_options){0};
-    attention.heads = layer->heads;
-    attention.kv_heads = layer->kv_heads;
-    tfm_tensor queries = {0}, mixed = {0}; /* (B, T, H D) */
+    tfm_tensor queries = {0}; /* (B, T, H D) */
     tfm_scope_open(ctx);
     tfm_dense_forward(ctx, &queries, &layer->query, x, TFM_NO_ACTIVATION);
-    tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
-    tfm_dense_forward(ctx, y, &layer->out, mixed, TFM_NO_ACTIVATION);
-    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, attention.scores, attention.log_sum}); /* NULL is none */
+    tfm__multi_head_mix(ctx, y, layer, queries, memory, options);
+    return tfm_scope_close(ctx, 3,
+                           (tfm_tensor *[]){y, options ? options->scores : NULL, options ? options->log_sum : NULL});
 }
 
 void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer) {

@@ -1,0 +1,96 @@
+#include "nn/stream.h"
+
+/* *out = x + dropout(added), or the norm of it where that stands after; it is the stream's x from now on. */
+static void join(tfm_context *ctx, tfm_tensor *out, tfm__stream *s, const tfm_dropout_options *dropout) {
+    tfm_tensor dropped = s->added;
+    const tfm_norm *after = s->after;
+    if (dropout && !(after && after->kind == TFM_NORM_LAYER)) {
+        dropped = (tfm_tensor){0};
+        tfm_dropout(ctx, &dropped, s->added, dropout);
+        dropout = NULL;
+    }
+    if (dropout)
+        tfm_layernorm_dropout(ctx, out, NULL, s->x, dropped, after->gamma.value, after->beta.value, after->epsilon,
+                              dropout);
+    else if (after)
+        tfm_norm_forward(ctx, out, NULL, after, s->x, dropped);
+    else
+        tfm_add(ctx, out, s->x, dropped);
+    s->x = *out;
+    s->added = (tfm_tensor){0};
+}
+
+static tfm__linears_input input_of(const tfm_norm *norm, tfm_tensor x, tfm_tensor residual) {
+    return (tfm__linears_input){.x = x,
+                                .residual = residual,
+                                .normed = true,
+                                .root_mean_square = norm->kind == TFM_NORM_RMS,
+                                .gamma = norm->gamma.value,
+                                .beta = norm->beta.value,
+                                .epsilon = norm->epsilon};
+}
+
+/* Norm before, and dropout: one op, which has the sum too. */
+static void norm_dropped(tfm_context *ctx, tfm_tensor *normed, tfm__stream *s, const tfm_norm *before,
+                         const tfm_dropout_options *dropout) {
+    tfm_tensor sum = {0}, dropped = {0};
+    if (before->kind == TFM_NORM_LAYER) {
+        tfm_layernorm_dropout(ctx, normed, &sum, s->x, s->added, before->gamma.value, before->beta.value,
+                              before->epsilon, dropout);
+    } else {
+        tfm_dropout(ctx, &dropped, s->added, dropout);
+        tfm_norm_forward(ctx, normed, &sum, before, s->x, dropped);
+    }
+    s->x = sum;
+    s->added = (tfm_tensor){0};
+}
+
+tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, int count, tfm_tensor *const *y,
+                            tfm_dense *const *layers, tfm_activation activation) {
+    enum { MOST = 3 };
+    tfm_dropout_options draw;
+    const tfm_dropout_options *dropout =
+        s->added.buffer ? tfm_training_draw(s->training, TFM_DROP_RESIDUAL, &draw) : NULL;
+    tfm__linear_output out[MOST];
+    tfm__linears_input in = {0};
+    tfm_tensor whole = {0}, normed = {0};
+    if (count > MOST)
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "stream: it is read by %d layers at most", MOST);
+    for (int i = 0; i < count; i++)
+        out[i] = (tfm__linear_output){y[i], &layers[i]->weight, layers[i]->bias.value};
+    if (dropout && before && !s->after) {
+        norm_dropped(ctx, &normed, s, before, dropout);
+        in.x = normed;
+        return tfm__linears(ctx, &in, count, out, activation);
+    }
+    /* What is dropped is joined apart; so is a sum without a norm, or with one on either side. */
+    if (dropout || (s->added.buffer && (s->after != NULL) == (before != NULL)))
+        join(ctx, &whole, s, dropout);
+    const bool joins = s->added.buffer != NULL;
+    if (joins && s->after) {
+        in = input_of(s->after, s->x, s->added);
+        in.norm = &whole;
+    } else if (before) {
+        in = input_of(before, s->x, s->added);
+        in.sum = joins ? &whole : NULL;
+    } else {
+        in.x = s->x;
+    }
+    tfm__linears(ctx, &in, count, out, activation);
+    if (s->added.buffer) {
+        s->x = whole;
+        s->added = (tfm_tensor){0};
+    }
+    return tfm_context_status(ctx);
+}
+
+tfm_status tfm__stream_settle(tfm_context *ctx, tfm_tensor *out, tfm__stream *s) {
+    tfm_dropout_options draw;
+    if (s->added.buffer)
+        join(ctx, out, s, tfm_training_draw(s->training, TFM_DROP_RESIDUAL, &draw));
+    else if (out->buffer)
+        tfm__tensor_copy(ctx, *out, s->x);
+    else
+        *out = s->x;
+    return tfm_context_status(ctx);
+}
