@@ -1,6 +1,7 @@
 /* The one forward of a stack: embedding and positions, its blocks, its final norm. Encoder and decoder differ by their
  * arch alone. */
 #include "model/model.h"
+#include "nn/stream.h"
 
 void tfm__model_set_training(tfm_model *model, tfm_training *training) {
     model->training = training;
@@ -63,7 +64,7 @@ static void show(tfm_model *model, const pass *p, tfm_attention_kind kind, int l
         p->observer->stopped = !p->observer->see(p->observer->user, kind, layer, &weights);
 }
 
-static void run_block(tfm_model *model, tfm_tensor *y, int layer, tfm_tensor x, const pass *p) {
+static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
     tfm_context *ctx = model->ctx;
     tfm_block *block = &p->stack->blocks[layer];
     const bool cross = p->arch->cross;
@@ -71,7 +72,7 @@ static void run_block(tfm_model *model, tfm_tensor *y, int layer, tfm_tensor x, 
     tfm_tensor own = {0}, over_source = {0};
     tfm_scope_open(ctx);
     if (p->step) {
-        const int64_t rows = x.dims[0];
+        const int64_t rows = stream->x.dims[0];
         memory.cross = cross ? p->step->cross[layer] : memory.cross;
         memory.cross_lengths = p->step->cross_lengths;
         memory.cross_sources = p->step->sources;
@@ -82,33 +83,37 @@ static void run_block(tfm_model *model, tfm_tensor *y, int layer, tfm_tensor x, 
     } else if (cross) {
         tfm_multi_head_project(ctx, &memory.cross, &block->cross, p->encoded);
     }
-    tfm_block_attend(ctx, y, is_wanted(p, p->own, layer) ? &own : NULL,
-                     cross && is_wanted(p, p->cross, layer) ? &over_source : NULL, block, x, &memory);
+    tfm__block_run(ctx, stream, is_wanted(p, p->own, layer) ? &own : NULL,
+                   cross && is_wanted(p, p->cross, layer) ? &over_source : NULL, block, &memory);
     show(model, p, p->own, layer, own);
     show(model, p, p->cross, layer, over_source);
-    tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
+    tfm_scope_close(ctx, 2, (tfm_tensor *[]){&stream->x, &stream->added});
 }
 
-/* `out` gets what the last block makes of x, which is given back. It stays empty where the observer stops before. */
-static void run_blocks(tfm_model *model, tfm_tensor *out, tfm_tensor x, const pass *p) {
-    const int layers = p->arch->layers;
-    for (int i = 0; i < layers && !has_stopped(p); i++) {
-        tfm_tensor y = {0};
-        run_block(model, i + 1 < layers ? &y : out, i, x, p);
-        tfm_tensor_free(model->ctx, &x);
-        x = y;
+/* What a block has read is given back: memory for one layer at a time. */
+static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
+    for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
+        tfm__stream read = *stream;
+        run_block(model, i, stream, p);
+        tfm_tensor_free(model->ctx, &read.added);
+        if (read.x.buffer != stream->x.buffer)
+            tfm_tensor_free(model->ctx, &read.x);
     }
 }
 
 /* out (B, T, E): all of a stack, from ids (B, T) to the norm at its end. Empty where the observer stopped it. */
 static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, const pass *p) {
     tfm_context *ctx = model->ctx;
-    tfm_tensor x = {0}, last = {0};
+    tfm__stream stream = {0};
+    tfm_tensor last = {0};
     tfm_scope_open(ctx);
-    embed(model, &x, p, ids);
-    run_blocks(model, p->arch->final_norm ? &last : out, x, p);
-    if (p->arch->final_norm && !has_stopped(p))
-        tfm_norm_forward(ctx, out, NULL, &p->stack->final_norm, last, (tfm_tensor){0});
+    embed(model, &stream.x, p, ids);
+    run_blocks(model, &stream, p);
+    if (!has_stopped(p)) {
+        tfm__stream_settle(ctx, p->arch->final_norm ? &last : out, &stream);
+        if (p->arch->final_norm)
+            tfm_norm_forward(ctx, out, NULL, &p->stack->final_norm, last, (tfm_tensor){0});
+    }
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
 
@@ -175,12 +180,15 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     tfm_context *ctx = model->ctx;
     const tfm__stack_arch *arch = &model->arch.decoder;
     const int64_t rows = ids.dims[0];
-    tfm_tensor column = {0}, hidden = {0}, last = {0};
+    tfm_tensor column = {0}, last = {0};
+    const tfm__linear_output output = {&last, model->output, bias};
+    tfm__stream stream = {0};
+    const pass p = {.stack = &model->decoder, .arch = arch, .position = step->position, .step = step};
     tfm_scope_open(ctx);
     tfm_tensor_reshape(ctx, &column, ids, 2, (int64_t[]){rows, 1});
-    run_stack(model, &hidden, column,
-              &(pass){.stack = &model->decoder, .arch = arch, .position = step->position, .step = step});
-    tfm_tensor_reshape(ctx, &last, hidden, 2, (int64_t[]){rows, arch->width});
-    tfm__model_logits(model, logits, last, bias);
+    embed(model, &stream.x, &p, column);
+    run_blocks(model, &stream, &p);
+    tfm__stream_read(ctx, &stream, arch->final_norm ? &p.stack->final_norm : NULL, 1, &output, TFM_NO_ACTIVATION);
+    tfm_tensor_reshape(ctx, logits, last, 2, (int64_t[]){rows, arch->vocabulary});
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
 }

@@ -23,8 +23,9 @@ static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights
         options.causal = block->causal;
         options.lengths = memory->lengths;
     }
-    tfm__stream_read(ctx, s, before, 3, (tfm_tensor *[]){&queries, &keys, &values},
-                     (tfm_dense *[]){&layer->query, &layer->key, &layer->value}, TFM_NO_ACTIVATION);
+    const tfm__linear_output layers[] = {tfm__reads(&queries, &layer->query), tfm__reads(&keys, &layer->key),
+                                         tfm__reads(&values, &layer->value)};
+    tfm__stream_read(ctx, s, before, 3, layers, TFM_NO_ACTIVATION);
     if (!step)
         own = (tfm_keys_values){keys, values};
     options.dropout = tfm_training_draw(block->training, TFM_DROP_ATTENTION, &draw);
@@ -40,8 +41,8 @@ static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weig
                          const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;
     tfm_tensor queries = {0};
-    tfm__stream_read(ctx, s, before, 1, (tfm_tensor *[]){&queries}, (tfm_dense *[]){&block->cross.query},
-                     TFM_NO_ACTIVATION);
+    const tfm__linear_output query = tfm__reads(&queries, &block->cross.query);
+    tfm__stream_read(ctx, s, before, 1, &query, TFM_NO_ACTIVATION);
     const tfm_attention_options options = {.lengths = memory->cross_lengths,
                                            .sources = memory->cross_sources,
                                            .scores = weights,
@@ -54,8 +55,8 @@ static void feed(tfm_context *ctx, tfm_tensor *fed, tfm_block *block, tfm__strea
     tfm_feed_forward *layer = &block->feed_forward;
     const bool gated = layer->gate.weight.value.buffer != NULL;
     tfm_tensor up = {0}, gate = {0};
-    tfm__stream_read(ctx, s, before, gated ? 2 : 1, (tfm_tensor *[]){&up, &gate},
-                     (tfm_dense *[]){&layer->up, &layer->gate}, gated ? TFM_NO_ACTIVATION : layer->activation);
+    const tfm__linear_output layers[] = {tfm__reads(&up, &layer->up), tfm__reads(&gate, &layer->gate)};
+    tfm__stream_read(ctx, s, before, gated ? 2 : 1, layers, gated ? TFM_NO_ACTIVATION : layer->activation);
     tfm__feed_forward_end(ctx, fed, layer, up, gate);
     tfm_tensor_free(ctx, &up);
     tfm_tensor_free(ctx, &gate);

@@ -45,23 +45,17 @@ static void norm_dropped(tfm_context *ctx, tfm_tensor *normed, tfm__stream *s, c
     s->added = (tfm_tensor){0};
 }
 
-tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, int count, tfm_tensor *const *y,
-                            tfm_dense *const *layers, tfm_activation activation) {
-    enum { MOST = 3 };
+tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, int count,
+                            const tfm__linear_output *layers, tfm_activation activation) {
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
         s->added.buffer ? tfm_training_draw(s->training, TFM_DROP_RESIDUAL, &draw) : NULL;
-    tfm__linear_output out[MOST];
     tfm__linears_input in = {0};
     tfm_tensor whole = {0}, normed = {0};
-    if (count > MOST)
-        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "stream: it is read by %d layers at most", MOST);
-    for (int i = 0; i < count; i++)
-        out[i] = (tfm__linear_output){y[i], &layers[i]->weight, layers[i]->bias.value};
     if (dropout && before && !s->after) {
         norm_dropped(ctx, &normed, s, before, dropout);
         in.x = normed;
-        return tfm__linears(ctx, &in, count, out, activation);
+        return tfm__linears(ctx, &in, count, layers, activation);
     }
     /* What is dropped is joined apart; so is a sum without a norm, or with one on either side. */
     if (dropout || (s->added.buffer && (s->after != NULL) == (before != NULL)))
@@ -76,7 +70,7 @@ tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *be
     } else {
         in.x = s->x;
     }
-    tfm__linears(ctx, &in, count, out, activation);
+    tfm__linears(ctx, &in, count, layers, activation);
     if (s->added.buffer) {
         s->x = whole;
         s->added = (tfm_tensor){0};

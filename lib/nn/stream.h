@@ -14,11 +14,15 @@ typedef struct tfm__stream {
     tfm_training *training; /* drops from `added` before it joins; NULL: nothing */
 } tfm__stream;
 
-/* y_i = activation(layer_i(input)) for each of `count` layers: `before` is the norm that stands before them, and NULL
- * where x itself is what they read. The y_i are made in the current scope if they are empty; so is what becomes of the
- * stream's x. */
+/* y_i = activation(layer_i(input)) for each of `count` layers, three at most: `before` is the norm that stands before
+ * them, and NULL where x itself is what they read. The y_i are made in the current scope if they are empty; so is what
+ * becomes of the stream's x. */
 tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *stream, const tfm_norm *before, int count,
-                            tfm_tensor *const *y, tfm_dense *const *layers, tfm_activation activation);
+                            const tfm__linear_output *layers, tfm_activation activation);
+/* A dense layer, as tfm__stream_read takes it. */
+static inline tfm__linear_output tfm__reads(tfm_tensor *y, tfm_dense *layer) {
+    return (tfm__linear_output){y, &layer->weight, layer->bias.value};
+}
 
 /* *out gets the stream's x when nothing is left to be added, in the current scope if it is empty. */
 tfm_status tfm__stream_settle(tfm_context *ctx, tfm_tensor *out, tfm__stream *stream);
