@@ -12,166 +12,205 @@
  * ends. */
 #define WALK (BEAM == 1 ? 1 : 2 * BEAM)
 
-/* One item per live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished ones.
+/* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
+ * each place, and is unused where all do. table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent,
+ * node_score: the log of all nodes, the last with sum log p up to each. */
+#define EXTEND_PARAMETERS                                                                                              \
+    TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score), TFM_INPUT(int, table),   \
+        TFM_INPUT(int, sentences), TFM_TENSOR(int, done), TFM_INPUT(int, keep), TFM_TENSOR(int, new_tokens),           \
+        TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences),                     \
+        TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
+        TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, const long past,                    \
+        const long first_node, const long next_node
+/* The rows of place `group`, which were sentence `from`, take over what their parent rows know, each as a new node. All
+ * items of the work-group take part. */
+#define EXTEND(group, from)                                                                                            \
+    for (long b = TFM_LANE(); b < BEAM; b += TFM_GROUP) {                                                              \
+        const long row = (group)*BEAM + b, old = (from)*BEAM + b, node = next_node + row;                              \
+        const int token = TFM_AT(next_token)[old], sentence = TFM_AT(sentences)[from];                                 \
+        TFM_AT(new_tokens)[row] = token;                                                                               \
+        TFM_AT(new_scores)[row] = TFM_AT(next_score)[old];                                                             \
+        TFM_AT(sources)[row] = sentence;                                                                               \
+        TFM_AT(node_token)[node] = token;                                                                              \
+        TFM_AT(node_parent)[node] = (int)first_node + TFM_AT(next_parent)[old];                                        \
+        TFM_AT(node_score)[node] = TFM_AT(next_score)[old];                                                            \
+        TFM_AT(new_table)[row * (past + 1) + past] = (int)node;                                                        \
+        if (b == 0) {                                                                                                  \
+            TFM_AT(new_sentences)[group] = sentence;                                                                   \
+            TFM_AT(new_done)[group] = TFM_AT(done)[from];                                                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    for (long e = TFM_LANE(); e < BEAM * past; e += TFM_GROUP) {                                                       \
+        const long b = e / past, i = e - b * past;                                                                     \
+        TFM_AT(new_table)                                                                                              \
+        [((group)*BEAM + b) * (past + 1) + i] = TFM_AT(table)[TFM_AT(next_parent)[(from)*BEAM + b] * past + i];        \
+    }
+
+/* What the rows of a sentence may go on with: sum log p by row and place in its list, of all items of a work-group. */
+#define SUMS (BEAM * CANDIDATES)
+#if SUMS <= 1024
+#define SUMS_KEPT SUMS
+#define SUM_OF(b, list) sums[(b)*CANDIDATES + (list)]
+#else
+#define SUMS_KEPT 1
+#define SUM_OF(b, list)                                                                                                \
+    sum_of(TFM_AT(values) + (base + (b)) * CANDIDATES, TFM_AT(logits) + (base + (b)) * vocabulary,                     \
+           TFM_AT(scores)[base + (b)], TFM_AT(log_sum)[base + (b)], list, forced, certain)
+#endif
+
+/* Sum log p of a row after its `list`-th continuation, or after the forced one. */
+static inline float sum_of(__global const float *values, __global const float *logits, const float score,
+                           const float log_sum, const int list, const int forced, const int certain) {
+    const float logit = forced >= 0 ? logits[forced] : values[list];
+    return score + (certain ? 0.0f : logit - log_sum);
+}
+
+/* A work-group for each live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished
+ * ones; and where `extends`, for then no sentence leaves the batch, makes the rows of the next step.
  *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser
  *   logits (R, vocabulary): for forced tokens
  *   scores (R): sum log p of each row; -inf: dead
  *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
  *   penalty (longest + 1): lp(n)
- *   next_token, next_parent, next_score (R): the live continuations; parent is a row
  *   finished_total, finished_token, finished_node, finished_step (N, BEAM): sum log p, the last token, the node before
  *     it, and the number of tokens; finished_count (N): how many there are. Slots from the count on hold live ones that
  *     the limit has cut.
+ *   next_token, next_parent, next_score (R): the live continuations; parent is a row
  *   done (n), remaining (1): sentences that are over
  *   last_token: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have the
- *     probability 1, whatever the model gives them */
-TFM_KERNEL void beam_select(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
-                            TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, sentences),
-                            TFM_INPUT(int, limits), TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts),
-                            TFM_INPUT(float, penalty), TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent),
-                            TFM_TENSOR(float, next_score), TFM_TENSOR(float, finished_total),
-                            TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_node),
-                            TFM_TENSOR(int, finished_step), TFM_TENSOR(int, finished_count), TFM_TENSOR(int, done),
-                            TFM_TENSOR(int, remaining), const long n, const long vocabulary, const long prefix_width,
-                            const long step, const long first_node, const long eos, const long last_token,
-                            const long certain_first, const long certain_last) {
-    const long group = get_global_id(0);
-    if (group >= n)
+ *     probability 1, whatever the model gives them
+ *
+ * Layout: all items make the sums and the rows; the choice between is the first one's alone. */
+TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, log_sum),
+                          TFM_INPUT(float, logits), TFM_INPUT(float, scores), TFM_INPUT(int, limits),
+                          TFM_INPUT(int, prefixes), TFM_INPUT(int, prefix_counts), TFM_INPUT(float, penalty),
+                          TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
+                          TFM_TENSOR(int, finished_node), TFM_TENSOR(int, finished_step),
+                          TFM_TENSOR(int, finished_count), TFM_TENSOR(int, remaining), const long vocabulary,
+                          const long prefix_width, const long step, const long eos, const long last_token,
+                          const long certain_first, const long certain_last, const long extends, EXTEND_PARAMETERS) {
+    __local float sums[SUMS_KEPT];
+    __local int head[BEAM]; /* how many of each row's list are taken */
+    const long group = TFM_ROW();
+    if (group >= m)
         return;
     const long base = group * BEAM;
-    const int sentence = TFM_AT(sentences)[group];
-    __global int *out_token = TFM_AT(next_token) + base;
-    __global int *out_parent = TFM_AT(next_parent) + base;
-    __global float *out_score = TFM_AT(next_score) + base;
-    int live = 0;
+    const int sentence = TFM_AT(sentences)[group], generated = (int)step + 1, limit = TFM_AT(limits)[sentence];
+    const bool last = last_token >= 0 && generated >= limit;
+    const int certain = last ? certain_last != 0 : step == 0 && certain_first != 0;
+    int forced = last ? (int)last_token : -1;
+    if (!last && step < TFM_AT(prefix_counts)[sentence])
+        forced = TFM_AT(prefixes)[sentence * prefix_width + step];
+#if SUMS <= 1024
+    for (int e = (int)TFM_LANE(); e < SUMS; e += TFM_GROUP) {
+        const long row = base + e / CANDIDATES;
+        sums[e] = sum_of(TFM_AT(values) + row * CANDIDATES, TFM_AT(logits) + row * vocabulary, TFM_AT(scores)[row],
+                         TFM_AT(log_sum)[row], e % CANDIDATES, forced, certain);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    if (TFM_LANE() == 0) {
+        __global int *out_token = TFM_AT(next_token) + base;
+        __global int *out_parent = TFM_AT(next_parent) + base;
+        __global float *out_score = TFM_AT(next_score) + base;
+        int live = 0;
+        if (!TFM_AT(done)[group]) {
+            const float length_penalty = TFM_AT(penalty)[generated];
+            __global float *total = TFM_AT(finished_total) + sentence * BEAM;
+            __global int *token = TFM_AT(finished_token) + sentence * BEAM;
+            __global int *node = TFM_AT(finished_node) + sentence * BEAM;
+            __global int *count = TFM_AT(finished_step) + sentence * BEAM;
+            int finished = TFM_AT(finished_count)[sentence];
+            for (int b = 0; b < BEAM; b++)
+                head[b] = 0;
 
-    if (!TFM_AT(done)[group]) {
-        const int generated = (int)step + 1, limit = TFM_AT(limits)[sentence];
-        const float length_penalty = TFM_AT(penalty)[generated];
-        __global float *total = TFM_AT(finished_total) + sentence * BEAM;
-        __global int *token = TFM_AT(finished_token) + sentence * BEAM;
-        __global int *node = TFM_AT(finished_node) + sentence * BEAM;
-        __global int *count = TFM_AT(finished_step) + sentence * BEAM;
-        int finished = TFM_AT(finished_count)[sentence];
-        const bool last = last_token >= 0 && generated >= limit;
-        const bool certain = last ? certain_last != 0 : step == 0 && certain_first != 0;
-        int forced = last ? (int)last_token : -1;
-        if (!last && step < TFM_AT(prefix_counts)[sentence])
-            forced = TFM_AT(prefixes)[sentence * prefix_width + step];
-        int head[BEAM];
-        for (int b = 0; b < BEAM; b++)
-            head[b] = 0;
-
-        for (int c = 0; c < WALK && live < BEAM; c++) {
-            /* The best head of the rows' sorted lists; a lower beam wins a tie. */
-            int best_beam = -1, best_token = 0;
-            float best = -INFINITY;
-            for (int b = 0; b < BEAM; b++) {
-                const long row = base + b;
-                const int list = head[b];
-                if (list >= (forced >= 0 ? 1 : CANDIDATES))
+            for (int c = 0; c < WALK && live < BEAM; c++) {
+                /* The best head of the rows' sorted lists; a lower beam wins a tie. */
+                int best_beam = -1;
+                float best = -INFINITY;
+                for (int b = 0; b < BEAM; b++) {
+                    const int list = head[b];
+                    if (list >= (forced >= 0 ? 1 : CANDIDATES))
+                        continue;
+                    const float sum = SUM_OF(b, list);
+                    if (sum > best) { /* false for NaN and for dead rows */
+                        best = sum;
+                        best_beam = b;
+                    }
+                }
+                if (best_beam < 0)
+                    break;
+                const int list = head[best_beam]++;
+                const int best_token = forced >= 0 ? forced : TFM_AT(tokens)[(base + best_beam) * CANDIDATES + list];
+                if (best_token != eos) {
+                    out_token[live] = best_token;
+                    out_parent[live] = (int)(base + best_beam);
+                    out_score[live] = best;
+                    live++;
                     continue;
-                const float logit =
-                    forced >= 0 ? TFM_AT(logits)[row * vocabulary + forced] : TFM_AT(values)[row * CANDIDATES + list];
-                const float sum = TFM_AT(scores)[row] + (certain ? 0.0f : logit - TFM_AT(log_sum)[row]);
-                if (sum > best) { /* false for NaN and for dead rows */
-                    best = sum;
-                    best_beam = b;
-                    best_token = forced >= 0 ? forced : TFM_AT(tokens)[row * CANDIDATES + list];
+                }
+                /* Keep the best BEAM finished ones: a full list gives up its worst. */
+                int slot = finished;
+                if (finished == BEAM) {
+                    slot = 0;
+                    for (int b = 1; b < BEAM; b++)
+                        if (total[b] / TFM_AT(penalty)[count[b]] < total[slot] / TFM_AT(penalty)[count[slot]])
+                            slot = b;
+                    if (!(best / length_penalty > total[slot] / TFM_AT(penalty)[count[slot]]))
+                        continue;
+                } else {
+                    finished++;
+                }
+                total[slot] = best;
+                token[slot] = best_token;
+                node[slot] = (int)first_node + best_beam + (int)base;
+                count[slot] = generated;
+            }
+
+            bool over = live == 0 || generated >= limit;
+            if (BEAM == 1 && finished == 1) /* of its own: in one condition it is a constant, and clang warns */
+                over = true;
+            if (finished == BEAM && live > 0) {
+                float worst = INFINITY;
+                for (int b = 0; b < BEAM; b++)
+                    worst = fmin(worst, total[b] / TFM_AT(penalty)[count[b]]);
+                over = over || worst >= out_score[0] / TFM_AT(penalty)[limit];
+            }
+            /* Cut by the limit: what is alive fills the slots that no finished one has. */
+            if (over && generated >= limit) {
+                for (int b = finished, from = 0; b < BEAM && from < live; b++, from++) {
+                    total[b] = out_score[from];
+                    token[b] = out_token[from];
+                    node[b] = (int)first_node + out_parent[from];
+                    count[b] = generated;
                 }
             }
-            if (best_beam < 0)
-                break;
-            head[best_beam]++;
-            if (best_token != eos) {
-                out_token[live] = best_token;
-                out_parent[live] = (int)(base + best_beam);
-                out_score[live] = best;
-                live++;
-                continue;
-            }
-            /* Keep the best BEAM finished ones: a full list gives up its worst. */
-            int slot = finished;
-            if (finished == BEAM) {
-                slot = 0;
-                for (int b = 1; b < BEAM; b++)
-                    if (total[b] / TFM_AT(penalty)[count[b]] < total[slot] / TFM_AT(penalty)[count[slot]])
-                        slot = b;
-                if (!(best / length_penalty > total[slot] / TFM_AT(penalty)[count[slot]]))
-                    continue;
-            } else {
-                finished++;
-            }
-            total[slot] = best;
-            token[slot] = best_token;
-            node[slot] = (int)first_node + best_beam + (int)base;
-            count[slot] = generated;
-        }
-
-        bool over = live == 0 || generated >= limit;
-        if (BEAM == 1 && finished == 1) /* of its own: in one condition it is a constant, and clang warns */
-            over = true;
-        if (finished == BEAM && live > 0) {
-            float worst = INFINITY;
-            for (int b = 0; b < BEAM; b++)
-                worst = fmin(worst, total[b] / TFM_AT(penalty)[count[b]]);
-            over = over || worst >= out_score[0] / TFM_AT(penalty)[limit];
-        }
-        /* Cut by the limit: what is alive fills the slots that no finished one has. */
-        if (over && generated >= limit) {
-            for (int b = finished, from = 0; b < BEAM && from < live; b++, from++) {
-                total[b] = out_score[from];
-                token[b] = out_token[from];
-                node[b] = (int)first_node + out_parent[from];
-                count[b] = generated;
+            TFM_AT(finished_count)[sentence] = finished;
+            if (over) {
+                live = 0;
+                TFM_AT(done)[group] = 1;
+                atomic_dec(TFM_AT(remaining));
             }
         }
-        TFM_AT(finished_count)[sentence] = finished;
-        if (over) {
-            live = 0;
-            TFM_AT(done)[group] = 1;
-            atomic_dec(TFM_AT(remaining));
+        for (int b = live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
+            out_token[b] = (int)eos;
+            out_parent[b] = (int)(base + b);
+            out_score[b] = -INFINITY;
         }
     }
-    for (int b = live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
-        out_token[b] = (int)eos;
-        out_parent[b] = (int)(base + b);
-        out_score[b] = -INFINITY;
+    barrier(CLK_GLOBAL_MEM_FENCE); /* the others read what the first has written */
+    if (extends) {
+        EXTEND(group, group)
     }
 }
 
-/* One item per row of the next step, m sentences: takes over what its parent row knows, as a new node.
- *   keep (m): which of the n sentences goes on at each place; unused when compact is 0 and m = n
- *   table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent, node_score: the log of all nodes, the
- *     last with sum log p up to each */
-TFM_KERNEL void beam_extend(TFM_INPUT(int, next_token), TFM_INPUT(int, next_parent), TFM_INPUT(float, next_score),
-                            TFM_INPUT(int, table), TFM_INPUT(int, sentences), TFM_INPUT(int, done),
-                            TFM_INPUT(int, keep), TFM_TENSOR(int, new_tokens), TFM_TENSOR(float, new_scores),
-                            TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences), TFM_TENSOR(int, new_done),
-                            TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token), TFM_TENSOR(int, node_parent),
-                            TFM_TENSOR(float, node_score), const long m, const long compact, const long past,
-                            const long first_node, const long next_node) {
-    const long row = get_global_id(0);
-    if (row >= m * BEAM)
+/* A work-group for each of the m sentences that go on: makes their rows of the next step. */
+TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
+    const long group = TFM_ROW();
+    if (group >= m)
         return;
-    const long group = row / BEAM, from = compact ? TFM_AT(keep)[group] : group;
-    const long old = from * BEAM + row % BEAM, parent = TFM_AT(next_parent)[old], node = next_node + row;
-    const int token = TFM_AT(next_token)[old], sentence = TFM_AT(sentences)[from];
-    TFM_AT(new_tokens)[row] = token;
-    TFM_AT(new_scores)[row] = TFM_AT(next_score)[old];
-    TFM_AT(sources)[row] = sentence;
-    TFM_AT(node_token)[node] = token;
-    TFM_AT(node_parent)[node] = (int)(first_node + parent);
-    TFM_AT(node_score)[node] = TFM_AT(next_score)[old];
-    __global const int *line = TFM_AT(table) + parent * past;
-    __global int *out = TFM_AT(new_table) + row * (past + 1);
-    for (long i = 0; i < past; i++)
-        out[i] = line[i];
-    out[past] = (int)node;
-    if (row % BEAM == 0) {
-        TFM_AT(new_sentences)[group] = sentence;
-        TFM_AT(new_done)[group] = TFM_AT(done)[from];
-    }
+    const long from = TFM_AT(keep)[group];
+    EXTEND(group, from)
 }
 
 #else

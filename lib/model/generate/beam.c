@@ -145,7 +145,7 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
     return first_rows(beam, setup->rules->start_id);
 }
 
-/* What beam_select leaves for beam_extend: (R) each. */
+/* The live continuations: (R) each. */
 typedef struct chosen {
     tfm_tensor token, parent, score;
 } chosen;
@@ -171,32 +171,104 @@ static void best_of_rows(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
 }
 
-static chosen select_rows(tfm__beam *beam, tfm_tensor logits) {
+/* What the rows of the next step are made of, m sentences of them: ten tensors and four numbers that beam_step and
+ * beam_extend share. */
+typedef struct made {
+    tfm_tensor tokens, scores, table, sentences, done, sources, keep;
+    int64_t m, next_node;
+} made;
+
+static made make_rows(tfm__beam *beam, int64_t m) {
     tfm_context *ctx = beam->ctx;
-    int64_t rows = beam->live * beam->width;
-    int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
+    const int64_t rows = m * beam->width, next_node = beam->node + beam->live * beam->width;
+    grow_nodes(beam, next_node + rows);
+    made to = {.tokens = ints(ctx, rows),
+               .scores = floats(ctx, rows),
+               .sentences = ints(ctx, m),
+               .done = ints(ctx, m),
+               .sources = ints(ctx, rows),
+               .m = m,
+               .next_node = next_node};
+    tfm_tensor_new(ctx, &to.table, TFM_I32, 2, (int64_t[]){rows, beam->step + 2});
+    return to;
+}
+
+enum { EXTEND_ARGS = 20 };
+
+static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *next, const made *to, int64_t m) {
+    const tfm__arg all[EXTEND_ARGS] = {TFM__T_AS("next_token", next->token),
+                                       TFM__T_AS("next_parent", next->parent),
+                                       TFM__T_AS("next_score", next->score),
+                                       TFM__T_AS("table", beam->table),
+                                       TFM__T_AS("sentences", beam->sentences),
+                                       TFM__T_AS("done", beam->done),
+                                       TFM__T_AS("keep", to->keep),
+                                       TFM__T_AS("new_tokens", to->tokens),
+                                       TFM__T_AS("new_scores", to->scores),
+                                       TFM__T_AS("new_table", to->table),
+                                       TFM__T_AS("new_sentences", to->sentences),
+                                       TFM__T_AS("new_done", to->done),
+                                       TFM__T_AS("sources", to->sources),
+                                       TFM__T_AS("node_token", beam->node_token),
+                                       TFM__T_AS("node_parent", beam->node_parent),
+                                       TFM__T_AS("node_score", beam->node_score),
+                                       TFM__I(m),
+                                       TFM__I_AS("past", beam->step + 1),
+                                       TFM__I_AS("first_node", beam->node),
+                                       TFM__I_AS("next_node", to->next_node)};
+    memcpy(args, all, sizeof(all));
+}
+
+static tfm__kernel *kernel(const tfm__beam *beam, const char *name) {
+    const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
+    return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d", beam->width, candidates);
+}
+
+/* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. */
+static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm_tensor logits) {
+    tfm_context *ctx = beam->ctx;
+    const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
     tfm_tensor values = {0}, tokens = {0}, log_sum = {0};
-    chosen next = {ints(ctx, rows), ints(ctx, rows), floats(ctx, rows)};
     best_of_rows(beam, &values, &tokens, &log_sum, logits, candidates);
-    tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "beam", "beam_select", "-DBEAM=%d -DCANDIDATES=%d", beam->width, candidates);
-    tfm__launch(
-        ctx, kernel, items(ctx, beam->live),
-        TFM__ARGS(TFM__T(values), TFM__T(tokens), TFM__T(log_sum), TFM__T(logits), TFM__T_AS("scores", beam->scores),
-                  TFM__T_AS("sentences", beam->sentences), TFM__T_AS("limits", beam->limits),
-                  TFM__T_AS("prefixes", beam->prefixes), TFM__T_AS("prefix_counts", beam->prefix_counts),
-                  TFM__T_AS("penalty", beam->penalty), TFM__T_AS("next_token", next.token),
-                  TFM__T_AS("next_parent", next.parent), TFM__T_AS("next_score", next.score),
-                  TFM__T_AS("finished_total", beam->finished_total), TFM__T_AS("finished_token", beam->finished_token),
-                  TFM__T_AS("finished_node", beam->finished_node), TFM__T_AS("finished_step", beam->finished_step),
-                  TFM__T_AS("finished_count", beam->finished_count), TFM__T_AS("done", beam->done),
-                  TFM__T_AS("remaining", beam->remaining), TFM__I_AS("n", beam->live),
-                  TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("prefix_width", beam->prefix_width),
-                  TFM__I_AS("step", beam->step), TFM__I_AS("first_node", beam->node),
-                  TFM__I_AS("eos", beam->rules->eos_id), TFM__I_AS("last_token", beam->rules->forced_eos_id),
-                  TFM__I_AS("certain_first", beam->certain && beam->rules->forced_bos_id >= 0),
-                  TFM__I_AS("certain_last", beam->certain)));
-    return next;
+    const tfm__arg own[] = {TFM__T(values),
+                            TFM__T(tokens),
+                            TFM__T(log_sum),
+                            TFM__T(logits),
+                            TFM__T_AS("scores", beam->scores),
+                            TFM__T_AS("limits", beam->limits),
+                            TFM__T_AS("prefixes", beam->prefixes),
+                            TFM__T_AS("prefix_counts", beam->prefix_counts),
+                            TFM__T_AS("penalty", beam->penalty),
+                            TFM__T_AS("finished_total", beam->finished_total),
+                            TFM__T_AS("finished_token", beam->finished_token),
+                            TFM__T_AS("finished_node", beam->finished_node),
+                            TFM__T_AS("finished_step", beam->finished_step),
+                            TFM__T_AS("finished_count", beam->finished_count),
+                            TFM__T_AS("remaining", beam->remaining),
+                            TFM__I_AS("vocabulary", beam->vocabulary),
+                            TFM__I_AS("prefix_width", beam->prefix_width),
+                            TFM__I_AS("step", beam->step),
+                            TFM__I_AS("eos", beam->rules->eos_id),
+                            TFM__I_AS("last_token", beam->rules->forced_eos_id),
+                            TFM__I_AS("certain_first", beam->certain && beam->rules->forced_bos_id >= 0),
+                            TFM__I_AS("certain_last", beam->certain),
+                            TFM__I_AS("extends", to->m == beam->live)};
+    tfm__arg all[TFM__COUNT(own) + EXTEND_ARGS];
+    memcpy(all, own, sizeof(own));
+    extend_args(all + TFM__COUNT(own), beam, next, to, beam->live);
+    tfm__launch(ctx, kernel(beam, "beam_step"), tfm__row_grid(ctx, beam->live), TFM__COUNT(all), all);
+}
+
+/* The next rows where sentences that are over leave the batch. */
+static void extend_rows(tfm__beam *beam, const chosen *next, made *to) {
+    tfm_context *ctx = beam->ctx;
+    tfm__arg args[EXTEND_ARGS];
+    to->keep = ints(ctx, to->m);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_compact", ""), TFM__GRID_1D(1, 1),
+                TFM__ARGS(TFM__T_AS("done", beam->done), TFM__T_AS("keep", to->keep), TFM__I_AS("n", beam->live),
+                          TFM__I_AS("m", to->m)));
+    extend_args(args, beam, next, to, to->m);
+    tfm__launch(ctx, kernel(beam, "beam_extend"), tfm__row_grid(ctx, to->m), EXTEND_ARGS, args);
 }
 
 static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {
@@ -204,50 +276,24 @@ static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {
     *old = fresh;
 }
 
-static void extend_rows(tfm__beam *beam, chosen next, int64_t m) {
-    tfm_context *ctx = beam->ctx;
-    int64_t past = beam->step + 1, rows = m * beam->width, next_node = beam->node + beam->live * beam->width;
-    int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
-    bool compact = m < beam->live;
-    tfm_tensor keep = {0}, table = {0};
-    grow_nodes(beam, next_node + rows);
-    if (compact) {
-        keep = ints(ctx, m);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_compact", ""), TFM__GRID_1D(1, 1),
-                    TFM__ARGS(TFM__T_AS("done", beam->done), TFM__T(keep), TFM__I_AS("n", beam->live), TFM__I(m)));
-    }
-    tfm_tensor tokens = ints(ctx, rows), scores = floats(ctx, rows), sentences = ints(ctx, m), done = ints(ctx, m),
-               sources = ints(ctx, rows);
-    tfm_tensor_new(ctx, &table, TFM_I32, 2, (int64_t[]){rows, past + 1});
-    tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "beam", "beam_extend", "-DBEAM=%d -DCANDIDATES=%d", beam->width, candidates);
-    tfm__launch(ctx, kernel, items(ctx, rows),
-                TFM__ARGS(TFM__T_AS("next_token", next.token), TFM__T_AS("next_parent", next.parent),
-                          TFM__T_AS("next_score", next.score), TFM__T_AS("table", beam->table),
-                          TFM__T_AS("sentences", beam->sentences), TFM__T_AS("done", beam->done), TFM__T(keep),
-                          TFM__T_AS("new_tokens", tokens), TFM__T_AS("new_scores", scores),
-                          TFM__T_AS("new_table", table), TFM__T_AS("new_sentences", sentences),
-                          TFM__T_AS("new_done", done), TFM__T(sources), TFM__T_AS("node_token", beam->node_token),
-                          TFM__T_AS("node_parent", beam->node_parent), TFM__T_AS("node_score", beam->node_score),
-                          TFM__I(m), TFM__I(compact), TFM__I(past), TFM__I_AS("first_node", beam->node),
-                          TFM__I(next_node)));
-    replace(ctx, &beam->tokens, tokens);
-    replace(ctx, &beam->scores, scores);
-    replace(ctx, &beam->table, table);
-    replace(ctx, &beam->sentences, sentences);
-    replace(ctx, &beam->done, done);
-    replace(ctx, &beam->sources, sources);
-    tfm_tensor_free(ctx, &keep);
-    beam->node = next_node;
-    beam->live = m;
-    beam->step++;
-}
-
 tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
     tfm_context *ctx = beam->ctx;
+    const int64_t rows = beam->live * beam->width;
     tfm_scope_open(ctx);
-    chosen next = select_rows(beam, logits);
-    extend_rows(beam, next, keep);
+    const chosen next = {ints(ctx, rows), ints(ctx, rows), floats(ctx, rows)};
+    made to = make_rows(beam, keep);
+    choose_rows(beam, &next, &to, logits);
+    if (keep < beam->live)
+        extend_rows(beam, &next, &to);
+    replace(ctx, &beam->tokens, to.tokens);
+    replace(ctx, &beam->scores, to.scores);
+    replace(ctx, &beam->table, to.table);
+    replace(ctx, &beam->sentences, to.sentences);
+    replace(ctx, &beam->done, to.done);
+    replace(ctx, &beam->sources, to.sources);
+    beam->node = to.next_node;
+    beam->live = keep;
+    beam->step++;
     return tfm_scope_close(ctx, 9,
                            (tfm_tensor *[]){&beam->tokens, &beam->scores, &beam->table, &beam->sentences, &beam->done,
                                             &beam->sources, &beam->node_token, &beam->node_parent, &beam->node_score});
