@@ -32,6 +32,7 @@ int cmd_train(int argc, char **argv);
 int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 
 typedef struct cli_command {

@@ -17,6 +17,7 @@ const cli_command cli_commands[] = {
     {"attend", cmd_attend, "show what the attention of a model looks at"},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
     {"tune", cmd_tune, "find out what this device is fastest with"},
+    {"report", cmd_report, "write all about a device, to attach to an issue"},
     {"completion", cmd_completion, "make a shell complete commands and options"},
     {0},
 };

@@ -1,4 +1,4 @@
-# tfm tune: what a device is fastest with, on the device as it is and where it says that it is a GPU.
+# tfm tune and tfm report: what a device is fastest with, and all about it, on the device as it is and where it says that it is a GPU.
 #     sh tests/device_facts.sh PROGRAM SOURCE_ROOT FAULT_LAYER
 # Prints TAP.
 set -u
@@ -50,5 +50,27 @@ for line in open("out"):
 else
     skip "tune" "the device is no CPU with wide vectors"
 fi
+
+# ---- report
+run report -o ''
+check "report: a name is needed" both 2 says err '-o needs a name'
+run report -o nowhere/report
+check "report: where nothing can be written it is said before anything is timed" one_sentence 1 'nowhere/report.json'
+as_gpu report -o seen
+check "report: both files, and what to do with them" both 0 says err 'seen.md and seen.json are written; attach both'
+check "report: all that is asked for" python3 -c '
+import json
+report = json.load(open("seen.json"))
+assert report["format"] == 1 and report["tfm"]["tfm"] and report["host"]["cores"]
+assert all(report["device"][name] for name in ("platform", "driver", "extensions", "compute units", "tuning"))
+assert len(report["self_test"]) > 50 and not any(check["state"] == "FAIL" for check in report["self_test"])
+assert report["peak"]["gflops"] > 0 and report["peak"]["gbytes_per_s"] > 0
+rows = report["bench"]
+assert len({row["bench"] for row in rows}) == 5 and not any("failed" in row for row in rows), rows
+assert any(row["provider"] == "tiled" for row in rows)
+assert all(0 < row["percent"] < 1000 for row in rows if "percent" in row)'
+check "report: at 80 columns" [ "$(grep -v '^#' seen.md | awk 'length > 80' | wc -l)" = 0 ]
+check "report: nothing of the user's own" \
+    [ "$(grep -cwF -e "$HOME" -e "$(uname -n)" -e "$here" -e "$root" seen.md seen.json | grep -v ':0$')" = "" ]
 
 echo "1..$count"

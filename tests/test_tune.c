@@ -339,6 +339,28 @@ static void test_wrong_kernels(void **state) {
     assert_int_equal(harness_setup(state), 0);
 }
 
+static bool until_named(void *user, const char *name, const char *text) {
+    const char *wanted = user;
+    assert_true(name[0] != 0);
+    return strcmp(name, wanted) != 0 || strlen(text) == 0;
+}
+
+static void test_facts_and_peak(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"platform", "device", "driver", "extensions", "largest work-group", "tuning"};
+    double flops = -1;
+    char none[] = "none";
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%s", NAMES[i]);
+        scratch_refused(tfm_context_facts(harness_context(), until_named, name), TFM_ERROR_CANCELLED, "stopped");
+    }
+    harness_ok(tfm_context_facts(harness_context(), until_named, none));
+    harness_ok(tfm_measure_peak(harness_context(), &flops));
+    assert_true(flops > 1e6);
+    assert_int_equal(tfm__scope_depth(harness_context()), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_round_trip, empty),       cmocka_unit_test_setup(test_refused_rows, empty),
@@ -346,7 +368,7 @@ int main(void) {
         cmocka_unit_test_setup(test_another_driver, empty),   cmocka_unit_test_setup(test_no_folder, empty),
         cmocka_unit_test_setup(test_products_obey, empty),    cmocka_unit_test_setup(test_groups_obey, empty),
         cmocka_unit_test_setup(test_wide_has_nothing, empty), cmocka_unit_test_setup(test_tries, empty),
-        cmocka_unit_test_setup(test_wrong_kernels, empty),
+        cmocka_unit_test_setup(test_wrong_kernels, empty),    cmocka_unit_test(test_facts_and_peak),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

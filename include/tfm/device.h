@@ -147,6 +147,15 @@ TFM_API double tfm_context_build_seconds(const tfm_context *ctx);
  * ones. What drivers and CLBlast take for themselves is not counted. 0 for NULL. */
 TFM_API uint64_t tfm_context_memory(const tfm_context *ctx);
 
+/* Receives one fact, such as "compute units" and "56". The strings are valid only during the call. Return false to
+ * stop. */
+typedef bool (*tfm_fact_fn)(void *user, const char *name, const char *text);
+
+/* Shows what the platform and the device say of themselves, versions, limits and extensions, and at the end the numbers
+ * that the library goes by, on the calling thread. What the driver does not answer is left out. TFM_ERROR_CANCELLED if
+ * `show` stopped it. */
+TFM_API tfm_status tfm_context_facts(const tfm_context *ctx, tfm_fact_fn show, void *user);
+
 /* Waits until the device has done all that was enqueued. Returns the context's status, or TFM_ERROR_DEVICE or
  * TFM_ERROR_MEMORY if the driver reports a failure only now. */
 TFM_API tfm_status tfm_context_finish(tfm_context *ctx);

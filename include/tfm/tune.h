@@ -65,6 +65,10 @@ typedef bool (*tfm_tune_fn)(void *user, const char *name, const char *setting);
 /* Shows all rows of this context's table, on the calling thread. TFM_ERROR_CANCELLED if `show` stopped it. */
 TFM_API tfm_status tfm_tune_rows(const tfm_context *ctx, tfm_tune_fn show, void *user);
 
+/* Measures how many fp32 operations in a second the device does at most, in products and sums that never leave its
+ * registers: what a matrix product is to be compared with. Takes about a second. */
+TFM_API tfm_status tfm_measure_peak(tfm_context *ctx, double *flops);
+
 #ifdef __cplusplus
 }
 #endif

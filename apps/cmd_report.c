@@ -1,0 +1,208 @@
+/* tfm report: all that one needs to know of a device that one does not have. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include "report.h"
+
+char *report_public(const char *text) {
+    char *out = malloc(strlen(text) + 1), *to = out;
+    for (const char *from = text; out && *from;) {
+        const bool begins = from == text || strchr(" \t\n\"'(=:,", from[-1]);
+        const size_t length = strcspn(from, " \t\n\"'):,");
+        if (begins && *from == '/' && memchr(from + 1, '/', length ? length - 1 : 0)) {
+            const char *last = from;
+            for (size_t i = 0; i < length; i++)
+                last = from[i] == '/' ? from + i + 1 : last;
+            memcpy(to, last, (size_t)(from + length - last));
+            to += from + length - last;
+            from += length;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    if (out)
+        *to = 0;
+    return out;
+}
+
+static void set_text(json_t *object, const char *name, const char *text) {
+    char *shown = report_public(text);
+    json_t *value = shown ? json_string(shown) : NULL;
+    json_object_set_new(object, name, value ? value : json_string("(not UTF-8)"));
+    free(shown);
+}
+
+/* ---- The parts ---- */
+
+static json_t *about_tfm(void) {
+#ifdef TFM_OPENBLAS
+    const char *blas = "OpenBLAS";
+#else
+    const char *blas = "no OpenBLAS";
+#endif
+#ifdef __OPTIMIZE__
+    const char *optimised = "optimised";
+#else
+    const char *optimised = "not optimised";
+#endif
+    char build[256];
+    json_t *about = json_object();
+    snprintf(build, sizeof(build), "%s, %s, by " __VERSION__, optimised, blas);
+    set_text(about, "tfm", tfm_version());
+    set_text(about, "build", build);
+    return about;
+}
+
+static void set_processor(json_t *host) {
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[512];
+    while (file && fgets(line, sizeof(line), file)) {
+        char *value = strchr(line, ':');
+        if (!value || (strncmp(line, "model name", 10) != 0 && strncmp(line, "Model", 5) != 0))
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        set_text(host, "processor", value + 1 + strspn(value + 1, " "));
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+/* Without the machine's name. */
+static json_t *about_host(void) {
+    json_t *host = json_object();
+    struct utsname name;
+    char text[256];
+    if (uname(&name) == 0) {
+        snprintf(text, sizeof(text), "%.60s %.100s %.60s", name.sysname, name.release, name.machine);
+        set_text(host, "system", text);
+    }
+    set_processor(host);
+    snprintf(text, sizeof(text), "%d", bench_cores());
+    set_text(host, "cores", text);
+    return host;
+}
+
+static bool on_text(void *user, const char *name, const char *text) {
+    set_text(user, name, text);
+    return true;
+}
+
+typedef struct checks {
+    json_t *all;
+    size_t failed;
+} checks;
+
+static bool on_check(void *user, const tfm_selftest_record *record) {
+    static const char *const STATES[] = {
+        [TFM_SELFTEST_PASS] = "pass", [TFM_SELFTEST_FAIL] = "FAIL", [TFM_SELFTEST_UNAVAILABLE] = "not available"};
+    checks *c = user;
+    json_t *row = json_pack("{s:s, s:s, s:s}", "op", record->op, "form", record->form, "state", STATES[record->state]);
+    if (record->state == TFM_SELFTEST_PASS)
+        json_object_set_new(row, "error", json_real(record->error));
+    else
+        set_text(row, "message", record->message);
+    json_array_append_new(c->all, row);
+    c->failed += record->state == TFM_SELFTEST_FAIL;
+    cli_progress("report: self-test, %zu checks", json_array_size(c->all));
+    return true;
+}
+
+/* ---- The command ---- */
+
+/* Before anything takes its time. */
+static int check_place(const char *name) {
+    char *path = malloc(strlen(name) + sizeof(".json")), *folder = strdup(name);
+    char *end = folder ? strrchr(folder, '/') : NULL;
+    int code = path && folder ? CLI_OK : cli_fail("out of memory");
+    if (end)
+        end[end == folder] = 0;
+    if (code == CLI_OK && access(end ? folder : ".", W_OK) != 0)
+        code = cli_fail("cannot write %s: %s", strcat(strcpy(path, name), ".json"), strerror(errno));
+    free(folder);
+    free(path);
+    return code;
+}
+
+static int write_file(const char *name, const char *suffix, const json_t *report) {
+    cli_output out;
+    char *path = malloc(strlen(name) + strlen(suffix) + 1);
+    if (!path)
+        return cli_fail("out of memory");
+    strcat(strcpy(path, name), suffix);
+    int code = cli_output_open(&out, path);
+    if (code == CLI_OK && strcmp(suffix, ".md") == 0)
+        report_markdown(out.file, report);
+    else if (code == CLI_OK)
+        json_dumpf(report, out.file, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    const int closed = cli_output_close(&out, code == CLI_OK);
+    free(path);
+    return code == CLI_OK ? closed : code;
+}
+
+static int make_report(tfm_context *ctx, const char *name) {
+    json_t *report = json_object(), *device = json_object(), *table = json_object();
+    checks c = {.all = json_array()};
+    char hash[32];
+    json_object_set_new(report, "format", json_integer(1));
+    json_object_set_new(report, "tfm", about_tfm());
+    json_object_set_new(report, "host", about_host());
+    json_object_set_new(report, "device", device);
+    json_object_set_new(report, "table", table);
+    json_object_set_new(report, "self_test", c.all);
+    snprintf(hash, sizeof(hash), "%llx", (unsigned long long)tfm_tune_hash(ctx));
+    json_object_set_new(report, "table_hash", json_string(hash));
+    int code = tfm_context_facts(ctx, on_text, device) == TFM_OK && tfm_tune_rows(ctx, on_text, table) == TFM_OK &&
+                       tfm_selftest(ctx, on_check, &c) == TFM_OK
+                   ? CLI_OK
+                   : cli_fail_library();
+    if (code == CLI_OK)
+        code = report_bench(ctx, report);
+    if (code == CLI_OK)
+        code = write_file(name, ".json", report);
+    if (code == CLI_OK)
+        code = write_file(name, ".md", report);
+    if (code == CLI_OK)
+        fprintf(stderr, "%s.md and %s.json are written; attach both to an issue\n", name, name);
+    if (code == CLI_OK && c.failed > 0)
+        fprintf(stderr, "%zu checks of the self-test failed, which the report tells: an issue is welcome\n", c.failed);
+    json_decref(report);
+    return code;
+}
+
+int cmd_report(int argc, char **argv) {
+    const char *device = NULL, *name = "tfm-report";
+    const cli_option options[] = {
+        CLI_DEVICE(&device),
+        {'o', "output", CLI_TEXT, &name, "NAME", "write NAME.md and NAME.json (default tfm-report)", NULL},
+    };
+    const cli_syntax syntax = {
+        .name = "report",
+        .usage = "report [--device DEVICE] [-o NAME]",
+        .about = "Writes what others need to know of a device that they do not have, as Markdown\n"
+                 "to read and as JSON: versions, what the device says of itself, the self-test,\n"
+                 "the table of tfm tune, and how fast products, attention and norms are, in\n"
+                 "parts of the peak and of the bandwidth that are measured beside them. There\n"
+                 "are no names of users, machines or folders in it. It takes about two minutes.\n"
+                 "Attach both files to an issue.\n",
+        .examples = "  tfm report\n  tfm report --device nvidia -o my-gpu\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code != CLI_GO)
+        return code;
+    tfm_context *ctx = NULL;
+    if (!*name)
+        return cli_misuse(&syntax, "-o needs a name");
+    if (check_place(name) != CLI_OK)
+        return CLI_FAILED;
+    if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
+        return cli_fail_library();
+    fprintf(stderr, "%s, %s\n", tfm_context_device(ctx)->name, tfm_context_device(ctx)->opencl);
+    code = make_report(ctx, name);
+    tfm_context_free(&ctx);
+    return code;
+}

@@ -1,0 +1,120 @@
+/* The report of `tfm report` for who reads it: tables, and lists that are broken at 80 columns. */
+#include <math.h>
+#include <string.h>
+#include "report.h"
+
+enum { WIDTH = 80 };
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static double number_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* A list item, broken at blanks. What Markdown would take for marks is shown as it is. */
+static void put_item(FILE *file, const char *name, const char *text) {
+    int column = fprintf(file, "- %s:", name);
+    for (const char *word = text; *word;) {
+        const int length = (int)strcspn(word, " \n");
+        if (column + 1 + length > WIDTH)
+            column = fprintf(file, "\n ") - 1;
+        column++;
+        fputc(' ', file);
+        for (int i = 0; i < length; i++)
+            column += fprintf(file, strchr("*`<>|\\", word[i]) ? "\\%c" : "%c", word[i]);
+        word += length;
+        word += strspn(word, " \n");
+    }
+    fputc('\n', file);
+}
+
+static void put_object(FILE *file, const json_t *object) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value) if (json_is_string(value))
+        put_item(file, name, json_string_value(value));
+}
+
+/* A cell of text: a bar would end it. */
+static void put_cell(FILE *file, const char *text, int width) {
+    int column = 0;
+    fputc(' ', file);
+    for (; *text; text++, column++)
+        fputc(*text == '|' || *text == '\n' ? '/' : *text, file);
+    fprintf(file, "%*s |", width > column ? width - column : 0, "");
+}
+
+static void put_number(FILE *file, double number, int width, int digits, const char *unit) {
+    if (isnan(number))
+        fprintf(file, " %*s |", width, "");
+    else
+        fprintf(file, " %*.*f %s |", width - 1 - (int)strlen(unit), digits, number, unit);
+}
+
+static void put_bench(FILE *file, const json_t *rows) {
+    size_t i;
+    json_t *row;
+    fprintf(file, "| what      | shape            | by      |      time |          rate |  peak |\n"
+                  "|-----------|------------------|---------|----------:|--------------:|------:|\n");
+    json_array_foreach((json_t *)rows, i, row) {
+        const bool bytes = json_object_get(row, "gbytes_per_s") != NULL;
+        const double seconds = number_of(row, "median_s"), rate = number_of(row, bytes ? "gbytes_per_s" : "gflops");
+        if (json_object_get(row, "declined") || json_object_get(row, "failed"))
+            continue;
+        fputc('|', file);
+        put_cell(file, text_of(row, "bench"), 9);
+        put_cell(file, text_of(row, "shape"), 16);
+        put_cell(file, text_of(row, "provider"), 7);
+        put_number(file, seconds < 1e-3 ? seconds * 1e6 : seconds * 1e3, 9, seconds < 1e-3 ? 1 : 2,
+                   seconds < 1e-3 ? "us" : "ms");
+        put_number(file, rate, 13, 1, bytes ? "GB/s" : "GFLOP/s");
+        put_number(file, number_of(row, "percent"), 5, 0, "%");
+        fputc('\n', file);
+    }
+    fputc('\n', file);
+    json_array_foreach((json_t *)rows, i, row) {
+        char name[160];
+        const char *why = json_object_get(row, "failed") ? text_of(row, "failed") : text_of(row, "declined");
+        snprintf(name, sizeof(name), "%s %s by %s %s", text_of(row, "bench"), text_of(row, "shape"),
+                 text_of(row, "provider"), json_object_get(row, "failed") ? "FAILED" : "was declined");
+        if (*why)
+            put_item(file, name, why);
+    }
+}
+
+static void put_self_test(FILE *file, const json_t *checks) {
+    size_t i, passed = 0;
+    json_t *row;
+    json_array_foreach((json_t *)checks, i, row) passed += strcmp(text_of(row, "state"), "pass") == 0;
+    fprintf(file, "%zu of %zu checks passed.", passed, json_array_size(checks));
+    fprintf(file, passed < json_array_size(checks) ? " The others:\n\n" : "\n");
+    json_array_foreach((json_t *)checks, i, row) {
+        char name[160];
+        if (strcmp(text_of(row, "state"), "pass") == 0)
+            continue;
+        snprintf(name, sizeof(name), "%s %s: %s", text_of(row, "op"), text_of(row, "form"), text_of(row, "state"));
+        put_item(file, name, text_of(row, "message"));
+    }
+}
+
+void report_markdown(FILE *file, const json_t *report) {
+    const json_t *peak = json_object_get(report, "peak"), *table = json_object_get(report, "table");
+    fprintf(file, "# tfm on %s\n\n", text_of(json_object_get(report, "device"), "device"));
+    put_object(file, json_object_get(report, "tfm"));
+    put_object(file, json_object_get(report, "host"));
+    fprintf(file, "\n## Self-test\n\n");
+    put_self_test(file, json_object_get(report, "self_test"));
+    fprintf(file, "\n## Speed\n\nMeasured peak: %.1f GFLOP/s in registers, %.1f GB/s in a copy, read and write.\n\n",
+            number_of(peak, "gflops"), number_of(peak, "gbytes_per_s"));
+    put_bench(file, json_object_get(report, "bench"));
+    fprintf(file, "\n## Device\n\n");
+    put_object(file, json_object_get(report, "device"));
+    fprintf(file, "\n## Table of tfm tune\n\n");
+    if (json_object_size(table) == 0)
+        fprintf(file, "There is none: `tfm tune` makes it.\n");
+    put_object(file, table);
+}
