@@ -44,6 +44,8 @@ typedef struct tfm__gemm_provider {
     bool (*candidate)(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]);
     /* False for a text that means nothing to it. */
     bool (*read_setting)(tfm__gemm_setting *out, const char *text);
+    /* Where it is chosen, a norm and the layers that read it are one launch, which a product alone does not show. */
+    bool joins;
     /* It keeps a copy of each weight, in tfm_param.packed. */
     bool packs_weights;
     /* It is not ours, and known to be silently wrong on some devices: its first result of each class of tasks in a

@@ -84,7 +84,7 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
                                   .activation = task->activation});
 }
 
-const tfm__gemm_provider tfm__gemm_rows = {.name = "rows", .declines = declines, .run = run};
+const tfm__gemm_provider tfm__gemm_rows = {.name = "rows", .declines = declines, .run = run, .joins = true};
 
 /* ---- Several ---- */
 

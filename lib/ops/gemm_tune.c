@@ -97,6 +97,8 @@ static void add_candidates(tfm__contest *c, product *p) {
     tfm__contest_add(c, "%s", "");
     use(p, "");
     const tfm__gemm_provider *by_rule = p->provider;
+    /* A rival must make up for the launches that it costs besides the product. */
+    c->gain = by_rule && by_rule->joins ? 1.3 : TFM__TUNE_GAIN;
     for (size_t i = 0; i < TFM__GEMM_PROVIDERS; i++) {
         const tfm__gemm_provider *provider = tfm__gemm_all[i];
         if (tfm__gemm_declines(p->ctx, provider, &p->task))

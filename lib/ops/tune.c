@@ -9,9 +9,8 @@
 
 /* A turn lasts about this long, so that the clock's steps and the wait at its end do not count. */
 static const double TURN = 0.01;
-/* After its first turn, only what is nearly as fast as the best goes on; and only what is faster than the device's own
- * rule by more than this is worth a row. */
-static const double HOPELESS = 1.25, GAIN = 1.03;
+/* After its first turn, only what is nearly as fast as the best goes on. */
+static const double HOPELESS = 1.25;
 enum { MOST_RUNS = 1000 };
 
 void tfm__contest_add(tfm__contest *c, const char *format, ...) {
@@ -112,7 +111,7 @@ tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *wi
             candidate->seconds[candidate->turns++] = turn(c, candidate->times);
         }
     record->before_seconds = median(&c->list[0]);
-    double least = c->list[0].out ? INFINITY : record->before_seconds / GAIN;
+    double least = c->list[0].out ? INFINITY : record->before_seconds / c->gain;
     for (size_t i = 1; i < c->count; i++)
         if (!c->list[i].out && c->list[i].turns > 1 && median(&c->list[i]) < least) {
             least = median(&c->list[i]);
@@ -184,7 +183,8 @@ static bool right_rows(void *self, const tfm__candidate *candidate) {
 static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
     enum { ROWS = 256, SENTENCES = 32, PAST = 64, HEAD = 64, LARGEST = 512 };
     rows r = {.ctx = ctx, .heads = width % HEAD == 0 ? (int)(width / HEAD) : 1};
-    tfm__contest c = {.ctx = ctx, .self = &r, .use = use_group, .run = run_rows, .right = right_rows};
+    tfm__contest c = {
+        .ctx = ctx, .self = &r, .use = use_group, .run = run_rows, .right = right_rows, .gain = TFM__TUNE_GAIN};
     size_t winner = 0;
     r.x = tfm__tune_tensor(ctx, 2, (int64_t[]){ROWS, width}, 1);
     r.gamma = tfm__tune_tensor(ctx, 1, &width, 2);

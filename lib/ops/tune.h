@@ -6,6 +6,9 @@
 #include "ops/ops.h"
 #include "tfm/tune.h"
 
+/* More than medians of a few turns scatter. */
+#define TFM__TUNE_GAIN 1.03
+
 enum { TFM__CANDIDATES = 48, TFM__TUNE_TURNS = 5 };
 
 typedef struct tfm__candidate {
@@ -25,6 +28,7 @@ typedef struct tfm__contest {
     tfm_status (*run)(void *self);
     /* Does it once more and says whether the result is right, and that the candidate has made it. */
     bool (*right)(void *self, const tfm__candidate *candidate);
+    double gain;                          /* only what is faster than the first by more than this factor wins */
     tfm__candidate list[TFM__CANDIDATES]; /* the first is what runs without a row */
     size_t count;
 } tfm__contest;
