@@ -102,8 +102,14 @@ fi
 for target; do
     seeds "$target"
     rm -f "$found"/report.*
+    # The training text is read ahead by a thread. A look for leaks while it runs may take for one what it is just handing
+    # on, which no run repeats; so for these two there is one look, when the program ends.
+    case $target in
+    position | checkpoint) leaks=0 ;;
+    *) leaks=1 ;;
+    esac
     if TFM_FUZZ=$target timeout $((seconds + 600)) "$fuzz" -max_total_time="$seconds" -max_len=65536 -timeout=30 -rss_limit_mb=4096 \
-        -artifact_prefix="$found/" "$corpus/$target" >"$found/$target.log" 2>&1; then
+        -detect_leaks=$leaks -artifact_prefix="$found/" "$corpus/$target" >"$found/$target.log" 2>&1; then
         echo "ok - $target: $(grep -aoE '[0-9]+ inputs.*|Done [0-9]+ runs' "$found/$target.log" | tail -n 1)"
     else
         failed=1
