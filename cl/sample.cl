@@ -91,6 +91,8 @@ INLINE float sum_before(const float own, float *total LOCAL_PARAM) {
     barrier(CLK_LOCAL_MEM_FENCE);
     tfm_scratch[get_local_id(0)] = own;
     barrier(CLK_LOCAL_MEM_FENCE);
+    /* Unrolled in full, the sums before all items would be in registers at a time, and those do not suffice. */
+#pragma unroll 4
     for (int i = 0; i < TFM_GROUP; i++) {
         before = i == (int)get_local_id(0) ? sum : before;
         sum += tfm_scratch[i];
