@@ -23,7 +23,8 @@ die() {
 
 sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers \
     libclblast-dev libsentencepiece-dev libjansson-dev libicu-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler \
-    pocl-opencl-icd mesa-opencl-icd libcairo2-dev fonts-dejavu-core librsvg2-bin ||
+    pocl-opencl-icd mesa-opencl-icd libcairo2-dev fonts-dejavu-core librsvg2-bin python3 clang-15 libclc-15 llvm-15 \
+    llvm-spirv-15 spirv-tools ||
     die "the packages cannot be installed"
 
 counts=$build/counts
