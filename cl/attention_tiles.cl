@@ -158,7 +158,8 @@ INLINED void row_accumulate(const int lane, float4 *sum, const float4 w, __local
 
 /* sum += the products of weights, of which row i has those of owned rows, with rows first .. first + count - 1. The
  * weights may be written just before, and may be overwritten after the next barrier. Where weights are `marked`, -0 is
- * of what is not seen, and fixed[2] says whether any row was strange: then each is looked at. */
+ * of what is not seen, and fixed[2] goes from 0 to the rows of a piece once one was strange: then each is looked at.
+ * It is their number and no flag, since a compiler that knew that one of two loops runs gave each its own sums. */
 INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *stage, __local const float4 *weights,
                              const int owned, const tile_rows rows, const int first, const int count, const int width4,
                              const int marked) {
@@ -168,11 +169,11 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
         barrier(CLK_LOCAL_MEM_FENCE);
         const float strange = stage_rows(LANE(fixed), stage, width4, rows, first + begin, piece, 0, width4, width4);
         if (marked && strange != 0.0f)
-            atomic_or(fixed + 2, 1);
+            atomic_or(fixed + 2, piece);
         barrier(CLK_LOCAL_MEM_FENCE);
         const int lane = LANE(fixed);
         __local const float4 *own = weights + begin * (owned / 4 + 1) + OWN_ROW(lane, owned);
-        const int plain = marked && fixed[2] ? 0 : piece; /* rows whose weights need no look */
+        const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no look */
         LOOP
         for (int i = 0; i < plain; i++)
             row_accumulate(lane, sum, own[i * (owned / 4 + 1)], stage + i * width4, owned, width4, 0);
