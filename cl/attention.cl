@@ -29,6 +29,10 @@
 #endif
 #define PARTS (TFM_GROUP / SPAN)
 #define COLUMNS ((DV + SPAN - 1) / SPAN) /* of one item */
+/* Columns whose sums an item has at a time; for more, scores are computed anew. */
+#define MOST (QUERIES < 4 ? 16 : 4)
+#define OWN (COLUMNS < MOST ? COLUMNS : MOST)
+#define AHEAD (QUERIES == 1 ? 16 : 8) /* numbers of a key that are read at a time */
 
 /* Inlined for certain: where these stayed calls, PoCL 3.1 would share one scratch among work-groups. */
 #define INLINED static inline __attribute__((always_inline))
@@ -69,20 +73,32 @@ INLINED float lanes_sum(const float v, const int stride, __local float *scratch)
     return scratch[lane % stride];
 }
 
+/* z[i] += the products of QUERIES rows of q with four numbers of a key. */
+static inline void score_four(float *z, __local const float *q, __global const number *k) {
+    const float4 key = NUMBERS4(k);
+#pragma unroll
+    for (int i = 0; i < QUERIES; i++) {
+        const float4 query = vload4(0, q + i * DK);
+        z[i] = tfm_fma(query.x, key.x, z[i]);
+        z[i] = tfm_fma(query.y, key.y, z[i]);
+        z[i] = tfm_fma(query.z, key.z, z[i]);
+        z[i] = tfm_fma(query.w, key.w, z[i]);
+    }
+}
+
 /* z[i] += the products of QUERIES rows of q with one key. */
 static inline void score_key(float *z, __local const float *q, __global const number *k) {
     int d = 0;
-    for (; d + 4 <= DK; d += 4) {
-        const float4 key = NUMBERS4(k + d);
+#pragma unroll 1
+    for (; d + AHEAD <= DK; d += AHEAD) {
 #pragma unroll
-        for (int i = 0; i < QUERIES; i++) {
-            const float4 query = vload4(0, q + i * DK + d);
-            z[i] = tfm_fma(query.x, key.x, z[i]);
-            z[i] = tfm_fma(query.y, key.y, z[i]);
-            z[i] = tfm_fma(query.z, key.z, z[i]);
-            z[i] = tfm_fma(query.w, key.w, z[i]);
-        }
+        for (int e = 0; e < AHEAD; e += 4)
+            score_four(z, q + d + e, k + d + e);
     }
+#pragma unroll 1
+    for (; d + 4 <= DK; d += 4)
+        score_four(z, q + d, k + d);
+#pragma unroll 1
     for (; d < DK; d++) {
 #pragma unroll
         for (int i = 0; i < QUERIES; i++)
@@ -113,7 +129,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     __local float qs[QUERIES * DK], weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float reached[QUERIES];
     __local int row[TILE], begin[QUERIES], limit[QUERIES];
-    __local long masks[QUERIES];
+    __local long masks[QUERIES], rows[QUERIES], sums[QUERIES]; /* where a query's mask, row of y and log_sum are */
 #if DROPS
     __local uint kept[TILE]; /* bit i: query i keeps its weight of the key */
 #endif
@@ -127,6 +143,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
     const shared_keys keys = keys_at(shape, b, kv_head);
 
+#pragma unroll 1
     for (int i = 0; i < QUERIES; i++) {
         const long index = min(block * QUERIES + i, queries - 1), t = index % targets;
         const long h = kv_head * (heads / kv_heads) + index / targets, at = query_at(shape, b, t, h);
@@ -136,85 +153,99 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             limit[i] = block * QUERIES + i < queries ? seen_to(keys, (int)t) : 0;
             begin[i] = seen_from(keys, (int)t);
             masks[i] = mask_row(shape, b, t, h);
+            rows[i] = at;
+            sums[i] = (b * heads + h) * targets + t;
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     int nearest = INT_MAX, furthest = 0;
+#pragma unroll
     for (int i = 0; i < QUERIES; i++)
         if (begin[i] < limit[i]) {
             nearest = min(nearest, begin[i]);
             furthest = max(furthest, limit[i]);
         }
 
-    /* Every item keeps the maxima for itself: shared ones, written after a barrier, PoCL 3.1 loses. */
-    float sum[QUERIES][COLUMNS], total[QUERIES], maximum[QUERIES];
-    for (int i = 0; i < QUERIES; i++) {
-        total[i] = 0.0f;
-        maximum[i] = -INFINITY;
-        for (int c = 0; c < COLUMNS; c++)
-            sum[i][c] = 0.0f;
-    }
-    for (int s = nearest; s < furthest; s += TILE) {
-        const int count = min(furthest - s, TILE);
-        for (int j = lane; j < TILE; j += TFM_GROUP) {
-            float z[QUERIES];
-            const int at = j < count ? key_row(keys, s + j) : -1;
-            for (int i = 0; i < QUERIES; i++)
-                z[i] = 0.0f;
-            if (at >= 0)
-                score_key(z, qs, keys.k + at * keys.k_step);
-            row[j] = at;
-#if DROPS
-            kept[j] = kept_by(TFM_DROPS(), first_block(shape, b, kv_head), block * QUERIES, s + j);
-#endif
-            for (int i = 0; i < QUERIES; i++) {
-                const int seen = at >= 0 && s + j >= begin[i] && s + j < limit[i];
-                weight[i * TILE + j] = seen ? key_scored(shape, z[i], cap, masks[i], s + j) : -INFINITY;
-            }
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        tile_maxima(reached, weight, scratch);
+    for (int pass = 0; pass < COLUMNS; pass += OWN) {
+        /* Every item keeps the maxima for itself: shared ones, written after a barrier, PoCL 3.1 loses. */
+        float sum[QUERIES][OWN], total[QUERIES], maximum[QUERIES];
+#pragma unroll
         for (int i = 0; i < QUERIES; i++) {
-            const float highest = fmax(maximum[i], reached[i]), base = highest == -INFINITY ? 0.0f : highest;
-            const float shrink = exp2(maximum[i] - base);
-            maximum[i] = highest;
-            total[i] *= shrink;
-            for (int c = 0; c < COLUMNS; c++)
-                sum[i][c] *= shrink;
-            for (int j = lane; j < TILE; j += TFM_GROUP) {
-                const float z = weight[i * TILE + j], p = exp2(z - base);
-                weight[i * TILE + j] = z == -INFINITY ? -1.0f : KEEPS(i, j) ? p : 0.0f; /* -1: hidden */
-                total[i] += z == -INFINITY ? 0.0f : p;
-            }
+            total[i] = 0.0f;
+            maximum[i] = -INFINITY;
+#pragma unroll
+            for (int c = 0; c < OWN; c++)
+                sum[i][c] = 0.0f;
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* weights written */
-        for (int j = part; j < count; j += PARTS) {
-            if (row[j] < 0)
-                continue;
-            __global const number *value = keys.v + row[j] * keys.v_step;
-            for (int c = 0; c < COLUMNS; c++) {
-                const int at = column + c * SPAN;
-                const float x = at < DV ? NUMBER(value, at) : 0.0f;
-                /* What a query does not see must not touch it, NaN included; a weight of NaN is seen. */
+        /* `first` is 0, which compilers do not see: what is the same for all tiles would be in registers throughout. */
+        for (int s = nearest; s < furthest; s += TILE) {
+            const int count = min(furthest - s, TILE), first = s < 0;
+            for (int j = lane; j < TILE; j += TFM_GROUP) {
+                float z[QUERIES];
+                const int at = j < count ? key_row(keys, s + j) : -1;
 #pragma unroll
                 for (int i = 0; i < QUERIES; i++)
-                    if (!(weight[i * TILE + j] < 0.0f))
-                        sum[i][c] = tfm_fma(weight[i * TILE + j], x, sum[i][c]);
+                    z[i] = 0.0f;
+                if (at >= 0)
+                    score_key(z, qs + first, keys.k + at * keys.k_step);
+                row[j] = at;
+#if DROPS
+                kept[j] = kept_by(TFM_DROPS(), first_block(shape, b, kv_head), block * QUERIES, s + j);
+#endif
+#pragma unroll
+                for (int i = 0; i < QUERIES; i++) {
+                    const int seen = at >= 0 && s + j >= begin[first + i] && s + j < limit[first + i];
+                    weight[i * TILE + j] = seen ? key_scored(shape, z[i], cap, masks[first + i], s + j) : -INFINITY;
+                }
             }
+            barrier(CLK_LOCAL_MEM_FENCE);
+            tile_maxima(reached, weight, scratch);
+#pragma unroll
+            for (int i = 0; i < QUERIES; i++) {
+                const float highest = fmax(maximum[i], reached[i]), base = highest == -INFINITY ? 0.0f : highest;
+                const float shrink = exp2(maximum[i] - base);
+                maximum[i] = highest;
+                total[i] *= shrink;
+#pragma unroll
+                for (int c = 0; c < OWN; c++)
+                    sum[i][c] *= shrink;
+                for (int j = lane; j < TILE; j += TFM_GROUP) {
+                    const float z = weight[i * TILE + j], p = exp2(z - base);
+                    weight[i * TILE + j] = z == -INFINITY ? -1.0f : KEEPS(i, j) ? p : 0.0f; /* -1: hidden */
+                    total[i] += z == -INFINITY ? 0.0f : p;
+                }
+            }
+            barrier(CLK_LOCAL_MEM_FENCE); /* weights written */
+            for (int j = part; j < count; j += PARTS) {
+                if (row[j] < 0)
+                    continue;
+                __global const number *value = keys.v + row[j] * keys.v_step;
+#pragma unroll
+                for (int c = 0; c < OWN; c++) {
+                    const int at = column + (pass + c) * SPAN;
+                    const float x = at < DV ? NUMBER(value, at) : 0.0f;
+                    /* What a query does not see must not touch it, NaN included; a weight of NaN is seen. */
+#pragma unroll
+                    for (int i = 0; i < QUERIES; i++)
+                        if (!(weight[i * TILE + j] < 0.0f))
+                            sum[i][c] = tfm_fma(weight[i * TILE + j], x, sum[i][c]);
+                }
+            }
+            barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* the next tile overwrites rows and weights */
-    }
-    for (int i = 0; i < QUERIES; i++) {
-        const float all = lanes_sum(total[i], 1, scratch), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
-        const long index = block * QUERIES + i, t = index % targets;
-        const long h = kv_head * (heads / kv_heads) + index / targets;
-        for (int c = 0; c < COLUMNS; c++) {
-            const float value = PARTS > 1 ? lanes_sum(sum[i][c], SPAN, scratch) : sum[i][c];
-            const int at = column + c * SPAN;
-            if (index < queries && part == 0 && at < DV)
-                out[query_at(shape, b, t, h) * DV + at] = value * inverse;
+#pragma unroll
+        for (int i = 0; i < QUERIES; i++) {
+            const float all = lanes_sum(total[i], 1, scratch), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
+            const int exists = block * QUERIES + i < queries;
+#pragma unroll
+            for (int c = 0; c < OWN; c++) {
+                const float value = PARTS > 1 ? lanes_sum(sum[i][c], SPAN, scratch) : sum[i][c];
+                const int at = column + (pass + c) * SPAN;
+                if (exists && part == 0 && at < DV)
+                    out[rows[i] * DV + at] = value * inverse;
+            }
+            if (summed && exists && lane == 0)
+                TFM_AT(log_sum)[sums[i]] = LN_2 * (maximum[i] + log2(all));
         }
-        if (summed && index < queries && lane == 0)
-            TFM_AT(log_sum)[(b * heads + h) * targets + t] = LN_2 * (maximum[i] + log2(all));
     }
 }
