@@ -30,9 +30,9 @@
 #define PARTS (TFM_GROUP / SPAN)
 #define COLUMNS ((DV + SPAN - 1) / SPAN) /* of one item */
 /* Columns whose sums an item has at a time; for more, scores are computed anew. */
-#define MOST (QUERIES < 4 ? 16 : 4)
+#define MOST (16 / QUERIES)
 #define OWN (COLUMNS < MOST ? COLUMNS : MOST)
-#define AHEAD (QUERIES == 1 ? 16 : 8) /* numbers of a key that are read at a time */
+#define AHEAD (QUERIES == 1 ? 16 : 4) /* numbers of a key that are read at a time */
 
 /* Inlined for certain: where these stayed calls, PoCL 3.1 would share one scratch among work-groups. */
 #define INLINED static inline __attribute__((always_inline))
