@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "dev/cl.h"
 #include "harness.h"
 #include "ops/gemm.h"
@@ -162,10 +163,48 @@ static void test_far(void **state) {
     tfm_param_free(ctx, &weight);
 }
 
+static size_t kernels_of(const tfm_context *ctx) {
+    size_t count = 0;
+    for (size_t i = 0; i < TFM__COUNT(ctx->kernels); i++)
+        count += ctx->kernels[i] != NULL;
+    return count;
+}
+
+/* Where a device prefers it, three layers behind a norm are one kernel, of whatever is not too odd for it. */
+static void test_joined(void **state) {
+    (void)state;
+    enum { ROWS = 4, K = 64 };
+    tfm_context *ctx = NULL;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    const char *first = ctx->tuning.gemm_order[0].provider;
+    const bool joins = first && strcmp(first, "rows") == 0;
+    tfm_tensor x = {0}, y[3] = {{0}};
+    tfm_param w[3];
+    tfm__linear_output outputs[3];
+    harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){ROWS, K}));
+    for (int i = 0; i < 3; i++) {
+        w[i] = (tfm_param){.value = {0}};
+        harness_ok(tfm_tensor_new(ctx, &w[i].value, TFM_F32, 2, (int64_t[]){K, K}));
+        outputs[i] = (tfm__linear_output){&y[i], &w[i], {0}};
+    }
+    const tfm__linears_input input = {.x = x, .normed = true, .epsilon = 1e-5f};
+    const size_t before = kernels_of(ctx);
+    harness_ok(tfm__linears(ctx, &input, 3, outputs, TFM_NO_ACTIVATION));
+    if (joins)
+        assert_int_equal(kernels_of(ctx), before + 1);
+    else
+        assert_true(kernels_of(ctx) > before + 1);
+    assert_int_equal(tfm__linears(ctx, &input, 4, outputs, TFM_NO_ACTIVATION), TFM_ERROR_ARGUMENT);
+    for (int i = 0; i < 3; i++)
+        tfm_param_free(ctx, &w[i]);
+    tfm_context_free(&ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_far),
+        cmocka_unit_test(test_joined),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

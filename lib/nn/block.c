@@ -5,7 +5,7 @@
  * Pre-norm:                x <- x + f(norm(x)); the sum and the next sub-layer's norm are one op. */
 #include "nn/stream.h"
 
-/* The past of attention over the block's own input: a whole one, or one step whose keys and values join the log. */
+/* Attention over the block's own input: a whole one, or one step whose keys and values join the log. */
 static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_block *block, tfm__stream *s,
                         const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;

@@ -113,8 +113,8 @@ static tfm_status one_by_one(tfm_context *ctx, const tfm__linears_input *in, int
 static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int count, const tfm__linear_output *out,
                  tfm_activation activation) {
     const tfm_tensor *params[] = {&in->gamma, &in->beta, &in->residual, &in->x};
-    if (tfm_context_status(ctx) != TFM_OK || count > MOST_JOINED || !in->x.buffer ||
-        TFM__TAPE_WANTS(ctx, in->x, in->residual, in->gamma, in->beta))
+    if (tfm_context_status(ctx) != TFM_OK || !in->x.buffer || (in->sum && !by_fours(*in->sum)) ||
+        (in->norm && !by_fours(*in->norm)) || TFM__TAPE_WANTS(ctx, in->x, in->residual, in->gamma, in->beta))
         return false;
     for (size_t i = 0; i < TFM__COUNT(params); i++)
         if (!by_fours(*params[i]) || (params[i]->buffer && tfm__last_dim(*params[i]) != tfm__last_dim(in->x)))
@@ -156,10 +156,12 @@ static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int 
 
 tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *in, int count, const tfm__linear_output *out,
                         tfm_activation activation) {
+    const char *op = "linears";
     launch l;
+    if (count > MOST_JOINED)
+        return tfm__op_refuse(ctx, op, "%d layers of one input are asked for: %d are the most", count, MOST_JOINED);
     if (!plan(ctx, &l, in, count, out, activation) || (!in->normed && count == 1))
         return one_by_one(ctx, in, count, out, activation);
-    const char *op = "linears";
     if (TFM__OP_BEGIN(ctx, op, "fFFF", in->x, l.residual, l.gamma, l.beta) != TFM_OK)
         return tfm_context_status(ctx);
     for (int i = 0; i < count; i++) {
