@@ -179,7 +179,7 @@ int cmd_bench(int argc, char **argv) {
          "one; all: for this one and for those that ask less of a device",
          NULL},
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
-         "gemm: time only these of small, packed, tiled, plain, clblast and openblas", NULL},
+         "gemm: time only these of small, packed, rows, tiled, plain, clblast and openblas", NULL},
         {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},

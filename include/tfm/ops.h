@@ -66,8 +66,8 @@ TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm
  *         if (tfm_gemm_by(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
  *             printf("%s declined: %s\n", tfm_gemm_provider(i), why); */
 
-/* The name of a provider, counted from 0: "small", "packed", "tiled", "plain" or "clblast". The first is the best one
- * for few rows. The result is NULL after the last. The strings are static. */
+/* The name of a provider, counted from 0: "small", "packed", "rows", "tiled", "plain" or "clblast". The first is the
+ * best one for few rows. The result is NULL after the last. The strings are static. */
 TFM_API const char *tfm_gemm_provider(size_t index);
 
 /* The name of the provider that tfm_gemm takes on this device for a product of m x k by k x n, without a batch and
