@@ -9,7 +9,7 @@
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs (tests/platforms.sh)
 #   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh, where run.sh
 #              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
-#              build/gpu-tools, not installed
+#              build/gpu-tools, not installed; and `tfm report` as a GPU
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given.
@@ -69,9 +69,10 @@ gpu() {
         }
     done
     sh apps/packages.sh clang-15 libclc-15 llvm-15 llvm-spirv-15 spirv-tools clang-19 || echo "compilers are missing"
-    export GPU_INTEL="$tools"
+    export GPU_INTEL="$tools" TFM_DEVICE=pocl TFM_FACTS_ALL=1
     part sh tests/gpu/check.sh build/check
     one python3 tests/gpu/figures.py check build/check/gpu gfx1100 gfx90a gfx1030
+    suite facts build/check --suite host device-facts
 }
 
 [ $# -gt 0 ] || set -- run fault faults gradients cache platforms gpu fuzzers
