@@ -22,7 +22,7 @@ die() {
 }
 
 sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers \
-    libclblast-dev libsentencepiece-dev libjansson-dev libicu-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler \
+    libclblast-dev libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler \
     pocl-opencl-icd mesa-opencl-icd libcairo2-dev fonts-dejavu-core librsvg2-bin python3 clang-15 libclc-15 llvm-15 \
     llvm-spirv-15 spirv-tools ||
     die "the packages cannot be installed"
@@ -86,7 +86,7 @@ timed host check --suite host
 TFM_CACHE_DIR=off TFM_GEMM=clblast timed clblast check model
 sanitized() {
     sanitizer_environment || return
-    # Five seconds for each reader, 80 in all: most of what ten minutes find is found in them. The rest is nightly's.
+    # Five seconds for each reader, 100 in all: most of what ten minutes find is found in them. The rest is nightly's.
     TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" nice sh tests/fuzz/run.sh 5 &
     timed sanitized-host sanitized --suite host --wrapper "$wrapper"
     TFM_CACHE_DIR=off timed sanitized-device sanitized --suite device --wrapper "$wrapper"

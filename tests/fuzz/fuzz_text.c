@@ -1,7 +1,9 @@
 /* Lines of text. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/yaml.h"
 #include "fuzz.h"
 #include "text/line_file.h"
 #include "text/tokenize_13a.h"
@@ -26,6 +28,32 @@ static bool lines(const uint8_t *data, size_t size) {
     tfm__lines_close(&reader);
     return good;
 }
+
+#ifdef TFM_YAML
+/* A configuration in YAML. */
+static bool yaml(const uint8_t *data, size_t size) {
+    uint8_t *copy = fuzz_copy(data, size);
+    json_t *root;
+    const bool good = tfm__yaml_parse(&root, (const char *)copy, size, "config.yml") == TFM_OK;
+    char *text = good ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (text)
+        fuzz_touch(text, strlen(text));
+    free(text);
+    json_decref(root);
+    free(copy);
+    return good;
+}
+
+static void yaml_seed(const char *path) {
+    FILE *out = fopen(path, "wb");
+    if (!out ||
+        fputs("models: [model.bin]\nvocabs:\n  - \"a.spm\"\n  - a.spm # both\nbeam-size: 1\nnormalize: 1.0\nquiet: "
+              "true\n",
+              out) < 0 ||
+        fclose(out) != 0)
+        abort();
+}
+#endif
 
 /* The words that BLEU counts, and Unicode's rules for them. */
 static bool words(const uint8_t *data, size_t size) {
@@ -104,8 +132,9 @@ static bool tokens(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_text[] = {{"lines", lines, NULL},
-                                 {"words", words, NULL},
-                                 {"metrics", metrics, NULL},
-                                 {"tokens", tokens, NULL},
+const fuzz_target fuzz_text[] = {{"lines", lines, NULL},     {"words", words, NULL},
+                                 {"metrics", metrics, NULL}, {"tokens", tokens, NULL},
+#ifdef TFM_YAML
+                                 {"yaml", yaml, yaml_seed},
+#endif
                                  {NULL, NULL, NULL}};

@@ -1,7 +1,9 @@
 /* Files of weights. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "fuzz.h"
+#include "model/file/shortlist.h"
 #include "model/file/torch_tensors.h"
 #include "model/file/weights_reader.h"
 #include "model/file/zip.h"
@@ -20,8 +22,10 @@ static bool read_by(const tfm__weights_reader *reader, const uint8_t *data, size
     const bool good = reader->read(&file) == TFM_OK;
     if (good)
         touch(file.tensors, file.count);
-    if (reader->remark && file.own && reader->remark(&file, "update"))
-        fuzz_touch(reader->remark(&file, "update"), strlen(reader->remark(&file, "update")));
+    static const char *const REMARKS[] = {"update", TFM__MARIAN_CONFIG};
+    for (size_t i = 0; i < 2 && reader->remark && file.own; i++)
+        if (reader->remark(&file, REMARKS[i]))
+            fuzz_touch(reader->remark(&file, REMARKS[i]), strlen(reader->remark(&file, REMARKS[i])));
     reader->release(&file);
     free(file.tensors);
     free(copy);
@@ -34,6 +38,14 @@ static bool safetensors(const uint8_t *data, size_t size) {
 
 static bool torch(const uint8_t *data, size_t size) {
     return read_by(&tfm__torch_reader, data, size);
+}
+
+static bool npz(const uint8_t *data, size_t size) {
+    return read_by(&tfm__npz_reader, data, size);
+}
+
+static bool marian_bin(const uint8_t *data, size_t size) {
+    return read_by(&tfm__marian_bin_reader, data, size);
 }
 
 /* A pickle without its archive, whose storages nobody finds. */
@@ -76,6 +88,82 @@ static bool zip(const uint8_t *data, size_t size) {
     return good;
 }
 
+/* A table, a matrix and a bias, the first two quantised, and a configuration. */
+static void marian_seed(const char *path) {
+    static const struct {
+        const char *name;
+        uint64_t type, dims[2], bytes;
+    } ITEMS[] = {{"Wemb", 0x4101, {4, 2}, 12},
+                 {"encoder_l1_self_Wq", 0x4101, {2, 2}, 8},
+                 {"encoder_l1_self_bq", 0x404, {1, 2}, 8},
+                 {"special:model.yml", 0x101, {1, 8}, 8}};
+    static const unsigned char NUMBERS[36] = {1, 2, 3,    4, 5, 6,    7,    8, 0, 0, 0, 0x42, 1,   2,   3,   4,   0,
+                                              0, 0, 0x42, 0, 0, 0x80, 0x3f, 0, 0, 0, 0, 't',  ':', ' ', '1', '\n'};
+    unsigned char file[512] = {1, 0, 0, 0, 0, 0, 0, 0, 4};
+    size_t at = 16;
+    for (size_t i = 0; i < 4; i++, at += 32) {
+        file[at] = (unsigned char)(strlen(ITEMS[i].name) + 1);
+        file[at + 8] = (unsigned char)ITEMS[i].type;
+        file[at + 9] = (unsigned char)(ITEMS[i].type >> 8);
+        file[at + 16] = 2;
+        file[at + 24] = (unsigned char)ITEMS[i].bytes;
+    }
+    for (size_t i = 0; i < 4; i++, at++)
+        for (const char *c = ITEMS[i].name; *c; c++)
+            file[at++] = (unsigned char)*c;
+    for (size_t i = 0; i < 8; i++, at += 4)
+        file[at] = (unsigned char)ITEMS[i / 2].dims[i % 2];
+    at += 8; /* no space before the numbers */
+    memcpy(file + at, NUMBERS, sizeof(NUMBERS));
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(file, 1, at + sizeof(NUMBERS), out) != at + sizeof(NUMBERS) || fclose(out) != 0)
+        abort();
+}
+
+/* A shortlist for vocabularies of 3 and 16, whose checksum is made right: no damage would pass it. */
+static void seal_shortlist(uint8_t *file, size_t size) {
+    uint64_t sum = 0, word;
+    for (size_t i = 16; i + 8 <= size; i += 8) {
+        memcpy(&word, file + i, 8);
+        sum ^= word + 0x9e3779b9u + (sum << 6) + (sum >> 2);
+    }
+    if (size >= 16)
+        memcpy(file + 8, &sum, 8);
+}
+
+static void shortlist_seed(const char *path) {
+    const uint64_t numbers[] = {0xF11A48D5013417F5u, 0, 2, 50, 4, 4, 0, 1, 1, 4};
+    const int32_t words[] = {7, 3, 8, 15};
+    uint8_t file[sizeof(numbers) + sizeof(words)];
+    memcpy(file, numbers, sizeof(numbers));
+    memcpy(file + sizeof(numbers), words, sizeof(words));
+    seal_shortlist(file, sizeof(file));
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(file, 1, sizeof(file), out) != sizeof(file) || fclose(out) != 0)
+        abort();
+}
+
+static bool shortlist(const uint8_t *data, size_t size) {
+    tfm__shortlist *list;
+    uint8_t *copy = fuzz_copy(data, size);
+    seal_shortlist(copy, size);
+    const char *path = fuzz_file("lex", copy, size);
+    free(copy);
+    if (tfm__shortlist_open(&list, path, 3, 16, true) != TFM_OK)
+        return false;
+    const int32_t ids[] = {0, 2, 1, 1, -5, 3};
+    int32_t *found = NULL;
+    size_t count = 0;
+    if (tfm__shortlist_find(list, &found, &count, ids, 6) != TFM_OK)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        if (found[i] < 0 || found[i] >= 16 || (i > 0 && found[i] <= found[i - 1]))
+            abort();
+    free(found);
+    tfm__shortlist_free(&list);
+    return true;
+}
+
 /* The index of a directory with two files in shards, which have one tensor each. */
 static bool shards(const uint8_t *data, size_t size) {
     static const char HEADER[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
@@ -94,6 +182,12 @@ static bool shards(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_weights[] = {{"safetensors", safetensors, NULL}, {"torch", torch, NULL},
-                                    {"pickle", pickle, NULL},           {"zip", zip, NULL},
-                                    {"shards", shards, NULL},           {NULL, NULL, NULL}};
+const fuzz_target fuzz_weights[] = {{"safetensors", safetensors, NULL},
+                                    {"torch", torch, NULL},
+                                    {"npz", npz, NULL},
+                                    {"marian_bin", marian_bin, marian_seed},
+                                    {"pickle", pickle, NULL},
+                                    {"zip", zip, NULL},
+                                    {"shards", shards, NULL},
+                                    {"shortlist", shortlist, shortlist_seed},
+                                    {NULL, NULL, NULL}};

@@ -52,6 +52,7 @@ seeds() {
     mkdir -p "$into"
     case $1 in
     safetensors) cp "$golden/prenorm-embedding-norm/model.safetensors" "$into" ;;
+    npz) cp "$golden"/npz/*.npz "$into" ;;
     torch | zip) cp "$golden"/torch/*.bin "$into" ;;
     pickle) cp "$golden"/torch/legacy*.bin "$into" ;;
     shards) cp "$golden/torch/pytorch_model.bin.index.json" "$into" ;;

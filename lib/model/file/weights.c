@@ -6,7 +6,8 @@
 #include "model/file/weights_reader.h"
 
 /* Every kind of file, the one that is taken first where a directory has several. */
-static const tfm__weights_reader *const READERS[] = {&tfm__safetensors_reader, &tfm__torch_reader};
+static const tfm__weights_reader *const READERS[] = {&tfm__safetensors_reader, &tfm__torch_reader, &tfm__npz_reader,
+                                                     &tfm__marian_bin_reader};
 
 struct tfm__weights {
     const tfm__weights_reader *reader;
@@ -65,6 +66,18 @@ tfm_status tfm__stored_set_dtype(tfm__stored *out, const char *name) {
     return TFM_OK;
 }
 
+tfm_status tfm__stored_text(char **out, const tfm__stored *stored) {
+    if (stored->bytes != stored->count)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: %s holds %s, not the bytes of a text", stored->file, stored->name,
+                         stored->dtype_name);
+    *out = tfm__alloc(stored->bytes + 1, 1);
+    if (!*out)
+        return TFM_ERROR_MEMORY;
+    if (stored->bytes > 0)
+        memcpy(*out, stored->data, stored->bytes);
+    return TFM_OK;
+}
+
 tfm_status tfm__weights_check_text(const tfm__weights_file *file) {
     const unsigned char *data = file->map.data;
     const size_t size = file->map.size < 512 ? file->map.size : 512;
@@ -89,6 +102,14 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const tfm__stored *)a)->name, ((const tfm__stored *)b)->name);
 }
 
+/* Which of the readers of files with such a name takes this one. */
+static const tfm__weights_reader *choose(const tfm__weights_reader *reader, const tfm__file *map) {
+    for (size_t i = 0; i < TFM__COUNT(READERS); i++)
+        if (READERS[i]->recognises && strcmp(READERS[i]->suffix, reader->suffix) == 0 && READERS[i]->recognises(map))
+            return READERS[i];
+    return reader;
+}
+
 /* Adds one file's tensors. What it leaves on failure is freed with `out`. */
 static tfm_status add_file(tfm__weights *out, const char *path) {
     tfm__weights_file *files = tfm__realloc(out->files, out->file_count + 1, sizeof(*files));
@@ -100,6 +121,8 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
     if (!added->path)
         return TFM_ERROR_MEMORY;
     tfm_status status = tfm__file_map(&added->map, path);
+    if (status == TFM_OK && out->file_count == 1)
+        out->reader = choose(out->reader, &added->map);
     if (status == TFM_OK)
         status = out->reader->read(added);
     if (status != TFM_OK)
@@ -151,7 +174,8 @@ static bool has_suffix(const char *path, const char *suffix) {
 
 tfm_status tfm__weights_open(tfm__weights **out, const char *path) {
     const tfm__weights_reader *reader = READERS[0];
-    for (size_t i = 1; i < TFM__COUNT(READERS); i++)
+    for (size_t i = TFM__COUNT(READERS);
+         i-- > 1;) /* of several with that suffix the first; it may leave it to others */
         if (has_suffix(path, READERS[i]->suffix))
             reader = READERS[i];
     return open_file(out, path, reader);
@@ -268,7 +292,7 @@ static tfm_status say_missing(const char *dir) {
 
 tfm_status tfm__weights_open_dir(tfm__weights **out, const char *dir) {
     *out = NULL;
-    for (size_t i = 0; i < TFM__COUNT(READERS); i++) {
+    for (size_t i = 0; i < TFM__COUNT(READERS) && READERS[i]->single; i++) {
         char *single = tfm__path_join(dir, READERS[i]->single), *index = tfm__path_join(dir, READERS[i]->index);
         const bool one = single && tfm__file_exists(single), some = index && tfm__file_exists(index);
         const tfm_status status = !single || !index ? TFM_ERROR_MEMORY

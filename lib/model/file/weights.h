@@ -23,12 +23,14 @@ typedef struct tfm__stored {
     int rank;
     int64_t dims[TFM_MAX_RANK];
     const unsigned char *data; /* Where it lies in the mapped file, unaligned: row-major, the lowest byte first. */
+    const char *coded;         /* How the file has it where that is not `dtype`: "int8". NULL: as it is. */
     size_t count;              /* How many elements it has. */
     size_t bytes;              /* How many bytes they take. */
 } tfm__stored;
 
-/* Opens one file: one whose name ends with ".bin" as PyTorch's, any other as safetensors. Missing is TFM_ERROR_IO; one
- * that is broken or lies is TFM_ERROR_FORMAT. */
+/* Opens one file: one whose name ends with ".bin" as Marian's where it begins like that, else as PyTorch's, one with
+ * ".npz" as NumPy's, any other as safetensors. Missing is TFM_ERROR_IO; one that is broken or lies is TFM_ERROR_FORMAT.
+ */
 tfm_status tfm__weights_open(tfm__weights **out, const char *path);
 
 /* Opens one file that tfm__tensors_write has written: safetensors, whatever its name ends with. */
@@ -54,7 +56,9 @@ const tfm__stored *tfm__weights_find(const tfm__weights *weights, const char *na
 tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored **out, const char *name, int rank,
                             const int64_t *dims);
 
-/* What the first file says of itself under that name (__metadata__ of safetensors), or NULL without a sentence. */
+/* What the first file says of itself under that name (__metadata__ of safetensors, and the configuration that Marian
+ * keeps in a model), or NULL without a sentence. */
+#define TFM__MARIAN_CONFIG "special:model.yml"
 const char *tfm__weights_remark(const tfm__weights *weights, const char *name);
 
 /* All tensors, by name in byte order: at least one. */

@@ -17,8 +17,11 @@ typedef struct tfm__weights_file {
 typedef struct tfm__weights_reader {
     const char *kind;   /* for people: two or three words */
     const char *suffix; /* of the names of such files: ".safetensors" */
-    const char *single; /* the name in a model's directory: "model.safetensors" */
-    const char *index;  /* the name of the list of several such files: "model.safetensors.index.json" */
+    const char *single; /* the name in a model's directory: "model.safetensors"; NULL where any may stand there */
+    const char *index;  /* the name of the list of several such files: "model.safetensors.index.json"; NULL: none */
+
+    /* Whether a file whose name fits several kinds is of this one; NULL of the kind that takes what nobody knows. */
+    bool (*recognises)(const tfm__file *map);
 
     /* Fills in tensors, count and own, all of it checked against the mapped bytes. Whatever is in the file, it fails
      * with TFM_ERROR_FORMAT or TFM_ERROR_UNSUPPORTED and a sentence; `release` is called after a failure, too. */
@@ -29,7 +32,7 @@ typedef struct tfm__weights_reader {
     const char *(*remark)(const tfm__weights_file *file, const char *name);
 } tfm__weights_reader;
 
-extern const tfm__weights_reader tfm__safetensors_reader, tfm__torch_reader;
+extern const tfm__weights_reader tfm__safetensors_reader, tfm__torch_reader, tfm__npz_reader, tfm__marian_bin_reader;
 
 /* ---- What readers share ---- */
 
@@ -42,6 +45,9 @@ size_t tfm__stored_element(const char *dtype_name);
 /* Sets dtype_name, dtype and usable. `name` is borrowed. TFM_ERROR_FORMAT where the count of elements does not fill the
  * tensor's bytes. A dtype that is not known is fine: nobody may ask for that tensor. */
 tfm_status tfm__stored_set_dtype(tfm__stored *out, const char *name);
+
+/* A text that is stored as a tensor of bytes, up to its first NUL, in fresh memory. */
+tfm_status tfm__stored_text(char **out, const tfm__stored *stored);
 
 /* Refuses what is no file of weights at all, and is often found in the place of one: a web page, or a text. */
 tfm_status tfm__weights_check_text(const tfm__weights_file *file);
