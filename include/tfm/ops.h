@@ -234,6 +234,15 @@ TFM_API tfm_status tfm_reduce_min(tfm_context *ctx, tfm_tensor *y, tfm_tensor x,
  * memory with x. */
 TFM_API tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int axis, bool exclusive, bool reverse);
 
+/* The recurrence of SSRU cells ("From Research to Production and Back: Ludicrously Fast Neural Machine Translation",
+ * Kim et al. 2019): c_t = s(f_t) c_(t-1) + (1 - s(f_t)) x_t and y_t = max(c_t, 0) for each column by itself, where s is
+ * the sigmoid. x, forget, y and *cells, the c_t, are (B, T, E). What a sequence goes on from is zeros if `before` (N,
+ * E) is empty, else its own row of that, or with `rows` (B, K) I32 row rows[b][K - 2], and zeros if K is 1: such rows
+ * are a sequence's past in a log, the place of its new cell last. Then *cells may be rows of the log that nobody goes
+ * on from. A row that `before` does not have gives NaN. y may be x or forget. No gradient of `before` is made. */
+TFM_API tfm_status tfm_ssru(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_tensor x, tfm_tensor forget,
+                            tfm_tensor before, tfm_tensor rows);
+
 /* y holds a vector of length `depth` for each of `indices`, which are I32: `on` at the index and `off` elsewhere. The
  * vectors lie along a new dimension `axis` of y; a negative axis counts from the end. An index below 0 counts from the
  * end too, and one that is not in [-depth, depth) gives `off` everywhere. */

@@ -1,0 +1,100 @@
+/* The recurrence of an SSRU, over `steps` steps of each sequence, for each column by itself, with s the sigmoid:
+ *     c[t] = s(f[t]) c[t - 1] + (1 - s(f[t])) x[t], y[t] = max(c[t], 0)
+ * x, forget, y and cells are (sequences, steps, width). c[-1] of sequence b is row rows[b places + places - 2] of
+ * `before` (kept, width), 0 where `places` is 1 or `kept` is 0, and row b where `rows` is null; one that `before` does
+ * not have gives NaN. `cells` may lie in `before`, in rows that nobody reads.
+ *
+ * Layout: work-items lie along a sequence's columns, `blocks` groups of them, each item with TFM_WIDTH columns that it
+ * walks from the first step to the last. */
+enum { NOTHING = -1, OUTSIDE = -2 };
+
+static inline long before_row(__global const int *rows, const long sequence, const long places, const long kept) {
+    if (kept == 0 || (rows != 0 && places < 2))
+        return NOTHING;
+    const long row = rows == 0 ? sequence : (long)rows[sequence * places + places - 2];
+    return row < 0 || row >= kept ? OUTSIDE : row;
+}
+
+#define LOAD_ONE(p) (*(p))
+#define STORE_ONE(v, p) (*(p) = (v))
+
+#define FORWARD(T, V, LOAD, STORE, column)                                                                             \
+    {                                                                                                                  \
+        T c = (T)(start == NOTHING ? 0.0f : NAN);                                                                      \
+        if (start >= 0)                                                                                                \
+            c = LOAD(TFM_AT(before) + start * width + column);                                                         \
+        for (long t = 0; t < steps; t++) {                                                                             \
+            const long at = (sequence * steps + t) * width + column;                                                   \
+            const T f = LOAD(TFM_AT(forget) + at), v = LOAD(TFM_AT(x) + at), s = TFM_SIGMOID(T, V, f);                 \
+            c = tfm_fma(s, c - v, v);                                                                                  \
+            STORE(c, TFM_AT(cells) + at);                                                                              \
+            STORE(c < (T)(0.0f) ? (T)(0.0f) : c, TFM_AT(y) + at);                                                      \
+        }                                                                                                              \
+    }
+
+TFM_KERNEL void ssru(TFM_TENSOR(float, y), TFM_TENSOR(float, cells), TFM_INPUT(float, x), TFM_INPUT(float, forget),
+                     TFM_INPUT(float, before), TFM_INPUT(int, rows), const long items, const long steps,
+                     const long width, const long blocks, const long places, const long kept) {
+    const long item = TFM_ROW();
+    if (item >= items)
+        return;
+    const long sequence = item / blocks, first = (item % blocks * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;
+    const long start = before_row(rows == 0 ? 0 : TFM_AT(rows), sequence, places, kept);
+    if (first + TFM_WIDTH <= width)
+        FORWARD(tfm_vec, _vec, tfm_load, tfm_store, first)
+    else
+        for (long column = first; column < width; column++)
+            FORWARD(float, , LOAD_ONE, STORE_ONE, column)
+}
+
+/* Its backward pass, from the last step to the first: with d the gradient of c[t], which has parts from y[t], from
+ * `dcells` and from c[t + 1],
+ *     dx = (1 - s) d, df = (c[t - 1] - x) s (1 - s) d, and s d is c[t - 1]'s.
+ * Any of dx, dforget, dy and dcells may be null; the first two are added to where `add_x`, `add_forget`. With e =
+ * e^-|f|, s (1 - s) is e / (1 + e)^2. Layout as above. */
+#define BACKWARD(T, V, LOAD, STORE, column)                                                                            \
+    {                                                                                                                  \
+        T later = (T)(0.0f);                                                                                           \
+        for (long t = steps - 1; t >= 0; t--) {                                                                        \
+            const long at = (sequence * steps + t) * width + column;                                                   \
+            const T f = LOAD(TFM_AT(forget) + at), v = LOAD(TFM_AT(x) + at), c = LOAD(TFM_AT(cells) + at);             \
+            const T e = TFM_CAT(tfm_exp_down, V)(-fabs(f)), s = TFM_CAT(tfm_sigmoid, V)(f, e);                         \
+            const T w = (T)(1.0f) / ((T)(1.0f) + e), rest = TFM_CAT(tfm_sigmoid, V)(-f, e);                            \
+            T d = later;                                                                                               \
+            if (dy != 0)                                                                                               \
+                d += c <= (T)(0.0f) ? (T)(0.0f) : LOAD(TFM_AT(dy) + at);                                               \
+            if (dcells != 0)                                                                                           \
+                d += LOAD(TFM_AT(dcells) + at);                                                                        \
+            later = s * d;                                                                                             \
+            T last = (T)(0.0f);                                                                                        \
+            if (t > 0)                                                                                                 \
+                last = LOAD(TFM_AT(cells) + at - width);                                                               \
+            else if (start >= 0)                                                                                       \
+                last = LOAD(TFM_AT(before) + start * width + column);                                                  \
+            if (dx != 0) {                                                                                             \
+                const T own = rest * d;                                                                                \
+                STORE(add_x ? LOAD(TFM_AT(dx) + at) + own : own, TFM_AT(dx) + at);                                     \
+            }                                                                                                          \
+            if (dforget != 0) {                                                                                        \
+                const T own = (last - v) * (e * w * w) * d;                                                            \
+                STORE(add_forget ? LOAD(TFM_AT(dforget) + at) + own : own, TFM_AT(dforget) + at);                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+TFM_KERNEL void ssru_backward(TFM_TENSOR(float, dx), TFM_TENSOR(float, dforget), TFM_INPUT(float, dy),
+                              TFM_INPUT(float, dcells), TFM_INPUT(float, cells), TFM_INPUT(float, x),
+                              TFM_INPUT(float, forget), TFM_INPUT(float, before), TFM_INPUT(int, rows),
+                              const long items, const long steps, const long width, const long blocks,
+                              const long places, const long kept, const long add_x, const long add_forget) {
+    const long item = TFM_ROW();
+    if (item >= items)
+        return;
+    const long sequence = item / blocks, first = (item % blocks * TFM_GROUP + TFM_LANE()) * TFM_WIDTH;
+    const long start = before_row(rows == 0 ? 0 : TFM_AT(rows), sequence, places, kept);
+    if (first + TFM_WIDTH <= width)
+        BACKWARD(tfm_vec, _vec, tfm_load, tfm_store, first)
+    else
+        for (long column = first; column < width; column++)
+            BACKWARD(float, , LOAD_ONE, STORE_ONE, column)
+}
