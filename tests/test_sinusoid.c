@@ -38,6 +38,28 @@ static void test_values(void **state) {
         }
 }
 
+/* fairseq's own formula: log(10000) / (half - 1) between the logarithms of rates, and 0 in an odd width's last column.
+ */
+static void test_fairseq(void **state) {
+    (void)state;
+    const int64_t widths[] = {1, 2, 3, 17, 64};
+    for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
+        const int64_t width = widths[i], half = width / 2;
+        tfm_tensor table = {0};
+        tfm_scope_open(harness_context());
+        harness_ok(tfm_sinusoid(harness_context(), &table, 300, width, TFM_SINUSOID_FAIRSEQ));
+        float *got = harness_floats(table);
+        for (int64_t k = 0; k < 300 * width; k++) {
+            const int64_t column = k % width, pair = half ? column % half : 0;
+            const double rate = half > 1 ? exp(-log(10000) / (double)(half - 1) * (double)pair) : 1;
+            const double angle = (double)(k / width) * rate;
+            assert_true(fabs(got[k] - (column >= 2 * half ? 0 : column < half ? sin(angle) : cos(angle))) < 1e-6);
+        }
+        free(got);
+        harness_ok(tfm_scope_close(harness_context(), 0, NULL));
+    }
+}
+
 /* PE(p + k) is PE(p) with each pair turned by the angle k / 10000^(2i/E), the same for all p: the paper's
  * reason for it. */
 static void check_linear(tfm_sinusoid_layout layout) {
@@ -86,6 +108,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_fairseq),
         cmocka_unit_test(test_linear_map),
         cmocka_unit_test(test_refused),
     };

@@ -258,6 +258,9 @@ TFM_API tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor tab
 typedef enum tfm_sinusoid_layout {
     TFM_SINUSOID_INTERLEAVED, /* Sines are in even columns and cosines in odd ones, as in the paper, section 3.5. */
     TFM_SINUSOID_SPLIT,       /* Sines are in the first ceil(E/2) columns, cosines in the others, as in Marian. */
+    /* Sines are in the first floor(E/2) columns and cosines in the next as many, and rates fall to 1/10000 exactly:
+     * pair i of h turns by 10000^(-i/(h-1)), as in fairseq's models. The last column of an odd E is 0. */
+    TFM_SINUSOID_FAIRSEQ,
 } tfm_sinusoid_layout;
 
 /* table (P, E) gets PE(p, 2i) = sin(p / 10000^(2i/E)) and PE(p, 2i+1) = cos of the same ("Attention Is All You Need",

@@ -4,9 +4,9 @@
 #include <math.h>
 #include "ops/selftest.h"
 
-/* "Attention Is All You Need", section 3.5: the angle of pair i at position p is p / 10000^(2i/E). */
-static void fill_column(float *column, int64_t positions, int64_t width, int64_t pair, bool cosine) {
-    const double rate = pow(10000.0, -2.0 * (double)pair / (double)width);
+/* A column has the sines or cosines of p times 10000^-power for each position p. */
+static void fill_column(float *column, int64_t positions, int64_t width, double power, bool cosine) {
+    const double rate = pow(10000.0, -power);
     for (int64_t p = 0; p < positions; p++) {
         const double angle = (double)p * rate;
         column[p * width] = (float)(cosine ? cos(angle) : sin(angle));
@@ -22,7 +22,7 @@ tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, 
     const tfm_tensor given = *table;
     if (TFM__OP_BEGIN(ctx, op, "F", given) != TFM_OK)
         return tfm_context_status(ctx);
-    if (layout != TFM_SINUSOID_INTERLEAVED && layout != TFM_SINUSOID_SPLIT)
+    if ((int)layout < TFM_SINUSOID_INTERLEAVED || (int)layout > TFM_SINUSOID_FAIRSEQ)
         return tfm__op_refuse(ctx, op, "there is no layout %d: use one of enum tfm_sinusoid_layout", (int)layout);
     if (given.buffer && given.rank != 2)
         return tfm__op_refuse(ctx, op, "table is %s: it must be (P, E)", TFM__SHAPE(given));
@@ -38,12 +38,15 @@ tfm_status tfm_sinusoid(tfm_context *ctx, tfm_tensor *table, int64_t positions, 
     float *host = tfm__alloc(tfm_tensor_count(*table), sizeof(float));
     if (!host)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "sinusoid: no host memory for %s", TFM__SHAPE(*table));
-    const int64_t half = (width + 1) / 2;
+    /* "Attention Is All You Need", section 3.5: the angle of pair i at position p is p / 10000^(2i/E). */
+    const int64_t half = layout == TFM_SINUSOID_FAIRSEQ ? width / 2 : (width + 1) / 2;
     for (int64_t c = 0; c < width; c++) {
-        if (layout == TFM_SINUSOID_INTERLEAVED)
-            fill_column(host + c, positions, width, c / 2, c % 2);
-        else
-            fill_column(host + c, positions, width, c % half, c >= half);
+        const int64_t pair = layout == TFM_SINUSOID_INTERLEAVED ? c / 2 : half ? c % half : 0;
+        const bool cosine = layout == TFM_SINUSOID_INTERLEAVED ? c % 2 : c >= half;
+        if (layout != TFM_SINUSOID_FAIRSEQ)
+            fill_column(host + c, positions, width, 2.0 * (double)pair / (double)width, cosine);
+        else if (c < 2 * half) /* what is allocated is 0 */
+            fill_column(host + c, positions, width, half > 1 ? (double)pair / (double)(half - 1) : 0, cosine);
     }
     tfm_status status = tfm_tensor_write(ctx, *table, host);
     free(host);
