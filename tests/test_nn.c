@@ -191,7 +191,11 @@ static tfm_norm make_norm(void) {
 }
 
 static tfm_multi_head make_multi_head(void) {
-    return (tfm_multi_head){make_dense(E, E), make_dense(E, E), make_dense(E, E), make_dense(E, E), HEADS, 0};
+    return (tfm_multi_head){.query = make_dense(E, E),
+                            .key = make_dense(E, E),
+                            .value = make_dense(E, E),
+                            .out = make_dense(E, E),
+                            .heads = HEADS};
 }
 
 static tfm_feed_forward make_feed_forward(tfm_activation activation) {

@@ -58,12 +58,11 @@ static tfm_multi_head multi_head(const char *set, const char *layer, const char 
     snprintf(in, sizeof(in), "%s.in_proj", name);
     snprintf(out, sizeof(out), "%s.out_proj", name);
     const int64_t width = find(set, "source")->dims[2];
-    return (tfm_multi_head){dense(set, layer, in, 0, width),
-                            dense(set, layer, in, width, width),
-                            dense(set, layer, in, 2 * width, width),
-                            dense(set, layer, out, 0, 0),
-                            heads,
-                            0};
+    return (tfm_multi_head){.query = dense(set, layer, in, 0, width),
+                            .key = dense(set, layer, in, width, width),
+                            .value = dense(set, layer, in, 2 * width, width),
+                            .out = dense(set, layer, out, 0, 0),
+                            .heads = heads};
 }
 
 static tfm_feed_forward feed_forward(const char *set, const char *layer, tfm_activation activation) {

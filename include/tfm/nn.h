@@ -51,6 +51,7 @@ typedef struct tfm_dense {
 typedef enum tfm_norm_kind {
     TFM_NORM_LAYER, /* Layer normalisation: tfm_layernorm. */
     TFM_NORM_RMS,   /* Root mean square normalisation: tfm_rmsnorm, which has no beta. */
+    TFM_NORM_NONE,  /* None: y is x, with the residual added if there is one. */
 } tfm_norm_kind;
 
 /* Normalisation over the last dimension. */
@@ -66,6 +67,11 @@ typedef struct tfm_multi_head {
     tfm_dense query, key, value, out; /* The projections, with weights (H D, E), (Hk D, E), (Hk D, E) and (E, H D). */
     int heads;                        /* H, the number of heads. */
     int kv_heads;                     /* Hk, the heads of keys and values, a divisor of H; 0 means H. */
+    /* Norms (D) of each head of the queries and of the keys, after the projection and before they turn ("Scaling Vision
+     * Transformers to 22 Billion Parameters", Dehghani et al. 2023). None where gamma is empty. */
+    tfm_norm query_norm, key_norm;
+    float scale;    /* What q k^T is multiplied by; 0 means 1/sqrt(D), or what the options of a call say. */
+    float soft_cap; /* Scores s become soft_cap tanh(s / soft_cap); 0 leaves that to the options of a call, too. */
 } tfm_multi_head;
 
 /* The position-wise feed-forward layer, section 3.3. */
@@ -82,6 +88,7 @@ typedef struct tfm_feed_forward {
 typedef enum tfm_norm_place {
     TFM_NORM_AFTER,  /* norm(x + f(x)): the paper's post-norm. */
     TFM_NORM_BEFORE, /* x + f(norm(x)): pre-norm. */
+    TFM_NORM_AROUND, /* x + after(f(norm(x))): a norm before each sub-layer, and another on its result. */
 } tfm_norm_place;
 
 /* One layer of an encoder or of a decoder: attention over its own input, cross-attention if there is any, and
@@ -93,9 +100,13 @@ typedef struct tfm_block {
     tfm_norm cross_norm;           /* Its norm. */
     tfm_feed_forward feed_forward; /* The feed-forward layer. */
     tfm_norm feed_forward_norm;    /* Its norm. */
-    bool causal;                   /* No position sees later ones, as in a decoder. */
-    tfm_norm_place norm_place;     /* Where all its norms stand. */
-    tfm_training *training;        /* What training drops; NULL drops nothing. The block does not own it. */
+    /* With TFM_NORM_AROUND, the norms on the results of the attention over the input, and of the feed-forward layer. */
+    tfm_norm attention_norm_after, feed_forward_norm_after;
+    bool causal; /* No position sees later ones, as in a decoder. */
+    bool window; /* A position of the input sees only this many before its own and after it; negative: all. */
+    int64_t before, after;
+    tfm_norm_place norm_place; /* Where all its norms stand. */
+    tfm_training *training;    /* What training drops; NULL drops nothing. The block does not own it. */
 } tfm_block;
 
 /* The projected keys and values of one attention layer. */
@@ -163,12 +174,19 @@ typedef struct tfm_block_memory {
     tfm_keys_values cross;    /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
     tfm_tensor cross_lengths; /* (N) I32: the length of each sequence of that; empty for all S. */
     tfm_tensor cross_sources; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
+    /* Added to the scores of the attention over x: tfm_attention_options.mask. Empty adds nothing. */
+    tfm_tensor bias;
+    /* (P, R/2) each: queries and keys of the attention over x turn by these (tfm_rotary, not interleaved), their first
+     * position being `position`. Empty: they do not turn. */
+    tfm_tensor cosines, sines;
+    int64_t position;
 
-    /* The next three are for one step with a cache, where x is (B, 1, E). All are empty if x has whole sequences. */
+    /* The next three are for steps with a cache, where x (B, T, E) goes on with what came before: mostly T is 1. All
+     * are empty if x has whole sequences. */
 
-    tfm_keys_values fresh; /* (B, Hk D) each: where the block's new keys and values are written, in the log. */
+    tfm_keys_values fresh; /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
     tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. */
-    tfm_tensor rows;       /* (B, past + 1) I32: the rows of each sequence's past in the log, the new row last. */
+    tfm_tensor rows;       /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. */
 } tfm_block_memory;
 
 /* Computes y (B, T, E) from x (B, T, E). `memory` may be NULL for a block without cross-attention. */

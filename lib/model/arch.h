@@ -1,45 +1,94 @@
 /* A Transformer, described as data: what a family's files are read into, and all that the forward pass, the walk over
- * the parameters and training look at. */
+ * the parameters and training look at. A zero stands for what most models do without. */
 #ifndef TFM_LIB_ARCH_H
 #define TFM_LIB_ARCH_H
 
 #include <stdbool.h>
 #include "tfm/nn.h"
 
+enum {
+    TFM__MAX_LAYERS = 1024,
+    TFM__MAX_ROTARY_PAIRS = 512, /* Heads up to 1024 wide turn whole. */
+};
+
+/* What is added to the embedding at each position. */
 typedef enum tfm__positions {
+    TFM__NO_POSITIONS,      /* Nothing: layers tell positions apart by rotation or by a relative bias, or not at all. */
     TFM__SINUSOIDS,         /* They are computed, unless the file has a table of its own. */
     TFM__LEARNED_POSITIONS, /* They are a table in the file. */
 } tfm__positions;
 
+/* How queries and keys turn with their position ("RoFormer", Su et al. 2021). */
+typedef struct tfm__rotary_arch {
+    int width;                           /* R: how many columns of a head turn, from the first on; 0: none. */
+    float scale;                         /* What cosines and sines are multiplied by. */
+    double rates[TFM__MAX_ROTARY_PAIRS]; /* [R/2]: the angle that a pair of columns turns by from one position on. */
+} tfm__rotary_arch;
+
+/* The bias of scores by distance (T5, Raffel et al. 2020): a table (buckets, H) that all layers of a stack share. */
+typedef struct tfm__relative_arch {
+    int buckets; /* How many rows the table has; 0: there is none. */
+    int most;    /* From this distance on, all are in the last bucket. */
+} tfm__relative_arch;
+
+/* What single layers do in another way than the stack says; bits of tfm__stack_arch.layer. */
+enum {
+    TFM__LOCAL_LAYER = 1,    /* Its attention sees the stack's window alone, and turns by the local rates. */
+    TFM__UNTURNED_LAYER = 2, /* It does not turn. */
+    TFM__UNNORMED_LAYER = 4, /* There is no norm before its attention. */
+};
+
 /* One stack of equal blocks, with the embedding in front of it. */
 typedef struct tfm__stack_arch {
-    int layers;
+    int layers;       /* 0: the model has no such stack. */
     int width;        /* E. */
     int heads;        /* H, the heads of the queries. */
     int kv_heads;     /* Hk, the heads of keys and values; it divides H. */
     int head_width;   /* D. */
     int feed_forward; /* The inner width of the feed-forward layers. */
     tfm_activation activation;
-    bool gated;  /* The feed-forward layers have a gate. */
-    bool biases; /* The matrices in blocks have biases. */
-    bool causal; /* A position attends to none after it. */
-    bool cross;  /* Blocks attend to the encoder's output too. */
+    bool gated;               /* The feed-forward layers have a gate. */
+    bool input_biases;        /* Queries, keys and values have biases. */
+    bool output_biases;       /* The projections after attention have biases. */
+    bool feed_forward_biases; /* The matrices of the feed-forward layers have biases. */
+    bool causal;              /* A position attends to none after it. */
+    bool cross;               /* Blocks attend to the encoder's output too. */
     tfm_norm_kind norm;
     tfm_norm_place norm_place;
     float epsilon;
+    bool norm_biases;      /* Layer norms have a beta. */
+    float gamma_offset;    /* What is added to the gammas that the file has. */
+    bool head_norms;       /* Each head of queries and keys has a root mean square norm over its columns. */
     bool embedding_norm;   /* There is a norm over the sum of embedding and position. */
     bool final_norm;       /* There is a norm after the last block. */
     int vocabulary;        /* V: the rows of the embedding. */
     float embedding_scale; /* What the embedding is multiplied by. */
+    int token_types;       /* The rows of the table of token types, whose row 0 is added to every embedding; 0: none. */
     tfm__positions positions;
+    tfm_sinusoid_layout sinusoids;
     int max_positions;
-    int position_offset; /* Of learned tables: position p is row p + position_offset of the file's table. */
+    int position_offset; /* Position p is row p + position_offset of the table, be it the file's or computed. */
+    tfm__relative_arch relative;
+    tfm__rotary_arch rotary, local_rotary; /* `local_rotary` is that of layers with TFM__LOCAL_LAYER. */
+    float score_scale;                     /* What q k^T is multiplied by; 0: 1/sqrt(D). */
+    float score_cap;                       /* Scores s become cap tanh(s / cap); 0: they stay. */
+    int window; /* Local layers: how far a query sees: itself and window - 1 before it where causal, else window / 2
+                   to either side. */
+    unsigned char layer[TFM__MAX_LAYERS]; /* [layers]: bits of the enum above. */
 } tfm__stack_arch;
 
 typedef struct tfm__arch {
-    tfm__stack_arch encoder, decoder;
-    bool shared_tables; /* Both stacks have one embedding table. */
-    bool tied_output;   /* The output projection is the decoder's embedding table. */
+    tfm__stack_arch encoder, decoder; /* At least one of them has layers. */
+    bool shared_tables;               /* Both stacks have one embedding table. */
+    bool tied_output;                 /* The output projection is the table of the stack that writes. */
+    bool headless;                    /* There is no output projection: what comes out of the stack is the result. */
+    float output_scale;               /* What comes out of the last stack is multiplied by this; 0: it stays. */
+    float logit_cap;                  /* Logits l become cap tanh(l / cap); 0: they stay. */
 } tfm__arch;
+
+/* The stack that has the output projection: the decoder, or the encoder of a model that has no decoder. */
+static inline const tfm__stack_arch *tfm__arch_writer(const tfm__arch *arch) {
+    return arch->decoder.layers ? &arch->decoder : &arch->encoder;
+}
 
 #endif

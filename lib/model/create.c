@@ -33,14 +33,18 @@ static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabu
         .head_width = s->width / s->heads,
         .feed_forward = s->feed_forward,
         .activation = s->activation,
-        .biases = true,
+        .input_biases = true,
+        .output_biases = true,
+        .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
+        .norm_biases = true,
         .norm_place = s->pre_norm ? TFM_NORM_BEFORE : TFM_NORM_AFTER,
         .epsilon = 1e-5f,
         .final_norm = s->pre_norm, /* else nothing would norm what leaves the last block */
         .vocabulary = vocabulary,
         .embedding_scale = sqrtf((float)s->width),
         .positions = TFM__SINUSOIDS,
+        .sinusoids = TFM_SINUSOID_SPLIT,
         .max_positions = s->max_positions,
     };
 }

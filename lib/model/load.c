@@ -25,10 +25,15 @@ typedef struct loader {
 
 /* The name as the file has it: in that of a model saved without its head, the prefix in front is missing. */
 static const char *stored_name(const loader *l, const char *name) {
-    const size_t length = strlen(l->family->base_prefix);
-    if (strncmp(name, l->family->base_prefix, length) != 0 || tfm__weights_find(l->file, name))
+    static const char *const NONE[] = {NULL};
+    if (tfm__weights_find(l->file, name))
         return name;
-    return tfm__weights_find(l->file, name + length) ? name + length : name;
+    for (const char *const *prefix = l->family->prefixes ? l->family->prefixes : NONE; *prefix; prefix++) {
+        const size_t length = strlen(*prefix);
+        if (strncmp(name, *prefix, length) == 0 && tfm__weights_find(l->file, name + length))
+            return name + length;
+    }
+    return name;
 }
 
 static const tfm__stored *find(const loader *l, const char *name) {
@@ -47,10 +52,10 @@ static void use(loader *l, const tfm__stored *stored) {
         l->used[l->used_count++] = stored;
 }
 
-/* What tells this parameter from all others: its tensor's file and name, and which part of that it is, and how it is
- * turned. On the device it is F32. */
+/* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
+ * turned, and what is added. On the device it is F32. */
 static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p) {
-    const int64_t part[] = {p->first, p->transposed};
+    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added)};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
     return (tfm__shared_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
@@ -83,6 +88,18 @@ static unsigned char *turned(const tfm__stored *stored, const tfm__parameter *p)
     return out;
 }
 
+/* Adds what the file leaves out, such as the 1 of gammas that are stored as what they differ from it. */
+static tfm_status add_constant(tfm_context *ctx, tfm_tensor x, float constant) {
+    tfm_tensor addend = {0};
+    if (constant == 0)
+        return tfm_context_status(ctx);
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &addend, TFM_F32, 1, &(int64_t){1});
+    tfm__tensor_fill(ctx, addend, &constant);
+    tfm_add(ctx, &x, x, addend);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
 /* Where a model on the same device has the parameter already, it is shared: nobody writes parameters but a trainer,
  * which makes copies of its own. */
 static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *stored) {
@@ -99,6 +116,7 @@ static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *sto
     upload(ctx, p->param->value, stored,
            copy ? copy : stored->data + (size_t)p->first * columns * tfm_dtype_size(stored->dtype));
     free(copy);
+    add_constant(ctx, p->param->value, p->added);
     /* Without host memory for the entry it is not shared. */
     if (tfm__grow(&l->offers, &l->offer_room, l->offer_count + 1, sizeof(*l->offers)) == TFM_OK)
         l->offers[l->offer_count++] = (struct offer){p->param->value, key};
@@ -151,19 +169,23 @@ static const struct {
      {TFM__SOURCE_TABLE, 1, 1}},
 };
 
+static const char *table_name(const loader *l, tfm__role role) {
+    return tfm__role_naming(l->family, true, role)->weight;
+}
+
 static const tfm__stored *find_table(const loader *l, int role) {
     for (size_t i = 0; STAND_INS[role][i].role != TFM__NO_ROLE; i++) {
         const tfm__role name = STAND_INS[role][i].role;
         const bool allowed = (l->arch->shared_tables || !STAND_INS[role][i].shared) &&
                              (l->arch->tied_output || !STAND_INS[role][i].tied);
-        if (!l->family->decoder[name].weight || !allowed)
+        if (!table_name(l, name) || !allowed)
             continue;
-        const tfm__stored *stored = find(l, l->family->decoder[name].weight);
+        const tfm__stored *stored = find(l, table_name(l, name));
         if (stored)
             return stored;
     }
     tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__weights_at(l->file, 0)->file,
-              l->family->decoder[STAND_INS[role][0].role].weight,
+              table_name(l, STAND_INS[role][0].role),
               role == 2 && !l->arch->tied_output ? "" : ", and so are its aliases");
     return NULL;
 }
@@ -189,15 +211,21 @@ static bool one_table(const loader *l, int a, int b, bool tied) {
     return false;
 }
 
+/* A model has those tables that its parts need. Of one that only encodes, the output projection belongs to the
+ * encoder. */
 static void find_tables(loader *l) {
+    const bool encodes = l->arch->encoder.layers > 0, decodes = l->arch->decoder.layers > 0;
+    const bool wanted[TFM__TABLES] = {encodes, decodes, !l->arch->headless};
     for (int role = 0; role < TFM__TABLES && l->status == TFM_OK; role++)
-        if (!(l->tables[role] = find_table(l, role)))
+        if (wanted[role] && !(l->tables[role] = find_table(l, role)))
             l->status = TFM_ERROR_FORMAT;
     if (l->status != TFM_OK)
         return;
-    l->arch->shared_tables = one_table(l, 0, 1, l->arch->shared_tables && l->arch->tied_output) ||
-                             (l->arch->shared_tables && equal(l->tables[0], l->tables[1]));
-    l->arch->tied_output = one_table(l, 2, 1, l->arch->tied_output);
+    if (encodes && decodes)
+        l->arch->shared_tables = one_table(l, 0, 1, l->arch->shared_tables && l->arch->tied_output) ||
+                                 (l->arch->shared_tables && equal(l->tables[0], l->tables[1]));
+    if (!l->arch->headless)
+        l->arch->tied_output = one_table(l, 2, decodes ? 1 : 0, l->arch->tied_output);
     /* One table for both sides has one size. */
     if (l->arch->shared_tables && l->arch->encoder.vocabulary != l->arch->decoder.vocabulary)
         l->status = tfm__fail(
@@ -214,19 +242,26 @@ static void find_tables(loader *l) {
 static tfm_status compute_positions(loader *l, tfm_tensor *out, const tfm__stack_arch *arch) {
     if (!l->model)
         return TFM_OK;
-    tfm__tensor_new_lasting(l->model->ctx, out, TFM_F32, 2, (int64_t[]){arch->max_positions, arch->width});
-    return tfm_sinusoid(l->model->ctx, out, 0, 0, TFM_SINUSOID_SPLIT);
+    tfm_tensor table = {0};
+    tfm__tensor_new_lasting(l->model->ctx, &table, TFM_F32, 2,
+                            (int64_t[]){arch->max_positions + arch->position_offset, arch->width});
+    *out = table; /* after a failure too: the model frees what there is of it */
+    tfm_sinusoid(l->model->ctx, &table, 0, 0, arch->sinusoids);
+    tfm_tensor used = {0};
+    if (tfm_tensor_rows(l->model->ctx, &used, table, arch->position_offset, arch->max_positions) == TFM_OK)
+        *out = used;
+    return tfm_context_status(l->model->ctx);
 }
 
 /* Sinusoids are seldom stored; where a file has a table, that table counts. */
 static void load_positions(loader *l, bool decoder) {
     const tfm__stack_arch *arch = decoder ? &l->arch->decoder : &l->arch->encoder;
-    const tfm__naming *names = decoder ? l->family->decoder : l->family->encoder;
+    const char *name = tfm__role_naming(l->family, decoder, TFM__POSITIONS)->weight;
     tfm_param table = {0};
     tfm_tensor *out = !l->model ? NULL : decoder ? &l->model->decoder.positions : &l->model->encoder.positions;
-    if (l->status != TFM_OK)
+    if (l->status != TFM_OK || arch->layers == 0 || arch->positions == TFM__NO_POSITIONS)
         return;
-    const tfm__stored *stored = find(l, names[TFM__POSITIONS].weight);
+    const tfm__stored *stored = name ? find(l, name) : NULL;
     if (!stored && arch->positions == TFM__SINUSOIDS) {
         l->status = compute_positions(l, out, arch);
         return;
@@ -240,7 +275,7 @@ static void load_positions(loader *l, bool decoder) {
                                                     .kind = TFM__MATRIX,
                                                     .rank = 2,
                                                     .dims = {rows, arch->width},
-                                                    .name = names[TFM__POSITIONS].weight,
+                                                    .name = name,
                                                     .total = rows});
     if (l->status == TFM_OK && arch->positions == TFM__SINUSOIDS)
         l->parameters -= stored->count; /* not learned */
@@ -278,14 +313,16 @@ static float stored_float(const tfm__stored *stored, size_t index) {
 }
 
 static void load_output_bias(loader *l) {
-    const int64_t size = l->arch->decoder.vocabulary;
-    const char *name = l->family->decoder[TFM__OUTPUT_BIAS].bias;
-    const tfm__stored *stored = NULL;
-    if (l->status == TFM_OK && name && find(l, name))
-        l->status = tfm__weights_get(l->file, &stored, stored_name(l, name), 2, (int64_t[]){1, size});
-    if (stored)
+    const int64_t size = tfm__arch_writer(l->arch)->vocabulary;
+    const char *name = tfm__role_naming(l->family, true, TFM__OUTPUT_BIAS)->bias;
+    const tfm__stored *stored = name && !l->arch->headless ? find(l, name) : NULL;
+    const bool flat = stored && stored->rank == 1; /* else (1, V) */
+    if (l->status == TFM_OK && stored)
+        l->status = tfm__weights_get(l->file, &stored, stored->name, flat ? 1 : 2,
+                                     flat ? (int64_t[]){size} : (int64_t[]){1, size});
+    if (l->status == TFM_OK && stored)
         use(l, stored);
-    if (l->status != TFM_OK || !l->model)
+    if (l->status != TFM_OK || !l->model || l->arch->headless)
         return;
     float *bias = tfm__alloc((size_t)size, sizeof(*bias));
     for (int64_t i = 0; stored && bias && i < size; i++)
@@ -299,8 +336,37 @@ static void load_output_bias(loader *l) {
 /* Whether this is another copy of a table that is used. */
 static bool is_alias(const loader *l, const tfm__stored *stored) {
     for (int role = 0; role < TFM__TABLES; role++)
-        if (equal(stored, l->tables[role]))
+        if (l->tables[role] && equal(stored, l->tables[role]))
             return true;
+    return false;
+}
+
+static bool is_ignored(const loader *l, const char *name) {
+    static const char *const NONE[] = {NULL};
+    const size_t length = strlen(name);
+    for (const char *const *end = l->family->ignored ? l->family->ignored : NONE; *end; end++)
+        if (length >= strlen(*end) && strcmp(name + length - strlen(*end), *end) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a name is one of a block of this family: it begins as such names do before the layer's number. */
+static bool is_of_block(const loader *l, const char *name) {
+    static const char *const NONE[] = {NULL};
+    for (int k = 0; k < 2 * TFM__ROLES; k++) {
+        const tfm__naming *naming = tfm__role_naming(l->family, k % 2, (tfm__role)(k / 2));
+        const char *mark = naming->weight ? strchr(naming->weight, '#') : NULL;
+        if (!mark)
+            continue;
+        if (strncmp(name, naming->weight, (size_t)(mark - naming->weight)) == 0)
+            return true;
+        for (const char *const *prefix = l->family->prefixes ? l->family->prefixes : NONE; *prefix; prefix++) {
+            const char *rest = naming->weight + strlen(*prefix);
+            if (strncmp(naming->weight, *prefix, strlen(*prefix)) == 0 && rest < mark &&
+                strncmp(name, rest, (size_t)(mark - rest)) == 0)
+                return true;
+        }
+    }
     return false;
 }
 
@@ -309,9 +375,9 @@ static bool is_alias(const loader *l, const tfm__stored *stored) {
 static tfm_status check_unused(const loader *l) {
     for (size_t i = 0; i < tfm__weights_count(l->file); i++) {
         const tfm__stored *stored = tfm__weights_at(l->file, i);
-        if (is_used(l, stored) || is_alias(l, stored))
+        if (is_used(l, stored) || is_alias(l, stored) || is_ignored(l, stored->name))
             continue;
-        if (strstr(stored->name, "layers.") || strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
+        if (is_of_block(l, stored->name) || strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
             return tfm__fail(TFM_ERROR_FORMAT,
                              "%s: %s has no place in the model that config.json describes: check its numbers of layers "
                              "and its norms",

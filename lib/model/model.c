@@ -6,7 +6,7 @@
 /* Bytes on the device while a default batch is translated: what lasts, and the largest of what comes and goes. */
 static uint64_t estimate(const tfm_model_info *info) {
     const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam, steps = 32, width = (uint64_t)info->width;
-    const uint64_t inner = (uint64_t)info->encoder_feed_forward;
+    const uint64_t inner = (uint64_t)(info->encoder_layers ? info->encoder_feed_forward : info->decoder_feed_forward);
     uint64_t encoder = tokens * (6 * width + inner), cross = 2 * tokens * width * (uint64_t)info->decoder_layers;
     uint64_t cache = 2 * rows * steps * width * (uint64_t)info->decoder_layers;
     uint64_t logits = rows * (uint64_t)info->target_vocabulary;
@@ -15,10 +15,10 @@ static uint64_t estimate(const tfm_model_info *info) {
 
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
                               const tfm__rules *rules, uint64_t parameters) {
-    const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder;
+    const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_writer(arch);
     *info = (tfm_model_info){
         .family = family->name,
-        .width = decoder->width,
+        .width = writer->width,
         .encoder_layers = encoder->layers,
         .decoder_layers = decoder->layers,
         .encoder_heads = encoder->heads,
@@ -27,9 +27,9 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .decoder_feed_forward = decoder->feed_forward,
         .source_vocabulary = encoder->vocabulary,
         .target_vocabulary = decoder->vocabulary,
-        .max_positions = decoder->max_positions,
-        .activation = decoder->activation,
-        .pre_norm = decoder->norm_place == TFM_NORM_BEFORE,
+        .max_positions = writer->max_positions,
+        .activation = writer->activation,
+        .pre_norm = writer->norm_place != TFM_NORM_AFTER,
         .tied_output = arch->tied_output,
         .stored_dtype = tfm_dtype_name(TFM_F32),
         .stored_as = "none",
@@ -66,10 +66,11 @@ static int64_t nameless_ids(const tfm_tokenizer *tokenizer, tfm_side side, int r
     return count;
 }
 
-static tfm_status check_vocabulary(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const tfm__rules *rules,
-                                   const char *dir) {
+static tfm_status check_vocabulary(const tfm_tokenizer *tokenizer, const tfm__arch *arch, const char *dir) {
     const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
-    const int source = arch->encoder.vocabulary, target = arch->decoder.vocabulary;
+    /* A model with one stack has one vocabulary. */
+    const int source = (arch->encoder.layers ? &arch->encoder : &arch->decoder)->vocabulary;
+    const int target = tfm__arch_writer(arch)->vocabulary;
     if (text.source_size > source || text.target_size > target)
         return tfm__fail(
             TFM_ERROR_FORMAT,
@@ -82,25 +83,18 @@ static tfm_status check_vocabulary(const tfm_tokenizer *tokenizer, const tfm__ar
             TFM_ERROR_FORMAT,
             "%s: %lld rows of the embeddings have no piece in the vocabulary: vocab.json is not the model's", dir,
             (long long)nameless);
-    /* The configuration's is what pads. A vocabulary of its own may have the target's elsewhere. */
-    if (text.source_pad >= 0 && text.source_pad != rules->pad_id)
-        return tfm__fail(
-            TFM_ERROR_FORMAT,
-            "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one "
-            "model",
-            dir, text.source_pad, rules->pad_id);
-    if (text.source_eos != rules->eos_id || text.target_eos != rules->eos_id)
-        return tfm__fail(TFM_ERROR_FORMAT,
-                         "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model",
-                         dir, text.source_eos != rules->eos_id ? text.source_eos : text.target_eos,
-                         text.source_eos != rules->eos_id ? "vocab.json" : "target_vocab.json", rules->eos_id);
     return TFM_OK;
 }
 
 /* The directory's tokenizer, if it goes with the model. */
-static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__arch *arch, const tfm__rules *rules, const char *dir) {
+static tfm_status open_tokenizer(tfm_tokenizer **out, const tfm__family *family, const tfm__arch *arch,
+                                 const tfm__rules *rules, const char *dir) {
     tfm_status status = tfm_tokenizer_open(out, dir);
-    if (status == TFM_OK && (status = check_vocabulary(*out, arch, rules, dir)) != TFM_OK)
+    if (status == TFM_OK)
+        status = check_vocabulary(*out, arch, dir);
+    if (status == TFM_OK && family->check_tokenizer)
+        status = family->check_tokenizer(*out, rules, dir);
+    if (status != TFM_OK)
         tfm_tokenizer_free(out);
     return status;
 }
@@ -110,7 +104,7 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
         return TFM_ERROR_ARGUMENT;
     if (model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
-    return open_tokenizer(&model->tokenizer, &model->arch, &model->rules, dir);
+    return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
 }
 
 /* The same checks in the same order as tfm_model_open makes, so that both say the same of a damaged directory. */
@@ -128,7 +122,7 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
     tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !(options && options->no_tokenizer))
-        status = open_tokenizer(&tokenizer, &arch, rules, dir);
+        status = open_tokenizer(&tokenizer, family, &arch, rules, dir);
     if (status == TFM_OK)
         status = tfm__weights_open_dir(&file, dir);
     if (status == TFM_OK)
@@ -147,27 +141,58 @@ void tfm__model_set_tables(tfm_model *model) {
     const tfm__arch *arch = &model->arch;
     model->encoder.table = &model->tables[0];
     model->decoder.table = arch->shared_tables ? model->encoder.table : &model->tables[1];
-    model->output = arch->tied_output ? model->decoder.table : &model->tables[2];
+    model->output = arch->headless         ? NULL
+                    : !arch->tied_output   ? &model->tables[2]
+                    : arch->decoder.layers ? model->decoder.table
+                                           : model->encoder.table;
+}
+
+tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts) {
+    const char *missing = (parts & TFM__NEEDS_ENCODER) && !model->arch.encoder.layers   ? "encoder"
+                          : (parts & TFM__NEEDS_DECODER) && !model->arch.decoder.layers ? "decoder"
+                          : (parts & TFM__NEEDS_OUTPUT) && model->arch.headless         ? "output projection"
+                                                                                        : NULL;
+    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s", what,
+                               model->family->name, missing)
+                   : TFM_OK;
+}
+
+static tfm_block block_of(const tfm__stack_arch *arch, unsigned bits) {
+    const tfm_norm norm = {.epsilon = arch->epsilon, .kind = arch->norm}, none = {.kind = TFM_NORM_NONE};
+    const tfm_norm head = {.epsilon = arch->epsilon, .kind = TFM_NORM_RMS};
+    const tfm_multi_head heads = {.heads = arch->heads,
+                                  .kv_heads = arch->kv_heads,
+                                  .query_norm = head,
+                                  .key_norm = head,
+                                  .scale = arch->score_scale,
+                                  .soft_cap = arch->score_cap};
+    return (tfm_block){
+        .attention = heads,
+        .attention_norm = bits & TFM__UNNORMED_LAYER ? none : norm,
+        .cross = heads,
+        .cross_norm = norm,
+        .feed_forward = {.activation = arch->activation},
+        .feed_forward_norm = norm,
+        .attention_norm_after = norm,
+        .feed_forward_norm_after = norm,
+        .causal = arch->causal,
+        .window = bits & TFM__LOCAL_LAYER,
+        .before = arch->causal ? arch->window - 1 : arch->window / 2,
+        .after = arch->causal ? 0 : arch->window / 2,
+        .norm_place = arch->norm_place,
+    };
 }
 
 /* What the arch says of a stack's blocks and norms. */
 static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
+    if (arch->layers == 0)
+        return TFM_OK;
     stack->blocks = tfm__alloc((size_t)arch->layers, sizeof(*stack->blocks));
     if (!stack->blocks)
         return TFM_ERROR_MEMORY;
-    const tfm_norm norm = {.epsilon = arch->epsilon, .kind = arch->norm};
-    stack->embedding_norm = stack->final_norm = norm;
+    stack->embedding_norm = stack->final_norm = (tfm_norm){.epsilon = arch->epsilon, .kind = arch->norm};
     for (int i = 0; i < arch->layers; i++)
-        stack->blocks[i] = (tfm_block){
-            .attention = {.heads = arch->heads, .kv_heads = arch->kv_heads},
-            .attention_norm = norm,
-            .cross = {.heads = arch->heads, .kv_heads = arch->kv_heads},
-            .cross_norm = norm,
-            .feed_forward = {.activation = arch->activation},
-            .feed_forward_norm = norm,
-            .causal = arch->causal,
-            .norm_place = arch->norm_place,
-        };
+        stack->blocks[i] = block_of(arch, arch->layer[i]);
     return TFM_OK;
 }
 
@@ -230,7 +255,7 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
 }
 
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
-    const int64_t size = model->arch.decoder.vocabulary;
+    const int64_t size = tfm__arch_writer(&model->arch)->vocabulary;
     tfm_tensor *const tensors[] = {&model->logits_bias, &model->score_bias, &model->search_bias};
     bool (*const without[])(const tfm__rules *, int32_t) = {NULL, tfm__rules_pads, tfm__rules_ban};
     tfm_status status = TFM_OK;
@@ -245,6 +270,12 @@ tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
 
 static void free_stack(tfm_context *ctx, tfm__stack *stack, int layers) {
     tfm_tensor_free(ctx, &stack->positions);
+    tfm_param_free(ctx, &stack->token_types);
+    tfm_param_free(ctx, &stack->relative);
+    for (int k = 0; k < 2; k++) {
+        tfm_tensor_free(ctx, &stack->turns[k].cosines);
+        tfm_tensor_free(ctx, &stack->turns[k].sines);
+    }
     tfm_norm_free(ctx, &stack->embedding_norm);
     tfm_norm_free(ctx, &stack->final_norm);
     for (int i = 0; stack->blocks && i < layers; i++)

@@ -10,10 +10,18 @@
 /* A parameter that several roles may share: the source embedding, the target embedding, the output projection. */
 enum { TFM__TABLES = 3 };
 
+/* What queries and keys turn by at the positions so far; it grows. */
+typedef struct tfm__turns {
+    tfm_tensor cosines, sines; /* (P, R/2) */
+} tfm__turns;
+
 /* One stack's parameters; tfm__stack_arch says which of them it has. */
 typedef struct tfm__stack {
     tfm_param *table;        /* (V, E): one of the model's tables. */
-    tfm_tensor positions;    /* (P, E): what is added to the embedding at each position. */
+    tfm_tensor positions;    /* (P, E): what is added to the embedding at each position; or empty. */
+    tfm_param token_types;   /* (types, E): its first row is added to every embedding. */
+    tfm_param relative;      /* (buckets, H): the bias of scores by distance. */
+    tfm__turns turns[2];     /* Of the layers, and of those with TFM__LOCAL_LAYER. No parameters. */
     tfm_norm embedding_norm; /* The norm over the embedding, without parameters if the stack has none. */
     tfm_norm final_norm;     /* The norm after the last block, without parameters if the stack has none. */
     tfm_block *blocks;       /* [layers]: the blocks, first to last. */
@@ -29,10 +37,10 @@ struct tfm_model {
     tfm_model_info info;
 
     tfm_param tables[TFM__TABLES]; /* The embedding tables. Those that no role uses are empty. */
-    tfm_param *output;             /* (V, E): the one of the tables that the output projection uses. */
+    tfm_param *output;             /* (V, E): the one of the tables that the output projection uses, or NULL. */
     tfm__stack encoder, decoder;
     bool stored_positions;  /* The positions were read from the file, and are written when the model is saved. */
-    tfm_tensor logits_bias; /* (V): the bias of the output projection. */
+    tfm_tensor logits_bias; /* (V): the bias of the output projection. Empty, as the next two, without a projection. */
     tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
     tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
     tfm_training *training; /* What is dropped out. It belongs to the trainer; NULL outside of training. */
@@ -48,6 +56,10 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
 void tfm__model_set_tables(tfm_model *model);
 /* Makes the three biases from the values of the first one. `bias` is used as working memory and changes. */
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias);
+/* Refuses what a model without an encoder, a decoder or an output projection cannot do: TFM_ERROR_ARGUMENT. `what` is
+ * the name of the call. */
+enum { TFM__NEEDS_ENCODER = 1, TFM__NEEDS_DECODER = 2, TFM__NEEDS_OUTPUT = 4 };
+tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts);
 /* Fills in what is known of a model that has so many parameters. */
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
                               const tfm__rules *rules, uint64_t parameters);
@@ -75,17 +87,22 @@ tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths, tfm__observer *observer);
 
-/* One step of the decoder for R rows: their places in the log of keys and values, and what they attend to. */
+/* One step of the decoder for R rows of T tokens each: their places in the log of keys and values, and what they attend
+ * to. */
 typedef struct tfm__step {
-    tfm_kv_cache *cache;          /* The log. It has room for R rows from `node` on. */
-    const tfm_keys_values *cross; /* [layers]: keys and values of the N encoded sequences. */
+    tfm_kv_cache *cache;          /* The log. It has room for R T rows from `node` on. */
+    const tfm_keys_values *cross; /* [layers]: keys and values of the N encoded sequences; NULL without an encoder. */
     tfm_tensor cross_lengths;     /* (N): the lengths of these sequences. */
     tfm_tensor sources;           /* (R): which of the N sequences each row reads. */
-    tfm_tensor table;             /* (R, position + 1): where in the log each row's past lies, its own place last. */
-    int64_t node;                 /* The place in the log of the first row. */
-    int64_t position;             /* The position of the tokens that are read. */
+    tfm_tensor table;             /* (R, position + T): where in the log each row's past lies, its own places last. */
+    tfm_tensor relative;          /* What tfm__model_relative gave, or empty where that gives nothing. */
+    int64_t node;                 /* The place in the log of the first row's first token; others follow row by row. */
+    int64_t position;             /* The position of the first tokens that are read. */
 } tfm__step;
-/* Makes logits (R, V) of the tokens after `ids` (R), with `bias` (V). */
+/* Makes the bias of scores by distance for steps of one token at positions below `positions`: (H, positions). Leaves
+ * *out empty where the decoder has none. */
+tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions);
+/* Makes logits (R, V) of the tokens after `ids` (R, T), with `bias` (V). NULL for `logits`: only the log is wanted. */
 tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
                            tfm_tensor bias);
 

@@ -7,16 +7,23 @@
 /* ---- The walk ---- */
 
 typedef struct walker {
+    const tfm__family *family;
     const tfm__arch *arch;
     const tfm__stack_arch *stack;
-    const tfm__naming *names; /* of that stack */
+    bool decoder; /* which of the two that is */
     int layer;
     tfm__parameter_fn each;
     void *user;
     tfm_status status;
 } walker;
 
-/* Rows of a block's matrix: what it puts out. */
+const tfm__naming *tfm__role_naming(const tfm__family *family, bool decoder, tfm__role role) {
+    static const tfm__naming NONE;
+    const tfm__naming *names = role <= TFM__OUTPUT_BIAS ? family->common : decoder ? family->decoder : family->encoder;
+    return names ? &names[role] : &NONE;
+}
+
+/* Rows of a block's matrix, which are what it puts out, or the length of a norm. */
 static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     switch (role) {
     case TFM__SELF_QUERY:
@@ -27,6 +34,9 @@ static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     case TFM__CROSS_KEY:
     case TFM__CROSS_VALUE:
         return (int64_t)s->kv_heads * s->head_width;
+    case TFM__SELF_QUERY_NORM:
+    case TFM__SELF_KEY_NORM:
+        return s->head_width;
     case TFM__UP:
     case TFM__GATE:
         return s->feed_forward;
@@ -41,14 +51,15 @@ static bool is_cross(tfm__role role) {
 
 /* Which rows of the stored tensor they are: all roles of one name share it. */
 static void find_part(const walker *w, tfm__parameter *p, bool bias) {
-    const tfm__naming *names = w->names;
-    const char *own = bias ? names[p->role].bias : names[p->role].weight;
+    const tfm__naming *naming = tfm__role_naming(w->family, w->decoder, p->role);
+    const char *own = bias ? naming->bias : naming->weight;
     p->first = 0;
     p->total = p->dims[0];
-    if (p->role < TFM__SELF_QUERY || p->role > TFM__FEED_FORWARD_NORM)
+    if (p->role < TFM__SELF_QUERY)
         return;
-    for (tfm__role role = TFM__SELF_QUERY; role <= TFM__FEED_FORWARD_NORM; role++) {
-        const char *other = bias ? names[role].bias : names[role].weight;
+    for (tfm__role role = TFM__SELF_QUERY; role < TFM__ROLES; role++) {
+        naming = tfm__role_naming(w->family, w->decoder, role);
+        const char *other = bias ? naming->bias : naming->weight;
         if (role == p->role || !other || strcmp(other, own) != 0 || (is_cross(role) && !w->stack->cross) ||
             (role == TFM__GATE && !w->stack->gated))
             continue;
@@ -70,7 +81,8 @@ static void name_layer(char *out, size_t size, const char *name, int layer) {
 static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param *param, int64_t rows,
                   int64_t columns) {
     const bool bias = kind == TFM__BIAS || kind == TFM__BETA;
-    const char *name = bias ? w->names[role].bias : w->names[role].weight;
+    const tfm__naming *naming = tfm__role_naming(w->family, w->decoder, role);
+    const char *name = bias ? naming->bias : naming->weight;
     char full[256];
     tfm__parameter p = {.param = param,
                         .role = role,
@@ -78,7 +90,8 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
                         .rank = columns ? 2 : 1,
                         .dims = {rows, columns},
                         .name = full,
-                        .transposed = columns && w->names[role].transposed};
+                        .transposed = columns && naming->transposed,
+                        .added = kind == TFM__GAMMA ? w->stack->gamma_offset : 0};
     if (w->status != TFM_OK)
         return;
     if (!name) {
@@ -93,77 +106,104 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
 /* A field of what may be NULL. */
 #define FIELD(object, field) ((object) ? &(object)->field : NULL)
 
-static void walk_dense(walker *w, tfm__role role, tfm_dense *layer, int64_t inputs) {
+static void walk_dense(walker *w, tfm__role role, tfm_dense *layer, int64_t inputs, bool biased) {
     const int64_t outputs = outputs_of(w->stack, role);
     visit(w, role, TFM__MATRIX, FIELD(layer, weight), outputs, inputs);
-    if (w->stack->biases)
+    if (biased)
         visit(w, role, TFM__BIAS, FIELD(layer, bias), outputs, 0);
 }
 
 static void walk_norm(walker *w, tfm__role role, tfm_norm *layer) {
-    visit(w, role, TFM__GAMMA, FIELD(layer, gamma), w->stack->width, 0);
-    if (w->stack->norm == TFM_NORM_LAYER)
-        visit(w, role, TFM__BETA, FIELD(layer, beta), w->stack->width, 0);
+    const int64_t size = outputs_of(w->stack, role);
+    visit(w, role, TFM__GAMMA, FIELD(layer, gamma), size, 0);
+    if (w->stack->norm == TFM_NORM_LAYER && w->stack->norm_biases)
+        visit(w, role, TFM__BETA, FIELD(layer, beta), size, 0);
 }
 
 /* `first` is the role of its queries; keys, values and output follow. */
 static void walk_attention(walker *w, tfm__role first, tfm_multi_head *layer, int64_t memory_width) {
-    walk_dense(w, first, FIELD(layer, query), w->stack->width);
-    walk_dense(w, first + 1, FIELD(layer, key), memory_width);
-    walk_dense(w, first + 2, FIELD(layer, value), memory_width);
-    walk_dense(w, first + 3, FIELD(layer, out), (int64_t)w->stack->heads * w->stack->head_width);
+    const tfm__stack_arch *s = w->stack;
+    walk_dense(w, first, FIELD(layer, query), s->width, s->input_biases);
+    walk_dense(w, first + 1, FIELD(layer, key), memory_width, s->input_biases);
+    walk_dense(w, first + 2, FIELD(layer, value), memory_width, s->input_biases);
+    walk_dense(w, first + 3, FIELD(layer, out), (int64_t)s->heads * s->head_width, s->output_biases);
 }
 
 static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
+    const bool around = s->norm_place == TFM_NORM_AROUND;
     walk_attention(w, TFM__SELF_QUERY, FIELD(block, attention), s->width);
-    walk_norm(w, TFM__SELF_NORM, FIELD(block, attention_norm));
+    if (!(s->layer[w->layer] & TFM__UNNORMED_LAYER))
+        walk_norm(w, TFM__SELF_NORM, FIELD(block, attention_norm));
+    if (s->head_norms) {
+        walk_norm(w, TFM__SELF_QUERY_NORM, FIELD(block, attention.query_norm));
+        walk_norm(w, TFM__SELF_KEY_NORM, FIELD(block, attention.key_norm));
+    }
+    if (around)
+        walk_norm(w, TFM__SELF_NORM_AFTER, FIELD(block, attention_norm_after));
     if (s->cross) {
         walk_attention(w, TFM__CROSS_QUERY, FIELD(block, cross), w->arch->encoder.width);
         walk_norm(w, TFM__CROSS_NORM, FIELD(block, cross_norm));
     }
-    walk_dense(w, TFM__UP, FIELD(block, feed_forward.up), s->width);
     if (s->gated)
-        walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width);
-    walk_dense(w, TFM__DOWN, FIELD(block, feed_forward.down), s->feed_forward);
+        walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, s->feed_forward_biases);
+    walk_dense(w, TFM__UP, FIELD(block, feed_forward.up), s->width, s->feed_forward_biases);
+    walk_dense(w, TFM__DOWN, FIELD(block, feed_forward.down), s->feed_forward, s->feed_forward_biases);
     walk_norm(w, TFM__FEED_FORWARD_NORM, FIELD(block, feed_forward_norm));
+    if (around)
+        walk_norm(w, TFM__FEED_FORWARD_NORM_AFTER, FIELD(block, feed_forward_norm_after));
 }
 
-static void enter(walker *w, const tfm__family *family, bool decoder) {
+/* False where the model has no such stack. */
+static bool enter(walker *w, bool decoder) {
+    w->decoder = decoder;
     w->stack = decoder ? &w->arch->decoder : &w->arch->encoder;
-    w->names = decoder ? family->decoder : family->encoder;
+    return w->stack->layers > 0;
+}
+
+static void walk_table(walker *w, tfm__role role, tfm_param *table) {
+    visit(w, role, TFM__TABLE, table, w->stack->vocabulary, w->stack->width);
 }
 
 static void walk_tables(walker *w, tfm_model *model) {
     const tfm__arch *arch = w->arch;
-    const bool one = arch->shared_tables && arch->tied_output;
-    visit(w, one ? TFM__SHARED_TABLE : TFM__SOURCE_TABLE, TFM__TABLE, model ? model->encoder.table : NULL,
-          arch->encoder.vocabulary, arch->encoder.width);
-    if (!arch->shared_tables)
-        visit(w, TFM__TARGET_TABLE, TFM__TABLE, model ? model->decoder.table : NULL, arch->decoder.vocabulary,
-              arch->decoder.width);
-    if (!arch->tied_output)
-        visit(w, TFM__OUTPUT_TABLE, TFM__TABLE, model ? model->output : NULL, arch->decoder.vocabulary,
-              arch->decoder.width);
+    const bool own_output = !arch->headless && !arch->tied_output;
+    if (enter(w, false))
+        walk_table(w, arch->shared_tables && !own_output ? TFM__SHARED_TABLE : TFM__SOURCE_TABLE,
+                   model ? model->encoder.table : NULL);
+    if (enter(w, true) && !arch->shared_tables)
+        walk_table(w, TFM__TARGET_TABLE, model ? model->decoder.table : NULL);
+    if (own_output) {
+        enter(w, arch->decoder.layers > 0);
+        walk_table(w, TFM__OUTPUT_TABLE, model ? model->output : NULL);
+    }
+}
+
+/* What a stack has besides tables and blocks. `norms` is 0 for what is no norm, then 1 for the norm over the embedding,
+ * and 2 for that at the end. */
+static void walk_stack(walker *w, tfm__stack *stack, int norms) {
+    const tfm__stack_arch *s = w->stack;
+    if (norms == 0 && s->token_types)
+        visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, s->width);
+    if (norms == 0 && s->relative.buckets)
+        visit(w, TFM__RELATIVE_BIAS, TFM__TABLE, FIELD(stack, relative), s->relative.buckets, s->heads);
+    if (norms == 1 && s->embedding_norm)
+        walk_norm(w, TFM__EMBEDDING_NORM, FIELD(stack, embedding_norm));
+    if (norms == 2 && s->final_norm)
+        walk_norm(w, TFM__FINAL_NORM, FIELD(stack, final_norm));
 }
 
 tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm_model *model, tfm__parameter_fn each,
                            void *user) {
-    walker w = {.arch = arch, .each = each, .user = user};
-    enter(&w, family, true);
+    walker w = {.family = family, .arch = arch, .each = each, .user = user};
+    tfm__stack *const stacks[] = {FIELD(model, encoder), FIELD(model, decoder)};
     walk_tables(&w, model);
-    for (int norm = 0; norm < 2; norm++)
-        for (int decoder = 0; decoder < 2; decoder++) {
-            tfm__stack *stack = !model ? NULL : decoder ? &model->decoder : &model->encoder;
-            enter(&w, family, decoder);
-            if (norm == 0 ? w.stack->embedding_norm : w.stack->final_norm)
-                walk_norm(&w, norm == 0 ? TFM__EMBEDDING_NORM : TFM__FINAL_NORM,
-                          norm == 0 ? FIELD(stack, embedding_norm) : FIELD(stack, final_norm));
-        }
-    for (int decoder = 0; decoder < 2; decoder++) {
-        enter(&w, family, decoder);
-        for (w.layer = 0; w.layer < w.stack->layers && w.status == TFM_OK; w.layer++)
-            walk_block(&w, !model ? NULL : &(decoder ? &model->decoder : &model->encoder)->blocks[w.layer]);
-    }
+    for (int norms = 0; norms < 3; norms++)
+        for (int decoder = 0; decoder < 2; decoder++)
+            if (enter(&w, decoder))
+                walk_stack(&w, stacks[decoder], norms);
+    for (int decoder = 0; decoder < 2; decoder++)
+        for (w.layer = 0; enter(&w, decoder) && w.layer < w.stack->layers && w.status == TFM_OK; w.layer++)
+            walk_block(&w, stacks[decoder] ? &stacks[decoder]->blocks[w.layer] : NULL);
     return w.status;
 }

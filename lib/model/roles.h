@@ -18,10 +18,14 @@ typedef struct tfm__parameter {
     const char *name; /* Its name in files, valid during the call. */
     bool transposed;  /* It is stored as (inputs, outputs). */
     int64_t first, total;
+    float added; /* What is added to the numbers of the file. */
 } tfm__parameter;
 
-/* Calls `each` for every parameter, in one order, until it fails: tables, norms around the blocks, then block by block,
- * the encoder's before the decoder's. It changes nothing. `model` may be NULL. */
+/* How a role of one of the two stacks is stored. Names are NULL where the family has no such role. */
+const tfm__naming *tfm__role_naming(const tfm__family *family, bool decoder, tfm__role role);
+
+/* Calls `each` for every parameter, in one order, until it fails: tables, what stands around the blocks, then block by
+ * block, the encoder's before the decoder's. It changes nothing. `model` may be NULL. */
 typedef tfm_status (*tfm__parameter_fn)(void *user, const tfm__parameter *parameter);
 tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm_model *model, tfm__parameter_fn each,
                            void *user);

@@ -58,14 +58,16 @@ static tfm_status put_parameter(void *user, const tfm__parameter *p) {
 }
 
 /* Lists a table of positions as it was read, with the rows before position 0 if it has them. */
-static void put_positions(list *l, const tfm__naming *names, const tfm__stack *stack, const tfm__stack_arch *arch) {
+static void put_positions(list *l, const char *name, const tfm__stack *stack, const tfm__stack_arch *arch) {
     tfm_tensor table = stack->positions;
     const size_t before = (size_t)arch->position_offset * (size_t)arch->width;
+    if (!table.buffer)
+        return;
     if (table.offset >= before) {
         table.offset -= before;
         table.dims[0] += arch->position_offset;
     }
-    put(l, names[TFM__POSITIONS].weight, table, TFM_F32);
+    put(l, name, table, TFM_F32);
 }
 
 static tfm_status put_all(list *l, tfm_model *model) {
@@ -75,15 +77,16 @@ static tfm_status put_all(list *l, tfm_model *model) {
     bias.dims[1] = bias.dims[0];
     bias.dims[0] = 1;
     l->count = 0;
-    if (family->decoder[TFM__OUTPUT_BIAS].bias)
-        put(l, family->decoder[TFM__OUTPUT_BIAS].bias, bias, TFM_F32);
-    if (model->stored_positions) {
-        put_positions(l, family->encoder, &model->encoder, &model->arch.encoder);
-        put_positions(l, family->decoder, &model->decoder, &model->arch.decoder);
-    }
+    const char *name = tfm__role_naming(family, true, TFM__OUTPUT_BIAS)->bias;
+    if (name && !model->arch.headless)
+        put(l, name, bias, TFM_F32);
+    for (int decoder = 0; decoder < 2 && model->stored_positions; decoder++)
+        put_positions(l, tfm__role_naming(family, decoder, TFM__POSITIONS)->weight,
+                      decoder ? &model->decoder : &model->encoder,
+                      decoder ? &model->arch.decoder : &model->arch.encoder);
     /* Where the output has a table of its own, transformers wants one for either side, the same or not. */
     if (model->arch.shared_tables && !model->arch.tied_output)
-        put(l, family->decoder[TFM__TARGET_TABLE].weight, model->decoder.table->value, l->dtype);
+        put(l, tfm__role_naming(family, true, TFM__TARGET_TABLE)->weight, model->decoder.table->value, l->dtype);
     return tfm__roles_walk(family, &model->arch, model, put_parameter, l);
 }
 
@@ -111,6 +114,9 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_save: parameters are stored as F32, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
+    if (!model->family->write)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: models of the family %s are not written",
+                         model->family->name);
     char *path = tfm__path_join(dir, "model.safetensors");
     tfm_status status = path ? tfm__dir_make(dir) : TFM_ERROR_MEMORY;
     const int depth = tfm__scope_depth(model->ctx);

@@ -1,6 +1,6 @@
 /* The one forward of a stack: embedding and positions, its blocks, its final norm. Encoder and decoder differ by their
  * arch alone. */
-#include "model/model.h"
+#include "model/places.h"
 #include "nn/stream.h"
 
 void tfm__model_set_training(tfm_model *model, tfm_training *training) {
@@ -13,13 +13,14 @@ void tfm__model_set_training(tfm_model *model, tfm_training *training) {
 
 /* What one pass through a stack works on besides ids. */
 typedef struct pass {
-    const tfm__stack *stack;
+    tfm__stack *stack;
     const tfm__stack_arch *arch;
     int64_t position;         /* of the first id of each row */
     tfm_tensor lengths;       /* (B) of the stack's own input, or empty */
     tfm_tensor encoded;       /* (N, S, E) to be projected by each block, or empty: `step` has it */
     tfm_tensor cross_lengths; /* (N) */
     const tfm__step *step;    /* NULL: whole sequences */
+    tfm_tensor bias;          /* of scores by distance (1, H, T, S), or empty */
     tfm__observer *observer;  /* or NULL */
     tfm_attention_kind own, cross;
 } pass;
@@ -35,11 +36,16 @@ static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tens
     const tfm__stack *stack = p->stack;
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw);
-    const bool normed = p->arch->embedding_norm;
-    tfm_tensor sum = {0}, between = {0};
+    const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
+    tfm_tensor words = {0}, first = {0}, sum = {0}, between = {0};
+    tfm_tensor *last = normed || dropout ? &sum : x;
     tfm_scope_open(ctx);
-    tfm_embedding(ctx, normed || dropout ? &sum : x, stack->table->value, ids, p->arch->embedding_scale,
-                  stack->positions, p->position);
+    tfm_embedding(ctx, typed ? &words : last, stack->table->value, ids, p->arch->embedding_scale, stack->positions,
+                  p->position);
+    if (typed) {
+        tfm_tensor_rows(ctx, &first, stack->token_types.value, 0, 1);
+        tfm_add(ctx, last, words, first);
+    }
     if (normed)
         tfm_norm_forward(ctx, dropout ? &between : x, NULL, &stack->embedding_norm, sum, (tfm_tensor){0});
     if (dropout)
@@ -68,11 +74,18 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
     tfm_context *ctx = model->ctx;
     tfm_block *block = &p->stack->blocks[layer];
     const bool cross = p->arch->cross;
-    tfm_block_memory memory = {.lengths = p->lengths, .cross_lengths = p->cross_lengths};
+    const unsigned bits = p->arch->layer[layer];
+    const tfm__turns *turns = &p->stack->turns[bits & TFM__LOCAL_LAYER ? 1 : 0];
+    tfm_block_memory memory = {.lengths = p->lengths,
+                               .cross_lengths = p->cross_lengths,
+                               .bias = p->bias,
+                               .cosines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->cosines,
+                               .sines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->sines,
+                               .position = p->position};
     tfm_tensor own = {0}, over_source = {0};
     tfm_scope_open(ctx);
     if (p->step) {
-        const int64_t rows = stream->x.dims[0];
+        const int64_t rows = stream->x.dims[0] * stream->x.dims[1];
         memory.cross = cross ? p->step->cross[layer] : memory.cross;
         memory.cross_lengths = p->step->cross_lengths;
         memory.cross_sources = p->step->sources;
@@ -101,12 +114,29 @@ static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
     }
 }
 
+/* What comes out of the last stack, as the output projection reads it. */
+static tfm_status scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
+    const float scale = model->arch.output_scale;
+    tfm_tensor factor = {0};
+    if (scale == 0) {
+        *out = x;
+        return tfm_context_status(model->ctx);
+    }
+    tfm_tensor_new(model->ctx, &factor, TFM_F32, 1, &(int64_t){1});
+    tfm__tensor_fill(model->ctx, factor, &scale);
+    tfm_mul(model->ctx, out, x, factor);
+    tfm_tensor_free(model->ctx, &factor);
+    return tfm_context_status(model->ctx);
+}
+
 /* out (B, T, E): all of a stack, from ids (B, T) to the norm at its end. Empty where the observer stopped it. */
-static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, const pass *p) {
+static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, pass *p) {
     tfm_context *ctx = model->ctx;
     tfm__stream stream = {0};
     tfm_tensor last = {0};
     tfm_scope_open(ctx);
+    tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1]);
+    tfm__places_bias(model, &p->bias, p->stack, p->arch, p->position, ids.dims[1]);
     embed(model, &stream.x, p, ids);
     run_blocks(model, &stream, p);
     if (!has_stopped(p)) {
@@ -119,7 +149,9 @@ static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, c
 
 /* ---- Passes ---- */
 
-static tfm_status check_ids(tfm_model *model, const char *what, tfm_tensor ids, int max_positions) {
+static tfm_status check_ids(tfm_model *model, const char *what, int parts, tfm_tensor ids, int max_positions) {
+    if (tfm__model_needs(model, what, parts) != TFM_OK)
+        return tfm__context_fail(model->ctx, TFM_ERROR_ARGUMENT, "%s", tfm_error_message());
     if (TFM__OP_BEGIN(model->ctx, what, "i", ids) != TFM_OK)
         return tfm_context_status(model->ctx);
     if (ids.rank != 2 || ids.dims[1] > max_positions)
@@ -137,7 +169,7 @@ tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_tensor id
 tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
                                       tfm__observer *observer) {
     const tfm__stack_arch *arch = &model->arch.encoder;
-    if (check_ids(model, "model_encode", ids, arch->max_positions) != TFM_OK)
+    if (check_ids(model, "model_encode", TFM__NEEDS_ENCODER, ids, arch->max_positions) != TFM_OK)
         return tfm_context_status(model->ctx);
     return run_stack(
         model, encoded, ids,
@@ -148,7 +180,7 @@ tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths, tfm__observer *observer) {
     const tfm__stack_arch *arch = &model->arch.decoder;
-    if (check_ids(model, "model_decode", ids, arch->max_positions) != TFM_OK)
+    if (check_ids(model, "model_decode", TFM__NEEDS_DECODER, ids, arch->max_positions) != TFM_OK)
         return tfm_context_status(model->ctx);
     return run_stack(model, hidden, ids,
                      &(pass){.stack = &model->decoder,
@@ -160,8 +192,35 @@ tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_te
                              .cross = TFM_DECODER_CROSS});
 }
 
+/* logits = cap tanh(logits / cap) + bias: what the bias forbids stays forbidden. */
+static tfm_status cap_logits(tfm_model *model, tfm_tensor logits, tfm_tensor bias) {
+    tfm_context *ctx = model->ctx;
+    tfm_tensor factor = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &factor, TFM_F32, 1, &(int64_t){1});
+    tfm__tensor_fill(ctx, factor, &model->arch.logit_cap);
+    tfm_div(ctx, &logits, logits, factor);
+    tfm_tanh(ctx, &logits, logits);
+    tfm_mul(ctx, &logits, logits, factor);
+    if (bias.buffer)
+        tfm_add(ctx, &logits, logits, bias);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* What the output projection adds itself: nothing where logits are capped afterwards. */
+static tfm_tensor inner_bias(const tfm_model *model, tfm_tensor bias) {
+    return model->arch.logit_cap == 0 ? bias : (tfm_tensor){0};
+}
+
 tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor hidden, tfm_tensor bias) {
-    return tfm_linear(model->ctx, logits, hidden, model->output, bias, TFM_NO_ACTIVATION);
+    tfm_context *ctx = model->ctx;
+    tfm_tensor scaled = {0};
+    tfm_scope_open(ctx);
+    scale_output(model, &scaled, hidden);
+    tfm_linear(ctx, logits, scaled, model->output, inner_bias(model, bias), TFM_NO_ACTIVATION);
+    if (model->arch.logit_cap != 0)
+        cap_logits(model, *logits, bias);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
 }
 
 tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
@@ -175,20 +234,52 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
     return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
 }
 
+/* Logits of what the blocks left in the stream for the last of a row's T tokens: in one launch with the norm before
+ * them where nothing stands between the two. */
+static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *stream, const pass *p, tfm_tensor bias) {
+    tfm_context *ctx = model->ctx;
+    const int64_t tokens = stream->x.dims[1];
+    tfm_tensor whole = {0}, normed = {0}, scaled = {0};
+    if (tokens == 1 && model->arch.output_scale == 0) {
+        const tfm__linear_output output = {logits, model->output, inner_bias(model, bias)};
+        tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
+                         TFM_NO_ACTIVATION);
+        return;
+    }
+    tfm__stream_settle(ctx, &whole, stream);
+    if (tokens > 1) {
+        tfm_tensor last = {0};
+        tfm_slice(ctx, &last, whole, (tfm_range[]){TFM_WHOLE, {tokens - 1, tokens, 1}, TFM_WHOLE});
+        whole = last;
+    }
+    if (p->arch->final_norm)
+        tfm_norm_forward(ctx, &normed, NULL, &p->stack->final_norm, whole, (tfm_tensor){0});
+    scale_output(model, &scaled, p->arch->final_norm ? normed : whole);
+    tfm_linear(ctx, logits, scaled, model->output, inner_bias(model, bias), TFM_NO_ACTIVATION);
+}
+
 tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
                            tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     const tfm__stack_arch *arch = &model->arch.decoder;
-    const int64_t rows = ids.dims[0];
-    tfm_tensor column = {0}, last = {0};
-    const tfm__linear_output output = {&last, model->output, bias};
+    const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1;
+    tfm_tensor block = {0}, last = {0};
     tfm__stream stream = {0};
-    const pass p = {.stack = &model->decoder, .arch = arch, .position = step->position, .step = step};
+    pass p = {.stack = &model->decoder, .arch = arch, .position = step->position, .step = step};
     tfm_scope_open(ctx);
-    tfm_tensor_reshape(ctx, &column, ids, 2, (int64_t[]){rows, 1});
-    embed(model, &stream.x, &p, column);
+    tfm__places_turn(model, &model->decoder, arch, step->position + tokens);
+    if (tokens == 1)
+        tfm__places_bias_row(model, &p.bias, step->relative, step->position);
+    else
+        tfm__places_bias(model, &p.bias, &model->decoder, arch, step->position, tokens);
+    tfm_tensor_reshape(ctx, &block, ids, 2, (int64_t[]){rows, tokens});
+    embed(model, &stream.x, &p, block);
     run_blocks(model, &stream, &p);
-    tfm__stream_read(ctx, &stream, arch->final_norm ? &p.stack->final_norm : NULL, 1, &output, TFM_NO_ACTIVATION);
+    if (!logits)
+        return tfm_scope_close(ctx, 0, NULL);
+    finish_step(model, &last, &stream, &p, bias);
+    if (model->arch.logit_cap != 0)
+        cap_logits(model, last, bias);
     tfm_tensor_reshape(ctx, logits, last, 2, (int64_t[]){rows, arch->vocabulary});
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
 }

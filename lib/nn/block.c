@@ -2,39 +2,79 @@
  * section 3.1).
  *
  * Post-norm, the paper's:  x <- norm(x + f(x)).
- * Pre-norm:                x <- x + f(norm(x)); the sum and the next sub-layer's norm are one op. */
+ * Pre-norm:                x <- x + f(norm(x)); the sum and the next sub-layer's norm are one op.
+ * Norms around:            x <- x + after(f(norm(x))). */
 #include "nn/stream.h"
 
-/* Attention over the block's own input: a whole one, or one step whose keys and values join the log. */
+/* *out (B, T, H D) gets x of the same dims with a norm over each head's columns, turned to its position, as far as the
+ * layer has a norm and the memory has tables: one of them, at least. */
+static void place_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm,
+                        const tfm_block_memory *memory) {
+    const bool turned = memory->cosines.buffer != NULL;
+    tfm_tensor by_head = {0}, normed = {0};
+    if (norm->gamma.value.buffer) {
+        const int64_t dims[] = {x.dims[0], x.dims[1], heads, x.dims[2] / heads};
+        tfm_tensor_reshape(ctx, &by_head, x, 4, dims);
+        if (!turned && out->buffer)
+            tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
+        tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
+        tfm_tensor_reshape(ctx, &x, normed, 3, x.dims);
+        *out = turned ? *out : x;
+    }
+    if (turned)
+        tfm_rotary(ctx, out, x, memory->cosines, memory->sines,
+                   &(tfm_rotary_options){.heads = heads, .first = memory->position});
+}
+
+/* Queries, keys and values of the block's own input, (B, T, ...) each, from the stream. What lies in the log is written
+ * there. */
+static void project_self(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values *own, tfm_block *block, tfm__stream *s,
+                         const tfm_norm *before, const tfm_block_memory *memory) {
+    tfm_multi_head *layer = &block->attention;
+    const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
+    const bool turned = memory->cosines.buffer != NULL;
+    const bool queries_move = turned || layer->query_norm.gamma.value.buffer;
+    const bool keys_move = turned || layer->key_norm.gamma.value.buffer;
+    tfm_tensor raw_queries = {0}, raw_keys = {0};
+    if (memory->rows.buffer) { /* (B, T, Hk D) of a log that has no time axis */
+        const int64_t dims[] = {s->x.dims[0], s->x.dims[1], memory->fresh.keys.dims[1]};
+        tfm_tensor_reshape(ctx, &own->keys, memory->fresh.keys, 3, dims);
+        tfm_tensor_reshape(ctx, &own->values, memory->fresh.values, 3, dims);
+    }
+    tfm_tensor *const to_queries = queries_move ? &raw_queries : queries;
+    tfm_tensor *const to_keys = keys_move ? &raw_keys : &own->keys;
+    const tfm__linear_output layers[] = {tfm__reads(to_queries, &layer->query), tfm__reads(to_keys, &layer->key),
+                                         tfm__reads(&own->values, &layer->value)};
+    tfm__stream_read(ctx, s, before, 3, layers, TFM_NO_ACTIVATION);
+    if (queries_move)
+        place_heads(ctx, queries, raw_queries, layer->heads, &layer->query_norm, memory);
+    if (keys_move)
+        place_heads(ctx, &own->keys, raw_keys, kv_heads, &layer->key_norm, memory);
+}
+
+/* Attention over the block's own input: a whole one, or steps whose keys and values join the log. */
 static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights, tfm_block *block, tfm__stream *s,
                         const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;
-    tfm_multi_head *layer = &block->attention;
-    tfm_attention_options options = {.scores = weights};
-    tfm_tensor queries = {0}, keys = {0}, values = {0};
-    tfm_keys_values own = memory->log;
     const bool step = memory->rows.buffer != NULL;
-    if (step) { /* (B, 1, Hk D) of a log that has no time axis */
-        const int64_t dims[] = {memory->fresh.keys.dims[0], 1, memory->fresh.keys.dims[1]};
-        options.rows = memory->rows;
-        tfm_tensor_reshape(ctx, &keys, memory->fresh.keys, 3, dims);
-        tfm_tensor_reshape(ctx, &values, memory->fresh.values, 3, dims);
-    } else {
-        options.causal = block->causal;
-        options.lengths = memory->lengths;
-    }
-    const tfm__linear_output layers[] = {tfm__reads(&queries, &layer->query), tfm__reads(&keys, &layer->key),
-                                         tfm__reads(&values, &layer->value)};
-    tfm__stream_read(ctx, s, before, 3, layers, TFM_NO_ACTIVATION);
+    const int64_t targets = s->x.rank == 3 ? s->x.dims[1] : 1, past = step ? memory->rows.dims[1] - targets : 0;
+    tfm_attention_options options = {.scores = weights,
+                                     .causal = block->causal && (!step || targets > 1),
+                                     .past = past,
+                                     .window = block->window && (!step || past + targets > block->before + 1),
+                                     .before = block->before,
+                                     .after = block->after,
+                                     .mask = memory->bias,
+                                     .rows = memory->rows};
+    tfm_tensor queries = {0};
+    tfm_keys_values own = {{0}, {0}};
+    tfm_scope_open(ctx);
+    project_self(ctx, &queries, &own, block, s, before, memory);
     if (!step)
-        own = (tfm_keys_values){keys, values};
+        options.lengths = memory->lengths;
     options.dropout = tfm_training_draw(block->training, TFM_DROP_ATTENTION, &draw);
-    tfm__multi_head_mix(ctx, mixed, layer, queries, own, &options);
-    tfm_tensor_free(ctx, &queries);
-    if (!step) {
-        tfm_tensor_free(ctx, &keys);
-        tfm_tensor_free(ctx, &values);
-    }
+    tfm__multi_head_mix(ctx, mixed, &block->attention, queries, step ? memory->log : own, &options);
+    tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->added});
 }
 
 static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weights, tfm_block *block, tfm__stream *s,
@@ -62,29 +102,46 @@ static void feed(tfm_context *ctx, tfm_tensor *fed, tfm_block *block, tfm__strea
     tfm_tensor_free(ctx, &gate);
 }
 
+/* The norm that a sub-layer's first matrices read through, or NULL. */
+static const tfm_norm *norm_before(const tfm_block *block, const tfm_norm *own) {
+    return block->norm_place == TFM_NORM_AFTER || own->kind == TFM_NORM_NONE ? NULL : own;
+}
+
 /* What a sub-layer gave joins the stream when that is read. */
 static void give(tfm__stream *s, tfm_tensor y, const tfm_norm *own, const tfm_block *block) {
     s->added = y;
-    s->after = block->norm_place == TFM_NORM_BEFORE ? NULL : own;
+    s->after = block->norm_place == TFM_NORM_AFTER ? own : NULL;
     s->training = block->training;
+}
+
+/* The norm on a sub-layer's result, where a block has norms around its sub-layers. */
+static void norm_result(tfm_context *ctx, tfm_tensor *y, const tfm_norm *after, const tfm_block *block) {
+    tfm_tensor normed = {0};
+    if (block->norm_place != TFM_NORM_AROUND)
+        return;
+    tfm_norm_forward(ctx, &normed, NULL, after, *y, (tfm_tensor){0});
+    tfm_tensor_free(ctx, y);
+    *y = normed;
 }
 
 tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_weights, tfm_tensor *cross_weights,
                           tfm_block *block, const tfm_block_memory *memory) {
     static const tfm_block_memory none;
-    const bool cross = block->cross.query.weight.value.buffer != NULL, pre = block->norm_place == TFM_NORM_BEFORE;
+    const bool cross = block->cross.query.weight.value.buffer != NULL;
     tfm_tensor mixed = {0}, crossed = {0}, fed = {0}; /* (B, T, E) */
     if (cross_weights && !cross)
         return tfm__op_refuse(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);
-    attend_self(ctx, &mixed, self_weights, block, s, pre ? &block->attention_norm : NULL, memory);
+    attend_self(ctx, &mixed, self_weights, block, s, norm_before(block, &block->attention_norm), memory);
+    norm_result(ctx, &mixed, &block->attention_norm_after, block);
     give(s, mixed, &block->attention_norm, block);
     if (cross) {
-        attend_cross(ctx, &crossed, cross_weights, block, s, pre ? &block->cross_norm : NULL, memory);
+        attend_cross(ctx, &crossed, cross_weights, block, s, norm_before(block, &block->cross_norm), memory);
         give(s, crossed, &block->cross_norm, block);
     }
-    feed(ctx, &fed, block, s, pre ? &block->feed_forward_norm : NULL);
+    feed(ctx, &fed, block, s, norm_before(block, &block->feed_forward_norm));
+    norm_result(ctx, &fed, &block->feed_forward_norm_after, block);
     give(s, fed, &block->feed_forward_norm, block);
     return tfm_scope_close(ctx, 4, (tfm_tensor *[]){&s->x, &s->added, self_weights, cross_weights});
 }
@@ -114,4 +171,6 @@ void tfm_block_free(tfm_context *ctx, tfm_block *block) {
     tfm_norm_free(ctx, &block->cross_norm);
     tfm_feed_forward_free(ctx, &block->feed_forward);
     tfm_norm_free(ctx, &block->feed_forward_norm);
+    tfm_norm_free(ctx, &block->attention_norm_after);
+    tfm_norm_free(ctx, &block->feed_forward_norm_after);
 }

@@ -22,10 +22,23 @@ void tfm_dense_free(tfm_context *ctx, tfm_dense *layer) {
     tfm_param_free(ctx, &layer->bias);
 }
 
+/* y = *sum = x + residual. Where there is no residual, what is made is a copy: y may be kept longer than x. */
+static tfm_status no_norm(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, tfm_tensor x, tfm_tensor residual) {
+    tfm_tensor *const outputs[] = {y, sum};
+    for (int i = 0; i < 2; i++)
+        if (outputs[i] && residual.buffer)
+            tfm_add(ctx, outputs[i], x, residual);
+        else if (outputs[i])
+            tfm_activate(ctx, outputs[i], x, TFM_NO_ACTIVATION);
+    return tfm_context_status(ctx);
+}
+
 tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *sum, const tfm_norm *layer, tfm_tensor x,
                             tfm_tensor residual) {
     if (TFM__NEEDS_ON(ctx, "norm_forward", y, layer) != TFM_OK)
         return tfm_context_status(ctx);
+    if (layer->kind == TFM_NORM_NONE)
+        return no_norm(ctx, y, sum, x, residual);
     if (layer->kind == TFM_NORM_RMS)
         return tfm_rmsnorm(ctx, y, sum, x, residual, layer->gamma.value, -1, layer->epsilon);
     return tfm_layernorm(ctx, y, sum, x, residual, layer->gamma.value, layer->beta.value, layer->epsilon);
@@ -87,6 +100,8 @@ tfm_status tfm__multi_head_mix(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *
     tfm_attention_options attention = options ? *options : (tfm_attention_options){0};
     attention.heads = layer->heads;
     attention.kv_heads = layer->kv_heads;
+    attention.scale = layer->scale != 0 ? layer->scale : attention.scale;
+    attention.soft_cap = layer->soft_cap != 0 ? layer->soft_cap : attention.soft_cap;
     tfm_tensor mixed = {0}; /* (B, T, H D) */
     tfm_scope_open(ctx);
     tfm_attention(ctx, &mixed, queries, memory.keys, memory.values, &attention);
@@ -114,4 +129,6 @@ void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer) {
     tfm_dense_free(ctx, &layer->key);
     tfm_dense_free(ctx, &layer->value);
     tfm_dense_free(ctx, &layer->out);
+    tfm_norm_free(ctx, &layer->query_norm);
+    tfm_norm_free(ctx, &layer->key_norm);
 }

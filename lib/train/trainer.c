@@ -167,6 +167,9 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
     tfm_status status = check_options(&o);
     if (status != TFM_OK)
         return status;
+    status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+    if (status != TFM_OK)
+        return status;
     if (model->arch.encoder.positions != TFM__SINUSOIDS || model->arch.decoder.positions != TFM__SINUSOIDS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "trainer_new: the model's positions are learned: only sinusoids are trained on");

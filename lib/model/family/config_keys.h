@@ -6,7 +6,7 @@
 #include "model/family/family.h"
 
 /* Larger than any model that could run, small enough that no product of two overflows. */
-enum { TFM__MAX_WIDTH = 1 << 20, TFM__MAX_VOCABULARY = 1 << 24, TFM__MAX_LAYERS = 1024 };
+enum { TFM__MAX_WIDTH = 1 << 20, TFM__MAX_VOCABULARY = 1 << 24 };
 
 /* A value and the file that it comes from. `value` is NULL where no file has it: null counts as absent. */
 typedef struct tfm__found {

@@ -11,27 +11,40 @@ static const tfm__family *const FAMILIES[] = {
 /* "\"marian\", \"t5\"": what can be run. */
 static const char *known_families(char *text, size_t size) {
     size_t used = 0;
-    for (size_t i = 0; i < TFM__COUNT(FAMILIES) && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s\"%s\"", i ? ", " : "", FAMILIES[i]->name);
+    for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++)
+        for (const char *const *type = FAMILIES[i]->types; *type && used < size; type++)
+            used += (size_t)snprintf(text + used, size - used, "%s\"%s\"", used ? ", " : "", *type);
     return text;
+}
+
+/* The family of a `model_type`; or of a class, that whose name for its classes is the longest, since Gemma2 begins as
+ * Gemma does. NULL: nobody has registered it. */
+static const tfm__family *lookup(const char *name, bool is_class) {
+    const tfm__family *best = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++)
+        for (const char *const *known = is_class ? FAMILIES[i]->classes : FAMILIES[i]->types; *known; known++) {
+            const size_t length = strlen(*known);
+            if (is_class ? strncmp(name, *known, length) == 0 && length > most : strcmp(name, *known) == 0) {
+                best = FAMILIES[i];
+                most = length;
+            }
+        }
+    return best;
 }
 
 static tfm_status find_family(const tfm__family **out, const tfm__config_files *from) {
     const tfm__found type = tfm__network_key(from, "model_type");
     const json_t *named = type.value ? type.value : json_array_get(tfm__network_key(from, "architectures").value, 0);
     const char *name = json_string_value(named);
-    char known[256];
+    char known[1024];
     if (!name)
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `model_type` is %s; a string is needed: %s", from->config_path,
                          TFM__VALUE_TEXT(named), known_families(known, sizeof(known)));
-    for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++) {
-        const tfm__family *family = FAMILIES[i];
-        if (strcmp(name, family->name) == 0 || strncmp(name, family->class_name, strlen(family->class_name)) == 0) {
-            *out = family;
-            return TFM_OK;
-        }
-    }
-    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; only the family %s can be run", from->config_path,
+    *out = lookup(name, !type.value);
+    if (*out)
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s; the families that can be run are %s", from->config_path,
                      type.value ? "model_type" : "architectures", TFM__VALUE_TEXT(named),
                      known_families(known, sizeof(known)));
 }

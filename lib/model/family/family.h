@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "model/arch.h"
 #include "model/generate/rules.h"
+#include "tfm/text.h"
 
 /* What a parameter does in the model. */
 typedef enum tfm__role {
@@ -15,31 +16,37 @@ typedef enum tfm__role {
     TFM__SOURCE_TABLE,
     TFM__TARGET_TABLE,
     TFM__OUTPUT_TABLE,
+    TFM__OUTPUT_BIAS, /* (V) or (1, V) in files */
     /* Of a stack. */
+    TFM__POSITIONS,
+    TFM__TOKEN_TYPES,
+    TFM__RELATIVE_BIAS, /* (buckets, H), with the name that it has in the first layer */
     TFM__EMBEDDING_NORM,
     TFM__FINAL_NORM,
-    TFM__POSITIONS,
     /* Of a block. */
     TFM__SELF_QUERY,
     TFM__SELF_KEY,
     TFM__SELF_VALUE,
     TFM__SELF_OUT,
     TFM__SELF_NORM,
+    TFM__SELF_QUERY_NORM,
+    TFM__SELF_KEY_NORM,
+    TFM__SELF_NORM_AFTER,
     TFM__CROSS_QUERY,
     TFM__CROSS_KEY,
     TFM__CROSS_VALUE,
     TFM__CROSS_OUT,
     TFM__CROSS_NORM,
-    TFM__UP,
     TFM__GATE,
+    TFM__UP,
     TFM__DOWN,
     TFM__FEED_FORWARD_NORM,
-    TFM__OUTPUT_BIAS, /* (1, V) in files */
+    TFM__FEED_FORWARD_NORM_AFTER,
     TFM__ROLES
 } tfm__role;
 
 /* How one role is stored. Names may hold one `#`, which stands for the layer's number. Roles of one name are parts of
- * one tensor, one after the other along the outputs, in the order of the roles. */
+ * one tensor, one after the other along the outputs, in the order of the roles, which is that of the walk. */
 typedef struct tfm__naming {
     const char *weight, *bias; /* a norm's gamma and beta; NULL: the family has none */
     bool transposed;           /* matrices: stored (inputs, outputs) */
@@ -52,13 +59,19 @@ typedef struct tfm__config_files {
 } tfm__config_files;
 
 typedef struct tfm__family {
-    const char *name;        /* `model_type` of config.json */
-    const char *class_name;  /* the beginning of the names in its `architectures` */
-    const char *base_prefix; /* in front of most names; missing in files of models saved without their head */
+    const char *name;            /* what `tfm info` calls it, and what `write` writes as `model_type` */
+    const char *const *types;    /* the `model_type`s of config.json that it runs, NULL last */
+    const char *const *classes;  /* how the names in its `architectures` begin, NULL last */
+    const char *const *prefixes; /* NULL last; or NULL. They are in front of names, and missing in files of models
+                                    saved without their head */
+    const char *const *ignored;  /* NULL last; or NULL. Stored tensors whose names end so are no parameters */
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
-    /* config.json of such a model, new, or NULL without memory. */
+    /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
     json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
-    const tfm__naming *encoder, *decoder; /* [TFM__ROLES]; tables and the output's bias are in the decoder's */
+    /* Whether a tokenizer goes with the model, besides the sizes, which are compared for all. NULL: nothing else is. */
+    tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir);
+    const tfm__naming *common;            /* [TFM__ROLES]: the tables and the output's bias */
+    const tfm__naming *encoder, *decoder; /* [TFM__ROLES]; NULL: such models have no such stack */
 } tfm__family;
 
 extern const tfm__family tfm__family_marian;

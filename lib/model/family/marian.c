@@ -116,8 +116,11 @@ static tfm__stack_arch stack_of(const config *c, int layers, int heads, int feed
         .head_width = c->d_model / heads,
         .feed_forward = feed_forward,
         .activation = c->activation,
-        .biases = true,
+        .input_biases = true,
+        .output_biases = true,
+        .feed_forward_biases = true,
         .norm = TFM_NORM_LAYER,
+        .norm_biases = true,
         .norm_place = c->normalize_before ? TFM_NORM_BEFORE : TFM_NORM_AFTER,
         .epsilon = 1e-5f, /* torch.nn.LayerNorm's own; the family has no key for it */
         .embedding_norm = c->normalize_embedding,
@@ -125,6 +128,7 @@ static tfm__stack_arch stack_of(const config *c, int layers, int heads, int feed
         .vocabulary = vocabulary,
         .embedding_scale = c->scale_embedding ? sqrtf((float)c->d_model) : 1,
         .positions = c->static_positions ? TFM__SINUSOIDS : TFM__LEARNED_POSITIONS,
+        .sinusoids = TFM_SINUSOID_SPLIT,
         .max_positions = c->max_positions,
         .position_offset = c->extra_positions,
     };
@@ -168,6 +172,26 @@ static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
         "decoder_start_token_id", rules->start_id, "extra_pos_embeddings", e->position_offset);
 }
 
+/* ---- Tokenizer ---------------------------------------------------------------------------------------- */
+
+/* vocab.json is made with the model, so that its special ids are the configuration's. */
+static tfm_status check_tokenizer(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir) {
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(tokenizer);
+    /* The configuration's is what pads. A vocabulary of its own may have the target's elsewhere. */
+    if (text.source_pad >= 0 && text.source_pad != rules->pad_id)
+        return tfm__fail(
+            TFM_ERROR_FORMAT,
+            "%s: <pad> is id %d in vocab.json, pad_token_id in the configuration is %d: they are not of one "
+            "model",
+            dir, text.source_pad, rules->pad_id);
+    if (text.source_eos != rules->eos_id || text.target_eos != rules->eos_id)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: </s> is id %d in %s, eos_token_id in the configuration is %d: they are not of one model",
+                         dir, text.source_eos != rules->eos_id ? text.source_eos : text.target_eos,
+                         text.source_eos != rules->eos_id ? "vocab.json" : "target_vocab.json", rules->eos_id);
+    return TFM_OK;
+}
+
 /* ---- Names -------------------------------------------------------------------------------------------- */
 
 /* Weight and bias of a matrix, gamma and beta of a norm. */
@@ -194,6 +218,9 @@ static const tfm__naming DECODER[TFM__ROLES] = {
     [TFM__CROSS_VALUE] = BLOCK("decoder", "encoder_attn.v_proj"),
     [TFM__CROSS_OUT] = BLOCK("decoder", "encoder_attn.out_proj"),
     [TFM__CROSS_NORM] = BLOCK("decoder", "encoder_attn_layer_norm"),
+};
+
+static const tfm__naming COMMON[TFM__ROLES] = {
     [TFM__SHARED_TABLE] = TABLE("model.shared"),
     [TFM__SOURCE_TABLE] = TABLE("model.encoder.embed_tokens"),
     [TFM__TARGET_TABLE] = TABLE("model.decoder.embed_tokens"),
@@ -203,10 +230,13 @@ static const tfm__naming DECODER[TFM__ROLES] = {
 
 const tfm__family tfm__family_marian = {
     .name = "marian",
-    .class_name = "Marian",
-    .base_prefix = "model.",
+    .types = (const char *const[]){"marian", NULL},
+    .classes = (const char *const[]){"Marian", NULL},
+    .prefixes = (const char *const[]){"model.", NULL},
     .read = read,
     .write = write,
+    .check_tokenizer = check_tokenizer,
+    .common = COMMON,
     .encoder = ENCODER,
     .decoder = DECODER,
 };

@@ -167,15 +167,23 @@ static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search
     return TFM_OK;
 }
 
+/* What all steps of a batch read. */
+typedef struct source {
+    tfm_keys_values *cross; /* [layers] */
+    tfm_tensor lengths;     /* (N) */
+    tfm_tensor relative;    /* as tfm__step has it */
+} source;
+
 /* One step of the decoder over the live rows: logits (R, V) of the next token. */
 static tfm_status step(tfm_model *model, tfm_tensor *logits, const tfm__beam *beam, tfm_kv_cache *cache,
-                       const tfm_keys_values *cross, tfm_tensor lengths) {
+                       const source *from) {
     const int64_t rows = beam->live * beam->width;
     tfm_kv_cache_reserve(model->ctx, cache, rows);
     tfm__model_step(model, logits, beam->tokens,
                     &(tfm__step){.cache = cache,
-                                 .cross = cross,
-                                 .cross_lengths = lengths,
+                                 .cross = from->cross,
+                                 .cross_lengths = from->lengths,
+                                 .relative = from->relative,
                                  .sources = beam->sources,
                                  .table = beam->table,
                                  .node = beam->node,
@@ -192,15 +200,15 @@ static tfm_status ask(const tfm_search_options *options, int64_t step) {
 }
 
 /* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. */
-static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, const tfm_keys_values *cross,
-                         tfm_tensor lengths, int64_t longest, const tfm_search_options *options) {
+static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, const source *from, int64_t longest,
+                         const tfm_search_options *options) {
     tfm_context *ctx = model->ctx;
     tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
     while (beam->step < longest && tfm_context_status(ctx) == TFM_OK && (status = ask(options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
-        step(model, &logits, beam, cache, cross, lengths);
+        step(model, &logits, beam, cache, from);
         /* The device has this step to do while the host waits for what the step of the last look wrote. */
         bool look = beam->step % interval == 0;
         const int32_t *remaining = look && counter ? tfm__read_wait(ctx, counter) : NULL;
@@ -222,21 +230,22 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
 static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const batch *b,
                       const tfm_search_options *options) {
     tfm_context *ctx = model->ctx;
-    tfm_tensor ids = {0}, lengths = {0}, encoded = {0};
+    tfm_tensor ids = {0}, encoded = {0};
     tfm_kv_cache cache = {0};
     tfm__beam beam;
     const tfm__stack_arch *arch = &model->arch.decoder;
-    tfm_keys_values *cross = tfm__alloc((size_t)arch->layers, sizeof(*cross));
-    if (!cross)
+    source from = {.cross = tfm__alloc((size_t)arch->layers, sizeof(*from.cross))};
+    if (!from.cross)
         return TFM_ERROR_MEMORY;
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &ids, TFM_I32, 2, (int64_t[]){b->count, b->width});
-    tfm_tensor_new(ctx, &lengths, TFM_I32, 1, &b->count);
+    tfm_tensor_new(ctx, &from.lengths, TFM_I32, 1, &b->count);
     tfm_tensor_write(ctx, ids, b->ids);
-    tfm_tensor_write(ctx, lengths, b->lengths);
-    tfm_model_encode(model, &encoded, ids, lengths);
+    tfm_tensor_write(ctx, from.lengths, b->lengths);
+    tfm_model_encode(model, &encoded, ids, from.lengths);
     for (int i = 0; i < arch->layers; i++)
-        tfm_multi_head_project(ctx, &cross[i], &model->decoder.blocks[i].cross, encoded);
+        tfm_multi_head_project(ctx, &from.cross[i], &model->decoder.blocks[i].cross, encoded);
+    tfm__model_relative(model, &from.relative, b->longest);
     tfm__beam_begin(ctx, &beam,
                     &(tfm__beam_setup){.width = rules->beam,
                                        .vocabulary = arch->vocabulary,
@@ -250,14 +259,14 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                        .penalty = b->penalty,
                                        .longest = b->longest});
     tfm_kv_cache_new(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, b->count * rules->beam * 8);
-    tfm_status status = decode(model, &beam, &cache, cross, lengths, b->longest, options);
+    tfm_status status = decode(model, &beam, &cache, &from, b->longest, options);
     if (status == TFM_OK)
         status = tfm__beam_finish(&beam, out, rules->n_best, b->penalty);
     tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
              (long long)b->count, (long long)b->width, rules->beam, (long long)beam.node, (long long)beam.step);
     tfm_kv_cache_free(ctx, &cache);
     tfm_scope_close(ctx, 0, NULL);
-    free(cross);
+    free(from.cross);
     return status;
 }
 
@@ -271,7 +280,9 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     tfm_status status = tfm__context_ready(model->ctx, "search");
     if (status != TFM_OK)
         return status;
-    status = tfm__search_rules_of(&rules, model, options);
+    status = tfm__model_needs(model, "search", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+    if (status == TFM_OK)
+        status = tfm__search_rules_of(&rules, model, options);
     if (status != TFM_OK || sentences == 0)
         return status;
     if (prefixes && !prefix_counts)

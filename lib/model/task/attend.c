@@ -7,6 +7,8 @@ tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor 
                             tfm_attention_fn see, void *user) {
     if (TFM__NEEDS("model_attend", model, see ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (tfm__model_needs(model, "model_attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     tfm__observer observer = {.see = see, .user = user};
     tfm_tensor encoded = {0}, hidden = {0};
     tfm_scope_open(model->ctx);
@@ -159,6 +161,8 @@ tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, 
         return tfm__fail(TFM_ERROR_ARGUMENT, "attend: %s", TFM__UNKNOWN_OPTION);
     if (tfm__context_ready(model->ctx, "attend") != TFM_OK)
         return tfm_context_status(model->ctx);
+    if (tfm__model_needs(model, "attend", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
     tfm_status status = encode_source(&j, source, truncate);

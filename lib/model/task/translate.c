@@ -173,6 +173,8 @@ static tfm_status run(tfm__translations *t, const char *const *lines) {
     const double start = tfm__seconds();
     tfm_status status = tfm__context_ready(t->model->ctx, "translate");
     if (status == TFM_OK)
+        status = tfm__model_needs(t->model, "translate", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+    if (status == TFM_OK)
         status = tfm__search_rules_of(&rules, t->model, t->search);
     if (status == TFM_OK) {
         t->n_best = rules.n_best;

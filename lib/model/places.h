@@ -1,0 +1,21 @@
+/* How a stack tells positions apart where nothing is added to the embedding: what queries and keys turn by, and the
+ * bias of scores by distance. */
+#ifndef TFM_LIB_PLACES_H
+#define TFM_LIB_PLACES_H
+
+#include "model/model.h"
+
+/* Makes stack->turns for `positions` positions, where the stack's layers turn and the tables are shorter than that.
+ * They are kept with the stack. */
+tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions);
+
+/* *bias (H, T, S) is that of T queries, the first at position `first`, over all S = first + T keys. Leaves it empty
+ * where the stack has none. */
+tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, const tfm__stack_arch *arch,
+                            int64_t first, int64_t targets);
+
+/* The same for one query at `position`, out of what tfm__model_relative gave: *bias (H, 1, position + 1). Leaves it
+ * empty where `relative` is. */
+tfm_status tfm__places_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor relative, int64_t position);
+
+#endif
