@@ -50,7 +50,9 @@ static tfm_status put_parameter(void *user, const tfm__parameter *p) {
         if (strcmp(l->entries[i].name, p->name) == 0)
             entry = &l->entries[i];
     if (!entry) {
-        put(l, p->name, p->param->value, dtype)->turned = p->transposed;
+        entry = put(l, p->name, p->param->value, dtype);
+        entry->turned = p->transposed;
+        entry->less = p->added;
         return TFM_OK;
     }
     entry->more[entry->more_count++] = p->param->value; /* A block has fewer matrices than there is room for. */

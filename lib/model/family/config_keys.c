@@ -1,4 +1,6 @@
 /* Keys of config.json and generation_config.json that the families share: typed reading. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "model/family/config_keys.h"
 
@@ -39,6 +41,73 @@ tfm_status tfm__read_bool(bool *out, tfm__found from, const char *key) {
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; true or false is allowed", from.path, key,
                          TFM__VALUE_TEXT(from.value));
     *out = json_is_true(from.value);
+    return TFM_OK;
+}
+
+tfm_status tfm__read_number(double *out, tfm__found from, const char *key, double low, double high) {
+    const double value = json_number_value(from.value);
+    if (!from.value)
+        return TFM_OK;
+    if (!json_is_number(from.value) || !(value >= low && value <= high))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a number from %g to %g is allowed", from.path, key,
+                         TFM__VALUE_TEXT(from.value), low, high);
+    *out = value;
+    return TFM_OK;
+}
+
+tfm_status tfm__read_ints(const tfm__config_files *from, const tfm__int_key *keys, size_t count) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        status = tfm__read_int(keys[i].value, tfm__network_key(from, keys[i].key), keys[i].key, 1, keys[i].high);
+    return status;
+}
+
+tfm_status tfm__read_bools(const tfm__config_files *from, const tfm__bool_key *keys, size_t count) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        status = tfm__read_bool(keys[i].value, tfm__network_key(from, keys[i].key), keys[i].key);
+    return status;
+}
+
+tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *keys) {
+    for (; *keys; keys++) {
+        const tfm__found found = tfm__network_key(from, *keys);
+        if (found.value && !json_is_false(found.value))
+            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take a model without it",
+                             found.path, *keys, TFM__VALUE_TEXT(found.value));
+    }
+    return TFM_OK;
+}
+
+double tfm__short_number(float value) {
+    char text[32];
+    double out = (double)value;
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, (double)value);
+        out = strtod(text, NULL);
+        if ((float)out == value)
+            break;
+    }
+    return out;
+}
+
+static bool ends_in(const char *text, const char *end) {
+    const size_t length = strlen(text), most = strlen(end);
+    return length >= most && strcmp(text + length - most, end) == 0;
+}
+
+tfm_status tfm__read_head(bool *headless, const tfm__config_files *from, const char *with_head, bool tied) {
+    const tfm__found found = tfm__network_key(from, "architectures");
+    const json_t *first = json_array_get(found.value, 0);
+    const char *name = json_string_value(first);
+    *headless = false;
+    if (!first || (name && ends_in(name, with_head)))
+        return TFM_OK;
+    if (!name || !ends_in(name, "Model"))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: `architectures` has %s; tfm runs models whose class ends in \"%s\" or \"Model\"",
+                         found.path, TFM__VALUE_TEXT(first), with_head);
+    *headless = !tied;
     return TFM_OK;
 }
 

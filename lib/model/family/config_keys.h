@@ -26,6 +26,24 @@ tfm__found tfm__generation_key(const tfm__config_files *from, const char *key);
 /* Leave *out as it is where the key is absent. */
 tfm_status tfm__read_int(int *out, tfm__found from, const char *key, int low, int high);
 tfm_status tfm__read_bool(bool *out, tfm__found from, const char *key);
+tfm_status tfm__read_number(double *out, tfm__found from, const char *key, double low, double high);
+
+/* Integers of config.json from 1 on. */
+typedef struct tfm__int_key {
+    const char *key;
+    int *value, high;
+} tfm__int_key;
+tfm_status tfm__read_ints(const tfm__config_files *from, const tfm__int_key *keys, size_t count);
+/* Flags of config.json. */
+typedef struct tfm__bool_key {
+    const char *key;
+    bool *value;
+} tfm__bool_key;
+tfm_status tfm__read_bools(const tfm__config_files *from, const tfm__bool_key *keys, size_t count);
+/* A float as the number with the fewest digits that is that float: 1e-5, not 9.99999975e-06. For writing. */
+double tfm__short_number(float value);
+/* Refuses config.json where one of these keys, NULL last, is neither absent nor false. */
+tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *keys);
 /* `key` is "activation_function", or what the family calls it. */
 tfm_status tfm__read_activation(tfm_activation *out, const tfm__config_files *from, const char *key);
 const char *tfm__activation_name(tfm_activation activation);
@@ -35,11 +53,24 @@ typedef struct tfm__id_defaults {
     int pad, eos, start;
 } tfm__id_defaults;
 
+/* What the first of `architectures` says of a model with a decoder alone. Classes that end in `with_head`
+ * ("ForCausalLM") write; plain ones ("LlamaModel") have no output projection unless it is `tied`; others, such as
+ * classifiers, are refused. */
+tfm_status tfm__read_head(bool *headless, const tfm__config_files *from, const char *with_head, bool tied);
+
 /* All of *rules. The vocabulary is that of what the decoder writes; `smallest` that of the smaller side. */
 tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
                            int vocabulary, int smallest);
 
+/* The same for a model with a decoder alone, which goes on with a text: `start` is `bos_token_id`. Ids outside the
+ * vocabulary are those of no token, and count as absent; -1 stands for that. */
+tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
+                                    int vocabulary);
+
 /* generation_config.json, new, or NULL without memory. */
 json_t *tfm__write_rules(const tfm__rules *rules, int max_length);
+/* Puts the special ids of a model with a decoder alone into config.json or generation_config.json; false: there is no
+ * memory. */
+bool tfm__write_prompted_ids(json_t *out, const tfm__rules *rules);
 
 #endif

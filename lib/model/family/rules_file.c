@@ -1,4 +1,5 @@
 /* The rules of writing text, out of generation_config.json and config.json, and into the former. */
+#include <limits.h>
 #include <math.h>
 #include "model/family/config_keys.h"
 
@@ -50,6 +51,46 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
     static const char end[] = "forced_eos_token_id";
     out->forced_eos_id = -1;
     return read_found_id(&out->forced_eos_id, tfm__generation_key(from, end), end, size);
+}
+
+/* An id of a text that goes on, or -1. */
+static tfm_status read_open_id(int *out, tfm__found found, const char *key, int fallback, int size) {
+    *out = fallback;
+    const tfm_status status = tfm__read_int(out, found, key, -1, INT_MAX);
+    *out = *out < size ? *out : -1;
+    return status;
+}
+
+static tfm_status read_ends(tfm__rules *out, const tfm__config_files *from, int fallback, int size) {
+    static const char key[] = "eos_token_id";
+    const tfm__found found = tfm__search_key(from, key);
+    const size_t count = json_is_array(found.value) ? json_array_size(found.value) : 1;
+    tfm_status status = TFM_OK;
+    if (count > TFM__MAX_EOS_IDS)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` has %zu ids; %d at most are allowed", found.path, key, count,
+                         TFM__MAX_EOS_IDS);
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        const json_t *value = json_is_array(found.value) ? json_array_get(found.value, i) : found.value;
+        int id;
+        status = read_open_id(&id, (tfm__found){value, found.path}, key, value ? -1 : fallback, size);
+        if (id >= 0)
+            out->eos_ids[out->eos_id_count++] = id;
+    }
+    out->eos_id = out->eos_id_count ? out->eos_ids[0] : -1;
+    return status;
+}
+
+static tfm_status read_prompted_ids(tfm__rules *out, const tfm__config_files *from, const tfm__id_defaults *defaults,
+                                    int size) {
+    out->prompted = true;
+    out->forced_bos_id = out->forced_eos_id = -1;
+    tfm_status status = read_ends(out, from, defaults->eos, size);
+    if (status == TFM_OK)
+        status = read_open_id(&out->pad_id, tfm__search_key(from, "pad_token_id"), "pad_token_id", defaults->pad, size);
+    if (status == TFM_OK)
+        status =
+            read_open_id(&out->start_id, tfm__search_key(from, "bos_token_id"), "bos_token_id", defaults->start, size);
+    return status;
 }
 
 /* Keeps a word of `bad_words_ids`; false: there is no room for it. */
@@ -137,7 +178,8 @@ static void warn_of_others(const tfm__config_files *from) {
 }
 
 static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
-    warn_of_others(from);
+    if (!out->prompted)
+        warn_of_others(from);
     tfm_status status = tfm__read_int(&out->beams, tfm__search_key(from, "num_beams"), "num_beams", 1, 1024);
     if (status != TFM_OK)
         return status;
@@ -161,10 +203,48 @@ tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, con
     return status == TFM_OK ? read_search(rules, from) : status;
 }
 
+tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
+                                    int vocabulary) {
+    tfm_status status = read_prompted_ids(rules, from, defaults, vocabulary);
+    if (status == TFM_OK)
+        status = read_bad_ids(rules, from, vocabulary);
+    return status == TFM_OK ? read_search(rules, from) : status;
+}
+
+/* The ids of a text that goes on: those that there are. One end is a number, several are a list. */
+bool tfm__write_prompted_ids(json_t *out, const tfm__rules *r) {
+    json_t *ends = r->eos_id_count > 1 ? json_array() : r->eos_id_count ? json_integer(r->eos_ids[0]) : json_null();
+    bool good = true;
+    for (int i = 0; r->eos_id_count > 1 && i < r->eos_id_count; i++)
+        good = json_array_append_new(ends, json_integer(r->eos_ids[i])) == 0 && good;
+    const struct {
+        const char *key;
+        int id;
+    } others[] = {{"bos_token_id", r->start_id}, {"pad_token_id", r->pad_id}};
+    for (size_t i = 0; i < TFM__COUNT(others); i++)
+        good = json_object_set_new(out, others[i].key, others[i].id >= 0 ? json_integer(others[i].id) : json_null()) ==
+                   0 &&
+               good;
+    return json_object_set_new(out, "eos_token_id", ends) == 0 && good;
+}
+
+/* What generation_config.json has of ids and of the search, besides words that are forbidden; NULL without memory. */
+static json_t *write_ids(const tfm__rules *r, int max_length) {
+    if (!r->prompted)
+        return json_pack("{s:i, s:i, s:i, s:i, s:i}", "decoder_start_token_id", r->start_id, "eos_token_id", r->eos_id,
+                         "pad_token_id", r->pad_id, "max_length", max_length, "num_beams", r->beams ? r->beams : 4);
+    json_t *root = json_object();
+    if (root && r->beams)
+        json_object_set_new(root, "num_beams", json_integer(r->beams));
+    if (root && !tfm__write_prompted_ids(root, r)) {
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
 json_t *tfm__write_rules(const tfm__rules *r, int max_length) {
-    json_t *root =
-        json_pack("{s:i, s:i, s:i, s:i, s:i}", "decoder_start_token_id", r->start_id, "eos_token_id", r->eos_id,
-                  "pad_token_id", r->pad_id, "max_length", max_length, "num_beams", r->beams ? r->beams : 4);
+    json_t *root = write_ids(r, max_length);
     if (root && r->bad_id_count + r->bad_word_count > 0) /* transformers refuses an empty list */
         json_object_set_new(root, "bad_words_ids", json_array());
     for (int i = 0; root && i < r->bad_id_count; i++)

@@ -34,10 +34,18 @@ static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__entry
         tfm_permute(ctx, &part, parts[i], (int[]){1, 0});
         parts[i] = part;
     }
-    if (entry->more_count > 0)
-        return tfm_concat(ctx, out, entry->more_count + 1, parts, turned ? 1 : 0);
-    *out = parts[0];
-    return tfm_context_status(ctx);
+    tfm_tensor joined = parts[0], constant = {0};
+    if (entry->more_count > 0) {
+        joined = (tfm_tensor){0};
+        tfm_concat(ctx, &joined, entry->more_count + 1, parts, turned ? 1 : 0);
+    }
+    if (entry->less == 0) {
+        *out = joined;
+        return tfm_context_status(ctx);
+    }
+    tfm_tensor_new(ctx, &constant, TFM_F32, 1, &(int64_t){1});
+    tfm__tensor_fill(ctx, constant, &entry->less);
+    return tfm_sub(ctx, out, joined, constant);
 }
 
 /* Of floats that are on the host at a time. */

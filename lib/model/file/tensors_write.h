@@ -12,6 +12,7 @@ typedef struct tfm__entry {
     char name[256];
     tfm_tensor x;    /* What is written, of any dtype. */
     tfm_dtype dtype; /* The dtype in the file: x's own, or F16 or BF16 for an x that is F32. */
+    float less;      /* What is taken from each number before it is stored. */
     bool turned;     /* Matrices are stored transposed, as (inputs, outputs). */
     /* Further tensors of x's dtype and width. They become rows after those of x, or columns if `turned`. */
     tfm_tensor more[TFM__ENTRY_PARTS - 1];

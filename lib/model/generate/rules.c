@@ -1,7 +1,7 @@
 #include "model/generate/rules.h"
 
 bool tfm__rules_pads(const tfm__rules *rules, int32_t id) {
-    return id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
+    return !rules->prompted && id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
 }
 
 bool tfm__rules_ban(const tfm__rules *rules, int32_t id) {

@@ -8,19 +8,23 @@
 #include <stdint.h>
 
 enum {
+    TFM__MAX_EOS_IDS = 16,        /* The most ids that end a text. */
     TFM__MAX_BAD_IDS = 1024,      /* The most ids that are never written. */
     TFM__MAX_BAD_WORDS = 1024,    /* The most sequences of two and more ids that are never written. */
     TFM__MAX_BAD_WORD_IDS = 8192, /* The most ids of all these sequences. */
 };
 
 typedef struct tfm__rules {
-    int pad_id, eos_id, start_id; /* Each is below the sizes of both vocabularies. */
-    int forced_bos_id;            /* The first token of every translation, or -1. */
-    int forced_eos_id;            /* The last token of a translation that reaches the maximum length, or -1. */
-    int beams;                    /* num_beams, or 0 if the files do not say. */
-    bool has_length_penalty;      /* Whether the files say length_penalty. */
-    double length_penalty;        /* The exponent of the Hugging Face form. */
-    int bad_id_count;             /* How many entries of bad_words_ids have one token. */
+    int pad_id, eos_id, start_id; /* Each is below the sizes of both vocabularies; or, if `prompted`, -1 for none. */
+    bool prompted; /* The model has a decoder alone and goes on with a text: padding is a token as any other, start_id
+                      is what a text begins with, and each of `eos_ids` ends it. */
+    int eos_ids[TFM__MAX_EOS_IDS], eos_id_count; /* If `prompted`: all ends, eos_id first. */
+    int forced_bos_id;                           /* The first token of every translation, or -1. */
+    int forced_eos_id;       /* The last token of a translation that reaches the maximum length, or -1. */
+    int beams;               /* num_beams, or 0 if the files do not say. */
+    bool has_length_penalty; /* Whether the files say length_penalty. */
+    double length_penalty;   /* The exponent of the Hugging Face form. */
+    int bad_id_count;        /* How many entries of bad_words_ids have one token. */
     int bad_ids[TFM__MAX_BAD_IDS];
     int bad_word_count; /* How many have several: word i is bad_word_ids[bad_words[i] .. bad_words[i + 1]]. */
     int bad_words[TFM__MAX_BAD_WORDS + 1];
