@@ -8,7 +8,7 @@
 
 enum {
     TFM__MAX_LAYERS = 1024,
-    TFM__MAX_ROTARY_PAIRS = 512, /* Heads up to 1024 wide turn whole. */
+    TFM__MAX_ROTARY_PAIRS = 256, /* Heads up to 512 wide turn whole. */
 };
 
 /* What is added to the embedding at each position. */
@@ -18,11 +18,37 @@ typedef enum tfm__positions {
     TFM__LEARNED_POSITIONS, /* They are a table in the file. */
 } tfm__positions;
 
+/* How the rates of a rotation were changed for texts longer than those that a model was first trained with. */
+typedef enum tfm__rope_type {
+    TFM__ROPE_DEFAULT,  /* They were not. */
+    TFM__ROPE_LINEAR,   /* All are divided by a factor. */
+    TFM__ROPE_DYNAMIC,  /* They become slower with the length of the text. */
+    TFM__ROPE_YARN,     /* "YaRN: Efficient Context Window Extension", Peng et al. 2023. */
+    TFM__ROPE_LONGROPE, /* "LongRoPE", Ding et al. 2024. */
+    TFM__ROPE_LLAMA3,   /* Slow ones are divided by a factor, fast ones are not. */
+} tfm__rope_type;
+
+/* What the rates are computed from, in the words of Hugging Face's `rope_parameters`; a zero is a key that is absent.
+ */
+typedef struct tfm__rope_form {
+    tfm__rope_type type;
+    double theta, partial, factor, attention_factor, beta_fast, beta_slow, mscale, mscale_all_dim, low_freq_factor,
+        high_freq_factor;
+    int original, positions; /* `original_max_position_embeddings`, and `max_position_embeddings` of the model */
+    bool untruncated;
+    float short_factor[TFM__MAX_ROTARY_PAIRS], long_factor[TFM__MAX_ROTARY_PAIRS];
+} tfm__rope_form;
+
 /* How queries and keys turn with their position ("RoFormer", Su et al. 2021). */
 typedef struct tfm__rotary_arch {
     int width;                           /* R: how many columns of a head turn, from the first on; 0: none. */
     float scale;                         /* What cosines and sines are multiplied by. */
     double rates[TFM__MAX_ROTARY_PAIRS]; /* [R/2]: the angle that a pair of columns turns by from one position on. */
+    /* Texts longer than `border` turn by other rates: by `far_rates`, or with TFM__ROPE_DYNAMIC by those of their
+     * length. 0: all turn by `rates`. */
+    int border;
+    double far_rates[TFM__MAX_ROTARY_PAIRS];
+    tfm__rope_form form;
 } tfm__rotary_arch;
 
 /* The bias of scores by distance (T5, Raffel et al. 2020): a table (buckets, H) that all layers of a stack share. */
@@ -71,6 +97,7 @@ typedef struct tfm__stack_arch {
     tfm__relative_arch relative;
     tfm__rotary_arch rotary, local_rotary; /* `local_rotary` is that of layers with TFM__LOCAL_LAYER. */
     float score_scale;                     /* What q k^T is multiplied by; 0: 1/sqrt(D). */
+    bool score_scale_falls;                /* It is divided by the layer's number, counted from 1. */
     float score_cap;                       /* Scores s become cap tanh(s / cap); 0: they stay. */
     int window; /* Local layers: how far a query sees: itself and window - 1 before it where causal, else window / 2
                    to either side. */

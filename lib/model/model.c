@@ -157,14 +157,16 @@ tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts)
                    : TFM_OK;
 }
 
-static tfm_block block_of(const tfm__stack_arch *arch, unsigned bits) {
+static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
+    const unsigned bits = arch->layer[layer];
+    const float scale = arch->score_scale != 0 ? arch->score_scale : 1 / sqrtf((float)arch->head_width);
     const tfm_norm norm = {.epsilon = arch->epsilon, .kind = arch->norm}, none = {.kind = TFM_NORM_NONE};
     const tfm_norm head = {.epsilon = arch->epsilon, .kind = TFM_NORM_RMS};
     const tfm_multi_head heads = {.heads = arch->heads,
                                   .kv_heads = arch->kv_heads,
                                   .query_norm = head,
                                   .key_norm = head,
-                                  .scale = arch->score_scale,
+                                  .scale = arch->score_scale_falls ? scale / (float)(layer + 1) : arch->score_scale,
                                   .soft_cap = arch->score_cap};
     return (tfm_block){
         .attention = heads,
@@ -192,7 +194,7 @@ static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
         return TFM_ERROR_MEMORY;
     stack->embedding_norm = stack->final_norm = (tfm_norm){.epsilon = arch->epsilon, .kind = arch->norm};
     for (int i = 0; i < arch->layers; i++)
-        stack->blocks[i] = block_of(arch, arch->layer[i]);
+        stack->blocks[i] = block_of(arch, i);
     return TFM_OK;
 }
 

@@ -13,6 +13,7 @@ enum { TFM__TABLES = 3 };
 /* What queries and keys turn by at the positions so far; it grows. */
 typedef struct tfm__turns {
     tfm_tensor cosines, sines; /* (P, R/2) */
+    int64_t length;            /* Of the texts that they are for, where rates depend on it; else 0. */
 } tfm__turns;
 
 /* One stack's parameters; tfm__stack_arch says which of them it has. */
@@ -98,7 +99,12 @@ typedef struct tfm__step {
     tfm_tensor relative;          /* What tfm__model_relative gave, or empty where that gives nothing. */
     int64_t node;                 /* The place in the log of the first row's first token; others follow row by row. */
     int64_t position;             /* The position of the first tokens that are read. */
+    int64_t length; /* How long the text is that is known by now, this step's tokens and later ones; 0: position + T. */
 } tfm__step;
+/* Whether keys that were made for texts of `from` tokens serve for texts of `to` tokens. Where they do not, since a
+ * model turns by other rates in longer texts, a text that grows over that border must be run again from its beginning,
+ * with its new `length` in each step. */
+bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to);
 /* Makes the bias of scores by distance for steps of one token at positions below `positions`: (H, positions). Leaves
  * *out empty where the decoder has none. */
 tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions);

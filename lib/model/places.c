@@ -3,40 +3,78 @@
 
 /* ---- Rotation ---- */
 
-/* On the host, in double precision: a float argument of sin() would be wrong by 1e-4 at position 2000. */
-static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotary_arch *rotary, int64_t positions) {
+/* What tables of texts of `length` tokens are for: 0 for all texts up to the border, and for all where there is none.
+ * Beyond it, one length is as another but for rates that follow it. */
+static int64_t kind_of_length(const tfm__rotary_arch *rotary, int64_t length) {
+    if (rotary->border == 0 || length <= rotary->border)
+        return 0;
+    return rotary->form.type == TFM__ROPE_DYNAMIC ? length : rotary->border + 1;
+}
+
+bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
+    for (int k = 0; k < 2; k++)
+        /* Keys of earlier rates are what rates that follow the length are used with. */
+        if (rotary[k]->width && rotary[k]->form.type != TFM__ROPE_DYNAMIC &&
+            kind_of_length(rotary[k], from) != kind_of_length(rotary[k], to))
+            return false;
+    return true;
+}
+
+/* The rate of pair i in texts of a kind. Rates that follow the length belong to a base that grows with it. */
+static double rate_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
+    const tfm__rope_form *form = &rotary->form;
+    if (kind == 0)
+        return rotary->rates[i];
+    if (form->type != TFM__ROPE_DYNAMIC)
+        return rotary->far_rates[i];
+    const float width = (float)rotary->width, factor = (float)form->factor;
+    const float stretch = factor * (float)kind / (float)rotary->border - (factor - 1);
+    const float base = (float)form->theta * powf(stretch, width / (width - 2));
+    return (double)(1 / powf(base, (float)(2 * i) / width));
+}
+
+/* The angle is rounded to float, as in the code that such models were trained with; its sine is that of the rounded
+ * angle. */
+static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotary_arch *rotary, int64_t positions,
+                             int64_t kind) {
     const int64_t half = rotary->width / 2, dims[] = {positions, half};
     float *host = tfm__alloc((size_t)(positions * half), sizeof(*host));
     if (!host)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "model: no host memory for %lld positions",
                                  (long long)positions);
     for (int sine = 0; sine < 2; sine++) {
-        for (int64_t p = 0; p < positions; p++)
-            for (int64_t i = 0; i < half; i++) {
-                const double angle = (double)p * rotary->rates[i];
-                host[p * half + i] = (float)((sine ? sin(angle) : cos(angle)) * (double)rotary->scale);
+        for (int64_t i = 0; i < half; i++) {
+            const float rate = (float)rate_of(rotary, kind, (int)i);
+            for (int64_t p = 0; p < positions; p++) {
+                const double angle = (double)((float)p * rate);
+                host[p * half + i] = (float)(sine ? sin(angle) : cos(angle)) * rotary->scale;
             }
+        }
         tfm_tensor *table = sine ? &out->sines : &out->cosines;
         tfm_tensor_free(ctx, table);
         tfm__tensor_new_lasting(ctx, table, TFM_F32, 2, dims);
         tfm_tensor_write(ctx, *table, host);
     }
+    out->length = kind;
     free(host);
     return tfm_context_status(ctx);
 }
 
-tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions) {
+tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions,
+                            int64_t length) {
     const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
     for (int k = 0; k < 2; k++) {
         const tfm_tensor table = stack->turns[k].cosines;
-        const int64_t rows = table.buffer ? table.dims[0] : 0;
+        const int64_t rows = table.buffer ? table.dims[0] : 0, kind = kind_of_length(rotary[k], length);
         int64_t room = rows ? rows : 256;
-        if (rotary[k]->width == 0 || rows >= positions)
+        if (rotary[k]->width == 0 || (rows >= positions && stack->turns[k].length == kind))
             continue;
         while (room < positions)
             room *= 2;
-        if (make_turns(model->ctx, &stack->turns[k], rotary[k],
-                       room < arch->max_positions ? room : arch->max_positions) != TFM_OK)
+        if (make_turns(model->ctx, &stack->turns[k], rotary[k], room < arch->max_positions ? room : arch->max_positions,
+                       kind) != TFM_OK)
             return tfm_context_status(model->ctx);
     }
     return tfm_context_status(model->ctx);

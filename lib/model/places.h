@@ -5,9 +5,10 @@
 
 #include "model/model.h"
 
-/* Makes stack->turns for `positions` positions, where the stack's layers turn and the tables are shorter than that.
- * They are kept with the stack. */
-tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions);
+/* Makes stack->turns for `positions` positions of texts of `length` tokens, where the stack's layers turn and the
+ * tables are shorter than that or are for texts of other lengths. They are kept with the stack. */
+tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions,
+                            int64_t length);
 
 /* *bias (H, T, S) is that of T queries, the first at position `first`, over all S = first + T keys. Leaves it empty
  * where the stack has none. */

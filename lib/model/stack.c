@@ -135,7 +135,7 @@ static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, p
     tfm__stream stream = {0};
     tfm_tensor last = {0};
     tfm_scope_open(ctx);
-    tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1]);
+    tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1], p->position + ids.dims[1]);
     tfm__places_bias(model, &p->bias, p->stack, p->arch, p->position, ids.dims[1]);
     embed(model, &stream.x, p, ids);
     run_blocks(model, &stream, p);
@@ -262,12 +262,17 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
                            tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
     const tfm__stack_arch *arch = &model->arch.decoder;
-    const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1;
+    const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1, end = step->position + tokens;
     tfm_tensor block = {0}, last = {0};
     tfm__stream stream = {0};
     pass p = {.stack = &model->decoder, .arch = arch, .position = step->position, .step = step};
+    if (step->position > 0 && step->length == 0 && !tfm__model_keys_serve(model, step->position, end))
+        return tfm__op_refuse(ctx, "model_step",
+                              "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
+                              "log: it must be run again from its first token",
+                              (long long)end);
     tfm_scope_open(ctx);
-    tfm__places_turn(model, &model->decoder, arch, step->position + tokens);
+    tfm__places_turn(model, &model->decoder, arch, end, step->length > end ? step->length : end);
     if (tokens == 1)
         tfm__places_bias_row(model, &p.bias, step->relative, step->position);
     else
