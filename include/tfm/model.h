@@ -1,15 +1,19 @@
-/* Encoder-decoder models: opening, making and saving them, translation, scoring, and a look at their attention.
+/* Models: opening, making and saving them, translation, scoring, and a look at their attention.
  *
  *     tfm_model *model;
  *     tfm_model_open(&model, ctx, "opus-mt-de-en", NULL);
  *     tfm_translate(model, lines, count, NULL, emit, user);
  *     tfm_model_free(&model);
  *
- * The directory is one of Hugging Face's for Marian / OPUS-MT: it has config.json, weights in F32, F16 or BF16,
- * generation_config.json, source.spm, target.spm and vocab.json. There is no conversion step. The weights are the first
- * that exist of model.safetensors, the files that model.safetensors.index.json lists, pytorch_model.bin (what
- * torch.save of any PyTorch version writes of a state_dict), and the files that pytorch_model.bin.index.json lists. A
- * .bin file is read as data only; nothing in it is run.
+ * The directory is one of Hugging Face's: it has config.json, weights in F32, F16 or BF16, mostly
+ * generation_config.json, and for Marian / OPUS-MT source.spm, target.spm and vocab.json. There is no conversion step.
+ * `model_type` in config.json says which family a model is of; besides "marian" these are language models with a
+ * decoder alone: "gpt2", "llama", "mistral", "qwen2", "qwen3", "smollm3", "phi3", "gemma", "gemma2" and "gemma3_text".
+ * What a family has that is not run, such as a scaling of its rotation, is refused by the name of its key.
+ *
+ * The weights are the first that exist of model.safetensors, the files that model.safetensors.index.json lists,
+ * pytorch_model.bin (what torch.save of any PyTorch version writes of a state_dict), and the files that
+ * pytorch_model.bin.index.json lists. A .bin file is read as data only; nothing in it is run.
  *
  * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
  * call, before it returns, and what they are given is valid only until they return. */
@@ -74,10 +78,9 @@ TFM_API tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_mo
 TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, which is made if it does not
- * exist. tfm_model_open reads them, and so does MarianMTModel of Hugging Face's transformers, except for pre-norm
- * models, which it does not have. Matrices and tables are stored as `dtype`, which is F32, F16 or BF16; vectors are
- * stored as F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies
- * them. */
+ * exist. tfm_model_open reads them, and so does Hugging Face's transformers, except for pre-norm models of Marian,
+ * which it does not have. Matrices and tables are stored as `dtype`, which is F32, F16 or BF16; vectors are stored as
+ * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
 
 /* Gives the model up and sets *model to NULL. Trainers of the model keep it alive. Does nothing for NULL. The
@@ -131,7 +134,12 @@ TFM_API tfm_status tfm_model_encode(tfm_model *model, tfm_tensor *encoded, tfm_t
 
 /* Runs the decoder over whole targets, which is called teacher forcing: logits (B, T, V) at each position depend on the
  * ids up to that position. ids (B, T) I32 is what the decoder reads, start_id first. encoded (B, S, E) is the output of
- * tfm_model_encode, and lengths (B) I32 is what it was given. */
+ * tfm_model_encode, and lengths (B) I32 is what it was given.
+ *
+ * A language model has no encoder: its ids are the text itself, `encoded` and `lengths` are empty, and the last row of
+ * a sequence's logits is about the token that follows. Shorter texts of a batch are filled up at their ends with any id
+ * of the vocabulary, and the logits there mean nothing. T is at most max_positions. Where a model turns by other rates
+ * in texts beyond some length (`rope_type` "longrope" or "dynamic"), T is that length for all texts of the batch. */
 TFM_API tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths);
 

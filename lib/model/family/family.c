@@ -5,7 +5,9 @@
 #include "model/family/config_keys.h"
 
 static const tfm__family *const FAMILIES[] = {
-    &tfm__family_marian,
+    &tfm__family_marian, &tfm__family_gpt2,   &tfm__family_llama,       &tfm__family_mistral,
+    &tfm__family_qwen2,  &tfm__family_qwen3,  &tfm__family_smollm3,     &tfm__family_phi3,
+    &tfm__family_gemma,  &tfm__family_gemma2, &tfm__family_gemma3_text,
 };
 
 /* "\"marian\", \"t5\"": what can be run. */

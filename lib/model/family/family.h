@@ -75,6 +75,10 @@ typedef struct tfm__family {
 } tfm__family;
 
 extern const tfm__family tfm__family_marian;
+extern const tfm__family tfm__family_gpt2;
+extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_qwen2, tfm__family_qwen3,
+    tfm__family_smollm3, tfm__family_phi3;
+extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;
 
 /* Reads the directory's config.json and generation_config.json. A family that nobody has registered, or a feature that
  * no kernel has, is TFM_ERROR_UNSUPPORTED; a key with a wrong type or an impossible value is TFM_ERROR_FORMAT with

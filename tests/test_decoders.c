@@ -1,0 +1,223 @@
+/* Configurations of decoders alone: every spelling of a key, defaults, what is refused; and models on disk and back. */
+#include <dirent.h>
+#include <math.h>
+#include "base/json.h"
+#include "decoder_models.h"
+
+typedef struct said {
+    const tfm__family *family;
+    tfm__arch arch;
+    tfm__rules rules;
+} said;
+
+static tfm_status load(said *c, const char *config) {
+    scratch_text("config.json", config);
+    return tfm__family_read(&c->family, &c->arch, &c->rules, scratch_root);
+}
+
+/* What transformers' configuration classes say where config.json says nothing. */
+static void test_defaults(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        int width, feed_forward, layers, heads, kv_heads, head_width, positions, vocabulary, window;
+        double theta;
+        bool tied;
+        int pad, eos, start;
+    } CASES[] = {
+        {"gpt2", 768, 3072, 12, 12, 12, 64, 1024, 50257, 0, 0, true, -1, 50256, 50256},
+        {"llama", 4096, 11008, 32, 32, 32, 128, 2048, 32000, 0, 1e4, false, -1, 2, 1},
+        {"mistral", 4096, 14336, 32, 32, 8, 128, 131072, 32000, 4096, 1e4, false, -1, 2, 1},
+        {"qwen2", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false, -1, -1, -1},
+        {"qwen3", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false, -1, -1, -1},
+        {"smollm3", 2048, 11008, 36, 16, 4, 128, 32768, 128256, 0, 2e6, true, 128004, 128001, 128000},
+        {"phi3", 3072, 8192, 32, 32, 32, 96, 4096, 32064, 0, 1e4, false, 32000, 32000, 1},
+        {"gemma", 3072, 24576, 28, 16, 16, 256, 8192, 256000, 0, 1e4, true, 0, 1, 2},
+        {"gemma2", 2304, 9216, 26, 8, 4, 256, 8192, 256000, 4096, 1e4, true, 0, 1, 2},
+        {"gemma3_text", 2304, 9216, 26, 8, 4, 256, 131072, 262208, 4096, 1e6, true, 0, 1, 2},
+    };
+    said *c = malloc(sizeof(*c));
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
+        char config[64];
+        snprintf(config, sizeof(config), "{\"model_type\": \"%s\"}", CASES[i].type);
+        harness_ok(load(c, config));
+        const tfm__stack_arch *s = &c->arch.decoder;
+        assert_string_equal(c->family->name, CASES[i].type);
+        assert_true(c->arch.encoder.layers == 0 && s->causal && !s->cross && s->final_norm);
+        assert_int_equal(s->width, CASES[i].width);
+        assert_int_equal(s->feed_forward, CASES[i].feed_forward);
+        assert_int_equal(s->layers, CASES[i].layers);
+        assert_int_equal(s->heads, CASES[i].heads);
+        assert_int_equal(s->kv_heads, CASES[i].kv_heads);
+        assert_int_equal(s->head_width, CASES[i].head_width);
+        assert_int_equal(s->max_positions, CASES[i].positions);
+        assert_int_equal(s->vocabulary, CASES[i].vocabulary);
+        assert_int_equal(s->window, CASES[i].window);
+        assert_true(s->rotary.form.theta == CASES[i].theta);
+        assert_int_equal(s->rotary.width, CASES[i].theta == 0 ? 0 : CASES[i].head_width);
+        assert_int_equal(c->arch.tied_output, CASES[i].tied);
+        assert_int_equal(c->rules.pad_id, CASES[i].pad);
+        assert_int_equal(c->rules.eos_id, CASES[i].eos);
+        assert_int_equal(c->rules.start_id, CASES[i].start);
+        assert_true(c->rules.prompted && c->rules.eos_id_count == (CASES[i].eos >= 0));
+    }
+    free(c);
+}
+
+/* Two spellings of one thing. */
+static void test_spellings(void **state) {
+    (void)state;
+    static const char *const PAIRS[][2] = {
+        {"{\"model_type\": \"llama\", " DECODER_SIZES
+         ", \"rope_theta\": 70.0, \"rope_scaling\": {\"type\": \"linear\", "
+         "\"factor\": 2.0}, \"torch_dtype\": \"float16\"}",
+         "{\"model_type\": \"llama\", " DECODER_SIZES ", \"rope_parameters\": {\"rope_type\": \"linear\", "
+         "\"rope_theta\": 70, \"factor\": 2}, \"dtype\": \"float16\", \"head_dim\": 6}"},
+        {"{\"model_type\": \"gemma3_text\", " DECODER_SIZES ", \"rope_theta\": 9e5, \"rope_local_base_freq\": 7e3, "
+         "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 8.0}, \"sliding_window_pattern\": 2}",
+         "{\"model_type\": \"gemma3_text\", " DECODER_SIZES
+         ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
+         "\"linear\", \"factor\": 8, \"rope_theta\": 900000}, \"sliding_attention\": {\"rope_type\": \"default\", "
+         "\"rope_theta\": 7000}}, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
+         "\"sliding_attention\"]}"},
+        {"{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"use_sliding_window\": true, \"sliding_window\": 7, "
+         "\"max_window_layers\": 2}",
+         "{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"use_sliding_window\": true, \"sliding_window\": 7, "
+         "\"layer_types\": [\"full_attention\", \"full_attention\", \"sliding_attention\"]}"},
+        {"{\"model_type\": \"phi3\", " DECODER_SIZES ", \"head_dim\": 8, \"partial_rotary_factor\": 0.5, "
+         "\"original_max_position_embeddings\": 8, \"rope_scaling\": {\"type\": \"yarn\", \"short_factor\": [1, 2], "
+         "\"long_factor\": [3, 4]}}",
+         "{\"model_type\": \"phi3\", " DECODER_SIZES ", \"head_dim\": 8, \"original_max_position_embeddings\": 8, "
+         "\"rope_parameters\": {\"rope_type\": \"longrope\", \"partial_rotary_factor\": 0.5, \"rope_theta\": 10000.0, "
+         "\"short_factor\": [1.0, 2.0], \"long_factor\": [3.0, 4.0]}}"},
+    };
+    said *a = malloc(sizeof(*a)), *b = malloc(sizeof(*b));
+    for (size_t i = 0; i < TFM__COUNT(PAIRS); i++) {
+        memset(a, 0, sizeof(*a));
+        memset(b, 0, sizeof(*b));
+        harness_ok(load(a, PAIRS[i][0]));
+        harness_ok(load(b, PAIRS[i][1]));
+        const tfm__stack_arch *x = &a->arch.decoder, *y = &b->arch.decoder;
+        assert_memory_equal(x->rotary.rates, y->rotary.rates, sizeof(x->rotary.rates));
+        assert_memory_equal(x->rotary.far_rates, y->rotary.far_rates, sizeof(x->rotary.far_rates));
+        assert_memory_equal(x->local_rotary.rates, y->local_rotary.rates, sizeof(x->local_rotary.rates));
+        assert_memory_equal(x->layer, y->layer, sizeof(x->layer));
+        assert_true(x->rotary.scale == y->rotary.scale && x->rotary.border == y->rotary.border &&
+                    x->window == y->window && x->rotary.width == y->rotary.width && x->head_width == y->head_width);
+    }
+    assert_int_equal(b->rules.eos_id_count, 2);
+    assert_true(b->rules.eos_ids[0] == 2 && b->rules.eos_ids[1] == 5 && b->rules.eos_id == 2);
+    free(a);
+    free(b);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *part;
+        tfm_status status;
+    } CASES[] = {
+        {"{\"model_type\": \"gemma3\", \"text_config\": {}}", "`model_type` is \"gemma3\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"gpt2\", \"add_cross_attention\": true}", "`add_cross_attention` is true",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"gpt2\", \"n_head\": 5}", "`n_head` is 5; it must divide `n_embd`, which is 768",
+         TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"llama\", \"architectures\": [\"LlamaForSequenceClassification\"]}",
+         "`architectures` has \"LlamaForSequenceClassification\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}", "`num_key_value_heads` is 5; it must divide",
+         TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": \"proportional\"}}",
+         "`rope_type` of the rotation is \"proportional\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [1]}}",
+         "`type` of the rotation is \"mrope\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": 3}", "`rope_parameters` (`rope_scaling`) is 3",
+         TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}}",
+         "no `low_freq_factor`", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\"}}", "no `factor`", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"llama\", \"rope_parameters\": {\"full_attention\": {\"rope_theta\": 3}}}",
+         "`rope_parameters` has an object `full_attention`", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"rope_theta\": \"x\"}", "`rope_theta` is \"x\"", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"phi3\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", "\"linear\"",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"phi3\", \"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1], \"long_factor\": "
+         "[1]}}",
+         "`short_factor` is [1]; a list of 48 numbers", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"qwen3\", \"layer_types\": [\"full_attention\"]}", "`layer_types` is", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 1, \"layer_types\": [\"sliding_attention\"]}",
+         "no `sliding_window` with `use_sliding_window`", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"gemma2\", \"num_hidden_layers\": 1, \"layer_types\": [\"chunked_attention\"]}",
+         "`layer_types` has \"chunked_attention\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"gemma2\", \"sliding_window\": null}", "no `sliding_window`", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"gemma\", \"use_bidirectional_attention\": true}", "`use_bidirectional_attention`",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"gemma2\", \"hidden_activation\": \"quick_gelu\"}", "`hidden_activation` is \"quick_gelu\"",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"gptq\"}}", "`quantization_config`",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"smollm3\", \"no_rope_layers\": [1]}", "`no_rope_layers` is [1]", TFM_ERROR_FORMAT},
+    };
+    said *c = malloc(sizeof(*c));
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++)
+        scratch_refused(load(c, CASES[i].config), CASES[i].status, CASES[i].part);
+    free(c);
+}
+
+/* Saved and opened again, a model gives the same logits, to the bit. */
+static void test_saved(void **state) {
+    (void)state;
+    for (size_t k = 0; k < TFM__COUNT(DECODERS); k++) {
+        tfm_model *model = decoder_make(DECODERS[k].config), *again;
+        char dir[4200];
+        float *want = decoder_logits(model, 2, 9), *got;
+        snprintf(dir, sizeof(dir), "%s/saved", scratch_root);
+        harness_ok(tfm_model_save(model, dir, TFM_F32));
+        harness_ok(tfm_model_open(&again, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
+        got = decoder_logits(again, 2, 9);
+        if (memcmp(got, want, sizeof(*got) * 2 * 9 * DECODER_VOCABULARY) != 0)
+            fail_msg("%s: other logits than before it was saved", DECODERS[k].name);
+        assert_true(again->rules.eos_id_count == model->rules.eos_id_count &&
+                    again->rules.start_id == model->rules.start_id && again->rules.pad_id == model->rules.pad_id);
+        assert_int_equal(again->arch.tied_output, model->arch.tied_output);
+        free(got);
+        free(want);
+        tfm_model_free(&again);
+        tfm_model_free(&model);
+    }
+}
+
+/* Gammas that a family stores less 1 are stored so. */
+static void test_gammas(void **state) {
+    (void)state;
+    tfm_model *model = decoder_make(DECODERS[TFM__COUNT(DECODERS) - 1].config);
+    tfm__weights *file;
+    const tfm__stored *stored;
+    float *gamma = harness_floats(model->decoder.final_norm.gamma.value);
+    harness_ok(tfm_model_save(model, scratch_root, TFM_F32));
+    harness_ok(tfm__weights_open_dir(&file, scratch_root));
+    harness_ok(tfm__weights_get(file, &stored, "model.norm.weight", 1, (int64_t[]){DECODER_WIDTH}));
+    for (size_t i = 0; i < DECODER_WIDTH; i++) {
+        float value;
+        memcpy(&value, stored->data + 4 * i, 4);
+        assert_true(fabsf(value + 1 - gamma[i]) < 1e-6f);
+    }
+    tfm__weights_free(&file);
+    free(gamma);
+    tfm_model_free(&model);
+}
+
+static int setup(void **state) {
+    return harness_setup(state) || scratch_setup(state);
+}
+
+static int teardown(void **state) {
+    return scratch_teardown(state) || harness_teardown(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_saved),    cmocka_unit_test(test_gammas),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
