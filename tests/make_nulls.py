@@ -23,7 +23,7 @@ BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'turned', 
           'tfm_and a': 'bytes', 'tfm_and b': 'bytes', 'tfm_or a': 'bytes', 'tfm_or b': 'bytes', 'tfm_xor a': 'bytes',
           'tfm_xor b': 'bytes', 'tfm_where condition': 'bytes', 'tfm_embedding positions': '(tfm_tensor){0}',
           'tfm_attention q': 'heads', 'tfm_attention k': 'heads', 'tfm_attention v': 'heads', 'tfm_rotary x': 'heads',
-          'tfm_rotary cosines': 'angles', 'tfm_rotary sines': 'angles', 'tfm_score_additive q': 'cube',
+          'tfm_rotary cosines': 'angles', 'tfm_rotary sines': 'angles', 'tfm_pool x': 'cube', 'tfm_pool lengths': '(tfm_tensor){0}', 'tfm_score_additive q': 'cube',
           'tfm_score_additive k': 'cube', 'tfm_score_additive v': 'row', 'tfm_score_general q': 'cube',
           'tfm_score_general k': 'cube', 'tfm_align scores': 'cube', 'tfm_gather_elements indices': 'indices',
           'tfm_concat inputs': '&x', 'weight': '&(tfm_param){.value = square}'}

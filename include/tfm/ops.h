@@ -255,6 +255,24 @@ TFM_API tfm_status tfm_onehot(tfm_context *ctx, tfm_tensor *y, tfm_tensor indice
 TFM_API tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
                                  tfm_tensor positions, int64_t first);
 
+/* How the tokens of a sequence become one vector. */
+typedef enum tfm_pooling {
+    TFM_POOL_FIRST,    /* The first token, as BERT's [CLS]. */
+    TFM_POOL_MEAN,     /* Their mean. */
+    TFM_POOL_MAX,      /* In each column the largest. */
+    TFM_POOL_ROOT,     /* Their sum, divided by the square root of how many they are. */
+    TFM_POOL_WEIGHTED, /* Their mean, in which the token at place p, from 1, counts p times ("SGPT", Muennighoff 2022).
+                        */
+    TFM_POOL_LAST,     /* The last token. */
+    TFM_POOLINGS       /* How many of these there are. */
+} tfm_pooling;
+
+/* y (B, E) holds a vector for each sequence of x (B, T, E), pooled from its tokens from number `first` on, counted from
+ * 0, to its length; TFM_POOL_FIRST and TFM_POOL_LAST do not look at `first`. lengths (B) I32 counts the tokens of each
+ * sequence; an empty one stands for all T. A sequence without such tokens gives zeros. It has no backward pass. */
+TFM_API tfm_status tfm_pool(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor lengths, tfm_pooling pooling,
+                            int64_t first);
+
 typedef enum tfm_sinusoid_layout {
     TFM_SINUSOID_INTERLEAVED, /* Sines are in even columns and cosines in odd ones, as in the paper, section 3.5. */
     TFM_SINUSOID_SPLIT,       /* Sines are in the first ceil(E/2) columns, cosines in the others, as in Marian. */
