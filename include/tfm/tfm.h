@@ -51,6 +51,7 @@
 #include "text.h"
 #include "metrics.h"
 #include "model.h"
+#include "embed.h"
 #include "train.h"
 #include "data.h"
 #include "selftest.h"

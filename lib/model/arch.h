@@ -54,6 +54,7 @@ typedef struct tfm__rotary_arch {
 /* The bias of scores by distance (T5, Raffel et al. 2020): a table (buckets, H) that all layers of a stack share. */
 typedef struct tfm__relative_arch {
     int buckets; /* How many rows the table has; 0: there is none. */
+    int used;    /* How many of them distances are sorted into; 0: all. */
     int most;    /* From this distance on, all are in the last bucket. */
 } tfm__relative_arch;
 
@@ -104,11 +105,30 @@ typedef struct tfm__stack_arch {
     unsigned char layer[TFM__MAX_LAYERS]; /* [layers]: bits of the enum above. */
 } tfm__stack_arch;
 
+/* What stands after an encoder that does not translate. */
+typedef enum tfm__head_kind {
+    TFM__NO_HEAD,      /* Nothing: the encoder's output is the result. */
+    TFM__WORDS_HEAD,   /* What a masked word may be: a matrix, an activation and a norm at each position, and then the
+                          output projection. */
+    TFM__CLASSES_HEAD, /* What class a text is of: the same of the whole text, and a projection to the classes. */
+} tfm__head_kind;
+
+typedef struct tfm__head_arch {
+    tfm__head_kind kind;
+    bool dense_bias; /* The matrix (E, E) has a bias. */
+    bool tanh;       /* The activation is tanh, else `activation`. */
+    tfm_activation activation;
+    bool norm;   /* There is a norm, as the stack has them. */
+    bool mean;   /* A text is the mean of its positions, else the first of them. */
+    int classes; /* C. */
+} tfm__head_arch;
+
 typedef struct tfm__arch {
     tfm__stack_arch encoder, decoder; /* At least one of them has layers. */
     bool shared_tables;               /* Both stacks have one embedding table. */
     bool tied_output;                 /* The output projection is the table of the stack that writes. */
     bool headless;                    /* There is no output projection: what comes out of the stack is the result. */
+    tfm__head_arch head;              /* Of a model that only encodes. */
     float output_scale;               /* What comes out of the last stack is multiplied by this; 0: it stays. */
     float logit_cap;                  /* Logits l become cap tanh(l / cap); 0: they stay. */
 } tfm__arch;

@@ -23,15 +23,40 @@ typedef struct loader {
 
 /* ---- One tensor ---- */
 
-/* The name as the file has it: in that of a model saved without its head, the prefix in front is missing. */
+static bool ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), size = strlen(end);
+    return length >= size && strcmp(text + length - size, end) == 0;
+}
+
+/* The name of a tensor that the file has under a spelling of old, or NULL. */
+static const char *old_spelling(const loader *l, const char *name) {
+    static const char *const NONE[] = {NULL};
+    char text[256];
+    for (const char *const *pair = l->family->respelled ? l->family->respelled : NONE; *pair; pair += 2) {
+        if (!ends_with(name, pair[0]))
+            continue;
+        snprintf(text, sizeof(text), "%.*s%s", (int)(strlen(name) - strlen(pair[0])), name, pair[1]);
+        const tfm__stored *stored = tfm__weights_find(l->file, text);
+        if (stored)
+            return stored->name;
+    }
+    return NULL;
+}
+
+/* The name as the file has it: in that of a model saved without its head, the prefix in front is missing; and words in
+ * it were others once. */
 static const char *stored_name(const loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
     if (tfm__weights_find(l->file, name))
         return name;
+    if (old_spelling(l, name))
+        return old_spelling(l, name);
     for (const char *const *prefix = l->family->prefixes ? l->family->prefixes : NONE; *prefix; prefix++) {
         const size_t length = strlen(*prefix);
         if (strncmp(name, *prefix, length) == 0 && tfm__weights_find(l->file, name + length))
             return name + length;
+        if (strncmp(name, *prefix, length) == 0 && old_spelling(l, name + length))
+            return old_spelling(l, name + length);
     }
     return name;
 }
@@ -139,7 +164,8 @@ static const tfm__stored *table_of(const loader *l, tfm__role role) {
 static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     loader *l = user;
     const tfm__stored *stored;
-    const char *name = p->kind == TFM__TABLE ? table_of(l, p->role)->name : stored_name(l, p->name);
+    const bool is_words = p->kind == TFM__TABLE && p->role <= TFM__OUTPUT_TABLE;
+    const char *name = is_words ? table_of(l, p->role)->name : stored_name(l, p->name);
     const int64_t rows = p->total, columns = p->dims[1];
     const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};
     tfm_status status = tfm__weights_get(l->file, &stored, name, p->rank, dims);
@@ -174,10 +200,12 @@ static const char *table_name(const loader *l, tfm__role role) {
 }
 
 static const tfm__stored *find_table(const loader *l, int role) {
+    /* Where there is one stack, it is its own other. */
+    const bool shared = l->arch->shared_tables || l->arch->encoder.layers == 0 || l->arch->decoder.layers == 0;
     for (size_t i = 0; STAND_INS[role][i].role != TFM__NO_ROLE; i++) {
         const tfm__role name = STAND_INS[role][i].role;
-        const bool allowed = (l->arch->shared_tables || !STAND_INS[role][i].shared) &&
-                             (l->arch->tied_output || !STAND_INS[role][i].tied);
+        const bool allowed =
+            (shared || !STAND_INS[role][i].shared) && (l->arch->tied_output || !STAND_INS[role][i].tied);
         if (!table_name(l, name) || !allowed)
             continue;
         const tfm__stored *stored = find(l, table_name(l, name));
@@ -314,8 +342,10 @@ static float stored_float(const tfm__stored *stored, size_t index) {
 
 static void load_output_bias(loader *l) {
     const int64_t size = tfm__arch_writer(l->arch)->vocabulary;
-    const char *name = tfm__role_naming(l->family, true, TFM__OUTPUT_BIAS)->bias;
-    const tfm__stored *stored = name && !l->arch->headless ? find(l, name) : NULL;
+    const tfm__naming *naming = tfm__role_naming(l->family, true, TFM__OUTPUT_BIAS);
+    const tfm__stored *stored = naming->weight && !l->arch->headless ? find(l, naming->weight) : NULL;
+    if (!stored && naming->bias && !l->arch->headless)
+        stored = find(l, naming->bias);
     const bool flat = stored && stored->rank == 1; /* else (1, V) */
     if (l->status == TFM_OK && stored)
         l->status = tfm__weights_get(l->file, &stored, stored->name, flat ? 1 : 2,
@@ -331,6 +361,19 @@ static void load_output_bias(loader *l) {
     free(bias);
 }
 
+/* A head that config.json speaks of may have been left out when the encoder was trained for something else. */
+static void find_head(loader *l) {
+    tfm__head_arch *head = &l->arch->head;
+    const tfm__role role = head->kind == TFM__WORDS_HEAD ? TFM__WORDS_DENSE : TFM__CLASSES_OUT;
+    const char *name = tfm__role_naming(l->family, false, role)->weight;
+    if (head->kind == TFM__NO_HEAD || (name && find(l, name)))
+        return;
+    tfm__log(TFM_LOG_INFO, "%s: there is no %s, so the model is an encoder without the head that config.json names",
+             tfm__weights_at(l->file, 0)->file, name ? name : "head");
+    head->kind = TFM__NO_HEAD;
+    l->arch->headless = true;
+}
+
 /* ---- What is left over ---- */
 
 /* Whether this is another copy of a table that is used. */
@@ -343,9 +386,8 @@ static bool is_alias(const loader *l, const tfm__stored *stored) {
 
 static bool is_ignored(const loader *l, const char *name) {
     static const char *const NONE[] = {NULL};
-    const size_t length = strlen(name);
-    for (const char *const *end = l->family->ignored ? l->family->ignored : NONE; *end; end++)
-        if (length >= strlen(*end) && strcmp(name + length - strlen(*end), *end) == 0)
+    for (const char *const *part = l->family->ignored ? l->family->ignored : NONE; *part; part++)
+        if (ends_with(*part, ".") ? strncmp(name, *part, strlen(*part)) == 0 : ends_with(name, *part))
             return true;
     return false;
 }
@@ -393,6 +435,7 @@ tfm_status tfm__model_load(uint64_t *parameters, const tfm__family *family, tfm_
     l.used = tfm__alloc(tfm__weights_count(file), sizeof(*l.used));
     if (!l.used)
         return TFM_ERROR_MEMORY;
+    find_head(&l);
     find_tables(&l);
     load_positions(&l, false);
     load_positions(&l, true);

@@ -148,10 +148,22 @@ void tfm__model_set_tables(tfm_model *model) {
 }
 
 tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts) {
-    const char *missing = (parts & TFM__NEEDS_ENCODER) && !model->arch.encoder.layers   ? "encoder"
-                          : (parts & TFM__NEEDS_DECODER) && !model->arch.decoder.layers ? "decoder"
-                          : (parts & TFM__NEEDS_OUTPUT) && model->arch.headless         ? "output projection"
-                                                                                        : NULL;
+    const tfm__arch *arch = &model->arch;
+    const struct {
+        int part;
+        bool there;
+        const char *name;
+    } all[] = {
+        {TFM__NEEDS_ENCODER, arch->encoder.layers > 0, "encoder"},
+        {TFM__NEEDS_DECODER, arch->decoder.layers > 0, "decoder"},
+        {TFM__NEEDS_OUTPUT, !arch->headless, "output projection"},
+        {TFM__NEEDS_WORDS, arch->head.kind == TFM__WORDS_HEAD, "head that tells masked words"},
+        {TFM__NEEDS_CLASSES, arch->head.kind == TFM__CLASSES_HEAD, "head that tells classes"},
+    };
+    const char *missing = NULL;
+    for (size_t i = 0; i < TFM__COUNT(all) && !missing; i++)
+        if ((parts & all[i].part) && !all[i].there)
+            missing = all[i].name;
     return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s", what,
                                model->family->name, missing)
                    : TFM_OK;
@@ -213,6 +225,7 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
     tfm_status status = new_stack(&model->encoder, &arch->encoder);
     if (status == TFM_OK)
         status = new_stack(&model->decoder, &arch->decoder);
+    tfm__head_new(&model->head, arch);
     if (status != TFM_OK)
         tfm_model_free(out);
     return status;
@@ -251,6 +264,8 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
         status = tfm_model_open_tokenizer(*out, dir);
     if (status == TFM_OK)
         status = load_weights(*out, dir);
+    if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSES_HEAD)
+        status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
     if (status != TFM_OK)
         tfm_model_free(out);
     return status;
@@ -300,6 +315,8 @@ void tfm_model_free(tfm_model **pointer) {
     tfm_tensor_free(ctx, &model->score_bias);
     free_stack(ctx, &model->encoder, model->arch.encoder.layers);
     free_stack(ctx, &model->decoder, model->arch.decoder.layers);
+    tfm__head_free(ctx, &model->head);
+    tfm__classes_free(&model->classes);
     tfm_tokenizer_free(&model->tokenizer);
     free(model);
     tfm_context_free(&ctx);

@@ -28,6 +28,27 @@ typedef struct tfm__stack {
     tfm_block *blocks;       /* [layers]: the blocks, first to last. */
 } tfm__stack;
 
+/* What tfm__head_arch describes. */
+typedef struct tfm__head {
+    tfm_dense dense; /* (E, E). */
+    tfm_norm norm;
+    tfm_dense out; /* (C, E): of classes. Words have the output projection. */
+} tfm__head;
+
+/* How the logits of classes become scores. */
+typedef enum tfm__scores {
+    TFM__SOFTMAX_SCORES, /* One class is true. */
+    TFM__SIGMOID_SCORES, /* Each may be true. */
+    TFM__PLAIN_SCORES,   /* They are scores as they are. */
+} tfm__scores;
+
+/* What config.json says of the classes of a model (head.c). */
+typedef struct tfm__classes {
+    char **names; /* [C]; NULL for a model that has no classes. */
+    int count;
+    tfm__scores scores;
+} tfm__classes;
+
 struct tfm_model {
     atomic_int owners; /* How many own it: who opened it, and its trainers. */
     tfm_context *ctx;  /* The model keeps it alive. */
@@ -40,6 +61,8 @@ struct tfm_model {
     tfm_param tables[TFM__TABLES]; /* The embedding tables. Those that no role uses are empty. */
     tfm_param *output;             /* (V, E): the one of the tables that the output projection uses, or NULL. */
     tfm__stack encoder, decoder;
+    tfm__head head;
+    tfm__classes classes;   /* What the head's classes are called. */
     bool stored_positions;  /* The positions were read from the file, and are written when the model is saved. */
     tfm_tensor logits_bias; /* (V): the bias of the output projection. Empty, as the next two, without a projection. */
     tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
@@ -59,11 +82,27 @@ void tfm__model_set_tables(tfm_model *model);
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias);
 /* Refuses what a model without an encoder, a decoder or an output projection cannot do: TFM_ERROR_ARGUMENT. `what` is
  * the name of the call. */
-enum { TFM__NEEDS_ENCODER = 1, TFM__NEEDS_DECODER = 2, TFM__NEEDS_OUTPUT = 4 };
+enum {
+    TFM__NEEDS_ENCODER = 1,
+    TFM__NEEDS_DECODER = 2,
+    TFM__NEEDS_OUTPUT = 4,
+    TFM__NEEDS_WORDS = 8,    /* The head that tells masked words. */
+    TFM__NEEDS_CLASSES = 16, /* The head that tells classes. */
+};
 tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts);
 /* Fills in what is known of a model that has so many parameters. */
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
                               const tfm__rules *rules, uint64_t parameters);
+
+/* ---- What stands after an encoder (head.c) ---- */
+
+/* Makes the head that the arch describes, without parameters. */
+void tfm__head_new(tfm__head *head, const tfm__arch *arch);
+void tfm__head_free(tfm_context *ctx, tfm__head *head);
+/* Reads the names of `count` classes from a directory's config.json; those that it does not name are LABEL_0 and so on.
+ * What *out has is freed by tfm__classes_free, also after a failure. */
+tfm_status tfm__classes_read(tfm__classes *out, const char *dir, int count);
+void tfm__classes_free(tfm__classes *classes);
 
 /* ---- Forward passes (stack.c) ---- */
 
@@ -83,6 +122,10 @@ typedef struct tfm__observer {
  * stops the pass, `encoded` stays empty. */
 tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor lengths,
                                       tfm__observer *observer);
+/* Does what tfm_model_encode does with token types (B, T) I32 of each id. Empty stands for zeros; a model without such
+ * a table leaves them aside. */
+tfm_status tfm__model_encode_typed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor types,
+                                   tfm_tensor lengths);
 /* Runs the decoder without its output projection: hidden (B, T, E) is what comes after the norm at its end, or after
  * its last block if it has no such norm. `observer` is as above. */
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,

@@ -86,7 +86,8 @@ tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stac
  * buckets are for distances up to their number, one each, the others for logarithmic ranges. Where a query sees keys on
  * both sides, each side has half of the buckets. */
 static int32_t bucket_of(const tfm__stack_arch *arch, int64_t distance) {
-    const int buckets = arch->causal ? arch->relative.buckets : arch->relative.buckets / 2, exact = buckets / 2;
+    const int rows = arch->relative.used ? arch->relative.used : arch->relative.buckets;
+    const int buckets = arch->causal ? rows : rows / 2, exact = buckets / 2;
     const int first = !arch->causal && distance > 0 ? buckets : 0;
     const int64_t far = distance < 0 ? -distance : arch->causal ? 0 : distance;
     if (far < exact || exact == 0)

@@ -19,7 +19,7 @@ typedef struct walker {
 
 const tfm__naming *tfm__role_naming(const tfm__family *family, bool decoder, tfm__role role) {
     static const tfm__naming NONE;
-    const tfm__naming *names = role <= TFM__OUTPUT_BIAS ? family->common : decoder ? family->decoder : family->encoder;
+    const tfm__naming *names = role < TFM__POSITIONS ? family->common : decoder ? family->decoder : family->encoder;
     return names ? &names[role] : &NONE;
 }
 
@@ -193,6 +193,20 @@ static void walk_stack(walker *w, tfm__stack *stack, int norms) {
         walk_norm(w, TFM__FINAL_NORM, FIELD(stack, final_norm));
 }
 
+static void walk_head(walker *w, tfm__head *head) {
+    const tfm__head_arch *arch = &w->arch->head;
+    const bool words = arch->kind == TFM__WORDS_HEAD;
+    if (arch->kind == TFM__NO_HEAD || !enter(w, false))
+        return;
+    walk_dense(w, words ? TFM__WORDS_DENSE : TFM__CLASSES_DENSE, FIELD(head, dense), w->stack->width, arch->dense_bias);
+    if (arch->norm)
+        walk_norm(w, words ? TFM__WORDS_NORM : TFM__CLASSES_NORM, FIELD(head, norm));
+    if (words)
+        return; /* the rest is the output projection */
+    visit(w, TFM__CLASSES_OUT, TFM__MATRIX, FIELD(head, out.weight), arch->classes, w->stack->width);
+    visit(w, TFM__CLASSES_OUT, TFM__BIAS, FIELD(head, out.bias), arch->classes, 0);
+}
+
 tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm_model *model, tfm__parameter_fn each,
                            void *user) {
     walker w = {.family = family, .arch = arch, .each = each, .user = user};
@@ -205,5 +219,6 @@ tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm
     for (int decoder = 0; decoder < 2; decoder++)
         for (w.layer = 0; enter(&w, decoder) && w.layer < w.stack->layers && w.status == TFM_OK; w.layer++)
             walk_block(&w, stacks[decoder] ? &stacks[decoder]->blocks[w.layer] : NULL);
+    walk_head(&w, FIELD(model, head));
     return w.status;
 }

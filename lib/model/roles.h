@@ -25,7 +25,7 @@ typedef struct tfm__parameter {
 const tfm__naming *tfm__role_naming(const tfm__family *family, bool decoder, tfm__role role);
 
 /* Calls `each` for every parameter, in one order, until it fails: tables, what stands around the blocks, then block by
- * block, the encoder's before the decoder's. It changes nothing. `model` may be NULL. */
+ * block, the encoder's before the decoder's, and the head. It changes nothing. `model` may be NULL. */
 typedef tfm_status (*tfm__parameter_fn)(void *user, const tfm__parameter *parameter);
 tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm_model *model, tfm__parameter_fn each,
                            void *user);

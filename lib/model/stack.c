@@ -17,6 +17,7 @@ typedef struct pass {
     const tfm__stack_arch *arch;
     int64_t position;         /* of the first id of each row */
     tfm_tensor lengths;       /* (B) of the stack's own input, or empty */
+    tfm_tensor types;         /* (B, T) of the ids, or empty: all are 0 */
     tfm_tensor encoded;       /* (N, S, E) to be projected by each block, or empty: `step` has it */
     tfm_tensor cross_lengths; /* (N) */
     const tfm__step *step;    /* NULL: whole sequences */
@@ -43,7 +44,10 @@ static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tens
     tfm_embedding(ctx, typed ? &words : last, stack->table->value, ids, p->arch->embedding_scale, stack->positions,
                   p->position);
     if (typed) {
-        tfm_tensor_rows(ctx, &first, stack->token_types.value, 0, 1);
+        if (p->types.buffer)
+            tfm_embedding(ctx, &first, stack->token_types.value, p->types, 1, (tfm_tensor){0}, 0);
+        else
+            tfm_tensor_rows(ctx, &first, stack->token_types.value, 0, 1);
         tfm_add(ctx, last, words, first);
     }
     if (normed)
@@ -175,6 +179,16 @@ tfm_status tfm__model_encode_observed(tfm_model *model, tfm_tensor *encoded, tfm
         model, encoded, ids,
         &(pass){
             .stack = &model->encoder, .arch = arch, .lengths = lengths, .observer = observer, .own = TFM_ENCODER_SELF});
+}
+
+tfm_status tfm__model_encode_typed(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor types,
+                                   tfm_tensor lengths) {
+    const tfm__stack_arch *arch = &model->arch.encoder;
+    if (check_ids(model, "model_encode", TFM__NEEDS_ENCODER, ids, arch->max_positions) != TFM_OK)
+        return tfm_context_status(model->ctx);
+    return run_stack(
+        model, encoded, ids,
+        &(pass){.stack = &model->encoder, .arch = arch, .lengths = lengths, .types = types, .own = TFM_ENCODER_SELF});
 }
 
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,

@@ -16,7 +16,13 @@ typedef enum tfm__role {
     TFM__SOURCE_TABLE,
     TFM__TARGET_TABLE,
     TFM__OUTPUT_TABLE,
-    TFM__OUTPUT_BIAS, /* (V) or (1, V) in files */
+    TFM__OUTPUT_BIAS, /* (V) or (1, V) in files; `weight` is a second name, which counts where files have both */
+    /* Of heads. */
+    TFM__WORDS_DENSE,
+    TFM__WORDS_NORM,
+    TFM__CLASSES_DENSE,
+    TFM__CLASSES_NORM,
+    TFM__CLASSES_OUT, /* (C, E) */
     /* Of a stack. */
     TFM__POSITIONS,
     TFM__TOKEN_TYPES,
@@ -59,18 +65,21 @@ typedef struct tfm__config_files {
 } tfm__config_files;
 
 typedef struct tfm__family {
-    const char *name;            /* what `tfm info` calls it, and what `write` writes as `model_type` */
-    const char *const *types;    /* the `model_type`s of config.json that it runs, NULL last */
-    const char *const *classes;  /* how the names in its `architectures` begin, NULL last */
-    const char *const *prefixes; /* NULL last; or NULL. They are in front of names, and missing in files of models
-                                    saved without their head */
-    const char *const *ignored;  /* NULL last; or NULL. Stored tensors whose names end so are no parameters */
+    const char *name;             /* what `tfm info` calls it, and what `write` writes as `model_type` */
+    const char *const *types;     /* the `model_type`s of config.json that it runs, NULL last */
+    const char *const *classes;   /* how the names in its `architectures` begin, NULL last */
+    const char *const *prefixes;  /* NULL last; or NULL. They are in front of names, and missing in files of models
+                                     saved without their head */
+    const char *const *ignored;   /* NULL last; or NULL. Stored tensors whose names end so are no parameters; with a `.`
+                                     at the end, those whose names begin so */
+    const char *const *respelled; /* pairs, NULL last; or NULL. Names that end as the first of a pair says are in old
+                                     files as the second says */
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
     /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
     json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
     /* Whether a tokenizer goes with the model, besides the sizes, which are compared for all. NULL: nothing else is. */
     tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir);
-    const tfm__naming *common;            /* [TFM__ROLES]: the tables and the output's bias */
+    const tfm__naming *common;            /* [TFM__ROLES]: the tables, the output's bias, heads */
     const tfm__naming *encoder, *decoder; /* [TFM__ROLES]; NULL: such models have no such stack */
 } tfm__family;
 
@@ -79,6 +88,8 @@ extern const tfm__family tfm__family_gpt2;
 extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_qwen2, tfm__family_qwen3,
     tfm__family_smollm3, tfm__family_phi3;
 extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;
+extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_distilbert, tfm__family_mpnet,
+    tfm__family_modernbert;
 
 /* Reads the directory's config.json and generation_config.json. A family that nobody has registered, or a feature that
  * no kernel has, is TFM_ERROR_UNSUPPORTED; a key with a wrong type or an impossible value is TFM_ERROR_FORMAT with
