@@ -107,6 +107,10 @@ static void test_spellings(void **state) {
     }
     assert_int_equal(b->rules.eos_id_count, 2);
     assert_true(b->rules.eos_ids[0] == 2 && b->rules.eos_ids[1] == 5 && b->rules.eos_id == 2);
+    /* transformers reads this key of Gemma 3 and caps nothing. */
+    harness_ok(load(b, "{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50.0, "
+                       "\"final_logit_softcapping\": 30.0}"));
+    assert_true(b->arch.decoder.score_cap == 0 && b->arch.logit_cap == 30);
     free(a);
     free(b);
 }

@@ -55,6 +55,8 @@ static tfm_status read_cap(float *out, const tfm__config_files *from, const char
     return status;
 }
 
+static const char SCORE_CAP[] = "attn_logit_softcapping";
+
 static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *kind, const tfm__config_files *from) {
     tfm__stack_arch *s = &arch->decoder;
     double epsilon = kind->epsilon, scalar = 256;
@@ -66,7 +68,13 @@ static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *kind, c
     status = tfm__read_number(&scalar, tfm__network_key(from, key), key, 1e-3, 1e9);
     s->score_scale = (float)(1 / sqrt(scalar));
     if (status == TFM_OK)
-        status = read_cap(&s->score_cap, from, "attn_logit_softcapping", kind->score_cap);
+        status = read_cap(&s->score_cap, from, SCORE_CAP, kind->score_cap);
+    /* Gemma 3 has the key, and transformers does not look at it. */
+    if (status == TFM_OK && s->score_cap != 0 && kind->score_cap == 0) {
+        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %g; models of the family %s are run without it, as in transformers",
+                 from->config_path, SCORE_CAP, (double)s->score_cap, kind->type);
+        s->score_cap = 0;
+    }
     return status == TFM_OK ? read_cap(&arch->logit_cap, from, "final_logit_softcapping", kind->logit_cap) : status;
 }
 
@@ -290,7 +298,7 @@ static int write_layout(json_t *out, const tfm__decoder_kind *kind, const tfm__a
     const double scalar = 1 / ((double)s->score_scale * s->score_scale), whole = round(scalar);
     bad |= set(out, "query_pre_attn_scalar",
                (float)(1 / sqrt(whole)) == s->score_scale ? json_integer((json_int_t)whole) : json_real(scalar));
-    bad |= set(out, "attn_logit_softcapping", cap_json(s->score_cap));
+    bad |= set(out, SCORE_CAP, cap_json(s->score_cap));
     return bad | set(out, "final_logit_softcapping", cap_json(arch->logit_cap));
 }
 

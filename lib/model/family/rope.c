@@ -176,7 +176,7 @@ static tfm_status read_numbers(tfm__rope_form *f, const tfm__config_files *from,
         status = tfm__read_number(numbers[i].value, key_of(from, object, numbers[i].key, numbers[i].beside),
                                   numbers[i].key, numbers[i].low, numbers[i].high);
     }
-    if (status == TFM_OK)
+    if (status == TFM_OK && !rope->layers) /* transformers does not look for it in an object for a kind of layers */
         status = tfm__read_bool(&truncated, key_of(from, object, "truncate", NULL), "truncate");
     f->untruncated = !truncated;
     return status;
