@@ -1,6 +1,8 @@
 /* tfm info: what a model directory holds. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <getopt.h>
 #include "cli.h"
@@ -10,7 +12,8 @@ static const char *const ACTIVATIONS[] = {
     [TFM_GELU_TANH] = "gelu_tanh", [TFM_SILU] = "silu",
 };
 
-static void print_json(const tfm_model_info *m) {
+/* `without` says why the directory's tokenizer cannot be opened; NULL: it can. */
+static void print_json(const tfm_model_info *m, const char *without) {
     json_t *all = json_pack(
         "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:s, s:s, s:i, s:I, s:I, s:I, "
         "s:i, s:i, s:i, s:i}",
@@ -23,27 +26,103 @@ static void print_json(const tfm_model_info *m) {
         (json_int_t)m->parameters, "parameter_bytes", (json_int_t)m->parameter_bytes, "estimated_bytes",
         (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam",
         m->beam);
+    json_t *more = json_pack("{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:s*}", "runs", 1,
+                             "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads",
+                             m->decoder_kv_heads, "encoder_head_width", m->encoder_head_width, "decoder_head_width",
+                             m->decoder_head_width, "positions", m->positions, "rope_type", m->rope_type, "window",
+                             m->window, "window_layers", m->window_layers, "rms_norm", m->rms_norm, "norms_around",
+                             m->norms_around, "gated", m->gated, "has_output", m->has_output, "no_tokenizer", without);
+    if (all && more)
+        json_object_update(all, more);
+    json_decref(more);
     cli_json_print(all);
 }
 
-static void print_table(const tfm_model_info *m) {
+static void print_stack(const char *name, int layers, int heads, int kv_heads, int head_width, int feed_forward) {
+    if (layers == 0)
+        return;
+    printf("%-18s%d layers, %d heads of %d", name, layers, heads, head_width);
+    if (kv_heads != heads)
+        printf(" with %d of keys and values", kv_heads);
+    printf(", feed-forward %d\n", feed_forward);
+}
+
+static void print_vocabulary(const tfm_model_info *m) {
+    const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
+    const char *output = !m->has_output ? "no output projection" : m->tied_output ? "output tied" : "output of its own";
+    if (both)
+        printf("vocabulary        %d source, %d target; %s%s\n", m->source_vocabulary, m->target_vocabulary, output,
+               m->has_output && m->tied_output ? " to the target embedding" : "");
+    else
+        printf("vocabulary        %d; %s%s\n", m->source_vocabulary + m->target_vocabulary, output,
+               m->has_output && m->tied_output ? " to the embedding" : "");
+}
+
+static void print_ids(const tfm_model_info *m) {
+    const struct {
+        const char *name;
+        int id;
+    } ids[] = {{"pad", m->pad_id}, {"end", m->eos_id}, {"start", m->start_id}};
+    printf("special ids      ");
+    for (size_t i = 0; i < CLI_COUNT(ids); i++)
+        if (ids[i].id >= 0)
+            printf(" %s %d%s", ids[i].name, ids[i].id, i + 1 < CLI_COUNT(ids) ? "," : "");
+        else
+            printf(" no %s%s", ids[i].name, i + 1 < CLI_COUNT(ids) ? "," : "");
+    printf("\n");
+}
+
+static void print_table(const tfm_model_info *m, const char *without) {
     const double mib = 1 << 20;
-    printf("architecture      %s encoder-decoder, %s, %s\n", m->family, m->pre_norm ? "pre-norm" : "post-norm",
-           ACTIVATIONS[m->activation]);
+    const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
+    printf("architecture      %s %s, %s%s, %s%s\n", m->family, m->kind,
+           m->norms_around ? "norms around"
+           : m->pre_norm   ? "pre-norm"
+                           : "post-norm",
+           m->rms_norm ? " (RMS)" : "", ACTIVATIONS[m->activation], m->gated ? " with a gate" : "");
     printf("width             %d\n", m->width);
-    printf("encoder           %d layers, %d heads, feed-forward %d\n", m->encoder_layers, m->encoder_heads,
-           m->encoder_feed_forward);
-    printf("decoder           %d layers, %d heads, feed-forward %d\n", m->decoder_layers, m->decoder_heads,
-           m->decoder_feed_forward);
-    printf("positions         %d\n", m->max_positions);
-    printf("vocabulary        %d source, %d target; output %s\n", m->source_vocabulary, m->target_vocabulary,
-           m->tied_output ? "tied to the target embedding" : "of its own");
-    printf("special ids       pad %d, end %d, start %d\n", m->pad_id, m->eos_id, m->start_id);
-    printf("default beam      %d\n", m->beam);
+    print_stack("encoder", m->encoder_layers, m->encoder_heads, m->encoder_kv_heads, m->encoder_head_width,
+                m->encoder_feed_forward);
+    print_stack("decoder", m->decoder_layers, m->decoder_heads, m->decoder_kv_heads, m->decoder_head_width,
+                m->decoder_feed_forward);
+    printf("positions         %d, %s", m->max_positions, m->positions);
+    printf(strcmp(m->rope_type, "none") != 0 && strcmp(m->rope_type, "default") != 0 ? " (%s)\n" : "\n", m->rope_type);
+    if (m->window_layers)
+        printf("window            %d tokens, in %d layers\n", m->window, m->window_layers);
+    print_vocabulary(m);
+    print_ids(m);
+    if (m->decoder_layers)
+        printf("default beam      %d\n", m->beam);
     printf("weights           %s, %s", m->stored_as, m->stored_dtype);
     printf(m->stored_files == 1 ? "\n" : ", in %d files\n", m->stored_files);
     printf("parameters        %" PRIu64 " (%.1f MiB on the device)\n", m->parameters, (double)m->parameter_bytes / mib);
-    printf("estimated memory  %.1f MiB on the device while translating\n", (double)m->estimated_bytes / mib);
+    printf("estimated memory  %.1f MiB on the device while %s\n", (double)m->estimated_bytes / mib,
+           both                ? "translating"
+           : m->decoder_layers ? "generating"
+                               : "encoding");
+    if (without)
+        printf("tokenizer         none that runs, so the model takes no text: %s\n", without);
+}
+
+/* What config.json calls a model that does not run, before the sentence that says why. */
+static int refuse(const char *dir, bool json) {
+    char path[4096];
+    const char *why = tfm_error_message();
+    snprintf(path, sizeof(path), "%s/config.json", dir);
+    json_t *config = json_load_file(path, 0, NULL);
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *architectures = json_object_get(config, "architectures");
+    const char *class_name = json_string_value(json_array_get(architectures, 0));
+    if (json && json_is_object(config)) {
+        cli_json_print(json_pack("{s:b, s:s, s:s*, s:s*}", "runs", 0, "reason", why, "model_type", type, "architecture",
+                                 class_name));
+    } else if (type || class_name) {
+        printf("architecture      %s%s%s\n", type ? type : "", type && class_name ? ", " : "",
+               class_name ? class_name : "");
+        printf("runs              no\n");
+    }
+    json_decref(config);
+    return cli_fail_library();
 }
 
 int cmd_info(int argc, char **argv) {
@@ -54,7 +133,7 @@ int cmd_info(int argc, char **argv) {
         .usage = "info MODEL [--json]",
         .about = "Says what the model in a directory is: architecture, sizes, parameters, and\n"
                  "how much device memory it needs; or, in the words of translate, why it does\n"
-                 "not run. No device is used.\n",
+                 "not run, and which key of its configuration is in the way. No device is used.\n",
         .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -64,11 +143,17 @@ int cmd_info(int argc, char **argv) {
     if (code != CLI_GO)
         return code;
     tfm_model_info info;
-    if (tfm_model_read_info(&info, argv[optind], NULL) != TFM_OK)
-        return cli_fail_library();
-    if (json)
-        print_json(&info);
-    else
-        print_table(&info);
-    return CLI_OK;
+    char *without = NULL;
+    tfm_status status = tfm_model_read_info(&info, argv[optind], NULL);
+    /* A tokenizer that is not there, or not run, leaves a model; a damaged one is said as it is. */
+    if (status == TFM_ERROR_IO || status == TFM_ERROR_UNSUPPORTED) {
+        without = strdup(tfm_error_message());
+        status = tfm_model_read_info(&info, argv[optind], &(tfm_model_options){.no_tokenizer = true});
+    }
+    if (status == TFM_OK && json)
+        print_json(&info, without);
+    else if (status == TFM_OK)
+        print_table(&info, without);
+    free(without);
+    return status == TFM_OK ? CLI_OK : refuse(argv[optind], json);
 }

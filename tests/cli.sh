@@ -463,6 +463,25 @@ for broken in source.spm vocab.json model.safetensors; do
     check "info: $broken is a web page, in the words of translate" one_sentence 1 "broken/$broken"
     check "info: the same sentence" [ "$(sed 's/^tfm translate/tfm info/' translate.err)" = "$(cat err)" ]
 done
+rm -rf broken
+mkdir broken
+cp "$demo"/*.json "$demo"/*.safetensors broken
+run info broken
+check "info: a model without a tokenizer is described" both 0 says out "parameters *$parameters "
+check "info: and that it has none is said" says out 'tokenizer *none that runs.*broken/source.spm'
+run info --json broken
+check "info --json: the same" both 0 python3 -c 'import json; j = json.load(open("out"))
+exit(not j["runs"] or "source.spm" not in j["no_tokenizer"] or j["kind"] != "encoder-decoder")'
+echo '{"model_type": "falcon", "architectures": ["FalconForCausalLM"]}' >broken/config.json
+run info broken
+check "info: a family that is not run, and its key" one_sentence 1 'broken/config.json: `model_type` is "falcon"'
+check "info: what it is" says out 'architecture *falcon, FalconForCausalLM'
+run info --json broken
+check "info --json: it does not run" both 1 python3 -c 'import json; j = json.load(open("out"))
+exit(j["runs"] or "falcon" not in j["reason"])'
+echo '{"model_type": "llama", "rope_scaling": {"rope_type": "proportional"}}' >broken/config.json
+run info broken
+check "info: a key of a known family" one_sentence 1 '`rope_type` of the rotation is "proportional"'
 run score -m "$demo" --src "$demo/test.de" --tgt "$demo/beam4.en"
 check "score: a line a pair" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 20 ]
 awk '{ printf "%.6f\n", $1 / ((5 + $2) / 6) ^ 0.6 }' out >scores

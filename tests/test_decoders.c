@@ -167,6 +167,27 @@ static void test_refused(void **state) {
     free(c);
 }
 
+/* What `tfm info` says of a directory. */
+static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
+    char dir[4200];
+    tfm_model_info info;
+    const bool turns = s->rotary.width > 0;
+    snprintf(dir, sizeof(dir), "%s/saved", scratch_root);
+    harness_ok(tfm_model_read_info(&info, dir, &(tfm_model_options){.no_tokenizer = true}));
+    for (int i = 0; i < 2; i++) {
+        const tfm_model_info *m = i ? &info : opened;
+        assert_string_equal(m->kind, "decoder");
+        assert_string_equal(m->positions, turns ? "rotary" : "learned");
+        assert_true(m->encoder_layers == 0 && m->decoder_layers == 3 && m->has_output && m->rms_norm == turns);
+        assert_true(m->decoder_kv_heads == s->kv_heads && m->decoder_head_width == s->head_width);
+        assert_true(m->gated == turns && m->norms_around == (s->norm_place == TFM_NORM_AROUND));
+        assert_int_equal(m->window_layers > 0, m->window > 0);
+        assert_int_equal(m->max_positions, s->max_positions);
+        assert_true((m->eos_id == 2) == turns && (m->start_id == 1) == turns);
+    }
+    assert_int_equal(info.parameters, opened->parameters);
+}
+
 /* Saved and opened again, a model gives the same logits, to the bit. */
 static void test_saved(void **state) {
     (void)state;
@@ -183,6 +204,7 @@ static void test_saved(void **state) {
         assert_true(again->rules.eos_id_count == model->rules.eos_id_count &&
                     again->rules.start_id == model->rules.start_id && again->rules.pad_id == model->rules.pad_id);
         assert_int_equal(again->arch.tied_output, model->arch.tied_output);
+        check_info(tfm_model_get_info(again), &model->arch.decoder);
         free(got);
         free(want);
         tfm_model_free(&again);

@@ -89,26 +89,37 @@ TFM_API void tfm_model_free(tfm_model **model);
 
 /* What is known of a model. */
 typedef struct tfm_model_info {
-    const char *family;                             /* The family of models: "marian". */
+    const char *family;                             /* The family of models: "marian", "llama". */
     int width;                                      /* E. */
-    int encoder_layers, decoder_layers;             /* How many layers each half has. */
+    int encoder_layers, decoder_layers;             /* How many layers each half has; 0: there is no such half. */
     int encoder_heads, decoder_heads;               /* How many heads of attention they have. */
     int encoder_feed_forward, decoder_feed_forward; /* The inner widths of their feed-forward layers. */
     int source_vocabulary, target_vocabulary;       /* How many ids each side has. */
     int max_positions;                              /* The most tokens of a sequence, with EOS. */
     tfm_activation activation;                      /* The activation of the feed-forward layers. */
     bool pre_norm;                                  /* Norms stand before the sub-layers. */
-    bool tied_output;                               /* The output projection is the target's embedding table. */
+    bool tied_output;                               /* The output projection is the (target's) embedding table. */
     const char *stored_dtype;                       /* The type of the largest tensor in the file, such as "F16". */
     uint64_t parameters;          /* How many numbers it has; shared ones count once, tables of sinusoids do not. */
     uint64_t parameter_bytes;     /* The bytes that the parameters take on the device. */
     uint64_t estimated_bytes;     /* The bytes that translating takes there by default: parameters and their copies,
                                      activations and caches. */
-    int pad_id, eos_id, start_id; /* Padding, end of sentence, and what the decoder reads first. */
+    int pad_id, eos_id, start_id; /* Padding, end of sentence, and what the decoder reads first; -1 for none, which
+                                     only models without an encoder have. */
     int beam;                     /* The beam that the directory asks for, or else the default. */
     const char *stored_as;        /* What kind of files had the weights: "safetensors", "PyTorch .bin", or "none" for a
                                      new model. */
     int stored_files;             /* How many such files there are. */
+    const char *kind;             /* "encoder-decoder", "encoder" or "decoder". */
+    int encoder_kv_heads, decoder_kv_heads;     /* How many of their heads have keys and values of their own. */
+    int encoder_head_width, decoder_head_width; /* D. */
+    const char *positions;     /* How positions are told apart: "sinusoids", "learned", "rotary", "relative", "none". */
+    const char *rope_type;     /* What their rotation was scaled by, as in config.json: "default", "yarn"; or "none". */
+    int window, window_layers; /* How far layers see that do not see all, and how many those are; or 0. */
+    bool rms_norm;             /* Norms are by the root mean square, not layer norms. */
+    bool norms_around;         /* Norms stand before the sub-layers and on their results. */
+    bool gated;                /* The feed-forward layers have a gate. */
+    bool has_output;           /* There is an output projection, so that the model can write. */
 } tfm_model_info;
 
 /* What is known of a model. The struct and its strings belong to the model. NULL for NULL. */

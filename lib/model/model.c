@@ -3,14 +3,40 @@
 #include <string.h>
 #include "model/model.h"
 
-/* Bytes on the device while a default batch is translated: what lasts, and the largest of what comes and goes. */
-static uint64_t estimate(const tfm_model_info *info) {
-    const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam, steps = 32, width = (uint64_t)info->width;
+/* Bytes on the device while a default batch is translated, encoded or gone on with: what lasts, and the largest of what
+ * comes and goes. */
+static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch) {
+    const bool both = info->encoder_layers > 0 && info->decoder_layers > 0;
+    const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam, width = (uint64_t)info->width;
+    const uint64_t kept = both ? rows * 32 : tokens, layers = (uint64_t)info->decoder_layers;
     const uint64_t inner = (uint64_t)(info->encoder_layers ? info->encoder_feed_forward : info->decoder_feed_forward);
-    uint64_t encoder = tokens * (6 * width + inner), cross = 2 * tokens * width * (uint64_t)info->decoder_layers;
-    uint64_t cache = 2 * rows * steps * width * (uint64_t)info->decoder_layers;
-    uint64_t logits = rows * (uint64_t)info->target_vocabulary;
-    return 2 * info->parameter_bytes + 4 * (encoder + cross + cache + logits);
+    const uint64_t kv_width = (uint64_t)arch->decoder.kv_heads * (uint64_t)arch->decoder.head_width;
+    const uint64_t first = tokens * (6 * width + inner), cross = both ? 2 * tokens * width * layers : 0;
+    const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocabulary;
+    return 2 * info->parameter_bytes + 4 * (first + cross + cache + logits);
+}
+
+static int window_layers(const tfm__stack_arch *arch) {
+    int count = 0;
+    for (int i = 0; i < arch->layers; i++)
+        count += (arch->layer[i] & TFM__LOCAL_LAYER) != 0;
+    return count;
+}
+
+/* How the stack that writes tells positions apart. */
+static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
+    static const char *const scalings[] = {
+        [TFM__ROPE_DEFAULT] = "default", [TFM__ROPE_LINEAR] = "linear",     [TFM__ROPE_DYNAMIC] = "dynamic",
+        [TFM__ROPE_YARN] = "yarn",       [TFM__ROPE_LONGROPE] = "longrope", [TFM__ROPE_LLAMA3] = "llama3",
+    };
+    info->positions = s->positions == TFM__SINUSOIDS           ? "sinusoids"
+                      : s->positions == TFM__LEARNED_POSITIONS ? "learned"
+                      : s->rotary.width                        ? "rotary"
+                      : s->relative.buckets                    ? "relative"
+                                                               : "none";
+    info->rope_type = s->rotary.width ? scalings[s->rotary.form.type] : "none";
+    info->window_layers = window_layers(s);
+    info->window = info->window_layers ? s->window : 0;
 }
 
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
@@ -18,11 +44,18 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
     const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_writer(arch);
     *info = (tfm_model_info){
         .family = family->name,
+        .kind = !decoder->layers  ? "encoder"
+                : encoder->layers ? "encoder-decoder"
+                                  : "decoder",
         .width = writer->width,
         .encoder_layers = encoder->layers,
         .decoder_layers = decoder->layers,
         .encoder_heads = encoder->heads,
         .decoder_heads = decoder->heads,
+        .encoder_kv_heads = encoder->kv_heads,
+        .decoder_kv_heads = decoder->kv_heads,
+        .encoder_head_width = encoder->head_width,
+        .decoder_head_width = decoder->head_width,
         .encoder_feed_forward = encoder->feed_forward,
         .decoder_feed_forward = decoder->feed_forward,
         .source_vocabulary = encoder->vocabulary,
@@ -30,7 +63,11 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .max_positions = writer->max_positions,
         .activation = writer->activation,
         .pre_norm = writer->norm_place != TFM_NORM_AFTER,
+        .norms_around = writer->norm_place == TFM_NORM_AROUND,
+        .rms_norm = writer->norm == TFM_NORM_RMS,
+        .gated = writer->gated,
         .tied_output = arch->tied_output,
+        .has_output = !arch->headless,
         .stored_dtype = tfm_dtype_name(TFM_F32),
         .stored_as = "none",
         .parameters = parameters,
@@ -38,9 +75,12 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .pad_id = rules->pad_id,
         .eos_id = rules->eos_id,
         .start_id = rules->start_id,
-        .beam = rules->beams ? rules->beams : 4,
+        .beam = rules->beams      ? rules->beams
+                : rules->prompted ? 1
+                                  : 4,
     };
-    info->estimated_bytes = estimate(info);
+    describe_positions(info, writer);
+    info->estimated_bytes = estimate(info, arch);
 }
 
 /* What the weights lie in, and the dtype of the largest tensor, in static strings. */

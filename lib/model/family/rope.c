@@ -267,7 +267,7 @@ tfm_status tfm__read_rope(tfm__rotary_arch *out, tfm__stack_arch *stack, int pos
     out->scale = (float)attention_factor(f, factor);
     f->factor = f->type == TFM__ROPE_YARN ? factor : f->factor;
     make_rates(out);
-    const int most = reach(f, factor);
+    const int most = rope->scaled ? reach(f, factor) : positions;
     stack->max_positions = most > stack->max_positions ? most : stack->max_positions;
     return TFM_OK;
 }
