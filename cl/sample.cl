@@ -3,8 +3,8 @@
  * The weight of x is e^((x - maximum) sharpness). Which entries may be drawn is said by a threshold t and a quota:
  * those above t, and the first `quota` of those equal to t. Thresholds are found by bisection over the floats in their
  * order, so no row is sorted: the k-th largest is the largest t with at least k entries >= t, and top p ends at the
- * largest t whose entries >= t weigh at least p of all. The draw is the first index at which the weights passed exceed
- * u times their total, u from a counter-based generator: equal seeds give equal draws.
+ * largest t whose entries >= t weigh at least p of all; min p is a threshold by itself. The draw is the first index at
+ * which the weights passed exceed u times their total, u from a counter-based generator: equal seeds give equal draws.
  *
  * Layout: TFM_GROUP work-items share a row (one on wide devices). Sums step over it together, a vector each; for the
  * draw, which goes by index, each item has one contiguous share. */
@@ -162,8 +162,8 @@ static inline float walk(const row_type *r, const long begin, const long end, co
 }
 
 TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), TFM_INPUT(float, logits),
-                       const long rows, const long n, const long k, const float p, const float sharpness,
-                       const long seed, const long counter) {
+                       TFM_INPUT(int, streams), const long rows, const long n, const long k, const float p,
+                       const float depth, const float sharpness, const long seed, const long counter) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= rows)
@@ -205,6 +205,14 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         t = higher;
     }
 
+    /* Of those, what is near enough to the largest. */
+    if (depth < INFINITY) {
+        const float lowest = fmax(full.maximum - depth, t), more = sum_of(r, lowest, 0, 0 LOCAL);
+        equal = sum_of(r, lowest, 1, 0 LOCAL) - more;
+        quota = lowest > t ? equal : quota;
+        t = lowest;
+    }
+
     /* Each item's share: its part of the quota, its weight, and the draw in the share where it falls. */
     const long share = (n + STEP - 1) / STEP * TFM_WIDTH, begin = min(TFM_LANE() * share, n);
     const long end = min(begin + share, n);
@@ -215,7 +223,7 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     long drawn = -1;
     own = walk(r, begin, end, t, quota, -1.0f, &drawn);
     const float before = sum_before(own, &total LOCAL);
-    const uint word = philox((ulong)seed, (ulong)counter, (uint)row);
+    const uint word = philox((ulong)seed, (ulong)counter, (uint)(streams != 0 ? TFM_AT(streams)[row] : row));
     const float goal = (float)(word >> 8) * 0x1p-24f * total;
     if (goal < before || !(goal < before + own))
         return;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "tfm/ops.h"
+#include "ops/sample.h"
 
 static void philox(uint32_t out[4], const uint32_t counter[4], uint32_t key0, uint32_t key1) {
     uint32_t c[4];
@@ -66,7 +66,7 @@ static double weigh(double *weights, const float *x, int n, const tfm_sample_opt
     for (int i = 0; i < k; i++)
         total += weights[order[i]] = exp((x[order[i]] - x[order[0]]) / temperature);
     for (int i = 0; i < k; i++) {
-        if (p < 1 && passed >= p * total)
+        if ((p < 1 && passed >= p * total) || weights[order[i]] < o->min_p)
             weights[order[i]] = 0;
         passed += weights[order[i]];
     }
@@ -125,6 +125,29 @@ static void test_shapes(void **state) {
                                            .top_p = ps[p],
                                            .seed = seed,
                                            .step = seed >> 20});
+        free(host);
+    }
+}
+
+static void test_min_p(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 16, 17, 65, 1000, 5003};
+    const float least[] = {1e-6f, 0.01f, 0.1f, 0.5f, 1};
+    harness_random random = {2};
+    uint64_t seed = 11;
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
+        float *host = malloc((size_t)(9 * sizes[s]) * sizeof(float));
+        assert_non_null(host);
+        harness_fill(&random, host, (size_t)(9 * sizes[s]), 3);
+        for (size_t i = 0; i < sizeof(least) / sizeof(*least); i++)
+            for (int way = 0; way < 4; way++, seed += 77)
+                check(host, 9, sizes[s],
+                      (tfm_sample_options){.temperature = i % 2 ? 0 : 1.7f,
+                                           .top_k = way & 1 ? 40 : 0,
+                                           .top_p = way & 2 ? 0.8f : 0,
+                                           .min_p = least[i],
+                                           .seed = seed,
+                                           .step = seed >> 3});
         free(host);
     }
 }
@@ -213,6 +236,34 @@ static void test_stream(void **state) {
     free(host);
 }
 
+/* A row draws what another one would, if it has that one's stream. */
+static void test_streams(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    enum { ROWS = 40, N = 300 };
+    float *host = calloc(ROWS * N, sizeof(float));
+    int32_t streams[ROWS];
+    tfm_tensor own = {0}, other = {0};
+    const tfm_sample_options options = {.seed = 9, .step = 4};
+    assert_non_null(host);
+    for (int i = 0; i < ROWS; i++)
+        streams[i] = (i * 7 + 3) % ROWS;
+    tfm_tensor logits = HARNESS_TENSOR(TFM_F32, host, ROWS, N), chosen = HARNESS_TENSOR(TFM_I32, streams, ROWS);
+    harness_ok(tfm_sample(ctx, &own, NULL, logits, &options));
+    harness_ok(tfm__sample(ctx, &other, NULL, logits, chosen, &options));
+    int32_t *a = harness_ints(own), *b = harness_ints(other);
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(b[i], a[streams[i]]);
+    assert_memory_not_equal(a, b, ROWS * sizeof(*a));
+    tfm_tensor_free(ctx, &own);
+    harness_refused(tfm__sample(ctx, &own, NULL, logits, HARNESS_TENSOR(TFM_I32, streams, 2), &options),
+                    TFM_ERROR_ARGUMENT, "streams is (2)");
+    tfm_tensor_free(ctx, &other);
+    free(a);
+    free(b);
+    free(host);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -221,13 +272,15 @@ static void test_refused(void **state) {
     harness_refused(tfm_sample(ctx, &y, NULL, flat, NULL), TFM_ERROR_ARGUMENT, "sample: logits is (6) F32");
     harness_refused(tfm_sample(ctx, &flat, NULL, x, NULL), TFM_ERROR_ARGUMENT, "sample: the output is (6) F32");
     const tfm_sample_options cold = {.temperature = -1}, hot = {.temperature = INFINITY}, none = {.top_k = -1},
-                             more = {.top_p = 1.5f}, less = {.top_p = -0.1f}, odd = {.top_p = NAN};
+                             more = {.top_p = 1.5f}, less = {.top_p = -0.1f}, odd = {.top_p = NAN},
+                             all = {.min_p = 1.1f};
     harness_refused(tfm_sample(ctx, &y, NULL, x, &cold), TFM_ERROR_ARGUMENT, "temperature is -1");
     harness_refused(tfm_sample(ctx, &y, NULL, x, &hot), TFM_ERROR_ARGUMENT, "temperature is inf");
     harness_refused(tfm_sample(ctx, &y, NULL, x, &none), TFM_ERROR_ARGUMENT, "top_k is -1");
     harness_refused(tfm_sample(ctx, &y, NULL, x, &more), TFM_ERROR_ARGUMENT, "top_p is 1.5");
     harness_refused(tfm_sample(ctx, &y, NULL, x, &less), TFM_ERROR_ARGUMENT, "top_p is -0.1");
     harness_refused(tfm_sample(ctx, &y, NULL, x, &odd), TFM_ERROR_ARGUMENT, "top_p is");
+    harness_refused(tfm_sample(ctx, &y, NULL, x, &all), TFM_ERROR_ARGUMENT, "min_p is 1.1");
 }
 
 static void test_shared_memory(void **state) {
@@ -247,9 +300,9 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),        cmocka_unit_test(test_shapes), cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_odd_rows),      cmocka_unit_test(test_stream), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_philox), cmocka_unit_test(test_shapes),  cmocka_unit_test(test_min_p),
+        cmocka_unit_test(test_ties),   cmocka_unit_test(test_streams), cmocka_unit_test(test_odd_rows),
+        cmocka_unit_test(test_stream), cmocka_unit_test(test_refused), cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

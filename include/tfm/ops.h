@@ -419,17 +419,18 @@ typedef struct tfm_sample_options {
     float temperature; /* What logits are divided by. 0 means 1. */
     int top_k;         /* Only the k largest may be drawn. 0 means all. */
     float top_p;       /* Of those, only the fewest largest whose probabilities add up to p. 0 means 1, which is all. */
+    float min_p;       /* Of those, only what is at least so many times as probable as the likeliest. 0 means all. */
     uint64_t seed;     /* Equal seeds and steps draw the same on every device, except for rounding. */
     uint64_t step;     /* Which draw of the seed's stream it is. Count it up from token to token. */
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_sample_options;
 
-/* Draws one index of each row of logits (R, V), V <= 2^24, from softmax(logits / temperature) within top k and top p
- * ("The Curious Case of Neural Text Degeneration", Holtzman et al. 2020), and puts them into ids (R) I32. Of equal
- * logits the ones with lower indices stay within. NaN counts as -inf. A row with nothing above -inf gives -1. If
- * `probabilities` is not NULL, it gets the chance that each drawn index had, (R). The random number of row r is
- * Philox4x32-10 of the counter (step, r) and the key `seed` ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et
- * al. 2011). `options` may be NULL. */
+/* Draws one index of each row of logits (R, V), V <= 2^24, from softmax(logits / temperature) within top k, top p ("The
+ * Curious Case of Neural Text Degeneration", Holtzman et al. 2020) and min p ("Turning Up the Heat", Nguyen et al.
+ * 2024), and puts them into ids (R) I32. Of equal logits the ones with lower indices stay within top k and top p. NaN
+ * counts as -inf. A row with nothing above -inf gives -1. If `probabilities` is not NULL, it gets the chance that each
+ * drawn index had, (R). The random number of row r is Philox4x32-10 of the counter (step, r) and the key `seed`
+ * ("Parallel Random Numbers: As Easy as 1, 2, 3", Salmon et al. 2011). `options` may be NULL. */
 TFM_API tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilities, tfm_tensor logits,
                               const tfm_sample_options *options);
 

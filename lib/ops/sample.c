@@ -1,6 +1,7 @@
 /* Drawing tokens: cl/sample.cl. */
 #include <math.h>
 #include <stdlib.h>
+#include "ops/sample.h"
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
@@ -13,21 +14,31 @@ static tfm_status check_options(tfm_context *ctx, const tfm_sample_options *o) {
     if (!(o->top_p >= 0.0f && o->top_p <= 1.0f))
         return tfm__op_refuse(ctx, "sample", "top_p is %g: it must be at most 1 and positive, or 0 for 1",
                               (double)o->top_p);
+    if (!(o->min_p >= 0.0f && o->min_p <= 1.0f))
+        return tfm__op_refuse(ctx, "sample", "min_p is %g: it must be at most 1 and positive, or 0 for all",
+                              (double)o->min_p);
     return TFM_OK;
 }
 
 tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilities, tfm_tensor logits,
                       const tfm_sample_options *options) {
+    return tfm__sample(ctx, ids, probabilities, logits, (tfm_tensor){0}, options);
+}
+
+tfm_status tfm__sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilities, tfm_tensor logits,
+                       tfm_tensor streams, const tfm_sample_options *options) {
     const char *op = "sample";
     const tfm_sample_options defaults = {0};
     const tfm_tensor none = {0};
     options = options ? options : &defaults;
-    if (TFM__OP_BEGIN(ctx, op, "f", logits) != TFM_OK || TFM__TAPE_NONE(ctx, op, logits) != TFM_OK ||
+    if (TFM__OP_BEGIN(ctx, op, "fI", logits, streams) != TFM_OK || TFM__TAPE_NONE(ctx, op, logits) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, op, options) != TFM_OK || check_options(ctx, options) != TFM_OK)
         return tfm_context_status(ctx);
     if (logits.rank != 2 || logits.dims[1] > 1 << 24)
         return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM__SHAPE(logits));
     const int64_t rows = logits.dims[0], n = logits.dims[1];
+    if (streams.buffer && (streams.rank != 1 || streams.dims[0] != rows))
+        return tfm__op_refuse(ctx, op, "streams is %s: it must be (%lld)", TFM__SHAPE(streams), (long long)rows);
     if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
         (probabilities && tfm__op_output(ctx, op, probabilities, TFM_F32, 1, &rows) != TFM_OK))
         return tfm_context_status(ctx);
@@ -36,12 +47,15 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
         return tfm_context_status(ctx);
     const float sharpness = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
     const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
+    /* How far below the largest logit min p reaches; no real distance where all stay. */
+    const float depth = options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / sharpness;
     const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
     tfm__kernel *kernel = tfm__kernel_get(ctx, op, "sample", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                        TFM__ARGS(TFM__T_AS("ids", *ids), TFM__T_AS("probabilities", chances), TFM__T(logits),
-                                 TFM__I(rows), TFM__I(n), TFM__I(k), TFM__F(p), TFM__F(sharpness),
-                                 TFM__I_AS("seed", options->seed), TFM__I_AS("counter", options->step)));
+                                 TFM__T(streams), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__F(p), TFM__F(depth),
+                                 TFM__F(sharpness), TFM__I_AS("seed", options->seed),
+                                 TFM__I_AS("counter", options->step)));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
