@@ -180,6 +180,7 @@ typedef struct tfm_block_memory {
      * position being `position`. Empty: they do not turn. */
     tfm_tensor cosines, sines;
     int64_t position;
+    tfm_tensor positions; /* (B, T) I32: the position of each token, in place of those from `position` on; or empty. */
 
     /* The next three are for steps with a cache, where x (B, T, E) goes on with what came before: mostly T is 1. All
      * are empty if x has whole sequences. */

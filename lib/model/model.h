@@ -143,6 +143,10 @@ typedef struct tfm__step {
     int64_t node;                 /* The place in the log of the first row's first token; others follow row by row. */
     int64_t position;             /* The position of the first tokens that are read. */
     int64_t length; /* How long the text is that is known by now, this step's tokens and later ones; 0: position + T. */
+    /* Where rows stand at different positions, in steps of one token: (R, 1) I32, none above `position`; and (R, 1, 1,
+     * position + 1), what is added to the scores of the places in `table`, so -inf at those that are none of the row's.
+     * Empty where all stand at `position`. */
+    tfm_tensor positions, mask;
 } tfm__step;
 /* Whether keys that were made for texts of `from` tokens serve for texts of `to` tokens. Where they do not, since a
  * model turns by other rates in longer texts, a text that grows over that border must be run again from its beginning,

@@ -16,6 +16,7 @@ typedef struct pass {
     tfm__stack *stack;
     const tfm__stack_arch *arch;
     int64_t position;         /* of the first id of each row */
+    tfm_tensor positions;     /* (B, T) of each id, in place of that; or empty */
     tfm_tensor lengths;       /* (B) of the stack's own input, or empty */
     tfm_tensor types;         /* (B, T) of the ids, or empty: all are 0 */
     tfm_tensor encoded;       /* (N, S, E) to be projected by each block, or empty: `step` has it */
@@ -30,6 +31,19 @@ static bool has_stopped(const pass *p) {
     return p->observer && p->observer->stopped;
 }
 
+/* *sum = x (B, T, E) and the positions of its tokens, which stand where p->positions says. */
+static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x) {
+    tfm_context *ctx = model->ctx;
+    const int64_t tokens = x.dims[0] * x.dims[1];
+    tfm_tensor flat = {0}, rows = {0}, placed = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
+    tfm_gather(ctx, &rows, p->stack->positions, flat);
+    tfm_tensor_reshape(ctx, &placed, rows, 3, x.dims);
+    tfm_add(ctx, sum, x, placed);
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){sum});
+}
+
 /* x (B, T, E) = embedding * scale + positions, then the norm over it where the stack has one, and in training
  * dropout. */
 static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
@@ -38,11 +52,14 @@ static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tens
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw);
     const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
-    tfm_tensor words = {0}, first = {0}, sum = {0}, between = {0};
-    tfm_tensor *last = normed || dropout ? &sum : x;
+    const bool scattered = p->positions.buffer && stack->positions.buffer;
+    tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
+    tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
     tfm_scope_open(ctx);
-    tfm_embedding(ctx, typed ? &words : last, stack->table->value, ids, p->arch->embedding_scale, stack->positions,
-                  p->position);
+    tfm_embedding(ctx, scattered ? &bare : placed, stack->table->value, ids, p->arch->embedding_scale,
+                  scattered ? (tfm_tensor){0} : stack->positions, p->position);
+    if (scattered)
+        add_positions(model, placed, p, bare);
     if (typed) {
         if (p->types.buffer)
             tfm_embedding(ctx, &first, stack->token_types.value, p->types, 1, (tfm_tensor){0}, 0);
@@ -85,7 +102,8 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
                                .bias = p->bias,
                                .cosines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->cosines,
                                .sines = bits & TFM__UNTURNED_LAYER ? (tfm_tensor){0} : turns->sines,
-                               .position = p->position};
+                               .position = p->position,
+                               .positions = p->positions};
     tfm_tensor own = {0}, over_source = {0};
     tfm_scope_open(ctx);
     if (p->step) {
@@ -272,6 +290,14 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     tfm_linear(ctx, logits, scaled, model->output, inner_bias(model, bias), TFM_NO_ACTIVATION);
 }
 
+/* *bias, which may be empty, and what the mask hides besides. */
+static void hide(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
+    tfm_tensor both = {0};
+    if (mask.buffer && bias->buffer)
+        tfm_add(ctx, &both, *bias, mask);
+    *bias = !mask.buffer ? *bias : both.buffer ? both : mask;
+}
+
 tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
                            tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
@@ -279,7 +305,8 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1, end = step->position + tokens;
     tfm_tensor block = {0}, last = {0};
     tfm__stream stream = {0};
-    pass p = {.stack = &model->decoder, .arch = arch, .position = step->position, .step = step};
+    pass p = {
+        .stack = &model->decoder, .arch = arch, .position = step->position, .positions = step->positions, .step = step};
     if (step->position > 0 && step->length == 0 && !tfm__model_keys_serve(model, step->position, end))
         return tfm__op_refuse(ctx, "model_step",
                               "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "
@@ -291,6 +318,7 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
         tfm__places_bias_row(model, &p.bias, step->relative, step->position);
     else
         tfm__places_bias(model, &p.bias, &model->decoder, arch, step->position, tokens);
+    hide(ctx, &p.bias, step->mask);
     tfm_tensor_reshape(ctx, &block, ids, 2, (int64_t[]){rows, tokens});
     embed(model, &stream.x, &p, block);
     run_blocks(model, &stream, &p);

@@ -23,7 +23,7 @@ static void place_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int hea
     }
     if (turned)
         tfm_rotary(ctx, out, x, memory->cosines, memory->sines,
-                   &(tfm_rotary_options){.heads = heads, .first = memory->position});
+                   &(tfm_rotary_options){.heads = heads, .positions = memory->positions, .first = memory->position});
 }
 
 /* Queries, keys and values of the block's own input, (B, T, ...) each, from the stream. What lies in the log is written
