@@ -4,13 +4,10 @@
  * and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number is also its row
  * in the log of keys and values. A row's past is a line of the table: the nodes from the start to its newest token.
  *
- * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: WALK of them, or the whole
- * vocabulary if that is smaller. */
+ * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: as many as are looked at,
+ * or the whole vocabulary if that is smaller. With PROMPTED, what finishes and when a sentence is over are as in
+ * transformers' generate. */
 #ifdef BEAM
-
-/* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be
- * ends. */
-#define WALK (BEAM == 1 ? 1 : 2 * BEAM)
 
 /* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
  * each place, and is unused where all do. table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent,
@@ -46,6 +43,18 @@
         [((group)*BEAM + b) * (past + 1) + i] = TFM_AT(table)[TFM_AT(next_parent)[(from)*BEAM + b] * past + i];        \
     }
 
+/* In transformers all that reaches the limit has finished, a finished one must be among the BEAM best, and unless
+ * `early` says 2 ("never"), live ones are compared by the length that they have. */
+#ifdef PROMPTED
+#define PROMPTED_ONLY(x) (x)
+#define ENDS_AT_LIMIT(x) (x)
+#define HOPE (early == 2 && TFM_AT(penalty)[limit] > TFM_AT(penalty)[1] ? limit : generated)
+#else
+#define PROMPTED_ONLY(x) false
+#define ENDS_AT_LIMIT(x) false
+#define HOPE limit
+#endif
+
 /* What the rows of a sentence may go on with: sum log p by row and place in its list, of all items of a work-group. */
 #define SUMS (BEAM * CANDIDATES)
 #if SUMS <= 1024
@@ -77,6 +86,8 @@ static inline float sum_of(__global const float *values, __global const float *l
  *     the limit has cut.
  *   next_token, next_parent, next_score (R): the live continuations; parent is a row
  *   done (n), remaining (1): sentences that are over
+ *   ends (end_count): the tokens that end a sentence; walk: how many candidates are looked at; early: transformers'
+ *     early_stopping, with PROMPTED
  *   last_token: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have the
  *     probability 1, whatever the model gives them
  *
@@ -87,8 +98,9 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                           TFM_TENSOR(float, finished_total), TFM_TENSOR(int, finished_token),
                           TFM_TENSOR(int, finished_node), TFM_TENSOR(int, finished_step),
                           TFM_TENSOR(int, finished_count), TFM_TENSOR(int, remaining), const long vocabulary,
-                          const long prefix_width, const long step, const long eos, const long last_token,
-                          const long certain_first, const long certain_last, const long extends, EXTEND_PARAMETERS) {
+                          const long prefix_width, const long step, TFM_INPUT(int, ends), const long end_count,
+                          const long walk, const long early, const long last_token, const long certain_first,
+                          const long certain_last, const long extends, EXTEND_PARAMETERS) {
     __local float sums[SUMS_KEPT];
     __local int head[BEAM]; /* how many of each row's list are taken */
     const long group = TFM_ROW();
@@ -113,7 +125,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
         __global int *out_token = TFM_AT(next_token) + base;
         __global int *out_parent = TFM_AT(next_parent) + base;
         __global float *out_score = TFM_AT(next_score) + base;
-        int live = 0;
+        int live = 0, filler = TFM_AT(ends)[0];
         if (!TFM_AT(done)[group]) {
             const float length_penalty = TFM_AT(penalty)[generated];
             __global float *total = TFM_AT(finished_total) + sentence * BEAM;
@@ -124,7 +136,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
             for (int b = 0; b < BEAM; b++)
                 head[b] = 0;
 
-            for (int c = 0; c < WALK && live < BEAM; c++) {
+            for (int c = 0; c < walk && live < BEAM; c++) {
                 /* The best head of the rows' sorted lists; a lower beam wins a tie. */
                 int best_beam = -1;
                 float best = -INFINITY;
@@ -142,13 +154,18 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                     break;
                 const int list = head[best_beam]++;
                 const int best_token = forced >= 0 ? forced : TFM_AT(tokens)[(base + best_beam) * CANDIDATES + list];
-                if (best_token != eos) {
+                bool ended = ENDS_AT_LIMIT(generated >= limit);
+                for (int e = 0; e < end_count; e++)
+                    ended = ended || best_token == TFM_AT(ends)[e];
+                if (!ended) {
                     out_token[live] = best_token;
                     out_parent[live] = (int)(base + best_beam);
                     out_score[live] = best;
                     live++;
                     continue;
                 }
+                if (PROMPTED_ONLY(c >= BEAM)) /* the others only make room for live ones */
+                    continue;
                 /* Keep the best BEAM finished ones: a full list gives up its worst. */
                 int slot = finished;
                 if (finished == BEAM) {
@@ -161,6 +178,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                 } else {
                     finished++;
                 }
+                filler = PROMPTED_ONLY(BEAM == 1) ? best_token : filler; /* who watches reads it */
                 total[slot] = best;
                 token[slot] = best_token;
                 node[slot] = (int)first_node + best_beam + (int)base;
@@ -174,7 +192,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                 float worst = INFINITY;
                 for (int b = 0; b < BEAM; b++)
                     worst = fmin(worst, total[b] / TFM_AT(penalty)[count[b]]);
-                over = over || worst >= out_score[0] / TFM_AT(penalty)[limit];
+                over = over || worst >= out_score[0] / TFM_AT(penalty)[HOPE] || PROMPTED_ONLY(early == 1);
             }
             /* Cut by the limit: what is alive fills the slots that no finished one has. */
             if (over && generated >= limit) {
@@ -193,7 +211,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
             }
         }
         for (int b = live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
-            out_token[b] = (int)eos;
+            out_token[b] = filler;
             out_parent[b] = (int)(base + b);
             out_score[b] = -INFINITY;
         }
@@ -258,6 +276,73 @@ TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed
         *logit = -INFINITY;
     }
     TFM_AT(removed)[row] = sum;
+}
+
+/* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's past with the penalty: on
+ * log p where `likely`, else on the logit, divided where it is positive and multiplied where it is negative.
+ *   log_sum (R); table (R, past); node_token: -1 is no token */
+TFM_KERNEL void beam_penalize(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
+                              TFM_INPUT(int, table), TFM_INPUT(int, node_token), const long rows, const long vocabulary,
+                              const long past, const long likely, const float penalty) {
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
+    for (long i = TFM_LANE(); i < past; i += TFM_GROUP) {
+        const int token = TFM_AT(node_token)[TFM_AT(table)[row * past + i]];
+        if (token < 0 || token >= vocabulary)
+            continue;
+        const float score = TFM_AT(logits)[row * vocabulary + token] - base;
+        TFM_AT(out)[row * vocabulary + token] = (score < 0.0f ? score * penalty : score / penalty) + base;
+    }
+}
+
+/* One item per row: values (R) = the logits (R, vocabulary) of tokens (R), -inf for the token -1, which there is not.
+ */
+TFM_KERNEL void beam_values(TFM_TENSOR(float, values), TFM_INPUT(int, tokens), TFM_INPUT(float, logits),
+                            const long rows, const long vocabulary) {
+    const long row = get_global_id(0);
+    if (row >= rows)
+        return;
+    const int token = TFM_AT(tokens)[row];
+    TFM_AT(values)[row] = token < 0 ? -INFINITY : TFM_AT(logits)[row * vocabulary + token];
+}
+
+/* One item per live sentence, of a beam of one: those with stops (N) are over with what they have. What is before their
+ * last token is the parent of its node. */
+TFM_KERNEL void beam_stop(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_INPUT(int, tokens),
+                          TFM_INPUT(float, scores), TFM_INPUT(int, node_parent), TFM_TENSOR(int, done),
+                          TFM_TENSOR(int, remaining), TFM_TENSOR(float, finished_total),
+                          TFM_TENSOR(int, finished_token), TFM_TENSOR(int, finished_node),
+                          TFM_TENSOR(int, finished_step), TFM_TENSOR(int, finished_count), const long live,
+                          const long node, const long step) {
+    const long i = get_global_id(0);
+    if (i >= live || TFM_AT(done)[i])
+        return;
+    const int sentence = TFM_AT(sentences)[i];
+    if (!TFM_AT(stops)[sentence])
+        return;
+    TFM_AT(finished_total)[sentence] = TFM_AT(scores)[i];
+    TFM_AT(finished_token)[sentence] = TFM_AT(tokens)[i];
+    TFM_AT(finished_node)[sentence] = TFM_AT(node_parent)[node + i];
+    TFM_AT(finished_step)[sentence] = (int)step;
+    TFM_AT(finished_count)[sentence] = 1;
+    TFM_AT(done)[i] = 1;
+    atomic_dec(TFM_AT(remaining));
+}
+
+/* A work-group per row: a mask (R, past) of what a row's past really has, -inf where its prompt has none, and positions
+ * (R) of its newest tokens. pads (N): columns before the prompt; sources (R) */
+TFM_KERNEL void beam_places(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions), TFM_INPUT(int, pads),
+                            TFM_INPUT(int, sources), const long rows, const long past) {
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    const int none = TFM_AT(pads)[TFM_AT(sources)[row]];
+    for (long i = TFM_LANE(); i < past; i += TFM_GROUP)
+        TFM_AT(mask)[row * past + i] = i < none ? -INFINITY : 0.0f;
+    if (TFM_LANE() == 0)
+        TFM_AT(positions)[row] = (int)past - 1 - none;
 }
 
 /* One item per row: log_sum (R) counts what was removed, so that no other token becomes more probable by it. */

@@ -1,4 +1,4 @@
-/* Models: opening, making and saving them, translation, scoring, and a look at their attention.
+/* Models: opening, making and saving them, translation, scoring, a look at their attention, and going on with a text.
  *
  *     tfm_model *model;
  *     tfm_model_open(&model, ctx, "opus-mt-de-en", NULL);
@@ -361,6 +361,114 @@ typedef bool (*tfm_map_fn)(void *user, const tfm_attention_map *map);
  * TFM_ERROR_INPUT for a text that is not UTF-8 or too long, and for a source without words. */
 TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
                               const tfm_search_options *search, tfm_map_fn emit, void *user);
+
+/* ---- Generation ------------------------------------------------------------------------------------------------ */
+
+/* Models that have a decoder alone, such as GPT-2 or Llama, go on with a text. */
+
+/* Is called for each token of a text as soon as it is chosen, with the end token, if there is one, last. Prompts and
+ * their texts are counted from 0. Return false to end this text with this token. */
+typedef bool (*tfm_token_fn)(void *user, size_t prompt, int best, int32_t id);
+
+/* Is called with the next piece of a text, as soon as it is final: whole characters, and nothing that may yet turn out
+ * to be the beginning of a stop string. All pieces of a text make up tfm_generation.text. Return false to end this text
+ * here. */
+typedef bool (*tfm_piece_fn)(void *user, size_t prompt, int best, const char *piece);
+
+/* Counts of what was done. A call adds to them. */
+typedef struct tfm_generate_stats {
+    uint64_t prompts;       /* The prompts that were gone on with. */
+    uint64_t prompt_tokens; /* Their tokens. */
+    uint64_t new_tokens;    /* The tokens that were written, of all texts that were asked for. */
+    double prefill_seconds; /* The time that reading the prompts took, but for the last token of each. */
+    double decode_seconds;  /* The time that writing took. */
+} tfm_generate_stats;
+
+/* How to go on with a prompt. All zeros is greedy: each token is the likeliest one. */
+typedef struct tfm_generate_options {
+    int max_new; /* The most tokens to write. 0 means the directory's max_new_tokens, else 256. The model's positions
+                    limit it, too. */
+    int min_new; /* Ends are not written before so many tokens. 0 means the directory's min_new_tokens. */
+    int beam;    /* The beam of a beam search, up to TFM_MAX_BEAM, which ends as that of transformers does. 0 means 1:
+                    greedy, or drawing. */
+    int n_best;  /* How many texts to give for each prompt: the best of the beam, or so many that are drawn. 0 means 1.
+                  */
+    bool has_alpha;    /* Whether `alpha` is given, since 0 is a possible value. */
+    double alpha;      /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
+                          directory's length_penalty, or 1. */
+    bool draw;         /* Draws tokens (tfm_sample), which goes with a beam of 1 alone. The next four then are the
+                          directory's where they are 0, and if it does not say, 1, all, 1 and none. */
+    float temperature; /* What logits are divided by. */
+    int top_k;         /* Only so many of the likeliest may be drawn. */
+    float top_p;       /* Only the likeliest that add up to p may be drawn. */
+    float min_p;       /* Only what is at least so many times as likely as the likeliest may be drawn. */
+    float repetition_penalty; /* Tokens of prompt and text get less likely by it, if it is above 1: logits, or in a beam
+                                 search log p, are divided by it where they are positive and multiplied where they are
+                                 negative ("CTRL", Keskar et al. 2019). 0 means the directory's, or 1. */
+    uint64_t seed;  /* Equal seeds draw the same on a device, but for rounding: the k-th text of prompt i of a call, */
+    uint64_t first; /* its number being first + i, has random numbers of its own, whatever batch it is in. */
+    int batch_tokens; /* The most tokens of a batch, those that will be written counted. 0 means 16384. */
+    const char *const
+        *stops;            /* [stop_count]: a text ends before the first of these. They take a tokenizer and a beam */
+    size_t stop_count;     /* of 1. */
+    tfm_token_fn on_token; /* Is told of each token; needs a beam of 1. May be NULL. */
+    void *on_token_user;   /* The `user` pointer of on_token. */
+    tfm_piece_fn on_piece; /* Is told of each piece of text; needs a beam of 1 and a tokenizer. May be NULL. */
+    void *on_piece_user;   /* The `user` pointer of on_piece. */
+    tfm_reject_fn reject;  /* Is called for each bad prompt. If NULL, a bad prompt fails the call. */
+    void *reject_user;     /* The `user` pointer of reject. */
+    bool (*go_on)(
+        void *user);  /* Is asked before each step; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
+    void *go_on_user; /* The `user` pointer of go_on. */
+    tfm_generate_stats *stats; /* Counts that the call adds to. May be NULL. */
+    uint64_t reserved[8];      /* Must be 0: room for later fields. */
+} tfm_generate_options;
+
+/* Goes on with the prompts of one batch. `ids` has their ids one after another, and prompt i has counts[i] of them. The
+ * hypotheses are those of the prompts in order, n_best each; their log_probs are what the model gives each token,
+ * whatever else made the choice, but with the penalty in a beam search. Prompts are read in pieces of 512 tokens.
+ * `options` may be NULL; stops, on_piece, reject and batch_tokens are for tfm_generate alone. The caller frees *out
+ * with tfm_hypotheses_free. On failure *out is empty: TFM_ERROR_INPUT for a prompt without ids or with more than the
+ * model's positions, TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
+TFM_API tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
+                                    size_t prompts, const tfm_generate_options *options);
+
+/* What a model is to go on with: UTF-8, or if `text` is NULL, ids. */
+typedef struct tfm_prompt {
+    const char *text;   /* The text, which the tokenizer encodes with the special tokens that the model wants. */
+    size_t bytes;       /* The length of the text in bytes. */
+    const int32_t *ids; /* [count]: the ids. */
+    size_t count;       /* How many ids there are. */
+} tfm_prompt;
+
+/* Why a text ended: with an end token; before a stop string, or because a callback wanted it; or at its most tokens. */
+typedef enum tfm_generation_end { TFM_ENDED, TFM_STOPPED, TFM_CUT } tfm_generation_end;
+
+/* One text for one prompt. */
+typedef struct tfm_generation {
+    size_t prompt;        /* The prompt, counted from 0. */
+    int best;             /* The rank of the text, or which one of those drawn it is, counted from 0. */
+    const char *text;     /* The text without the prompt. "" for a rejected prompt, whose scores are NaN, and without a
+                             tokenizer. */
+    double score;         /* The score; -inf if the beam found fewer than n_best. */
+    double log_prob;      /* The sum of log p of the tokens. */
+    size_t prompt_tokens; /* How many tokens the prompt has. */
+    tfm_attention_axis tokens; /* The tokens that were written, with the end. */
+    const float *log_probs;    /* [tokens.count]: the natural log of each token's probability. */
+    tfm_generation_end end;    /* Why the text ended. */
+} tfm_generation;
+
+/* Receives one text. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_generation_fn)(void *user, const tfm_generation *generation);
+
+/* Goes on with `count` prompts and emits the texts in the order of the prompts, each as soon as it and all before it
+ * are done. Prompts of similar length are put into one batch. A prompt without any token begins with the model's first
+ * one, such as <s>, where it has one. A model without its tokenizer takes ids and gives ids. `options` may be NULL. A
+ * bad prompt, which is not UTF-8, has no tokens or more than the model's positions, fails the call before any work with
+ * TFM_ERROR_INPUT, or is rejected by the options. TFM_ERROR_ARGUMENT for options that are out of range or do not go
+ * together. */
+TFM_API tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t count,
+                                const tfm_generate_options *options, tfm_generation_fn emit, void *user);
 
 #ifdef __cplusplus
 }

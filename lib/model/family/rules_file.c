@@ -1,6 +1,7 @@
 /* The rules of writing text, out of generation_config.json and config.json, and into the former. */
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 #include "model/family/config_keys.h"
 
 /* ---- Token ids ---------------------------------------------------------------------------------------- */
@@ -148,38 +149,38 @@ static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, i
 /* ---- Search ------------------------------------------------------------------------------------------- */
 
 /* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing. */
-static void warn_of_others(const tfm__config_files *from) {
+static void warn_of_others(const tfm__config_files *from, bool prompted) {
     static const struct {
         const char *key;
         double nothing;
+        bool obeyed; /* where the model goes on with texts */
     } others[] = {
-        {"no_repeat_ngram_size", 0},
-        {"encoder_no_repeat_ngram_size", 0},
-        {"repetition_penalty", 1},
-        {"min_length", 0},
-        {"min_new_tokens", 0},
-        {"num_beam_groups", 1},
-        {"do_sample", 0},
-        {"suppress_tokens", 0},
-        {"begin_suppress_tokens", 0},
-        {"sequence_bias", 0},
-        {"force_words_ids", 0},
-        {"early_stopping", 0},
-        {"exponential_decay_length_penalty", 0},
+        {"no_repeat_ngram_size", 0, false},
+        {"encoder_no_repeat_ngram_size", 0, false},
+        {"repetition_penalty", 1, true},
+        {"min_length", 0, false},
+        {"min_new_tokens", 0, true},
+        {"num_beam_groups", 1, false},
+        {"do_sample", 0, true},
+        {"suppress_tokens", 0, false},
+        {"begin_suppress_tokens", 0, false},
+        {"sequence_bias", 0, false},
+        {"force_words_ids", 0, false},
+        {"early_stopping", 0, true},
+        {"exponential_decay_length_penalty", 0, false},
     };
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
         tfm__found key = tfm__search_key(from, others[i].key);
         const bool empty = json_is_false(key.value) || (json_is_array(key.value) && !json_array_size(key.value)) ||
                            (json_is_number(key.value) && json_number_value(key.value) == others[i].nothing);
-        if (key.value && !empty)
+        if (key.value && !empty && !(prompted && others[i].obeyed))
             tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
                      TFM__VALUE_TEXT(key.value));
     }
 }
 
 static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
-    if (!out->prompted)
-        warn_of_others(from);
+    warn_of_others(from, out->prompted);
     tfm_status status = tfm__read_int(&out->beams, tfm__search_key(from, "num_beams"), "num_beams", 1, 1024);
     if (status != TFM_OK)
         return status;
@@ -203,9 +204,48 @@ tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, con
     return status == TFM_OK ? read_search(rules, from) : status;
 }
 
+/* transformers' words for it: false, true, or "never". */
+static tfm_status read_early(tfm__prompt_rules *out, const tfm__config_files *from) {
+    const tfm__found found = tfm__search_key(from, "early_stopping");
+    const char *word = json_string_value(found.value);
+    if (!found.value || json_is_false(found.value))
+        return TFM_OK;
+    if (!json_is_true(found.value) && !(word && strcmp(word, "never") == 0))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `early_stopping` is %s; true, false or \"never\" is allowed",
+                         found.path, TFM__VALUE_TEXT(found.value));
+    out->early = word ? TFM__EARLY_NEVER : TFM__EARLY_TRUE;
+    return TFM_OK;
+}
+
+static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_files *from) {
+    const struct {
+        const char *key;
+        int *value;
+    } counts[] = {{"max_new_tokens", &out->max_new},
+                  {"min_new_tokens", &out->min_new},
+                  {"max_length", &out->max_length},
+                  {"top_k", &out->top_k}};
+    const struct {
+        const char *key;
+        double *value, high;
+    } numbers[] = {{"temperature", &out->temperature, 1e6},
+                   {"top_p", &out->top_p, 1},
+                   {"min_p", &out->min_p, 1},
+                   {"repetition_penalty", &out->repetition_penalty, 1e6}};
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < TFM__COUNT(counts) && status == TFM_OK; i++)
+        status = tfm__read_int(counts[i].value, tfm__generation_key(from, counts[i].key), counts[i].key, 0, INT_MAX);
+    for (size_t i = 0; i < TFM__COUNT(numbers) && status == TFM_OK; i++)
+        status = tfm__read_number(numbers[i].value, tfm__generation_key(from, numbers[i].key), numbers[i].key, 0,
+                                  numbers[i].high);
+    return status == TFM_OK ? read_early(out, from) : status;
+}
+
 tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
                                     int vocabulary) {
     tfm_status status = read_prompted_ids(rules, from, defaults, vocabulary);
+    if (status == TFM_OK)
+        status = read_prompt_rules(&rules->prompt, from);
     if (status == TFM_OK)
         status = read_bad_ids(rules, from, vocabulary);
     return status == TFM_OK ? read_search(rules, from) : status;

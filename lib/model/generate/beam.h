@@ -1,8 +1,27 @@
-/* One batch of beam search on the device: the state between steps, and the kernels that move it (cl/beam.cl). */
+/* One batch of beam search on the device: the state between steps, and the kernels that move it (cl/beam.cl). A beam of
+ * one is greedy search, or draws. */
 #ifndef TFM_LIB_BEAM_H
 #define TFM_LIB_BEAM_H
 
 #include "model/model.h"
+
+/* What rows have read before they are searched with: prompts, whose keys and values are in the log already. */
+typedef struct tfm__beam_past {
+    int64_t nodes;         /* places of the log that they take */
+    const int32_t *tokens; /* [nodes]: the token at each place; -1: none that counts */
+    int64_t width;         /* columns of the table before a row's first input */
+    const int32_t *table;  /* [sentences * width] */
+    const int32_t *last;   /* [sentences]: the first input, the last token of the prompt */
+} tfm__beam_past;
+
+/* How tokens are chosen, where it is not by their probability alone. All zeros change nothing. */
+typedef struct tfm__beam_choice {
+    bool draws; /* a beam of one draws by `draw`, whose step counts along */
+    tfm_sample_options draw;
+    const int32_t *streams;   /* [sentences]: as tfm__sample takes them */
+    float repetition_penalty; /* what tokens of the past are made less likely by; 0: nothing */
+    int64_t min_new;          /* tokens that come before any end */
+} tfm__beam_choice;
 
 typedef struct tfm__beam {
     tfm_context *ctx;
@@ -12,12 +31,14 @@ typedef struct tfm__beam {
     int64_t total;      /* N: sentences of the batch */
     int64_t live;       /* n: sentences that still have rows; R = n K */
     int64_t step;       /* tokens generated so far */
+    int64_t before;     /* what each row's past has besides: the columns of tfm__beam_past */
     int64_t node;       /* first node of this step's rows */
     int64_t nodes;      /* capacity of the node log */
 
     tfm_tensor tokens;    /* (R): the decoder's next input */
+    tfm_tensor chosen;    /* the same of all rows of the last step, those included that left the batch; if `prompted` */
     tfm_tensor scores;    /* (R) */
-    tfm_tensor table;     /* (R, step + 1): the nodes of each row's past and its own */
+    tfm_tensor table;     /* (R, before + step + 1): the nodes of each row's past and its own */
     tfm_tensor sources;   /* (R): which of the N sentences each row translates */
     tfm_tensor sentences; /* (n): the same for each sentence */
     tfm_tensor done;      /* (n) */
@@ -30,9 +51,14 @@ typedef struct tfm__beam {
     int64_t prefix_width;
     const tfm__rules *rules; /* the model's */
     bool certain;            /* what the rules force has the probability 1, and what they forbid keeps its own */
-    int64_t words;           /* how many words are forbidden step by step */
-    tfm_tensor word_starts;  /* (words + 1): where in word_ids each begins */
+    bool prompted;           /* the search ends as transformers' generate does */
+    tfm__beam_choice choice;
+    tfm_tensor streams;     /* (N) */
+    int64_t words;          /* how many words are forbidden step by step */
+    tfm_tensor word_starts; /* (words + ends + 1): where in word_ids each begins; the ends come after the words */
     tfm_tensor word_ids;
+    int64_t end_count;
+    tfm_tensor ends;                                                         /* (end_count): what ends a text */
     tfm_tensor penalty;                                                      /* (longest + 1) */
     tfm_tensor finished_total, finished_token, finished_node, finished_step; /* (N, K) */
     tfm_tensor finished_count;                                               /* (N) */
@@ -49,6 +75,8 @@ typedef struct tfm__beam_setup {
     int64_t prefix_width;         /* at least 1 */
     const float *penalty;         /* [longest limit + 1] */
     int64_t longest;
+    const tfm__beam_past *past;     /* NULL: rows begin with the start token */
+    const tfm__beam_choice *choice; /* NULL: nothing besides */
 } tfm__beam_setup;
 
 /* Everything lives in the current scope. */
@@ -58,7 +86,29 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
  * `keep` sentences: `live` for all, fewer to drop sentences that are over. */
 tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep);
 
+/* Ends those sentences, of a beam of one, for which `stops` (N) is not 0: what they have is their hypothesis. */
+tfm_status tfm__beam_stop(tfm__beam *beam, const int32_t *stops);
+
+/* ---- Candidates (candidates.c) ---- */
+
+/* Puts the words that are forbidden, and the ends, where the steps look for them. */
+tfm_status tfm__beam_put_words(tfm__beam *beam);
+/* What each row may go on with, best first: the logits (R, k), tokens (R, k), and log_sum (R), the normaliser of the
+ * row: the logarithm of the sum of e to all of its logits. Changes `logits`. */
+void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                          tfm_tensor logits, int k);
+
+/* ---- Results (hypotheses.c) ---- */
+
 /* Reads the finished hypotheses: [total * n_best] of *out, best first. The beam's penalty rules, as `score`. */
 tfm_status tfm__beam_finish(tfm__beam *beam, tfm_hypotheses *out, int n_best, const float *penalty);
+
+/* ---- What the files share ---- */
+
+/* A grid of an item for each of `count`. */
+tfm__grid tfm__beam_items(const tfm_context *ctx, int64_t count);
+tfm_tensor tfm__beam_ints(tfm_context *ctx, int64_t count);
+tfm_tensor tfm__beam_floats(tfm_context *ctx, int64_t count);
+tfm_tensor tfm__beam_ints_of(tfm_context *ctx, const int32_t *host, int64_t count);
 
 #endif

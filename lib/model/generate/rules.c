@@ -1,5 +1,12 @@
 #include "model/generate/rules.h"
 
+bool tfm__rules_end(const tfm__rules *rules, int32_t id) {
+    bool ends = id == rules->eos_id;
+    for (int i = 0; i < rules->eos_id_count; i++)
+        ends |= id == rules->eos_ids[i];
+    return ends;
+}
+
 bool tfm__rules_pads(const tfm__rules *rules, int32_t id) {
     return !rules->prompted && id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
 }

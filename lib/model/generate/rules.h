@@ -14,11 +14,23 @@ enum {
     TFM__MAX_BAD_WORD_IDS = 8192, /* The most ids of all these sequences. */
 };
 
+/* What a directory says of going on with a prompt; 0 stands for what it does not say. */
+typedef struct tfm__prompt_rules {
+    int max_new, min_new; /* max_new_tokens, min_new_tokens */
+    int max_length;       /* of prompt and text together */
+    int top_k;
+    double temperature, top_p, min_p, repetition_penalty;
+    /* transformers' `early_stopping`: when a beam search is content. By default once no live beam is better than the
+     * worst that has finished; or as soon as enough have finished; or when no live beam can become better. */
+    enum { TFM__EARLY_DEFAULT, TFM__EARLY_TRUE, TFM__EARLY_NEVER } early;
+} tfm__prompt_rules;
+
 typedef struct tfm__rules {
     int pad_id, eos_id, start_id; /* Each is below the sizes of both vocabularies; or, if `prompted`, -1 for none. */
     bool prompted; /* The model has a decoder alone and goes on with a text: padding is a token as any other, start_id
                       is what a text begins with, and each of `eos_ids` ends it. */
     int eos_ids[TFM__MAX_EOS_IDS], eos_id_count; /* If `prompted`: all ends, eos_id first. */
+    tfm__prompt_rules prompt;                    /* If `prompted`. */
     int forced_bos_id;                           /* The first token of every translation, or -1. */
     int forced_eos_id;       /* The last token of a translation that reaches the maximum length, or -1. */
     int beams;               /* num_beams, or 0 if the files do not say. */
@@ -31,6 +43,8 @@ typedef struct tfm__rules {
     int bad_word_ids[TFM__MAX_BAD_WORD_IDS];
 } tfm__rules;
 
+/* Says whether this id ends a text. */
+bool tfm__rules_end(const tfm__rules *rules, int32_t id);
 /* Says whether this id is padding and nothing else. */
 bool tfm__rules_pads(const tfm__rules *rules, int32_t id);
 /* Says whether the search must never write this id. */

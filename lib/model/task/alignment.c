@@ -9,7 +9,7 @@ const char **tfm__pieces_name(const tfm_model *model, tfm_side side, const int32
     const char **pieces = tfm__alloc(count, sizeof(*pieces) + NAME_BYTES);
     char *name = (char *)(pieces + count);
     for (size_t i = 0; pieces && i < count; i++, name += NAME_BYTES) {
-        pieces[i] = tfm_tokenizer_piece(model->tokenizer, side, ids[i]);
+        pieces[i] = model->tokenizer ? tfm_tokenizer_piece(model->tokenizer, side, ids[i]) : NULL;
         if (!pieces[i]) {
             snprintf(name, NAME_BYTES, "#%d", (int)ids[i]);
             pieces[i] = name;

@@ -1,0 +1,156 @@
+/* What the rows of a search may go on with: the likeliest tokens, or one that is drawn, of those that are allowed. */
+#include <string.h>
+#include "model/generate/beam.h"
+#include "ops/sample.h"
+
+/* ---- Words that are forbidden -------------------------------------------------------------------------- */
+
+/* The words as put_words makes them. */
+typedef struct word_list {
+    int32_t *starts, *ids;
+    int words, used;
+} word_list;
+
+static void add_word(word_list *to, const int *ids, int count) {
+    to->starts[to->words++] = to->used;
+    for (int i = 0; i < count; i++)
+        to->ids[to->used++] = ids[i];
+}
+
+/* A single id is a word where it keeps its probability; otherwise the bias of the search has taken it out of the
+ * distribution. The ends are words of one id, which only the first steps look for. */
+static void list_words(word_list *to, tfm__beam *beam, const int *ends) {
+    const tfm__rules *rules = beam->rules;
+    for (int i = 0; beam->certain && i < rules->bad_id_count; i++)
+        if (!tfm__rules_pads(rules, rules->bad_ids[i])) /* which no distribution holds */
+            add_word(to, &rules->bad_ids[i], 1);
+    for (int i = 0; i < rules->bad_word_count; i++)
+        add_word(to, rules->bad_word_ids + rules->bad_words[i], rules->bad_words[i + 1] - rules->bad_words[i]);
+    beam->words = to->words;
+    for (int i = 0; beam->choice.min_new > 0 && i < beam->end_count; i++)
+        add_word(to, &ends[i], 1);
+    to->starts[to->words] = to->used;
+}
+
+/* What ends a text: the end, and where there are more, all of them. Returns how many. */
+static int list_ends(int *out, const tfm__rules *rules) {
+    int count = 0;
+    if (rules->eos_id >= 0)
+        out[count++] = rules->eos_id;
+    for (int i = 0; i < rules->eos_id_count; i++)
+        if (rules->eos_ids[i] != rules->eos_id)
+            out[count++] = rules->eos_ids[i];
+    return count;
+}
+
+tfm_status tfm__beam_put_words(tfm__beam *beam) {
+    const tfm__rules *rules = beam->rules;
+    int ends[TFM__MAX_EOS_IDS + 1];
+    beam->end_count = list_ends(ends, rules);
+    const size_t singles = (size_t)(rules->bad_id_count + beam->end_count);
+    word_list list = {.starts = tfm__alloc(singles + (size_t)rules->bad_word_count + 1, sizeof(int32_t)),
+                      .ids =
+                          tfm__alloc(singles + (size_t)rules->bad_words[rules->bad_word_count] + 1, sizeof(int32_t))};
+    if (list.starts && list.ids) {
+        list_words(&list, beam, ends);
+        if (list.words > 0) {
+            beam->word_starts = tfm__beam_ints_of(beam->ctx, list.starts, list.words + 1);
+            beam->word_ids = tfm__beam_ints_of(beam->ctx, list.ids, list.used);
+        }
+        list.ids[0] = 0; /* a tensor has an element, also where nothing ends a text */
+        for (int i = 0; i < beam->end_count; i++)
+            list.ids[i] = ends[i];
+        beam->ends = tfm__beam_ints_of(beam->ctx, list.ids, beam->end_count ? beam->end_count : 1);
+    } else {
+        tfm__context_fail(beam->ctx, TFM_ERROR_MEMORY, "search: out of host memory for `bad_words_ids`");
+    }
+    free(list.starts);
+    free(list.ids);
+    return tfm_context_status(beam->ctx);
+}
+
+/* Makes -inf of the logits that the rules forbid after each row's past, and *removed (R) what they weighed. Returns
+ * whether any may be forbidden in this step. */
+static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
+    tfm_context *ctx = beam->ctx;
+    const int64_t rows = beam->live * beam->width;
+    const int64_t words = beam->words + (beam->step < beam->choice.min_new ? beam->end_count : 0);
+    if (words == 0)
+        return false;
+    *removed = tfm__beam_floats(ctx, rows);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid", ""), tfm__beam_items(ctx, rows),
+                TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
+                          TFM__T_AS("node_token", beam->node_token), TFM__T_AS("words", beam->word_starts),
+                          TFM__T_AS("ids", beam->word_ids), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
+                          TFM__I_AS("past", beam->before + beam->step + 1), TFM__I_AS("count", words)));
+    return true;
+}
+
+/* ---- The candidates ------------------------------------------------------------------------------------ */
+
+/* *out = logits, but for the tokens of each row's past, which the penalty makes less likely ("CTRL", Keskar et al.
+ * 2019). transformers applies it to log p in a beam search, and to logits otherwise. */
+static void penalize(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum) {
+    tfm_context *ctx = beam->ctx;
+    const int64_t rows = beam->live * beam->width;
+    tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
+    tfm__tensor_copy(ctx, *out, logits);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_penalize", ""), tfm__row_grid(ctx, rows),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(log_sum), TFM__T_AS("table", beam->table),
+                          TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
+                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("past", beam->before + beam->step + 1),
+                          TFM__I_AS("likely", beam->width > 1), TFM__F_AS("penalty", beam->choice.repetition_penalty)));
+}
+
+/* One token for each row out of its logits. */
+static void draw(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor logits) {
+    tfm_context *ctx = beam->ctx;
+    tfm_tensor streams = {0}, drawn = {0};
+    tfm_sample_options options = beam->choice.draw;
+    options.step = (uint64_t)beam->step;
+    tfm_gather(ctx, &streams, beam->streams, beam->sources);
+    tfm__sample(ctx, &drawn, NULL, logits, streams, &options);
+    tfm_tensor_reshape(ctx, tokens, drawn, 2, (int64_t[]){beam->live, 1});
+}
+
+/* What is chosen by more than its probability has that of the model all the same, but in a beam search with a
+ * penalty. */
+static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                   tfm_tensor logits, int k) {
+    tfm_context *ctx = beam->ctx;
+    const int64_t rows = beam->live * beam->width;
+    tfm_tensor altered = logits, removed = {0}, best = {0}, first = {0};
+    tfm_topk(ctx, &best, &first, log_sum, logits, 1);
+    if (beam->choice.repetition_penalty != 0) {
+        altered = (tfm_tensor){0};
+        penalize(beam, &altered, logits, *log_sum);
+    }
+    forbid(beam, &removed, altered);
+    if (beam->choice.draws)
+        draw(beam, tokens, altered);
+    else
+        tfm_topk(ctx, values, tokens, NULL, altered, k);
+    if (beam->width > 1)
+        return;
+    if (!values->buffer)
+        tfm_tensor_new(ctx, values, TFM_F32, 2, (int64_t[]){rows, 1});
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_values", ""), tfm__beam_items(ctx, rows),
+                TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("tokens", *tokens), TFM__T(logits), TFM__I(rows),
+                          TFM__I_AS("vocabulary", beam->vocabulary)));
+}
+
+void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                          tfm_tensor logits, int k) {
+    tfm_context *ctx = beam->ctx;
+    const int64_t rows = beam->live * beam->width;
+    tfm_tensor removed = {0};
+    if (beam->choice.draws || beam->choice.repetition_penalty != 0) {
+        choose(beam, values, tokens, log_sum, logits, k);
+        return;
+    }
+    const bool some = forbid(beam, &removed, logits);
+    tfm_topk(ctx, values, tokens, log_sum, logits, k);
+    if (some && beam->certain)
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_restore", ""), tfm__beam_items(ctx, rows),
+                    TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
+}
