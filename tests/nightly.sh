@@ -1,6 +1,7 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
-#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 120 (TFM_FAULT_ALL=1)
+#   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none
+#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 70 (TFM_FAULT_ALL=1)
 #   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
 #              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
 #   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
@@ -38,6 +39,9 @@ within() {
     ("$@") || echo "0 1 0" >>"$counts"
 }
 
+optimized_rows() {
+    TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows --suite trained-rows
+}
 # Each test that compares gradients.
 gradients() {
     sanitizer_environment || return
@@ -75,11 +79,12 @@ gpu() {
     suite facts build/check --suite host device-facts
 }
 
-[ $# -gt 0 ] || set -- run fault faults gradients cache platforms gpu fuzzers
+[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
     run) part sh tests/run.sh ;;
+    rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
     faults | gradients | cache | gpu) within "$name" ;;
     platforms) part sh tests/platforms.sh build/check ;;

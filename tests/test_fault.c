@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "tfm/tfm.h"
 
-#define SAMPLE 120
+#define SAMPLE 70
 #define HEAD 40 /* of the sample: every one of the first calls, which choose a device */
 #define EITHER (RUNS_RIGHT | RUNS_SENTENCE)
 
@@ -49,7 +49,7 @@ static void test_each_call(void **state) {
             fail_call(call, NULL, NULL);
     } else {
         unsigned sample = runs_sample() ? runs_sample()
-                          : runs_slow() ? SAMPLE / 10
+                          : runs_slow() ? SAMPLE / 6
                                         : SAMPLE,
                  head = runs_slow() ? HEAD / 10 : HEAD;
         for (unsigned turn = 0; turn < sample; turn++)
