@@ -248,7 +248,8 @@ static void test_position_offset(void **state) {
         archs[i]->position_offset = OFFSET;
     }
     model->stored_positions = true;
-    float *got = saved_tensor(model, tfm__role_naming(model->family, true, TFM__POSITIONS)->weight, ROWS + OFFSET, WIDTH);
+    float *got =
+        saved_tensor(model, tfm__role_naming(model->family, true, TFM__POSITIONS)->weight, ROWS + OFFSET, WIDTH);
     assert_memory_equal(got, table, sizeof(table));
     free(got);
     model->info.parameters += 2 * sizeof(table) / sizeof(table[0]); /* they are learned now */

@@ -156,7 +156,7 @@ bool tfm__groups_shrink(tfm_context *ctx, const char *what, size_t items, size_t
  * then, or as Adreno's, "out of host memory". */
 bool tfm__groups_shrink_build(tfm_context *ctx, const char *what, cl_int error);
 
-/* What layers above keep (slots.c), programs (program.c) and memory (pool.c) of a context, given back in this order
+/* What layers above keep (slots.c), programs (program.c) and memory (buffers.c) of a context, given back in this order
  * before the OpenCL context goes. */
 void tfm__slots_free(tfm_context *ctx);
 void tfm__programs_export(tfm_context *ctx);

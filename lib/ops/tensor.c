@@ -1,4 +1,4 @@
-/* Tensors as values: views and parameters. Their sizes are lib/dev/sizes.c, their memory is lib/dev/pool.c. */
+/* Tensors as values: views and parameters. Their sizes are lib/dev/sizes.c, their memory is lib/dev/buffers.c. */
 #include <inttypes.h>
 #include <string.h>
 #include "ops/ops.h"
