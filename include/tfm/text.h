@@ -30,18 +30,29 @@ typedef struct tfm_tokenizer_info {
     int32_t source_size; /* The largest id of the source side plus one. */
     int32_t target_size; /* The largest id of the target side plus one. */
     bool separate;       /* True if each side has a vocabulary of its own. */
-    int32_t source_eos;  /* The id of the source side's end-of-sentence token. */
-    int32_t source_unk;  /* The id of the source side's unknown token. */
-    int32_t source_pad;  /* The id of the source side's padding token, or -1 if it has none. */
-    int32_t target_eos;  /* The id of the target side's end-of-sentence token. */
-    int32_t target_unk;  /* The id of the target side's unknown token. */
-    int32_t target_pad;  /* The id of the target side's padding token, or -1 if it has none. */
+    /* Ids of special tokens, -1 for one that there is not. A Marian tokenizer has the ends and the unknown tokens. */
+    int32_t source_eos; /* The source side's end-of-sentence token. */
+    int32_t source_unk; /* The source side's unknown token. */
+    int32_t source_pad; /* The source side's padding token. */
+    int32_t target_eos; /* The target side's end-of-sentence token. */
+    int32_t target_unk; /* The target side's unknown token. */
+    int32_t target_pad; /* The target side's padding token. */
+    int32_t bos;        /* The token that begins a text. */
+    int32_t cls;        /* The token of a whole text, as BERT has it. */
+    int32_t sep;        /* The token between or after texts, as BERT has it. */
+    int32_t mask;       /* The token in the place of a word that is to be guessed. */
 } tfm_tokenizer_info;
 
-/* Opens the tokenizer of a Marian / OPUS-MT directory. It reads source.spm and target.spm, vocab.json, which gives the
- * id of each piece (SentencePiece's own ids are not used), target_vocab.json if the vocabularies are separate, and, if
- * they exist, tokenizer_config.json and added_tokens.json, whose added tokens it takes. On failure *out is NULL:
- * TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one. */
+/* Opens the tokenizer of a directory. What it is the files say:
+ *
+ * - source.spm or target.spm: Marian / OPUS-MT. Besides those two it reads vocab.json, which gives the id of each piece
+ *   (SentencePiece's own ids are not used), target_vocab.json if the vocabularies are separate, and, if they exist,
+ *   tokenizer_config.json and added_tokens.json, whose added tokens it takes.
+ * - tokenizer.json: what Hugging Face's library `tokenizers` reads, with BPE, Unigram, WordPiece or WordLevel.
+ *
+ * The latter reads tokenizer_config.json too, if it exists, for special and added tokens. Both sides are the same
+ * there. On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one,
+ * TFM_ERROR_UNSUPPORTED for one that asks for what tfm does not do; the message names it. */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);
 /* Gives the tokenizer up and sets the pointer to NULL. Does nothing for NULL. A model or reader of data that uses the
  * tokenizer keeps it alive. */
@@ -50,25 +61,56 @@ TFM_API void tfm_tokenizer_free(tfm_tokenizer **tokenizer);
 /* What vocabularies a tokenizer has. The struct belongs to the tokenizer. NULL for NULL. */
 TFM_API const tfm_tokenizer_info *tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer);
 
-/* Turns a line of `bytes` bytes of UTF-8 into *count token ids, the end-of-sentence id last. The caller frees *ids with
- * tfm_ids_free. A piece that has no id becomes the unknown id. A language code at the beginning of the line, such as
- * `>>fra<<`, is one token, and so is each added token wherever it stands. An empty line gives the end-of-sentence id
- * alone. On failure *ids is NULL; TFM_ERROR_INPUT for a line that tfm_text_check refuses or that has more than 64 MiB.
- */
+/* Turns a line of `bytes` bytes of UTF-8 into *count token ids, with the special tokens that the model wants around it:
+ * with Marian the end-of-sentence id last, with others what `tokenizer(text).input_ids` of transformers has. The caller
+ * frees *ids with tfm_ids_free. A piece that has no id becomes the unknown id. With Marian a language code at the
+ * beginning of the line, such as `>>fra<<`, is one token; added tokens are single tokens wherever they stand. An empty
+ * line gives the special tokens alone. On failure *ids is NULL; TFM_ERROR_INPUT for a line that tfm_text_check refuses
+ * or that has more than 64 MiB. */
 TFM_API tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                         const char *line, size_t bytes);
+/* How a text is to be encoded. All zeros is what tfm_tokenizer_encode does. */
+typedef struct tfm_encode_options {
+    /* Leaves out the special tokens around the text. Those that stand in the text, such as `<|user|>`, are tokens all
+     * the same. */
+    bool plain;
+    /* The language of the text, for models whose tokens say it: a code as the model writes it, such as "fra_Latn"
+     * (NLLB), "fr_XX" (mBART) or "fr" (M2M-100). NULL means the one that tokenizer_config.json names for the side, else
+     * the model's default. TFM_ERROR_ARGUMENT for a language that the tokenizer does not have. */
+    const char *language;
+    /* A second text of `pair_bytes` bytes that follows the first, as models that compare two texts take them. NULL for
+     * none. */
+    const char *pair;
+    size_t pair_bytes;
+    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+} tfm_encode_options;
+
+/* Does what tfm_tokenizer_encode does, in another way. `options` may be NULL. */
+TFM_API tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count,
+                                             tfm_side side, const char *line, size_t bytes,
+                                             const tfm_encode_options *options);
 /* Frees what tfm_tokenizer_encode gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_ids_free(int32_t **ids);
 
-/* Turns `count` ids of the target side into text, up to the first end-of-sentence id. `ids` may be NULL if `count` is
- * 0: no ids give "". The caller frees *text with tfm_text_free; on failure it is NULL. The unknown id becomes " ⁇ ".
- * Padding and ids that no piece has add nothing. */
+/* Turns `count` ids of the target side into text. `ids` may be NULL if `count` is 0: no ids give "". The caller frees
+ * *text with tfm_text_free; on failure it is NULL. Special tokens and ids that no piece has add nothing. With Marian
+ * the text ends at the first end-of-sentence id, and the unknown id becomes " ⁇ ". With others it is what
+ * `tokenizer.decode(ids, skip_special_tokens=True)` of transformers gives: bytes that are not UTF-8 become U+FFFD, and
+ * so does NUL. */
 TFM_API tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count);
 /* Frees what tfm_tokenizer_decode gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_text_free(char **text);
 
 /* The piece that has an id, such as "▁Haus", or NULL if none has it. The string belongs to the tokenizer. */
 TFM_API const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id);
+
+/* The id of a piece, such as "▁Haus" or "<mask>", or -1 if the side has no such piece. */
+TFM_API int32_t tfm_tokenizer_find(const tfm_tokenizer *tokenizer, tfm_side side, const char *piece);
+
+/* The id of the token that says a language, such as "fra_Latn", "fr_XX" or "fr", as tfm_encode_options.language has
+ * them, or with Marian "fra" for `>>fra<<`; -1 if the tokenizer has none. Multilingual models begin what they write
+ * with it. */
+TFM_API int32_t tfm_tokenizer_language_id(const tfm_tokenizer *tokenizer, const char *language);
 
 /* The language of a side as tokenizer_config.json names it, such as "de", or NULL if it names none. The string belongs
  * to the tokenizer. */

@@ -1,180 +1,51 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "base/file.h"
-#include "base/json.h"
-#include "text/added.h"
-#include "text/spm.h"
 #include "text/tokenizer.h"
-#include "text/vocab.h"
-
-/* SentencePiece counts bytes in an int, and makes up to three of one while it normalises. */
-#define MAX_CODE 256
-
-/* What one language needs. The target may borrow the source's parts. */
-typedef struct language {
-    tfm__spm *spm;
-    tfm__vocab *vocab;
-    int32_t eos, unk, pad; /* pad: -1 for none */
-    const tfm__added *added;
-} language;
+#include "text/tokenizer_kind.h"
 
 struct tfm_tokenizer {
     atomic_int owners; /* who opened it, its model, readers of data */
-    language sides[2]; /* by tfm_side */
-    char *names[2];    /* of the two languages; NULL where nobody says */
-    tfm__added added, none;
-    tfm_tokenizer_info info;
+    tfm__tokenizer_parts parts;
 };
-
-static void free_side(language *s, const language *lender) {
-    if (s->spm != lender->spm)
-        tfm__spm_free(&s->spm);
-    if (s->vocab != lender->vocab)
-        tfm__vocab_free(&s->vocab);
-}
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
-static tfm_status open_one_spm(tfm__spm **out, tfm__file *file, const char *path) {
-    tfm_status status = tfm__file_map(file, path);
-    return status == TFM_OK ? tfm__spm_open(out, file->data, file->size, path) : status;
-}
-
-/* Shared vocabularies mostly come with the same file twice; it is built once then. */
-static tfm_status open_spms(tfm_tokenizer *tokenizer, const char *source_path, const char *target_path) {
-    tfm__file source = {0}, target = {0};
-    language *sides = tokenizer->sides;
-    tfm_status status = open_one_spm(&sides[TFM_SOURCE].spm, &source, source_path);
-    if (status == TFM_OK)
-        status = tfm__file_map(&target, target_path);
-    if (status == TFM_OK) {
-        if (source.size == target.size && memcmp(source.data, target.data, source.size) == 0)
-            sides[TFM_TARGET].spm = sides[TFM_SOURCE].spm;
-        else
-            status = tfm__spm_open(&sides[TFM_TARGET].spm, target.data, target.size, target_path);
-    }
-    tfm__file_unmap(&source);
-    tfm__file_unmap(&target);
-    return status;
-}
-
-/* The id of a special token, or -1 where it has none: its name is in tokenizer_config.json as a string or as
- * {"content": ...}, if anywhere. */
-static tfm_status find_special(int32_t *out, const tfm__vocab *vocab, const json_t *config, const char *key,
-                               const char *fallback, const char *config_path, const char *vocab_path) {
-    const json_t *value = json_object_get(config, key);
-    if (json_is_object(value))
-        value = json_object_get(value, "content");
-    if (value && !json_is_null(value) && !json_is_string(value))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a string is allowed", config_path, key,
-                         tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
-    const char *piece = json_is_string(value) ? json_string_value(value) : fallback;
-    *out = tfm__vocab_id(vocab, piece);
-    if (*out < 0 && strcmp(key, "pad_token") != 0) /* what pads is the configuration's id, named or not */
-        return tfm__fail(TFM_ERROR_FORMAT, "%s has no \"%.100s\", which is the `%s`", vocab_path, piece, key);
-    return TFM_OK;
-}
-
-static tfm_status find_specials(language *s, const json_t *config, const char *config_path, const char *vocab_path) {
-    tfm_status status = find_special(&s->eos, s->vocab, config, "eos_token", "</s>", config_path, vocab_path);
-    if (status == TFM_OK)
-        status = find_special(&s->unk, s->vocab, config, "unk_token", "<unk>", config_path, vocab_path);
-    if (status == TFM_OK)
-        status = find_special(&s->pad, s->vocab, config, "pad_token", "<pad>", config_path, vocab_path);
-    return status;
-}
-
-static tfm_status open_vocabs(tfm_tokenizer *tokenizer, const json_t *config, const char *config_path,
-                              const char *source_path, const char *target_path, const char *added_path) {
-    const json_t *value = json_object_get(config, "separate_vocabs");
-    if (value && !json_is_null(value) && !json_is_boolean(value))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `separate_vocabs` is %s; true or false is allowed", config_path,
-                         tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
-    bool separate = json_is_boolean(value) ? json_is_true(value) : tfm__file_exists(target_path);
-    language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
-    tfm_status status = tfm__vocab_open(&source->vocab, source_path);
-    source->added = &tokenizer->added;
-    if (status == TFM_OK)
-        status = tfm__added_open(&tokenizer->added, source->vocab, config, config_path, added_path);
-    if (status == TFM_OK)
-        status = find_specials(source, config, config_path, source_path);
-    if (status == TFM_OK && !separate) {
-        *target = (language){target->spm, source->vocab, source->eos, source->unk, source->pad, source->added};
-        return TFM_OK;
-    }
-    target->added = &tokenizer->none;
-    if (status == TFM_OK)
-        status = tfm__vocab_open(&target->vocab, target_path);
-    if (status == TFM_OK)
-        status = find_specials(target, config, config_path, target_path);
-    return status;
-}
-
-enum { CONFIG, SOURCE_SPM, TARGET_SPM, VOCAB, TARGET_VOCAB, ADDED, FILES };
-
-/* A name that is no string says nothing. */
-static tfm_status name_languages(tfm_tokenizer *tokenizer, const json_t *config) {
+tfm_status tfm__tokenizer_languages(char *names[2], const json_t *config) {
     static const char *const KEYS[] = {[TFM_SOURCE] = "source_lang", [TFM_TARGET] = "target_lang"};
+    static const char *const OLDER[] = {[TFM_SOURCE] = "src_lang", [TFM_TARGET] = "tgt_lang"};
     for (int side = TFM_SOURCE; side <= TFM_TARGET; side++) {
         const char *name = json_string_value(json_object_get(config, KEYS[side]));
-        if (name && !(tokenizer->names[side] = tfm__strdup(name)))
+        if (!name) /* a name that is no string says nothing */
+            name = json_string_value(json_object_get(config, OLDER[side]));
+        if (name && !(names[side] = tfm__strdup(name)))
             return TFM_ERROR_MEMORY;
     }
     return TFM_OK;
 }
 
-static tfm_status open_files(tfm_tokenizer *tokenizer, char *const paths[FILES]) {
-    json_t *config = NULL;
-    tfm_status status = tfm__file_exists(paths[CONFIG]) ? tfm__json_load(&config, paths[CONFIG]) : TFM_OK;
-    if (status == TFM_OK)
-        status = open_vocabs(tokenizer, config, paths[CONFIG], paths[VOCAB], paths[TARGET_VOCAB], paths[ADDED]);
-    if (status == TFM_OK)
-        status = name_languages(tokenizer, config);
-    json_decref(config);
-    if (status == TFM_OK)
-        status = open_spms(tokenizer, paths[SOURCE_SPM], paths[TARGET_SPM]);
+/* Marian's directories may have a vocab.json as others do, but nobody else has their SentencePiece files. */
+static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
+    char *source = tfm__path_join(dir, "source.spm"), *target = source ? tfm__path_join(dir, "target.spm") : NULL;
+    tfm_status status = TFM_ERROR_MEMORY;
+    if (target) {
+        const bool marian = tfm__file_exists(source) || tfm__file_exists(target) || !tfm__hf_tokenizer_there(dir);
+        status = marian ? tfm__marian_tokenizer_open(out, dir) : tfm__hf_tokenizer_open(out, dir);
+    }
+    free(source);
+    free(target);
     return status;
 }
 
-static void fill_info(tfm_tokenizer *tokenizer) {
-    const language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
-    tokenizer->info = (tfm_tokenizer_info){
-        .source_size = tfm__vocab_size(source->vocab),
-        .target_size = tfm__vocab_size(target->vocab),
-        .separate = source->vocab != target->vocab,
-        .source_eos = source->eos,
-        .source_unk = source->unk,
-        .source_pad = source->pad,
-        .target_eos = target->eos,
-        .target_unk = target->unk,
-        .target_pad = target->pad,
-    };
-}
-
 tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
-    static const char *const NAMES[FILES] = {
-        [CONFIG] = "tokenizer_config.json",   [SOURCE_SPM] = "source.spm",
-        [TARGET_SPM] = "target.spm",          [VOCAB] = "vocab.json",
-        [TARGET_VOCAB] = "target_vocab.json", [ADDED] = "added_tokens.json",
-    };
     if (!out || !dir)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_open: %s is NULL", out ? "dir" : "out");
     *out = NULL;
-    char *paths[FILES] = {0};
     tfm_tokenizer *tokenizer = tfm__alloc(1, sizeof(*tokenizer));
-    tfm_status status = tokenizer ? TFM_OK : TFM_ERROR_MEMORY;
-    if (tokenizer)
-        atomic_init(&tokenizer->owners, 1);
-    for (int i = 0; i < FILES && status == TFM_OK; i++) {
-        paths[i] = tfm__path_join(dir, NAMES[i]);
-        status = paths[i] ? TFM_OK : TFM_ERROR_MEMORY;
-    }
-    if (status == TFM_OK)
-        status = open_files(tokenizer, paths);
-    if (status == TFM_OK)
-        fill_info(tokenizer);
-    for (int i = 0; i < FILES; i++)
-        free(paths[i]);
+    if (!tokenizer)
+        return TFM_ERROR_MEMORY;
+    atomic_init(&tokenizer->owners, 1);
+    const tfm_status status = open_kind(&tokenizer->parts, dir);
     if (status != TFM_OK)
         tfm_tokenizer_free(&tokenizer);
     *out = tokenizer;
@@ -188,12 +59,11 @@ void tfm_tokenizer_free(tfm_tokenizer **pointer) {
     *pointer = NULL;
     if (atomic_fetch_sub(&tokenizer->owners, 1) > 1)
         return;
-    static const language NOBODY = {0};
-    free_side(&tokenizer->sides[TFM_TARGET], &tokenizer->sides[TFM_SOURCE]);
-    free_side(&tokenizer->sides[TFM_SOURCE], &NOBODY);
-    tfm__added_free(&tokenizer->added);
-    free(tokenizer->names[TFM_SOURCE]);
-    free(tokenizer->names[TFM_TARGET]);
+    tfm__tokenizer_parts *parts = &tokenizer->parts;
+    if (parts->self)
+        parts->kind->close(parts->self);
+    free(parts->languages[TFM_SOURCE]);
+    free(parts->languages[TFM_TARGET]);
     free(tokenizer);
 }
 
@@ -203,50 +73,35 @@ tfm_tokenizer *tfm__tokenizer_retain(const tfm_tokenizer *tokenizer) {
     return owned;
 }
 
+/* ---- What it has -------------------------------------------------------------------------------------- */
+
+static bool is_side(tfm_side side) {
+    return side == TFM_SOURCE || side == TFM_TARGET;
+}
+
 const tfm_tokenizer_info *tfm_tokenizer_get_info(const tfm_tokenizer *tokenizer) {
-    return tokenizer ? &tokenizer->info : NULL;
+    return tokenizer ? &tokenizer->parts.info : NULL;
 }
 
 const char *tfm_tokenizer_language(const tfm_tokenizer *tokenizer, tfm_side side) {
-    return tokenizer && (side == TFM_SOURCE || side == TFM_TARGET) ? tokenizer->names[side] : NULL;
+    return tokenizer && is_side(side) ? tokenizer->parts.languages[side] : NULL;
 }
 
 const char *tfm_tokenizer_piece(const tfm_tokenizer *tokenizer, tfm_side side, int32_t id) {
-    if (!tokenizer || (side != TFM_SOURCE && side != TFM_TARGET))
-        return NULL;
-    return tfm__vocab_piece(tokenizer->sides[side].vocab, id);
+    return tokenizer && is_side(side) ? tokenizer->parts.kind->piece(tokenizer->parts.self, side, id) : NULL;
+}
+
+int32_t tfm_tokenizer_find(const tfm_tokenizer *tokenizer, tfm_side side, const char *piece) {
+    return tokenizer && piece && is_side(side) ? tokenizer->parts.kind->find(tokenizer->parts.self, side, piece) : -1;
+}
+
+int32_t tfm_tokenizer_language_id(const tfm_tokenizer *tokenizer, const char *language) {
+    return tokenizer && language ? tokenizer->parts.kind->language_id(tokenizer->parts.self, language) : -1;
 }
 
 /* ---- Text to ids -------------------------------------------------------------------------------------- */
 
-size_t tfm__code_bytes(const char *line, size_t bytes) {
-    if (bytes < 5 || memcmp(line, ">>", 2) != 0)
-        return 0;
-    const char *end = memmem(line + 3, (bytes < MAX_CODE ? bytes : MAX_CODE) - 3, "<<", 2);
-    return end ? (size_t)(end + 2 - line) : 0;
-}
-
-/* The id of the code that the line begins with, and how many bytes it takes; 0 bytes if there is none.
- * Marian's tokenizer cuts it off before SentencePiece sees the line. */
-static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const char *line, size_t length) {
-    *bytes = tfm__code_bytes(line, length);
-    if (*bytes == 0)
-        return TFM_OK;
-    char *code = tfm__format("%.*s", (int)*bytes, line);
-    if (!code)
-        return TFM_ERROR_MEMORY;
-    *id = tfm__vocab_id(s->vocab, code);
-    free(code);
-    return TFM_OK;
-}
-
-/* Ids, growing. */
-typedef struct id_list {
-    int32_t *ids;
-    size_t count, room;
-} id_list;
-
-static tfm_status reserve(id_list *list, size_t more) {
+tfm_status tfm__ids_reserve(tfm__ids *list, size_t more) {
     if (list->room - list->count >= more)
         return TFM_OK;
     const size_t room = 2 * list->room + more;
@@ -258,69 +113,35 @@ static tfm_status reserve(id_list *list, size_t more) {
     return TFM_OK;
 }
 
-/* Text without added tokens. Room for one id more is left. */
-static tfm_status encode_text(const language *s, id_list *out, tfm__pieces *pieces, const char *text, size_t bytes,
-                              float alpha) {
-    int32_t code = -1;
-    size_t cut;
-    tfm_status status = take_code(&code, &cut, s, text, bytes);
-    if (status == TFM_OK)
-        status = tfm__spm_sample(s->spm, pieces, text + cut, bytes - cut, alpha);
-    if (status == TFM_OK)
-        status = reserve(out, pieces->count + 2);
-    if (status != TFM_OK)
-        return status;
-    if (cut)
-        out->ids[out->count++] = code < 0 ? s->unk : code;
-    for (size_t i = 0; i < pieces->count; i++) {
-        int32_t id = tfm__vocab_id(s->vocab, pieces->bytes + pieces->starts[i]);
-        out->ids[out->count++] = id < 0 ? s->unk : id;
-    }
+tfm_status tfm__ids_add(tfm__ids *list, int32_t id) {
+    if (tfm__ids_reserve(list, 1) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    list->ids[list->count++] = id;
     return TFM_OK;
 }
 
-/* What is between added tokens is text of its own. */
-static tfm_status encode(const language *s, id_list *out, tfm__pieces *pieces, const char *line, size_t bytes,
-                         float alpha) {
-    tfm__added_walk walk;
-    tfm_status status = tfm__added_begin(&walk, s->added, line, bytes);
-    for (size_t begin = 0; status == TFM_OK;) {
-        size_t end = begin;
-        const tfm__added_token *token = tfm__added_find(&walk, &end);
-        status = encode_text(s, out, pieces, line + begin, end - begin, alpha);
-        if (status != TFM_OK || !token)
-            break;
-        out->ids[out->count++] = token->id;
-        begin = end + token->bytes;
-    }
-    tfm__added_end(&walk);
-    if (status == TFM_OK)
-        out->ids[out->count++] = s->eos;
-    return status;
-}
-
-tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
-                                const char *line, size_t bytes) {
-    if (TFM__NEEDS("tokenizer_encode", tokenizer, ids, count, line) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    return tfm__tokenizer_encode(tokenizer, ids, count, side, line, bytes, 0);
-}
-
-tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
-                                 const char *line, size_t bytes, float alpha) {
-    if (side != TFM_SOURCE && side != TFM_TARGET)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: side is %d: give TFM_SOURCE or TFM_TARGET", (int)side);
-    *ids = NULL;
-    *count = 0;
+static tfm_status check_text(const char *text, size_t bytes) {
     if (bytes > TFM__MAX_LINE)
         return tfm__fail(TFM_ERROR_INPUT, "the line has %zu bytes; up to %d are allowed", bytes, TFM__MAX_LINE);
-    tfm_status status = tfm_text_check(line, bytes);
+    return tfm_text_check(text, bytes);
+}
+
+static tfm_status encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                         const tfm_encode_options *options, const char *line, size_t bytes, float alpha) {
+    *ids = NULL;
+    *count = 0;
+    if (!is_side(side))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: side is %d: give TFM_SOURCE or TFM_TARGET", (int)side);
+    tfm_status status = check_text(line, bytes);
+    if (status == TFM_OK && options->pair)
+        status = check_text(options->pair, options->pair_bytes);
     if (status != TFM_OK)
         return status;
-    tfm__pieces pieces = {0};
-    id_list list = {0};
-    status = encode(&tokenizer->sides[side], &list, &pieces, bytes ? line : "", bytes, alpha);
-    tfm__pieces_free(&pieces);
+    tfm__ids list = {0};
+    status = tfm__ids_reserve(&list, bytes / 4 + 16);
+    if (status == TFM_OK)
+        status =
+            tokenizer->parts.kind->encode(tokenizer->parts.self, &list, side, options, bytes ? line : "", bytes, alpha);
     if (status != TFM_OK) {
         free(list.ids);
         return status;
@@ -328,6 +149,27 @@ tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, 
     *ids = list.ids;
     *count = list.count;
     return TFM_OK;
+}
+
+tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                                const char *line, size_t bytes) {
+    if (TFM__NEEDS("tokenizer_encode", tokenizer, ids, count, line) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return encode(tokenizer, ids, count, side, &(tfm_encode_options){0}, line, bytes, 0);
+}
+
+tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                                     const char *line, size_t bytes, const tfm_encode_options *options) {
+    if (TFM__NEEDS("tokenizer_encode_with", tokenizer, ids, count, line) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode_with: " TFM__UNKNOWN_OPTION);
+    return encode(tokenizer, ids, count, side, options ? options : &(tfm_encode_options){0}, line, bytes, 0);
+}
+
+tfm_status tfm__tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
+                                 const char *line, size_t bytes, float alpha) {
+    return encode(tokenizer, ids, count, side, &(tfm_encode_options){0}, line, bytes, alpha);
 }
 
 void tfm_ids_free(int32_t **ids) {
@@ -339,41 +181,11 @@ void tfm_ids_free(int32_t **ids) {
 
 /* ---- Ids to text -------------------------------------------------------------------------------------- */
 
-/* Blanks off both ends, and the blank's sign of pieces that SentencePiece did not know turned into blanks. */
-static void tidy(char *text) {
-    static const char SIGN[] = "\xe2\x96\x81";
-    char *to = text;
-    for (const char *from = text; *from;) {
-        bool sign = strncmp(from, SIGN, 3) == 0;
-        char byte = sign ? ' ' : *from;
-        from += sign ? 3 : 1;
-        if (byte != ' ' || to != text)
-            *to++ = byte;
-    }
-    while (to != text && to[-1] == ' ')
-        to--;
-    *to = '\0';
-}
-
 tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count) {
     if (TFM__NEEDS("tokenizer_decode", tokenizer, text, ids || count == 0 ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *text = NULL;
-    const language *s = &tokenizer->sides[TFM_TARGET];
-    const char **pieces = tfm__alloc(count, sizeof(*pieces));
-    if (!pieces)
-        return TFM_ERROR_MEMORY;
-    size_t used = 0;
-    for (size_t i = 0; i < count && ids[i] != s->eos; i++) {
-        const char *piece = ids[i] == s->pad ? NULL : tfm__vocab_piece(s->vocab, ids[i]);
-        if (piece)
-            pieces[used++] = piece;
-    }
-    tfm_status status = tfm__spm_decode(s->spm, text, pieces, used);
-    free(pieces);
-    if (status == TFM_OK)
-        tidy(*text);
-    return status;
+    return tokenizer->parts.kind->decode(tokenizer->parts.self, text, ids, count);
 }
 
 void tfm_text_free(char **text) {

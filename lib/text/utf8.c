@@ -1,14 +1,14 @@
 #include <string.h>
+#include "text/bytes.h"
 #include "text/utf8.h"
 #include "tfm/text.h"
 
-/* Bytes of the character at `at`, or 0 if none is well-formed there. The second byte has the narrow ranges
- * that keep out overlong forms, surrogates and what is beyond U+10FFFF (RFC 3629, section 4). */
-static size_t character(const unsigned char *at, size_t left) {
+/* Bytes of the character at `at`, or 0 if none is well-formed there; *good is how many could begin one. The second byte
+ * has the narrow ranges that keep out overlong forms, surrogates and what is beyond U+10FFFF (RFC 3629, section 4). */
+static size_t character(const unsigned char *at, size_t left, size_t *good) {
     unsigned char first = at[0], low = 0x80, high = 0xbf;
     size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    if (length > left)
-        return 0;
+    *good = length > 0;
     if (first == 0xe0)
         low = 0xa0;
     else if (first == 0xed)
@@ -17,8 +17,8 @@ static size_t character(const unsigned char *at, size_t left) {
         low = 0x90;
     else if (first == 0xf4)
         high = 0x8f;
-    for (size_t i = 1; i < length; i++) {
-        if (at[i] < low || at[i] > high)
+    for (; *good < length; ++*good) {
+        if (*good == left || at[*good] < low || at[*good] > high)
             return 0;
         low = 0x80;
         high = 0xbf;
@@ -28,14 +28,26 @@ static size_t character(const unsigned char *at, size_t left) {
 
 size_t tfm__utf8_valid(const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
-    size_t i = 0;
+    size_t i = 0, good;
     while (i < bytes) {
-        size_t length = character(at + i, bytes - i);
+        size_t length = character(at + i, bytes - i, &good);
         if (length == 0)
             return i;
         i += length;
     }
     return i;
+}
+
+void tfm__utf8_lossy(tfm__bytes *out, const char *text, size_t bytes) {
+    for (size_t at = 0, good; at < bytes; at += good ? good : 1) {
+        const size_t valid = tfm__utf8_valid(text + at, bytes - at);
+        tfm__bytes_add(out, text + at, valid);
+        at += valid;
+        if (at == bytes)
+            break;
+        tfm__bytes_add(out, "\xef\xbf\xbd", 3);
+        character((const unsigned char *)text + at, bytes - at, &good);
+    }
 }
 
 tfm_status tfm_text_check(const char *line, size_t bytes) {

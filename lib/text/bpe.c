@@ -1,0 +1,362 @@
+/* Byte-pair encoding (Sennrich et al. 2016): of the pairs of neighbours the one that was learned first is merged, the
+ * leftmost of such first, until none is left that was learned. */
+#include "text/bytes.h"
+#include "text/piece_model.h"
+
+typedef struct merge {
+    uint64_t pair; /* left, right; NOBODY for an empty slot */
+    uint32_t rank;
+    int32_t id;
+} merge;
+
+#define NOBODY UINT64_MAX
+#define NEVER UINT32_MAX
+/* Characters below this have their ids in a table. Those of a byte-level vocabulary all are. */
+enum { QUICK = 0x180 };
+/* Up to so many symbols the best pair is looked for anew each time; above, a heap has it. */
+enum { FEW = 40 };
+
+typedef struct bpe {
+    merge *merges; /* a hash table */
+    size_t mask;
+    int32_t quick[QUICK], bytes[256];
+    char *prefix, *suffix; /* of pieces within words and at their ends; or NULL */
+    bool byte_fallback, fuse_unk, ignore_merges;
+} bpe;
+
+static size_t slot_of(const bpe *b, uint64_t pair) {
+    uint64_t hash = pair * 0x9e3779b97f4a7c15u;
+    size_t slot = (size_t)(hash >> 32 ^ hash) & b->mask;
+    while (b->merges[slot].pair != pair && b->merges[slot].pair != NOBODY)
+        slot = (slot + 1) & b->mask;
+    return slot;
+}
+
+/* The merge of two neighbours; its rank is NEVER if there is none. */
+static const merge *look_up(const bpe *b, int32_t left, int32_t right) {
+    static const merge NONE = {NOBODY, NEVER, -1};
+    const merge *m = &b->merges[slot_of(b, (uint64_t)(uint32_t)left << 32 | (uint32_t)right)];
+    return m->pair == NOBODY ? &NONE : m;
+}
+
+/* ---- Merging ------------------------------------------------------------------------------------------ */
+
+static size_t merge_few(const bpe *b, int32_t *ids, size_t count) {
+    const merge *pairs[FEW];
+    for (size_t i = 0; i + 1 < count; i++)
+        pairs[i] = look_up(b, ids[i], ids[i + 1]);
+    while (count > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < count; i++)
+            if (pairs[i]->rank < pairs[best]->rank)
+                best = i;
+        if (pairs[best]->rank == NEVER)
+            break;
+        ids[best] = pairs[best]->id;
+        count--;
+        for (size_t i = best + 1; i < count; i++) {
+            ids[i] = ids[i + 1];
+            pairs[i - 1] = pairs[i];
+        }
+        if (best + 1 < count)
+            pairs[best] = look_up(b, ids[best], ids[best + 1]);
+        if (best > 0)
+            pairs[best - 1] = look_up(b, ids[best - 1], ids[best]);
+    }
+    return count;
+}
+
+typedef struct candidate {
+    uint32_t rank, at;
+    int32_t id; /* what the pair at `at` becomes: another pair may have come there since */
+} candidate;
+
+typedef struct symbol {
+    int32_t id;
+    uint32_t before, behind; /* END for none; a symbol that was merged away has id -1 */
+} symbol;
+
+#define END UINT32_MAX
+
+typedef struct heap {
+    candidate *items;
+    size_t count;
+} heap;
+
+static bool goes_first(candidate a, candidate b) {
+    return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
+}
+
+static void push(heap *h, candidate c) {
+    size_t at = h->count++;
+    for (; at > 0 && goes_first(c, h->items[(at - 1) / 2]); at = (at - 1) / 2)
+        h->items[at] = h->items[(at - 1) / 2];
+    h->items[at] = c;
+}
+
+static candidate pop(heap *h) {
+    const candidate first = h->items[0], last = h->items[--h->count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < h->count; at = child) {
+        if (child + 1 < h->count && goes_first(h->items[child + 1], h->items[child]))
+            child++;
+        if (!goes_first(h->items[child], last))
+            break;
+        h->items[at] = h->items[child];
+    }
+    h->items[at] = last;
+    return first;
+}
+
+static void consider(const bpe *b, heap *h, const symbol *symbols, uint32_t at) {
+    if (at == END || symbols[at].behind == END)
+        return;
+    const merge *m = look_up(b, symbols[at].id, symbols[symbols[at].behind].id);
+    if (m->rank != NEVER)
+        push(h, (candidate){m->rank, at, m->id});
+}
+
+/* `ids` has room for `count` and is in the scratch memory, with the rest behind it. Each merge takes one symbol away
+ * and adds two candidates at most, so the heap never has more than three for each symbol. */
+static size_t merge_many(const bpe *b, int32_t *ids, size_t count, char *memory) {
+    symbol *symbols = (symbol *)memory;
+    heap h = {(candidate *)(memory + count * sizeof(*symbols)), 0};
+    for (uint32_t i = 0; i < count; i++)
+        symbols[i] = (symbol){ids[i], i ? i - 1 : END, i + 1 < count ? i + 1 : END};
+    for (uint32_t i = 0; i + 1 < count; i++)
+        consider(b, &h, symbols, i);
+    while (h.count) {
+        const candidate c = pop(&h);
+        symbol *left = &symbols[c.at];
+        if (left->id < 0 || left->behind == END)
+            continue;
+        symbol *right = &symbols[left->behind];
+        const merge *m = look_up(b, left->id, right->id);
+        if (m->rank == NEVER || m->id != c.id)
+            continue;
+        left->id = c.id;
+        left->behind = right->behind;
+        right->id = -1;
+        if (left->behind != END)
+            symbols[left->behind].before = c.at;
+        consider(b, &h, symbols, left->before);
+        consider(b, &h, symbols, c.at);
+    }
+    size_t used = 0;
+    for (uint32_t i = 0; i != END; i = symbols[i].behind)
+        ids[used++] = symbols[i].id;
+    return used;
+}
+
+/* ---- A word ------------------------------------------------------------------------------------------- */
+
+static int32_t id_of(const tfm__piece_model *model, const char *text, size_t bytes, bool first, bool last) {
+    const bpe *b = model->self;
+    char with[TFM__JSON_TEXT * 4];
+    size_t length = 0;
+    const size_t prefix = b->prefix && !first ? strlen(b->prefix) : 0;
+    const size_t suffix = b->suffix && last ? strlen(b->suffix) : 0;
+    if (!prefix && !suffix) {
+        size_t at = 0;
+        const int32_t c = tfm__char_next(text, &at);
+        return c < QUICK ? b->quick[c] : tfm__lexicon_find(model->lexicon, text, bytes);
+    }
+    memcpy(with, b->prefix ? b->prefix : "", prefix);
+    length += prefix;
+    memcpy(with + length, text, bytes);
+    length += bytes;
+    memcpy(with + length, b->suffix ? b->suffix : "", suffix);
+    return tfm__lexicon_find(model->lexicon, with, length + suffix);
+}
+
+/* The bytes of a character, with what goes around it, as pieces; false if one has none. */
+static bool fall_back(const bpe *b, int32_t *ids, size_t *count, const char *text, size_t bytes, bool first,
+                      bool last) {
+    const char *parts[] = {first || !b->prefix ? "" : b->prefix, NULL, last && b->suffix ? b->suffix : ""};
+    size_t used = *count;
+    for (int part = 0; part < 3; part++) {
+        const char *at = parts[part] ? parts[part] : text;
+        const size_t length = parts[part] ? strlen(at) : bytes;
+        for (size_t i = 0; i < length; i++)
+            if ((ids[used++] = b->bytes[(unsigned char)at[i]]) < 0)
+                return false;
+    }
+    *count = used;
+    return true;
+}
+
+/* The symbols that a word begins as. An unknown one waits until what follows is known, since others may join it; that
+ * bytes overtake it is how `tokenizers` does it. */
+static size_t begin(const tfm__piece_model *model, int32_t *ids, const char *word, size_t bytes) {
+    const bpe *b = model->self;
+    size_t count = 0, next;
+    bool waiting = false;
+    for (size_t at = 0; at < bytes; at = next) {
+        next = at + tfm__char_bytes(word + at);
+        const int32_t id = id_of(model, word + at, next - at, at == 0, next == bytes);
+        if (id >= 0) {
+            if (waiting)
+                ids[count++] = model->unk;
+            waiting = false;
+            ids[count++] = id;
+        } else if (b->byte_fallback && fall_back(b, ids, &count, word + at, next - at, at == 0, next == bytes)) {
+            continue;
+        } else if (model->unk >= 0) {
+            if (waiting && !b->fuse_unk)
+                ids[count++] = model->unk;
+            waiting = true;
+        }
+    }
+    if (waiting)
+        ids[count++] = model->unk;
+    return count;
+}
+
+static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *word, size_t bytes,
+                      tfm__scratch *scratch) {
+    const bpe *b = model->self;
+    const int32_t whole = b->ignore_merges ? tfm__lexicon_find(model->lexicon, word, bytes) : -1;
+    if (whole >= 0)
+        return tfm__ids_add(out, whole);
+    /* A character becomes four bytes at most, and what goes around words that many more for each. */
+    const size_t around = (b->prefix ? strlen(b->prefix) : 0) * bytes + (b->suffix ? strlen(b->suffix) : 0);
+    tfm_status status = tfm__ids_reserve(out, bytes + around + 8);
+    if (status != TFM_OK)
+        return status;
+    int32_t *ids = out->ids + out->count;
+    size_t count = begin(model, ids, word, bytes);
+    if (count > FEW) {
+        char *memory = tfm__scratch_get(scratch, count * (sizeof(symbol) + 3 * sizeof(candidate)));
+        if (!memory)
+            return TFM_ERROR_MEMORY;
+        count = merge_many(b, ids, count, memory);
+    } else if (count > 1) {
+        count = merge_few(b, ids, count);
+    }
+    out->count += count;
+    return TFM_OK;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------ */
+
+static void close_bpe(void *self) {
+    bpe *b = self;
+    free(b->merges);
+    free(b->prefix);
+    free(b->suffix);
+    free(b);
+}
+
+/* "left right" or ["left", "right"] */
+static bool parts_of(const char *sides[2], size_t bytes[2], const json_t *value) {
+    const char *line = json_string_value(value), *blank = line ? strchr(line, ' ') : NULL;
+    if (line) {
+        sides[0] = line;
+        sides[1] = blank ? blank + 1 : "";
+        bytes[0] = blank ? (size_t)(blank - line) : 0;
+        bytes[1] = strlen(sides[1]);
+        return blank && !strchr(blank + 1, ' ');
+    }
+    for (size_t i = 0; i < 2; i++) {
+        sides[i] = json_string_value(json_array_get(value, i));
+        bytes[i] = sides[i] ? strlen(sides[i]) : 0;
+    }
+    return json_array_size(value) == 2 && sides[0] && sides[1];
+}
+
+static tfm_status add_merge(bpe *b, const tfm__lexicon *lexicon, tfm__bytes *joined, const json_t *value, uint32_t rank,
+                            tfm__place place) {
+    const char *sides[2];
+    size_t bytes[2];
+    if (!parts_of(sides, bytes, value))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: merge %u is %s; two pieces are needed", place.path, (unsigned)rank,
+                         tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+    const size_t prefix = b->prefix ? strlen(b->prefix) : 0;
+    joined->count = 0;
+    tfm__bytes_add(joined, sides[0], bytes[0]);
+    if (bytes[1] > prefix)
+        tfm__bytes_add(joined, sides[1] + prefix, bytes[1] - prefix);
+    if (joined->failed)
+        return TFM_ERROR_MEMORY;
+    const int32_t left = tfm__lexicon_find(lexicon, sides[0], bytes[0]);
+    const int32_t right = tfm__lexicon_find(lexicon, sides[1], bytes[1]);
+    const int32_t id = tfm__lexicon_find(lexicon, joined->count ? joined->data : "", joined->count);
+    if (left < 0 || right < 0 || id < 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: merge %u, %s, is of pieces that the vocabulary does not have",
+                         place.path, (unsigned)rank, tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+    const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    b->merges[slot_of(b, pair)] = (merge){pair, rank, id};
+    return TFM_OK;
+}
+
+static tfm_status read_merges(bpe *b, const tfm__lexicon *lexicon, const json_t *value, tfm__place place) {
+    const json_t *merges;
+    json_t *item;
+    size_t i, slots = 16;
+    tfm_status status = tfm__hf_list(&merges, value, "merges", place);
+    if (status != TFM_OK)
+        return status;
+    while (slots < 2 * json_array_size(merges))
+        slots *= 2;
+    b->mask = slots - 1;
+    b->merges = tfm__alloc(slots, sizeof(*b->merges));
+    if (!b->merges)
+        return TFM_ERROR_MEMORY;
+    for (size_t slot = 0; slot < slots; slot++)
+        b->merges[slot].pair = NOBODY;
+    tfm__bytes joined = {0};
+    json_array_foreach(merges, i, item) {
+        if (status == TFM_OK)
+            status = add_merge(b, lexicon, &joined, item, (uint32_t)i, place);
+    }
+    tfm__bytes_free(&joined);
+    return status;
+}
+
+static tfm_status read_affix(char **out, const json_t *value, const char *key, tfm__place place) {
+    const char *text;
+    tfm_status status = tfm__hf_string(&text, value, key, NULL, place);
+    if (status != TFM_OK || !text || !*text)
+        return status;
+    if (strlen(text) > TFM__JSON_TEXT)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` in `%s` is longer than %d bytes", place.path, key,
+                         place.section, TFM__JSON_TEXT);
+    *out = tfm__strdup(text);
+    return *out ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+static tfm_status read_options(bpe *b, const json_t *value, tfm__place place) {
+    const json_t *dropout = json_object_get(value, "dropout");
+    if (json_number_value(dropout) > 0 || (dropout && !json_is_null(dropout) && !json_is_number(dropout)))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: `dropout` in `%s` is %s, by which each call would cut in another way; set it to null",
+                         place.path, place.section, tfm__json_text((char[TFM__JSON_TEXT]){0}, dropout));
+    tfm_status status = tfm__hf_bool(&b->byte_fallback, value, "byte_fallback", false, place);
+    if (status == TFM_OK)
+        status = tfm__hf_bool(&b->fuse_unk, value, "fuse_unk", false, place);
+    if (status == TFM_OK)
+        status = tfm__hf_bool(&b->ignore_merges, value, "ignore_merges", false, place);
+    if (status == TFM_OK)
+        status = read_affix(&b->prefix, value, "continuing_subword_prefix", place);
+    return status == TFM_OK ? read_affix(&b->suffix, value, "end_of_word_suffix", place) : status;
+}
+
+tfm_status tfm__bpe_read(tfm__piece_model *out, const json_t *value, tfm__place place) {
+    bpe *b = out->self = tfm__alloc(1, sizeof(*b));
+    out->close = close_bpe;
+    out->cut = cut;
+    out->pairs = true;
+    if (!b)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__unk_read(&out->unk, out->lexicon, value, place);
+    if (status == TFM_OK)
+        status = read_options(b, value, place);
+    if (status == TFM_OK)
+        status = read_merges(b, out->lexicon, value, place);
+    tfm__byte_pieces(b->bytes, out->lexicon);
+    for (int32_t c = 0; c < QUICK; c++) {
+        char text[4];
+        b->quick[c] = tfm__lexicon_find(out->lexicon, text, tfm__char_write(text, c));
+    }
+    return status;
+}

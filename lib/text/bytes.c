@@ -1,0 +1,22 @@
+#include "text/bytes.h"
+
+void tfm__bytes_free(tfm__bytes *bytes) {
+    free(bytes->data);
+    *bytes = (tfm__bytes){0};
+}
+
+bool tfm__bytes_room(tfm__bytes *bytes, size_t more) {
+    if (bytes->failed ||
+        (bytes->room - bytes->count < more && tfm__grow(&bytes->data, &bytes->room, bytes->count + more, 1) != TFM_OK))
+        bytes->failed = true;
+    return !bytes->failed;
+}
+
+char *tfm__bytes_take(tfm__bytes *bytes) {
+    tfm__bytes_add(bytes, "", 1);
+    char *text = bytes->failed ? NULL : bytes->data;
+    if (bytes->failed)
+        free(bytes->data);
+    *bytes = (tfm__bytes){0};
+    return text;
+}

@@ -1,0 +1,146 @@
+#include "text/charsmap.h"
+#include "text/letters.h"
+#include "text/utf8.h"
+
+/* The number of units in bytes, the units of a double array as darts-clone packs it (little-endian), and the
+ * replacements with a NUL after each. */
+struct tfm__charsmap {
+    uint32_t *units;
+    size_t count;
+    char *texts; /* with a NUL at the end */
+    size_t text_bytes;
+};
+
+static uint32_t little32(const unsigned char *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+tfm_status tfm__charsmap_new(tfm__charsmap **out, const void *data, size_t size, const char *path) {
+    const unsigned char *bytes = data;
+    const size_t units = size >= 4 ? little32(bytes) : 0;
+    *out = NULL;
+    if (size && (size < 4 || units % 4 != 0 || units > size - 4))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the table of normalisations is damaged: it leads outside itself", path);
+    tfm__charsmap *map = *out = tfm__alloc(1, sizeof(*map));
+    if (!map)
+        return TFM_ERROR_MEMORY;
+    map->count = units / 4;
+    map->text_bytes = size ? size - 4 - units : 0;
+    map->units = tfm__alloc(map->count, sizeof(*map->units));
+    map->texts = tfm__alloc(map->text_bytes + 1, 1);
+    if (!map->units || !map->texts) {
+        tfm__charsmap_free(out);
+        return TFM_ERROR_MEMORY;
+    }
+    for (size_t i = 0; i < map->count; i++)
+        map->units[i] = little32(bytes + 4 + 4 * i);
+    if (map->text_bytes)
+        memcpy(map->texts, bytes + 4 + units, map->text_bytes);
+    if (tfm__utf8_valid(map->texts, map->text_bytes) != map->text_bytes) {
+        tfm__charsmap_free(out);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the table of normalisations is damaged: a replacement is not UTF-8",
+                         path);
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__charsmap_new_base64(tfm__charsmap **out, const char *text, const char *path) {
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    signed char values[256];
+    memset(values, -1, sizeof(values));
+    for (int i = 0; i < 64; i++)
+        values[(unsigned char)DIGITS[i]] = (signed char)i;
+    const size_t length = strlen(text);
+    unsigned char *bytes = tfm__alloc(length / 4 * 3 + 3, 1);
+    *out = NULL;
+    if (!bytes)
+        return TFM_ERROR_MEMORY;
+    size_t size = 0;
+    uint32_t word = 0;
+    int held = 0;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < length && text[i] != '=' && status == TFM_OK; i++) {
+        const int value = values[(unsigned char)text[i]];
+        if (value < 0)
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s: `precompiled_charsmap` is not base64: byte %zu", path, i + 1);
+        word = word << 6 | (uint32_t)(value & 63);
+        held += 6;
+        if (held >= 8) {
+            held -= 8;
+            bytes[size++] = (unsigned char)(word >> held);
+        }
+    }
+    if (status == TFM_OK)
+        status = tfm__charsmap_new(out, bytes, size, path);
+    free(bytes);
+    return status;
+}
+
+void tfm__charsmap_free(tfm__charsmap **map) {
+    if (*map) {
+        free((*map)->units);
+        free((*map)->texts);
+        free(*map);
+        *map = NULL;
+    }
+}
+
+static uint32_t offset(uint32_t unit) {
+    return (unit >> 10) << ((unit & 1u << 9) >> 6);
+}
+
+/* The replacement of the shortest rule that the text begins with, or NULL. That it is the shortest and that the rest of
+ * the text goes with it is how `tokenizers` does it. */
+static const char *replacement(const tfm__charsmap *map, const char *text, size_t bytes) {
+    size_t node = 0;
+    if (map->count == 0)
+        return NULL;
+    node ^= offset(map->units[0]);
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char byte = (unsigned char)text[i];
+        node ^= byte;
+        if (byte == 0 || node >= map->count)
+            return NULL;
+        const uint32_t unit = map->units[node];
+        if ((unit & ((1u << 31) | 0xff)) != byte)
+            return NULL;
+        node ^= offset(unit);
+        if (unit >> 8 & 1) {
+            const size_t at = node < map->count ? map->units[node] & 0x7fffffffu : SIZE_MAX;
+            return at < map->text_bytes ? map->texts + at : NULL;
+        }
+    }
+    return NULL;
+}
+
+static bool replace(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
+    const char *by = replacement(map, text, bytes);
+    if (by && ((unsigned char)*by & 0xc0) == 0x80) /* into a character: no table that was not made to */
+        by = NULL;
+    if (by)
+        tfm__bytes_add(out, by, strlen(by));
+    return by != NULL;
+}
+
+void tfm__charsmap_run(const tfm__charsmap *map, tfm__bytes *out, const char *text, size_t bytes) {
+    for (size_t at = 0; at < bytes;) {
+        size_t end = at;
+        int32_t last = tfm__char_next(text, &end);
+        /* Of grapheme clusters only those below six bytes are looked up whole. */
+        for (size_t next = end; next < bytes; end = next) {
+            const int32_t c = tfm__char_next(text, &next);
+            if (!tfm__letter_joins(last, c))
+                break;
+            last = c;
+        }
+        if (end - at < 6 && replace(map, out, text + at, end - at)) {
+            at = end;
+            continue;
+        }
+        for (size_t next = at; at < end; at = next) {
+            tfm__char_next(text, &next);
+            if (!replace(map, out, text + at, next - at))
+                tfm__bytes_add(out, text + at, next - at);
+        }
+    }
+}

@@ -1,0 +1,396 @@
+#include "text/detokenize.h"
+#include "text/normalize.h"
+#include "text/pretokenize.h"
+#include "text/regex.h"
+#include "text/utf8.h"
+
+enum { MOST_STEPS = 64 };
+
+typedef struct step {
+    tfm_status (*run)(const struct step *step, tfm__texts *out, const tfm__texts *in);
+    char *text, *by;        /* a prefix, a suffix; what Replace looks for, and what comes in its place */
+    size_t bytes, by_bytes; /* of them */
+    tfm__regex *regex;      /* Replace's, if it is one */
+    int32_t character;      /* Strip's, Metaspace's */
+    size_t start, stop;     /* Strip's */
+    bool keep;              /* Metaspace: the first sign is a blank */
+    bool cleanup;           /* WordPiece's */
+} step;
+
+struct tfm__decoder {
+    step steps[MOST_STEPS];
+    size_t count;
+    bool none, has_bytes;
+};
+
+void tfm__texts_free(tfm__texts *texts) {
+    tfm__bytes_free(&texts->bytes);
+    free(texts->ends);
+    *texts = (tfm__texts){0};
+}
+
+void tfm__texts_end(tfm__texts *texts) {
+    if (tfm__grow(&texts->ends, &texts->room, texts->count + 1, sizeof(*texts->ends)) != TFM_OK)
+        texts->bytes.failed = true;
+    else
+        texts->ends[texts->count++] = texts->bytes.count;
+}
+
+#define STEP(name) static tfm_status name(const step *s, tfm__texts *out, const tfm__texts *in)
+#define EACH_TEXT(i, text, length, in)                                                                                 \
+    for (size_t i = 0, length = 0; i < (in)->count; i++)                                                               \
+        for (const char *text = part(in, i, &length); text; text = NULL)
+
+static const char *part(const tfm__texts *in, size_t i, size_t *bytes) {
+    const size_t begin = i ? in->ends[i - 1] : 0;
+    *bytes = in->ends[i] - begin;
+    return in->bytes.data ? in->bytes.data + begin : "";
+}
+
+/* ---- What is done ------------------------------------------------------------------------------------- */
+
+/* Adds the text with every `from` as `to`. */
+static void swap(tfm__bytes *out, const char *text, size_t bytes, const char *from, size_t from_bytes, const char *to,
+                 size_t to_bytes) {
+    const char *end = text + bytes;
+    for (const char *found; from_bytes && (found = memmem(text, (size_t)(end - text), from, from_bytes));
+         text = found + from_bytes) {
+        tfm__bytes_add(out, text, (size_t)(found - text));
+        tfm__bytes_add(out, to, to_bytes);
+    }
+    tfm__bytes_add(out, text, (size_t)(end - text));
+}
+
+/* Pairs of what is looked for and what it becomes, one after another. */
+static tfm_status swap_all(tfm__bytes *out, const char *text, size_t bytes, const char *const pairs[][2],
+                           size_t count) {
+    tfm__bytes a = {0}, b = {0};
+    tfm__bytes_add(&a, text, bytes);
+    for (size_t i = 0; i < count; i++) {
+        b.count = 0;
+        swap(&b, a.data ? a.data : "", a.count, pairs[i][0], strlen(pairs[i][0]), pairs[i][1], strlen(pairs[i][1]));
+        const tfm__bytes done = b;
+        b = a;
+        a = done;
+    }
+    tfm__bytes_add(out, a.data, a.count);
+    const bool failed = a.failed || b.failed || out->failed;
+    tfm__bytes_free(&a);
+    tfm__bytes_free(&b);
+    return failed ? TFM_ERROR_MEMORY : TFM_OK;
+}
+
+tfm_status tfm__clean_up(tfm__bytes *out, const char *text, size_t bytes) {
+    static const char *const PAIRS[][2] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
+                                           {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
+                                           {" 've", "'ve"}, {" 're", "'re"}};
+    return swap_all(out, text, bytes, PAIRS, TFM__COUNT(PAIRS));
+}
+
+STEP(wordpiece) {
+    static const char *const PAIRS[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                           {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                           {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    tfm_status status = TFM_OK;
+    tfm__bytes spaced = {0};
+    EACH_TEXT(i, text, length, in) {
+        const bool inside = i && length >= s->bytes && memcmp(text, s->text, s->bytes) == 0;
+        spaced.count = 0;
+        if (i && !inside)
+            tfm__bytes_add(&spaced, " ", 1);
+        tfm__bytes_add(&spaced, text + (inside ? s->bytes : 0), length - (inside ? s->bytes : 0));
+        if (!s->cleanup || !spaced.count)
+            tfm__bytes_add(&out->bytes, spaced.data, spaced.count);
+        else if (status == TFM_OK)
+            status = swap_all(&out->bytes, spaced.data, spaced.count, PAIRS, TFM__COUNT(PAIRS));
+        tfm__texts_end(out);
+    }
+    if (spaced.failed)
+        status = TFM_ERROR_MEMORY;
+    tfm__bytes_free(&spaced);
+    return status;
+}
+
+STEP(metaspace) {
+    EACH_TEXT(i, text, length, in) {
+        for (size_t at = 0, next = 0; at < length; at = next) {
+            if (tfm__char_next(text, &next) != s->character)
+                tfm__bytes_add(&out->bytes, text + at, next - at);
+            else if (i || s->keep)
+                tfm__bytes_add(&out->bytes, " ", 1);
+        }
+        tfm__texts_end(out);
+    }
+    return TFM_OK;
+}
+
+STEP(suffix) {
+    EACH_TEXT(i, text, length, in) {
+        swap(&out->bytes, text, length, s->text, s->bytes, " ", i + 1 < in->count);
+        tfm__texts_end(out);
+    }
+    return TFM_OK;
+}
+
+STEP(fuse) {
+    (void)s;
+    tfm__bytes_add(&out->bytes, in->bytes.data, in->bytes.count);
+    tfm__texts_end(out);
+    return TFM_OK;
+}
+
+STEP(byte_level) {
+    (void)s;
+    tfm__bytes raw = {0};
+    EACH_TEXT(i, text, length, in) {
+        const size_t before = raw.count;
+        for (size_t at = 0; at < length;) {
+            const int byte = tfm__char_byte(tfm__char_next(text, &at));
+            const char one = (char)byte;
+            if (byte < 0) { /* a piece with other characters, such as an added one, is itself */
+                raw.count = before;
+                tfm__bytes_add(&raw, text, length);
+                break;
+            }
+            tfm__bytes_add(&raw, &one, 1);
+        }
+    }
+    tfm__utf8_lossy(&out->bytes, raw.data, raw.count);
+    tfm__texts_end(out);
+    const bool failed = raw.failed;
+    tfm__bytes_free(&raw);
+    return failed ? TFM_ERROR_MEMORY : TFM_OK;
+}
+
+static int hex(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+int tfm__byte_piece(const char *text, size_t bytes) {
+    if (bytes != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>' || hex(text[3]) < 0 || hex(text[4]) < 0)
+        return -1;
+    return hex(text[3]) * 16 + hex(text[4]);
+}
+
+/* Bytes that came one after another are a text together, or each is U+FFFD. */
+static void end_bytes(tfm__texts *out, tfm__bytes *raw) {
+    if (!raw->count)
+        return;
+    if (tfm__utf8_valid(raw->data, raw->count) == raw->count)
+        tfm__bytes_add(&out->bytes, raw->data, raw->count);
+    else
+        for (size_t i = 0; i < raw->count; i++)
+            tfm__bytes_add(&out->bytes, "\xef\xbf\xbd", 3);
+    tfm__texts_end(out);
+    raw->count = 0;
+}
+
+STEP(byte_fallback) {
+    (void)s;
+    tfm__bytes raw = {0};
+    EACH_TEXT(i, text, length, in) {
+        const int byte = tfm__byte_piece(text, length);
+        const char one = (char)byte;
+        if (byte >= 0) {
+            tfm__bytes_add(&raw, &one, 1);
+            continue;
+        }
+        end_bytes(out, &raw);
+        tfm__bytes_add(&out->bytes, text, length);
+        tfm__texts_end(out);
+    }
+    end_bytes(out, &raw);
+    const bool failed = raw.failed;
+    tfm__bytes_free(&raw);
+    return failed ? TFM_ERROR_MEMORY : TFM_OK;
+}
+
+STEP(strip) {
+    EACH_TEXT(i, text, length, in) {
+        size_t begin = 0, end = length, next = 0;
+        for (size_t cut = 0; cut < s->start && begin < length && tfm__char_next(text, &next) == s->character; cut++)
+            begin = next;
+        for (size_t cut = 0; cut < s->stop && end > begin && tfm__char_before(text, end) == s->character; cut++)
+            do
+                end--;
+            while (((unsigned char)text[end] & 0xc0) == 0x80);
+        tfm__bytes_add(&out->bytes, text + begin, end - begin);
+        tfm__texts_end(out);
+    }
+    return TFM_OK;
+}
+
+STEP(replace) {
+    tfm__regex_memory memory = {0};
+    tfm_status status = TFM_OK;
+    EACH_TEXT(i, text, length, in) {
+        tfm__regex_walk walk = {0};
+        bool found = false;
+        size_t last = 0;
+        if (!s->regex)
+            swap(&out->bytes, text, length, s->text, s->bytes, s->by, s->by_bytes);
+        while (s->regex && status == TFM_OK &&
+               (status = tfm__regex_next(s->regex, &memory, &found, &walk, text, length)) == TFM_OK && found) {
+            tfm__bytes_add(&out->bytes, text + last, walk.begin - last);
+            tfm__bytes_add(&out->bytes, s->by, s->by_bytes);
+            last = walk.end;
+        }
+        if (s->regex)
+            tfm__bytes_add(&out->bytes, text + last, length - last);
+        tfm__texts_end(out);
+    }
+    tfm__regex_memory_free(&memory);
+    return status;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------ */
+
+static tfm_status copy(char **out, size_t *bytes, const char *text) {
+    *out = tfm__strdup(text);
+    *bytes = strlen(text);
+    return *out ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+static tfm_status read_wordpiece(step *s, const json_t *value, tfm__place place) {
+    const char *prefix;
+    tfm_status status = tfm__hf_string(&prefix, value, "prefix", "##", place);
+    if (status == TFM_OK)
+        status = tfm__hf_bool(&s->cleanup, value, "cleanup", true, place);
+    s->run = wordpiece;
+    return status == TFM_OK ? copy(&s->text, &s->bytes, prefix) : status;
+}
+
+static tfm_status read_metaspace(step *s, const json_t *value, tfm__place place) {
+    tfm__prepend prepend;
+    bool split;
+    tfm_status status = tfm__metaspace_read(&s->character, &prepend, &split, value, place);
+    s->keep = prepend == TFM__NEVER;
+    s->run = metaspace;
+    return status;
+}
+
+static tfm_status read_suffix(step *s, const json_t *value, tfm__place place) {
+    const char *text;
+    tfm_status status = tfm__hf_string(&text, value, "suffix", "</w>", place);
+    s->run = suffix;
+    return status == TFM_OK ? copy(&s->text, &s->bytes, text) : status;
+}
+
+static tfm_status read_strip(step *s, const json_t *value, tfm__place place) {
+    const char *content;
+    int64_t start, stop;
+    size_t at = 0;
+    tfm_status status = tfm__hf_string(&content, value, "content", " ", place);
+    if (status == TFM_OK)
+        status = tfm__hf_int(&start, value, "start", 0, place);
+    if (status == TFM_OK)
+        status = tfm__hf_int(&stop, value, "stop", 0, place);
+    if (status != TFM_OK)
+        return status;
+    s->character = *content ? tfm__char_next(content, &at) : -1;
+    if (start < 0 || stop < 0 || at == 0 || content[at])
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: Strip in `%s` needs one character, and how many of it at either end",
+                         place.path, place.section);
+    s->start = (size_t)start;
+    s->stop = (size_t)stop;
+    s->run = strip;
+    return TFM_OK;
+}
+
+static tfm_status read_replace(step *s, const json_t *value, tfm__place place) {
+    const char *pattern, *content;
+    bool regex;
+    tfm_status status = tfm__hf_pattern(&pattern, &regex, value, "pattern", place);
+    if (status == TFM_OK)
+        status = tfm__hf_string(&content, value, "content", "", place);
+    if (status == TFM_OK)
+        status = copy(&s->by, &s->by_bytes, content);
+    if (status == TFM_OK)
+        status = copy(&s->text, &s->bytes, pattern);
+    if (status == TFM_OK && regex)
+        status = tfm__regex_new(&s->regex, pattern, strlen(pattern), place.path);
+    s->run = replace;
+    return status;
+}
+
+static tfm_status read_step(void *user, const json_t *value, const char *type, tfm__place place) {
+    static const struct {
+        const char *type;
+        tfm_status (*read)(step *, const json_t *, tfm__place);
+        tfm_status (*run)(const step *, tfm__texts *, const tfm__texts *);
+    } TYPES[] = {
+        {"ByteLevel", NULL, byte_level},     {"ByteFallback", NULL, byte_fallback}, {"Fuse", NULL, fuse},
+        {"WordPiece", read_wordpiece, NULL}, {"Metaspace", read_metaspace, NULL},   {"BPEDecoder", read_suffix, NULL},
+        {"Strip", read_strip, NULL},         {"Replace", read_replace, NULL},
+    };
+    tfm__decoder *d = user;
+    if (d->count == MOST_STEPS)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has more than %d steps", place.path, place.section, MOST_STEPS);
+    for (size_t i = 0; i < TFM__COUNT(TYPES); i++)
+        if (strcmp(type, TYPES[i].type) == 0) {
+            step *s = &d->steps[d->count++];
+            s->run = TYPES[i].run;
+            d->has_bytes |= s->run == byte_fallback;
+            return TYPES[i].read ? TYPES[i].read(s, value, place) : TFM_OK;
+        }
+    return tfm__hf_unknown(type, place);
+}
+
+tfm_status tfm__decoder_read(tfm__decoder **out, const json_t *value, const char *path) {
+    *out = tfm__alloc(1, sizeof(**out));
+    if (!*out)
+        return TFM_ERROR_MEMORY;
+    (*out)->none = !value || json_is_null(value);
+    const tfm_status status = tfm__hf_each(value, "decoders", read_step, *out, (tfm__place){path, "decoder"});
+    if (status != TFM_OK)
+        tfm__decoder_free(out);
+    return status;
+}
+
+void tfm__decoder_free(tfm__decoder **decoder) {
+    tfm__decoder *d = *decoder;
+    for (size_t i = 0; d && i < d->count; i++) {
+        free(d->steps[i].text);
+        free(d->steps[i].by);
+        tfm__regex_free(&d->steps[i].regex);
+    }
+    free(d);
+    *decoder = NULL;
+}
+
+bool tfm__decoder_has_bytes(const tfm__decoder *decoder) {
+    return decoder->has_bytes;
+}
+
+/* ---- A text ------------------------------------------------------------------------------------------- */
+
+/* A piece may become longer with each step: of a hostile file no more than this. */
+#define MOST_TEXT(bytes) (((size_t)1 << 20) + 64 * (bytes))
+
+tfm_status tfm__decoder_run(const tfm__decoder *d, tfm__bytes *out, tfm__texts *texts) {
+    const size_t most = MOST_TEXT(texts->bytes.count);
+    tfm__texts spare = {0};
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < d->count && status == TFM_OK; i++) {
+        spare.count = spare.bytes.count = 0;
+        status = d->steps[i].run(&d->steps[i], &spare, texts);
+        const tfm__texts done = spare;
+        spare = *texts;
+        *texts = done;
+        if (status == TFM_OK && texts->bytes.count > most)
+            status =
+                tfm__fail(TFM_ERROR_INPUT, "the tokenizer's decoder makes a text of %zu bytes", texts->bytes.count);
+        if (texts->bytes.failed || spare.bytes.failed)
+            status = TFM_ERROR_MEMORY;
+    }
+    EACH_TEXT(i, text, length, texts) {
+        if (i && d->none)
+            tfm__bytes_add(out, " ", 1);
+        tfm__bytes_add(out, text, length);
+    }
+    tfm__texts_free(&spare);
+    return status == TFM_OK && out->failed ? TFM_ERROR_MEMORY : status;
+}

@@ -1,0 +1,83 @@
+#include "base/file.h"
+#include "text/hf_class.h"
+
+const char *const tfm__special_keys[TFM__SPECIALS] = {
+    [TFM__BOS] = "bos_token", [TFM__EOS] = "eos_token", [TFM__UNK] = "unk_token",   [TFM__SEP] = "sep_token",
+    [TFM__PAD] = "pad_token", [TFM__CLS] = "cls_token", [TFM__MASK] = "mask_token",
+};
+
+#define FAIRSEQ                                                                                                        \
+    { "<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>" }
+#define GPT2 "<|endoftext|>"
+
+static const tfm__hf_class CLASSES[] = {
+    {.name = "GPT2", .specials = {GPT2, GPT2, GPT2}},
+    {.name = "Qwen2", .specials = {NULL, GPT2, GPT2, NULL, GPT2}},
+    {.name = "Roberta", .specials = FAIRSEQ},
+    {.name = "Bart", .specials = FAIRSEQ},
+    {.name = "Bert", .specials = {NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}},
+    {.name = "DistilBert", .specials = {NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}},
+    {.name = "MPNet", .specials = {"<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"}},
+    {.name = "T5", .specials = {NULL, "</s>", "<unk>", NULL, "<pad>"}},
+    {.name = "XLMRoberta", .specials = FAIRSEQ},
+    {.name = "MBart", .specials = FAIRSEQ, .place = TFM__LANGUAGE_LAST, .language = "en_XX"},
+    {.name = "MBart50", .specials = FAIRSEQ, .place = TFM__LANGUAGE_FIRST, .language = "en_XX"},
+    {.name = "Nllb", .specials = FAIRSEQ, .place = TFM__LANGUAGE_FIRST, .language = "eng_Latn"},
+    {.name = "M2M100",
+     .specials = {"<s>", "</s>", "<unk>", "</s>", "<pad>"},
+     .place = TFM__LANGUAGE_FIRST,
+     .language = "en",
+     .before = "__",
+     .behind = "__"},
+    {.name = "Llama", .specials = {"<s>", "</s>", "<unk>"}},
+    {.name = "Gemma", .specials = {"<bos>", "<eos>", "<unk>", NULL, "<pad>", NULL, "<mask>"}},
+};
+
+/* Whose tokenizers the models of config.json have. */
+static const char *const MODELS[][2] = {
+    {"gpt2", "GPT2"},
+    {"roberta", "Roberta"},
+    {"bart", "Bart"},
+    {"bert", "Bert"},
+    {"distilbert", "Bert"},
+    {"mpnet", "MPNet"},
+    {"t5", "T5"},
+    {"mt5", "T5"},
+    {"umt5", "T5"},
+    {"mbart", "MBart"},
+    {"xlm-roberta", "XLMRoberta"},
+    {"m2m_100", "M2M100"},
+    {"llama", "Llama"},
+    {"gemma", "Gemma"},
+    {"gemma2", "Gemma"},
+    {"gemma3_text", "Gemma"},
+    {"qwen2", "Qwen2"},
+    {"qwen3", "Qwen2"},
+    {"mistral", "Llama"},
+};
+
+const tfm__hf_class *tfm__hf_class_named(const char *name) {
+    for (size_t i = 0; i < TFM__COUNT(CLASSES); i++) {
+        const size_t length = strlen(CLASSES[i].name);
+        const char *behind = strncmp(name, CLASSES[i].name, length) == 0 ? name + length : "-";
+        if (!*behind || strcmp(behind, "Tokenizer") == 0 || strcmp(behind, "TokenizerFast") == 0)
+            return &CLASSES[i];
+    }
+    return NULL;
+}
+
+const tfm__hf_class *tfm__hf_class_of(const json_t *config, const char *dir) {
+    const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
+    const tfm__hf_class *found = name ? tfm__hf_class_named(name) : NULL;
+    char *path = found ? NULL : tfm__path_join(dir, "config.json");
+    json_t *model = NULL;
+    if (!path || !tfm__file_exists(path) || tfm__json_load(&model, path) != TFM_OK)
+        model = NULL; /* who opens the model says what is wrong with it */
+    const char *type = json_string_value(json_object_get(model, "model_type"));
+    for (size_t i = 0; type && !found && i < TFM__COUNT(MODELS); i++)
+        if (strcmp(type, MODELS[i][0]) == 0)
+            found = tfm__hf_class_named(MODELS[i][1]);
+    json_decref(model);
+    free(path);
+    return found;
+}

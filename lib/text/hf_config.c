@@ -1,0 +1,218 @@
+/* What tokenizer_config.json and its older companions say beside a tokenizer.json. */
+#include <errno.h>
+#include "base/file.h"
+#include "text/hf_class.h"
+
+/* A token: a string, or an object with `content` and flags. What is known of it already stays, but for what the object
+ * says. */
+static tfm_status add_token(tfm__hf_tokenizer *t, const json_t *value, int64_t id, bool special, tfm__place place) {
+    tfm__added_piece piece = {.special = special, .normalized = !special, .id = (int32_t)id};
+    const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+    if (!text || id >= TFM__MAX_IDS)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` has %s; a token is needed", place.path, place.section,
+                         tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+    tfm_status status = TFM_OK;
+    if (json_is_object(value)) {
+        status = tfm__added_piece_flags(&piece, value, place);
+        piece.special |= special;
+    } else {
+        for (size_t i = 0; i < t->added.count; i++)
+            if (strcmp(t->added.items[i].text, text) == 0) {
+                piece = t->added.items[i];
+                piece.special |= special;
+            }
+    }
+    piece.text = (char *)(uintptr_t)text;
+    return status == TFM_OK ? tfm__added_pieces_add(&t->added, t->model.lexicon, &piece, place.path) : status;
+}
+
+/* {"8001": {"content": "<|user|>", ...}, ...}, in the order of the ids. */
+static tfm_status add_decoder(tfm__hf_tokenizer *t, const json_t *decoder, const char *path) {
+    const tfm__place place = {path, "added_tokens_decoder"};
+    const char *key;
+    json_t *value;
+    int64_t last = -1;
+    tfm_status status = TFM_OK;
+    if (json_object_size(decoder) > 4096) /* finding the next would take long: the ids say where they go anyway */
+        last = INT64_MAX;
+    for (size_t left = json_object_size(decoder); left > 0 && status == TFM_OK; left--) {
+        const json_t *next = NULL;
+        int64_t id = INT64_MAX;
+        json_object_foreach((json_t *)(uintptr_t)decoder, key, value) {
+            char *end;
+            errno = 0;
+            const long long number = strtoll(key, &end, 10);
+            if (errno || end == key || *end || number < 0 || number >= TFM__MAX_IDS)
+                return tfm__fail(TFM_ERROR_FORMAT, "%s: `added_tokens_decoder` has the id \"%.100s\"", path, key);
+            if (last == INT64_MAX && status == TFM_OK)
+                status = add_token(t, value, number, false, place);
+            else if (number > last && number < id) {
+                id = number;
+                next = value;
+            }
+        }
+        if (!next)
+            break;
+        if (status == TFM_OK)
+            status = add_token(t, next, id, false, place);
+        last = id;
+    }
+    return status;
+}
+
+/* {"<|user|>": 8001, ...} */
+static tfm_status add_older(tfm__hf_tokenizer *t, const char *dir) {
+    char *path = tfm__path_join(dir, "added_tokens.json");
+    json_t *tokens = NULL, *id;
+    const char *text;
+    if (!path)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__file_exists(path) ? tfm__json_load(&tokens, path) : TFM_OK;
+    json_object_foreach(tokens, text, id) {
+        json_t *token = status == TFM_OK ? json_string(text) : NULL;
+        if (token)
+            status =
+                add_token(t, token, json_is_integer(id) ? json_integer_value(id) : -1, false, (tfm__place){path, text});
+        json_decref(token);
+    }
+    json_decref(tokens);
+    free(path);
+    return status;
+}
+
+/* A list of tokens, or an object whose values they are. */
+static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const char *key, const char *path) {
+    const json_t *list = json_object_get(config, key);
+    const char *name;
+    json_t *value;
+    size_t i;
+    tfm_status status = TFM_OK;
+    json_array_foreach(list, i, value) {
+        if (status == TFM_OK)
+            status = add_token(t, value, -1, true, (tfm__place){path, key});
+    }
+    json_object_foreach((json_t *)(uintptr_t)list, name, value) {
+        if (status == TFM_OK)
+            status = add_token(t, value, -1, true, (tfm__place){path, key});
+    }
+    return status;
+}
+
+/* Finds the special tokens, adds those that there are not yet, and notes their ids. */
+static tfm_status find_specials(int32_t ids[TFM__SPECIALS], tfm__hf_tokenizer *t, const json_t *config,
+                                const json_t *map, const tfm__hf_class *kind, const char *path) {
+    tfm_status status = TFM_OK;
+    for (int i = 0; i < TFM__SPECIALS && status == TFM_OK; i++) {
+        const json_t *value = json_object_get(map, tfm__special_keys[i]);
+        if (!value)
+            value = json_object_get(config, tfm__special_keys[i]);
+        const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+        if (!value && kind) /* a name that nobody said counts where the vocabulary has it */
+            text = kind->specials[i];
+        if (value && !json_is_null(value))
+            status = add_token(t, value, -1, true, (tfm__place){path, tfm__special_keys[i]});
+        ids[i] = text ? tfm__lexicon_find(t->model.lexicon, text, strlen(text)) : -1;
+        if (!value && ids[i] >= 0) {
+            json_t *name = json_string(text);
+            status = name ? add_token(t, name, -1, true, (tfm__place){path, tfm__special_keys[i]}) : TFM_ERROR_MEMORY;
+            json_decref(name);
+        }
+    }
+    return status;
+}
+
+/* Where nobody says which tokens are special: names that many vocabularies have, if they are added tokens. */
+static void guess(int32_t ids[TFM__SPECIALS], const tfm__hf_tokenizer *t) {
+    static const char *const NAMES[][2] = {
+        {"<s>", "<bos>"},   {"</s>", "<eos>"}, {"<unk>", "[UNK]"},   {"[SEP]", NULL},
+        {"<pad>", "[PAD]"}, {"[CLS]", NULL},   {"<mask>", "[MASK]"},
+    };
+    for (int i = 0; i < TFM__SPECIALS; i++)
+        for (int j = 0; j < 2 && ids[i] < 0; j++)
+            for (size_t k = 0; k < t->added.count && NAMES[i][j]; k++)
+                if (t->added.items[k].special && strcmp(t->added.items[k].text, NAMES[i][j]) == 0)
+                    ids[i] = t->added.items[k].id;
+}
+
+/* The language of texts of either side, where the class has one. */
+static tfm_status note_languages(tfm__hf_tokenizer *t, const json_t *config, const tfm__hf_class *kind) {
+    tfm_status status = tfm__tokenizer_languages(t->languages, config);
+    t->place = kind->place;
+    if (json_is_true(json_object_get(config, "legacy_behaviour")))
+        t->place = TFM__LANGUAGE_LAST;
+    t->before = kind->before;
+    t->behind = kind->behind;
+    if (status == TFM_OK && !t->languages[TFM_SOURCE]) {
+        t->languages[TFM_SOURCE] = tfm__strdup(kind->language);
+        status = t->languages[TFM_SOURCE] ? TFM_OK : TFM_ERROR_MEMORY;
+    }
+    if (status == TFM_OK && !t->languages[TFM_TARGET]) { /* as transformers does */
+        t->languages[TFM_TARGET] = tfm__strdup(t->languages[TFM_SOURCE]);
+        status = t->languages[TFM_TARGET] ? TFM_OK : TFM_ERROR_MEMORY;
+    }
+    return status;
+}
+
+static void fill_info(tfm_tokenizer_info *info, const tfm__hf_tokenizer *t, const int32_t ids[TFM__SPECIALS]) {
+    const int32_t size = tfm__lexicon_size(t->model.lexicon), unk = ids[TFM__UNK] < 0 ? t->model.unk : ids[TFM__UNK];
+    *info = (tfm_tokenizer_info){
+        .source_size = size,
+        .target_size = size,
+        .source_eos = ids[TFM__EOS],
+        .target_eos = ids[TFM__EOS],
+        .source_unk = unk,
+        .target_unk = unk,
+        .source_pad = ids[TFM__PAD],
+        .target_pad = ids[TFM__PAD],
+        .bos = ids[TFM__BOS],
+        .cls = ids[TFM__CLS],
+        .sep = ids[TFM__SEP],
+        .mask = ids[TFM__MASK],
+    };
+}
+
+static tfm_status configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, const json_t *config, const json_t *map,
+                            const tfm__hf_class *kind, const char *path, const char *dir) {
+    int32_t ids[TFM__SPECIALS];
+    const json_t *decoder = json_object_get(config, "added_tokens_decoder");
+    tfm_status status = json_is_object(decoder) ? add_decoder(t, decoder, path) : add_older(t, dir);
+    if (status == TFM_OK)
+        status = find_specials(ids, t, config, map, kind, path);
+    if (status == TFM_OK)
+        status = add_extra(t, config, "extra_special_tokens", path);
+    if (status == TFM_OK)
+        status = add_extra(t, config, "additional_special_tokens", path);
+    if (status == TFM_OK)
+        status = add_extra(t, map, "additional_special_tokens", path);
+    if (status == TFM_OK && kind && kind->place != TFM__LANGUAGE_NOWHERE)
+        status = note_languages(t, config, kind);
+    if (status != TFM_OK)
+        return status;
+    if (!kind && !json_object_size(config))
+        guess(ids, t);
+    t->eos = ids[TFM__EOS];
+    fill_info(info, t, ids);
+    return TFM_OK;
+}
+
+tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, const json_t *config, const char *dir) {
+    const tfm__hf_class *kind = tfm__hf_class_of(config, dir);
+    char *path = tfm__path_join(dir, "tokenizer_config.json"),
+         *map_path = tfm__path_join(dir, "special_tokens_map.json");
+    json_t *map = NULL;
+    tfm_status status = path && map_path ? TFM_OK : TFM_ERROR_MEMORY;
+    /* The older file counts where the newer key is missing. */
+    if (status == TFM_OK && !json_object_get(config, "added_tokens_decoder") && tfm__file_exists(map_path))
+        status = tfm__json_load(&map, map_path);
+    if (status == TFM_OK)
+        status = configure(t, info, config, map, kind, path, dir);
+    if (status == TFM_OK)
+        status = tfm__hf_bool(&t->clean_up, config, "clean_up_tokenization_spaces", false,
+                              (tfm__place){path, "tokenizer_config.json"});
+    if (t->model.pairs)
+        t->clean_up = false; /* transformers leaves the text of byte-pair models as it is */
+    json_decref(map);
+    free(map_path);
+    free(path);
+    return status;
+}

@@ -1,0 +1,113 @@
+#include <stdio.h>
+#include "text/piece_model.h"
+
+void *tfm__scratch_get(tfm__scratch *scratch, size_t bytes) {
+    return tfm__grow(&scratch->memory, &scratch->room, bytes, 1) == TFM_OK ? scratch->memory : NULL;
+}
+
+/* {"piece": id, ...} */
+static tfm_status read_ids(tfm__lexicon *lexicon, const json_t *vocab, tfm__place place) {
+    const char *piece;
+    json_t *id;
+    tfm_status status = TFM_OK;
+    json_object_foreach((json_t *)(uintptr_t)vocab, piece, id) {
+        if (status != TFM_OK)
+            break;
+        const json_int_t number = json_integer_value(id);
+        if (!json_is_integer(id) || number < 0 || number >= TFM__MAX_IDS)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: the id of \"%.100s\" is %s; an integer from 0 to %d is allowed",
+                             place.path, piece, tfm__json_text((char[TFM__JSON_TEXT]){0}, id), TFM__MAX_IDS - 1);
+        status = tfm__lexicon_add(lexicon, piece, strlen(piece), (int32_t)number, true);
+    }
+    return status;
+}
+
+/* [["piece", score], ...] */
+static tfm_status read_scored(tfm__lexicon *lexicon, const json_t *vocab, tfm__place place) {
+    size_t i;
+    json_t *item;
+    tfm_status status = TFM_OK;
+    json_array_foreach(vocab, i, item) {
+        const char *piece = json_string_value(json_array_get(item, 0));
+        if (status != TFM_OK)
+            break;
+        if (!piece || !json_is_number(json_array_get(item, 1)) || i >= TFM__MAX_IDS)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: entry %zu of `vocab` is %s; a piece and its score are needed",
+                             place.path, i, tfm__json_text((char[TFM__JSON_TEXT]){0}, item));
+        status = tfm__lexicon_add(lexicon, piece, strlen(piece), (int32_t)i, true);
+    }
+    return status;
+}
+
+tfm_status tfm__unk_read(int32_t *out, const tfm__lexicon *lexicon, const json_t *value, tfm__place place) {
+    const char *unk;
+    tfm_status status = tfm__hf_string(&unk, value, "unk_token", NULL, place);
+    *out = status == TFM_OK && unk ? tfm__lexicon_find(lexicon, unk, strlen(unk)) : -1;
+    if (status == TFM_OK && unk && *unk && *out < 0)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: the vocabulary has no \"%.100s\", which is the `unk_token`", place.path,
+                         unk);
+    return status;
+}
+
+void tfm__byte_pieces(int32_t ids[256], const tfm__lexicon *lexicon) {
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char piece[8];
+        snprintf(piece, sizeof(piece), "<0x%02X>", byte);
+        ids[byte] = tfm__lexicon_find(lexicon, piece, 6);
+    }
+}
+
+/* Older files do not say the type. */
+static const char *type_of(const json_t *value) {
+    const json_t *type = json_object_get(value, "type");
+    if (type)
+        return json_string_value(type) ? json_string_value(type) : "";
+    if (json_object_get(value, "merges"))
+        return "BPE";
+    if (json_is_array(json_object_get(value, "vocab")))
+        return "Unigram";
+    return json_object_get(value, "max_input_chars_per_word") ? "WordPiece" : "WordLevel";
+}
+
+static tfm_status read_model(tfm__piece_model *out, const json_t *value, tfm__place place) {
+    static const struct {
+        const char *type;
+        tfm_status (*read)(tfm__piece_model *, const json_t *, tfm__place);
+        bool scored;
+    } TYPES[] = {{"BPE", tfm__bpe_read, false},
+                 {"Unigram", tfm__unigram_read, true},
+                 {"WordPiece", tfm__wordpiece_read, false},
+                 {"WordLevel", tfm__wordlevel_read, false}};
+    const json_t *vocab = json_object_get(value, "vocab");
+    const char *type = type_of(value);
+    size_t i = 0;
+    while (i < TFM__COUNT(TYPES) && strcmp(type, TYPES[i].type) != 0)
+        i++;
+    if (i == TFM__COUNT(TYPES))
+        return tfm__hf_unknown(type, place);
+    if (TYPES[i].scored ? !json_is_array(vocab) : !json_is_object(vocab))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `vocab` in `%s` is %s; %s is needed", place.path, place.section,
+                         tfm__json_kind(vocab), TYPES[i].scored ? "a list" : "an object");
+    tfm_status status = tfm__lexicon_new(&out->lexicon);
+    if (status == TFM_OK)
+        status = (TYPES[i].scored ? read_scored : read_ids)(out->lexicon, vocab, place);
+    return status == TFM_OK ? TYPES[i].read(out, value, place) : status;
+}
+
+tfm_status tfm__piece_model_read(tfm__piece_model *out, const json_t *value, const char *path) {
+    const tfm__place place = {path, "model"};
+    *out = (tfm__piece_model){.unk = -1};
+    tfm_status status = json_is_object(value) ? read_model(out, value, place)
+                                              : tfm__fail(TFM_ERROR_FORMAT, "%s: `model` is %s; an object is needed",
+                                                          path, tfm__json_kind(value));
+    if (status != TFM_OK)
+        tfm__piece_model_free(out);
+    return status;
+}
+
+void tfm__piece_model_free(tfm__piece_model *model) {
+    if (model->self)
+        model->close(model->self);
+    tfm__lexicon_free(&model->lexicon);
+    *model = (tfm__piece_model){0};
+}

@@ -1,0 +1,278 @@
+#include "base/file.h"
+#include "text/hf_tokenizer.h"
+#include "text/tokenizer_kind.h"
+
+/* ---- Text to ids -------------------------------------------------------------------------------------- */
+
+/* One thread's memory for one call. It starts as {0}. */
+typedef struct work {
+    tfm__cuts raw, cuts, spare;
+    tfm__bytes part, other;
+    tfm__regex_memory memory;
+    tfm__scratch scratch;
+} work;
+
+static void work_free(work *w) {
+    tfm__cuts_free(&w->raw);
+    tfm__cuts_free(&w->cuts);
+    tfm__cuts_free(&w->spare);
+    tfm__bytes_free(&w->part);
+    tfm__bytes_free(&w->other);
+    tfm__regex_memory_free(&w->memory);
+    free(w->scratch.memory);
+}
+
+/* Fills `cuts` with the normalised text, cut at added tokens. */
+static tfm_status normalise(const tfm__hf_tokenizer *t, work *w, const char *text, size_t bytes) {
+    tfm_status status = TFM_OK;
+    w->raw.count = w->cuts.count = w->cuts.text.count = 0;
+    tfm__added_pieces_cut(&t->added, false, &w->raw, text, bytes, 0, true);
+    for (size_t i = 0; i < w->raw.count && status == TFM_OK; i++) {
+        const tfm__cut *cut = &w->raw.items[i];
+        const size_t base = w->cuts.text.count;
+        bool start = cut->start;
+        w->part.count = 0;
+        tfm__bytes_add(&w->part, text + cut->begin, cut->end - cut->begin);
+        if (cut->id < 0 && !w->part.failed)
+            status = tfm__normalizer_run(t->normalizer, &w->part, &w->other, &start, &w->memory);
+        tfm__bytes_add(&w->cuts.text, w->part.data, w->part.count);
+        if (cut->id < 0)
+            tfm__added_pieces_cut(&t->added, true, &w->cuts, w->part.data ? w->part.data : "", w->part.count, base,
+                                  start);
+        else
+            tfm__cuts_add(&w->cuts, base, w->cuts.text.count, cut->id, start);
+        if (w->part.failed || w->cuts.text.failed)
+            status = TFM_ERROR_MEMORY;
+    }
+    return status == TFM_OK && w->raw.text.failed ? TFM_ERROR_MEMORY : status;
+}
+
+static tfm_status add_text(const tfm__hf_tokenizer *t, work *w, tfm__ids *out, const char *text, size_t bytes) {
+    tfm_status status = normalise(t, w, text, bytes);
+    if (status == TFM_OK)
+        status = tfm__pretokenizer_run(t->pretokenizer, &w->cuts, &w->spare, &w->memory);
+    for (size_t i = 0; i < w->cuts.count && status == TFM_OK; i++) {
+        const tfm__cut *cut = &w->cuts.items[i];
+        status = cut->id >= 0
+                     ? tfm__ids_add(out, cut->id)
+                     : t->model.cut(&t->model, out, w->cuts.text.data + cut->begin, cut->end - cut->begin, &w->scratch);
+    }
+    return status;
+}
+
+static tfm_status fill(const tfm__hf_tokenizer *t, work *w, tfm__ids *out, const tfm__ids *around, bool plain,
+                       const tfm_encode_options *options, const char *text, size_t bytes) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < around->count && status == TFM_OK; i++) {
+        const int32_t id = around->ids[i];
+        if (id == TFM__TEMPLATE_A)
+            status = add_text(t, w, out, text, bytes);
+        else if (id == TFM__TEMPLATE_B)
+            status = add_text(t, w, out, options->pair ? options->pair : "", options->pair ? options->pair_bytes : 0);
+        else if (!plain)
+            status = tfm__ids_add(out, id);
+    }
+    return status;
+}
+
+static int32_t language_id(const void *self, const char *code) {
+    const tfm__hf_tokenizer *t = self;
+    char *name = tfm__format("%s%s%s", t->before ? t->before : "", code, t->behind ? t->behind : "");
+    const int32_t id = name ? tfm__lexicon_find(t->model.lexicon, name, strlen(name)) : -1;
+    free(name);
+    return tfm__added_piece_of(&t->added, id) ? id : -1;
+}
+
+/* The template of a text whose language is said. */
+static tfm_status say_language(tfm__template *out, const tfm__hf_tokenizer *t, tfm_side side, const char *language) {
+    if (!language)
+        language = t->languages[side];
+    if (!language)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the model wants the language of the %s: name it",
+                         side == TFM_SOURCE ? "source" : "target");
+    const int32_t id = language_id(t, language);
+    if (id < 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the tokenizer has no language \"%.100s\"", language);
+    return t->place == TFM__LANGUAGE_FIRST ? tfm__template_around(out, id, t->eos, -1)
+                                           : tfm__template_around(out, -1, t->eos, id);
+}
+
+static tfm_status encode(const void *self, tfm__ids *out, tfm_side side, const tfm_encode_options *options,
+                         const char *text, size_t bytes, float alpha) {
+    const tfm__hf_tokenizer *t = self;
+    tfm__template spoken = {0};
+    tfm_status status = TFM_OK;
+    if (alpha > 0)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "tokenizer_encode: only Marian's tokenizers draw segmentations; leave "
+                                                "the sampling of pieces out");
+    if (t->place != TFM__LANGUAGE_NOWHERE && !options->plain)
+        status = say_language(&spoken, t, side, options->language);
+    else if (options->language && t->place == TFM__LANGUAGE_NOWHERE)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "tokenizer_encode: the tokenizer has no languages; leave \"%.100s\" out",
+                         options->language);
+    const tfm__template *around = t->place != TFM__LANGUAGE_NOWHERE && !options->plain ? &spoken : &t->around;
+    work w = {0};
+    if (status == TFM_OK)
+        status =
+            fill(t, &w, out, options->pair ? &around->pair : &around->single, options->plain, options, text, bytes);
+    work_free(&w);
+    tfm__template_free(&spoken);
+    return status;
+}
+
+/* ---- Ids to text -------------------------------------------------------------------------------------- */
+
+/* NUL would end the text. */
+static void add_nul_free(tfm__bytes *out, const tfm__bytes *text) {
+    for (size_t at = 0; at < text->count;) {
+        const char *from = text->data + at, *nul = memchr(from, '\0', text->count - at);
+        const size_t length = nul ? (size_t)(nul - from) : text->count - at;
+        tfm__bytes_add(out, from, length);
+        if (nul)
+            tfm__bytes_add(out, "\xef\xbf\xbd", 3);
+        at += length + (nul != NULL);
+    }
+}
+
+static tfm_status decode(const void *self, char **text, const int32_t *ids, size_t count) {
+    const tfm__hf_tokenizer *t = self;
+    tfm__texts pieces = {0};
+    tfm__bytes plain = {0}, clean = {0}, out = {0};
+    for (size_t i = 0; i < count; i++) {
+        const tfm__added_piece *added = tfm__added_piece_of(&t->added, ids[i]);
+        size_t bytes;
+        const char *piece = tfm__lexicon_piece(t->model.lexicon, ids[i], &bytes);
+        if (!piece || (added && added->special))
+            continue;
+        if (added && added->normal) {
+            piece = added->normal;
+            bytes = strlen(piece);
+        }
+        tfm__bytes_add(&pieces.bytes, piece, bytes);
+        tfm__texts_end(&pieces);
+    }
+    tfm_status status = pieces.bytes.failed ? TFM_ERROR_MEMORY : tfm__decoder_run(t->decoder, &plain, &pieces);
+    if (status == TFM_OK && t->clean_up)
+        status = tfm__clean_up(&clean, plain.data ? plain.data : "", plain.count);
+    add_nul_free(&out, t->clean_up ? &clean : &plain);
+    if (plain.failed || clean.failed)
+        status = TFM_ERROR_MEMORY;
+    char *done = tfm__bytes_take(&out);
+    if (status == TFM_OK && !done)
+        status = TFM_ERROR_MEMORY;
+    tfm__texts_free(&pieces);
+    tfm__bytes_free(&plain);
+    tfm__bytes_free(&clean);
+    if (status == TFM_OK)
+        *text = done;
+    else
+        free(done);
+    return status;
+}
+
+/* Bytes at the end may not be a character yet, and then all of a run of them are none. */
+static size_t held(const void *self, const int32_t *ids, size_t count) {
+    const tfm__hf_tokenizer *t = self;
+    size_t held = 0;
+    while (tfm__decoder_has_bytes(t->decoder) && held < count) {
+        size_t bytes = 0;
+        const char *piece = tfm__lexicon_piece(t->model.lexicon, ids[count - 1 - held], &bytes);
+        const tfm__added_piece *added = tfm__added_piece_of(&t->added, ids[count - 1 - held]);
+        if (piece && !(added && added->special) && tfm__byte_piece(piece, bytes) < 0)
+            break;
+        held++;
+    }
+    return held;
+}
+
+static const char *piece_of(const void *self, tfm_side side, int32_t id) {
+    (void)side;
+    return tfm__lexicon_piece(((const tfm__hf_tokenizer *)self)->model.lexicon, id, NULL);
+}
+
+static int32_t find(const void *self, tfm_side side, const char *piece) {
+    (void)side;
+    return tfm__lexicon_find(((const tfm__hf_tokenizer *)self)->model.lexicon, piece, strlen(piece));
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------ */
+
+static void close_hf(void *self) {
+    tfm__hf_tokenizer *t = self;
+    tfm__normalizer_free(&t->normalizer);
+    tfm__pretokenizer_free(&t->pretokenizer);
+    tfm__piece_model_free(&t->model);
+    tfm__added_pieces_free(&t->added);
+    tfm__template_free(&t->around);
+    tfm__decoder_free(&t->decoder);
+    free(t->languages[TFM_SOURCE]);
+    free(t->languages[TFM_TARGET]);
+    free(t);
+}
+
+static const tfm__tokenizer_kind HF = {
+    .name = "tokenizers",
+    .close = close_hf,
+    .encode = encode,
+    .decode = decode,
+    .piece = piece_of,
+    .find = find,
+    .language_id = language_id,
+    .held = held,
+};
+
+tfm_status tfm__hf_read(tfm__hf_tokenizer *t, const json_t *root, const char *path) {
+    tfm_status status = tfm__normalizer_read(&t->normalizer, json_object_get(root, "normalizer"), path);
+    if (status == TFM_OK)
+        status = tfm__pretokenizer_read(&t->pretokenizer, json_object_get(root, "pre_tokenizer"), path);
+    if (status == TFM_OK)
+        status = tfm__decoder_read(&t->decoder, json_object_get(root, "decoder"), path);
+    if (status == TFM_OK)
+        status = tfm__template_read(&t->around, json_object_get(root, "post_processor"), path);
+    if (status == TFM_OK)
+        status = tfm__piece_model_read(&t->model, json_object_get(root, "model"), path);
+    if (status == TFM_OK)
+        status = tfm__added_pieces_read(&t->added, t->model.lexicon, json_object_get(root, "added_tokens"), path);
+    return status;
+}
+
+tfm_status tfm__hf_end(tfm__hf_tokenizer *t) {
+    return tfm__added_pieces_end(&t->added, t->model.lexicon, t->normalizer);
+}
+
+bool tfm__hf_tokenizer_there(const char *dir) {
+    char *path = tfm__path_join(dir, "tokenizer.json");
+    const bool there = path && tfm__file_exists(path);
+    free(path);
+    return there;
+}
+
+tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
+    json_t *config = NULL, *root = NULL;
+    char *path = tfm__path_join(dir, "tokenizer.json"), *config_path = tfm__path_join(dir, "tokenizer_config.json");
+    tfm__hf_tokenizer *t = path && config_path ? tfm__alloc(1, sizeof(*t)) : NULL;
+    tfm_status status = t ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && tfm__file_exists(config_path))
+        status = tfm__json_load(&config, config_path);
+    if (status == TFM_OK)
+        status = tfm__json_load(&root, path);
+    if (status == TFM_OK)
+        status = tfm__hf_read(t, root, path);
+    json_decref(root);
+    if (status == TFM_OK)
+        status = tfm__hf_configure(t, &out->info, config, dir);
+    if (status == TFM_OK)
+        status = tfm__hf_end(t);
+    if (status == TFM_OK)
+        status = tfm__tokenizer_languages(out->languages, config);
+    json_decref(config);
+    free(config_path);
+    free(path);
+    if (status == TFM_OK) {
+        out->kind = &HF;
+        out->self = t;
+    } else if (t) {
+        close_hf(t);
+    }
+    return status;
+}

@@ -1,0 +1,39 @@
+/* A tokenizer as Hugging Face's library `tokenizers` has them, of its file or of the older ones. */
+#ifndef TFM_LIB_HF_TOKENIZER_H
+#define TFM_LIB_HF_TOKENIZER_H
+
+#include "text/detokenize.h"
+#include "text/hf_added.h"
+#include "text/hf_template.h"
+#include "text/normalize.h"
+#include "text/piece_model.h"
+#include "text/pretokenize.h"
+
+/* Where a model wants the language of a text. */
+typedef enum tfm__language_place { TFM__LANGUAGE_NOWHERE, TFM__LANGUAGE_FIRST, TFM__LANGUAGE_LAST } tfm__language_place;
+
+typedef struct tfm__hf_tokenizer {
+    tfm__normalizer *normalizer;
+    tfm__pretokenizer *pretokenizer;
+    tfm__piece_model model;
+    tfm__added_pieces added;
+    tfm__template around;
+    tfm__decoder *decoder;
+    bool clean_up;               /* after the decoder, as tokenizer_config.json says */
+    tfm__language_place place;   /* of the language; `around` does not count then */
+    const char *before, *behind; /* what stands around a language's code in its token */
+    char *languages[2];          /* by tfm_side: the ones that nobody has to name; or NULL */
+    int32_t eos;                 /* which ends a text with a language */
+} tfm__hf_tokenizer;
+
+/* Fills a tokenizer from what a tokenizer.json holds; sentences name `path`. The tokens that are to be added besides
+ * come before tfm__hf_end. */
+tfm_status tfm__hf_read(tfm__hf_tokenizer *out, const json_t *root, const char *path);
+tfm_status tfm__hf_end(tfm__hf_tokenizer *tokenizer);
+
+/* Takes what tokenizer_config.json and special_tokens_map.json of `dir` say, and fills *info. `config` is the first of
+ * them, or NULL. */
+tfm_status tfm__hf_configure(tfm__hf_tokenizer *tokenizer, tfm_tokenizer_info *info, const json_t *config,
+                             const char *dir);
+
+#endif

@@ -1,0 +1,23 @@
+/* The `pre_tokenizer` of a tokenizer.json: a text is cut into words, no piece of which may reach into the next. */
+#ifndef TFM_LIB_PRETOKENIZE_H
+#define TFM_LIB_PRETOKENIZE_H
+
+#include "text/cutting.h"
+#include "text/hf_json.h"
+#include "text/regex.h"
+
+typedef struct tfm__pretokenizer tfm__pretokenizer;
+
+/* Reads a pre-tokenizer; null is one that does not cut. */
+tfm_status tfm__pretokenizer_read(tfm__pretokenizer **out, const json_t *value, const char *path);
+void tfm__pretokenizer_free(tfm__pretokenizer **pretokenizer);
+
+/* Cuts the parts of `cuts` that are text. `spare` is memory to work in. */
+tfm_status tfm__pretokenizer_run(const tfm__pretokenizer *pretokenizer, tfm__cuts *cuts, tfm__cuts *spare,
+                                 tfm__regex_memory *memory);
+
+/* Reads what a Metaspace says, which is a pre-tokenizer or a decoder. */
+tfm_status tfm__metaspace_read(int32_t *replacement, tfm__prepend *prepend, bool *split, const json_t *value,
+                               tfm__place place);
+
+#endif

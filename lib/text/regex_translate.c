@@ -1,0 +1,255 @@
+#include <stdio.h>
+#include "text/regex.h"
+
+/* Oniguruma's syntax beside PCRE2's with UTF and UCP. Most is the same. What is not: `\s`, `\w`, `\h` and POSIX classes
+ * have other members; `(?m)` is PCRE2's `(?s)`; `x{2,3}+` repeats, it does not hold fast; `\u00e9` is a character; in a
+ * class, `[` begins a class inside and `&&` an intersection. */
+
+#define SPACE "\\p{White_Space}"
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe"
+#define PUNCTUATION "\\p{P}$+<=>^`|~"
+
+enum { NESTING = 100 };
+
+typedef struct translation {
+    tfm__bytes *out;
+    const char *at, *end;
+    const char *where;
+    size_t atom;            /* where in `out` the last atom began */
+    size_t groups[NESTING]; /* where the open groups began */
+    int depth;
+} translation;
+
+static void put(translation *t, const char *text) {
+    tfm__bytes_add(t->out, text, strlen(text));
+}
+
+static void copy(translation *t, size_t bytes) {
+    tfm__bytes_add(t->out, t->at, bytes);
+    t->at += bytes;
+}
+
+static tfm_status refuse(const translation *t, const char *what) {
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: a regular expression has %s, which tfm does not support", t->where,
+                     what);
+}
+
+static bool begins(const translation *t, const char *text) {
+    const size_t bytes = strlen(text);
+    return (size_t)(t->end - t->at) >= bytes && memcmp(t->at, text, bytes) == 0;
+}
+
+/* `\u00e9`, `\x{e9}`; the rest is PCRE2's. */
+static void escape_other(translation *t) {
+    if (t->at[1] == 'u' && t->end - t->at >= 6) {
+        put(t, "\\x{");
+        tfm__bytes_add(t->out, t->at + 2, 4);
+        put(t, "}");
+        t->at += 6;
+        return;
+    }
+    if ((t->at[1] == 'p' || t->at[1] == 'P') && t->end - t->at > 2 && t->at[2] == '{') {
+        const char *close = memchr(t->at, '}', (size_t)(t->end - t->at));
+        static const char *const NAMES[][2] = {{"Punct}", "\\p{P}"},  {"punct}", "\\p{P}"},
+                                               {"Space}", SPACE},     {"space}", SPACE},
+                                               {"Digit}", "\\p{Nd}"}, {"Alpha}", "\\p{Alphabetic}"}};
+        for (size_t i = 0; close && t->at[1] == 'p' && i < TFM__COUNT(NAMES); i++)
+            if (strncmp(t->at + 3, NAMES[i][0], strlen(NAMES[i][0])) == 0) {
+                put(t, NAMES[i][1]);
+                t->at = close + 1;
+                return;
+            }
+        copy(t, close ? (size_t)(close + 1 - t->at) : 2);
+        return;
+    }
+    copy(t, 1);
+    copy(t, tfm__char_bytes(t->at));
+}
+
+static tfm_status escape(translation *t, bool in_class) {
+    if (t->end - t->at < 2)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: a regular expression ends with a backslash", t->where);
+    const char *text = NULL;
+    switch (t->at[1]) {
+    case 's':
+        text = SPACE;
+        break;
+    case 'S':
+        text = "\\P{White_Space}";
+        break;
+    case 'w':
+        text = in_class ? WORD : "[" WORD "]";
+        break;
+    case 'W':
+        if (in_class)
+            return refuse(t, "\\W in a class");
+        text = "[^" WORD "]";
+        break;
+    case 'h':
+        text = in_class ? "0-9a-fA-F" : "[0-9a-fA-F]";
+        break;
+    case 'H':
+        if (in_class)
+            return refuse(t, "\\H in a class");
+        text = "[^0-9a-fA-F]";
+        break;
+    case 'b':
+        text = in_class ? NULL : "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
+        break;
+    case 'B':
+        text = in_class ? NULL : "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))";
+        break;
+    case 'G':
+    case 'K':
+    case 'g':
+    case 'k':
+    case 'Q':
+    case 'E':
+    case 'O':
+    case 'C':
+    case 'y':
+    case 'Y':
+        return refuse(t, (char[]){'\\', t->at[1], '\0'});
+    default:
+        escape_other(t);
+        return TFM_OK;
+    }
+    if (!text) {
+        copy(t, 2);
+        return TFM_OK;
+    }
+    put(t, text);
+    t->at += 2;
+    return TFM_OK;
+}
+
+static tfm_status posix(translation *t) {
+    static const char *const NAMES[][2] = {
+        {"[:alpha:]", "\\p{Alphabetic}"},
+        {"[:digit:]", "\\p{Nd}"},
+        {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
+        {"[:upper:]", "\\p{Uppercase}"},
+        {"[:lower:]", "\\p{Lowercase}"},
+        {"[:space:]", SPACE},
+        {"[:punct:]", PUNCTUATION},
+        {"[:word:]", WORD},
+        {"[:xdigit:]", "0-9a-fA-F"},
+    };
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
+        if (begins(t, NAMES[i][0])) {
+            put(t, NAMES[i][1]);
+            t->at += strlen(NAMES[i][0]);
+            return TFM_OK;
+        }
+    return refuse(t, "a class inside a class");
+}
+
+/* From `[` to `]`. */
+static tfm_status class_of(translation *t) {
+    copy(t, 1);
+    if (begins(t, "^"))
+        copy(t, 1);
+    if (begins(t, "]")) {
+        put(t, "\\]");
+        t->at++;
+    }
+    while (t->at < t->end && *t->at != ']') {
+        tfm_status status = TFM_OK;
+        if (*t->at == '\\')
+            status = escape(t, true);
+        else if (*t->at == '[')
+            status = posix(t);
+        else if (begins(t, "&&"))
+            status = refuse(t, "&& in a class");
+        else
+            copy(t, tfm__char_bytes(t->at));
+        if (status != TFM_OK)
+            return status;
+    }
+    if (t->at == t->end)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: a regular expression has a class without ]", t->where);
+    copy(t, 1);
+    return TFM_OK;
+}
+
+/* After `(`: what kind of group it is. */
+static tfm_status group(translation *t) {
+    if (t->depth == NESTING)
+        return refuse(t, "too many groups inside each other");
+    t->groups[t->depth++] = t->out->count;
+    copy(t, 1);
+    if (!begins(t, "?"))
+        return TFM_OK;
+    copy(t, 1);
+    if (t->at < t->end && strchr("~@{(&RP0123456789+|", *t->at))
+        return refuse(t, "a group that begins with (? and an unusual sign");
+    for (; t->at < t->end && strchr("imsxa-", *t->at); t->at++) {
+        if (*t->at == 's' || *t->at == 'a')
+            return refuse(t, "the option s or a");
+        tfm__bytes_add(t->out, *t->at == 'm' ? "s" : t->at, 1);
+    }
+    return TFM_OK;
+}
+
+/* `{2,3}` behind an atom, and a `+` behind that. */
+static void interval(translation *t) {
+    const char *close = memchr(t->at, '}', (size_t)(t->end - t->at));
+    const bool counted = close && close > t->at + 1 && strspn(t->at + 1, "0123456789,") == (size_t)(close - t->at - 1);
+    if (!counted) {
+        t->atom = t->out->count;
+        put(t, "\\{");
+        t->at++;
+        return;
+    }
+    if (t->at[1] == ',') { /* from nought */
+        put(t, "{0");
+        t->at++;
+    }
+    copy(t, (size_t)(close + 1 - t->at));
+    if (begins(t, "+") && tfm__bytes_room(t->out, 3)) {
+        memmove(t->out->data + t->atom + 3, t->out->data + t->atom, t->out->count - t->atom);
+        memcpy(t->out->data + t->atom, "(?:", 3);
+        t->out->count += 3;
+        put(t, ")+");
+        t->at++;
+    }
+}
+
+static tfm_status next(translation *t) {
+    switch (*t->at) {
+    case '\\':
+        t->atom = t->out->count;
+        return escape(t, false);
+    case '[':
+        t->atom = t->out->count;
+        return class_of(t);
+    case '(':
+        return group(t);
+    case ')':
+        if (t->depth == 0)
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: a regular expression has a ) without a (", t->where);
+        t->atom = t->groups[--t->depth];
+        copy(t, 1);
+        return TFM_OK;
+    case '{':
+        interval(t);
+        return TFM_OK;
+    case '*':
+    case '+':
+    case '?':
+        copy(t, 1);
+        return TFM_OK;
+    default:
+        t->atom = t->out->count;
+        copy(t, tfm__char_bytes(t->at));
+        return TFM_OK;
+    }
+}
+
+tfm_status tfm__regex_translate(tfm__bytes *out, const char *pattern, size_t bytes, const char *where) {
+    translation t = {.out = out, .at = pattern, .end = pattern + bytes, .where = where, .atom = out->count};
+    tfm_status status = TFM_OK;
+    while (status == TFM_OK && t.at < t.end && !out->failed)
+        status = next(&t);
+    return status;
+}

@@ -1,0 +1,152 @@
+/* A unigram model (Kudo 2018): of all ways to cut a word, the one whose pieces have the largest sum of scores. */
+#include "text/bytes.h"
+#include "text/piece_model.h"
+#include "text/trie.h"
+
+/* How much worse than the worst piece an unknown character is. */
+#define UNKNOWN_PENALTY 10.0
+
+typedef struct unigram {
+    tfm__trie trie;
+    double *scores; /* by id */
+    double unknown; /* the score of an unknown character */
+    bool byte_fallback;
+    int32_t bytes[256];
+} unigram;
+
+/* The best way to a place. */
+typedef struct place_node {
+    double score;
+    uint32_t from; /* NOWHERE if no way leads here yet */
+    int32_t id;
+} place_node;
+
+#define NOWHERE UINT32_MAX
+
+static void offer(place_node *node, double score, size_t from, int32_t id) {
+    if (node->from == NOWHERE || score > node->score)
+        *node = (place_node){score, (uint32_t)from, id};
+}
+
+/* The best way to each place of the word. */
+static bool search(const tfm__piece_model *model, place_node *best, const char *word, size_t bytes) {
+    const unigram *u = model->self;
+    for (size_t i = 0; i <= bytes; i++)
+        best[i] = (place_node){0, NOWHERE, -1};
+    for (size_t at = 0, next; at < bytes; at = next) {
+        next = at + tfm__char_bytes(word + at);
+        const double here = best[at].score;
+        bool single = false;
+        uint32_t node = 0;
+        for (size_t i = at; i < bytes && (node = tfm__trie_step(&u->trie, node, (unsigned char)word[i])) != 0; i++) {
+            const int32_t id = u->trie.nodes[node].value;
+            if (id < 0)
+                continue;
+            offer(&best[i + 1], u->scores[id] + here, at, id);
+            single |= i + 1 == next;
+        }
+        if (!single && model->unk < 0)
+            return false;
+        if (!single)
+            offer(&best[next], u->unknown + here, at, model->unk);
+    }
+    return true;
+}
+
+/* The ids of a part that the search left as it is; several unknown characters are one part. */
+static void add_part(const tfm__piece_model *model, tfm__ids *out, const char *text, size_t bytes) {
+    const unigram *u = model->self;
+    const int32_t id = tfm__lexicon_find(model->lexicon, text, bytes);
+    bool known = u->byte_fallback && id < 0;
+    for (size_t i = 0; i < bytes && known; i++)
+        known = u->bytes[(unsigned char)text[i]] >= 0;
+    if (known)
+        for (size_t i = 0; i < bytes; i++)
+            out->ids[out->count++] = u->bytes[(unsigned char)text[i]];
+    else
+        out->ids[out->count++] = id < 0 ? model->unk : id;
+}
+
+/* Turns the best way round: each place on it gets the next one instead of the one before. */
+static void turn(place_node *best, size_t bytes) {
+    uint32_t next = NOWHERE;
+    for (size_t at = bytes; at > 0;) {
+        const uint32_t from = best[at].from;
+        best[at].from = next;
+        next = (uint32_t)at;
+        at = from;
+    }
+    best[0].from = next;
+}
+
+static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *word, size_t bytes,
+                      tfm__scratch *scratch) {
+    if (bytes >= NOWHERE)
+        return tfm__fail(TFM_ERROR_INPUT, "a word of %zu bytes is too long", bytes);
+    place_node *best = tfm__scratch_get(scratch, (bytes + 1) * sizeof(*best));
+    if (!best || tfm__ids_reserve(out, bytes + 8) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    if (!search(model, best, word, bytes))
+        return tfm__fail(TFM_ERROR_INPUT, "the text has a character that the tokenizer has no piece for, and it has no "
+                                          "unknown piece");
+    turn(best, bytes);
+    for (size_t at = 0, next; at < bytes; at = next) {
+        next = best[at].from;
+        const int32_t id = best[next].id;
+        if (id != model->unk) {
+            out->ids[out->count++] = id;
+            continue;
+        }
+        while (next < bytes && best[best[next].from].id == id)
+            next = best[next].from;
+        add_part(model, out, word + at, next - at);
+    }
+    return TFM_OK;
+}
+
+static void close_unigram(void *self) {
+    unigram *u = self;
+    tfm__trie_free(&u->trie);
+    free(u->scores);
+    free(u);
+}
+
+static tfm_status read_scores(unigram *u, const tfm__lexicon *lexicon, const json_t *vocab) {
+    const size_t count = json_array_size(vocab);
+    tfm__trie_key *keys = tfm__alloc(count, sizeof(*keys));
+    u->scores = tfm__alloc(count, sizeof(*u->scores));
+    tfm_status status = keys && u->scores ? TFM_OK : TFM_ERROR_MEMORY;
+    double least = 0;
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        u->scores[i] = json_number_value(json_array_get(json_array_get(vocab, i), 1));
+        least = i == 0 || u->scores[i] < least ? u->scores[i] : least;
+        keys[i].text = tfm__lexicon_piece(lexicon, (int32_t)i, &keys[i].bytes);
+        keys[i].value = (int32_t)i;
+    }
+    u->unknown = least - UNKNOWN_PENALTY;
+    if (status == TFM_OK)
+        status = tfm__trie_make(&u->trie, keys, count);
+    free(keys);
+    return status;
+}
+
+tfm_status tfm__unigram_read(tfm__piece_model *out, const json_t *value, tfm__place place) {
+    const json_t *vocab = json_object_get(value, "vocab");
+    unigram *u = out->self = tfm__alloc(1, sizeof(*u));
+    int64_t unk;
+    out->close = close_unigram;
+    out->cut = cut;
+    if (!u)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__hf_int(&unk, value, "unk_id", -1, place);
+    if (status == TFM_OK && (unk < -1 || unk >= (int64_t)json_array_size(vocab)))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `unk_id` in `%s` is %lld; the vocabulary has %zu pieces", place.path,
+                         place.section, (long long)unk, json_array_size(vocab));
+    out->unk = (int32_t)unk;
+    if (status == TFM_OK)
+        status = tfm__hf_bool(&u->byte_fallback, value, "byte_fallback", false, place);
+    if (status == TFM_OK)
+        status = read_scores(u, out->lexicon, vocab);
+    tfm__byte_pieces(u->bytes, out->lexicon);
+    return status;
+}
