@@ -209,6 +209,13 @@ static int set_value(const cli_syntax *syntax, const cli_option *option, const c
     case CLI_TEXT:
         *(const char **)option->value = text;
         return CLI_GO;
+    case CLI_LIST: {
+        cli_texts *list = option->value;
+        if (!cli_grow(&list->items, &list->room, list->count + 1, sizeof(*list->items)))
+            return cli_fail("out of memory for --%s", option->name);
+        list->items[list->count++] = text;
+        return CLI_GO;
+    }
     case CLI_CHOICE:
         return set_choice(syntax, option, text);
     case CLI_INT:

@@ -26,6 +26,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_translate(int argc, char **argv);
+int cmd_generate(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_train(int argc, char **argv);
@@ -53,7 +54,14 @@ typedef enum cli_kind {
     CLI_WHOLE,  /* int, at least 0 */
     CLI_REAL,   /* double, finite */
     CLI_CHOICE, /* int: which of the words of `argument`, "paper|hf" */
+    CLI_LIST,   /* cli_texts: all that are given */
 } cli_kind;
+
+/* Texts of an option that may be given several times. Whoever parsed frees `items`, also after a mistake. */
+typedef struct cli_texts {
+    const char **items;
+    size_t count, room;
+} cli_texts;
 
 typedef struct cli_option {
     char letter; /* 0: the long form alone */

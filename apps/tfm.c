@@ -12,6 +12,7 @@ const cli_command cli_commands[] = {
     {"info", cmd_info, "say what a model is"},
     {"train", cmd_train, "train a model from two text files"},
     {"translate", cmd_translate, "translate lines of text"},
+    {"generate", cmd_generate, "go on with a text"},
     {"score", cmd_score, "say how likely given translations are"},
     {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
     {"attend", cmd_attend, "show what the attention of a model looks at"},
