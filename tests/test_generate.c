@@ -261,8 +261,9 @@ static int beam_search(tfm_model *model, hypothesis *finished, const int32_t *pr
     return done;
 }
 
-static void check_beam(tfm_model *model, const prompts *p, double alpha, int ends, const manner *m) {
-    const tfm_generate_options o = {.max_new = 10,
+/* Returns how many hypotheses were compared token by token. */
+static int check_beam(tfm_model *model, const prompts *p, double alpha, int ends, const manner *m) {
+    const tfm_generate_options o = {.max_new = LONGEST,
                                     .beam = K,
                                     .n_best = K,
                                     .has_alpha = true,
@@ -287,27 +288,44 @@ static void check_beam(tfm_model *model, const prompts *p, double alpha, int end
             compared++;
         }
     }
-    assert_true(compared > (int)p->count);
     tfm_hypotheses_free(&found);
+    return compared;
+}
+
+/* Makes the ends so much likelier that most texts have one, in the middle of a beam or at its edge. */
+static void end_soon(tfm_model *model, float by) {
+    float bias[TOY_VOCABULARY] = {0};
+    bias[TOY_EOS] = bias[TOY_OTHER_EOS] = by;
+    harness_ok(tfm_tensor_write(model->ctx, model->logits_bias, bias));
 }
 
 static void test_beam(void **state) {
     (void)state;
     const size_t counts[] = {5, 1, 9, 3};
-    const prompts p = make_prompts(counts, 4);
+    const size_t others[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const prompts p = make_prompts(counts, 4), many = make_prompts(others, 8);
+    int compared = 0;
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         tfm_model *model = toy_decoder((toy_kind)kind, 1);
-        check_beam(model, &p, 1, 1, &PLAIN);
-        check_beam(model, &p, 0, 1, &PLAIN);
+        compared += check_beam(model, &p, 1, 1, &PLAIN) + check_beam(model, &p, 0, 1, &PLAIN);
         tfm_model_free(&model);
         if (harness_slow())
             return;
     }
     tfm_model *model = toy_decoder(TOY_LEARNED, 2);
-    check_beam(model, &p, 1, 2, &PLAIN);
-    check_beam(model, &p, 2, 2, &(manner){.min_new = 4});
-    check_beam(model, &p, 1, 2, &(manner){.penalty = 1.4f});
+    compared += check_beam(model, &p, 2, 2, &(manner){.min_new = 4});
+    compared += check_beam(model, &p, 1, 2, &(manner){.penalty = 1.4f});
     tfm_model_free(&model);
+    for (int kind = 0; kind < TOY_KINDS; kind++) {
+        model = toy_decoder((toy_kind)kind, 2);
+        for (int more = 0; more < 4; more++) {
+            end_soon(model, 1.5f + (float)more);
+            compared += check_beam(model, &many, more, 2, &PLAIN);
+        }
+        tfm_model_free(&model);
+    }
+    printf("%d hypotheses are those of the definition\n", compared);
+    assert_true(compared > 150);
 }
 
 /* ---- Drawing --------------------------------------------------------------------------------------------------- */
@@ -567,6 +585,97 @@ static void test_refused(void **state) {
     tfm_model_free(&model);
 }
 
+/* ---- Text ------------------------------------------------------------------------------------------------------ */
+
+/* A toy that says its ids with the pieces of another model's vocabulary. */
+static tfm_model *talking_toy(void) {
+    tfm_model *model = toy_decoder(TOY_ROTARY, 0);
+    char *dir = harness_source("apps/demo");
+    harness_ok(tfm_tokenizer_open(&model->tokenizer, dir));
+    free(dir);
+    return model;
+}
+
+typedef struct heard {
+    char pieces[MOST][4096], text[MOST][4096];
+    int tokens[MOST], said, last; /* last: the piece after which the text is ended; 0: none */
+    tfm_generation_end end[MOST];
+} heard;
+
+static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
+    heard *h = user;
+    assert_true(best == 0 && *piece);
+    strcat(h->pieces[prompt], piece);
+    return ++h->said != h->last;
+}
+
+static bool on_text(void *user, const tfm_generation *g) {
+    heard *h = user;
+    snprintf(h->text[g->prompt], sizeof(h->text[0]), "%s", g->text);
+    h->tokens[g->prompt] = (int)g->tokens.count;
+    h->end[g->prompt] = g->end;
+    return true;
+}
+
+static void generate_text(tfm_model *model, heard *h, const prompts *p, const char *const *stops, size_t count,
+                          int last) {
+    tfm_prompt list[MOST];
+    *h = (heard){.last = last};
+    for (size_t i = 0; i < p->count; i++)
+        list[i] = (tfm_prompt){.ids = prompt_at(p, i), .count = p->counts[i]};
+    harness_ok(
+        tfm_generate(model, list, p->count,
+                     &(tfm_generate_options){
+                         .max_new = 30, .stops = stops, .stop_count = count, .on_piece = on_piece, .on_piece_user = h},
+                     on_text, h));
+}
+
+/* Pieces make up the text, which is that of all tokens after the prompt, and ends before a stop. */
+static void test_text(void **state) {
+    (void)state;
+    const size_t counts[] = {5, 1, 9, 3};
+    const prompts p = make_prompts(counts, 4);
+    static heard plain, cut;
+    tfm_model *model = talking_toy();
+    tfm_hypotheses found;
+    generate_text(model, &plain, &p, NULL, 0, 0);
+    harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, 4, &(tfm_generate_options){.max_new = 30}));
+    for (size_t i = 0; i < 4; i++) {
+        int32_t all[64];
+        char *before, *whole;
+        memcpy(all, prompt_at(&p, i), p.counts[i] * sizeof(*all));
+        memcpy(all + p.counts[i], found.items[i].ids, 30 * sizeof(*all));
+        harness_ok(tfm_tokenizer_decode(model->tokenizer, &before, all, p.counts[i]));
+        harness_ok(tfm_tokenizer_decode(model->tokenizer, &whole, all, p.counts[i] + 30));
+        assert_true(strlen(plain.text[i]) > 20 && plain.end[i] == TFM_CUT && plain.tokens[i] == 30);
+        assert_string_equal(plain.text[i], whole + strlen(before));
+        assert_string_equal(plain.text[i], plain.pieces[i]);
+        tfm_text_free(&before);
+        tfm_text_free(&whole);
+    }
+    tfm_hypotheses_free(&found);
+    /* A stop that begins within one token and ends within another, and one that never comes. */
+    for (size_t at = 3; at < 12; at++) {
+        char stop[8] = {0};
+        memcpy(stop, plain.text[0] + at, 6);
+        const char *const stops[] = {"never said", stop};
+        generate_text(model, &cut, &p, stops, 2, 0);
+        for (size_t i = 0; i < 4; i++) {
+            const char *first = strstr(plain.text[i], stop);
+            const size_t bytes = first ? (size_t)(first - plain.text[i]) : strlen(plain.text[i]);
+            assert_true(strlen(cut.text[i]) == bytes && strncmp(cut.text[i], plain.text[i], bytes) == 0);
+            assert_string_equal(cut.text[i], cut.pieces[i]);
+            assert_true((cut.end[i] == TFM_STOPPED) == (first != NULL) && (!first || cut.tokens[i] <= 30));
+        }
+        assert_true(cut.end[0] == TFM_STOPPED && cut.tokens[0] < 30);
+    }
+    const prompts one = make_prompts(counts, 1);
+    generate_text(model, &cut, &one, NULL, 0, 3); /* ended by who hears it */
+    assert_true(cut.end[0] == TFM_STOPPED && cut.said == 3 && cut.tokens[0] < 30);
+    assert_string_equal(cut.text[0], cut.pieces[0]);
+    tfm_model_free(&model);
+}
+
 /* ---- Many prompts ---------------------------------------------------------------------------------------------- */
 
 enum { PROMPTS = 60 };
@@ -631,6 +740,7 @@ int main(void) {
         cmocka_unit_test(test_greedy),  cmocka_unit_test(test_long),    cmocka_unit_test(test_manners),
         cmocka_unit_test(test_beam),    cmocka_unit_test(test_draws),   cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_watched), cmocka_unit_test(test_refused), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -22,6 +22,7 @@ typedef struct pass {
     tfm_tensor encoded;       /* (N, S, E) to be projected by each block, or empty: `step` has it */
     tfm_tensor cross_lengths; /* (N) */
     const tfm__step *step;    /* NULL: whole sequences */
+    bool keys_alone;          /* of the last block only the keys and values in the log are wanted */
     tfm_tensor bias;          /* of scores by distance (1, H, T, S), or empty */
     tfm__observer *observer;  /* or NULL */
     tfm_attention_kind own, cross;
@@ -117,6 +118,11 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
         tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, p->step->node, rows);
     } else if (cross) {
         tfm_multi_head_project(ctx, &memory.cross, &block->cross, p->encoded);
+    }
+    if (p->keys_alone && layer == p->arch->layers - 1) {
+        tfm__block_remember(ctx, stream, block, &memory);
+        tfm_scope_close(ctx, 0, NULL);
+        return;
     }
     tfm__block_run(ctx, stream, is_wanted(p, p->own, layer) ? &own : NULL,
                    cross && is_wanted(p, p->cross, layer) ? &over_source : NULL, block, &memory);
@@ -305,8 +311,12 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     const int64_t rows = ids.dims[0], tokens = ids.rank == 2 ? ids.dims[1] : 1, end = step->position + tokens;
     tfm_tensor block = {0}, last = {0};
     tfm__stream stream = {0};
-    pass p = {
-        .stack = &model->decoder, .arch = arch, .position = step->position, .positions = step->positions, .step = step};
+    pass p = {.stack = &model->decoder,
+              .arch = arch,
+              .position = step->position,
+              .positions = step->positions,
+              .step = step,
+              .keys_alone = !logits};
     if (step->position > 0 && step->length == 0 && !tfm__model_keys_serve(model, step->position, end))
         return tfm__op_refuse(ctx, "model_step",
                               "a text of %lld tokens turns by other rates than its beginning, whose keys are in the "

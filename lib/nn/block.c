@@ -26,14 +26,14 @@ static void place_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int hea
                    &(tfm_rotary_options){.heads = heads, .positions = memory->positions, .first = memory->position});
 }
 
-/* Queries, keys and values of the block's own input, (B, T, ...) each, from the stream. What lies in the log is written
- * there. */
+/* Queries, unless they are NULL, keys and values of the block's own input, (B, T, ...) each, from the stream. What lies
+ * in the log is written there. */
 static void project_self(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values *own, tfm_block *block, tfm__stream *s,
                          const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_multi_head *layer = &block->attention;
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
     const bool turned = memory->cosines.buffer != NULL;
-    const bool queries_move = turned || layer->query_norm.gamma.value.buffer;
+    const bool queries_move = queries && (turned || layer->query_norm.gamma.value.buffer);
     const bool keys_move = turned || layer->key_norm.gamma.value.buffer;
     tfm_tensor raw_queries = {0}, raw_keys = {0};
     if (memory->rows.buffer) { /* (B, T, Hk D) of a log that has no time axis */
@@ -45,7 +45,8 @@ static void project_self(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values 
     tfm_tensor *const to_keys = keys_move ? &raw_keys : &own->keys;
     const tfm__linear_output layers[] = {tfm__reads(to_queries, &layer->query), tfm__reads(to_keys, &layer->key),
                                          tfm__reads(&own->values, &layer->value)};
-    tfm__stream_read(ctx, s, before, 3, layers, TFM_NO_ACTIVATION);
+    const int skipped = queries ? 0 : 1;
+    tfm__stream_read(ctx, s, before, 3 - skipped, layers + skipped, TFM_NO_ACTIVATION);
     if (queries_move)
         place_heads(ctx, queries, raw_queries, layer->heads, &layer->query_norm, memory);
     if (keys_move)
@@ -144,6 +145,15 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
     norm_result(ctx, &fed, &block->feed_forward_norm_after, block);
     give(s, fed, &block->feed_forward_norm, block);
     return tfm_scope_close(ctx, 4, (tfm_tensor *[]){&s->x, &s->added, self_weights, cross_weights});
+}
+
+tfm_status tfm__block_remember(tfm_context *ctx, const tfm__stream *s, tfm_block *block,
+                               const tfm_block_memory *memory) {
+    tfm__stream read = *s;
+    tfm_keys_values own = {{0}, {0}};
+    tfm_scope_open(ctx);
+    project_self(ctx, NULL, &own, block, &read, norm_before(block, &block->attention_norm), memory);
+    return tfm_scope_close(ctx, 0, NULL);
 }
 
 tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block *block, tfm_tensor x,

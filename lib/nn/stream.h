@@ -32,6 +32,11 @@ tfm_status tfm__stream_settle(tfm_context *ctx, tfm_tensor *out, tfm__stream *st
 tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *stream, tfm_tensor *self_weights, tfm_tensor *cross_weights,
                           tfm_block *block, const tfm_block_memory *memory);
 
+/* Writes the block's keys and values of what is in the stream into the log, and does nothing else: what the last block
+ * of a step has to do whose result nobody wants. The stream stays as it is. */
+tfm_status tfm__block_remember(tfm_context *ctx, const tfm__stream *s, tfm_block *block,
+                               const tfm_block_memory *memory);
+
 /* y = out(attention(queries, memory)): multi-head attention after its queries' projection (layers.c). */
 tfm_status tfm__multi_head_mix(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,
                                tfm_keys_values memory, const tfm_attention_options *options);
