@@ -84,7 +84,8 @@ static inline tfm_model *decoder_make(const char *config) {
         model->stored_positions = true;
     }
     harness_ok(tfm__roles_walk(family, arch, model, decoder_fill, &random));
-    harness_ok(tfm__model_set_biases(model, bias));
+    if (!arch->headless)
+        harness_ok(tfm__model_set_biases(model, bias));
     free(arch);
     free(rules);
     return model;

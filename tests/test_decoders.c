@@ -232,6 +232,21 @@ static void test_gammas(void **state) {
     tfm_model_free(&model);
 }
 
+/* A model that was saved without its head has no logits. */
+static void test_headless(void **state) {
+    (void)state;
+    tfm_model *model =
+        decoder_make("{\"model_type\": \"llama\", \"architectures\": [\"LlamaModel\"], " DECODER_SIZES "}");
+    tfm_tensor logits = {0};
+    assert_false(tfm_model_get_info(model)->has_output);
+    const int32_t two[] = {1, 2};
+    const tfm_tensor ids = HARNESS_TENSOR(TFM_I32, two, 1, 2);
+    scratch_refused(tfm_model_decode(model, &logits, ids, (tfm_tensor){0}, (tfm_tensor){0}), TFM_ERROR_ARGUMENT,
+                    "model_decode: the model, of the family llama, has no output projection");
+    tfm_context_clear_error(harness_context());
+    tfm_model_free(&model);
+}
+
 static int setup(void **state) {
     return harness_setup(state) || scratch_setup(state);
 }
@@ -243,7 +258,7 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_saved),    cmocka_unit_test(test_gammas),
+        cmocka_unit_test(test_saved),    cmocka_unit_test(test_gammas),    cmocka_unit_test(test_headless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

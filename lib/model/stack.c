@@ -265,6 +265,8 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
                             tfm_tensor lengths) {
     if (TFM__NEEDS("model_decode", model, logits) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (tfm__model_needs(model, "model_decode", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)
+        return tfm__context_fail(model->ctx, TFM_ERROR_ARGUMENT, "%s", tfm_error_message());
     tfm_tensor hidden = {0};
     tfm_scope_open(model->ctx);
     tfm__model_decode_hidden(model, &hidden, ids, encoded, lengths, NULL);
