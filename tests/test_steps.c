@@ -117,6 +117,54 @@ static void test_border(void **state) {
     tfm_model_free(&model);
 }
 
+/* Log p of each token that was written, given the whole text before it, whose length says how it turns. */
+static double log_prob_of(tfm_model *model, const int32_t *text, int prompt, int count) {
+    double sum = 0;
+    for (int n = prompt; n < prompt + count; n++) {
+        tfm_tensor logits = {0};
+        harness_ok(tfm_scope_open(harness_context()));
+        harness_ok(
+            tfm_model_decode(model, &logits, HARNESS_TENSOR(TFM_I32, text, 1, n), (tfm_tensor){0}, (tfm_tensor){0}));
+        float *host = harness_floats(logits), *row = host + (size_t)(n - 1) * DECODER_VOCABULARY;
+        double total = 0;
+        for (int v = 0; v < DECODER_VOCABULARY; v++)
+            total += exp((double)row[v]);
+        sum += (double)row[text[n]] - log(total);
+        free(host);
+        harness_ok(tfm_scope_close(harness_context(), 0, NULL));
+    }
+    return sum;
+}
+
+/* A text that grows over the border goes on as one that was as long from the beginning. */
+static void test_crossing(void **state) {
+    (void)state;
+    enum { PROMPT = 5, NEW = 14 };
+    tfm_model *model = decoder_make(
+        "{\"model_type\": \"phi3\", " DECODER_SIZES ", \"head_dim\": 8, \"original_max_position_embeddings\": 12, "
+        "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 1, 1, 1], \"long_factor\": [2, 3, 4, 5]}}");
+    int32_t text[PROMPT + NEW];
+    const size_t count = PROMPT;
+    decoder_ids(text, PROMPT);
+    for (int beam = 1; beam <= 3; beam += 2) {
+        tfm_hypotheses out;
+        harness_ok(
+            tfm_generate_ids(model, &out, text, &count, 1,
+                             &(tfm_generate_options){.beam = beam, .n_best = beam, .max_new = NEW, .min_new = NEW}));
+        for (int i = 0; i < beam; i++) {
+            const tfm_hypothesis *h = &out.items[i];
+            assert_true(h->tokens <= NEW && h->tokens > 0);
+            memcpy(text + PROMPT, h->ids, (size_t)h->tokens * sizeof(*text));
+            const double want = log_prob_of(model, text, PROMPT, h->tokens);
+            if (!(fabs(h->log_prob - want) < 1e-3))
+                fail_msg("beam %d, text %d of %d tokens: %g instead of %g", beam, i, h->tokens, h->log_prob, want);
+        }
+        assert_true(out.items[0].tokens > 10); /* it crosses */
+        tfm_hypotheses_free(&out);
+    }
+    tfm_model_free(&model);
+}
+
 static int setup(void **state) {
     return harness_setup(state) || scratch_setup(state);
 }
@@ -129,6 +177,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_border),
+        cmocka_unit_test(test_crossing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

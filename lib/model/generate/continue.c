@@ -97,6 +97,8 @@ static tfm_status step(run *r, tfm_tensor *logits) {
                     .position = position,
                     .length = position + 1};
     tfm_scope_open(ctx);
+    if (!tfm__model_keys_serve(r->model, position, position + 1))
+        tfm__prompts_again(r->model, &r->cache, beam, r->relative);
     if (r->pads.buffer) {
         tfm_tensor_new(ctx, &at.positions, TFM_I32, 2, (int64_t[]){rows, 1});
         tfm_tensor_new(ctx, &at.mask, TFM_F32, 4, (int64_t[]){rows, 1, 1, position + 1});

@@ -113,11 +113,8 @@ bool tfm__generate_alone(const tfm_model *model) {
 }
 
 int64_t tfm__generate_limit(const tfm__generate_rules *rules, const tfm_model *model, size_t prompt_tokens) {
-    const int64_t tokens = (int64_t)prompt_tokens, border = border_of(model);
-    const int64_t most = model->arch.decoder.max_positions;
-    /* The last token is not read. A text may come up to a border beyond which its keys would not serve. */
-    const bool serve = tokens > border || tfm__model_keys_serve(model, tokens, most);
-    const int64_t room = (serve ? most : border) - tokens + 1;
+    const int64_t tokens = (int64_t)prompt_tokens;
+    const int64_t room = model->arch.decoder.max_positions - tokens + 1; /* the last token is not read */
     int64_t limit = rules->max_new < room ? rules->max_new : room;
     if (rules->max_length > 0 && rules->max_length - tokens < limit)
         limit = rules->max_length - tokens;

@@ -166,6 +166,84 @@ tfm_status tfm__prompts_read(tfm_model *model, tfm_kv_cache *cache, const tfm__p
     return tfm_context_status(model->ctx);
 }
 
+/* Row i of the log becomes row index[i] of the other one. */
+static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cache *by, const int32_t *index) {
+    const int64_t rows = cache->rows;
+    tfm_tensor places = {0};
+    tfm_tensor_new(ctx, &places, TFM_I32, 1, &rows);
+    tfm_tensor_write(ctx, places, index);
+    for (int i = 0; i < 2 * cache->layers; i++) {
+        tfm_keys_values *to = &cache->logs[i / 2];
+        const tfm_keys_values *from = &by->logs[i / 2];
+        tfm_tensor gathered = {0}, head = {0};
+        tfm_scope_open(ctx);
+        tfm_gather(ctx, &gathered, i % 2 ? from->values : from->keys, places);
+        tfm_tensor_rows(ctx, &head, i % 2 ? to->values : to->keys, 0, rows);
+        tfm__tensor_copy(ctx, head, gathered);
+        tfm_scope_close(ctx, 0, NULL);
+    }
+}
+
+/* What the rows' texts are, on the host. */
+typedef struct texts {
+    int64_t rows, width;
+    int32_t *table;  /* [rows][width]: places in the log */
+    int32_t *tokens; /* [places] */
+    int32_t *ids;    /* [rows][width] */
+    const int32_t **at;
+    size_t *counts;
+    int32_t *index; /* [rows of the log] */
+} texts;
+
+static tfm_status texts_read(texts *t, tfm_context *ctx, const tfm__beam *beam, int64_t log) {
+    const size_t count = (size_t)(t->rows * t->width);
+    t->table = tfm__alloc(count, sizeof(*t->table));
+    t->tokens = tfm__alloc((size_t)beam->nodes, sizeof(*t->tokens));
+    t->ids = tfm__alloc(count, sizeof(*t->ids));
+    t->at = tfm__alloc((size_t)t->rows, sizeof(*t->at));
+    t->counts = tfm__alloc((size_t)t->rows, sizeof(*t->counts));
+    t->index = tfm__alloc((size_t)log, sizeof(*t->index));
+    if (!t->table || !t->tokens || !t->ids || !t->at || !t->counts || !t->index)
+        return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "generate: out of host memory for %lld texts",
+                                 (long long)t->rows);
+    tfm_tensor_read(ctx, t->table, beam->table);
+    if (tfm_tensor_read(ctx, t->tokens, beam->node_token) != TFM_OK)
+        return tfm_context_status(ctx);
+    for (size_t i = 0; i < count; i++)
+        t->ids[i] = t->tokens[t->table[i]];
+    for (int64_t r = 0; r < t->rows; r++) {
+        t->at[r] = t->ids + r * t->width;
+        t->counts[r] = (size_t)t->width;
+    }
+    return TFM_OK;
+}
+
+tfm_status tfm__prompts_again(tfm_model *model, tfm_kv_cache *cache, const tfm__beam *beam, tfm_tensor relative) {
+    tfm_context *ctx = model->ctx;
+    texts t = {.rows = beam->table.dims[0], .width = beam->table.dims[1]};
+    tfm__prompts prompts = {0};
+    tfm_kv_cache again = {0};
+    tfm_scope_open(ctx);
+    tfm_status status = texts_read(&t, ctx, beam, cache->rows);
+    if (status == TFM_OK && tfm__prompts_make(&prompts, t.at, t.counts, (size_t)t.rows) != TFM_OK)
+        status = tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+    if (status == TFM_OK)
+        status = tfm_kv_cache_new(ctx, &again, cache->layers, cache->width, prompts.nodes);
+    if (status == TFM_OK)
+        status = tfm__prompts_read(model, &again, &prompts, relative);
+    for (int64_t i = 0; i < t.rows && status == TFM_OK; i++)
+        for (int64_t k = 0; k + 1 < t.width; k++)
+            t.index[t.table[i * t.width + k]] = prompts.places[i * (t.width - 1) + k];
+    if (status == TFM_OK)
+        replace_rows(ctx, cache, &again, t.index);
+    tfm_kv_cache_free(ctx, &again);
+    tfm__prompts_free(&prompts);
+    void *all[] = {t.table, t.tokens, t.ids, (void *)(uintptr_t)t.at, t.counts, t.index};
+    for (size_t i = 0; i < TFM__COUNT(all); i++)
+        free(all[i]);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
 void tfm__prompts_lay(const tfm__prompts *p, int copies, int32_t *table, int32_t *last) {
     const int64_t width = p->longest - 1;
     for (size_t row = 0; row < p->count * (size_t)copies; row++) {

@@ -24,6 +24,10 @@ void tfm__prompts_free(tfm__prompts *prompts);
  * `relative` is as in tfm__step. */
 tfm_status tfm__prompts_read(tfm_model *model, tfm_kv_cache *cache, const tfm__prompts *prompts, tfm_tensor relative);
 
+/* Makes the keys and values in `cache` of a beam's rows anew, for texts that are as long as theirs will be with the
+ * next step: a model that turns by other rates in longer texts (tfm__model_keys_serve) needs that once. */
+tfm_status tfm__prompts_again(tfm_model *model, tfm_kv_cache *cache, const tfm__beam *beam, tfm_tensor relative);
+
 /* Fills a table (count * copies, longest - 1) and the last tokens [count * copies] as tfm__beam_past has them: prompts
  * end in the same column, and what is before a shorter one is no token. */
 void tfm__prompts_lay(const tfm__prompts *prompts, int copies, int32_t *table, int32_t *last);
