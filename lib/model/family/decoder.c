@@ -192,8 +192,8 @@ static tfm_status read_rotation(tfm__stack_arch *s, const tfm__decoder_kind *kin
     return status;
 }
 
-tfm_status tfm__decoder_read(const tfm__decoder_kind *kind, tfm__arch *arch, tfm__rules *rules,
-                             const tfm__config_files *from) {
+tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *arch, tfm__rules *rules,
+                                    const tfm__config_files *from) {
     tfm__stack_arch *s = &arch->decoder;
     *s = (tfm__stack_arch){.layers = kind->layers,
                            .width = kind->width,

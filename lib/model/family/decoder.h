@@ -39,8 +39,8 @@ typedef struct tfm__decoder_kind {
     double score_cap, logit_cap; /* defaults */
 } tfm__decoder_kind;
 
-tfm_status tfm__decoder_read(const tfm__decoder_kind *kind, tfm__arch *arch, tfm__rules *rules,
-                             const tfm__config_files *from);
+tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *arch, tfm__rules *rules,
+                                    const tfm__config_files *from);
 json_t *tfm__decoder_write(const tfm__decoder_kind *kind, const tfm__arch *arch, const tfm__rules *rules);
 
 /* Names that all of them share. */
@@ -63,7 +63,7 @@ json_t *tfm__decoder_write(const tfm__decoder_kind *kind, const tfm__arch *arch,
 /* The family of the kind `id`, of which that is also the `model_type`. */
 #define TFM__DECODER_FAMILY(id, class, table_names, names)                                                             \
     static tfm_status read_##id(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {                   \
-        return tfm__decoder_read(&id, arch, rules, from);                                                              \
+        return tfm__decoder_read_config(&id, arch, rules, from);                                                       \
     }                                                                                                                  \
     static json_t *write_##id(const tfm__arch *arch, const tfm__rules *rules) {                                        \
         return tfm__decoder_write(&id, arch, rules);                                                                   \
