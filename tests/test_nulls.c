@@ -13,6 +13,7 @@
 
 static tfm_context *context;
 static tfm_model *model;
+static tfm_embedder *embedder;
 static tfm_trainer *trainer;
 static tfm_data *data;
 static tfm_tokenizer *tokenizer;
@@ -128,6 +129,9 @@ static void test_nulls(void **state) {
     harness_ok(tfm_tokenizer_open(&tokenizer, demo));
     harness_ok(tfm_data_open(&data, tokenizer, file, file, NULL));
     harness_ok(tfm_metrics_new(&metrics, NULL));
+    char *encoder = harness_source("tests/golden/embedder");
+    harness_ok(tfm_embedder_open(&embedder, context, encoder, NULL));
+    free(encoder);
     signal(SIGSEGV, tell);
     signal(SIGABRT, tell);
 #include "nulls.h"
@@ -136,6 +140,7 @@ static void test_nulls(void **state) {
     signal(SIGABRT, SIG_DFL);
     again();
     assert_int_equal(accepted, 0);
+    tfm_embedder_free(&embedder);
     tfm_metrics_free(&metrics);
     tfm_data_free(&data);
     tfm_tokenizer_free(&tokenizer);

@@ -1,10 +1,17 @@
-/* Encoders by themselves: what stands after BERT and its like.
+/* Encoders by themselves: vectors of texts, classes of texts, and what masked words may be.
  *
- *     tfm_tensor encoded = {0}, logits = {0};
- *     tfm_model_encode(model, &encoded, ids, lengths);
- *     tfm_model_class_logits(model, &logits, encoded, lengths);
+ *     tfm_embedder *embedder = NULL;
+ *     const char *lines[] = {"The cat sits outside.", "A dog plays in the garden."};
+ *     float vectors[2 * 384];
+ *     if (tfm_embedder_open(&embedder, ctx, "all-MiniLM-L6-v2", NULL) == TFM_OK &&
+ *         tfm_embedder_get_info(embedder)->width == 384)
+ *         tfm_embed(embedder, vectors, lines, 2, NULL);
+ *     tfm_embedder_free(&embedder);
  *
- * The rules are those of model.h. */
+ * The directory is one of Hugging Face's for an encoder (BERT, RoBERTa, XLM-R, DistilBERT, MPNet, ModernBERT) or one of
+ * sentence-transformers, whose modules.json names what comes after the encoder: pooling, dense layers, normalisation.
+ *
+ * An embedder works on its context, so one thread at a time may use both. */
 #ifndef TFM_EMBED_H
 #define TFM_EMBED_H
 
@@ -34,6 +41,121 @@ TFM_API size_t tfm_model_class_count(const tfm_model *model);
 /* What config.json calls a class, such as "POSITIVE", or "LABEL_1" where it does not. The string belongs to the model.
  * NULL for a class that there is not. */
 TFM_API const char *tfm_model_class_name(const tfm_model *model, size_t index);
+
+/* ---- Texts ----------------------------------------------------------------------------------------------------- */
+
+/* Counts of what was done. A call adds to them. */
+typedef struct tfm_embed_stats {
+    uint64_t lines;     /* The lines. Bad ones are not counted. */
+    uint64_t tokens;    /* Their tokens, with special ones. */
+    uint64_t truncated; /* How many lines were cut, since they had more tokens than the model takes. */
+    double seconds;     /* The time that the calls took. */
+} tfm_embed_stats;
+
+/* How lines are taken. */
+typedef struct tfm_embed_options {
+    /* The length of each line in bytes; a line may then contain NUL, and is rejected. NULL: lines end with NUL. */
+    const size_t *line_bytes;
+    /* For each line a second text, or NULL for none, which the model reads with it; NULL for no second texts at all.
+     * Models that compare texts take them. */
+    const char *const *pairs;
+    const char *prompt;       /* What is put before each line, such as "query: ". NULL: nothing. */
+    int batch_tokens;         /* The most tokens of a batch, padding counted. 0 means 4096. */
+    tfm_reject_fn reject;     /* Is called for each bad line. If NULL, a bad line fails the call before any work. */
+    void *reject_user;        /* The `user` pointer of reject. */
+    tfm_progress_fn progress; /* Is told of the progress. May be NULL. */
+    void *progress_user;      /* The `user` pointer of progress. */
+    tfm_embed_stats *stats;   /* Counts that the call adds to. May be NULL. */
+    uint64_t reserved[8];     /* Must be 0: room for later fields. */
+} tfm_embed_options;
+
+/* scores [count][classes]: how likely each of `count` lines is of each class, by a softmax over the classes; or by a
+ * sigmoid for each where config.json's `problem_type` is "multi_label_classification" and where there is one class; or
+ * the logits where it is "regression". The scores of a bad line are NaN. Lines of more tokens than the model takes are
+ * cut. `options` may be NULL. */
+TFM_API tfm_status tfm_classify(tfm_model *model, float *scores, const char *const *lines, size_t count,
+                                const tfm_embed_options *options);
+
+/* A word that may stand in the place of a mask. */
+typedef struct tfm_word_guess {
+    size_t line;       /* The line, counted from 0. */
+    size_t mask;       /* Which of its masks, counted from 0. */
+    int rank;          /* 0 for the likeliest word. */
+    int32_t id;        /* Its id. */
+    const char *piece; /* Its piece in the vocabulary, or "" for an id that has none. */
+    const char *text;  /* The piece as text. */
+    double probability;
+} tfm_word_guess;
+
+/* Receives one guess. Return false to stop (TFM_ERROR_CANCELLED). */
+typedef bool (*tfm_guess_fn)(void *user, const tfm_word_guess *guess);
+
+/* Emits the `top` likeliest words for each mask of each line, in order, when all are done; 1 <= top <= 64. A line
+ * without a mask, and one whose masks are cut off, is a bad line. The mask is a token such as "[MASK]" or "<mask>" in
+ * the text. `options` may be NULL. */
+TFM_API tfm_status tfm_guess_words(tfm_model *model, const char *const *lines, size_t count, int top,
+                                   const tfm_embed_options *options, tfm_guess_fn emit, void *user);
+
+/* ---- Vectors --------------------------------------------------------------------------------------------------- */
+
+/* An encoder, and what makes vectors out of what it gives. */
+typedef struct tfm_embedder tfm_embedder;
+
+/* Whether vectors are made 1 long. */
+typedef enum tfm_normalize {
+    TFM_NORMALIZE_AS_SAVED, /* As modules.json says; without it, no. */
+    TFM_NORMALIZE_ON,
+    TFM_NORMALIZE_OFF,
+} tfm_normalize;
+
+typedef struct tfm_embedder_options {
+    bool no_tokenizer;       /* Opens no tokenizer, so the directory needs none. Calls that take text are refused. */
+    bool has_pooling;        /* Whether `pooling` is given. */
+    tfm_pooling pooling;     /* In the place of the directory's own; which is TFM_POOL_MEAN without modules.json. */
+    tfm_normalize normalize; /* Whether vectors are made 1 long. */
+    uint64_t reserved[8];    /* Must be 0: room for later fields. */
+} tfm_embedder_options;
+
+/* Opens a directory. The embedder keeps the context alive. `options` may be NULL. On failure *out is NULL: what
+ * tfm_model_open says of it, TFM_ERROR_UNSUPPORTED for a module that tfm does not run and for a model that is no
+ * encoder alone. */
+TFM_API tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
+                                     const tfm_embedder_options *options);
+/* Gives the embedder and its model up and sets the pointer to NULL. Does nothing for NULL. Counts as a use of the
+ * context. */
+TFM_API void tfm_embedder_free(tfm_embedder **embedder);
+
+/* What is known of an embedder. */
+typedef struct tfm_embedder_info {
+    int width;           /* W, the numbers of a vector. */
+    int max_tokens;      /* The most tokens of a text, with special ones; longer ones are cut. */
+    const char *pooling; /* "mean", or several joined: "cls+mean". */
+    bool normalized;     /* Vectors are 1 long. */
+    bool lower_case;     /* Letters are made small before the tokenizer sees them. */
+    int dense;           /* How many dense layers follow the pooling. */
+    size_t prompts;      /* How many prompts the directory names. */
+} tfm_embedder_info;
+
+/* What is known of an embedder. The struct and its strings belong to it. NULL for NULL. */
+TFM_API const tfm_embedder_info *tfm_embedder_get_info(const tfm_embedder *embedder);
+/* The encoder, which belongs to the embedder. NULL for NULL. */
+TFM_API tfm_model *tfm_embedder_model(const tfm_embedder *embedder);
+/* The text of a prompt that config_sentence_transformers.json names, such as "query", or NULL if there is none of that
+ * name. NULL for `name` asks for the default prompt. The string belongs to the embedder. */
+TFM_API const char *tfm_embedder_prompt(const tfm_embedder *embedder, const char *name);
+/* The name of a prompt, counted from 0. NULL after the last. */
+TFM_API const char *tfm_embedder_prompt_name(const tfm_embedder *embedder, size_t index);
+
+/* vectors (B, W) of ids (B, T) I32. lengths (B) I32 counts the tokens of each row; empty for all T. The first `skipped`
+ * tokens are read but left out of the pooling. Outputs and errors follow the rules of ops.h. */
+TFM_API tfm_status tfm_embed_ids(tfm_embedder *embedder, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor lengths,
+                                 int64_t skipped);
+
+/* vectors [count][W] of `count` lines of UTF-8. An empty line has a vector too. Lines of more tokens than max_tokens
+ * are cut. The vector of a bad line is NaN. If the options give no prompt, the default prompt of the directory is put
+ * before each line, if it names one; "" puts none. `options` may be NULL. */
+TFM_API tfm_status tfm_embed(tfm_embedder *embedder, float *vectors, const char *const *lines, size_t count,
+                             const tfm_embed_options *options);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ typedef struct tfm__line {
     size_t line;  /* The caller's line, which may have several of these. */
     int32_t *ids; /* NULL if there is nothing to do, since it is empty or was rejected. */
     size_t count; /* How many ids it has, with EOS. */
+    size_t first; /* Of two texts: how many ids are of the first one. 0: there is one text. */
     size_t cost;  /* How wide its batch must be: count, or the tokens of its translation if they are more. */
     bool rejected;
 } tfm__line;

@@ -1,0 +1,52 @@
+/* An embedder: an encoder, and the steps from what it gives to vectors. */
+#ifndef TFM_LIB_EMBEDDER_H
+#define TFM_LIB_EMBEDDER_H
+
+#include <jansson.h>
+#include "model/model.h"
+#include "tfm/embed.h"
+
+/* What is done with vectors after the pooling. */
+typedef enum tfm__step_kind {
+    TFM__STEP_DENSE,
+    TFM__STEP_NORM,      /* Layer normalisation. */
+    TFM__STEP_NORMALIZE, /* They are made 1 long. */
+} tfm__step_kind;
+
+typedef struct tfm__embed_step {
+    tfm__step_kind kind;
+    int width; /* Of what it gives. */
+    tfm_dense dense;
+    tfm_activation activation;
+    bool tanh, sigmoid; /* In the place of the activation. */
+    tfm_norm norm;      /* Of TFM__STEP_NORMALIZE too: gamma is 1/sqrt(W) everywhere. */
+} tfm__embed_step;
+
+enum { TFM__MAX_EMBED_STEPS = 16 };
+
+struct tfm_embedder {
+    tfm_model *model;
+    tfm_embedder_options options;
+    tfm_pooling poolings[TFM_POOLINGS]; /* Their vectors stand one after another. */
+    int pooling_count;
+    tfm__embed_step steps[TFM__MAX_EMBED_STEPS];
+    int step_count;
+    bool skip_prompt; /* The tokens of a prompt are left out of the pooling. */
+    bool strip;       /* White space around texts is taken away. */
+    json_t *prompts;  /* Names and texts, or NULL. */
+    char *default_prompt;
+    char pooling_text[96];
+    tfm_embedder_info info;
+};
+
+/* Reads what a directory says besides its encoder, which *out has, and obeys its options. `dir` is the whole one. */
+tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
+
+/* The directory of the encoder: `dir` itself, or that of a module within it. New, freed with free(). */
+tfm_status tfm__modules_encoder_dir(char **out, const char *dir);
+
+/* tfm_embed_ids with token types (B, T), or empty. */
+tfm_status tfm__embed_batch(tfm_embedder *embedder, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor types,
+                            tfm_tensor lengths, int64_t skipped);
+
+#endif

@@ -1,0 +1,355 @@
+/* Directories of sentence-transformers: modules.json, and what each module's files say. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "model/file/weights.h"
+#include "model/task/embedder.h"
+
+/* ---- modules.json ---- */
+
+/* The list of modules; NULL where the directory has none. */
+static tfm_status open_list(json_t **out, const char *dir) {
+    char *path = tfm__path_join(dir, "modules.json");
+    *out = NULL;
+    tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
+    char *text = NULL;
+    size_t size = 0;
+    if (status == TFM_OK && tfm__file_exists(path)) {
+        json_error_t error;
+        status = tfm__file_read(&text, &size, path);
+        *out = status == TFM_OK ? json_loadb(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
+        if (status == TFM_OK && !json_is_array(*out))
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s is no list of modules in JSON", path);
+    }
+    free(text);
+    free(path);
+    return status;
+}
+
+/* What a module is: the last part of its `type`, such as "Pooling". */
+static const char *kind_of(const json_t *module) {
+    const char *type = json_string_value(json_object_get(module, "type"));
+    const char *dot = type ? strrchr(type, '.') : NULL;
+    return !type ? "" : dot ? dot + 1 : type;
+}
+
+/* dir/path of a module, which may not lead out of the directory. New. */
+static tfm_status folder_of(char **out, const json_t *module, const char *dir) {
+    const char *path = json_string_value(json_object_get(module, "path"));
+    *out = NULL;
+    if (!path || path[0] == '/' || strstr(path, ".."))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s/modules.json: a module's `path` must be a folder within the directory",
+                         dir);
+    *out = *path ? tfm__path_join(dir, path) : tfm__strdup(dir);
+    return *out ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
+    json_t *list = NULL;
+    *out = NULL;
+    tfm_status status = open_list(&list, dir);
+    const json_t *first = json_array_get(list, 0);
+    if (status == TFM_OK && list && strcmp(kind_of(first), "Transformer") != 0)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s/modules.json: the first module is \"%s\"; tfm runs those that begin with a Transformer",
+                           dir, kind_of(first));
+    if (status == TFM_OK && list)
+        status = folder_of(out, first, dir);
+    if (status == TFM_OK && !list)
+        *out = tfm__strdup(dir);
+    json_decref(list);
+    return status == TFM_OK && !*out ? TFM_ERROR_MEMORY : status;
+}
+
+/* ---- Pooling ---- */
+
+/* In the order in which sentence-transformers puts their vectors. */
+static const struct {
+    const char *key, *name;
+    tfm_pooling pooling;
+} POOLINGS[] = {
+    {"pooling_mode_cls_token", "cls", TFM_POOL_FIRST},
+    {"pooling_mode_max_tokens", "max", TFM_POOL_MAX},
+    {"pooling_mode_mean_tokens", "mean", TFM_POOL_MEAN},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", TFM_POOL_ROOT},
+    {"pooling_mode_weightedmean_tokens", "weightedmean", TFM_POOL_WEIGHTED},
+    {"pooling_mode_lasttoken", "lasttoken", TFM_POOL_LAST},
+};
+
+static bool names_pooling(const json_t *mode, const char *name) {
+    size_t i;
+    json_t *item;
+    if (json_is_string(mode))
+        return strcmp(json_string_value(mode), name) == 0;
+    json_array_foreach((json_t *)(uintptr_t)mode, i, item) {
+        if (json_is_string(item) && strcmp(json_string_value(item), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_pooling(tfm_embedder *out, tfm_pooling pooling) {
+    out->poolings[out->pooling_count++] = pooling;
+}
+
+static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char *path) {
+    const json_t *mode = json_object_get(config, "pooling_mode");
+    for (size_t i = 0; i < TFM__COUNT(POOLINGS); i++) {
+        const bool named = json_is_true(json_object_get(config, POOLINGS[i].key));
+        if (e->options.has_pooling ? POOLINGS[i].pooling == e->options.pooling
+            : mode                 ? names_pooling(mode, POOLINGS[i].name)
+                                   : named)
+            add_pooling(e, POOLINGS[i].pooling);
+    }
+    e->skip_prompt = json_is_false(json_object_get(config, "include_prompt"));
+    return e->pooling_count ? TFM_OK
+                            : tfm__fail(TFM_ERROR_UNSUPPORTED,
+                                        "%s names no pooling that tfm does: cls, max, mean, mean_sqrt_len_tokens, "
+                                        "weightedmean and lasttoken are known",
+                                        path);
+}
+
+/* ---- Layers after it ---- */
+
+static int width_before(const tfm_embedder *e) {
+    return e->step_count ? e->steps[e->step_count - 1].width
+                         : e->pooling_count * tfm__arch_writer(&e->model->arch)->width;
+}
+
+/* A tensor of a module's file, to the device. */
+static tfm_status load(tfm_context *ctx, tfm_param *out, const tfm__weights *file, const char *name, int rank,
+                       const int64_t *dims) {
+    const tfm__stored *stored;
+    tfm_tensor raw = {0};
+    const tfm_status status = tfm__weights_get(file, &stored, name, rank, dims);
+    if (status != TFM_OK)
+        return status;
+    tfm_scope_open(ctx);
+    tfm__tensor_new_lasting(ctx, &out->value, TFM_F32, rank, dims);
+    if (stored->dtype == TFM_F32) {
+        tfm_tensor_write(ctx, out->value, stored->data);
+    } else {
+        tfm_tensor_new(ctx, &raw, stored->dtype, rank, dims);
+        tfm_tensor_write(ctx, raw, stored->data);
+        tfm_cast(ctx, &out->value, raw, TFM_F32);
+    }
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+static tfm_status read_activation(tfm__embed_step *out, const json_t *config, const char *path) {
+    static const struct {
+        const char *name;
+        tfm_activation activation;
+        bool tanh, sigmoid;
+    } all[] = {
+        {"Tanh", TFM_NO_ACTIVATION, true, false}, {"Identity", TFM_NO_ACTIVATION, false, false},
+        {"ReLU", TFM_RELU, false, false},         {"GELU", TFM_GELU, false, false},
+        {"SiLU", TFM_SILU, false, false},         {"Sigmoid", TFM_NO_ACTIVATION, false, true},
+    };
+    const char *full = json_string_value(json_object_get(config, "activation_function"));
+    const char *dot = full ? strrchr(full, '.') : NULL, *name = !full ? "Tanh" : dot ? dot + 1 : full;
+    for (size_t i = 0; i < TFM__COUNT(all); i++) {
+        if (strcmp(name, all[i].name) != 0)
+            continue;
+        out->activation = all[i].activation;
+        out->tanh = all[i].tanh;
+        out->sigmoid = all[i].sigmoid;
+        return TFM_OK;
+    }
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s: `activation_function` is \"%s\"; Tanh, Identity, ReLU, GELU, SiLU and Sigmoid are known",
+                     path, name);
+}
+
+static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *folder, const char *path) {
+    tfm_context *ctx = e->model->ctx;
+    const int64_t in = width_before(e), out = json_integer_value(json_object_get(config, "out_features"));
+    tfm__embed_step *step = &e->steps[e->step_count++];
+    tfm__weights *file = NULL;
+    step->kind = TFM__STEP_DENSE;
+    step->width = (int)in;
+    if (json_integer_value(json_object_get(config, "in_features")) != in || out < 1 || out > 1 << 20)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `in_features` and `out_features` must be %lld and a width up to %d",
+                         path, (long long)in, 1 << 20);
+    step->width = (int)out;
+    tfm_status status = read_activation(step, config, path);
+    if (status == TFM_OK)
+        status = tfm__weights_open_dir(&file, folder);
+    if (status == TFM_OK)
+        status = load(ctx, &step->dense.weight, file, "linear.weight", 2, (int64_t[]){out, in});
+    if (status == TFM_OK && !json_is_false(json_object_get(config, "bias")))
+        status = load(ctx, &step->dense.bias, file, "linear.bias", 1, &out);
+    tfm__weights_free(&file);
+    e->info.dense++;
+    return status;
+}
+
+static tfm_status read_norm(tfm_embedder *e, const char *folder) {
+    const int64_t width = width_before(e);
+    tfm__embed_step *step = &e->steps[e->step_count++];
+    tfm__weights *file = NULL;
+    *step = (tfm__embed_step){
+        .kind = TFM__STEP_NORM, .width = (int)width, .norm = {.epsilon = 1e-5f, .kind = TFM_NORM_LAYER}};
+    tfm_status status = tfm__weights_open_dir(&file, folder);
+    if (status == TFM_OK)
+        status = load(e->model->ctx, &step->norm.gamma, file, "norm.weight", 1, &width);
+    if (status == TFM_OK)
+        status = load(e->model->ctx, &step->norm.beta, file, "norm.bias", 1, &width);
+    tfm__weights_free(&file);
+    return status;
+}
+
+/* x / |x| is a root mean square norm whose gammas are 1/sqrt(W). Zeros stay zeros. */
+static tfm_status add_normalize(tfm_embedder *e) {
+    tfm_context *ctx = e->model->ctx;
+    const int64_t width = width_before(e);
+    const float gamma = (float)(1 / sqrt((double)width));
+    if (e->step_count == TFM__MAX_EMBED_STEPS)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "modules.json has too many modules: %d are the most",
+                         TFM__MAX_EMBED_STEPS);
+    tfm__embed_step *step = &e->steps[e->step_count++];
+    *step = (tfm__embed_step){
+        .kind = TFM__STEP_NORMALIZE, .width = (int)width, .norm = {.epsilon = 1e-30f, .kind = TFM_NORM_RMS}};
+    tfm__tensor_new_lasting(ctx, &step->norm.gamma.value, TFM_F32, 1, &width);
+    return tfm__tensor_fill(ctx, step->norm.gamma.value, &gamma);
+}
+
+static tfm_status read_module(tfm_embedder *e, const char *kind, const char *folder) {
+    json_t *config = NULL;
+    const bool pools = strcmp(kind, "Pooling") == 0, dense = strcmp(kind, "Dense") == 0;
+    if (strcmp(kind, "Dropout") == 0)
+        return TFM_OK;
+    if (e->step_count == TFM__MAX_EMBED_STEPS || (pools ? e->pooling_count > 0 : e->pooling_count == 0))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: the module \"%s\" stands where tfm does not run it: one Pooling follows the Transformer, "
+                         "and up to %d others that",
+                         folder, kind, TFM__MAX_EMBED_STEPS);
+    if (strcmp(kind, "Normalize") == 0)
+        return add_normalize(e);
+    if (strcmp(kind, "LayerNorm") == 0)
+        return read_norm(e, folder);
+    if (!pools && !dense)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: modules.json asks for the module \"%s\"; Transformer, Pooling, Dense, LayerNorm, Dropout "
+                         "and Normalize are known",
+                         folder, kind);
+    char *path = tfm__path_join(folder, "config.json");
+    tfm_status status = path ? tfm__json_load(&config, path) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = pools ? read_pooling(e, config, path) : read_dense(e, config, folder, path);
+    json_decref(config);
+    free(path);
+    return status;
+}
+
+static tfm_status read_list(tfm_embedder *e, const json_t *list, const char *dir) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 1; i < json_array_size(list) && status == TFM_OK; i++) {
+        const json_t *module = json_array_get(list, i);
+        char *folder = NULL;
+        status = folder_of(&folder, module, dir);
+        if (status == TFM_OK)
+            status = read_module(e, kind_of(module), folder);
+        free(folder);
+    }
+    if (status == TFM_OK && e->pooling_count == 0)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s/modules.json has no Pooling, without which there is no vector of a "
+                           "text",
+                           dir);
+    return status;
+}
+
+/* ---- Lengths, letters, prompts ---- */
+
+/* A JSON object that may be absent: *out stays NULL. */
+static tfm_status load_if_there(json_t **out, const char *dir, const char *name) {
+    char *path = tfm__path_join(dir, name);
+    tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
+    if (path && tfm__file_exists(path))
+        status = tfm__json_load(out, path);
+    free(path);
+    return status;
+}
+
+static void lower_to(int *most, const json_t *value) {
+    if (json_is_number(value) && json_number_value(value) >= 1 && json_number_value(value) < *most)
+        *most = (int)json_number_value(value);
+}
+
+/* sentence_bert_config.json says how many tokens are read; where it does not, the tokenizer's own files do. */
+static tfm_status read_limits(tfm_embedder *e, const char *encoder) {
+    json_t *config = NULL, *tokenizer = NULL;
+    e->info.max_tokens = tfm__arch_writer(&e->model->arch)->max_positions;
+    tfm_status status = load_if_there(&config, encoder, "sentence_bert_config.json");
+    if (status == TFM_OK)
+        status = load_if_there(&tokenizer, encoder, "tokenizer_config.json");
+    const json_t *most = json_object_get(config, "max_seq_length");
+    lower_to(&e->info.max_tokens, json_is_number(most) ? most : json_object_get(tokenizer, "model_max_length"));
+    e->info.lower_case = json_is_true(json_object_get(config, "do_lower_case"));
+    json_decref(config);
+    json_decref(tokenizer);
+    return status;
+}
+
+static tfm_status read_prompts(tfm_embedder *e, const char *dir) {
+    json_t *config = NULL;
+    tfm_status status = load_if_there(&config, dir, "config_sentence_transformers.json");
+    const char *name = json_string_value(json_object_get(config, "default_prompt_name"));
+    json_t *prompts = json_object_get(config, "prompts");
+    if (json_is_object(prompts))
+        e->prompts = json_incref(prompts);
+    e->info.prompts = json_object_size(e->prompts);
+    if (status == TFM_OK && name && !(e->default_prompt = tfm__strdup(name)))
+        status = TFM_ERROR_MEMORY;
+    json_decref(config);
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static tfm_status apply(tfm_embedder *e) {
+    if (e->options.normalize == TFM_NORMALIZE_OFF)
+        while (e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE)
+            tfm_norm_free(e->model->ctx, &e->steps[--e->step_count].norm);
+    const bool normalized = e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE;
+    return e->options.normalize == TFM_NORMALIZE_ON && !normalized ? add_normalize(e) : TFM_OK;
+}
+
+static void describe(tfm_embedder *e) {
+    size_t used = 0;
+    for (int i = 0; i < e->pooling_count; i++)
+        for (size_t k = 0; k < TFM__COUNT(POOLINGS); k++)
+            if (POOLINGS[k].pooling == e->poolings[i])
+                used += (size_t)snprintf(e->pooling_text + used, sizeof(e->pooling_text) - used, "%s%s",
+                                         used ? "+" : "", POOLINGS[k].name);
+    e->info.pooling = e->pooling_text;
+    e->info.width = width_before(e);
+    e->info.normalized = e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE;
+}
+
+tfm_status tfm__modules_read(tfm_embedder *e, const char *dir) {
+    json_t *list = NULL;
+    char *encoder = NULL;
+    tfm_status status = open_list(&list, dir);
+    if (status == TFM_OK)
+        status = tfm__modules_encoder_dir(&encoder, dir);
+    if (status == TFM_OK)
+        status = read_limits(e, encoder);
+    if (status == TFM_OK)
+        status = read_prompts(e, dir);
+    if (status == TFM_OK && !list)
+        add_pooling(e, e->options.has_pooling ? e->options.pooling : TFM_POOL_MEAN);
+    else if (status == TFM_OK)
+        status = read_list(e, list, dir);
+    e->strip = list != NULL;
+    if (status == TFM_OK)
+        status = apply(e);
+    if (status == TFM_OK)
+        describe(e);
+    json_decref(list);
+    free(encoder);
+    return status;
+}

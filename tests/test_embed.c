@@ -1,0 +1,329 @@
+/* Vectors, classes and masked words against transformers' (tests/golden/make_embedder.py), and directories that do not
+ * go together. */
+#include <jansson.h>
+#include <math.h>
+#include <sys/stat.h>
+#include "base/json.h"
+#include "scratch.h"
+#include "tfm/tfm.h"
+
+#define GOLDEN "tests/golden/"
+
+enum { MOST = 16, WIDTH = 10 };
+
+static json_t *golden_of(const char *folder) {
+    char name[64];
+    json_t *golden = NULL;
+    snprintf(name, sizeof(name), GOLDEN "%s/golden.json", folder);
+    char *path = harness_source(name);
+    harness_ok(tfm__json_load(&golden, path));
+    free(path);
+    return golden;
+}
+
+static size_t strings_of(const char **out, const json_t *list) {
+    const size_t count = json_array_size(list);
+    assert_true(count > 0 && count <= MOST);
+    for (size_t i = 0; i < count; i++)
+        out[i] = json_string_value(json_array_get(list, i));
+    return count;
+}
+
+/* Rows of `width` numbers within `tolerance` of a list of lists. */
+static void check_rows(const float *got, const json_t *want, size_t width, double tolerance) {
+    for (size_t i = 0; i < json_array_size(want); i++) {
+        const json_t *row = json_array_get(want, i);
+        assert_int_equal(json_array_size(row), width);
+        for (size_t k = 0; k < width; k++) {
+            const double off = fabs((double)got[i * width + k] - json_real_value(json_array_get(row, k)));
+            if (!(off <= tolerance))
+                print_message("# row %zu, number %zu is off by %g\n", i, k, off);
+            assert_true(off <= tolerance);
+        }
+    }
+}
+
+static tfm_embedder *open_golden(const tfm_embedder_options *options) {
+    tfm_embedder *e = NULL;
+    char *dir = harness_source(GOLDEN "embedder");
+    harness_ok(tfm_embedder_open(&e, harness_context(), dir, options));
+    free(dir);
+    return e;
+}
+
+/* ---- Vectors ------------------------------------------------------------------------------------------ */
+
+static void test_vectors(void **state) {
+    (void)state;
+    json_t *golden = golden_of("embedder");
+    const char *texts[MOST];
+    const size_t count = strings_of(texts, json_object_get(golden, "texts"));
+    float vectors[MOST * WIDTH];
+    tfm_embed_stats stats = {0};
+    tfm_embedder *e = open_golden(NULL);
+    const tfm_embedder_info *info = tfm_embedder_get_info(e);
+    assert_int_equal(info->width, WIDTH);
+    assert_int_equal(info->max_tokens, 16);
+    assert_string_equal(info->pooling, "cls+max+mean+mean_sqrt_len_tokens+weightedmean+lasttoken");
+    assert_true(info->normalized && info->lower_case && info->dense == 1 && info->prompts == 1);
+    harness_ok(tfm_embed(e, vectors, texts, count, &(tfm_embed_options){.stats = &stats}));
+    check_rows(vectors, json_object_get(golden, "vectors"), WIDTH, 2e-6);
+    assert_int_equal(stats.lines, count);
+    assert_int_equal(stats.truncated, json_integer_value(json_object_get(golden, "truncated")));
+    /* Small batches give the same. */
+    harness_ok(tfm_embed(e, vectors, texts, count, &(tfm_embed_options){.batch_tokens = 20}));
+    check_rows(vectors, json_object_get(golden, "vectors"), WIDTH, 2e-6);
+    assert_null(tfm_embedder_prompt(e, NULL));
+    assert_null(tfm_embedder_prompt(e, "document"));
+    assert_string_equal(tfm_embedder_prompt_name(e, 0), "query");
+    assert_null(tfm_embedder_prompt_name(e, 1));
+    harness_ok(tfm_embed(e, vectors, texts, count, &(tfm_embed_options){.prompt = tfm_embedder_prompt(e, "query")}));
+    check_rows(vectors, json_object_get(golden, "prompted"), WIDTH, 2e-6);
+    tfm_embedder_free(&e);
+    assert_null(e);
+    json_decref(golden);
+}
+
+static double length_of(const float *x, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* The options of the caller stand above the directory's. */
+static void test_options(void **state) {
+    (void)state;
+    const char *const texts[] = {"the cat", "a dog plays in the garden"};
+    float vectors[2 * 16];
+    tfm_embedder *e = open_golden(&(tfm_embedder_options){.normalize = TFM_NORMALIZE_OFF});
+    assert_false(tfm_embedder_get_info(e)->normalized);
+    harness_ok(tfm_embed(e, vectors, texts, 2, NULL));
+    assert_true(fabs(length_of(vectors, WIDTH) - 1) > 0.1);
+    tfm_embedder_free(&e);
+    /* Without modules.json the mean of the tokens, as they are. */
+    char *dir = harness_source(GOLDEN "embedder/0_Transformer");
+    harness_ok(tfm_embedder_open(&e, harness_context(), dir, NULL));
+    assert_string_equal(tfm_embedder_get_info(e)->pooling, "mean");
+    assert_int_equal(tfm_embedder_get_info(e)->width, 16);
+    tfm_embedder_free(&e);
+    harness_ok(tfm_embedder_open(
+        &e, harness_context(), dir,
+        &(tfm_embedder_options){.has_pooling = true, .pooling = TFM_POOL_MAX, .normalize = TFM_NORMALIZE_ON}));
+    harness_ok(tfm_embed(e, vectors, texts, 2, NULL));
+    assert_true(fabs(length_of(vectors + 16, 16) - 1) < 1e-6);
+    tfm_embedder_free(&e);
+    free(dir);
+}
+
+/* Ids alone need no tokenizer, and give what the text of them gives. */
+static void test_ids(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    const char *const texts[] = {"the cat sits", "a dog plays in the garden"};
+    int32_t ids[2 * MOST] = {0}, lengths[2];
+    float want[2 * WIDTH];
+    tfm_embedder *e = open_golden(NULL), *bare = open_golden(&(tfm_embedder_options){.no_tokenizer = true});
+    for (int i = 0; i < 2; i++) {
+        int32_t *own = NULL;
+        size_t count;
+        harness_ok(tfm_tokenizer_encode(tfm_model_tokenizer(tfm_embedder_model(e)), &own, &count, TFM_SOURCE, texts[i],
+                                        strlen(texts[i])));
+        assert_true(count <= MOST);
+        memcpy(ids + i * MOST, own, count * sizeof(*own));
+        lengths[i] = (int32_t)count;
+        tfm_ids_free(&own);
+    }
+    harness_ok(tfm_embed(e, want, texts, 2, NULL));
+    tfm_tensor vectors = {0}, t = HARNESS_TENSOR(TFM_I32, ids, 2, MOST), l = HARNESS_TENSOR(TFM_I32, lengths, 2);
+    harness_ok(tfm_embed_ids(bare, &vectors, t, l, 0));
+    float *got = harness_floats(vectors);
+    for (int i = 0; i < 2 * WIDTH; i++)
+        assert_true(fabs((double)(got[i] - want[i])) < 1e-6);
+    free(got);
+    harness_refused(tfm_embed(bare, want, texts, 2, NULL), TFM_ERROR_ARGUMENT, "without its tokenizer");
+    tfm_tensor_free(ctx, &vectors);
+    tfm_embedder_free(&e);
+    tfm_embedder_free(&bare);
+}
+
+typedef struct rejects {
+    size_t count, line;
+} rejects;
+
+static bool on_reject(void *user, size_t line, const char *message) {
+    rejects *r = user;
+    r->count++;
+    r->line = line;
+    return strstr(message, "UTF-8") != NULL;
+}
+
+static void test_bad_lines(void **state) {
+    (void)state;
+    const char *const texts[] = {"the cat", "\xff", "a dog"};
+    float vectors[3 * WIDTH], alone[WIDTH];
+    rejects r = {0};
+    tfm_embedder *e = open_golden(NULL);
+    harness_ok(tfm_embed(e, vectors, texts, 3, &(tfm_embed_options){.reject = on_reject, .reject_user = &r}));
+    assert_true(r.count == 1 && r.line == 1 && isnan(vectors[WIDTH]) && isnan(vectors[2 * WIDTH - 1]));
+    harness_ok(tfm_embed(e, alone, texts + 2, 1, NULL));
+    for (int i = 0; i < WIDTH; i++)
+        assert_true(fabs((double)(alone[i] - vectors[2 * WIDTH + i])) < 1e-6);
+    harness_refused(tfm_embed(e, vectors, texts, 3, NULL), TFM_ERROR_INPUT, "line 2: ");
+    tfm_embedder_free(&e);
+}
+
+/* ---- Heads -------------------------------------------------------------------------------------------- */
+
+static tfm_model *open_model(const char *folder) {
+    char name[64];
+    tfm_model *model = NULL;
+    snprintf(name, sizeof(name), GOLDEN "%s", folder);
+    char *dir = harness_source(name);
+    harness_ok(tfm_model_open(&model, harness_context(), dir, NULL));
+    free(dir);
+    return model;
+}
+
+static void test_classes(void **state) {
+    (void)state;
+    json_t *golden = golden_of("classifier"), *pairs = json_object_get(golden, "pairs");
+    const char *texts[MOST], *firsts[MOST], *seconds[MOST];
+    const size_t count = strings_of(texts, json_object_get(golden, "texts"));
+    float scores[MOST * 3];
+    tfm_model *model = open_model("classifier");
+    assert_int_equal(tfm_model_class_count(model), 3);
+    assert_string_equal(tfm_model_class_name(model, 1), "entailment");
+    assert_null(tfm_model_class_name(model, 3));
+    harness_ok(tfm_classify(model, scores, texts, count, NULL));
+    check_rows(scores, json_object_get(golden, "scores"), 3, 2e-6);
+    for (size_t i = 0; i < json_array_size(pairs); i++) {
+        firsts[i] = json_string_value(json_array_get(json_array_get(pairs, i), 0));
+        seconds[i] = json_string_value(json_array_get(json_array_get(pairs, i), 1));
+    }
+    harness_ok(tfm_classify(model, scores, firsts, json_array_size(pairs), &(tfm_embed_options){.pairs = seconds}));
+    check_rows(scores, json_object_get(golden, "pair_scores"), 3, 2e-6);
+    harness_refused(tfm_guess_words(model, texts, count, 3, NULL, (tfm_guess_fn)(void (*)(void))on_reject, NULL),
+                    TFM_ERROR_ARGUMENT, "has no head that tells masked words");
+    tfm_model_free(&model);
+    json_decref(golden);
+}
+
+typedef struct guesses {
+    const json_t *words;
+    size_t count;
+    bool stop;
+} guesses;
+
+static bool on_guess(void *user, const tfm_word_guess *guess) {
+    guesses *g = user;
+    const json_t *want = json_array_get(json_array_get(g->words, g->count / 3), g->count % 3);
+    assert_int_equal(guess->rank, g->count % 3);
+    assert_string_equal(guess->text, json_string_value(json_array_get(want, 0)));
+    assert_true(fabs(guess->probability - json_real_value(json_array_get(want, 1))) < 2e-6);
+    g->count++;
+    return !g->stop;
+}
+
+static void test_words(void **state) {
+    (void)state;
+    json_t *golden = golden_of("masked");
+    const char *texts[MOST];
+    const size_t count = strings_of(texts, json_object_get(golden, "texts"));
+    guesses g = {.words = json_object_get(golden, "words")};
+    tfm_model *model = open_model("masked");
+    harness_ok(tfm_guess_words(model, texts, count, 3, NULL, on_guess, &g));
+    assert_int_equal(g.count, 3 * json_array_size(g.words));
+    g = (guesses){.words = g.words, .stop = true};
+    harness_refused(tfm_guess_words(model, texts, count, 3, NULL, on_guess, &g), TFM_ERROR_CANCELLED, "line 1");
+    harness_refused(tfm_guess_words(model, (const char *[]){"no mask"}, 1, 3, NULL, on_guess, &g), TFM_ERROR_INPUT,
+                    "there is no [MASK]");
+    harness_refused(tfm_guess_words(model, texts, count, 65, NULL, on_guess, &g), TFM_ERROR_ARGUMENT, "top is 65");
+    harness_refused(tfm_classify(model, NULL, texts, count, NULL), TFM_ERROR_ARGUMENT, "scores is NULL");
+    harness_refused(tfm_classify(model, (float[64]){0}, texts, count, NULL), TFM_ERROR_ARGUMENT,
+                    "has no head that tells classes");
+    tfm_model_free(&model);
+    json_decref(golden);
+}
+
+/* ---- Directories -------------------------------------------------------------------------------------- */
+
+static void copy_embedder(void) {
+    static const char *const folders[] = {"0_Transformer", "1_Pooling", "2_Dense"};
+    static const char *const files[] = {"modules.json",
+                                        "config_sentence_transformers.json",
+                                        "0_Transformer/config.json",
+                                        "0_Transformer/model.safetensors",
+                                        "0_Transformer/tokenizer.json",
+                                        "0_Transformer/tokenizer_config.json",
+                                        "0_Transformer/sentence_bert_config.json",
+                                        "1_Pooling/config.json",
+                                        "2_Dense/config.json",
+                                        "2_Dense/model.safetensors"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+        mkdir(scratch_path(folders[i]), 0700);
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        char from[128];
+        snprintf(from, sizeof(from), GOLDEN "embedder/%s", files[i]);
+        scratch_copy(from, files[i]);
+    }
+}
+
+#define MODULE(path, kind) "{\"path\": \"" path "\", \"type\": \"sentence_transformers.models." kind "\"}"
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *text, *part;
+        tfm_status status;
+    } cases[] = {
+        {"modules.json", "{}", "no list of modules", TFM_ERROR_FORMAT},
+        {"modules.json", "[", "no list of modules", TFM_ERROR_FORMAT},
+        {"modules.json", "[]", "the first module is \"\"", TFM_ERROR_UNSUPPORTED},
+        {"modules.json", "[" MODULE("", "CLIPModel") "]", "the first module is \"CLIPModel\"", TFM_ERROR_UNSUPPORTED},
+        {"modules.json", "[" MODULE("../x", "Transformer") "]", "within the directory", TFM_ERROR_FORMAT},
+        {"modules.json", "[" MODULE("0_Transformer", "Transformer") "]", "has no Pooling", TFM_ERROR_UNSUPPORTED},
+        {"modules.json", "[" MODULE("0_Transformer", "Transformer") "," MODULE("2_Dense", "Dense") "]",
+         "the module \"Dense\" stands where", TFM_ERROR_UNSUPPORTED},
+        {"modules.json",
+         "[" MODULE("0_Transformer", "Transformer") "," MODULE("1_Pooling", "Pooling") "," MODULE("x", "CNN") "]",
+         "asks for the module \"CNN\"", TFM_ERROR_UNSUPPORTED},
+        {"1_Pooling/config.json", "{}", "names no pooling", TFM_ERROR_UNSUPPORTED},
+        {"2_Dense/config.json", "{\"in_features\": 95, \"out_features\": 10}", "must be 96", TFM_ERROR_FORMAT},
+        {"2_Dense/config.json", "{\"in_features\": 96, \"out_features\": 11}", "linear.weight", TFM_ERROR_FORMAT},
+        {"2_Dense/config.json",
+         "{\"in_features\": 96, \"out_features\": 10, \"activation_function\": \"torch.nn.Softplus\"}", "\"Softplus\"",
+         TFM_ERROR_UNSUPPORTED},
+        {"0_Transformer/config.json", "{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
+         "`position_embedding_type` is \"relative_key\"", TFM_ERROR_UNSUPPORTED},
+        {"0_Transformer/config.json", "{\"model_type\": \"bert\", \"is_decoder\": true}", "`is_decoder` is true",
+         TFM_ERROR_UNSUPPORTED},
+        {"0_Transformer/config.json", "{\"model_type\": \"bert\", \"layer_norm_eps\": \"x\"}", "`layer_norm_eps`",
+         TFM_ERROR_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        tfm_embedder *e = NULL;
+        copy_embedder();
+        scratch_text(cases[i].file, cases[i].text);
+        harness_refused(tfm_embedder_open(&e, harness_context(), scratch_root, NULL), cases[i].status, cases[i].part);
+        assert_null(e);
+    }
+}
+
+static int setup(void **state) {
+    return scratch_setup(state) == 0 ? harness_setup(state) : -1;
+}
+
+static int teardown(void **state) {
+    scratch_teardown(state);
+    return harness_teardown(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_options), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_classes), cmocka_unit_test(test_words),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
