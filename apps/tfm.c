@@ -15,6 +15,7 @@ const cli_command cli_commands[] = {
     {"generate", cmd_generate, "go on with a text"},
     {"score", cmd_score, "say how likely given translations are"},
     {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
+    {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words"},
     {"attend", cmd_attend, "show what the attention of a model looks at"},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
     {"tune", cmd_tune, "find out what this device is fastest with"},
