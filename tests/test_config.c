@@ -289,10 +289,10 @@ static void test_refused(void **state) {
         const char *changes, *part;
         tfm_status status;
     } CASES[] = {
-        {"{\"model_type\": \"bart\"}", "`model_type` is \"bart\"; the families that can be run are",
+        {"{\"model_type\": \"umt5\"}", "`model_type` is \"umt5\"; the families that can be run are",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": 3}", "`model_type` is 3", TFM_ERROR_FORMAT},
-        {"{\"model_type\": null, \"architectures\": [\"T5Model\"]}", "T5Model", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": null, \"architectures\": [\"UMT5Model\"]}", "UMT5Model", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": null, \"architectures\": null}", "`model_type` is nothing", TFM_ERROR_FORMAT},
         {"{\"activation_function\": \"mish\"}", "`activation_function` is \"mish\"; \"relu\",", TFM_ERROR_UNSUPPORTED},
         {"{\"activation_function\": true}", "`activation_function` is true", TFM_ERROR_FORMAT},

@@ -232,7 +232,7 @@ static bool one_table(const loader *l, int a, int b, bool tied) {
     const tfm__stored *x = l->tables[a], *y = l->tables[b];
     if (x == y || (tied && equal(x, y)))
         return true;
-    if (tied)
+    if (tied && !(a == 2 && l->family->output_by_file))
         tfm__log(TFM_LOG_WARNING,
                  "%s: %s and %s are one table by config.json, and differ: each is used where its name says", x->file,
                  x->name, y->name);
@@ -281,9 +281,15 @@ static tfm_status compute_positions(loader *l, tfm_tensor *out, const tfm__stack
     return tfm_context_status(l->model->ctx);
 }
 
-/* Sinusoids are seldom stored; where a file has a table, that table counts. */
+/* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
+static int rows_before(const tfm__stored *stored, const tfm__stack_arch *arch) {
+    return stored && stored->rank == 2 && stored->dims[0] == arch->max_positions ? 0 : arch->position_offset;
+}
+
+/* Sinusoids are seldom stored; where a file has a table, that table counts. Learned ones are parameters, of which the
+ * file says here how many rows there are. */
 static void load_positions(loader *l, bool decoder) {
-    const tfm__stack_arch *arch = decoder ? &l->arch->decoder : &l->arch->encoder;
+    tfm__stack_arch *arch = decoder ? &l->arch->decoder : &l->arch->encoder;
     const char *name = tfm__role_naming(l->family, decoder, TFM__POSITIONS)->weight;
     tfm_param table = {0};
     tfm_tensor *out = !l->model ? NULL : decoder ? &l->model->decoder.positions : &l->model->encoder.positions;
@@ -294,9 +300,13 @@ static void load_positions(loader *l, bool decoder) {
         l->status = compute_positions(l, out, arch);
         return;
     }
-    /* BART's learned tables begin with rows for padding; files of newer versions have none, whatever the flag says. */
-    const int64_t skipped =
-        stored && stored->rank == 2 && stored->dims[0] == arch->max_positions ? 0 : arch->position_offset;
+    const int skipped = rows_before(stored, arch);
+    if (arch->positions == TFM__LEARNED_POSITIONS) {
+        arch->position_offset = skipped;
+        if (l->model)
+            l->model->arch = *l->arch;
+        return;
+    }
     const int64_t rows = arch->max_positions + skipped;
     l->status = load_parameter(l, &(tfm__parameter){.param = &table,
                                                     .role = TFM__POSITIONS,
@@ -305,7 +315,7 @@ static void load_positions(loader *l, bool decoder) {
                                                     .dims = {rows, arch->width},
                                                     .name = name,
                                                     .total = rows});
-    if (l->status == TFM_OK && arch->positions == TFM__SINUSOIDS)
+    if (l->status == TFM_OK)
         l->parameters -= stored->count; /* not learned */
     if (l->model)
         *out = table.value; /* after a failure too: the model frees what there is of it */

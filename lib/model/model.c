@@ -327,6 +327,7 @@ tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
 
 static void free_stack(tfm_context *ctx, tfm__stack *stack, int layers) {
     tfm_tensor_free(ctx, &stack->positions);
+    tfm_param_free(ctx, &stack->learned);
     tfm_param_free(ctx, &stack->token_types);
     tfm_param_free(ctx, &stack->relative);
     for (int k = 0; k < 2; k++) {

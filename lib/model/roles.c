@@ -38,6 +38,7 @@ static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     case TFM__SELF_KEY_NORM:
         return s->head_width;
     case TFM__UP:
+    case TFM__UP_ALONE:
     case TFM__GATE:
         return s->feed_forward;
     default:
@@ -129,6 +130,10 @@ static void walk_attention(walker *w, tfm__role first, tfm_multi_head *layer, in
     walk_dense(w, first + 3, FIELD(layer, out), (int64_t)s->heads * s->head_width, s->output_biases);
 }
 
+static tfm__role up_of(const walker *w) {
+    return !w->stack->gated && tfm__role_naming(w->family, w->decoder, TFM__UP_ALONE)->weight ? TFM__UP_ALONE : TFM__UP;
+}
+
 static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
     const bool around = s->norm_place == TFM_NORM_AROUND;
@@ -147,7 +152,7 @@ static void walk_block(walker *w, tfm_block *block) {
     }
     if (s->gated)
         walk_dense(w, TFM__GATE, FIELD(block, feed_forward.gate), s->width, s->feed_forward_biases);
-    walk_dense(w, TFM__UP, FIELD(block, feed_forward.up), s->width, s->feed_forward_biases);
+    walk_dense(w, up_of(w), FIELD(block, feed_forward.up), s->width, s->feed_forward_biases);
     walk_dense(w, TFM__DOWN, FIELD(block, feed_forward.down), s->feed_forward, s->feed_forward_biases);
     walk_norm(w, TFM__FEED_FORWARD_NORM, FIELD(block, feed_forward_norm));
     if (around)
@@ -169,8 +174,9 @@ static void walk_tables(walker *w, tfm_model *model) {
     const tfm__arch *arch = w->arch;
     const bool own_output = !arch->headless && !arch->tied_output;
     if (enter(w, false))
-        walk_table(w, arch->shared_tables && !own_output ? TFM__SHARED_TABLE : TFM__SOURCE_TABLE,
-                   model ? model->encoder.table : NULL);
+        walk_table(
+            w, arch->shared_tables && (!own_output || w->family->keeps_shared) ? TFM__SHARED_TABLE : TFM__SOURCE_TABLE,
+            model ? model->encoder.table : NULL);
     if (enter(w, true) && !arch->shared_tables)
         walk_table(w, TFM__TARGET_TABLE, model ? model->decoder.table : NULL);
     if (own_output) {
@@ -183,6 +189,9 @@ static void walk_tables(walker *w, tfm_model *model) {
  * and 2 for that at the end. */
 static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     const tfm__stack_arch *s = w->stack;
+    if (norms == 0 && s->positions == TFM__LEARNED_POSITIONS)
+        visit(w, TFM__POSITIONS, TFM__TABLE, FIELD(stack, learned), (int64_t)s->max_positions + s->position_offset,
+              s->width);
     if (norms == 0 && s->token_types)
         visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, s->width);
     if (norms == 0 && s->relative.buckets)

@@ -87,7 +87,7 @@ static tfm_status put_all(list *l, tfm_model *model) {
                       decoder ? &model->decoder : &model->encoder,
                       decoder ? &model->arch.decoder : &model->arch.encoder);
     /* Where the output has a table of its own, transformers wants one for either side, the same or not. */
-    if (model->arch.shared_tables && !model->arch.tied_output)
+    if (model->arch.shared_tables && !model->arch.tied_output && !family->keeps_shared)
         put(l, tfm__role_naming(family, true, TFM__TARGET_TABLE)->weight, model->decoder.table->value, l->dtype);
     return tfm__roles_walk(family, &model->arch, model, put_parameter, l);
 }

@@ -32,14 +32,22 @@ static bool has_stopped(const pass *p) {
     return p->observer && p->observer->stopped;
 }
 
-/* *sum = x (B, T, E) and the positions of its tokens, which stand where p->positions says. */
-static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x) {
+/* (P, E): what is added to the embedding at each position, or empty. */
+static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const tfm__stack_arch *arch) {
+    tfm_tensor used = stack->positions;
+    if (stack->learned.value.buffer)
+        tfm_tensor_rows(ctx, &used, stack->learned.value, arch->position_offset, arch->max_positions);
+    return used;
+}
+
+/* *sum = x (B, T, E) and the rows of the table for its tokens, which stand where p->positions says. */
+static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table) {
     tfm_context *ctx = model->ctx;
     const int64_t tokens = x.dims[0] * x.dims[1];
     tfm_tensor flat = {0}, rows = {0}, placed = {0};
     tfm_scope_open(ctx);
     tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
-    tfm_gather(ctx, &rows, p->stack->positions, flat);
+    tfm_gather(ctx, &rows, table, flat);
     tfm_tensor_reshape(ctx, &placed, rows, 3, x.dims);
     tfm_add(ctx, sum, x, placed);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){sum});
@@ -53,14 +61,15 @@ static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tens
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw);
     const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
-    const bool scattered = p->positions.buffer && stack->positions.buffer;
+    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
+    const bool scattered = p->positions.buffer && positions.buffer;
     tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
     tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
     tfm_scope_open(ctx);
     tfm_embedding(ctx, scattered ? &bare : placed, stack->table->value, ids, p->arch->embedding_scale,
-                  scattered ? (tfm_tensor){0} : stack->positions, p->position);
+                  scattered ? (tfm_tensor){0} : positions, p->position);
     if (scattered)
-        add_positions(model, placed, p, bare);
+        add_positions(model, placed, p, bare, positions);
     if (typed) {
         if (p->types.buffer)
             tfm_embedding(ctx, &first, stack->token_types.value, p->types, 1, (tfm_tensor){0}, 0);

@@ -133,8 +133,10 @@ static const activation_entry ACTIVATIONS[] = {
 
 tfm_status tfm__read_activation(tfm_activation *out, const tfm__config_files *from, const char *key) {
     const tfm__found found = tfm__network_key(from, key);
-    if (!found.value)
-        return TFM_OK;
+    return found.value ? tfm__read_activation_value(out, found, key) : TFM_OK;
+}
+
+tfm_status tfm__read_activation_value(tfm_activation *out, tfm__found found, const char *key) {
     const char *name = json_string_value(found.value);
     for (size_t i = 0; name && i < TFM__COUNT(ACTIVATIONS); i++) {
         if (strcmp(name, ACTIVATIONS[i].name) == 0) {

@@ -46,11 +46,14 @@ double tfm__short_number(float value);
 tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *keys);
 /* `key` is "activation_function", or what the family calls it. */
 tfm_status tfm__read_activation(tfm_activation *out, const tfm__config_files *from, const char *key);
+/* The same of a value that is there, under this key or in it. */
+tfm_status tfm__read_activation_value(tfm_activation *out, tfm__found found, const char *key);
 const char *tfm__activation_name(tfm_activation activation);
 
 /* Defaults of ids, where neither file has the key. */
 typedef struct tfm__id_defaults {
     int pad, eos, start;
+    bool forces_eos; /* the end is forced at the maximum length */
 } tfm__id_defaults;
 
 /* What the first of `architectures` says of a model with a decoder alone. Classes that end in `with_head`

@@ -45,6 +45,7 @@ typedef enum tfm__role {
     TFM__CROSS_NORM,
     TFM__GATE,
     TFM__UP,
+    TFM__UP_ALONE, /* TFM__UP of layers without a gate, where the family has another name for it then */
     TFM__DOWN,
     TFM__FEED_FORWARD_NORM,
     TFM__FEED_FORWARD_NORM_AFTER,
@@ -74,6 +75,8 @@ typedef struct tfm__family {
                                      at the end, those whose names begin so */
     const char *const *respelled; /* pairs, NULL last; or NULL. Names that end as the first of a pair says are in old
                                      files as the second says */
+    bool keeps_shared;   /* a table that both stacks share has its own name in files, whatever the output has */
+    bool output_by_file; /* the file alone says whether the output has a table of its own, and no key */
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
     /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
     json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
@@ -84,6 +87,9 @@ typedef struct tfm__family {
 } tfm__family;
 
 extern const tfm__family tfm__family_marian;
+extern const tfm__family tfm__family_bart, tfm__family_mbart, tfm__family_pegasus;
+extern const tfm__family tfm__family_m2m100;
+extern const tfm__family tfm__family_t5, tfm__family_mt5;
 extern const tfm__family tfm__family_gpt2;
 extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_qwen2, tfm__family_qwen3,
     tfm__family_smollm3, tfm__family_phi3;

@@ -8,7 +8,8 @@ bool tfm__rules_end(const tfm__rules *rules, int32_t id) {
 }
 
 bool tfm__rules_pads(const tfm__rules *rules, int32_t id) {
-    return !rules->prompted && id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
+    const bool apart = id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
+    return apart && !rules->prompted && !rules->keeps_pad;
 }
 
 bool tfm__rules_ban(const tfm__rules *rules, int32_t id) {

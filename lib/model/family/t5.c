@@ -1,0 +1,234 @@
+/* The T5 families, T5 v1.1, Flan-T5 and MADLAD among them, in the layouts of Hugging Face's T5ForConditionalGeneration
+ * and MT5ForConditionalGeneration ("Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+ * Raffel et al. 2020). Keys and the defaults of absent ones are those of T5Config and MT5Config. */
+#include <math.h>
+#include <string.h>
+#include "model/family/seq2seq.h"
+
+/* No key limits the positions, which are told apart by distance alone; memory does, since a stack holds its bias for
+ * every pair of them. */
+enum { MAX_POSITIONS = 1 << 15 };
+
+/* ---- Reading ------------------------------------------------------------------------------------------ */
+
+typedef struct config {
+    int d_model, d_kv, d_ff, layers, decoder_layers, heads, buckets, most, vocab_size;
+    double epsilon;
+    bool gated;
+    tfm_activation activation;
+} config;
+
+static tfm_status read_sizes(config *c, const tfm__config_files *from) {
+    const struct {
+        const char *key;
+        int *value, low, high;
+    } sizes[] = {
+        {"d_model", &c->d_model, 1, TFM__MAX_WIDTH},
+        {"d_kv", &c->d_kv, 1, TFM__MAX_WIDTH / 1024},
+        {"d_ff", &c->d_ff, 1, TFM__MAX_WIDTH},
+        {"num_layers", &c->layers, 1, TFM__MAX_LAYERS},
+        {"num_decoder_layers", &c->decoder_layers, 1, TFM__MAX_LAYERS},
+        {"num_heads", &c->heads, 1, 1024},
+        {"relative_attention_num_buckets", &c->buckets, 4, TFM__MAX_WIDTH},
+        {"relative_attention_max_distance", &c->most, 1, TFM__MAX_WIDTH},
+        {"vocab_size", &c->vocab_size, 1, TFM__MAX_VOCABULARY},
+    };
+    for (size_t i = 0; i < TFM__COUNT(sizes); i++) {
+        const tfm_status status = tfm__read_int(sizes[i].value, tfm__network_key(from, sizes[i].key), sizes[i].key,
+                                                sizes[i].low, sizes[i].high);
+        if (status != TFM_OK)
+            return status;
+    }
+    c->decoder_layers = c->decoder_layers ? c->decoder_layers : c->layers;
+    if (c->most <= c->buckets / 2)
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: `relative_attention_max_distance` is %d; more than half of "
+                         "`relative_attention_num_buckets`, which is %d, is needed",
+                         from->config_path, c->most, c->buckets);
+    return tfm__read_number(&c->epsilon, tfm__network_key(from, "layer_norm_epsilon"), "layer_norm_epsilon", 0, 1);
+}
+
+/* "relu", or "gated-gelu": an activation, with a gate in front of it. */
+static tfm_status read_feed_forward(config *c, const tfm__config_files *from) {
+    static const char key[] = "feed_forward_proj", gate[] = "gated-";
+    const tfm__found found = tfm__network_key(from, key);
+    const char *name = json_string_value(found.value);
+    if (!found.value)
+        return TFM_OK;
+    c->gated = name && strncmp(name, gate, strlen(gate)) == 0;
+    const char *rest = !name ? "" : c->gated ? name + strlen(gate) : name;
+    if (strcmp(rest, "gelu") == 0 && c->gated) /* which means the other one, as T5Config has it */
+        rest = "gelu_new";
+    json_t *activation = json_string(rest);
+    const tfm_status status =
+        activation ? tfm__read_activation_value(&c->activation, (tfm__found){activation, found.path}, key)
+                   : TFM_ERROR_MEMORY;
+    json_decref(activation);
+    return status;
+}
+
+/* Whether hidden states are scaled before the output projection: what `tie_word_embeddings` said alone until
+ * transformers 5, which forces that to true and has a key for the scale. Whether the output has a table of its own, the
+ * file says. mT5 never scales. */
+static tfm_status read_scale(bool *scaled, const tfm__config_files *from) {
+    static const char *const keys[] = {"tie_word_embeddings", "scale_decoder_outputs"};
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < TFM__COUNT(keys) && status == TFM_OK; i++)
+        status = tfm__read_bool(scaled, tfm__network_key(from, keys[i]), keys[i]);
+    return status;
+}
+
+static tfm__stack_arch stack_of(const config *c, bool decoder) {
+    return (tfm__stack_arch){
+        .layers = decoder ? c->decoder_layers : c->layers,
+        .width = c->d_model,
+        .heads = c->heads,
+        .kv_heads = c->heads,
+        .head_width = c->d_kv,
+        .feed_forward = c->d_ff,
+        .activation = c->activation,
+        .gated = c->gated,
+        .causal = decoder,
+        .cross = decoder,
+        .norm = TFM_NORM_RMS,
+        .norm_place = TFM_NORM_BEFORE,
+        .epsilon = (float)c->epsilon,
+        .final_norm = true,
+        .vocabulary = c->vocab_size,
+        .embedding_scale = 1,
+        .positions = TFM__NO_POSITIONS,
+        .max_positions = MAX_POSITIONS,
+        .relative = {.buckets = c->buckets, .most = c->most},
+        .score_scale = 1,
+    };
+}
+
+static tfm_status read_with(config c, bool may_scale, tfm__arch *arch, tfm__rules *rules,
+                            const tfm__config_files *from) {
+    static const tfm__id_defaults ids = {.pad = 0, .eos = 1, .start = 0};
+    bool scaled = may_scale;
+    rules->keeps_pad = true;
+    tfm_status status = read_sizes(&c, from);
+    if (status == TFM_OK)
+        status = read_feed_forward(&c, from);
+    if (status == TFM_OK && may_scale)
+        status = read_scale(&scaled, from);
+    if (status != TFM_OK)
+        return status;
+    arch->encoder = stack_of(&c, false);
+    arch->decoder = stack_of(&c, true);
+    arch->shared_tables = arch->tied_output = true;
+    arch->output_scale = scaled ? (float)pow(c.d_model, -0.5) : 0;
+    return tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
+}
+
+static tfm_status read_t5(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    return read_with((config){.d_model = 512,
+                              .d_kv = 64,
+                              .d_ff = 2048,
+                              .layers = 6,
+                              .heads = 8,
+                              .buckets = 32,
+                              .most = 128,
+                              .vocab_size = 32128,
+                              .epsilon = 1e-6,
+                              .activation = TFM_RELU},
+                     true, arch, rules, from);
+}
+
+static tfm_status read_mt5(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    return read_with((config){.d_model = 512,
+                              .d_kv = 64,
+                              .d_ff = 1024,
+                              .layers = 8,
+                              .heads = 6,
+                              .buckets = 32,
+                              .most = 128,
+                              .vocab_size = 250112,
+                              .epsilon = 1e-6,
+                              .gated = true,
+                              .activation = TFM_GELU_TANH},
+                     false, arch, rules, from);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------ */
+
+static json_t *write_as(const tfm__arch *arch, const tfm__rules *rules, const char *model_type, const char *class) {
+    const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
+    const bool gelu = e->activation == TFM_GELU_TANH && e->gated;
+    char proj[64];
+    snprintf(proj, sizeof(proj), "%s%s", e->gated ? "gated-" : "", gelu ? "gelu" : tfm__activation_name(e->activation));
+    return json_pack(
+        "{s:[s], s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:b, s:i, s:i, s:i}",
+        "architectures", class, "model_type", model_type, "feed_forward_proj", proj, "d_model", e->width, "d_kv",
+        e->head_width, "d_ff", e->feed_forward, "num_layers", e->layers, "num_decoder_layers", d->layers, "num_heads",
+        e->heads, "relative_attention_num_buckets", e->relative.buckets, "relative_attention_max_distance",
+        e->relative.most, "vocab_size", e->vocabulary, "layer_norm_epsilon", tfm__short_number(e->epsilon),
+        "tie_word_embeddings", (int)(arch->output_scale != 0), "scale_decoder_outputs", (int)(arch->output_scale != 0),
+        "is_encoder_decoder", 1, "pad_token_id", rules->pad_id, "eos_token_id", rules->eos_id, "decoder_start_token_id",
+        rules->start_id);
+}
+
+static json_t *write_t5(const tfm__arch *arch, const tfm__rules *rules) {
+    return write_as(arch, rules, "t5", "T5ForConditionalGeneration");
+}
+
+static json_t *write_mt5(const tfm__arch *arch, const tfm__rules *rules) {
+    return write_as(arch, rules, "mt5", "MT5ForConditionalGeneration");
+}
+
+/* ---- Names -------------------------------------------------------------------------------------------- */
+
+#define NAME(stack, rest)                                                                                              \
+    { .weight = stack ".block.#.layer." rest ".weight" }
+#define STACK(stack, last)                                                                                             \
+    [TFM__FINAL_NORM] = {.weight = stack ".final_layer_norm.weight"},                                                  \
+    [TFM__RELATIVE_BIAS] = {.weight = stack ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"},          \
+    [TFM__SELF_QUERY] = NAME(stack, "0.SelfAttention.q"), [TFM__SELF_KEY] = NAME(stack, "0.SelfAttention.k"),          \
+    [TFM__SELF_VALUE] = NAME(stack, "0.SelfAttention.v"), [TFM__SELF_OUT] = NAME(stack, "0.SelfAttention.o"),          \
+    [TFM__SELF_NORM] = NAME(stack, "0.layer_norm"), [TFM__GATE] = NAME(stack, last ".DenseReluDense.wi_0"),            \
+    [TFM__UP] = NAME(stack, last ".DenseReluDense.wi_1"), [TFM__UP_ALONE] = NAME(stack, last ".DenseReluDense.wi"),    \
+    [TFM__DOWN] = NAME(stack, last ".DenseReluDense.wo"), [TFM__FEED_FORWARD_NORM] = NAME(stack, last ".layer_norm")
+
+static const tfm__naming ENCODER[TFM__ROLES] = {STACK("encoder", "1")};
+
+static const tfm__naming DECODER[TFM__ROLES] = {
+    STACK("decoder", "2"),
+    [TFM__CROSS_QUERY] = NAME("decoder", "1.EncDecAttention.q"),
+    [TFM__CROSS_KEY] = NAME("decoder", "1.EncDecAttention.k"),
+    [TFM__CROSS_VALUE] = NAME("decoder", "1.EncDecAttention.v"),
+    [TFM__CROSS_OUT] = NAME("decoder", "1.EncDecAttention.o"),
+    [TFM__CROSS_NORM] = NAME("decoder", "1.layer_norm"),
+};
+
+static const tfm__naming COMMON[TFM__ROLES] = {
+    [TFM__SHARED_TABLE] = TFM__TABLE_NAME("shared"),
+    [TFM__SOURCE_TABLE] = TFM__TABLE_NAME("encoder.embed_tokens"),
+    [TFM__TARGET_TABLE] = TFM__TABLE_NAME("decoder.embed_tokens"),
+    [TFM__OUTPUT_TABLE] = TFM__TABLE_NAME("lm_head"),
+};
+
+/* A bias of the cross-attention, which early checkpoints of T5 have and nothing ever read. */
+static const char *const IGNORED[] = {"EncDecAttention.relative_attention_bias.weight", NULL};
+
+#define T5_COMMON                                                                                                      \
+    .ignored = IGNORED, .keeps_shared = true, .output_by_file = true, .common = COMMON, .encoder = ENCODER,            \
+    .decoder = DECODER
+
+const tfm__family tfm__family_t5 = {
+    .name = "t5",
+    .types = (const char *const[]){"t5", NULL},
+    .classes = (const char *const[]){"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model", NULL},
+    .read = read_t5,
+    .write = write_t5,
+    T5_COMMON,
+};
+
+const tfm__family tfm__family_mt5 = {
+    .name = "mt5",
+    .types = (const char *const[]){"mt5", NULL},
+    .classes = (const char *const[]){"MT5ForConditionalGeneration", "MT5Model", NULL},
+    .read = read_mt5,
+    .write = write_mt5,
+    T5_COMMON,
+};
