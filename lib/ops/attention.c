@@ -85,7 +85,7 @@ static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
     if (a->paged || a->mapped)
         return tfm__op_refuse(ctx, "attention",
                               "with `rows` or `sources` it has no backward pass: stop the tape first");
-    return TFM__TAPE_NONE(ctx, "attention's mask", a->mask);
+    return tfm_context_status(ctx);
 }
 
 tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,

@@ -67,6 +67,10 @@ bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *
 tfm_status tfm__attention_backward_tiled(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm__gradient dq,
                                          tfm__gradient dk, tfm__gradient dv);
 
+/* Adds the gradient of the mask to `to`, or writes it there; nothing where that is empty:
+ * lib/ops/attention_bias_backward.c. */
+tfm_status tfm__attention_bias_backward(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, tfm__gradient to);
+
 enum { TFM__ATTENTION_OWN = 16 };
 /* Enqueues a kernel: its own arguments, at most TFM__ATTENTION_OWN, then those of ATTENTION_PARAMETERS, as many
  * as there are with DROPS where something is dropped. */

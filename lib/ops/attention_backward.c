@@ -4,7 +4,7 @@
 #include "ops/sum.h"
 #include "ops/tape.h"
 
-enum { Q, K, V };
+enum { Q, K, V, MASK };
 _Static_assert(sizeof(tfm__attention) <= TFM__TAPE_DATA, "a record has room for the call");
 
 /* What the kernels add to, of dims `like`: the gradient's place, zeros where it is the first to write there; or, where
@@ -63,14 +63,17 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     for (int i = Q; i <= V; i++)
         if (apart[i])
             tfm__accumulate(ctx, to[i], at[i].to);
+    if (record->in[MASK].buffer)
+        tfm__attention_bias_backward(ctx, &a, dy, tfm__tape_in(ctx, record, MASK));
     return tfm_context_status(ctx);
 }
 
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a) {
+    const tfm_tensor wanted = TFM__TAPE_WANTS(ctx, a->mask) ? a->mask : (tfm_tensor){0};
     return tfm__tape_add(ctx, &(tfm__record){.op = "attention",
                                              .backward = backward,
                                              .out = {a->y},
-                                             .in = {a->q, a->k, a->v},
+                                             .in = {a->q, a->k, a->v, wanted},
                                              .keep = {a->q, a->k, a->v, a->y, a->log_sum, a->lengths, a->mask},
                                              .data = a,
                                              .data_bytes = sizeof(*a)});
