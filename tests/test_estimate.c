@@ -1,6 +1,7 @@
 /* What training takes: the estimate beside what the pool comes to. */
 #include <stdlib.h>
 #include "harness.h"
+#include "scratch.h"
 #include "train/trainer.h"
 
 typedef struct example {
@@ -92,6 +93,77 @@ static double ratio(const example *e, bool varied) {
     return result;
 }
 
+/* ---- Other families ---- */
+
+/* A parameter of small numbers. */
+static tfm_status fill(void *user, const tfm__parameter *p) {
+    tfm_model *model = user;
+    const size_t count = (size_t)(p->dims[0] * (p->rank == 2 ? p->dims[1] : 1));
+    float *host = calloc(count, sizeof(*host));
+    assert_non_null(host);
+    harness_fill(&(harness_random){count}, host, count, 0.05);
+    harness_ok(tfm__tensor_new_lasting(model->ctx, &p->param->value, TFM_F32, p->rank, p->dims));
+    harness_ok(tfm_tensor_write(model->ctx, p->param->value, host));
+    free(host);
+    model->info.parameters += count;
+    return TFM_OK;
+}
+
+/* A new model as config.json describes it. */
+static tfm_model *model_of(tfm_context *ctx, const char *config) {
+    scratch_setup(NULL);
+    scratch_text("config.json", config);
+    const tfm__family *family;
+    tfm__arch arch;
+    tfm__rules *rules = calloc(1, sizeof(*rules));
+    tfm_model *model;
+    assert_non_null(rules);
+    harness_ok(tfm__family_read(&family, &arch, rules, scratch_root));
+    harness_ok(tfm__model_new(&model, ctx, family, &arch, rules));
+    model->info.parameters = 0;
+    harness_ok(tfm__roles_walk(family, &arch, model, fill, model));
+    float *bias = calloc((size_t)arch.decoder.vocabulary, sizeof(*bias));
+    assert_non_null(bias);
+    harness_ok(tfm__model_set_biases(model, bias));
+    free(bias);
+    free(rules);
+    scratch_teardown(NULL);
+    return model;
+}
+
+static void test_other_families(void **state) {
+    (void)state;
+    static const char *const CONFIGS[] = {
+        "{\"model_type\": \"t5\", \"d_model\": 96, \"d_kv\": 16, \"num_heads\": 8, \"d_ff\": 256, \"num_layers\": 2, "
+        "\"num_decoder_layers\": 3, \"vocab_size\": 3000, \"feed_forward_proj\": \"gated-gelu\"}",
+        "{\"model_type\": \"bart\", \"d_model\": 128, \"encoder_attention_heads\": 4, \"decoder_attention_heads\": 4, "
+        "\"encoder_layers\": 2, \"decoder_layers\": 3, \"encoder_ffn_dim\": 256, \"decoder_ffn_dim\": 256, "
+        "\"vocab_size\": 4000, \"max_position_embeddings\": 512}",
+    };
+    for (size_t i = 0; i < sizeof(CONFIGS) / sizeof(CONFIGS[0]); i++) {
+        const int64_t count = 24, width = 32, ids = count * width;
+        tfm_trainer_options o = {0};
+        tfm_trainer *trainer;
+        tfm_context *ctx;
+        int32_t tokens[24 * 32];
+        tfm_trainer_paper(&o);
+        for (int64_t k = 0; k < ids; k++)
+            tokens[k] = (int32_t)(k % 400);
+        harness_ok(tfm_context_open(&ctx, NULL));
+        tfm_model *model = model_of(ctx, CONFIGS[i]);
+        const uint64_t before = tfm_trainer_memory(model, &o, ids);
+        harness_ok(tfm_trainer_new(&trainer, model, &o));
+        update(trainer, ids, width, tokens);
+        const double got = (double)before / (double)tfm_context_memory(ctx);
+        print_message("# %s: %.2f\n", model->family->name, got);
+        if (!(got > 0.97 && got < 1.25))
+            fail_msg("%s: the estimate is %.2f times what the pool came to", model->family->name, got);
+        tfm_trainer_free(&trainer);
+        tfm_model_free(&model);
+        tfm_context_free(&ctx);
+    }
+}
+
 static void test_close(void **state) {
     (void)state;
     for (size_t i = harness_slow() ? 3 : 0; i < (harness_slow() ? 5 : 2 * sizeof(EXAMPLES) / sizeof(*EXAMPLES)); i++) {
@@ -126,6 +198,7 @@ static void test_grows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_close),
+        cmocka_unit_test(test_other_families),
         cmocka_unit_test(test_grows),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

@@ -56,7 +56,11 @@ typedef struct tfm_trainer_options {
     double decay;          /* AdamW's weight decay, for matrices and embeddings but not biases and norms; 0 is none. */
     double clip;           /* Gradients are scaled down so that their common norm is at most this. 0 never does so. */
     uint64_t seed;         /* Seeds dropout. */
-    uint64_t reserved[8];  /* Must be 0: room for later fields. */
+    /* The parameters that keep their values: patterns of fnmatch(3) with commas between, such as
+     * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it. They
+     * take neither gradients nor moments. It is read during tfm_trainer_new. NULL freezes none. */
+    const char *freeze;
+    uint64_t reserved[7]; /* Must be 0: room for later fields. */
 } tfm_trainer_options;
 
 /* Sets the two options of the paper's base model that zeros do not mean: dropout 0.1 and label smoothing 0.1. The
@@ -90,7 +94,7 @@ typedef struct tfm_update_report {
 /* Makes a trainer of a model. It moves the model's parameters into one tensor, with their gradients and Adam's two
  * moments beside them: four times their size in F32. The trainer keeps the model alive, and the model can still
  * translate. A model has one trainer at a time; it may have another after that one is freed. `options` may be NULL for
- * all defaults. TFM_ERROR_UNSUPPORTED if the model has learned positions, TFM_ERROR_ARGUMENT for options out of range.
+ * all defaults. TFM_ERROR_UNSUPPORTED if the model caps its logits, TFM_ERROR_ARGUMENT for options out of range.
  * On failure *out is NULL and the model is as it was. */
 TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 /* Frees the trainer and sets the pointer to NULL. The model keeps its parameters. Does nothing for NULL. The call

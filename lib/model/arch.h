@@ -88,6 +88,7 @@ typedef struct tfm__stack_arch {
     bool head_norms;       /* Each head of queries and keys has a root mean square norm over its columns. */
     bool embedding_norm;   /* There is a norm over the sum of embedding and position. */
     bool final_norm;       /* There is a norm after the last block. */
+    bool final_dropout;    /* Training drops some of what that norm gives. */
     int vocabulary;        /* V: the rows of the embedding. */
     float embedding_scale; /* What the embedding is multiplied by. */
     int token_types;       /* The rows of the table of token types, whose row 0 is added to every embedding; 0: none. */

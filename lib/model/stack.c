@@ -151,8 +151,7 @@ static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
     }
 }
 
-/* What comes out of the last stack, as the output projection reads it. */
-static tfm_status scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
+tfm_status tfm__model_scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor x) {
     const float scale = model->arch.output_scale;
     tfm_tensor factor = {0};
     if (scale == 0) {
@@ -170,7 +169,8 @@ static tfm_status scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor x) 
 static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, pass *p) {
     tfm_context *ctx = model->ctx;
     tfm__stream stream = {0};
-    tfm_tensor last = {0};
+    tfm_tensor last = {0}, normed = {0};
+    tfm_dropout_options draw;
     tfm_scope_open(ctx);
     tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1], p->position + ids.dims[1]);
     tfm__places_bias(model, &p->bias, p->stack, p->arch, p->position, ids.dims[1]);
@@ -178,8 +178,12 @@ static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, p
     run_blocks(model, &stream, p);
     if (!has_stopped(p)) {
         tfm__stream_settle(ctx, p->arch->final_norm ? &last : out, &stream);
+        const tfm_dropout_options *dropout =
+            p->arch->final_dropout ? tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw) : NULL;
         if (p->arch->final_norm)
-            tfm_norm_forward(ctx, out, NULL, &p->stack->final_norm, last, (tfm_tensor){0});
+            tfm_norm_forward(ctx, dropout ? &normed : out, NULL, &p->stack->final_norm, last, (tfm_tensor){0});
+        if (dropout)
+            tfm_dropout(ctx, out, normed, dropout);
     }
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
 }
@@ -263,7 +267,7 @@ tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor hi
     tfm_context *ctx = model->ctx;
     tfm_tensor scaled = {0};
     tfm_scope_open(ctx);
-    scale_output(model, &scaled, hidden);
+    tfm__model_scale_output(model, &scaled, hidden);
     tfm_linear(ctx, logits, scaled, model->output, inner_bias(model, bias), TFM_NO_ACTIVATION);
     if (model->arch.logit_cap != 0)
         cap_logits(model, *logits, bias);
@@ -303,7 +307,7 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     }
     if (p->arch->final_norm)
         tfm_norm_forward(ctx, &normed, NULL, &p->stack->final_norm, whole, (tfm_tensor){0});
-    scale_output(model, &scaled, p->arch->final_norm ? normed : whole);
+    tfm__model_scale_output(model, &scaled, p->arch->final_norm ? normed : whole);
     tfm_linear(ctx, logits, scaled, model->output, inner_bias(model, bias), TFM_NO_ACTIVATION);
 }
 

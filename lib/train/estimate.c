@@ -18,18 +18,35 @@ static void add_rows(sum *s, uint64_t times, uint64_t width) {
     add(s, times, s->rows * width);
 }
 
+/* All heads of the queries, side by side. */
+static uint64_t heads_width(const tfm__stack_arch *a) {
+    return (uint64_t)a->heads * (uint64_t)a->head_width;
+}
+
+/* A bias of scores by distance: as it is gathered and as it is added, once for all layers, and with gradients. Its
+ * size goes by the width of a batch, which nobody knows here: a sixteenth of the tokens at most. */
+static void add_relative(sum *s, const tfm__stack_arch *a) {
+    const uint64_t usual = s->rows / 16, most = 256, width = usual < 1 ? 1 : usual < most ? usual : most;
+    if (a->relative.buckets)
+        add(s, 4, (uint64_t)a->heads * width * width);
+}
+
 /* What the tape holds of the layers: of attention the queries, keys, values and result, of a norm its input
  * and result, of a feed-forward layer `inner` tensors between its matrices: one, and another where activation
- * or dropout cannot go back from their results alone. */
+ * or dropout cannot go back from their results alone, or three with a gate. */
 static void add_layers(sum *s, const tfm__arch *a, uint64_t inner) {
     const uint64_t encoder = (uint64_t)a->encoder.layers, decoder = (uint64_t)a->decoder.layers;
-    add_rows(s, encoder * (4 + 2 * 2), s->width);
+    add_rows(s, encoder * 4, heads_width(&a->encoder));
+    add_rows(s, encoder * 2 * 2, s->width);
     add_rows(s, encoder * inner, (uint64_t)a->encoder.feed_forward);
     add_rows(s, encoder, (uint64_t)a->encoder.heads);
-    add_rows(s, decoder * (2 * 4 + 3 * 2), s->width);
+    add_rows(s, decoder * 2 * 4, heads_width(&a->decoder));
+    add_rows(s, decoder * 3 * 2, s->width);
     add_rows(s, decoder * inner, (uint64_t)a->decoder.feed_forward);
     add_rows(s, decoder * 2, (uint64_t)a->decoder.heads);
     add_rows(s, 2 * (2 * encoder + 3 * decoder), 1); /* means and deviations */
+    add_relative(s, &a->encoder);
+    add_relative(s, &a->decoder);
 }
 
 /* Embeddings, final norms, the loss, and the gradients on the way back. */
@@ -39,7 +56,7 @@ static void add_rest(sum *s, const tfm_model *m, uint64_t inner) {
     const int norms = m->arch.encoder.embedding_norm + m->arch.decoder.embedding_norm + m->arch.encoder.final_norm +
                       m->arch.decoder.final_norm;
     const uint64_t chunk = (uint64_t)tfm__cross_entropy_chunk((int64_t)s->rows, (int64_t)vocabulary);
-    add_rows(s, 2 + (uint64_t)norms, s->width);
+    add_rows(s, 2 + (uint64_t)norms + (m->arch.output_scale != 0), s->width);
     add(s, 1, chunk * vocabulary); /* logits, then their gradient */
     add_rows(s, 5, s->width);
     const uint64_t ffn = encoder > decoder ? encoder : decoder, widest = ffn > s->width ? ffn : s->width;
@@ -51,6 +68,23 @@ static void add_rest(sum *s, const tfm_model *m, uint64_t inner) {
                 (into > out_of ? into : out_of);
 }
 
+/* Counts what is trained. */
+typedef struct trained {
+    const tfm_trainer_options *options;
+    uint64_t count;
+} trained;
+
+static tfm_status count_trained(void *user, const tfm__parameter *p) {
+    trained *t = user;
+    if (!tfm__trainer_freezes(t->options, p))
+        t->count += (uint64_t)(p->dims[0] * (p->rank == 2 ? p->dims[1] : 1));
+    return TFM_OK;
+}
+
+static uint64_t sinusoids_of(const tfm__stack_arch *a) {
+    return a->positions == TFM__SINUSOIDS ? (uint64_t)a->max_positions * (uint64_t)a->width : 0;
+}
+
 uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens) {
     if (!model)
         return 0;
@@ -60,15 +94,20 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     }
     const tfm__arch *a = &model->arch;
     const bool dropped = options && options->activation_dropout > 0;
-    const uint64_t inner = a->decoder.activation == TFM_RELU && !dropped ? 1 : 2;
+    const uint64_t inner = a->decoder.gated ? 3 : a->decoder.activation == TFM_RELU && !dropped ? 1 : 2;
     const uint64_t parameters = model->info.parameters;
+    trained t = {.options = options};
+    tfm__roles_walk(model->family, a, NULL, count_trained, &t);
     const int64_t most = (int64_t)1 << 32; /* nobody has that much, and products stay in range */
     sum s = {.width = (uint64_t)a->decoder.width, .rows = (uint64_t)(tokens > most ? most : tokens > 1 ? tokens : 1)};
     const bool packs = tfm__gemm_layer_packs(model->ctx, (int64_t)s.rows, (int64_t)s.width, (int64_t)s.width);
     sum opening = s;
-    add(&opening, 5, parameters);       /* while they move in */
-    add(&s, packs ? 5 : 4, parameters); /* weights, gradients, two moments, and packed copies */
-    add(&s, 2, (uint64_t)a->decoder.max_positions * s.width);
+    add(&opening, 5, t.count); /* while they move in */
+    add(&opening, 1, parameters - t.count);
+    add(&s, packs ? 2 : 1, parameters); /* weights and packed copies */
+    add(&s, 3, t.count);                /* gradients, and two moments */
+    add(&s, 1, sinusoids_of(&a->encoder));
+    add(&s, 1, sinusoids_of(&a->decoder));
     const uint64_t lasting = s.bytes;
     add_layers(&s, a, inner);
     add_rest(&s, model, inner);

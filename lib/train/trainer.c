@@ -1,5 +1,8 @@
 /* The trainer's life: schedules, and parameters in one piece. */
+#include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include "train/trainer.h"
 
 void tfm_trainer_paper(tfm_trainer_options *options) {
@@ -55,11 +58,29 @@ typedef struct layout {
     tfm_trainer *trainer;
     bool decayed;       /* Whether this pass is over the parameters that decay, or over the others. */
     tfm_tensor *places; /* Where each parameter goes, to be filled in. NULL: parameters are only counted. */
+    tfm_param **frozen; /* Those that stay where they are, to be filled in, or NULL likewise. */
     int64_t at;
 } layout;
 
 static bool is_decayed(const tfm__parameter *p) {
     return p->kind == TFM__MATRIX || p->kind == TFM__TABLE;
+}
+
+/* Whether one of the patterns, which commas divide, is this name. */
+static bool matches(const char *patterns, const char *name) {
+    char one[256];
+    while (*patterns) {
+        const size_t length = strcspn(patterns, ",");
+        snprintf(one, sizeof(one), "%.*s", (int)(length < sizeof(one) ? length : sizeof(one) - 1), patterns);
+        if (fnmatch(one, name, 0) == 0)
+            return true;
+        patterns += length + (patterns[length] == ',');
+    }
+    return false;
+}
+
+bool tfm__trainer_freezes(const tfm_trainer_options *options, const tfm__parameter *p) {
+    return options && options->freeze && matches(options->freeze, p->name);
 }
 
 /* Copies a parameter to its place, a view of the one tensor for all. */
@@ -70,6 +91,12 @@ static tfm_status place(void *user, const tfm__parameter *p) {
     const int64_t count = p->dims[0] * (p->rank == 2 ? p->dims[1] : 1);
     if (is_decayed(p) != l->decayed)
         return TFM_OK;
+    if (tfm__trainer_freezes(&t->options, p)) {
+        if (l->frozen)
+            l->frozen[t->frozen] = p->param;
+        t->frozen++;
+        return TFM_OK;
+    }
     if (l->places) {
         tfm_tensor *view = &l->places[t->param_count];
         tfm_tensor_rows(ctx, view, t->value, l->at, count);
@@ -83,10 +110,10 @@ static tfm_status place(void *user, const tfm__parameter *p) {
 }
 
 /* Walks over all parameters, matrices and tables first, since those decay. */
-static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places) {
-    layout l = {.trainer = t, .places = places};
+static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places, tfm_param **frozen) {
+    layout l = {.trainer = t, .places = places, .frozen = frozen};
     tfm_status status = TFM_OK;
-    t->param_count = 0;
+    t->param_count = t->frozen = 0;
     for (int pass = 0; pass < 2 && status == TFM_OK; pass++) {
         l.decayed = pass == 0;
         status = tfm__roles_walk(t->model->family, &t->model->arch, t->model, place, &l);
@@ -104,27 +131,57 @@ static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out) {
     return tfm__tensor_fill(t->ctx, *out, &zero);
 }
 
+/* Gives a frozen parameter a place of its own where it lies in one block with those that leave it. */
+static tfm_status settle(tfm_trainer *t, tfm_param *frozen) {
+    tfm_tensor own = {0};
+    bool shared = false;
+    for (size_t i = 0; i < t->param_count; i++)
+        shared |= t->params[i]->value.buffer == frozen->value.buffer;
+    if (!shared)
+        return TFM_OK;
+    const tfm_tensor old = frozen->value;
+    tfm_status status = tfm__tensor_new_lasting(t->ctx, &own, TFM_F32, old.rank, old.dims);
+    if (status == TFM_OK)
+        status = tfm__tensor_copy(t->ctx, own, old);
+    if (status == TFM_OK)
+        frozen->value = own;
+    return status;
+}
+
 /* The model's parameters move when all copies are made: those of a model that had a trainer before lie in one block,
- * which is gone with the first. Where that fails the model is as it was. */
+ * which is gone with the first. Where that fails the model is as it was, but for the places of frozen ones. */
 static tfm_status move_in(tfm_trainer *t) {
     tfm_tensor *places = tfm__alloc(t->param_count, sizeof(*places));
+    tfm_param **frozen = tfm__alloc(t->frozen + 1, sizeof(*frozen));
     t->params = tfm__alloc(t->param_count, sizeof(tfm_param *));
-    tfm_status status = places && t->params ? walk_all(t, places) : TFM_ERROR_MEMORY;
+    tfm_status status = places && frozen && t->params ? walk_all(t, places, frozen) : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < t->frozen && status == TFM_OK; i++)
+        status = settle(t, frozen[i]);
     for (size_t i = 0; i < t->param_count && status == TFM_OK; i++) {
         tfm_param_free(t->ctx, t->params[i]);
         t->params[i]->value = places[i];
     }
     t->moved_in = status == TFM_OK;
     free(places);
+    free(frozen);
     return status;
 }
 
 static tfm_status lay_out(tfm_trainer *t) {
     tfm_tensor *const pieces[] = {&t->value, &t->gradient, &t->m, &t->v};
-    tfm_status status = walk_all(t, NULL);
+    tfm_status status = walk_all(t, NULL, NULL);
+    if (status == TFM_OK && t->param_count == 0)
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is \"%s\", which leaves no parameter to train",
+                           t->options.freeze);
+    if (status == TFM_OK && t->options.freeze && t->frozen == 0)
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: no parameter has a name as in freeze, \"%s\"",
+                           t->options.freeze);
     for (size_t i = 0; i < TFM__COUNT(pieces) && status == TFM_OK; i++)
         status = new_piece(t, pieces[i]);
-    return status == TFM_OK ? move_in(t) : status;
+    if (status == TFM_OK)
+        status = move_in(t);
+    t->options.freeze = NULL; /* the caller's */
+    return status;
 }
 
 /* ---- Life ---- */
@@ -170,9 +227,10 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
     status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status != TFM_OK)
         return status;
-    if (model->arch.encoder.positions != TFM__SINUSOIDS || model->arch.decoder.positions != TFM__SINUSOIDS)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "trainer_new: the model's positions are learned: only sinusoids are trained on");
+    if (model->arch.logit_cap != 0)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "trainer_new: the model caps its logits, which the loss does not");
+    if (o.freeze && !*o.freeze)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
         return tfm_context_status(model->ctx);
     tfm_trainer *t = tfm__alloc(1, sizeof(*t));

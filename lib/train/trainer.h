@@ -6,6 +6,9 @@
 #include "tfm/tape.h"
 #include "tfm/train.h"
 
+/* Whether the options say that a parameter keeps its values. */
+bool tfm__trainer_freezes(const tfm_trainer_options *options, const tfm__parameter *p);
+
 struct tfm_trainer {
     tfm_context *ctx;
     tfm_model *model;
@@ -14,8 +17,9 @@ struct tfm_trainer {
     tfm_tensor value, gradient, m, v; /* (count) each, in one layout; the model's parameters are views of `value`. */
     int64_t count;                    /* How many numbers each of these has. */
     int64_t decayed;                  /* The first so many are matrices and tables, which weight decay is for. */
-    tfm_param **params;               /* The model's parameters. */
-    size_t param_count;               /* How many there are. */
+    tfm_param **params;               /* The model's parameters that are trained. */
+    size_t param_count;               /* How many of them are trained. */
+    size_t frozen;                    /* How many keep their values. */
     bool moved_in;                    /* The model's parameters lie in `value`, which the model then owns. */
     int64_t update;                   /* The number of updates done. */
     bool dirty;                       /* `gradient` is not zero. */

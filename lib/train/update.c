@@ -113,11 +113,12 @@ static tfm_status forward(tfm_trainer *t, tfm_tensor *loss, tfm_tensor *nll, con
                           float scale) {
     tfm_model *model = t->model;
     tfm_context *ctx = t->ctx;
-    tfm_tensor encoded = {0}, hidden = {0};
+    tfm_tensor encoded = {0}, hidden = {0}, scaled = {0};
     tfm_scope_open(ctx);
     tfm_model_encode(model, &encoded, u->sources, u->lengths);
     tfm__model_decode_hidden(model, &hidden, u->inputs, encoded, u->lengths, NULL);
-    tfm_linear_cross_entropy(ctx, loss, nll, hidden, model->output, model->logits_bias, u->targets,
+    tfm__model_scale_output(model, &scaled, hidden);
+    tfm_linear_cross_entropy(ctx, loss, nll, scaled, model->output, model->logits_bias, u->targets,
                              &(tfm_cross_entropy_options){.smoothing = smoothing, .scale = scale});
     return tfm_scope_close(ctx, 2, (tfm_tensor *[]){loss, nll});
 }

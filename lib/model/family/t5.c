@@ -94,6 +94,7 @@ static tfm__stack_arch stack_of(const config *c, bool decoder) {
         .norm_place = TFM_NORM_BEFORE,
         .epsilon = (float)c->epsilon,
         .final_norm = true,
+        .final_dropout = true,
         .vocabulary = c->vocab_size,
         .embedding_scale = 1,
         .positions = TFM__NO_POSITIONS,
