@@ -7,13 +7,6 @@
 #include <unistd.h>
 #include "train.h"
 
-static bool exists(const char *dir, const char *name) {
-    char *path = train_path(dir, name);
-    const bool there = path && access(path, F_OK) == 0;
-    free(path);
-    return there;
-}
-
 static int make_folder(const char *path) {
     char *part = strdup(path);
     int code = part ? CLI_OK : cli_fail("%s: out of memory", path);
@@ -30,93 +23,6 @@ static int make_folder(const char *path) {
     return code;
 }
 
-static int copy_file(const char *from, const char *to) {
-    char buffer[1 << 16];
-    cli_output out;
-    FILE *in = fopen(from, "re");
-    if (!in)
-        return cli_fail("cannot read %s: %s", from, strerror(errno));
-    int code = cli_output_open(&out, to);
-    for (size_t got; code == CLI_OK && (got = fread(buffer, 1, sizeof(buffer), in)) > 0;)
-        fwrite(buffer, 1, got, out.file);
-    if (code == CLI_OK && ferror(in))
-        code = cli_fail("cannot read %s: %s", from, strerror(errno));
-    fclose(in);
-    const int closed = cli_output_close(&out, code == CLI_OK);
-    return code == CLI_OK ? closed : code;
-}
-
-/* vocab.json last: where it is, the others are. */
-static int copy_tokenizer(const char *from, const char *to) {
-    static const char *const names[] = {"source.spm",        "target.spm", "target_vocab.json", "tokenizer_config.json",
-                                        "added_tokens.json", "vocab.json"};
-    int code = CLI_OK;
-    for (size_t i = 0; code == CLI_OK && i < CLI_COUNT(names); i++) {
-        char *a = train_path(from, names[i]), *b = train_path(to, names[i]);
-        if (!a || !b)
-            code = cli_fail("%s: out of memory", to);
-        else if (exists(from, names[i]) || strcmp(names[i], "vocab.json") == 0)
-            code = copy_file(a, b);
-        free(a);
-        free(b);
-    }
-    return code;
-}
-
-/* The tokenizer of this run: there, given, or trained now. */
-static int open_tokenizer(train_run *r) {
-    static const char *const rules[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
-    const train_recipe *o = &r->recipe;
-    if (exists(r->dir, "vocab.json"))
-        return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
-    if (o->vocabulary) { /* opened where it is, for sentences that name it there */
-        if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
-            return cli_fail_library();
-        const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
-        tfm_tokenizer_free(&r->tokenizer);
-        if (text.target_pad < 0) /* what decoding starts with, too */
-            return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
-                            text.separate ? "target_vocab.json" : "vocab.json");
-        if (copy_tokenizer(o->vocabulary, r->dir) != CLI_OK)
-            return CLI_FAILED;
-    } else {
-        cli_progress("training a vocabulary");
-        if (tfm_tokenizer_train(r->dir, o->tsv ? o->tsv : o->source, o->target,
-                                &(tfm_vocabulary_options){.size = o->vocabulary_size,
-                                                          .separate = o->separate,
-                                                          .unigram = o->unigram,
-                                                          .coverage = o->coverage,
-                                                          .sentences = o->vocabulary_lines,
-                                                          .normalization = rules[o->normalization],
-                                                          .source_language = o->source_language,
-                                                          .target_language = o->target_language,
-                                                          .seed = (uint64_t)o->seed}) != TFM_OK)
-            return cli_fail_library();
-    }
-    return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
-}
-
-static tfm_model_shape shape(const train_run *r) {
-    static const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
-    const train_recipe *o = &r->recipe;
-    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
-    return (tfm_model_shape){.width = o->width,
-                             .heads = o->heads,
-                             .feed_forward = o->feed_forward,
-                             .encoder_layers = o->encoder_layers,
-                             .decoder_layers = o->decoder_layers,
-                             .source_vocabulary = text.source_size,
-                             .target_vocabulary = text.separate ? text.target_size : 0,
-                             .max_positions = o->positions,
-                             .pad_id = text.target_pad,
-                             .eos_id = text.target_eos,
-                             .start_id = text.target_pad,
-                             .activation = activations[o->activation],
-                             .pre_norm = o->pre_norm,
-                             .init = (tfm_init)o->init,
-                             .seed = (uint64_t)o->seed};
-}
-
 static tfm_trainer_options trainer_options(const train_recipe *o) {
     return (tfm_trainer_options){.dropout = (float)o->dropout,
                                  .attention_dropout = (float)o->attention_dropout,
@@ -131,7 +37,8 @@ static tfm_trainer_options trainer_options(const train_recipe *o) {
                                  .epsilon = o->epsilon,
                                  .decay = o->decay,
                                  .clip = o->clip,
-                                 .seed = (uint64_t)o->seed};
+                                 .seed = (uint64_t)o->seed,
+                                 .freeze = o->freeze};
 }
 
 static int open_all(train_run *r) {
@@ -146,11 +53,9 @@ static int open_all(train_run *r) {
     const tfm_trainer_options options = trainer_options(o);
     if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = o->device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
-    if (open_tokenizer(r) != CLI_OK)
+    if (train_model_open(r) != CLI_OK)
         return CLI_FAILED;
-    const tfm_model_shape size = shape(r);
-    return tfm_model_new(&r->model, r->ctx, &size) == TFM_OK && tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK &&
-                   tfm_trainer_new(&r->trainer, r->model, &options) == TFM_OK &&
+    return tfm_trainer_new(&r->trainer, r->model, &options) == TFM_OK &&
                    tfm_data_open(&r->data, r->tokenizer, o->tsv ? o->tsv : o->source, o->target, &order) == TFM_OK
                ? CLI_OK
                : cli_fail_library();
@@ -225,7 +130,7 @@ static int prepare(train_run *r) {
     if (code == CLI_OK)
         code = open_all(r);
     if (code == CLI_OK)
-        code = train_valid_warn(&r->valid, r->tokenizer, r->recipe.positions);
+        code = train_valid_warn(&r->valid, r->tokenizer, tfm_model_get_info(r->model)->max_positions);
     if (code == CLI_OK)
         code = train_checkpoint_read(r);
     if (code == CLI_OK)
@@ -306,7 +211,7 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
 /* An empty log is that of a run that begins at this moment, which claim() meets. */
 static int check_free(const char *dir) {
     struct stat info;
-    if (exists(dir, "recipe.json"))
+    if (train_exists(dir, "recipe.json"))
         return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory", dir, dir);
     for (const char *const *name = train_files; *name; name++) {
         char *path = train_path(dir, *name);
@@ -335,20 +240,15 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     const bool named = o->out && *o->out; /* "" is a shell's variable that was never set, not the root */
     int code = named ? check_text(syntax, o) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
     if (code == CLI_GO)
+        code = train_model_check(o, syntax);
+    if (code == CLI_GO)
         code = train_recipe_settle(o, syntax);
     if (code == CLI_GO)
         code = check_files(o);
     if (code != CLI_OK)
         return code;
     r->dir = o->out;
-    const train_recipe plain = train_recipe_unset();
-    if (o->vocabulary && (o->source_language || o->target_language || o->vocabulary_size || o->separate || o->unigram ||
-                          o->coverage != plain.coverage || o->normalization != plain.normalization ||
-                          o->vocabulary_lines != plain.vocabulary_lines))
-        return cli_misuse(
-            syntax, "--vocab is a vocabulary that is there: --source-lang, --target-lang, --vocab-size, "
-                    "--vocab-lines, --separate-vocab, --unigram, --coverage and --normalization are for a new one");
-    if (o->vocabulary && !exists(o->vocabulary, "vocab.json"))
+    if (o->vocabulary && !train_exists(o->vocabulary, "vocab.json"))
         return cli_fail("%s has no vocab.json: --vocab is for the directory of a tokenizer", o->vocabulary);
     if (check_free(r->dir) != CLI_OK)
         return CLI_FAILED;
@@ -363,15 +263,19 @@ int cmd_train(int argc, char **argv) {
     cli_option options[TRAIN_OPTIONS];
     const cli_syntax syntax = {
         .name = "train",
-        .usage = "train -o DIR --src FILE --tgt FILE [option...]\n       tfm train --resume DIR [option...]",
+        .usage = "train -o DIR --src FILE --tgt FILE [option...]\n"
+                 "       tfm train -o DIR --from DIR --src FILE --tgt FILE [option...]\n"
+                 "       tfm train --resume DIR [option...]",
         .about = "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All\n"
                  "You Need\" describes it, and keeps the best model so far in DIR, where tfm\n"
-                 "translate opens it. Ctrl-C saves the run and ends it. --resume continues it,\n"
+                 "translate opens it. --from begins with a model that is there, of any family\n"
+                 "with an encoder and a decoder. Ctrl-C saves the run and ends it. --resume continues it,\n"
                  "with the same result to the bit as if it had never stopped, even after a power\n"
                  "cut.\n",
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
                     "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
+                    "  tfm train -o law --from opus-mt-de-en --src law.de --tgt law.en --freeze 'model.encoder.*'\n"
                     "  tfm train --resume de-en --updates 16000\n",
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),

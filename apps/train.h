@@ -31,6 +31,7 @@ typedef struct train_recipe {
 
     const char *source_language, *target_language;
     const char *vocabulary;
+    const char *from, *freeze;
     int vocabulary_size, vocabulary_lines;
     bool separate, unigram;
     double coverage, subword_alpha;
@@ -213,6 +214,14 @@ typedef struct train_run {
     uint64_t told; /* bad pairs that were reported */
     bool counted;  /* the pairs of a pass are said */
 } train_run;
+
+/* Whether the folder has such a file. */
+bool train_exists(const char *dir, const char *name);
+/* Refuses options for a new model or vocabulary beside those that are there. CLI_GO, or what the command is to
+ * return. */
+int train_model_check(train_recipe *recipe, const cli_syntax *syntax);
+/* Opens the tokenizer and the model of the run, or makes them (train_model.c). */
+int train_model_open(train_run *run);
 
 /* The next ones in r->last; CLI_FAILED after its sentence where there is no memory. *status: the library's. */
 int train_batches_next(train_run *run, tfm_status *status);

@@ -93,6 +93,12 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "the language of the source, such as de: a new vocabulary names it, and tfm translate --split goes by it"),
         TEXT(0, "target-lang", target_language, "CODE",
              "the language of the target, such as en: a new vocabulary names it"),
+        TEXT(0, "from", from, "DIR",
+             "begin with the model of this directory and its tokenizer, and make none (the defaults of --rate and "
+             "--dropout are 0.0001 and 0.1 then)"),
+        TEXT(0, "freeze", freeze, "PATTERNS",
+             "parameters that keep their values: patterns for their names in model.safetensors, with commas between, "
+             "such as 'model.encoder.*'"),
         TEXT(0, "vocab", vocabulary, "DIR", "use the tokenizer of this directory and learn no new vocabulary"),
         WHOLE("vocab-size", vocabulary_size,
               "the number of pieces in a new vocabulary (default 0: one for every 250 bytes of text, from 500 to 8000, "
@@ -214,7 +220,7 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
         return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
     if (r->valid_beam > TFM_MAX_BEAM) /* and not only at the first validation */
         return cli_misuse(syntax, "--valid-beam is %d: give a number from 1 to %d", r->valid_beam, TFM_MAX_BEAM);
-    if (r->max_length > r->positions)
+    if (!r->from && r->max_length > r->positions)
         return cli_misuse(syntax, "--max-length %d is more than --positions %d: the model could not read such pairs",
                           r->max_length, r->positions);
     return CLI_GO;
@@ -242,6 +248,10 @@ int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     set_default(&r->decoder_layers, PRESETS[r->preset].decoder_layers);
     set_default(&r->batch_tokens, PRESETS[r->preset].batch_tokens);
     set_default(&r->warmup, warmup < r->updates / 4 ? warmup : r->updates / 4);
+    if (r->from && isnan(r->dropout)) /* what is trained already takes smaller steps */
+        r->dropout = 0.1;
+    if (r->from && isnan(r->rate))
+        r->rate = 1e-4;
     if (isnan(r->dropout))
         r->dropout = PRESETS[r->preset].dropout;
     if (isnan(r->rate)) /* section 5.3 */

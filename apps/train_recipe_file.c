@@ -58,9 +58,9 @@ static char *relative(const char *dir, const char *path) {
     return way ? way : strdup(joined ? path + length + 1 : path);
 }
 
-/* Texts of the table are paths, but for languages. */
+/* Texts of the table are paths, but for languages and patterns. */
 static bool is_path(const cli_option *option) {
-    return strcmp(option->argument, "CODE") != 0;
+    return strcmp(option->argument, "CODE") != 0 && strcmp(option->argument, "PATTERNS") != 0;
 }
 
 static json_t *path_json(const char *path, const char *dir) {
@@ -156,14 +156,14 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
 
 /* What a run cannot change: its model, and the order of its data. */
 static const char *const FIXED[] = {
-    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size",  "vocab-lines",
-    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",      "width",
-    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",   "activation",
-    "init",           "pre-norm",   "batch-tokens",   "seed",           "source-lang", "target-lang",
+    "hold-out",       "max-length",     "buffer",        "vocab",      "vocab-size", "vocab-lines", "separate-vocab",
+    "unigram",        "coverage",       "normalization", "preset",     "width",      "heads",       "ffn",
+    "encoder-layers", "decoder-layers", "positions",     "activation", "init",       "pre-norm",    "batch-tokens",
+    "seed",           "source-lang",    "target-lang",   "from",       "freeze",
 };
 
 /* What runs of older programs do not have: it has its default. */
-static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang"};
+static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang", "from", "freeze"};
 
 static bool is_one_of(const char *const *names, size_t count, const char *name) {
     size_t k = 0;

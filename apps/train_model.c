@@ -1,0 +1,177 @@
+/* The tokenizer and the model of a run: new ones, or those that it goes on from. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "train.h"
+
+bool train_exists(const char *dir, const char *name) {
+    char *path = train_path(dir, name);
+    const bool there = path && access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+/* ---- What goes together ---- */
+
+/* What is for a new vocabulary is no option of one that is there. */
+static bool shapes_vocabulary(const train_recipe *o) {
+    const train_recipe plain = train_recipe_unset();
+    return o->vocabulary_size || o->separate || o->unigram || o->coverage != plain.coverage ||
+           o->normalization != plain.normalization || o->vocabulary_lines != plain.vocabulary_lines;
+}
+
+/* What is for a new model is no option of one that is there. */
+static bool shapes_model(const train_recipe *o) {
+    const train_recipe plain = train_recipe_unset();
+    return o->preset != plain.preset || o->width >= 0 || o->heads >= 0 || o->feed_forward >= 0 ||
+           o->encoder_layers >= 0 || o->decoder_layers >= 0 || o->positions != plain.positions || o->activation ||
+           o->init || o->pre_norm;
+}
+
+int train_model_check(train_recipe *o, const cli_syntax *syntax) {
+    if (o->vocabulary && (o->source_language || o->target_language || shapes_vocabulary(o)))
+        return cli_misuse(
+            syntax, "--vocab is a vocabulary that is there: --source-lang, --target-lang, --vocab-size, "
+                    "--vocab-lines, --separate-vocab, --unigram, --coverage and --normalization are for a new one");
+    if (!o->from)
+        return CLI_GO;
+    if (o->vocabulary || o->source_language || o->target_language || shapes_vocabulary(o))
+        return cli_misuse(syntax, "--from is a model with its vocabulary: options of another one do not go with it");
+    if (shapes_model(o))
+        return cli_misuse(syntax,
+                          "--from is a model that is there: --preset, --width, --heads, --ffn, --encoder-layers, "
+                          "--decoder-layers, --positions, --activation, --init and --pre-norm are for a new one");
+    if (!train_exists(o->from, "config.json"))
+        return cli_fail("%s has no config.json: --from is for the directory of a model", o->from);
+    return CLI_GO;
+}
+
+/* ---- The tokenizer ---- */
+
+static int copy_file(const char *from, const char *to) {
+    char buffer[1 << 16];
+    cli_output out;
+    FILE *in = fopen(from, "re");
+    if (!in)
+        return cli_fail("cannot read %s: %s", from, strerror(errno));
+    int code = cli_output_open(&out, to);
+    for (size_t got; code == CLI_OK && (got = fread(buffer, 1, sizeof(buffer), in)) > 0;)
+        fwrite(buffer, 1, got, out.file);
+    if (code == CLI_OK && ferror(in))
+        code = cli_fail("cannot read %s: %s", from, strerror(errno));
+    fclose(in);
+    const int closed = cli_output_close(&out, code == CLI_OK);
+    return code == CLI_OK ? closed : code;
+}
+
+/* The files of a tokenizer, of whatever kind it is. vocab.json is the last: where it is, the others are. */
+static const char *const TOKENIZER[] = {"source.spm",
+                                        "target.spm",
+                                        "target_vocab.json",
+                                        "tokenizer_config.json",
+                                        "added_tokens.json",
+                                        "special_tokens_map.json",
+                                        "tokenizer.json",
+                                        "merges.txt",
+                                        "vocab.txt",
+                                        "spiece.model",
+                                        "sentencepiece.bpe.model",
+                                        "tokenizer.model",
+                                        "vocab.json"};
+
+static int copy_tokenizer(const char *from, const char *to) {
+    int code = CLI_OK;
+    for (size_t i = 0; code == CLI_OK && i < CLI_COUNT(TOKENIZER); i++) {
+        char *a = train_path(from, TOKENIZER[i]), *b = train_path(to, TOKENIZER[i]);
+        if (!a || !b)
+            code = cli_fail("%s: out of memory", to);
+        else if (train_exists(from, TOKENIZER[i]))
+            code = copy_file(a, b);
+        free(a);
+        free(b);
+    }
+    return code;
+}
+
+/* The tokenizer of this run: there, given, or trained now. */
+static int open_tokenizer(train_run *r) {
+    static const char *const rules[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
+    const train_recipe *o = &r->recipe;
+    if (train_exists(r->dir, "vocab.json"))
+        return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
+    if (o->vocabulary) { /* opened where it is, for sentences that name it there */
+        if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
+            return cli_fail_library();
+        const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
+        tfm_tokenizer_free(&r->tokenizer);
+        if (text.target_pad < 0) /* what decoding starts with, too */
+            return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
+                            text.separate ? "target_vocab.json" : "vocab.json");
+        if (copy_tokenizer(o->vocabulary, r->dir) != CLI_OK)
+            return CLI_FAILED;
+    } else {
+        cli_progress("training a vocabulary");
+        if (tfm_tokenizer_train(r->dir, o->tsv ? o->tsv : o->source, o->target,
+                                &(tfm_vocabulary_options){.size = o->vocabulary_size,
+                                                          .separate = o->separate,
+                                                          .unigram = o->unigram,
+                                                          .coverage = o->coverage,
+                                                          .sentences = o->vocabulary_lines,
+                                                          .normalization = rules[o->normalization],
+                                                          .source_language = o->source_language,
+                                                          .target_language = o->target_language,
+                                                          .seed = (uint64_t)o->seed}) != TFM_OK)
+            return cli_fail_library();
+    }
+    return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
+}
+
+static tfm_model_shape shape(const train_run *r) {
+    static const tfm_activation activations[] = {TFM_RELU, TFM_GELU, TFM_GELU_TANH, TFM_SILU};
+    const train_recipe *o = &r->recipe;
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
+    return (tfm_model_shape){.width = o->width,
+                             .heads = o->heads,
+                             .feed_forward = o->feed_forward,
+                             .encoder_layers = o->encoder_layers,
+                             .decoder_layers = o->decoder_layers,
+                             .source_vocabulary = text.source_size,
+                             .target_vocabulary = text.separate ? text.target_size : 0,
+                             .max_positions = o->positions,
+                             .pad_id = text.target_pad,
+                             .eos_id = text.target_eos,
+                             .start_id = text.target_pad,
+                             .activation = activations[o->activation],
+                             .pre_norm = o->pre_norm,
+                             .init = (tfm_init)o->init,
+                             .seed = (uint64_t)o->seed};
+}
+
+/* ---- The model ---- */
+
+/* The model of --from with its own parameters: a run that goes on takes those that it trains from its checkpoint. */
+static int open_given(train_run *r) {
+    const train_recipe *o = &r->recipe;
+    if (!o->resume && copy_tokenizer(o->from, r->dir) != CLI_OK)
+        return CLI_FAILED;
+    if (tfm_model_open(&r->model, r->ctx, o->from, NULL) != TFM_OK ||
+        tfm_tokenizer_open(&r->tokenizer, r->dir) != TFM_OK)
+        return cli_fail_library();
+    const int positions = tfm_model_get_info(r->model)->max_positions;
+    if (o->max_length > positions)
+        return cli_fail("--max-length is %d, and the model of %s takes up to %d tokens: give at most that many",
+                        o->max_length, o->from, positions);
+    return CLI_OK;
+}
+
+int train_model_open(train_run *r) {
+    if (r->recipe.from)
+        return open_given(r);
+    if (open_tokenizer(r) != CLI_OK)
+        return CLI_FAILED;
+    const tfm_model_shape size = shape(r);
+    return tfm_model_new(&r->model, r->ctx, &size) == TFM_OK && tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK
+               ? CLI_OK
+               : cli_fail_library();
+}
