@@ -116,6 +116,25 @@ typedef struct cli_option {
             "the precision of products and sums (default fp32, the only one there is)", NULL                             \
     }
 
+/* The languages of a model that has several, and what stands before each source text. */
+#define CLI_LANGUAGES(text)                                                                                            \
+    {0,                                                                                                                \
+     "source-lang",                                                                                                    \
+     CLI_TEXT,                                                                                                         \
+     &(text).source_language,                                                                                          \
+     "CODE",                                                                                                           \
+     "the language of the source, as the model's tokenizer calls it, such as de, de_DE or deu_Latn "                   \
+     "(default: what tokenizer_config.json says)",                                                                     \
+     NULL},                                                                                                            \
+        {0,        "target-lang",                                                                                      \
+         CLI_TEXT, &(text).target_language,                                                                            \
+         "CODE",   "the language to write, for a model that has several, such as fr, fr_XX, fra_Latn or fra",          \
+         NULL},                                                                                                        \
+    {                                                                                                                  \
+        0, "source-prefix", CLI_TEXT, &(text).source_prefix, "TEXT",                                                   \
+            "put this before each source text, as T5 wants \"translate English to German: \"", NULL                    \
+    }
+
 typedef struct cli_syntax {
     const char *name;     /* "translate" */
     const char *usage;    /* "translate -m MODEL [option...] < lines" */

@@ -29,6 +29,7 @@ typedef struct job {
     const char *model_dir, *source, *target, *output, *device;
     bool json;
     int kind, layer, head; /* 0: all */
+    tfm_text_options text;
     tfm_context *ctx;
     tfm_model *model;
     axis source_axis, target_axis;
@@ -324,7 +325,7 @@ static int compute(job *j) {
     int code = check_choice(j);
     if (code != CLI_OK)
         return code;
-    const tfm_status status = tfm_attend(j->model, j->source, j->target, NULL, NULL, on_map, j);
+    const tfm_status status = tfm_attend(j->model, j->source, j->target, &j->text, NULL, on_map, j);
     cli_progress(NULL);
     if (status != TFM_OK && j->no_numbers)
         return cli_fail("%s: attention's weights are no numbers: the model's parameters are damaged", j->model_dir);
@@ -378,6 +379,7 @@ int cmd_attend(int argc, char **argv) {
     const cli_option options[] = {
         {'m', "model", CLI_TEXT, &j.model_dir, "DIR", "the model's directory", NULL},
         {'t', "target", CLI_TEXT, &j.target, "TEXT", "the translation to look at (default: the model's own)", NULL},
+        CLI_LANGUAGES(j.text),
         {'o', "output", CLI_TEXT, &j.output, "FILE",
          "write a picture here if the name ends in .svg or .png, the numbers if in .json; the file appears when it is "
          "complete",

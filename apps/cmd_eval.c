@@ -239,6 +239,7 @@ int cmd_eval(int argc, char **argv) {
         {0, "tokenize", CLI_CHOICE, &j.tokenizer, "13a|none|char", "what BLEU counts as words (default 13a)", NULL},
         {0, "lowercase", CLI_FLAG, &j.options.lowercase, NULL, "convert to lower case first, for both scores", NULL},
         {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object, with all digits, instead of lines", NULL},
+        CLI_LANGUAGES(j.text),
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICE(&j.device),
     };

@@ -110,6 +110,7 @@ int cmd_score(int argc, char **argv) {
         {'s', "src", CLI_TEXT, &j->source_file, "FILE", "the source lines", NULL},
         {'t', "tgt", CLI_TEXT, &j->target_file, "FILE", "a target line for each source line", NULL},
         {'o', "output", CLI_TEXT, &j->output, "FILE", "write here; the file appears when it is complete", NULL},
+        CLI_LANGUAGES(j->text),
         {0, "batch-tokens", CLI_INT, &j->text.batch_tokens, "N",
          "the most source tokens in a batch, with padding (default 4096)", NULL},
         {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "cut lines that are longer than the model's positions",

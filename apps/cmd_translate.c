@@ -347,6 +347,7 @@ int cmd_translate(int argc, char **argv) {
          NULL},
         {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
          "a file with a line for each line of input: the text that its translation must begin with", NULL},
+        CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICE(&j.device),

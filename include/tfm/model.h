@@ -194,9 +194,14 @@ typedef struct tfm_search_options {
     int max_length;             /* The most tokens to write, at most max_positions. 0 means source tokens + 50. */
     int n_best;                 /* How many hypotheses to give for each line, at most `beam`. 0 means 1. */
     bool (*go_on)(
-        void *user);      /* Is asked before each step; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
-    void *go_on_user;     /* The `user` pointer of go_on. */
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+        void *user);  /* Is asked before each step; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
+    void *go_on_user; /* The `user` pointer of go_on. */
+    /* The first token of every translation, in the place of the directory's forced_bos_token_id: the token of the
+     * target language, for models that are told it so. And the token before it, in the place of decoder_start_token_id.
+     */
+    bool has_first_id, has_start_id;
+    int32_t first_id, start_id;
+    uint64_t reserved[6]; /* Must be 0: room for later fields. */
 } tfm_search_options;
 
 /* One finished hypothesis. Its tokens are those that the search wrote, without the start token. */
@@ -290,7 +295,16 @@ typedef struct tfm_text_options {
     tfm_progress_fn progress; /* Is told of the progress. May be NULL. */
     void *progress_user;      /* The `user` pointer of progress. */
     tfm_search_stats *stats;  /* Counts that the call adds to. May be NULL. */
-    uint64_t reserved[8];     /* Must be 0: room for later fields. */
+
+    /* The languages of a model that has several, as its tokenizer calls them: "de" (M2M-100, MADLAD), "deu_Latn"
+     * (NLLB), "de_DE" (mBART), "deu" (Marian, for `>>deu<<`). The model is told in its own way: by a token of the
+     * source or of the target, or by a word before each source text. NULL is what the directory says. A language that
+     * the model does not have is TFM_ERROR_ARGUMENT, and the message names those that it has. */
+    const char *source_language, *target_language;
+    /* What stands before each source text, or sentence of it with `split`, such as "translate English to German: ".
+     * NULL for nothing. */
+    const char *source_prefix;
+    uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_text_options;
 
 /* Receives one hypothesis for a line. `line` and `best` are counted from 0. A line that was not translated, because it

@@ -132,8 +132,8 @@ tfm_status tfm__prefix_check(const tfm__rules *rules, const int32_t *ids, size_t
     return TFM_OK;
 }
 
-static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search_rules *rules, const int32_t *ids,
-                             const size_t *counts, size_t sentences, const int32_t *prefixes,
+static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search_rules *rules, const tfm__rules *forced,
+                             const int32_t *ids, const size_t *counts, size_t sentences, const int32_t *prefixes,
                              const size_t *prefix_counts) {
     const tfm__stack_arch *source = &model->arch.encoder;
     *b = (batch){.count = (int64_t)sentences, .width = (int64_t)largest(counts, sentences)};
@@ -150,7 +150,7 @@ static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search
     b->ids = padded(ids, counts, sentences, b->width, model->rules.pad_id);
     b->lengths = tfm__alloc(sentences, sizeof(*b->lengths));
     b->limits = tfm__alloc(sentences, sizeof(*b->limits));
-    if (!b->ids || !b->lengths || !b->limits || make_prefixes(b, &model->rules, prefixes, prefix_counts) != TFM_OK)
+    if (!b->ids || !b->lengths || !b->limits || make_prefixes(b, forced, prefixes, prefix_counts) != TFM_OK)
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < sentences; i++) {
         const int64_t limit = tfm__search_limit(rules, model, counts[i]);
@@ -227,8 +227,8 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
-static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const batch *b,
-                      const tfm_search_options *options) {
+static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const tfm__rules *forced,
+                      const batch *b, const tfm_search_options *options) {
     tfm_context *ctx = model->ctx;
     tfm_tensor ids = {0}, encoded = {0};
     tfm_kv_cache cache = {0};
@@ -250,7 +250,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                     &(tfm__beam_setup){.width = rules->beam,
                                        .vocabulary = arch->vocabulary,
                                        .sentences = b->count,
-                                       .rules = &model->rules,
+                                       .rules = forced,
                                        .certain = rules->form == TFM_PENALTY_HUGGINGFACE,
                                        .limits = b->limits,
                                        .prefixes = b->prefixes,
@@ -270,11 +270,35 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     return status;
 }
 
+/* The directory's rules, in *own with what the options have in the place of some of them. */
+static tfm_status force(const tfm__rules **forced, tfm__rules **own, const tfm_model *model,
+                        const tfm_search_options *options) {
+    const bool first = options && options->has_first_id, start = options && options->has_start_id;
+    const int32_t ids[] = {first ? options->first_id : 0, start ? options->start_id : 0};
+    *forced = &model->rules;
+    if (!first && !start)
+        return TFM_OK;
+    tfm_status status = check_ids("first", ids, 2, model->arch.decoder.vocabulary);
+    if (status == TFM_OK && !(*own = tfm__alloc(1, sizeof(**own))))
+        status = TFM_ERROR_MEMORY;
+    if (status != TFM_OK)
+        return status;
+    **own = model->rules;
+    if (first)
+        (*own)->forced_bos_id = ids[0];
+    if (start)
+        (*own)->start_id = ids[1];
+    *forced = *own;
+    return TFM_OK;
+}
+
 tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts, size_t sentences,
                       const int32_t *prefixes, const size_t *prefix_counts, const tfm_search_options *options) {
     if (TFM__NEEDS("search", model, out, ids, counts) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm__search_rules rules;
+    const tfm__rules *forced;
+    tfm__rules *own = NULL;
     batch b = {0};
     *out = (tfm_hypotheses){0};
     tfm_status status = tfm__context_ready(model->ctx, "search");
@@ -290,14 +314,17 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     out->items = tfm__alloc(sentences * (size_t)rules.n_best, sizeof(*out->items));
     out->sentences = sentences;
     out->n_best = rules.n_best;
-    status =
-        out->items ? batch_make(&b, model, &rules, ids, counts, sentences, prefixes, prefix_counts) : TFM_ERROR_MEMORY;
+    status = force(&forced, &own, model, options);
+    if (status == TFM_OK)
+        status = out->items ? batch_make(&b, model, &rules, forced, ids, counts, sentences, prefixes, prefix_counts)
+                            : TFM_ERROR_MEMORY;
     const int depth = tfm__scope_depth(model->ctx);
     if (status == TFM_OK)
         do
-            status = run(model, out, &rules, &b, options);
+            status = run(model, out, &rules, forced, &b, options);
         while (tfm__context_again(model->ctx, depth, status));
     batch_free(&b);
+    free(own);
     if (status != TFM_OK)
         tfm_hypotheses_free(out);
     return status;

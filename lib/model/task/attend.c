@@ -36,6 +36,7 @@ typedef struct job {
     int passed, emitted; /* maps of this attempt so far, and of all attempts */
     tfm_map_fn emit;
     void *user;
+    tfm__spoken spoken;
 } job;
 
 /* Takes the ids over. */
@@ -54,8 +55,8 @@ static void free_axis(axis *side) {
 }
 
 /* The sentence of a text that is refused names it. */
-static tfm_status encode_text(const tfm_model *model, tfm__line *line, tfm_side side, const char *text, bool truncate) {
-    tfm_status status = tfm__line_encode(model, line, text, strlen(text), side, truncate);
+static tfm_status encode_text(const job *j, tfm__line *line, tfm_side side, const char *text, bool truncate) {
+    tfm_status status = tfm__line_encode(j->model, line, text, strlen(text), side, &j->spoken, truncate);
     if (status != TFM_ERROR_INPUT)
         return status;
     tfm_ids_free(&line->ids);
@@ -69,7 +70,7 @@ static tfm_status encode_text(const tfm_model *model, tfm__line *line, tfm_side 
 
 static tfm_status encode_source(job *j, const char *text, bool truncate) {
     tfm__line line = {0};
-    tfm_status status = encode_text(j->model, &line, TFM_SOURCE, text, truncate);
+    tfm_status status = encode_text(j, &line, TFM_SOURCE, text, truncate);
     if (status == TFM_OK && line.count == 1) {
         free(line.ids);
         return tfm__fail(TFM_ERROR_INPUT, "the source text has no words: there is nothing to attend to");
@@ -82,13 +83,14 @@ static tfm_status shift_target(job *j, const int32_t *written, size_t count) {
     int32_t *ids = tfm__alloc(count, sizeof(*ids));
     if (!ids)
         return TFM_ERROR_MEMORY;
-    tfm__ids_pad(ids, (int64_t)count, written, count, 1, j->model->rules.start_id, j->model->rules.pad_id);
+    const int32_t start = j->spoken.start >= 0 ? j->spoken.start : j->model->rules.start_id;
+    tfm__ids_pad(ids, (int64_t)count, written, count, 1, start, j->model->rules.pad_id);
     return name_tokens(j->model, &j->target, TFM_TARGET, ids, count);
 }
 
 static tfm_status encode_target(job *j, const char *text, bool truncate) {
     tfm__line line = {0};
-    tfm_status status = encode_text(j->model, &line, TFM_TARGET, text, truncate);
+    tfm_status status = encode_text(j, &line, TFM_TARGET, text, truncate);
     if (status == TFM_OK)
         status = shift_target(j, line.ids, line.count);
     tfm_ids_free(&line.ids);
@@ -97,7 +99,9 @@ static tfm_status encode_target(job *j, const char *text, bool truncate) {
 
 static tfm_status translate_source(job *j, const tfm_search_options *options) {
     tfm_hypotheses found;
-    tfm_status status = tfm_search(j->model, &found, j->source.ids, &j->source.view.count, 1, NULL, NULL, options);
+    tfm_search_options own;
+    tfm__spoken_search(&own, &j->spoken, options);
+    tfm_status status = tfm_search(j->model, &found, j->source.ids, &j->source.view.count, 1, NULL, NULL, &own);
     if (status != TFM_OK)
         return status;
     const tfm_hypothesis *best = &found.items[0];
@@ -165,11 +169,14 @@ tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, 
         return TFM_ERROR_ARGUMENT;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
-    tfm_status status = encode_source(&j, source, truncate);
+    tfm_status status = tfm__spoken_read(&j.spoken, model, text);
+    if (status == TFM_OK)
+        status = encode_source(&j, source, truncate);
     if (status == TFM_OK)
         status = target ? encode_target(&j, target, truncate) : translate_source(&j, search);
     if (status == TFM_OK)
         status = show_all(&j);
+    tfm__spoken_free(&j.spoken);
     free_axis(&j.source);
     free_axis(&j.target);
     free(j.weights);

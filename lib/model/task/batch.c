@@ -17,10 +17,53 @@ tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_op
     return TFM_OK;
 }
 
+/* Tokens of the text alone, and the end. */
+static tfm_status encode_plain(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side) {
+    int32_t *ids = NULL;
+    size_t count;
+    tfm_status status = tfm_tokenizer_encode_with(model->tokenizer, &ids, &count, side, text, bytes,
+                                                  &(tfm_encode_options){.plain = true});
+    if (status != TFM_OK)
+        return status;
+    line->ids = tfm__alloc(count + 1, sizeof(*ids));
+    if (line->ids) {
+        memcpy(line->ids, ids, count * sizeof(*ids));
+        line->ids[count] = model->rules.eos_id;
+        line->count = count + 1;
+    }
+    tfm_ids_free(&ids);
+    return line->ids ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* A source text with what stands before it. */
+static tfm_status encode_behind(const tfm_model *model, tfm__line *line, const char *before, const char *text,
+                                size_t bytes, const tfm_encode_options *options) {
+    const size_t first = strlen(before);
+    char *both = tfm__alloc(first + bytes + 1, 1);
+    if (!both)
+        return TFM_ERROR_MEMORY;
+    memcpy(both, before, first);
+    memcpy(both + first, text, bytes);
+    const tfm_status status =
+        tfm_tokenizer_encode_with(model->tokenizer, &line->ids, &line->count, TFM_SOURCE, both, first + bytes, options);
+    free(both);
+    return status;
+}
+
+static tfm_status encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
+                         const tfm__spoken *spoken) {
+    const tfm_encode_options options = {.language = side == TFM_SOURCE ? spoken->source : spoken->target};
+    if (side == TFM_TARGET && spoken->plain)
+        return encode_plain(model, line, text, bytes, side);
+    if (side == TFM_SOURCE && spoken->before)
+        return encode_behind(model, line, spoken->before, text, bytes, &options);
+    return tfm_tokenizer_encode_with(model->tokenizer, &line->ids, &line->count, side, text, bytes, &options);
+}
+
 tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                            bool truncate) {
+                            const tfm__spoken *spoken, bool truncate) {
     size_t most = (size_t)(side == TFM_SOURCE ? &model->arch.encoder : &model->arch.decoder)->max_positions;
-    tfm_status status = tfm_tokenizer_encode(model->tokenizer, &line->ids, &line->count, side, text, bytes);
+    tfm_status status = encode(model, line, text, bytes, side, spoken);
     if (status != TFM_OK || line->count <= most)
         return status;
     if (!truncate)
@@ -44,12 +87,16 @@ static bool is_blank(const char *text, size_t bytes) {
 }
 
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts *texts, tfm_side side,
-                             const char *what, const tfm_text_options *options) {
+                             const char *what, const tfm__spoken *spoken, const tfm_text_options *options) {
     *out = NULL;
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
     tfm__line *encoded = tfm__alloc(texts->count, sizeof(*encoded));
     tfm_status status = encoded ? TFM_OK : TFM_ERROR_MEMORY;
+    tfm__line empty = {0};
+    if (status == TFM_OK)
+        status = encode(model, &empty, "", 0, side, spoken);
+    tfm_ids_free(&empty.ids);
     for (size_t i = 0; i < texts->count && status == TFM_OK; i++) {
         tfm__line *line = &encoded[i];
         const size_t bytes = texts->bytes ? texts->bytes[i] : strlen(texts->text[i]);
@@ -58,10 +105,10 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts
         line->rejected = i > 0 && line->line == line[-1].line && line[-1].rejected;
         if (line->rejected || is_blank(texts->text[i], bytes))
             continue;
-        status = tfm__line_encode(model, line, texts->text[i], bytes, side, options && options->truncate);
+        status = tfm__line_encode(model, line, texts->text[i], bytes, side, spoken, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
             status = tfm__line_reject(line, what, options, status);
-        if (line->count == 1) { /* other blanks leave nothing but EOS */
+        if (line->count <= empty.count) { /* other blanks leave nothing but what stands around a text, such as EOS */
             tfm_ids_free(&line->ids);
             line->count = 0;
         }

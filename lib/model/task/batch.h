@@ -2,7 +2,7 @@
 #ifndef TFM_LIB_BATCH_H
 #define TFM_LIB_BATCH_H
 
-#include "model/model.h"
+#include "model/task/languages.h"
 
 /* Source tokens, padding included, of a batch when the caller does not say. */
 enum { TFM__BATCH_TOKENS = 4096 };
@@ -22,10 +22,10 @@ typedef struct tfm__line {
     bool rejected;
 } tfm__line;
 
-/* Encodes one line and sets its ids and count. A line of more tokens than the model has positions is cut, but keeps its
- * EOS, or is refused. */
+/* Encodes one line in a language and sets its ids and count. A line of more tokens than the model has positions is cut,
+ * but keeps its last, or is refused. */
 tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
-                            bool truncate);
+                            const tfm__spoken *spoken, bool truncate);
 
 /* Deals with a bad line, of which the library's last sentence says what is wrong: the caller is told, with `what`
  * before the reason, or if there is nobody to tell, the call ends with `status`. */
@@ -43,7 +43,7 @@ typedef struct tfm__texts {
  * caller's line, with `what` before the reason, or fail the call. The array and its ids are freed with
  * tfm__lines_free. */
 tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts *texts, tfm_side side,
-                             const char *what, const tfm_text_options *options);
+                             const char *what, const tfm__spoken *spoken, const tfm_text_options *options);
 void tfm__lines_free(tfm__line **lines, size_t count);
 
 /* How large a batch may be, tokens with padding and lines, and how many batches' lines are sorted together. */

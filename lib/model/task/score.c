@@ -8,19 +8,21 @@ typedef struct job {
     double *log_prob;             /* [count] */
     size_t *tokens;
     tfm_search_stats stats;
+    tfm__spoken spoken;
 } job;
 
 /* Pads one side of a batch: `shift` 1 puts the start token in front and leaves the last one out, as the decoder
  * reads. */
-static tfm_status upload_ids(tfm_model *model, tfm_tensor *out, tfm__line *const *batch, const tfm__line *lines,
-                             size_t n, int64_t width, int shift) {
+static tfm_status upload_ids(const job *j, tfm_tensor *out, tfm__line *const *batch, const tfm__line *lines, size_t n,
+                             int64_t width, int shift) {
+    tfm_model *model = j->model;
+    const int32_t start = j->spoken.start >= 0 ? j->spoken.start : model->rules.start_id;
     int32_t *ids = tfm__alloc(n * (size_t)width, sizeof(*ids));
     if (!ids)
         return tfm__context_fail(model->ctx, TFM_ERROR_MEMORY, "score: out of host memory");
     for (size_t i = 0; i < n; i++) {
         const tfm__line *line = &lines[batch[i]->index];
-        tfm__ids_pad(ids + (int64_t)i * width, width, line->ids, line->count, shift, model->rules.start_id,
-                     model->rules.pad_id);
+        tfm__ids_pad(ids + (int64_t)i * width, width, line->ids, line->count, shift, start, model->rules.pad_id);
     }
     tfm_tensor_new(model->ctx, out, TFM_I32, 2, (int64_t[]){(int64_t)n, width});
     tfm_tensor_write(model->ctx, *out, ids);
@@ -97,9 +99,9 @@ static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
     for (size_t i = 0; i < n; i++)
         host_lengths[i] = (int32_t)sources[batch[i]->index].count;
     tfm_scope_open(ctx);
-    upload_ids(model, &source_ids, batch, sources, n, source_width, 0);
-    upload_ids(model, &input, batch, targets, n, width, 1);
-    upload_ids(model, &target, batch, targets, n, width, 0);
+    upload_ids(j, &source_ids, batch, sources, n, source_width, 0);
+    upload_ids(j, &input, batch, targets, n, width, 1);
+    upload_ids(j, &target, batch, targets, n, width, 0);
     tfm_tensor_new(ctx, &lengths, TFM_I32, 1, &count);
     tfm_tensor_write(ctx, lengths, host_lengths);
     tfm_model_encode(model, &encoded, source_ids, lengths);
@@ -139,9 +141,12 @@ static void make_pairs(tfm__line *sources, const tfm__line *targets, size_t coun
 static tfm_status encode_pairs(job *j, const char *const *sources, const char *const *targets, size_t count,
                                const tfm_text_options *options) {
     const tfm__texts source = {sources, options->line_bytes, NULL, count}, target = {targets, NULL, NULL, count};
-    tfm_status status = tfm__lines_encode(j->model, &j->sources, &source, TFM_SOURCE, "", options);
+    tfm_status status = tfm__spoken_read(&j->spoken, j->model, options);
     if (status == TFM_OK)
-        status = tfm__lines_encode(j->model, &j->targets, &target, TFM_TARGET, "its translation: ", options);
+        status = tfm__lines_encode(j->model, &j->sources, &source, TFM_SOURCE, "", &j->spoken, options);
+    if (status == TFM_OK)
+        status =
+            tfm__lines_encode(j->model, &j->targets, &target, TFM_TARGET, "its translation: ", &j->spoken, options);
     if (status == TFM_OK)
         status = only_eos(j->model, j->sources, count);
     if (status == TFM_OK)
@@ -186,6 +191,7 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
             status = tfm__fail(TFM_ERROR_CANCELLED, "scoring was stopped at line %zu", i + 1);
     tfm__lines_free(&j.sources, count);
     tfm__lines_free(&j.targets, count);
+    tfm__spoken_free(&j.spoken);
     free(j.log_prob);
     free(j.tokens);
     return status;

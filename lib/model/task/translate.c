@@ -132,12 +132,14 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
         const bool first = i == 0 || t->lines[i - 1].line != line;
         texts[i] = first && t->text->prefixes[line] ? t->text->prefixes[line] : "";
     }
+    const tfm__spoken bare = {.plain = true};
     tfm_status status = tfm__lines_encode(t->model, &t->prefixes, &(tfm__texts){texts, NULL, t->texts.owners, count},
-                                          TFM_TARGET, "its prefix: ", t->text);
+                                          TFM_TARGET, "its prefix: ", &bare, t->text);
     free(texts);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         tfm__line *line = &t->lines[i], *prefix = &t->prefixes[i];
-        const int64_t limit = tfm__search_limit(rules, t->model, line->count);
+        const bool forced = t->spoken.first >= 0 && t->model->rules.forced_bos_id < 0; /* a token before the prefix */
+        const int64_t limit = tfm__search_limit(rules, t->model, line->count) - forced;
         if (line->ids && prefix->ids)
             status = tfm__prefix_check(&t->model->rules, prefix->ids, prefix->count - 1, limit);
         if (status != TFM_OK)
@@ -175,7 +177,12 @@ static tfm_status run(tfm__translations *t, const char *const *lines) {
     if (status == TFM_OK)
         status = tfm__model_needs(t->model, "translate", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status == TFM_OK)
+        status = tfm__spoken_read(&t->spoken, t->model, t->text);
+    if (status == TFM_OK) {
+        tfm__spoken_search(&t->own, &t->spoken, t->search);
+        t->search = &t->own;
         status = tfm__search_rules_of(&rules, t->model, t->search);
+    }
     if (status == TFM_OK) {
         t->n_best = rules.n_best;
         status = check(t);
@@ -183,7 +190,7 @@ static tfm_status run(tfm__translations *t, const char *const *lines) {
     if (status == TFM_OK)
         status = make_texts(t, lines);
     if (status == TFM_OK)
-        status = tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", t->text);
+        status = tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", &t->spoken, t->text);
     if (status == TFM_OK)
         status = encode_prefixes(t, &rules);
     if (status == TFM_OK)

@@ -267,6 +267,7 @@ tfm_status tfm__translations_begin(tfm__translations *t) {
 }
 
 void tfm__translations_free(tfm__translations *t) {
+    tfm__spoken_free(&t->spoken);
     for (size_t i = 0; t->results && i < t->texts.count * (size_t)t->n_best; i++)
         tfm__result_clear(&t->results[i]);
     free(t->results);

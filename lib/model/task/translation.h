@@ -25,6 +25,8 @@ typedef struct tfm__translations {
     tfm_translation_fn emit;
     void *user;
     bool detailed; /* the caller is told of tokens */
+    tfm__spoken spoken;
+    tfm_search_options own; /* `search` with the languages */
 
     tfm__texts texts;
     const char **sentences; /* what `texts` refers to, where lines are split */
