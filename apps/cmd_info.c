@@ -26,12 +26,13 @@ static void print_json(const tfm_model_info *m, const char *without) {
         (json_int_t)m->parameters, "parameter_bytes", (json_int_t)m->parameter_bytes, "estimated_bytes",
         (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam",
         m->beam);
-    json_t *more = json_pack("{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:s*}", "runs", 1,
-                             "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads",
-                             m->decoder_kv_heads, "encoder_head_width", m->encoder_head_width, "decoder_head_width",
-                             m->decoder_head_width, "positions", m->positions, "rope_type", m->rope_type, "window",
-                             m->window, "window_layers", m->window_layers, "rms_norm", m->rms_norm, "norms_around",
-                             m->norms_around, "gated", m->gated, "has_output", m->has_output, "no_tokenizer", without);
+    json_t *more =
+        json_pack("{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*}", "runs", 1,
+                  "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads", m->decoder_kv_heads,
+                  "encoder_head_width", m->encoder_head_width, "decoder_head_width", m->decoder_head_width, "positions",
+                  m->positions, "rope_type", m->rope_type, "window", m->window, "window_layers", m->window_layers,
+                  "rms_norm", m->rms_norm, "norms_around", m->norms_around, "gated", m->gated, "has_output",
+                  m->has_output, "recurrent", m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without);
     if (all && more)
         json_object_update(all, more);
     json_decref(more);
@@ -85,11 +86,15 @@ static void print_table(const tfm_model_info *m, const char *without) {
                 m->encoder_feed_forward);
     print_stack("decoder", m->decoder_layers, m->decoder_heads, m->decoder_kv_heads, m->decoder_head_width,
                 m->decoder_feed_forward);
+    if (m->recurrent)
+        printf("recurrence        SSRU cells in the decoder, in the place of attention to what it has written\n");
     printf("positions         %d, %s", m->max_positions, m->positions);
     printf(strcmp(m->rope_type, "none") != 0 && strcmp(m->rope_type, "default") != 0 ? " (%s)\n" : "\n", m->rope_type);
     if (m->window_layers)
         printf("window            %d tokens, in %d layers\n", m->window, m->window_layers);
     print_vocabulary(m);
+    if (m->shortlist)
+        printf("shortlist         yes: searches write what may translate the words of the source\n");
     print_ids(m);
     if (m->decoder_layers)
         printf("default beam      %d\n", m->beam);

@@ -249,6 +249,21 @@ float beam_log_add(const float a, const float b) {
     return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
 }
 
+/* Forbids what the sentence of a row may not write: logits (R, words) become -inf where allowed (N, words) is 0 for
+ * sentence sources[r].
+ *
+ * Layout: a work-group takes a row, its items every TFM_GROUP-th word. */
+TFM_KERNEL void beam_keep(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), TFM_INPUT(int, sources),
+                          const long rows, const long words) {
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    __global float *logit = TFM_AT(logits) + row * words;
+    __global const uchar *list = TFM_AT(allowed) + TFM_AT(sources)[row] * words;
+    for (long i = TFM_LANE(); i < words; i += TFM_GROUP)
+        logit[i] = list[i] ? logit[i] : -INFINITY;
+}
+
 /* One item per row: forbids the last token of each word whose others are the newest tokens of the row's past.
  *   logits (R, vocabulary): become -inf there; removed (R): the logarithm of the sum of their exponentials
  *   table (R, past): the nodes of each row's past; node_token: the token of each node

@@ -15,6 +15,11 @@
  * pytorch_model.bin (what torch.save of any PyTorch version writes of a state_dict), and the files that
  * pytorch_model.bin.index.json lists. A .bin file is read as data only; nothing in it is run.
  *
+ * A directory without config.json is one of Marian's or Bergamot's: a file of weights with Marian's configuration in it
+ * (model.npz, or model.*.bin, also of int8 as intgemm takes it, which becomes floating point here), vocab.spm or one
+ * for each side, whose ids are SentencePiece's own, and, if they exist, lex.*.bin, a shortlist that searches go by, and
+ * config.yml or decoder.yml, which names them. This takes a tfm that was built with libyaml. They are not written.
+ *
  * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
  * call, before it returns, and what they are given is valid only until they return. */
 #ifndef TFM_MODEL_H
@@ -120,6 +125,8 @@ typedef struct tfm_model_info {
     bool norms_around;         /* Norms stand before the sub-layers and on their results. */
     bool gated;                /* The feed-forward layers have a gate. */
     bool has_output;           /* There is an output projection, so that the model can write. */
+    bool recurrent;            /* SSRU cells stand in the decoder where others attend to what they have written. */
+    bool shortlist; /* The directory has a shortlist, which searches go by: what may be written for which words. */
 } tfm_model_info;
 
 /* What is known of a model. The struct and its strings belong to the model. NULL for NULL. */

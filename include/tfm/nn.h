@@ -74,6 +74,13 @@ typedef struct tfm_multi_head {
     float soft_cap; /* Scores s become soft_cap tanh(s / soft_cap); 0 leaves that to the options of a call, too. */
 } tfm_multi_head;
 
+/* An SSRU ("From Research to Production and Back: Ludicrously Fast Neural Machine Translation", Kim et al. 2019), which
+ * stands in some decoders where others attend to what they have written: a cell for each column takes in a part of each
+ * new input and forgets as much, and what is above 0 in it is the result. */
+typedef struct tfm_ssru_cell {
+    tfm_dense input, forget; /* Weights (E, E) each: what is new, and how much of the old stays. */
+} tfm_ssru_cell;
+
 /* The position-wise feed-forward layer, section 3.3. */
 typedef struct tfm_feed_forward {
     tfm_dense up, down;        /* Weights (F, E) and (E, F), where F is the inner width. */
@@ -95,6 +102,7 @@ typedef enum tfm_norm_place {
  * feed-forward. Each of them has a norm, and a residual connection around it. */
 typedef struct tfm_block {
     tfm_multi_head attention;      /* The attention over the block's input. */
+    tfm_ssru_cell cell;            /* Stands in its place where its weights are not empty. */
     tfm_norm attention_norm;       /* Its norm. */
     tfm_multi_head cross;          /* The attention over an encoder's output; none if cross.query.weight is empty. */
     tfm_norm cross_norm;           /* Its norm. */
@@ -163,6 +171,12 @@ TFM_API tfm_status tfm_multi_head_forward(tfm_context *ctx, tfm_tensor *y, tfm_m
 /* Frees the layer's parameters. */
 TFM_API void tfm_multi_head_free(tfm_context *ctx, tfm_multi_head *layer);
 
+/* y (B, T, E) from x (B, T, E), and the cells after each step in *cells. `before` and `rows` are those of tfm_ssru. */
+TFM_API tfm_status tfm_ssru_cell_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_ssru_cell *layer,
+                                         tfm_tensor x, tfm_tensor before, tfm_tensor rows);
+/* Frees the layer's parameters. */
+TFM_API void tfm_ssru_cell_free(tfm_context *ctx, tfm_ssru_cell *layer);
+
 /* y (..., E) = down(activation(up(x))), or down(activation(gate(x)) up(x)) if there is a gate. */
 TFM_API tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor x);
 /* Frees the layer's parameters. */
@@ -186,7 +200,8 @@ typedef struct tfm_block_memory {
      * are empty if x has whole sequences. */
 
     tfm_keys_values fresh; /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
-    tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. */
+    tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells (rows,
+                              E)   are in the place of keys. */
     tfm_tensor rows;       /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. */
 } tfm_block_memory;
 

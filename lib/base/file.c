@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -223,6 +224,44 @@ bool tfm__file_exists(const char *path) {
 static bool is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void tfm__names_free(char **names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir) {
+    size_t room = 0;
+    *names = NULL;
+    *count = 0;
+    DIR *folder = opendir(dir);
+    if (!folder)
+        return io_fail("open the folder", dir);
+    tfm_status status = TFM_OK;
+    for (struct dirent *entry; status == TFM_OK && (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        status = tfm__grow(names, &room, *count + 1, sizeof(**names));
+        if (status == TFM_OK && !((*names)[*count] = tfm__strdup(entry->d_name)))
+            status = TFM_ERROR_MEMORY;
+        if (status == TFM_OK)
+            ++*count;
+    }
+    closedir(folder);
+    if (status == TFM_OK && *count > 0)
+        qsort(*names, *count, sizeof(**names), by_bytes);
+    if (status != TFM_OK) {
+        tfm__names_free(*names, *count);
+        *names = NULL;
+        *count = 0;
+    }
+    return status;
 }
 
 tfm_status tfm__dir_make(const char *path) {

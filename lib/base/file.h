@@ -46,6 +46,10 @@ bool tfm__file_exists(const char *path);
 /* Makes a folder and those above it, each for the owner alone (0700). One that is there already is fine. */
 tfm_status tfm__dir_make(const char *path);
 
+/* The names in a folder, but those that begin with a dot, in byte order. Free with tfm__names_free. */
+tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir);
+void tfm__names_free(char **names, size_t count);
+
 /* "dir/name" in fresh memory, or NULL with the sentence set. */
 char *tfm__path_join(const char *dir, const char *name);
 

@@ -78,6 +78,7 @@ typedef struct tfm__stack_arch {
     bool input_biases;        /* Queries, keys and values have biases. */
     bool output_biases;       /* The projections after attention have biases. */
     bool feed_forward_biases; /* The matrices of the feed-forward layers have biases. */
+    bool recurrent;           /* An SSRU stands in the place of attention over the stack's own input. */
     bool causal;              /* A position attends to none after it. */
     bool cross;               /* Blocks attend to the encoder's output too. */
     tfm_norm_kind norm;
@@ -90,6 +91,8 @@ typedef struct tfm__stack_arch {
     bool final_norm;       /* There is a norm after the last block. */
     bool final_dropout;    /* Training drops some of what that norm gives. */
     int vocabulary;        /* V: the rows of the embedding. */
+    int stored_vocabulary; /* How many of them the file has, from the first on: the others are zeros, and are never
+                              written; 0: all. */
     float embedding_scale; /* What the embedding is multiplied by. */
     int token_types;       /* The rows of the table of token types, whose row 0 is added to every embedding; 0: none. */
     tfm__positions positions;

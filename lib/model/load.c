@@ -80,7 +80,7 @@ static void use(loader *l, const tfm__stored *stored) {
 /* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
  * turned, and what is added. On the device it is F32. */
 static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p) {
-    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added)};
+    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
     return (tfm__shared_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
@@ -138,7 +138,13 @@ static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *sto
     unsigned char *copy = p->transposed ? turned(stored, p) : NULL;
     if (p->transposed && !copy)
         return TFM_ERROR_MEMORY;
-    upload(ctx, p->param->value, stored,
+    tfm_tensor from_file = p->param->value;
+    if (p->zeros > 0) {
+        const float zero = 0;
+        tfm__tensor_fill(ctx, p->param->value, &zero);
+        tfm_tensor_rows(ctx, &from_file, p->param->value, 0, p->dims[0] - p->zeros);
+    }
+    upload(ctx, from_file, stored,
            copy ? copy : stored->data + (size_t)p->first * columns * tfm_dtype_size(stored->dtype));
     free(copy);
     add_constant(ctx, p->param->value, p->added);
@@ -168,11 +174,12 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     const char *name = is_words ? table_of(l, p->role)->name : stored_name(l, p->name);
     const int64_t rows = p->total, columns = p->dims[1];
     const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};
-    tfm_status status = tfm__weights_get(l->file, &stored, name, p->rank, dims);
+    const bool row = p->rank == 1 && l->family->row_vectors;
+    tfm_status status = tfm__weights_get(l->file, &stored, name, row ? 2 : p->rank, row ? (int64_t[]){1, rows} : dims);
     if (status == TFM_OK && l->model)
         status = put(l, p, stored);
     if (status == TFM_OK) {
-        l->parameters += (uint64_t)(p->dims[0] * (p->rank == 2 ? p->dims[1] : 1));
+        l->parameters += (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
         use(l, stored);
     }
     return status;
@@ -351,7 +358,8 @@ static float stored_float(const tfm__stored *stored, size_t index) {
 }
 
 static void load_output_bias(loader *l) {
-    const int64_t size = tfm__arch_writer(l->arch)->vocabulary;
+    const int64_t rows = tfm__arch_writer(l->arch)->vocabulary, some = tfm__arch_writer(l->arch)->stored_vocabulary;
+    const int64_t size = some ? some : rows;
     const tfm__naming *naming = tfm__role_naming(l->family, true, TFM__OUTPUT_BIAS);
     const tfm__stored *stored = naming->weight && !l->arch->headless ? find(l, naming->weight) : NULL;
     if (!stored && naming->bias && !l->arch->headless)
@@ -364,7 +372,7 @@ static void load_output_bias(loader *l) {
         use(l, stored);
     if (l->status != TFM_OK || !l->model || l->arch->headless)
         return;
-    float *bias = tfm__alloc((size_t)size, sizeof(*bias));
+    float *bias = tfm__alloc((size_t)rows, sizeof(*bias));
     for (int64_t i = 0; stored && bias && i < size; i++)
         bias[i] = stored_float(stored, (size_t)i);
     l->status = bias ? tfm__model_set_biases(l->model, bias) : TFM_ERROR_MEMORY;

@@ -1,6 +1,7 @@
 /* A model's life. */
 #include <math.h>
 #include <string.h>
+#include "model/file/shortlist.h"
 #include "model/model.h"
 
 /* Bytes on the device while a default batch is translated, encoded or gone on with: what lasts, and the largest of what
@@ -68,6 +69,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .gated = writer->gated,
         .tied_output = arch->tied_output,
         .has_output = !arch->headless,
+        .recurrent = decoder->recurrent,
         .stored_dtype = tfm_dtype_name(TFM_F32),
         .stored_as = "none",
         .parameters = parameters,
@@ -91,7 +93,7 @@ static void describe_file(tfm_model_info *info, const tfm__weights *file) {
         if (stored->usable && (!largest || stored->count > largest->count))
             largest = stored;
     }
-    info->stored_dtype = largest ? tfm_dtype_name(largest->dtype) : "none";
+    info->stored_dtype = !largest ? "none" : largest->coded ? largest->coded : tfm_dtype_name(largest->dtype);
     info->stored_as = tfm__weights_kind(file);
     info->stored_files = (int)tfm__weights_files(file);
 }
@@ -147,6 +149,14 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
     return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
 }
 
+/* The shortlist of the directory, if it has one. */
+static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *files, const tfm__arch *arch) {
+    const tfm__stack_arch *e = &arch->encoder, *d = &arch->decoder;
+    return files->shortlist ? tfm__shortlist_open(out, files->shortlist, e->stored_vocabulary, d->stored_vocabulary,
+                                                  files->one_vocabulary)
+                            : TFM_OK;
+}
+
 /* The same checks in the same order as tfm_model_open makes, so that both say the same of a damaged directory. */
 tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
     if (TFM__NEEDS("model_read_info", out, dir) != TFM_OK)
@@ -154,24 +164,29 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     const tfm__family *family = NULL;
     tfm__arch arch;
     tfm_tokenizer *tokenizer = NULL;
-    tfm__weights *file = NULL;
+    tfm__family_files files = {0};
+    tfm__shortlist *list = NULL;
     uint64_t parameters = 0;
     *out = (tfm_model_info){0};
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__UNKNOWN_OPTION);
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
-    tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
+    tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = open_tokenizer(&tokenizer, family, &arch, rules, dir);
+    if (status == TFM_OK && !files.weights)
+        status = tfm__weights_open_dir(&files.weights, dir);
     if (status == TFM_OK)
-        status = tfm__weights_open_dir(&file, dir);
+        status = tfm__model_load(&parameters, family, &arch, files.weights, NULL);
     if (status == TFM_OK)
-        status = tfm__model_load(&parameters, family, &arch, file, NULL);
+        status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
         tfm__model_describe_arch(out, family, &arch, rules, parameters);
-        describe_file(out, file);
+        describe_file(out, files.weights);
+        out->shortlist = list != NULL;
     }
-    tfm__weights_free(&file);
+    tfm__shortlist_free(&list);
+    tfm__family_files_free(&files);
     tfm_tokenizer_free(&tokenizer);
     free(rules);
     return status;
@@ -271,17 +286,18 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
     return status;
 }
 
-static tfm_status load_weights(tfm_model *model, const char *dir) {
-    tfm__weights *file = NULL;
+static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir) {
     uint64_t parameters;
-    tfm_status status = tfm__weights_open_dir(&file, dir);
+    tfm_status status = files->weights ? TFM_OK : tfm__weights_open_dir(&files->weights, dir);
     if (status == TFM_OK)
-        status = tfm__model_load(&parameters, model->family, &model->arch, file, model);
+        status = tfm__model_load(&parameters, model->family, &model->arch, files->weights, model);
+    if (status == TFM_OK)
+        status = open_shortlist(&model->shortlist, files, &model->arch);
     if (status == TFM_OK) {
         tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters);
-        describe_file(&model->info, file);
+        describe_file(&model->info, files->weights);
+        model->info.shortlist = model->shortlist != NULL;
     }
-    tfm__weights_free(&file);
     return status;
 }
 
@@ -296,16 +312,18 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     if (tfm__context_ready(ctx, "model_open") != TFM_OK)
         return tfm_context_status(ctx);
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
-    tfm_status status = rules ? tfm__family_read(&family, &arch, rules, dir) : TFM_ERROR_MEMORY;
+    tfm__family_files files = {0};
+    tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = tfm__model_new(out, ctx, family, &arch, rules);
     free(rules);
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = tfm_model_open_tokenizer(*out, dir);
     if (status == TFM_OK)
-        status = load_weights(*out, dir);
+        status = load_weights(*out, &files, dir);
     if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSES_HEAD)
         status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
+    tfm__family_files_free(&files);
     if (status != TFM_OK)
         tfm_model_free(out);
     return status;
@@ -313,13 +331,14 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
 
 tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
     const int64_t size = tfm__arch_writer(&model->arch)->vocabulary;
+    const int64_t some = tfm__arch_writer(&model->arch)->stored_vocabulary, stored = some ? some : size;
     tfm_tensor *const tensors[] = {&model->logits_bias, &model->score_bias, &model->search_bias};
     bool (*const without[])(const tfm__rules *, int32_t) = {NULL, tfm__rules_pads, tfm__rules_ban};
     tfm_status status = TFM_OK;
     for (size_t k = 0; k < TFM__COUNT(tensors) && status == TFM_OK; k++) {
         tfm__tensor_new_lasting(model->ctx, tensors[k], TFM_F32, 1, &size);
         for (int64_t i = 0; without[k] && i < size; i++)
-            bias[i] = without[k](&model->rules, (int32_t)i) ? -INFINITY : bias[i];
+            bias[i] = i >= stored || without[k](&model->rules, (int32_t)i) ? -INFINITY : bias[i];
         status = tfm_tensor_write(model->ctx, *tensors[k], bias);
     }
     return status;
@@ -359,6 +378,7 @@ void tfm_model_free(tfm_model **pointer) {
     tfm__head_free(ctx, &model->head);
     tfm__classes_free(&model->classes);
     tfm_tokenizer_free(&model->tokenizer);
+    tfm__shortlist_free(&model->shortlist);
     free(model);
     tfm_context_free(&ctx);
 }

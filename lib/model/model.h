@@ -68,7 +68,8 @@ struct tfm_model {
     tfm_tensor logits_bias; /* (V): the bias of the output projection. Empty, as the next two, without a projection. */
     tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
     tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
-    tfm_training *training; /* What is dropped out. It belongs to the trainer; NULL outside of training. */
+    struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
+    tfm_training *training;           /* What is dropped out. It belongs to the trainer; NULL outside of training. */
 };
 
 /* Adds an owner, who calls tfm_model_free in the end. Returns the model. */
@@ -140,6 +141,7 @@ typedef struct tfm__step {
     tfm_tensor cross_lengths;     /* (N): the lengths of these sequences. */
     tfm_tensor sources;           /* (R): which of the N sequences each row reads. */
     tfm_tensor table;             /* (R, position + T): where in the log each row's past lies, its own places last. */
+    tfm_param *output;            /* (K, E): the rows of the output projection that are wanted; NULL: all. */
     tfm_tensor relative;          /* What tfm__model_relative gave, or empty where that gives nothing. */
     int64_t node;                 /* The place in the log of the first row's first token; others follow row by row. */
     int64_t position;             /* The position of the first tokens that are read. */
@@ -156,7 +158,8 @@ bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to);
 /* Makes the bias of scores by distance for steps of one token at positions below `positions`: (H, positions). Leaves
  * *out empty where the decoder has none. */
 tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions);
-/* Makes logits (R, V) of the tokens after `ids` (R, T), with `bias` (V). NULL for `logits`: only the log is wanted. */
+/* Makes logits (R, V) of the tokens after `ids` (R, T), with `bias` (V), or with `output` (R, K) and `bias` (K). NULL
+ * for `logits`: only the log is wanted. */
 tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
                            tfm_tensor bias);
 

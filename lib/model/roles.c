@@ -100,7 +100,11 @@ static void visit(walker *w, tfm__role role, tfm__parameter_kind kind, tfm_param
         return;
     }
     find_part(w, &p, bias);
-    name_layer(full, sizeof(full), name, w->layer);
+    if (role <= TFM__OUTPUT_TABLE && w->stack->stored_vocabulary) {
+        p.zeros = rows - w->stack->stored_vocabulary;
+        p.total -= p.zeros;
+    }
+    name_layer(full, sizeof(full), name, w->layer + w->family->first_layer);
     w->status = w->each(w->user, &p);
 }
 
@@ -137,7 +141,12 @@ static tfm__role up_of(const walker *w) {
 static void walk_block(walker *w, tfm_block *block) {
     const tfm__stack_arch *s = w->stack;
     const bool around = s->norm_place == TFM_NORM_AROUND;
-    walk_attention(w, TFM__SELF_QUERY, FIELD(block, attention), s->width);
+    if (s->recurrent) {
+        walk_dense(w, TFM__CELL_INPUT, FIELD(block, cell.input), s->width, false);
+        walk_dense(w, TFM__CELL_FORGET, FIELD(block, cell.forget), s->width, true);
+    } else {
+        walk_attention(w, TFM__SELF_QUERY, FIELD(block, attention), s->width);
+    }
     if (!(s->layer[w->layer] & TFM__UNNORMED_LAYER))
         walk_norm(w, TFM__SELF_NORM, FIELD(block, attention_norm));
     if (s->head_norms) {

@@ -133,7 +133,7 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
         tfm_scope_close(ctx, 0, NULL);
         return;
     }
-    tfm__block_run(ctx, stream, is_wanted(p, p->own, layer) ? &own : NULL,
+    tfm__block_run(ctx, stream, !p->arch->recurrent && is_wanted(p, p->own, layer) ? &own : NULL,
                    cross && is_wanted(p, p->cross, layer) ? &over_source : NULL, block, &memory);
     show(model, p, p->own, layer, own);
     show(model, p, p->cross, layer, over_source);
@@ -291,10 +291,11 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
  * them where nothing stands between the two. */
 static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *stream, const pass *p, tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
+    tfm_param *const projection = p->step->output ? p->step->output : model->output;
     const int64_t tokens = stream->x.dims[1];
     tfm_tensor whole = {0}, normed = {0}, scaled = {0};
     if (tokens == 1 && model->arch.output_scale == 0) {
-        const tfm__linear_output output = {logits, model->output, inner_bias(model, bias)};
+        const tfm__linear_output output = {logits, projection, inner_bias(model, bias)};
         tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
                          TFM_NO_ACTIVATION);
         return;
@@ -308,7 +309,7 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     if (p->arch->final_norm)
         tfm_norm_forward(ctx, &normed, NULL, &p->stack->final_norm, whole, (tfm_tensor){0});
     tfm__model_scale_output(model, &scaled, p->arch->final_norm ? normed : whole);
-    tfm_linear(ctx, logits, scaled, model->output, inner_bias(model, bias), TFM_NO_ACTIVATION);
+    tfm_linear(ctx, logits, scaled, projection, inner_bias(model, bias), TFM_NO_ACTIVATION);
 }
 
 /* *bias, which may be empty, and what the mask hides besides. */
@@ -352,6 +353,7 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
     finish_step(model, &last, &stream, &p, bias);
     if (model->arch.logit_cap != 0)
         cap_logits(model, last, bias);
-    tfm_tensor_reshape(ctx, logits, last, 2, (int64_t[]){rows, arch->vocabulary});
+    const int64_t words = step->output ? step->output->value.dims[0] : arch->vocabulary;
+    tfm_tensor_reshape(ctx, logits, last, 2, (int64_t[]){rows, words});
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
 }

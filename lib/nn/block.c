@@ -78,6 +78,22 @@ static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights
     tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->added});
 }
 
+/* The recurrence over the block's own input: a whole one from nothing, or one step that goes on from its parent's cells
+ * in the log. */
+static void recur(tfm_context *ctx, tfm_tensor *mixed, tfm_block *block, tfm__stream *s, const tfm_norm *before,
+                  const tfm_block_memory *memory) {
+    const bool step = memory->rows.buffer != NULL;
+    tfm_tensor fresh = {0}, forget = {0}, cells = {0};
+    tfm_scope_open(ctx);
+    const tfm__linear_output layers[] = {tfm__reads(&fresh, &block->cell.input),
+                                         tfm__reads(&forget, &block->cell.forget)};
+    if (step) /* refused where there are more steps than one */
+        tfm_tensor_reshape(ctx, &cells, memory->fresh.keys, 3, (int64_t[]){s->x.dims[0], 1, s->x.dims[2]});
+    tfm__stream_read(ctx, s, before, 2, layers, TFM_NO_ACTIVATION);
+    tfm_ssru(ctx, mixed, &cells, fresh, forget, memory->log.keys, memory->rows);
+    tfm_scope_close(ctx, 3, (tfm_tensor *[]){mixed, &s->x, &s->added});
+}
+
 static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weights, tfm_block *block, tfm__stream *s,
                          const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;
@@ -130,11 +146,17 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
     static const tfm_block_memory none;
     const bool cross = block->cross.query.weight.value.buffer != NULL;
     tfm_tensor mixed = {0}, crossed = {0}, fed = {0}; /* (B, T, E) */
+    const bool recurrent = block->cell.input.weight.value.buffer != NULL;
     if (cross_weights && !cross)
         return tfm__op_refuse(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
+    if (self_weights && recurrent)
+        return tfm__op_refuse(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);
-    attend_self(ctx, &mixed, self_weights, block, s, norm_before(block, &block->attention_norm), memory);
+    if (recurrent)
+        recur(ctx, &mixed, block, s, norm_before(block, &block->attention_norm), memory);
+    else
+        attend_self(ctx, &mixed, self_weights, block, s, norm_before(block, &block->attention_norm), memory);
     norm_result(ctx, &mixed, &block->attention_norm_after, block);
     give(s, mixed, &block->attention_norm, block);
     if (cross) {
@@ -176,6 +198,7 @@ void tfm_block_free(tfm_context *ctx, tfm_block *block) {
     if (!block)
         return;
     tfm_multi_head_free(ctx, &block->attention);
+    tfm_ssru_cell_free(ctx, &block->cell);
     tfm_norm_free(ctx, &block->attention_norm);
     tfm_multi_head_free(ctx, &block->cross);
     tfm_norm_free(ctx, &block->cross_norm);

@@ -88,6 +88,25 @@ void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer) {
     tfm_dense_free(ctx, &layer->gate);
 }
 
+tfm_status tfm_ssru_cell_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_ssru_cell *layer, tfm_tensor x,
+                                 tfm_tensor before, tfm_tensor rows) {
+    if (TFM__NEEDS_ON(ctx, "ssru_cell_forward", y, cells, layer) != TFM_OK)
+        return tfm_context_status(ctx);
+    tfm_tensor fresh = {0}, forget = {0}; /* (B, T, E) */
+    tfm_scope_open(ctx);
+    tfm_dense_forward(ctx, &fresh, &layer->input, x, TFM_NO_ACTIVATION);
+    tfm_dense_forward(ctx, &forget, &layer->forget, x, TFM_NO_ACTIVATION);
+    tfm_ssru(ctx, y, cells, fresh, forget, before, rows);
+    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){y, cells});
+}
+
+void tfm_ssru_cell_free(tfm_context *ctx, tfm_ssru_cell *layer) {
+    if (!layer)
+        return;
+    tfm_dense_free(ctx, &layer->input);
+    tfm_dense_free(ctx, &layer->forget);
+}
+
 tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
     if (TFM__NEEDS_ON(ctx, "multi_head_project", out, layer) != TFM_OK)
         return tfm_context_status(ctx);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "text/added.h"
+#include "text/marian_folder.h"
 #include "text/spm.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_kind.h"
@@ -17,6 +18,7 @@ typedef struct language {
     tfm__vocab *vocab;
     int32_t eos, unk, pad; /* pad: -1 for none */
     const tfm__added *added;
+    bool own; /* SentencePiece's ids are the model's, and it is given the line as it is */
 } language;
 
 typedef struct marian {
@@ -97,7 +99,7 @@ static tfm_status open_vocabs(marian *tokenizer, const json_t *config, const cha
     if (status == TFM_OK)
         status = find_specials(source, config, config_path, source_path);
     if (status == TFM_OK && !separate) {
-        *target = (language){target->spm, source->vocab, source->eos, source->unk, source->pad, source->added};
+        *target = (language){target->spm, source->vocab, source->eos, source->unk, source->pad, source->added, false};
         return TFM_OK;
     }
     target->added = &tokenizer->none;
@@ -105,6 +107,41 @@ static tfm_status open_vocabs(marian *tokenizer, const json_t *config, const cha
         status = tfm__vocab_open(&target->vocab, target_path);
     if (status == TFM_OK)
         status = find_specials(target, config, config_path, target_path);
+    return status;
+}
+
+/* ---- Opening what Marian itself keeps ----------------------------------------------------------------- */
+
+static const char *piece_of(const void *spm, size_t id) {
+    return tfm__spm_piece(spm, id);
+}
+
+static tfm_status list_pieces(language *s, const char *path, const tfm__added *none) {
+    s->own = true;
+    s->added = none;
+    tfm_status status = tfm__vocab_list(&s->vocab, piece_of, s->spm, tfm__spm_size(s->spm), path);
+    return status == TFM_OK ? find_specials(s, NULL, path, path) : status;
+}
+
+/* The vocabularies are SentencePiece models, whose ids are the model's. */
+static tfm_status open_own(marian *tokenizer, const tfm__marian_folder *files, const char *dir) {
+    language *source = &tokenizer->sides[TFM_SOURCE], *target = &tokenizer->sides[TFM_TARGET];
+    const char *const paths[] = {files->source, files->target};
+    for (int i = 0; i < 2; i++) {
+        const char *end = paths[i] ? strrchr(paths[i], '.') : NULL;
+        if (!paths[i])
+            return tfm__fail(TFM_ERROR_IO,
+                             "%s has no vocabulary, which is named vocab.spm or in `vocabs` of a YAML file", dir);
+        if (!end || strcmp(end, ".spm") != 0)
+            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s is no .spm: vocabularies of words are not read", paths[i]);
+    }
+    tfm_status status = open_spms(tokenizer, files->source, files->target);
+    if (status == TFM_OK)
+        status = list_pieces(source, files->source, &tokenizer->none);
+    if (status == TFM_OK && target->spm == source->spm)
+        *target = *source;
+    else if (status == TFM_OK)
+        status = list_pieces(target, files->target, &tokenizer->none);
     return status;
 }
 
@@ -163,7 +200,7 @@ size_t tfm__code_bytes(const char *line, size_t bytes) {
 /* The id of the code that the line begins with, and how many bytes it takes; 0 bytes if there is none.
  * Marian's tokenizer cuts it off before SentencePiece sees the line. */
 static tfm_status take_code(int32_t *id, size_t *bytes, const language *s, const char *line, size_t length) {
-    *bytes = tfm__code_bytes(line, length);
+    *bytes = s->own ? 0 : tfm__code_bytes(line, length);
     if (*bytes == 0)
         return TFM_OK;
     char *code = tfm__format("%.*s", (int)*bytes, line);
@@ -310,8 +347,12 @@ tfm_status tfm__marian_tokenizer_open(tfm__tokenizer_parts *out, const char *dir
         paths[i] = tfm__path_join(dir, NAMES[i]);
         status = paths[i] ? TFM_OK : TFM_ERROR_MEMORY;
     }
+    tfm__marian_folder own = {0};
+    if (status == TFM_OK && !tfm__file_exists(paths[VOCAB]))
+        status = tfm__marian_folder_find(&own, dir);
     if (status == TFM_OK)
-        status = open_files(tokenizer, out->languages, paths);
+        status = own.model ? open_own(tokenizer, &own, dir) : open_files(tokenizer, out->languages, paths);
+    tfm__marian_folder_free(&own);
     if (status == TFM_OK)
         fill_info(&out->info, tokenizer);
     for (int i = 0; i < FILES; i++)

@@ -67,6 +67,30 @@ tfm_status tfm__vocab_open(tfm__vocab **out, const char *path) {
     return status;
 }
 
+tfm_status tfm__vocab_list(tfm__vocab **out, const char *(*piece)(const void *user, size_t id), const void *user,
+                           size_t count, const char *path) {
+    tfm__vocab *vocab = *out = tfm__alloc(1, sizeof(*vocab));
+    tfm_status status = vocab && (vocab->ids = json_object()) ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && (count == 0 || count > MAX_IDS))
+        status = tfm__fail(TFM_ERROR_FORMAT, "%s has %zu pieces; 1 to %d are allowed", path, count, MAX_IDS);
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        const char *text = piece(user, i);
+        if (json_object_get(vocab->ids, text))
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s has the piece \"%.100s\" twice", path, text);
+        else if (json_object_set_new(vocab->ids, text, json_integer((json_int_t)i)) != 0)
+            status = tfm__fail(TFM_ERROR_MEMORY, "out of host memory while reading %s", path);
+    }
+    if (status == TFM_OK)
+        status = find_size(vocab, path);
+    if (status == TFM_OK) {
+        vocab->pieces = tfm__alloc((size_t)vocab->size, sizeof(*vocab->pieces));
+        status = vocab->pieces ? fill(vocab, path) : TFM_ERROR_MEMORY;
+    }
+    if (status != TFM_OK)
+        tfm__vocab_free(out);
+    return status;
+}
+
 void tfm__vocab_free(tfm__vocab **vocab) {
     if (!vocab || !*vocab)
         return;

@@ -3,6 +3,8 @@
 #include <string.h>
 #include "base/file.h"
 #include "model/family/config_keys.h"
+#include "model/family/marian_nmt.h"
+#include "model/file/weights.h"
 
 static const tfm__family *const FAMILIES[] = {
     &tfm__family_marian,      &tfm__family_gpt2,    &tfm__family_llama,   &tfm__family_mistral, &tfm__family_qwen2,
@@ -81,11 +83,33 @@ static tfm_status open_files(tfm__config_files *out, const char *dir) {
     return status;
 }
 
+void tfm__family_files_free(tfm__family_files *files) {
+    tfm__weights_free(&files->weights);
+    free(files->shortlist);
+    *files = (tfm__family_files){0};
+}
+
 tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__rules *rules, const char *dir) {
+    tfm__family_files files = {0};
+    const tfm_status status = tfm__family_open(family, arch, rules, &files, dir);
+    tfm__family_files_free(&files);
+    return status;
+}
+
+tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__rules *rules, tfm__family_files *files,
+                            const char *dir) {
     tfm__config_files from = {0};
+    tfm__marian_folder marian = {0};
     *arch = (tfm__arch){0};
     memset(rules, 0, sizeof(*rules));
-    tfm_status status = open_files(&from, dir);
+    tfm_status status = tfm__marian_folder_find(&marian, dir);
+    if (status != TFM_OK || marian.model) {
+        if (status == TFM_OK)
+            status = tfm__marian_nmt_read(family, arch, rules, files, &marian);
+        tfm__marian_folder_free(&marian);
+        return status;
+    }
+    status = open_files(&from, dir);
     if (status == TFM_OK)
         status = find_family(family, &from);
     if (status == TFM_OK)

@@ -34,6 +34,8 @@ typedef enum tfm__role {
     TFM__SELF_KEY,
     TFM__SELF_VALUE,
     TFM__SELF_OUT,
+    TFM__CELL_INPUT, /* in recurrent stacks, in the place of the four before */
+    TFM__CELL_FORGET,
     TFM__SELF_NORM,
     TFM__SELF_QUERY_NORM,
     TFM__SELF_KEY_NORM,
@@ -77,6 +79,8 @@ typedef struct tfm__family {
                                      files as the second says */
     bool keeps_shared;   /* a table that both stacks share has its own name in files, whatever the output has */
     bool output_by_file; /* the file alone says whether the output has a table of its own, and no key */
+    int first_layer;              /* the number of the first layer in names */
+    bool row_vectors;             /* vectors are stored (1, size) */
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
     /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
     json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
@@ -97,9 +101,23 @@ extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemm
 extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_distilbert, tfm__family_mpnet,
     tfm__family_modernbert;
 
-/* Reads the directory's config.json and generation_config.json. A family that nobody has registered, or a feature that
- * no kernel has, is TFM_ERROR_UNSUPPORTED; a key with a wrong type or an impossible value is TFM_ERROR_FORMAT with
- * file, key, value and what is allowed; a missing config.json is TFM_ERROR_IO. What is not known is ignored. */
+/* What a directory's files gave besides. It starts as {0}. */
+typedef struct tfm__family_files {
+    struct tfm__weights *weights; /* already open, where the configuration is in them; NULL: tfm__weights_open_dir */
+    char *shortlist;              /* the path of a shortlist, or NULL */
+    bool one_vocabulary;          /* both sides have one */
+} tfm__family_files;
+
+void tfm__family_files_free(tfm__family_files *files);
+
+/* Does what tfm__family_read does, and opens what `files` has. Free that, also after a failure. */
+tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__rules *rules, tfm__family_files *files,
+                            const char *dir);
+
+/* Reads the directory's config.json and generation_config.json, or without a config.json what Marian itself has there.
+ * A family that nobody has registered, or a feature that no kernel has, is TFM_ERROR_UNSUPPORTED; a key with a wrong
+ * type or an impossible value is TFM_ERROR_FORMAT with file, key, value and what is allowed; a missing config.json is
+ * TFM_ERROR_IO. What is not known is ignored. */
 tfm_status tfm__family_read(const tfm__family **family, tfm__arch *arch, tfm__rules *rules, const char *dir);
 
 #endif

@@ -118,6 +118,7 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
     return (tfm__beam){.ctx = ctx,
                        .width = setup->width,
                        .vocabulary = setup->vocabulary,
+                       .kept = setup->kept,
                        .total = setup->sentences,
                        .live = setup->sentences,
                        .prefix_width = setup->prefix_width,

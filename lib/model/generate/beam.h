@@ -3,7 +3,7 @@
 #ifndef TFM_LIB_BEAM_H
 #define TFM_LIB_BEAM_H
 
-#include "model/model.h"
+#include "model/generate/kept.h"
 
 /* What rows have read before they are searched with: prompts, whose keys and values are in the log already. */
 typedef struct tfm__beam_past {
@@ -25,15 +25,16 @@ typedef struct tfm__beam_choice {
 
 typedef struct tfm__beam {
     tfm_context *ctx;
-    int width;          /* K */
-    int candidates;     /* per row and step */
-    int64_t vocabulary; /* V */
-    int64_t total;      /* N: sentences of the batch */
-    int64_t live;       /* n: sentences that still have rows; R = n K */
-    int64_t step;       /* tokens generated so far */
-    int64_t before;     /* what each row's past has besides: the columns of tfm__beam_past */
-    int64_t node;       /* first node of this step's rows */
-    int64_t nodes;      /* capacity of the node log */
+    int width;             /* K */
+    int candidates;        /* per row and step */
+    int64_t vocabulary;    /* V, or how many ids logits are of */
+    const tfm__kept *kept; /* those, or NULL: all */
+    int64_t total;         /* N: sentences of the batch */
+    int64_t live;          /* n: sentences that still have rows; R = n K */
+    int64_t step;          /* tokens generated so far */
+    int64_t before;        /* what each row's past has besides: the columns of tfm__beam_past */
+    int64_t node;          /* first node of this step's rows */
+    int64_t nodes;         /* capacity of the node log */
 
     tfm_tensor tokens;    /* (R): the decoder's next input */
     tfm_tensor chosen;    /* the same of all rows of the last step, those included that left the batch; if `prompted` */
@@ -67,16 +68,17 @@ typedef struct tfm__beam {
 typedef struct tfm__beam_setup {
     int width;
     int64_t vocabulary, sentences;
-    const tfm__rules *rules;      /* outlive the beam */
-    bool certain;                 /* as in tfm__beam */
-    const int32_t *limits;        /* [sentences]: most tokens to generate */
-    const int32_t *prefixes;      /* [sentences * prefix_width] */
+    const tfm__kept *kept;   /* the ids that logits are of, if not of all; nothing is forced then; outlives the beam */
+    const tfm__rules *rules; /* outlive the beam */
+    bool certain;            /* as in tfm__beam */
+    const int32_t *limits;   /* [sentences]: most tokens to generate */
+    const int32_t *prefixes; /* [sentences * prefix_width] */
     const int32_t *prefix_counts; /* [sentences] */
     int64_t prefix_width;         /* at least 1 */
     const float *penalty;         /* [longest limit + 1] */
     int64_t longest;
     const tfm__beam_past *past;     /* NULL: rows begin with the start token */
-    const tfm__beam_choice *choice; /* NULL: nothing besides */
+    const tfm__beam_choice *choice; /* NULL: nothing besides; always with `kept` */
 } tfm__beam_setup;
 
 /* Everything lives in the current scope. */

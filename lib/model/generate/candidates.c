@@ -21,9 +21,11 @@ static void add_word(word_list *to, const int *ids, int count) {
  * distribution. The ends are words of one id, which only the first steps look for. */
 static void list_words(word_list *to, tfm__beam *beam, const int *ends) {
     const tfm__rules *rules = beam->rules;
-    for (int i = 0; beam->certain && i < rules->bad_id_count; i++)
-        if (!tfm__rules_pads(rules, rules->bad_ids[i])) /* which no distribution holds */
-            add_word(to, &rules->bad_ids[i], 1);
+    for (int i = 0; beam->certain && i < rules->bad_id_count; i++) {
+        const int place = beam->kept ? tfm__kept_place(beam->kept, rules->bad_ids[i]) : rules->bad_ids[i];
+        if (!tfm__rules_pads(rules, rules->bad_ids[i]) && place >= 0) /* which no distribution holds */
+            add_word(to, &place, 1);
+    }
     for (int i = 0; i < rules->bad_word_count; i++)
         add_word(to, rules->bad_word_ids + rules->bad_words[i], rules->bad_words[i + 1] - rules->bad_words[i]);
     beam->words = to->words;
@@ -139,6 +141,15 @@ static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens
                           TFM__I_AS("vocabulary", beam->vocabulary)));
 }
 
+/* The ids of tokens that are places among those that logits are of. */
+static void name_kept(const tfm__beam *beam, tfm_tensor *tokens) {
+    tfm_context *ctx = beam->ctx;
+    tfm_tensor places = {0}, ids = {0};
+    tfm_tensor_reshape(ctx, &places, *tokens, 1, (int64_t[]){(int64_t)tfm_tensor_count(*tokens)});
+    tfm_gather(ctx, &ids, beam->kept->list, places);
+    tfm_tensor_reshape(ctx, tokens, ids, tokens->rank, tokens->dims);
+}
+
 void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                           tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
@@ -148,9 +159,15 @@ void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor 
         choose(beam, values, tokens, log_sum, logits, k);
         return;
     }
+    if (beam->kept)
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_keep", ""), tfm__row_grid(ctx, rows),
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("allowed", beam->kept->allowed),
+                              TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
     const bool some = forbid(beam, &removed, logits);
     tfm_topk(ctx, values, tokens, log_sum, logits, k);
     if (some && beam->certain)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_restore", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
+    if (beam->kept)
+        name_kept(beam, tokens);
 }

@@ -172,11 +172,11 @@ typedef struct source {
     tfm_keys_values *cross; /* [layers] */
     tfm_tensor lengths;     /* (N) */
     tfm_tensor relative;    /* as tfm__step has it */
+    tfm__kept kept;         /* what may be written */
 } source;
 
 /* One step of the decoder over the live rows: logits (R, V) of the next token. */
-static tfm_status step(tfm_model *model, tfm_tensor *logits, const tfm__beam *beam, tfm_kv_cache *cache,
-                       const source *from) {
+static tfm_status step(tfm_model *model, tfm_tensor *logits, const tfm__beam *beam, tfm_kv_cache *cache, source *from) {
     const int64_t rows = beam->live * beam->width;
     tfm_kv_cache_reserve(model->ctx, cache, rows);
     tfm__model_step(model, logits, beam->tokens,
@@ -184,11 +184,14 @@ static tfm_status step(tfm_model *model, tfm_tensor *logits, const tfm__beam *be
                                  .cross = from->cross,
                                  .cross_lengths = from->lengths,
                                  .relative = from->relative,
+                                 .output = from->kept.ids ? &from->kept.output : NULL,
                                  .sources = beam->sources,
                                  .table = beam->table,
                                  .node = beam->node,
                                  .position = beam->step},
-                    beam->certain ? model->score_bias : model->search_bias);
+                    from->kept.ids  ? from->kept.bias
+                    : beam->certain ? model->score_bias
+                                    : model->search_bias);
     cache->rows += rows;
     return tfm_context_status(model->ctx);
 }
@@ -200,7 +203,7 @@ static tfm_status ask(const tfm_search_options *options, int64_t step) {
 }
 
 /* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. */
-static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, const source *from, int64_t longest,
+static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, source *from, int64_t longest,
                          const tfm_search_options *options) {
     tfm_context *ctx = model->ctx;
     tfm_status status = TFM_OK;
@@ -227,6 +230,15 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
+/* Whether the batch's words are those of a shortlist: logits that are not computed cannot be forced. */
+static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
+    const tfm__rules *r = &model->rules;
+    bool forced = r->forced_bos_id >= 0 || r->forced_eos_id >= 0 || r->bad_word_count > 0;
+    for (int64_t i = 0; i < b->count; i++)
+        forced |= b->prefix_counts[i] > 0;
+    return model->shortlist && !forced;
+}
+
 static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const tfm__rules *forced,
                       const batch *b, const tfm_search_options *options) {
     tfm_context *ctx = model->ctx;
@@ -246,12 +258,18 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     for (int i = 0; i < arch->layers; i++)
         tfm_multi_head_project(ctx, &from.cross[i], &model->decoder.blocks[i].cross, encoded);
     tfm__model_relative(model, &from.relative, b->longest);
+    const bool certain = rules->form == TFM_PENALTY_HUGGINGFACE;
+    tfm_status status = TFM_OK;
+    if (goes_by_shortlist(model, b))
+        status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->count, b->width,
+                                certain ? model->score_bias : model->search_bias);
     tfm__beam_begin(ctx, &beam,
                     &(tfm__beam_setup){.width = rules->beam,
-                                       .vocabulary = arch->vocabulary,
+                                       .vocabulary = from.kept.ids ? from.kept.count : arch->vocabulary,
+                                       .kept = from.kept.ids ? &from.kept : NULL,
                                        .sentences = b->count,
                                        .rules = forced,
-                                       .certain = rules->form == TFM_PENALTY_HUGGINGFACE,
+                                       .certain = certain,
                                        .limits = b->limits,
                                        .prefixes = b->prefixes,
                                        .prefix_counts = b->prefix_counts,
@@ -259,12 +277,14 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                        .penalty = b->penalty,
                                        .longest = b->longest});
     tfm_kv_cache_new(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, b->count * rules->beam * 8);
-    tfm_status status = decode(model, &beam, &cache, &from, b->longest, options);
+    if (status == TFM_OK)
+        status = decode(model, &beam, &cache, &from, b->longest, options);
     if (status == TFM_OK)
         status = tfm__beam_finish(&beam, out, rules->n_best, b->penalty);
     tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
              (long long)b->count, (long long)b->width, rules->beam, (long long)beam.node, (long long)beam.step);
     tfm_kv_cache_free(ctx, &cache);
+    tfm__kept_free(ctx, &from.kept);
     tfm_scope_close(ctx, 0, NULL);
     free(from.cross);
     return status;
