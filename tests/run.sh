@@ -89,7 +89,7 @@ timed host check --suite host
 TFM_CACHE_DIR=off TFM_GEMM=clblast timed clblast check model
 sanitized() {
     sanitizer_environment || return
-    # Five seconds for each reader, 100 in all: most of what ten minutes find is found in them. The rest is nightly's.
+    # Five seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
     TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" nice sh tests/fuzz/run.sh 5 &
     timed sanitized-host sanitized --suite host --wrapper "$wrapper"
     TFM_CACHE_DIR=off timed sanitized-device sanitized --suite device --wrapper "$wrapper"

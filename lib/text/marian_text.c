@@ -112,14 +112,14 @@ static tfm_status open_vocabs(marian *tokenizer, const json_t *config, const cha
 
 /* ---- Opening what Marian itself keeps ----------------------------------------------------------------- */
 
-static const char *piece_of(const void *spm, size_t id) {
+static const char *own_piece(const void *spm, size_t id) {
     return tfm__spm_piece(spm, id);
 }
 
 static tfm_status list_pieces(language *s, const char *path, const tfm__added *none) {
     s->own = true;
     s->added = none;
-    tfm_status status = tfm__vocab_list(&s->vocab, piece_of, s->spm, tfm__spm_size(s->spm), path);
+    tfm_status status = tfm__vocab_list(&s->vocab, own_piece, s->spm, tfm__spm_size(s->spm), path);
     return status == TFM_OK ? find_specials(s, NULL, path, path) : status;
 }
 

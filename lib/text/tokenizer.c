@@ -1,6 +1,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "base/file.h"
+#include "text/marian_folder.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_kind.h"
 
@@ -24,16 +25,32 @@ tfm_status tfm__tokenizer_languages(char *names[2], const json_t *config) {
     return TFM_OK;
 }
 
+/* Whether Marian itself keeps its model there: such folders may have a tokenizer.json besides, for others. */
+static tfm_status find_own(bool *there, const char *config, const char *dir) {
+    tfm__marian_folder own = {0};
+    *there = false;
+    if (tfm__file_exists(config))
+        return TFM_OK;
+    const tfm_status status = tfm__marian_folder_find(&own, dir);
+    *there = own.model != NULL;
+    tfm__marian_folder_free(&own);
+    return status;
+}
+
 /* Marian's directories may have a vocab.json as others do, but nobody else has their SentencePiece files. */
 static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
     char *source = tfm__path_join(dir, "source.spm"), *target = source ? tfm__path_join(dir, "target.spm") : NULL;
-    tfm_status status = TFM_ERROR_MEMORY;
-    if (target) {
-        const bool marian = tfm__file_exists(source) || tfm__file_exists(target) || !tfm__hf_tokenizer_there(dir);
+    char *config = target ? tfm__path_join(dir, "config.json") : NULL;
+    bool own = false;
+    tfm_status status = config ? find_own(&own, config, dir) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK) {
+        const bool marian =
+            own || tfm__file_exists(source) || tfm__file_exists(target) || !tfm__hf_tokenizer_there(dir);
         status = marian ? tfm__marian_tokenizer_open(out, dir) : tfm__hf_tokenizer_open(out, dir);
     }
     free(source);
     free(target);
+    free(config);
     return status;
 }
 

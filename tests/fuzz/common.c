@@ -1,4 +1,5 @@
 /* What all targets share. */
+#include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,17 @@ const char *fuzz_folder(void) {
         atexit(remove_folder);
     }
     return folder;
+}
+
+void fuzz_folder_empty(void) {
+    const char *path = fuzz_folder();
+    DIR *open = opendir(path);
+    if (!open)
+        abort();
+    for (struct dirent *entry; (entry = readdir(open));)
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(open), entry->d_name, 0);
+    closedir(open);
 }
 
 const char *fuzz_file(const char *name, const void *data, size_t size) {

@@ -33,6 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Makes or replaces a file in a folder of this process; the path is good until the next call but three. */
 const char *fuzz_file(const char *name, const void *data, size_t size);
 const char *fuzz_folder(void);
+/* Removes the files in it. */
+void fuzz_folder_empty(void);
 
 /* Several files in one input: what is before the next NUL, with a NUL after it in memory of its own, for free(). *data
  * and *size are moved on to what follows. */

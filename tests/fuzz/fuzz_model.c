@@ -1,4 +1,5 @@
 /* The other files of a model's directory. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
@@ -24,6 +25,59 @@ static bool config(const uint8_t *data, size_t size) {
     free(first);
     return good;
 }
+
+#ifdef TFM_YAML
+/* The configuration inside a model of Marian's, and the file beside it, a NUL between them. */
+static bool marian(const uint8_t *data, size_t size) {
+    static const float TABLE[8] = {1};
+    size_t bytes;
+    char *text = fuzz_part(&data, &size, &bytes);
+    uint8_t file[512] = {1, 0, 0, 0, 0, 0, 0, 0, 2}, *whole = malloc(sizeof(file) + bytes + 1);
+    if (!whole)
+        abort();
+    static const uint8_t HEADERS[2][32] = {
+        {5, 0, 0, 0, 0, 0, 0, 0, 4, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, sizeof(TABLE)},
+        {18, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1}};
+    static const int32_t DIMS[3] = {4, 2};
+    memcpy(file + 16, HEADERS, sizeof(HEADERS));
+    const uint64_t length = bytes + 1;
+    const int32_t dim = (int32_t)length;
+    memcpy(file + 48 + 24, &length, 8);
+    memcpy(file + 80, "Wemb\0special:model.yml", 23);
+    memcpy(file + 103, DIMS, 8);
+    memcpy(file + 111, &dim, 4);
+    memcpy(file + 123, TABLE, sizeof(TABLE)); /* after no space */
+    memcpy(whole, file, 155);
+    memcpy(whole + 155, text, bytes + 1);
+    fuzz_folder_empty();
+    fuzz_file("model.bin", whole, 155 + bytes + 1);
+    if (size > 0)
+        fuzz_file("config.yml", data, size);
+    free(whole);
+    free(text);
+    const tfm__family *family;
+    tfm__arch arch;
+    tfm__rules read;
+    const bool good = tfm__family_read(&family, &arch, &read, fuzz_folder()) == TFM_OK;
+    if (good)
+        fuzz_touch(&arch, sizeof(arch));
+    return good;
+}
+
+static void marian_seed(const char *path) {
+    FILE *out = fopen(path, "wb");
+    if (!out ||
+        fputs("type: transformer\ndim-emb: 2\ntransformer-heads: 1\ntransformer-decoder-autoreg: rnn\ndec-cell: ssru\n"
+              "tied-embeddings-all: true\nenc-depth: 2\ntransformer-postprocess: dan\n",
+              out) < 0 ||
+        fputc(0, out) == EOF ||
+        fputs("models:\n  - x/model.bin\nvocabs: [a.spm, b.spm]\nshortlist: [lex.bin, false]\nbeam-size: 2\n"
+              "normalize: 0.6\nword-penalty: 0\n",
+              out) < 0 ||
+        fclose(out) != 0)
+        abort();
+}
+#endif
 
 /* vocab.json, tokenizer_config.json, added_tokens.json and a text, with NULs between them. */
 static bool vocab(const uint8_t *data, size_t size) {
@@ -83,5 +137,10 @@ static bool spm(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_model[] = {
-    {"config", config, NULL}, {"vocab", vocab, NULL}, {"spm", spm, NULL}, {NULL, NULL, NULL}};
+const fuzz_target fuzz_model[] = {{"config", config, NULL},
+#ifdef TFM_YAML
+                                  {"marian", marian, marian_seed},
+#endif
+                                  {"vocab", vocab, NULL},
+                                  {"spm", spm, NULL},
+                                  {NULL, NULL, NULL}};
