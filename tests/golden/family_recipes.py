@@ -1,0 +1,387 @@
+"""What make_families.py makes: the cases of each family. family_draws.py draws new ones.
+
+A case: `cls`, the class of transformers; `config`, the keys of its configuration; and how it is stored:
+
+    dtype       of the weights in the file: "F32", "F16", "BF16", or "mixed" (matrices F16, vectors F32)
+    files       "one" model.safetensors (the default), "shards" of it, "bin" (torch.save), "bin-shards"
+    base        saved by the class without a head, whose names lack a prefix
+    style       a function of family_styles that writes config.json in the manner of another age
+    generation  keys put into generation_config.json; None: there is no such file
+    bias        final_logits_bias is not zero
+    extra       a function of family_styles that adds or renames tensors as older files have them
+    cached      False: without transformers' cache, which T5 has for no more layers than its encoder's
+    lengths     the lengths of the prompts, if not the usual ones
+"""
+
+import family_styles as old
+
+
+def rope(theta=10000.0, kind="default", **more):
+    return {"rope_type": kind, "rope_theta": theta, **more}
+
+
+def seq2seq(E, layers, heads, ffn, V, positions, activation, ids, **more):
+    """The keys that BART's descendants share; pairs are encoder and decoder; ids are pad, eos, start."""
+    pad, eos, start = ids
+    return dict(d_model=E, encoder_layers=layers[0], decoder_layers=layers[1], encoder_attention_heads=heads[0],
+                decoder_attention_heads=heads[1], encoder_ffn_dim=ffn[0], decoder_ffn_dim=ffn[1], vocab_size=V,
+                max_position_embeddings=positions, activation_function=activation, pad_token_id=pad, eos_token_id=eos,
+                decoder_start_token_id=start, **more)
+
+
+def t5(E, d_kv, heads, layers, ffn, V, ff, buckets, distance, ids=(0, 1, 0), **more):
+    return dict(d_model=E, d_kv=d_kv, num_heads=heads, num_layers=layers[0], num_decoder_layers=layers[1], d_ff=ffn,
+                vocab_size=V, feed_forward_proj=ff, relative_attention_num_buckets=buckets,
+                relative_attention_max_distance=distance, pad_token_id=ids[0], eos_token_id=ids[1],
+                decoder_start_token_id=ids[2], **more)
+
+
+def bert(E, layers, heads, ffn, V, positions, act, **more):
+    return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=ffn, vocab_size=V,
+                max_position_embeddings=positions, hidden_act=act, **more)
+
+
+def distilbert(E, layers, heads, ffn, V, positions, act, **more):
+    return dict(dim=E, n_layers=layers, n_heads=heads, hidden_dim=ffn, vocab_size=V, max_position_embeddings=positions,
+                activation=act, **more)
+
+
+def modernbert(E, layers, heads, ffn, V, window, bases, every, **more):
+    types = ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
+    ids = dict(pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2)
+    return ids | dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=ffn,
+                      vocab_size=V, max_position_embeddings=64, local_attention=window, layer_types=types,
+                      rope_parameters={"full_attention": rope(bases[0]), "sliding_attention": rope(bases[1])}) | more
+
+
+def gpt2(E, layers, heads, V, positions, act, eos, **more):
+    return dict(n_embd=E, n_layer=layers, n_head=heads, vocab_size=V, n_positions=positions, activation_function=act,
+                bos_token_id=eos, eos_token_id=eos, **more)
+
+
+def llama(E, layers, heads, ffn, V, eos, rope_parameters=None, positions=256, **more):
+    """heads: of queries, and of keys and values."""
+    return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads[0], num_key_value_heads=heads[1],
+                intermediate_size=ffn, vocab_size=V, max_position_embeddings=positions, bos_token_id=1, eos_token_id=eos,
+                pad_token_id=None, rope_parameters=rope_parameters or rope()) | more
+
+
+def gemma3(E, layers, heads, ffn, V, window, pattern, full, local, **more):
+    """Each layer whose number, from 1, `pattern` divides sees all; its rotary positions are of their own."""
+    types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(layers)]
+    return llama(E, layers, heads, ffn, V, 1, {"full_attention": full, "sliding_attention": rope(local)},
+                 sliding_window=window, layer_types=types, bos_token_id=2, pad_token_id=0) | more
+
+
+BART, MBART, M2M = "BartForConditionalGeneration", "MBartForConditionalGeneration", "M2M100ForConditionalGeneration"
+MARIAN, PEGASUS, T5, MT5 = "MarianMTModel", "PegasusForConditionalGeneration", "T5ForConditionalGeneration", "MT5ForConditionalGeneration"
+
+CASES = {
+    # ---- Encoder-decoders ---------------------------------------------------------------------------------
+    "marian": {
+        "scaled-f16": dict(
+            cls=MARIAN, dtype="F16", generation={"bad_words_ids": [[61]], "num_beams": 6}, config=seq2seq(
+                20, (2, 3), (4, 5), (30, 25), 62, 40, "swish", (61, 0, 61), scale_embedding=True,
+                forced_eos_token_id=0)),
+        "two-tables-bf16": dict(
+            cls=MARIAN, dtype="BF16", bias=True, files="shards", generation={"bad_words_ids": [[3], [7, 9]]},
+            config=seq2seq(18, (2, 2), (3, 2), (22, 27), 55, 44, "relu", (3, 5, 9), decoder_vocab_size=55,
+                           share_encoder_decoder_embeddings=False, tie_word_embeddings=False, scale_embedding=False,
+                           forced_eos_token_id=None)),
+        "bin-2020": dict(
+            cls=MARIAN, dtype="F32", files="bin", style=old.marian_2020, generation=None, config=seq2seq(
+                16, (2, 2), (4, 2), (18, 20), 46, 36, "gelu", (45, 0, 45), scale_embedding=True,
+                forced_eos_token_id=0)),
+    },
+    "bart": {
+        "scaled-f16": dict(
+            cls=BART, dtype="F16", bias=True, config=seq2seq(
+                20, (2, 3), (4, 5), (33, 26), 67, 40, "gelu", (1, 2, 2), bos_token_id=0, scale_embedding=True,
+                forced_eos_token_id=2)),
+        "odd-ids-bf16": dict(
+            cls=BART, dtype="BF16", files="shards", generation={"forced_bos_token_id": 11, "num_beams": 3},
+            config=seq2seq(16, (2, 2), (2, 4), (24, 31), 53, 64, "relu", (52, 5, 9), bos_token_id=7,
+                           scale_embedding=False, forced_eos_token_id=None)),
+        "base-2020-bin": dict(
+            cls=BART, dtype="F16", files="bin", base=True, style=old.seq2seq_2020, generation=None, config=seq2seq(
+                18, (3, 2), (3, 6), (20, 29), 61, 48, "gelu_new", (1, 2, 2), bos_token_id=0, scale_embedding=False,
+                forced_eos_token_id=2)),
+        "untied-f32": dict(
+            cls=BART, dtype="F32", config=seq2seq(
+                16, (2, 2), (4, 2), (19, 17), 45, 40, "swish", (0, 44, 3), bos_token_id=1, scale_embedding=True,
+                tie_word_embeddings=False, forced_eos_token_id=44)),
+    },
+    "mbart": {
+        "languages-f16": dict(
+            cls=MBART, dtype="F16", generation={"forced_bos_token_id": 61}, config=seq2seq(
+                20, (2, 2), (4, 2), (34, 27), 66, 40, "gelu", (1, 2, 2), bos_token_id=0, scale_embedding=True,
+                forced_eos_token_id=2)),
+        "unscaled-bias-bf16": dict(
+            cls=MBART, dtype="BF16", bias=True, files="shards", config=seq2seq(
+                18, (3, 2), (2, 6), (25, 22), 58, 50, "relu", (57, 4, 8), bos_token_id=3, scale_embedding=False,
+                forced_eos_token_id=None)),
+        "bin-2020": dict(
+            cls=MBART, dtype="F32", files="bin-shards", style=old.seq2seq_2020, generation=None, config=seq2seq(
+                16, (2, 2), (2, 2), (16, 21), 50, 40, "gelu_new", (1, 2, 2), bos_token_id=0, scale_embedding=True,
+                forced_eos_token_id=2)),
+    },
+    "m2m_100": {
+        "nllb-f16": dict(
+            cls=M2M, dtype="F16", generation={"forced_bos_token_id": 59, "max_length": 200}, style=old.nllb,
+            config=seq2seq(20, (2, 3), (5, 4), (33, 28), 71, 40, "relu", (1, 2, 2), bos_token_id=0,
+                           scale_embedding=True)),
+        "pad-0-bf16": dict(
+            cls=M2M, dtype="BF16", files="shards", config=seq2seq(
+                18, (2, 2), (3, 2), (25, 30), 60, 36, "gelu", (0, 3, 5), bos_token_id=2, scale_embedding=False)),
+        "pad-9-bin": dict(
+            cls=M2M, dtype="F32", files="bin", config=seq2seq(
+                16, (2, 2), (2, 4), (18, 17), 47, 33, "relu", (9, 2, 2), bos_token_id=0, scale_embedding=True)),
+    },
+    "t5": {
+        "v1.0-f16": dict(
+            cls=T5, dtype="F16", style=old.t5_2020, generation=None,
+            config=t5(20, 6, 4, (2, 2), 37, 61, "relu", 32, 128, tie_word_embeddings=True, layer_norm_epsilon=1e-6)),
+        "v1.1-bf16": dict(cls=T5, dtype="BF16", cached=False,
+                          config=t5(18, 5, 3, (2, 3), 31, 57, "gated-gelu", 32, 128, tie_word_embeddings=False)),
+        "few-buckets-shards": dict(
+            cls=T5, dtype="F16", files="shards", config=t5(
+                22, 4, 5, (3, 2), 26, 64, "gated-silu", 6, 9, (63, 2, 3), tie_word_embeddings=True,
+                layer_norm_epsilon=1e-3)),
+        "many-buckets-bin": dict(cls=T5, dtype="F16", files="bin",
+                                 config=t5(16, 10, 2, (2, 2), 40, 50, "gelu", 48, 40, tie_word_embeddings=True)),
+        "untied-relu-f32": dict(
+            cls=T5, dtype="F32",
+            config=t5(16, 4, 2, (2, 2), 21, 43, "relu", 10, 14, tie_word_embeddings=False, layer_norm_epsilon=1e-5)),
+    },
+    "mt5": {
+        "gated-f16": dict(cls=MT5, dtype="F16",
+                          config=t5(20, 6, 3, (2, 2), 30, 60, "gated-gelu", 32, 128, tie_word_embeddings=False)),
+        "tied-bf16": dict(
+            cls=MT5, dtype="BF16", files="shards",
+            config=t5(18, 4, 5, (3, 2), 24, 52, "gated-gelu", 8, 12, tie_word_embeddings=True, layer_norm_epsilon=1e-4)),
+        "relu-bin": dict(cls=MT5, dtype="F16", files="bin",
+                         config=t5(16, 9, 2, (3, 2), 25, 48, "relu", 20, 30, tie_word_embeddings=False)),
+    },
+    "pegasus": {
+        "scaled-f16": dict(
+            cls=PEGASUS, dtype="F16",
+            config=seq2seq(20, (2, 2), (4, 5), (30, 25), 62, 40, "relu", (0, 1, 0), scale_embedding=True,
+                           forced_eos_token_id=1)),
+        "unscaled-bf16": dict(
+            cls=PEGASUS, dtype="BF16", bias=True, files="shards",
+            config=seq2seq(18, (3, 2), (3, 2), (22, 27), 55, 44, "gelu", (54, 3, 6), scale_embedding=False,
+                           forced_eos_token_id=None)),
+        "bin": dict(
+            cls=PEGASUS, dtype="F32", files="bin", generation=None,
+            config=seq2seq(16, (2, 2), (4, 2), (18, 20), 46, 36, "swish", (0, 1, 0), scale_embedding=True,
+                           forced_eos_token_id=1)),
+    },
+    # ---- Encoders -----------------------------------------------------------------------------------------
+    "bert": {
+        "base-f16": dict(cls="BertModel", dtype="F16", extra=old.position_ids, config=bert(
+            24, 3, 4, 37, 73, 30, "gelu", type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0)),
+        "classifier-bf16": dict(
+            cls="BertForSequenceClassification", dtype="BF16", style=old.bert_2019,
+            config=bert(20, 2, 5, 46, 61, 24, "relu", type_vocab_size=3, layer_norm_eps=1e-3, pad_token_id=0,
+                        num_labels=3)),
+        "masked-shards": dict(cls="BertForMaskedLM", dtype="F16", files="shards", config=bert(
+            28, 2, 2, 30, 58, 33, "gelu_new", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=57)),
+        "gamma-beta-bin": dict(
+            cls="BertForMaskedLM", dtype="F32", files="bin", style=old.bert_2019, extra=old.gamma_beta,
+            config=bert(18, 2, 3, 25, 47, 24, "gelu", type_vocab_size=2, pad_token_id=0)),
+    },
+    "roberta": {
+        "base-f16": dict(cls="RobertaModel", dtype="F16", config=bert(
+            24, 2, 3, 41, 66, 34, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
+        "classifier-bf16": dict(
+            cls="RobertaForSequenceClassification", dtype="BF16", files="shards",
+            config=bert(20, 3, 4, 33, 59, 40, "gelu", type_vocab_size=1, layer_norm_eps=1e-4, pad_token_id=1,
+                        num_labels=4)),
+        "masked-bin": dict(
+            cls="RobertaForMaskedLM", dtype="F16", files="bin", style=old.bert_2019, extra=old.position_ids,
+            config=bert(22, 2, 2, 27, 52, 28, "relu", type_vocab_size=2, pad_token_id=3)),
+    },
+    "xlm-roberta": {
+        "base-f16": dict(cls="XLMRobertaModel", dtype="F16", files="shards", config=bert(
+            20, 3, 4, 29, 80, 34, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
+        "classifier-bf16": dict(
+            cls="XLMRobertaForSequenceClassification", dtype="BF16",
+            config=bert(26, 2, 2, 35, 63, 40, "gelu_new", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1,
+                        num_labels=1)),
+        "masked-f32": dict(cls="XLMRobertaForMaskedLM", dtype="F32", style=old.bert_2019, config=bert(
+            16, 2, 4, 20, 56, 27, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
+    },
+    "mpnet": {
+        "base-f16": dict(cls="MPNetModel", dtype="F16", extra=old.position_ids,
+                         config=bert(24, 3, 4, 30, 70, 40, "gelu", layer_norm_eps=1e-5, pad_token_id=1)),
+        "classifier-bf16": dict(
+            cls="MPNetForSequenceClassification", dtype="BF16", files="bin",
+            config=bert(20, 2, 5, 35, 64, 36, "relu", layer_norm_eps=1e-12, pad_token_id=1, num_labels=3)),
+        "masked-f32": dict(cls="MPNetForMaskedLM", dtype="F32", files="shards",
+                           config=bert(16, 2, 2, 26, 49, 30, "gelu_new", layer_norm_eps=1e-3, pad_token_id=1)),
+    },
+    "distilbert": {
+        "base-f16": dict(cls="DistilBertModel", dtype="F16", config=distilbert(24, 3, 4, 31, 69, 30, "gelu", pad_token_id=0)),
+        "classifier-bf16": dict(
+            cls="DistilBertForSequenceClassification", dtype="BF16", files="shards",
+            config=distilbert(20, 2, 5, 45, 60, 26, "relu", pad_token_id=2, sinusoidal_pos_embds=True, num_labels=2)),
+        "masked-bin": dict(cls="DistilBertForMaskedLM", dtype="F32", files="bin", style=old.bert_2019,
+                           config=distilbert(18, 2, 2, 27, 53, 24, "gelu", pad_token_id=0)),
+    },
+    "modernbert": {
+        "base-f16": dict(cls="ModernBertModel", dtype="F16",
+                         config=modernbert(24, 4, 3, 20, 68, 8, (5000.0, 100.0), 3)),
+        "masked-2024-bf16": dict(
+            cls="ModernBertForMaskedLM", dtype="BF16", style=old.modernbert_2024,
+            config=modernbert(20, 4, 2, 23, 57, 6, (160000.0, 10000.0), 2, attention_bias=True, mlp_bias=True,
+                              norm_bias=True, norm_eps=1e-3, classifier_bias=True, pad_token_id=56)),
+        "classifier-mean-bin": dict(
+            cls="ModernBertForSequenceClassification", dtype="F16", files="bin",
+            config=modernbert(24, 3, 6, 17, 52, 10, (300.0, 50.0), 3, hidden_activation="silu",
+                              classifier_pooling="mean", classifier_activation="relu", num_labels=3)),
+        "classifier-cls-f32": dict(
+            cls="ModernBertForSequenceClassification", dtype="F32", files="shards",
+            config=modernbert(16, 3, 2, 14, 49, 4, (1000.0, 1000.0), 2, classifier_pooling="cls", classifier_bias=True,
+                              norm_bias=True, num_labels=2)),
+    },
+    # ---- Decoders -----------------------------------------------------------------------------------------
+    "gpt2": {
+        "base-masks-f16": dict(cls="GPT2LMHeadModel", dtype="F16", base=True, style=old.gpt2_2019, extra=old.gpt2_masks,
+                               config=gpt2(24, 3, 4, 71, 44, "gelu_new", 70)),
+        "inner-untied-bf16": dict(
+            cls="GPT2LMHeadModel", dtype="BF16", files="shards",
+            config=gpt2(20, 2, 5, 63, 64, "relu", 3, n_inner=37, layer_norm_epsilon=1e-3, tie_word_embeddings=False,
+                        pad_token_id=5)),
+        "scales-bin": dict(
+            cls="GPT2LMHeadModel", dtype="F16", files="bin", generation=None,
+            config=gpt2(22, 3, 2, 55, 48, "gelu", 9, n_inner=40, scale_attn_by_inverse_layer_idx=True,
+                        scale_attn_weights=False)),
+        "inverse-layers-f32": dict(
+            cls="GPT2LMHeadModel", dtype="F32",
+            config=gpt2(16, 3, 2, 50, 45, "silu", 1, n_inner=21, scale_attn_by_inverse_layer_idx=True,
+                        reorder_and_upcast_attn=True)),
+    },
+    "llama": {
+        "plain-2023-f16": dict(cls="LlamaForCausalLM", dtype="F16", style=old.rope_2023, extra=old.inverse_frequencies,
+                               config=llama(24, 3, (4, 4), 33, 67, 2, tie_word_embeddings=False, rms_norm_eps=1e-5)),
+        "llama3-gqa-bf16": dict(
+            cls="LlamaForCausalLM", dtype="BF16", files="shards", style=old.rope_2024, config=llama(
+                32, 2, (4, 2), 41, 72, [2, 70, 71], rope(500000.0, "llama3", factor=8.0, low_freq_factor=1.0,
+                                                         high_freq_factor=4.0, original_max_position_embeddings=16),
+                tie_word_embeddings=True)),
+        "llama3-new-f16": dict(
+            cls="LlamaForCausalLM", dtype="F16", config=llama(
+                24, 3, (6, 3), 29, 61, 4, rope(100.0, "llama3", factor=3.0, low_freq_factor=0.5, high_freq_factor=6.0,
+                                               original_max_position_embeddings=60), tie_word_embeddings=True)),
+        "linear-bias-bin": dict(
+            cls="LlamaForCausalLM", dtype="F16", files="bin", style=old.rope_2023, generation=None, config=llama(
+                20, 2, (5, 1), 34, 58, 0, rope(1000.0, "linear", factor=2.5), attention_bias=True, mlp_bias=True,
+                tie_word_embeddings=False, pad_token_id=57, bos_token_id=3)),
+        "wide-heads-f32": dict(
+            cls="LlamaForCausalLM", dtype="F32", config=llama(
+                16, 2, (2, 1), 19, 44, 43, rope(50.0), head_dim=12, hidden_act="gelu", rms_norm_eps=1e-3,
+                tie_word_embeddings=True)),
+        "base-narrow-f16": dict(
+            cls="LlamaForCausalLM", dtype="mixed", base=True, config=llama(
+                24, 3, (3, 3), 31, 60, 7, rope(10000.0, "linear", factor=4.0), head_dim=6, mlp_bias=True,
+                tie_word_embeddings=True)),
+    },
+    "mistral": {
+        "window-f16": dict(cls="MistralForCausalLM", dtype="F16", config=llama(
+            24, 3, (4, 2), 35, 66, 2, sliding_window=7, tie_word_embeddings=False)),
+        "window-2023-bf16": dict(
+            cls="MistralForCausalLM", dtype="BF16", files="shards", style=old.rope_2023, config=llama(
+                20, 2, (5, 5), 28, 59, 2, rope(1000000.0), sliding_window=4, tie_word_embeddings=False,
+                rms_norm_eps=1e-4)),
+        "no-window-bin": dict(
+            cls="MistralForCausalLM", dtype="F32", files="bin", config=llama(
+                16, 2, (4, 1), 22, 47, 46, rope(200.0), sliding_window=None, head_dim=6, tie_word_embeddings=True)),
+    },
+    "qwen2": {
+        "windows-f16": dict(cls="Qwen2ForCausalLM", dtype="F16", config=llama(
+            24, 4, (4, 2), 30, 68, 3, rope(1000000.0), use_sliding_window=True, sliding_window=6, max_window_layers=2,
+            tie_word_embeddings=True)),
+        "plain-2024-bf16": dict(
+            cls="Qwen2ForCausalLM", dtype="BF16", files="shards", style=old.rope_2023, config=llama(
+                20, 3, (5, 1), 27, 62, [61, 4], use_sliding_window=False, sliding_window=5, max_window_layers=1,
+                tie_word_embeddings=False, pad_token_id=61)),
+        "all-windows-bin": dict(
+            cls="Qwen2ForCausalLM", dtype="F32", files="bin", style=old.dtype_2023, config=llama(
+                16, 2, (2, 2), 23, 51, 5, rope(300.0, "linear", factor=2.0), use_sliding_window=True, sliding_window=3,
+                max_window_layers=0, tie_word_embeddings=True, rms_norm_eps=1e-3)),
+    },
+    "qwen3": {
+        "wide-heads-f16": dict(cls="Qwen3ForCausalLM", dtype="F16", config=llama(
+            24, 3, (4, 2), 29, 65, 3, rope(1000000.0), head_dim=8, tie_word_embeddings=True)),
+        "bias-2025-bf16": dict(
+            cls="Qwen3ForCausalLM", dtype="BF16", files="shards", style=old.rope_2024, config=llama(
+                20, 2, (5, 1), 33, 60, [59, 2], rope(5000.0), head_dim=6, attention_bias=True, rms_norm_eps=1e-3,
+                tie_word_embeddings=False)),
+        "windows-bin": dict(
+            cls="Qwen3ForCausalLM", dtype="F32", files="bin", config=llama(
+                16, 3, (2, 2), 18, 48, 6, rope(400.0), head_dim=4, use_sliding_window=True, sliding_window=5,
+                max_window_layers=1, tie_word_embeddings=True)),
+    },
+    "gemma2": {
+        "caps-f16": dict(cls="Gemma2ForCausalLM", dtype="F16", config=llama(
+            24, 4, (4, 2), 26, 67, 1, head_dim=8, sliding_window=6, query_pre_attn_scalar=20,
+            attn_logit_softcapping=5.0, final_logit_softcapping=8.0, pad_token_id=0, bos_token_id=2)),
+        "one-cap-2024-bf16": dict(
+            cls="Gemma2ForCausalLM", dtype="BF16", files="shards", style=old.rope_2023, config=llama(
+                20, 3, (5, 1), 31, 58, [1, 55], rope(500.0), head_dim=4, sliding_window=4, query_pre_attn_scalar=3,
+                attn_logit_softcapping=2.0, final_logit_softcapping=None, pad_token_id=0, bos_token_id=2,
+                rms_norm_eps=1e-3)),
+        "no-caps-bin": dict(
+            cls="Gemma2ForCausalLM", dtype="F32", files="bin", config=llama(
+                16, 2, (2, 2), 18, 46, 3, head_dim=10, sliding_window=9, query_pre_attn_scalar=10,
+                attn_logit_softcapping=None, final_logit_softcapping=3.0, hidden_activation="gelu", attention_bias=True,
+                pad_token_id=0, bos_token_id=2)),
+    },
+    "gemma3_text": {
+        "linear-f16": dict(cls="Gemma3ForCausalLM", dtype="F16", config=gemma3(
+            24, 4, (4, 2), 25, 66, 6, 3, rope(1000000.0, "linear", factor=8.0), 10000.0, head_dim=8,
+            query_pre_attn_scalar=8)),
+        "2025-bf16": dict(
+            cls="Gemma3ForCausalLM", dtype="BF16", files="shards", style=old.gemma3_2025, generation={"eos_token_id": [1, 50]},
+            config=gemma3(20, 4, (2, 1), 27, 60, 4, 2, rope(5000.0), 100.0, head_dim=10, query_pre_attn_scalar=14,
+                          rms_norm_eps=1e-4)),
+        "2025-linear-bin": dict(
+            cls="Gemma3ForCausalLM", dtype="F32", files="bin", style=old.gemma3_2025,
+            config=gemma3(16, 3, (2, 2), 17, 47, 5, 3, rope(800.0, "linear", factor=2.0), 60.0, head_dim=6,
+                          query_pre_attn_scalar=6, attention_bias=True, final_logit_softcapping=4.0)),
+    },
+    "phi3": {
+        "partial-f16": dict(cls="Phi3ForCausalLM", dtype="F16", config=llama(
+            32, 2, (4, 2), 30, 66, 2, rope(10000.0, partial_rotary_factor=0.5), sliding_window=6, pad_token_id=0,
+            tie_word_embeddings=False, original_max_position_embeddings=256)),
+        "longrope-short-2024-bf16": dict(
+            cls="Phi3ForCausalLM", dtype="BF16", files="shards", style=old.phi3_2024, config=llama(
+                24, 3, (3, 3), 28, 60, [2, 58, 59], rope(10000.0, "longrope", short_factor=[1.0, 1.2, 1.7, 3.0],
+                                                         long_factor=[1.5, 2.5, 6.0, 11.0],
+                                                         original_max_position_embeddings=64),
+                sliding_window=None, pad_token_id=59, tie_word_embeddings=True)),
+        "longrope-long-f16": dict(
+            cls="Phi3ForCausalLM", dtype="F16", lengths=[17, 18, 20, 21, 22, 24], config=llama(
+                24, 2, (4, 1), 31, 55, 3, rope(500.0, "longrope", short_factor=[1.0, 1.3, 2.0],
+                                               long_factor=[1.4, 2.2, 5.0], original_max_position_embeddings=16),
+                sliding_window=9, pad_token_id=0, tie_word_embeddings=True)),
+        "longrope-crossing-bin": dict(
+            cls="Phi3ForCausalLM", dtype="F32", files="bin", config=llama(
+                16, 2, (2, 2), 20, 46, 4, rope(1000.0, "longrope", short_factor=[1.0, 1.1], long_factor=[2.0, 4.0],
+                                               original_max_position_embeddings=20, partial_rotary_factor=0.5),
+                sliding_window=None, pad_token_id=0, tie_word_embeddings=False)),
+    },
+    "smollm3": {
+        "nope-f16": dict(cls="SmolLM3ForCausalLM", dtype="F16", config=llama(
+            24, 4, (4, 2), 29, 63, 2, rope(2000000.0), no_rope_layer_interval=3, pad_token_id=0,
+            tie_word_embeddings=True)),
+        "list-bf16": dict(
+            cls="SmolLM3ForCausalLM", dtype="BF16", files="shards", style=old.dtype_2023, config=llama(
+                20, 3, (5, 5), 31, 57, 4, rope(900.0), no_rope_layers=[0, 1, 1], attention_bias=True, pad_token_id=0,
+                tie_word_embeddings=False)),
+        "windows-bin": dict(
+            cls="SmolLM3ForCausalLM", dtype="F32", files="bin", config=llama(
+                16, 3, (2, 1), 20, 48, 5, rope(70.0), no_rope_layer_interval=2, use_sliding_window=True,
+                sliding_window=5, mlp_bias=True, pad_token_id=0, tie_word_embeddings=True, rms_norm_eps=1e-3)),
+    },
+}

@@ -1,0 +1,148 @@
+"""How older ages wrote config.json and named tensors, for the cases of family_recipes.py.
+
+A style takes config.json as transformers 5 writes it, and gives what it was called before; transformers 5 reads both.
+"""
+
+import torch
+
+
+def dtype_2023(config):
+    """`dtype` was `torch_dtype`, and nobody wrote keys that are null."""
+    config = {k: v for k, v in config.items() if v is not None}
+    if "dtype" in config:
+        config["torch_dtype"] = config.pop("dtype")
+    config["transformers_version"] = "4.41.2"
+    return config
+
+
+def seq2seq_2020(config):
+    """What there was beside the sizes, of which much means nothing, and defaults of search in the same file."""
+    config = dtype_2023(config)
+    config.update(num_hidden_layers=config["encoder_layers"], normalize_embedding=True, extra_pos_embeddings=2,
+                  static_position_embeddings=False, num_beams=4, length_penalty=1.0, max_length=62, min_length=0,
+                  gradient_checkpointing=False, id2label={"0": "LABEL_0", "1": "LABEL_1"})
+    config.pop("transformers_version")
+    return config
+
+
+def marian_2020(config):
+    """Marian's also said that PAD is never written."""
+    return seq2seq_2020(config) | {"bad_words_ids": [[config["pad_token_id"]]], "normalize_embedding": False,
+                                   "normalize_before": False, "add_final_layer_norm": False,
+                                   "static_position_embeddings": True}
+
+
+def nllb(config):
+    return dtype_2023(config) | {"tokenizer_class": "NllbTokenizer", "max_length": 200}
+
+
+def t5_2020(config):
+    """T5's first: no key of the feed-forward layers, since there was one kind, and `task_specific_params`."""
+    config = dtype_2023(config)
+    for key in ("feed_forward_proj", "dense_act_fn", "is_gated_act", "relative_attention_max_distance"):
+        config.pop(key, None)
+    config.update(n_positions=512, output_past=True, task_specific_params={
+        "summarization": {"early_stopping": True, "length_penalty": 2.0, "num_beams": 4, "prefix": "summarize: "}})
+    return config
+
+
+def bert_2019(config):
+    config = dtype_2023(config)
+    for key in ("classifier_dropout", "use_cache", "tie_word_embeddings", "is_decoder", "add_cross_attention"):
+        config.pop(key, None)
+    config.update(position_embedding_type="absolute", gradient_checkpointing=False)
+    return config
+
+
+def gpt2_2019(config):
+    config = dtype_2023(config)
+    config.update(n_ctx=config["n_positions"], summary_type="cls_index", task_specific_params={
+        "text-generation": {"do_sample": True, "max_length": 50}})
+    return config
+
+
+def rope_2023(config):
+    """`rope_parameters` were `rope_theta` beside `rope_scaling`, whose kind was `type`."""
+    config = dtype_2023(config)
+    scaling = config.pop("rope_parameters")
+    config["rope_theta"] = scaling.pop("rope_theta")
+    if "partial_rotary_factor" in scaling:
+        config["partial_rotary_factor"] = scaling.pop("partial_rotary_factor")
+    kind = scaling.pop("rope_type")
+    config["rope_scaling"] = None if kind == "default" else {"type": kind, **scaling}
+    config.pop("layer_types", None)
+    return config
+
+
+def rope_2024(config):
+    """The same with `rope_type`, as llama3's scaling was first written."""
+    config = rope_2023(config)
+    if config["rope_scaling"]:
+        config["rope_scaling"]["rope_type"] = config["rope_scaling"].pop("type")
+    return config
+
+
+def phi3_2024(config):
+    """The length of training stood beside the scaling."""
+    config = rope_2023(config)
+    original = (config["rope_scaling"] or {}).pop("original_max_position_embeddings", None)
+    config["original_max_position_embeddings"] = original or config["max_position_embeddings"]
+    return config
+
+
+def gemma3_2025(config):
+    """Two bases and a pattern, where there are now two kinds of `rope_parameters` and `layer_types`."""
+    config = dtype_2023(config)
+    kinds = config.pop("rope_parameters")
+    config["rope_theta"] = kinds["full_attention"].pop("rope_theta")
+    config["rope_local_base_freq"] = kinds["sliding_attention"]["rope_theta"]
+    scaled = kinds["full_attention"]["rope_type"] != "default"
+    config["rope_scaling"] = kinds["full_attention"] if scaled else None
+    config["sliding_window_pattern"] = config.pop("layer_types").index("full_attention") + 1
+    config.pop("_sliding_window_pattern", None)
+    return config
+
+
+def modernbert_2024(config):
+    config = dtype_2023(config)
+    kinds = config.pop("rope_parameters")
+    config["global_rope_theta"] = kinds["full_attention"]["rope_theta"]
+    config["local_rope_theta"] = kinds["sliding_attention"]["rope_theta"]
+    types = config.pop("layer_types")
+    config["global_attn_every_n_layers"] = types.index("full_attention", 1)
+    return config
+
+
+# ---- Tensors ----------------------------------------------------------------------------------------------
+
+
+def position_ids(tensors, config):
+    """A buffer that used to be stored: 0, 1, 2, ... as integers."""
+    stem = next(n for n in tensors if n.endswith("embeddings.position_embeddings.weight")).rsplit("position_emb", 1)[0]
+    tensors[stem + "position_ids"] = torch.arange(config.max_position_embeddings)[None]
+    return tensors
+
+
+def gamma_beta(tensors, config):
+    """The names that BERT's norms had at first."""
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    return {name.replace(end, old[end]) if (end := next((k for k in old if name.endswith(k)), None)) else name: value
+            for name, value in tensors.items()}
+
+
+def gpt2_masks(tensors, config):
+    """The triangle of each layer, which is no parameter."""
+    stem = "transformer." if any(n.startswith("transformer.") for n in tensors) else ""
+    triangle = torch.ones(config.n_positions, config.n_positions, dtype=torch.uint8).tril()[None, None]
+    for i in range(config.n_layer):
+        tensors[f"{stem}h.{i}.attn.bias"] = triangle.clone()
+        tensors[f"{stem}h.{i}.attn.masked_bias"] = torch.tensor(-1e4)
+    return tensors
+
+
+def inverse_frequencies(tensors, config):
+    """The frequencies of the rotary positions, which are computed."""
+    half = config.hidden_size // config.num_attention_heads // 2
+    for i in range(config.num_hidden_layers):
+        tensors[f"model.layers.{i}.self_attn.rotary_emb.inv_freq"] = 10000.0 ** (-torch.arange(half) / half)
+    return tensors
