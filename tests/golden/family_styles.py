@@ -6,9 +6,12 @@ A style takes config.json as transformers 5 writes it, and gives what it was cal
 import torch
 
 
+MEANT = ("final_logit_softcapping", "attn_logit_softcapping", "sliding_window")
+
+
 def dtype_2023(config):
-    """`dtype` was `torch_dtype`, and nobody wrote keys that are null."""
-    config = {k: v for k, v in config.items() if v is not None}
+    """`dtype` was `torch_dtype`, and keys were null only where that is not the default."""
+    config = {k: v for k, v in config.items() if v is not None or k in MEANT}
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
     config["transformers_version"] = "4.41.2"
