@@ -74,15 +74,6 @@ static inline tfm_model *decoder_make(const char *config) {
     scratch_text("config.json", config);
     harness_ok(tfm__family_read(&family, arch, rules, scratch_root));
     harness_ok(tfm__model_new(&model, ctx, family, arch, rules));
-    tfm__stack_arch *s = &arch->decoder;
-    if (s->positions == TFM__LEARNED_POSITIONS) {
-        tfm_param table = {0};
-        harness_ok(decoder_fill(
-            &random,
-            &(tfm__parameter){.param = &table, .kind = TFM__TABLE, .rank = 2, .dims = {s->max_positions, s->width}}));
-        model->decoder.positions = table.value;
-        model->stored_positions = true;
-    }
     harness_ok(tfm__roles_walk(family, arch, model, decoder_fill, &random));
     if (!arch->headless)
         harness_ok(tfm__model_set_biases(model, bias));

@@ -66,7 +66,8 @@ static const tfm__naming TOY_COMMON[TFM__ROLES] = {[TFM__SHARED_TABLE] = {"a", N
                                                    [TFM__SOURCE_TABLE] = {"b", NULL, false},
                                                    [TFM__TARGET_TABLE] = {"c", NULL, false},
                                                    [TFM__OUTPUT_TABLE] = {"d", NULL, false}};
-static const tfm__naming TOY_DECODER[TFM__ROLES] = {[TFM__FINAL_NORM] = {"e", "e.b", false},
+static const tfm__naming TOY_DECODER[TFM__ROLES] = {[TFM__POSITIONS] = {"p", NULL, false},
+                                                    [TFM__FINAL_NORM] = {"e", "e.b", false},
                                                     [TFM__SELF_QUERY] = {"q.#", "q.#.b", false},
                                                     [TFM__SELF_KEY] = {"k.#", "k.#.b", false},
                                                     [TFM__SELF_VALUE] = {"v.#", "v.#.b", false},
@@ -122,8 +123,6 @@ static inline tfm_model *toy_decoder(toy_kind kind, int ends) {
                          .forced_eos_id = -1};
     harness_ok(tfm__model_new(&model, m.ctx, &TOY_FAMILY, &arch, &rules));
     harness_ok(tfm__roles_walk(&TOY_FAMILY, &arch, model, toy_put, &m));
-    if (arch.decoder.positions == TFM__LEARNED_POSITIONS)
-        toy_fill(&m, &model->decoder.positions, 2, (int64_t[]){TOY_POSITIONS, arch.decoder.width}, 0, 0.5f);
     harness_ok(tfm__model_set_biases(model, bias));
     return model;
 }

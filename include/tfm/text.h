@@ -48,7 +48,8 @@ typedef struct tfm_tokenizer_info {
  * - source.spm or target.spm: Marian / OPUS-MT. Besides those two it reads vocab.json, which gives the id of each piece
  *   (SentencePiece's own ids are not used), target_vocab.json if the vocabularies are separate, and, if they exist,
  *   tokenizer_config.json and added_tokens.json, whose added tokens it takes.
- * - a directory of Marian's or Bergamot's own (model.h): vocab.spm, or one for each side, whose ids are SentencePiece's.
+ * - a directory of Marian's or Bergamot's own (model.h): vocab.spm, or one for each side, whose ids are
+ * SentencePiece's.
  * - tokenizer.json: what Hugging Face's library `tokenizers` reads, with BPE, Unigram, WordPiece or WordLevel.
  *
  * The latter reads tokenizer_config.json too, if it exists, for special and added tokens. Both sides are the same

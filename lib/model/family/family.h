@@ -79,8 +79,8 @@ typedef struct tfm__family {
                                      files as the second says */
     bool keeps_shared;   /* a table that both stacks share has its own name in files, whatever the output has */
     bool output_by_file; /* the file alone says whether the output has a table of its own, and no key */
-    int first_layer;              /* the number of the first layer in names */
-    bool row_vectors;             /* vectors are stored (1, size) */
+    int first_layer;     /* the number of the first layer in names */
+    bool row_vectors;    /* vectors are stored (1, size) */
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
     /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
     json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
