@@ -269,13 +269,14 @@ int cmd_train(int argc, char **argv) {
         .about = "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All\n"
                  "You Need\" describes it, and keeps the best model so far in DIR, where tfm\n"
                  "translate opens it. --from begins with a model that is there, of any family\n"
-                 "with an encoder and a decoder. Ctrl-C saves the run and ends it. --resume continues it,\n"
-                 "with the same result to the bit as if it had never stopped, even after a power\n"
-                 "cut.\n",
+                 "with an encoder and a decoder. Ctrl-C saves the run and ends it. --resume\n"
+                 "continues it, with the same result to the bit as if it had never stopped,\n"
+                 "even after a power cut.\n",
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
                     "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
-                    "  tfm train -o law --from opus-mt-de-en --src law.de --tgt law.en --freeze 'model.encoder.*'\n"
+                    "  tfm train -o law --from opus-mt-de-en --src law.de --tgt law.en \\\n"
+                    "      --freeze 'model.encoder.*'\n"
                     "  tfm train --resume de-en --updates 16000\n",
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),
