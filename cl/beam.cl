@@ -5,7 +5,7 @@
  * in the log of keys and values. A row's past is a line of the table: the nodes from the start to its newest token.
  *
  * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: as many as are looked at,
- * or the whole vocabulary if that is smaller. With PROMPTED, what finishes and when a sentence is over are as in
+ * or the whole vocabulary if that is smaller. With AS_TRANSFORMERS, what finishes and when a sentence is over are as in
  * transformers' generate. */
 #ifdef BEAM
 
@@ -45,12 +45,12 @@
 
 /* In transformers all that reaches the limit has finished, a finished one must be among the BEAM best, and unless
  * `early` says 2 ("never"), live ones are compared by the length that they have. */
-#ifdef PROMPTED
-#define PROMPTED_ONLY(x) (x)
+#ifdef AS_TRANSFORMERS
+#define ONLY_THERE(x) (x)
 #define ENDS_AT_LIMIT(x) (x)
 #define HOPE (early == 2 && TFM_AT(penalty)[limit] > TFM_AT(penalty)[1] ? limit : generated)
 #else
-#define PROMPTED_ONLY(x) false
+#define ONLY_THERE(x) false
 #define ENDS_AT_LIMIT(x) false
 #define HOPE limit
 #endif
@@ -87,7 +87,7 @@ static inline float sum_of(__global const float *values, __global const float *l
  *   next_token, next_parent, next_score (R): the live continuations; parent is a row
  *   done (n), remaining (1): sentences that are over
  *   ends (end_count): the tokens that end a sentence; walk: how many candidates are looked at; early: transformers'
- *     early_stopping, with PROMPTED
+ *     early_stopping, with AS_TRANSFORMERS
  *   last_token: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have the
  *     probability 1, whatever the model gives them
  *
@@ -164,7 +164,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                     live++;
                     continue;
                 }
-                if (PROMPTED_ONLY(c >= BEAM)) /* the others only make room for live ones */
+                if (ONLY_THERE(c >= BEAM)) /* the others only make room for live ones */
                     continue;
                 /* Keep the best BEAM finished ones: a full list gives up its worst. */
                 int slot = finished;
@@ -178,7 +178,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                 } else {
                     finished++;
                 }
-                filler = PROMPTED_ONLY(BEAM == 1) ? best_token : filler; /* who watches reads it */
+                filler = ONLY_THERE(BEAM == 1) ? best_token : filler; /* who watches reads it */
                 total[slot] = best;
                 token[slot] = best_token;
                 node[slot] = (int)first_node + best_beam + (int)base;
@@ -192,7 +192,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                 float worst = INFINITY;
                 for (int b = 0; b < BEAM; b++)
                     worst = fmin(worst, total[b] / TFM_AT(penalty)[count[b]]);
-                over = over || worst >= out_score[0] / TFM_AT(penalty)[HOPE] || PROMPTED_ONLY(early == 1);
+                over = over || worst >= out_score[0] / TFM_AT(penalty)[HOPE] || ONLY_THERE(early == 1);
             }
             /* Cut by the limit: what is alive fills the slots that no finished one has. */
             if (over && generated >= limit) {

@@ -37,7 +37,7 @@ static tfm_status read_kind(tfm__arch *arch, tfm__rules *rules, const tfm__confi
     describe(&arch->decoder, k);
     arch->shared_tables = true;
     arch->tied_output = c.tie;
-    rules->keeps_pad = true;
+    rules->as_transformers = true;
     return tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
 }
 

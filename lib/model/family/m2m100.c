@@ -15,7 +15,7 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     static const tfm__id_defaults ids = {.pad = 1, .eos = 2, .start = 2};
     tfm__seq2seq c = {TFM__SEQ2SEQ_DEFAULTS, .vocab_size = 128112, .scale_embedding = true};
     c.activation = TFM_RELU;
-    rules->keeps_pad = true;
+    rules->as_transformers = true;
     tfm_status status = tfm__seq2seq_read(&c, from);
     if (status == TFM_OK)
         status = tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);

@@ -166,7 +166,6 @@ static void warn_of_others(const tfm__config_files *from, bool prompted) {
         {"begin_suppress_tokens", 0, false},
         {"sequence_bias", 0, false},
         {"force_words_ids", 0, false},
-        {"early_stopping", 0, true},
         {"exponential_decay_length_penalty", 0, false},
     };
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
@@ -179,9 +178,24 @@ static void warn_of_others(const tfm__config_files *from, bool prompted) {
     }
 }
 
+/* transformers' words for it: false, true, or "never". */
+static tfm_status read_early(tfm__prompt_rules *out, const tfm__config_files *from) {
+    const tfm__found found = tfm__search_key(from, "early_stopping");
+    const char *word = json_string_value(found.value);
+    if (!found.value || json_is_false(found.value))
+        return TFM_OK;
+    if (!json_is_true(found.value) && !(word && strcmp(word, "never") == 0))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `early_stopping` is %s; true, false or \"never\" is allowed",
+                         found.path, TFM__VALUE_TEXT(found.value));
+    out->early = word ? TFM__EARLY_NEVER : TFM__EARLY_TRUE;
+    return TFM_OK;
+}
+
 static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
     warn_of_others(from, out->prompted);
     tfm_status status = tfm__read_int(&out->beams, tfm__search_key(from, "num_beams"), "num_beams", 1, 1024);
+    if (status == TFM_OK)
+        status = read_early(&out->prompt, from);
     if (status != TFM_OK)
         return status;
     tfm__found penalty = tfm__search_key(from, "length_penalty");
@@ -202,19 +216,6 @@ tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, con
     if (status == TFM_OK)
         status = read_bad_ids(rules, from, vocabulary);
     return status == TFM_OK ? read_search(rules, from) : status;
-}
-
-/* transformers' words for it: false, true, or "never". */
-static tfm_status read_early(tfm__prompt_rules *out, const tfm__config_files *from) {
-    const tfm__found found = tfm__search_key(from, "early_stopping");
-    const char *word = json_string_value(found.value);
-    if (!found.value || json_is_false(found.value))
-        return TFM_OK;
-    if (!json_is_true(found.value) && !(word && strcmp(word, "never") == 0))
-        return tfm__fail(TFM_ERROR_FORMAT, "%s: `early_stopping` is %s; true, false or \"never\" is allowed",
-                         found.path, TFM__VALUE_TEXT(found.value));
-    out->early = word ? TFM__EARLY_NEVER : TFM__EARLY_TRUE;
-    return TFM_OK;
 }
 
 static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_files *from) {
@@ -238,7 +239,7 @@ static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_fi
     for (size_t i = 0; i < TFM__COUNT(numbers) && status == TFM_OK; i++)
         status = tfm__read_number(numbers[i].value, tfm__generation_key(from, numbers[i].key), numbers[i].key, 0,
                                   numbers[i].high);
-    return status == TFM_OK ? read_early(out, from) : status;
+    return status;
 }
 
 tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,

@@ -108,7 +108,7 @@ static tfm_status read_with(config c, bool may_scale, tfm__arch *arch, tfm__rule
                             const tfm__config_files *from) {
     static const tfm__id_defaults ids = {.pad = 0, .eos = 1, .start = 0};
     bool scaled = may_scale;
-    rules->keeps_pad = true;
+    rules->as_transformers = true;
     tfm_status status = read_sizes(&c, from);
     if (status == TFM_OK)
         status = read_feed_forward(&c, from);

@@ -124,7 +124,7 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
                        .prefix_width = setup->prefix_width,
                        .rules = setup->rules,
                        .certain = setup->certain,
-                       .prompted = setup->past != NULL,
+                       .as_transformers = setup->as_transformers,
                        .choice = setup->choice ? *setup->choice : (tfm__beam_choice){0},
                        .before = setup->past ? setup->past->width : 0,
                        .node = past,
@@ -135,7 +135,7 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
  * more where there are several ends. */
 static int walk_of(const tfm__beam *beam) {
     const int64_t most = 64; /* tfm_topk's */
-    const int64_t wish = beam->width * (beam->prompted && beam->end_count > 1 ? 1 + beam->end_count : 2);
+    const int64_t wish = beam->width * (beam->as_transformers && beam->end_count > 1 ? 1 + beam->end_count : 2);
     return beam->width == 1 ? 1 : (int)(wish < most ? wish : most);
 }
 
@@ -224,7 +224,7 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
 static tfm__kernel *kernel(const tfm__beam *beam, const char *name) {
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
     return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s", beam->width, candidates,
-                           beam->prompted ? " -DPROMPTED" : "");
+                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "");
 }
 
 /* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. */
@@ -291,7 +291,7 @@ tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
     choose_rows(beam, &next, &to, logits);
     if (keep < beam->live)
         extend_rows(beam, &next, &to);
-    if (beam->prompted)
+    if (beam->as_transformers)
         replace(ctx, &beam->chosen, next.token);
     replace(ctx, &beam->tokens, to.tokens);
     replace(ctx, &beam->scores, to.scores);

@@ -36,8 +36,9 @@ typedef struct tfm__beam {
     int64_t node;          /* first node of this step's rows */
     int64_t nodes;         /* capacity of the node log */
 
-    tfm_tensor tokens;    /* (R): the decoder's next input */
-    tfm_tensor chosen;    /* the same of all rows of the last step, those included that left the batch; if `prompted` */
+    tfm_tensor tokens; /* (R): the decoder's next input */
+    tfm_tensor
+        chosen; /* the same of all rows of the last step, those included that left the batch; with `as_transformers` */
     tfm_tensor scores;    /* (R) */
     tfm_tensor table;     /* (R, before + step + 1): the nodes of each row's past and its own */
     tfm_tensor sources;   /* (R): which of the N sentences each row translates */
@@ -52,7 +53,7 @@ typedef struct tfm__beam {
     int64_t prefix_width;
     const tfm__rules *rules; /* the model's */
     bool certain;            /* what the rules force has the probability 1, and what they forbid keeps its own */
-    bool prompted;           /* the search ends as transformers' generate does */
+    bool as_transformers;    /* the search ends as transformers' generate does */
     tfm__beam_choice choice;
     tfm_tensor streams;     /* (N) */
     int64_t words;          /* how many words are forbidden step by step */
@@ -71,6 +72,7 @@ typedef struct tfm__beam_setup {
     const tfm__kept *kept;   /* the ids that logits are of, if not of all; nothing is forced then; outlives the beam */
     const tfm__rules *rules; /* outlive the beam */
     bool certain;            /* as in tfm__beam */
+    bool as_transformers;    /* as in tfm__beam */
     const int32_t *limits;   /* [sentences]: most tokens to generate */
     const int32_t *prefixes; /* [sentences * prefix_width] */
     const int32_t *prefix_counts; /* [sentences] */

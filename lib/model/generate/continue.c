@@ -259,6 +259,7 @@ static void begin(run *r) {
                                        .sentences = r->texts,
                                        .rules = &r->model->rules,
                                        .certain = true,
+                                       .as_transformers = true,
                                        .limits = r->limits,
                                        .prefixes = r->zeros,
                                        .prefix_counts = r->zeros,

@@ -9,7 +9,7 @@ bool tfm__rules_end(const tfm__rules *rules, int32_t id) {
 
 bool tfm__rules_pads(const tfm__rules *rules, int32_t id) {
     const bool apart = id == rules->pad_id && id != rules->eos_id; /* some pad with what ends a sentence */
-    return apart && !rules->prompted && !rules->keeps_pad;
+    return apart && !rules->prompted && !rules->as_transformers;
 }
 
 bool tfm__rules_ban(const tfm__rules *rules, int32_t id) {

@@ -27,7 +27,8 @@ typedef struct tfm__prompt_rules {
 
 typedef struct tfm__rules {
     int pad_id, eos_id, start_id; /* Each is below the sizes of both vocabularies; or, if `prompted`, -1 for none. */
-    bool keeps_pad;               /* Padding may be written like any other id, as most families have it. */
+    bool as_transformers; /* Padding may be written like any other id, and a search in Hugging Face's form ends as that
+                             of transformers: so for all families but Marian, whose rules are the paper's. */
     bool prompted; /* The model has a decoder alone and goes on with a text: padding is a token as any other, start_id
                       is what a text begins with, and each of `eos_ids` ends it. */
     int eos_ids[TFM__MAX_EOS_IDS], eos_id_count; /* If `prompted`: all ends, eos_id first. */

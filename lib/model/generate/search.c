@@ -270,6 +270,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                        .sentences = b->count,
                                        .rules = forced,
                                        .certain = certain,
+                                       .as_transformers = certain && rules->beam > 1 && forced->as_transformers,
                                        .limits = b->limits,
                                        .prefixes = b->prefixes,
                                        .prefix_counts = b->prefix_counts,
