@@ -45,7 +45,7 @@ within() {
 }
 
 optimized_rows() {
-    TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows --suite trained-rows
+    TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows --suite computed-rows
 }
 # Each test that compares gradients.
 gradients() {
