@@ -1,7 +1,7 @@
 """New cases, drawn at random: `draw(family, rng)` gives one as family_recipes.py has them."""
 
 import family_styles as old
-from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, rope, seq2seq, t5
+from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, opt, rope, seq2seq, t5
 
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"]
 
@@ -97,6 +97,15 @@ def draw_gpt2(family, r):
             "extra": maybe(r, old.gpt2_masks)}
 
 
+def draw_opt(family, r):
+    E, layers, V = sizes(r)
+    before = coin(r)
+    config = opt(E, layers, heads_of(r, E), r.randint(17, 50), V, r.randint(44, 90), r.choice(ACTIVATIONS),
+                 r.sample(range(V), 2), do_layer_norm_before=before, enable_bias=coin(r), tie_word_embeddings=coin(r),
+                 _remove_final_layer_norm=before and coin(r))
+    return {"config": config, "base": config["tie_word_embeddings"] and coin(r)}
+
+
 def draw_rope(family, r, head_width):
     """Rotary positions of one of the kinds that the family is seen with."""
     theta = r.choice([50.0, 10000.0, 500000.0])
@@ -177,6 +186,8 @@ def draw(family, r):
         case = draw_t5(family, r)
     elif "ConditionalGeneration" in first:
         case = draw_seq2seq(family, r)
+    elif family == "opt":
+        case = draw_opt(family, r)
     elif "CausalLM" in first:
         case = draw_llama(family, r)
     elif family == "gpt2":

@@ -54,6 +54,12 @@ def modernbert(E, layers, heads, ffn, V, window, bases, every, **more):
                       rope_parameters={"full_attention": rope(bases[0]), "sliding_attention": rope(bases[1])}) | more
 
 
+def opt(E, layers, heads, ffn, V, positions, act, ids, **more):
+    return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, ffn_dim=ffn, vocab_size=V,
+                max_position_embeddings=positions, activation_function=act, word_embed_proj_dim=E, pad_token_id=ids[0],
+                bos_token_id=ids[1], eos_token_id=ids[1], **more)
+
+
 def gpt2(E, layers, heads, V, positions, act, eos, **more):
     return dict(n_embd=E, n_layer=layers, n_head=heads, vocab_size=V, n_positions=positions, activation_function=act,
                 bos_token_id=eos, eos_token_id=eos, **more)
@@ -260,6 +266,16 @@ CASES = {
             cls="GPT2LMHeadModel", dtype="F32",
             config=gpt2(16, 3, 2, 50, 45, "silu", 1, n_inner=21, scale_attn_by_inverse_layer_idx=True,
                         reorder_and_upcast_attn=True)),
+    },
+    "opt": {
+        "before-base-f16": dict(cls="OPTForCausalLM", dtype="F16", base=True,
+                                config=opt(24, 3, 4, 37, 71, 44, "relu", (1, 2))),
+        "after-bf16": dict(
+            cls="OPTForCausalLM", dtype="BF16", files="shards",
+            config=opt(20, 2, 5, 33, 63, 50, "gelu", (5, 3), do_layer_norm_before=False, tie_word_embeddings=False)),
+        "no-biases-bin": dict(
+            cls="OPTForCausalLM", dtype="F16", files="bin", generation=None,
+            config=opt(22, 3, 2, 40, 55, 48, "relu", (0, 9), enable_bias=False, _remove_final_layer_norm=True)),
     },
     "llama": {
         "plain-2023-f16": dict(cls="LlamaForCausalLM", dtype="F16", style=old.rope_2023, extra=old.inverse_frequencies,
