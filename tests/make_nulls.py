@@ -93,7 +93,8 @@ def good(kind, name):
         if base.startswith('tfm_') and base[4:] in HANDLES:
             return base[4:]
         if base.startswith('int') or base in ('size_t', 'double', 'uint64_t', 'float'):
-            return '(%s[8]){%s}' % (base, '0, 1' if name == 'axes' else '1, 1, 1, 1, 1, 1, 1, 1')
+            # Room for what a small model writes, such as a vector of each line.
+            return '(%s[64]){%s}' % (base, '0, 1' if name == 'axes' else '1, 1, 1, 1, 1, 1, 1, 1')
         return ('(%s[8]){0}' if name in ('ranges', 'batches', 'inputs') else '&(%s){0}') % base
     if bare.startswith('tfm_') and not re.search('dtype|activation|side|drop$|layout|level|status', bare):
         return '(%s){0}' % bare
