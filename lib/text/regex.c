@@ -66,7 +66,6 @@ tfm_status tfm__regex_new(tfm__regex **out, const char *pattern, size_t bytes, c
 }
 
 tfm_status tfm__regex_new_literal(tfm__regex **out, const char *text, size_t bytes, const char *where) {
-    (void)where;
     return make(out, text, bytes, PCRE2_LITERAL, where);
 }
 
