@@ -1,6 +1,7 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
-#   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none
+#   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
+#              estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 70 (TFM_FAULT_ALL=1)
 #   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
 #              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
@@ -45,7 +46,8 @@ within() {
 }
 
 optimized_rows() {
-    TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows --suite computed-rows
+    TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows --suite computed-rows \
+        --suite estimated-rows
 }
 # Each test that compares gradients.
 gradients() {

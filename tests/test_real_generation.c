@@ -113,22 +113,25 @@ static void test_stories(void **state) {
     tfm_model *model = open_scratch();
     const int32_t start = BOS;
     const size_t one = 1;
+    const int tokens = harness_slow() ? TOKENS / 4 : TOKENS;
     tfm_hypotheses found;
     char text[TOKENS * 16];
-    harness_ok(tfm_generate_ids(model, &found, &start, &one, 1, &(tfm_generate_options){.max_new = TOKENS}));
-    assert_int_equal(found.items[0].tokens, TOKENS);
+    harness_ok(tfm_generate_ids(model, &found, &start, &one, 1, &(tfm_generate_options){.max_new = tokens}));
+    assert_int_equal(found.items[0].tokens, tokens);
     say(text, pieces, found.items[0].ids, found.items[0].count);
     want[strcspn(want, "\r")] = 0;
     while (*want && want[strlen(want) - 1] == '\n')
         want[strlen(want) - 1] = 0;
+    if (tokens < TOKENS)
+        want[strlen(text)] = 0;
     assert_string_equal(text, want);
     /* Where it goes on with its own first half, the other half follows. */
     int32_t half[TOKENS / 2 + 1] = {BOS};
-    const size_t count = TOKENS / 2 + 1;
-    memcpy(half + 1, found.items[0].ids, sizeof(half) - sizeof(*half));
+    const size_t count = (size_t)tokens / 2 + 1;
+    memcpy(half + 1, found.items[0].ids, (count - 1) * sizeof(*half));
     tfm_hypotheses rest;
-    harness_ok(tfm_generate_ids(model, &rest, half, &count, 1, &(tfm_generate_options){.max_new = TOKENS / 2}));
-    assert_memory_equal(rest.items[0].ids, found.items[0].ids + TOKENS / 2, TOKENS / 2 * sizeof(int32_t));
+    harness_ok(tfm_generate_ids(model, &rest, half, &count, 1, &(tfm_generate_options){.max_new = tokens / 2}));
+    assert_memory_equal(rest.items[0].ids, found.items[0].ids + tokens / 2, (size_t)tokens / 2 * sizeof(int32_t));
     tfm_hypotheses_free(&rest);
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);
