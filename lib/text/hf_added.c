@@ -193,7 +193,7 @@ void tfm__added_pieces_cut(const tfm__added_pieces *a, bool normal, tfm__cuts *o
         if (last < begin)
             tfm__cuts_add(out, base + last, base + begin, -1, start && last == 0);
         tfm__cuts_add(out, base + begin, base + end, piece->id, start && begin == 0);
-        last = end > last ? end : last;
+        last = end; /* also where what stands behind another token was taken with it: that comes twice then */
     }
     if (last < bytes)
         tfm__cuts_add(out, base + last, base + bytes, -1, start && last == 0);

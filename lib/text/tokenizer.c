@@ -116,6 +116,10 @@ int32_t tfm_tokenizer_language_id(const tfm_tokenizer *tokenizer, const char *la
     return tokenizer && language ? tokenizer->parts.kind->language_id(tokenizer->parts.self, language) : -1;
 }
 
+bool tfm__tokenizer_is_marian(const tfm_tokenizer *tokenizer) {
+    return strcmp(tokenizer->parts.kind->name, "marian") == 0;
+}
+
 /* ---- Text to ids -------------------------------------------------------------------------------------- */
 
 tfm_status tfm__ids_reserve(tfm__ids *list, size_t more) {
@@ -203,6 +207,10 @@ tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, con
         return TFM_ERROR_ARGUMENT;
     *text = NULL;
     return tokenizer->parts.kind->decode(tokenizer->parts.self, text, ids, count);
+}
+
+size_t tfm__tokenizer_held(const tfm_tokenizer *tokenizer, const int32_t *ids, size_t count) {
+    return tokenizer->parts.kind->held(tokenizer->parts.self, ids, count);
 }
 
 void tfm_text_free(char **text) {

@@ -1,6 +1,7 @@
 /* Tokens, as they come, to text that is final: whole characters, cut before a stop string. */
 #include "model/task/speaker.h"
 #include <string.h>
+#include "text/tokenizer.h"
 
 /* Ids of the prompt that the first new ones are decoded after: some tokenizers drop the blank before a text's first
  * word. */
@@ -62,18 +63,30 @@ static size_t longest_stop(const tfm__speaker *s) {
     return most;
 }
 
+/* What `after` has behind the bytes that were told. Where the prompt ends within a run of bytes the two need not begin
+ * alike. */
+static size_t whole_character(const char *after, size_t told) {
+    while (((unsigned char)after[told] & 0xc0) == 0x80)
+        told++;
+    return told;
+}
+
 /* What the ids from `taken` on add to the text, if it is whole characters, or `all` of it. */
 static tfm_status take(tfm__speaker *s, bool all) {
+    const size_t told = s->bytes, count = s->count - s->from;
+    const size_t held = all ? 0 : tfm__tokenizer_held(s->tokenizer, s->ids + s->from, count), end = s->count - held;
     char *before = NULL, *after = NULL;
-    const size_t told = s->bytes;
+    if (end <= s->taken)
+        return TFM_OK;
     tfm_status status = tfm_tokenizer_decode(s->tokenizer, &before, s->ids + s->from, s->taken - s->from);
     if (status == TFM_OK)
-        status = tfm_tokenizer_decode(s->tokenizer, &after, s->ids + s->from, s->count - s->from);
+        status = tfm_tokenizer_decode(s->tokenizer, &after, s->ids + s->from, end - s->from);
     const size_t old = before ? strlen(before) : 0, whole = after ? strlen(after) : 0;
     if (status == TFM_OK && whole > old && (all || !ends_within_character(after, whole))) {
-        status = append(s, after + old, whole - old);
+        const size_t from = whole_character(after, old);
+        status = append(s, after + from, whole - from);
         s->from = s->taken;
-        s->taken = s->count;
+        s->taken = end;
         const size_t reach = longest_stop(s);
         if (status == TFM_OK && reach > 0)
             look_for_stops(s, told > reach ? told - reach : 0);
