@@ -2,7 +2,9 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "base/random.h"
 #include "harness.h"
+#include "model/task/speaker.h"
 #include "scratch.h"
 #include "tfm/text.h"
 
@@ -26,13 +28,18 @@ static void compare_ids(const char *dir, const char *what, size_t number, const 
                  (int)json_integer_value(json_array_get(want, i)));
 }
 
+/* A line as an encoder reads it, or as a decoder writes it, which only models with languages tell apart. */
 static void compare_line(const tfm_tokenizer *tokenizer, const char *dir, size_t number, const char *line,
-                         const json_t *expected) {
+                         const json_t *expected, tfm_side side) {
+    const bool target = side == TFM_TARGET;
+    const json_t *wanted = json_object_get(expected, target ? "target_ids" : "ids");
+    const tfm_encode_options options = {.language =
+                                            json_string_value(json_object_get(expected, target ? "target" : "source"))};
     int32_t *ids;
     size_t count;
     char *text;
-    harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
-    compare_ids(dir, "ids", number, json_array_get(json_object_get(expected, "ids"), number), ids, count);
+    harness_ok(tfm_tokenizer_encode_with(tokenizer, &ids, &count, side, line, strlen(line), &options));
+    compare_ids(dir, target ? "target ids" : "ids", number, json_array_get(wanted, number), ids, count);
     harness_ok(tfm_tokenizer_decode(tokenizer, &text, ids, count));
     const char *want = json_string_value(json_array_get(json_object_get(expected, "texts"), number));
     if (strcmp(text, want) != 0)
@@ -68,10 +75,13 @@ static void compare(const char *name) {
     const json_t *lines = json_object_get(all, "lines");
     tfm_tokenizer *tokenizer;
     harness_ok(tfm_tokenizer_open(&tokenizer, dir));
-    assert_true(json_array_size(lines) > 200 &&
-                json_array_size(json_object_get(expected, "ids")) == json_array_size(lines));
-    for (size_t i = 0; i < json_array_size(lines); i++)
-        compare_line(tokenizer, name, i, json_string_value(json_array_get(lines, i)), expected);
+    const json_int_t given = json_integer_value(json_object_get(expected, "every"));
+    const size_t every = given ? (size_t)given : 1, count = (json_array_size(lines) + every - 1) / every;
+    assert_true(json_array_size(lines) > 200 && json_array_size(json_object_get(expected, "ids")) == count);
+    for (size_t i = 0; i < count; i++)
+        for (int side = TFM_SOURCE; side <= (json_object_get(expected, "target") ? TFM_TARGET : TFM_SOURCE); side++)
+            compare_line(tokenizer, name, i, json_string_value(json_array_get(lines, i * every)), expected,
+                         (tfm_side)side);
     compare_other(tokenizer, name, lines, expected);
     tfm_tokenizer_free(&tokenizer);
     json_decref(all);
@@ -88,7 +98,74 @@ static void test_kinds(void **state) {
         compare(KINDS[i]);
 }
 
+/* The files from before tokenizer.json. */
+static void test_older(void **state) {
+    static const char *const KINDS[] = {"bert",      "mpnet", "gpt2",    "roberta", "qwen2", "t5",    "pegasus", "xlmr",
+                                        "camembert", "mbart", "mbart50", "nllb",    "llama", "gemma", "m2m100"};
+    (void)state;
+    for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "older_%s", KINDS[i]);
+        compare(name);
+    }
+}
+
+/* ---- Text that comes as it is written ----------------------------------------------------------------- */
+
+/* What is said after each id are whole characters that stay, and in the end it is the text of all ids. */
+static void speak(const tfm_tokenizer *tokenizer, const char *name, const int32_t *ids, size_t count) {
+    tfm__speaker speaker;
+    char *whole, *said = tfm__strdup("");
+    harness_ok(tfm_tokenizer_decode(tokenizer, &whole, ids, count));
+    harness_ok(tfm__speaker_begin(&speaker, tokenizer, NULL, 0, NULL, 0));
+    for (size_t i = 0; i <= count; i++) {
+        harness_ok(i < count ? tfm__speaker_hear(&speaker, ids[i]) : tfm__speaker_end(&speaker));
+        const size_t final = tfm__speaker_final(&speaker, i == count);
+        if (tfm_text_check(speaker.text, final) != TFM_OK || final < strlen(said) ||
+            memcmp(said, speaker.text, strlen(said)) != 0)
+            fail_msg("%s: after %zu ids \"%s\" was said, then \"%.*s\"", name, i, said, (int) final, speaker.text);
+        free(said);
+        said = tfm__format("%.*s", (int) final, speaker.text);
+    }
+    if (strcmp(said, whole) != 0)
+        fail_msg("%s: \"%s\" was said of \"%s\"", name, said, whole);
+    tfm__speaker_free(&speaker);
+    tfm_text_free(&whole);
+    free(said);
+}
+
+/* Tokens that are a part of a character: of real texts, and any tokens, whose bytes are mostly none. */
+static void test_streams(void **state) {
+    static const char *const KINDS[] = {"gpt2", "llama2", "older_gemma", "unigram_bytes"};
+    (void)state;
+    for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
+        char *root = harness_source("tests/golden/tokenizers"), *dir = tfm__path_join(root, KINDS[k]);
+        json_t *all = load(root, "lines.json");
+        const json_t *lines = json_object_get(all, "lines");
+        tfm_tokenizer *tokenizer;
+        harness_ok(tfm_tokenizer_open(&tokenizer, dir));
+        const int32_t size = tfm_tokenizer_get_info(tokenizer)->source_size;
+        tfm__random draw = tfm__random_new(7, k);
+        for (size_t i = 0; i < json_array_size(lines); i++) {
+            const char *line = json_string_value(json_array_get(lines, i));
+            int32_t *ids, any[24];
+            size_t count;
+            harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
+            speak(tokenizer, KINDS[k], ids, count);
+            tfm_ids_free(&ids);
+            for (size_t n = 0; n < TFM__COUNT(any); n++) /* half of them from where the bytes are */
+                any[n] = (int32_t)tfm__random_below(&draw, (uint64_t)(n & 1 ? size : 262));
+            speak(tokenizer, KINDS[k], any, TFM__COUNT(any));
+        }
+        tfm_tokenizer_free(&tokenizer);
+        json_decref(all);
+        free(dir);
+        free(root);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_older),
+                                       cmocka_unit_test(test_streams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,8 +51,13 @@ typedef struct tfm_tokenizer_info {
  * - a directory of Marian's or Bergamot's own (model.h): vocab.spm, or one for each side, whose ids are
  * SentencePiece's.
  * - tokenizer.json: what Hugging Face's library `tokenizers` reads, with BPE, Unigram, WordPiece or WordLevel.
+ * - vocab.txt (BERT, MPNet); vocab.json and merges.txt (GPT-2, OPT, RoBERTa, BART, Qwen2); a SentencePiece model named
+ *   spiece.model, sentencepiece.bpe.model or tokenizer.model (T5, Pegasus, XLM-R, CamemBERT, mBART, NLLB, Llama,
+ *   Gemma), which for M2M-100 has a vocab.json beside it: the files from before tokenizer.json, as transformers reads
+ *   them. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else by the
+ *   `model_type` of the latter, else by their names.
  *
- * The latter reads tokenizer_config.json too, if it exists, for special and added tokens. Both sides are the same
+ * The latter two read tokenizer_config.json too, if it exists, for special and added tokens. Both sides are the same
  * there. On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one,
  * TFM_ERROR_UNSUPPORTED for one that asks for what tfm does not do; the message names it. */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);

@@ -20,6 +20,8 @@ static const tfm__hf_class CLASSES[] = {
     {.name = "MPNet", .specials = {"<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"}},
     {.name = "T5", .specials = {NULL, "</s>", "<unk>", NULL, "<pad>"}},
     {.name = "XLMRoberta", .specials = FAIRSEQ},
+    {.name = "Camembert", .specials = FAIRSEQ},
+    {.name = "Pegasus", .specials = {NULL, "</s>", "<unk>", NULL, "<pad>", NULL, "<mask_2>"}},
     {.name = "MBart", .specials = FAIRSEQ, .place = TFM__LANGUAGE_LAST, .language = "en_XX"},
     {.name = "MBart50", .specials = FAIRSEQ, .place = TFM__LANGUAGE_FIRST, .language = "en_XX"},
     {.name = "Nllb", .specials = FAIRSEQ, .place = TFM__LANGUAGE_FIRST, .language = "eng_Latn"},
@@ -33,9 +35,17 @@ static const tfm__hf_class CLASSES[] = {
     {.name = "Gemma", .specials = {"<bos>", "<eos>", "<unk>", NULL, "<pad>", NULL, "<mask>"}},
 };
 
+/* Classes that are another one under a second name. */
+static const char *const ALIASES[][2] = {
+    {"MT5", "T5"},
+    {"Electra", "Bert"},
+    {"CodeLlama", "Llama"},
+};
+
 /* Whose tokenizers the models of config.json have. */
 static const char *const MODELS[][2] = {
     {"gpt2", "GPT2"},
+    {"opt", "GPT2"},
     {"roberta", "Roberta"},
     {"bart", "Bart"},
     {"bert", "Bert"},
@@ -46,6 +56,8 @@ static const char *const MODELS[][2] = {
     {"umt5", "T5"},
     {"mbart", "MBart"},
     {"xlm-roberta", "XLMRoberta"},
+    {"camembert", "Camembert"},
+    {"pegasus", "Pegasus"},
     {"m2m_100", "M2M100"},
     {"llama", "Llama"},
     {"gemma", "Gemma"},
@@ -56,14 +68,29 @@ static const char *const MODELS[][2] = {
     {"mistral", "Llama"},
 };
 
+/* Whether `name` is that of a class, with or without what the library puts behind it. */
+static bool is_class(const char *name, const char *class) {
+    const size_t length = strlen(class);
+    const char *behind = strncmp(name, class, length) == 0 ? name + length : "-";
+    return !*behind || strcmp(behind, "Tokenizer") == 0 || strcmp(behind, "TokenizerFast") == 0;
+}
+
 const tfm__hf_class *tfm__hf_class_named(const char *name) {
-    for (size_t i = 0; i < TFM__COUNT(CLASSES); i++) {
-        const size_t length = strlen(CLASSES[i].name);
-        const char *behind = strncmp(name, CLASSES[i].name, length) == 0 ? name + length : "-";
-        if (!*behind || strcmp(behind, "Tokenizer") == 0 || strcmp(behind, "TokenizerFast") == 0)
+    for (size_t i = 0; i < TFM__COUNT(ALIASES); i++)
+        if (is_class(name, ALIASES[i][0]))
+            name = ALIASES[i][1];
+    for (size_t i = 0; i < TFM__COUNT(CLASSES); i++)
+        if (is_class(name, CLASSES[i].name))
             return &CLASSES[i];
-    }
     return NULL;
+}
+
+/* NLLB's models are of M2M-100's kind, and have no vocab.json. */
+static bool is_nllb(const char *type, const char *dir) {
+    char *path = strcmp(type, "m2m_100") == 0 ? tfm__path_join(dir, "vocab.json") : NULL;
+    const bool nllb = path && !tfm__file_exists(path);
+    free(path);
+    return nllb;
 }
 
 const tfm__hf_class *tfm__hf_class_of(const json_t *config, const char *dir) {
@@ -73,10 +100,12 @@ const tfm__hf_class *tfm__hf_class_of(const json_t *config, const char *dir) {
     json_t *model = NULL;
     if (!path || !tfm__file_exists(path) || tfm__json_load(&model, path) != TFM_OK)
         model = NULL; /* who opens the model says what is wrong with it */
+    if (!name && (name = json_string_value(json_object_get(model, "tokenizer_class"))))
+        found = tfm__hf_class_named(name);
     const char *type = json_string_value(json_object_get(model, "model_type"));
     for (size_t i = 0; type && !found && i < TFM__COUNT(MODELS); i++)
         if (strcmp(type, MODELS[i][0]) == 0)
-            found = tfm__hf_class_named(MODELS[i][1]);
+            found = tfm__hf_class_named(is_nllb(type, dir) ? "Nllb" : MODELS[i][1]);
     json_decref(model);
     free(path);
     return found;

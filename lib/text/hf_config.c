@@ -107,15 +107,17 @@ static tfm_status find_specials(int32_t ids[TFM__SPECIALS], tfm__hf_tokenizer *t
         if (!value)
             value = json_object_get(config, tfm__special_keys[i]);
         const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-        if (!value && kind) /* a name that nobody said counts where the vocabulary has it */
+        if (!value && kind) /* a name that nobody said */
             text = kind->specials[i];
         if (value && !json_is_null(value))
             status = add_token(t, value, -1, true, (tfm__place){path, tfm__special_keys[i]});
         ids[i] = text ? tfm__lexicon_find(t->model.lexicon, text, strlen(text)) : -1;
-        if (!value && ids[i] >= 0) {
+        /* It counts where the vocabulary has it; to older files transformers adds it. */
+        if (!value && text && (ids[i] >= 0 || t->older)) {
             json_t *name = json_string(text);
             status = name ? add_token(t, name, -1, true, (tfm__place){path, tfm__special_keys[i]}) : TFM_ERROR_MEMORY;
             json_decref(name);
+            ids[i] = tfm__lexicon_find(t->model.lexicon, text, strlen(text));
         }
     }
     return status;

@@ -5,8 +5,7 @@ void *tfm__scratch_get(tfm__scratch *scratch, size_t bytes) {
     return tfm__grow(&scratch->memory, &scratch->room, bytes, 1) == TFM_OK ? scratch->memory : NULL;
 }
 
-/* {"piece": id, ...} */
-static tfm_status read_ids(tfm__lexicon *lexicon, const json_t *vocab, tfm__place place) {
+tfm_status tfm__lexicon_read(tfm__lexicon *lexicon, const json_t *vocab, tfm__place place) {
     const char *piece;
     json_t *id;
     tfm_status status = TFM_OK;
@@ -90,7 +89,7 @@ static tfm_status read_model(tfm__piece_model *out, const json_t *value, tfm__pl
                          tfm__json_kind(vocab), TYPES[i].scored ? "a list" : "an object");
     tfm_status status = tfm__lexicon_new(&out->lexicon);
     if (status == TFM_OK)
-        status = (TYPES[i].scored ? read_scored : read_ids)(out->lexicon, vocab, place);
+        status = (TYPES[i].scored ? read_scored : tfm__lexicon_read)(out->lexicon, vocab, place);
     return status == TFM_OK ? TYPES[i].read(out, value, place) : status;
 }
 

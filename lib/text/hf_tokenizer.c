@@ -229,7 +229,7 @@ tfm_status tfm__hf_read(tfm__hf_tokenizer *t, const json_t *root, const char *pa
         status = tfm__decoder_read(&t->decoder, json_object_get(root, "decoder"), path);
     if (status == TFM_OK)
         status = tfm__template_read(&t->around, json_object_get(root, "post_processor"), path);
-    if (status == TFM_OK)
+    if (status == TFM_OK && !t->model.lexicon)
         status = tfm__piece_model_read(&t->model, json_object_get(root, "model"), path);
     if (status == TFM_OK)
         status = tfm__added_pieces_read(&t->added, t->model.lexicon, json_object_get(root, "added_tokens"), path);
@@ -244,18 +244,31 @@ bool tfm__hf_tokenizer_there(const char *dir) {
     char *path = tfm__path_join(dir, "tokenizer.json");
     const bool there = path && tfm__file_exists(path);
     free(path);
-    return there;
+    return there || tfm__hf_convertible(dir);
+}
+
+/* tokenizer.json, or what the older files come to. */
+static tfm_status load(tfm__hf_tokenizer *t, json_t **root, char **path, const json_t *config, const char *dir) {
+    *path = tfm__path_join(dir, "tokenizer.json");
+    if (!*path)
+        return TFM_ERROR_MEMORY;
+    if (tfm__file_exists(*path))
+        return tfm__json_load(root, *path);
+    free(*path);
+    *path = NULL;
+    t->older = true;
+    return tfm__hf_convert(root, &t->model, path, config, dir);
 }
 
 tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
     json_t *config = NULL, *root = NULL;
-    char *path = tfm__path_join(dir, "tokenizer.json"), *config_path = tfm__path_join(dir, "tokenizer_config.json");
-    tfm__hf_tokenizer *t = path && config_path ? tfm__alloc(1, sizeof(*t)) : NULL;
+    char *path = NULL, *config_path = tfm__path_join(dir, "tokenizer_config.json");
+    tfm__hf_tokenizer *t = config_path ? tfm__alloc(1, sizeof(*t)) : NULL;
     tfm_status status = t ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK && tfm__file_exists(config_path))
         status = tfm__json_load(&config, config_path);
     if (status == TFM_OK)
-        status = tfm__json_load(&root, path);
+        status = load(t, &root, &path, config, dir);
     if (status == TFM_OK)
         status = tfm__hf_read(t, root, path);
     json_decref(root);

@@ -24,10 +24,11 @@ typedef struct tfm__hf_tokenizer {
     const char *before, *behind; /* what stands around a language's code in its token */
     char *languages[2];          /* by tfm_side: the ones that nobody has to name; or NULL */
     int32_t eos;                 /* which ends a text with a language */
+    bool older;                  /* made of files from before tokenizer.json */
 } tfm__hf_tokenizer;
 
-/* Fills a tokenizer from what a tokenizer.json holds; sentences name `path`. The tokens that are to be added besides
- * come before tfm__hf_end. */
+/* Fills a tokenizer from what a tokenizer.json holds, but for a model that it has already; sentences name `path`. The
+ * tokens that are to be added besides come before tfm__hf_end. */
 tfm_status tfm__hf_read(tfm__hf_tokenizer *out, const json_t *root, const char *path);
 tfm_status tfm__hf_end(tfm__hf_tokenizer *tokenizer);
 
@@ -35,5 +36,11 @@ tfm_status tfm__hf_end(tfm__hf_tokenizer *tokenizer);
  * them, or NULL. */
 tfm_status tfm__hf_configure(tfm__hf_tokenizer *tokenizer, tfm_tokenizer_info *info, const json_t *config,
                              const char *dir);
+
+/* What transformers makes of the older files in `dir`, in the form of a tokenizer.json; a model that has no such form
+ * is in *model. *name is the file that sentences name, for free(). `config` is tokenizer_config.json, or NULL. */
+tfm_status tfm__hf_convert(json_t **out, tfm__piece_model *model, char **name, const json_t *config, const char *dir);
+/* Whether there are such files. */
+bool tfm__hf_convertible(const char *dir);
 
 #endif

@@ -38,6 +38,8 @@ tfm_status tfm__unigram_read(tfm__piece_model *out, const json_t *value, tfm__pl
 tfm_status tfm__wordpiece_read(tfm__piece_model *out, const json_t *value, tfm__place place);
 tfm_status tfm__wordlevel_read(tfm__piece_model *out, const json_t *value, tfm__place place);
 
+/* Adds the pieces of {"piece": id, ...}. */
+tfm_status tfm__lexicon_read(tfm__lexicon *lexicon, const json_t *vocab, tfm__place place);
 /* Finds the id of `unk_token`; -1 where there is none. TFM_ERROR_FORMAT if one is named that the vocabulary has not. */
 tfm_status tfm__unk_read(int32_t *out, const tfm__lexicon *lexicon, const json_t *value, tfm__place place);
 /* The ids of the pieces <0x00> to <0xFF>, or -1. */

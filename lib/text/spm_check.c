@@ -1,5 +1,6 @@
 #include <math.h>
 #include <string.h>
+#include "text/protobuf.h"
 #include "text/spm.h"
 #include "text/utf8.h"
 
@@ -14,60 +15,6 @@
 /* Rules are a few characters long on both sides; the longest of Unicode's make 33 bytes of one character. */
 #define MAX_RULE_BYTES 256
 #define MAX_REPLACEMENT 64
-
-typedef struct span {
-    const unsigned char *at, *end;
-} span;
-
-typedef struct field {
-    uint64_t number;
-    unsigned wire; /* 0 varint, 1 eight bytes, 2 counted bytes, 5 four bytes */
-    uint64_t value;
-    span bytes;
-} field;
-
-/* ---- Protobuf ----------------------------------------------------------------------------------------- */
-
-static int take_varint(span *from, uint64_t *out) {
-    *out = 0;
-    for (unsigned shift = 0; shift < 64 && from->at < from->end; shift += 7) {
-        unsigned char byte = *from->at++;
-        *out |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return 1;
-    }
-    return 0;
-}
-
-static int take_bytes(span *from, field *out, uint64_t size) {
-    if (size > (uint64_t)(from->end - from->at))
-        return 0;
-    out->bytes = (span){from->at, from->at + size};
-    from->at += size;
-    return 1;
-}
-
-/* Takes the next field; 0 if what stands there is none. Groups, which nobody writes any more, are none. */
-static int take_field(span *from, field *out) {
-    uint64_t tag, size;
-    *out = (field){0};
-    if (!take_varint(from, &tag) || tag > UINT32_MAX || tag >> 3 == 0)
-        return 0;
-    out->number = tag >> 3;
-    out->wire = (unsigned)(tag & 7);
-    switch (out->wire) {
-    case 0:
-        return take_varint(from, &out->value);
-    case 1:
-        return take_bytes(from, out, 8);
-    case 2:
-        return take_varint(from, &size) && take_bytes(from, out, size);
-    case 5:
-        return take_bytes(from, out, 4);
-    default:
-        return 0;
-    }
-}
 
 static uint32_t little32(const unsigned char *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -159,7 +106,7 @@ static const char *walk(table *t) {
     }
 }
 
-static tfm_status check_table(const char **wrong, span bytes) {
+static tfm_status check_table(const char **wrong, tfm__message bytes) {
     size_t size = (size_t)(bytes.end - bytes.at);
     if (size == 0)
         return TFM_OK;
@@ -196,10 +143,10 @@ static tfm_status check_table(const char **wrong, span bytes) {
     return TFM_OK;
 }
 
-static tfm_status check_normalizer(const char **wrong, span message) {
-    field f;
+static tfm_status check_normalizer(const char **wrong, tfm__message message) {
+    tfm__field f;
     while (message.at < message.end) {
-        if (!take_field(&message, &f)) {
+        if (!tfm__message_next(&message, &f)) {
             *wrong = "its normalisation is unreadable";
             return TFM_OK;
         }
@@ -214,12 +161,12 @@ static tfm_status check_normalizer(const char **wrong, span message) {
 
 /* ---- Pieces ------------------------------------------------------------------------------------------- */
 
-static const char *check_piece(span message) {
+static const char *check_piece(tfm__message message) {
     size_t length = 0;
     bool user_defined = false; /* as protobuf reads a kind: 32 bits of it, and none that it does not know */
-    field f;
+    tfm__field f;
     while (message.at < message.end) {
-        if (!take_field(&message, &f))
+        if (!tfm__message_next(&message, &f))
             return "a piece is unreadable";
         if (f.number == 1 && f.wire == 2) {
             length = (size_t)(f.bytes.end - f.bytes.at);
@@ -241,12 +188,12 @@ static const char *check_piece(span message) {
 }
 
 tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
-    span message = {bytes, (const unsigned char *)bytes + size};
+    tfm__message message = {bytes, (const unsigned char *)bytes + size};
     const char *wrong = size ? NULL : "it is empty";
     unsigned seen = 0;
-    field f;
+    tfm__field f;
     while (message.at < message.end && !wrong) {
-        if (!take_field(&message, &f)) {
+        if (!tfm__message_next(&message, &f)) {
             wrong = "it ends within a field, or is something else";
             break;
         }

@@ -1,5 +1,5 @@
 """Makes tests/golden/tokenizers: small tokenizers of every kind, and what the library `tokenizers` and transformers make
-of hard lines with them. Python 3.11, tokenizers 0.23.3, transformers 5.23.0, sentencepiece 0.2.3.
+of hard lines with them. Those of older_tokenizers.py are of the files from before tokenizer.json. Python 3.11, tokenizers 0.23.3, transformers 5.23.0, sentencepiece 0.2.3.
 
     python make_tokenizers.py
 """
@@ -18,6 +18,7 @@ from tokenizers import processors as R
 from tokenizers import trainers as T
 from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 
+import older_tokenizers
 from tokenizer_texts import SENTENCES, hard_lines
 
 OUT = Path(__file__).parent / "tokenizers"
@@ -218,6 +219,7 @@ def main():
         tokenizer = make()
         tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
         write(folder, "expected.json", expected(tokenizer))
+    older_tokenizers.write_all(OUT, LINES, sentencepiece_model, small_rules(), byte_level(420))
     (OUT / "rules.tsv").unlink()
 
 

@@ -1,0 +1,393 @@
+/* SentencePiece models as the classes of transformers take them. */
+#include "base/file.h"
+#include "text/hf_convert.h"
+#include "text/protobuf.h"
+
+/* What a model file says. */
+typedef struct model {
+    json_t *pieces; /* [["piece", score], ...] */
+    const unsigned char *rules;
+    size_t rule_bytes;
+} model;
+
+enum { CONTROL = 3, USER_DEFINED = 4 };
+
+#define BLANK "\xe2\x96\x81"
+
+/* Whether tokenizer_config.json lists special tokens of its own: transformers leaves the model's ones to it then. */
+static bool lists_specials(const tfm__conversion *c) {
+    return json_array_size(json_object_get(c->config, "extra_special_tokens")) > 0 ||
+           json_array_size(json_object_get(c->config, "additional_special_tokens")) > 0;
+}
+
+/* A piece is text = 1, score = 2 and type = 3. */
+static tfm_status read_piece(const tfm__conversion *c, model *m, tfm__message message) {
+    tfm__field f;
+    json_t *text = NULL;
+    uint64_t type = 0;
+    float score = 0;
+    bool good = true;
+    while (good && message.at < message.end && (good = tfm__message_next(&message, &f))) {
+        if (f.number == 1 && f.wire == 2) {
+            json_decref(text);
+            const size_t bytes = (size_t)(f.bytes.end - f.bytes.at);
+            text = memchr(f.bytes.at, '\0', bytes) ? NULL : json_stringn((const char *)f.bytes.at, bytes);
+            good = text != NULL;
+        } else if (f.number == 2 && f.wire == 5) {
+            memcpy(&score, f.bytes.at, sizeof(score));
+        } else if (f.number == 3 && f.wire == 0) {
+            type = f.value;
+        }
+    }
+    if (!good || !text || !(score > -1e30F && score < 1e30F)) {
+        json_decref(text);
+        return tfm__fail(TFM_ERROR_FORMAT, "%s is not a SentencePiece model, or is damaged: piece %zu is unreadable",
+                         c->path, json_array_size(m->pieces));
+    }
+    if ((type == CONTROL || type == USER_DEFINED) && json_string_length(text) && !lists_specials(c))
+        tfm__convert_add(c, json_string_value(text), type == CONTROL, false);
+    json_array_append_new(m->pieces, json_pack("[o, f]", text, (double)score));
+    return TFM_OK;
+}
+
+/* pieces = 1, and in normalizer_spec = 3 the table of normalisations = 2. */
+static tfm_status read_model(const tfm__conversion *c, model *m, const tfm__file *file) {
+    tfm__message message = {file->data, file->data + file->size};
+    tfm__field f, inner;
+    tfm_status status = TFM_OK;
+    while (status == TFM_OK && message.at < message.end) {
+        if (!tfm__message_next(&message, &f))
+            return tfm__fail(TFM_ERROR_FORMAT, "%s is not a SentencePiece model, or is damaged", c->path);
+        if (f.number == 1 && f.wire == 2)
+            status = read_piece(c, m, f.bytes);
+        while (f.number == 3 && f.wire == 2 && f.bytes.at < f.bytes.end && tfm__message_next(&f.bytes, &inner))
+            if (inner.number == 2 && inner.wire == 2) {
+                m->rules = inner.bytes.at;
+                m->rule_bytes = (size_t)(inner.bytes.end - inner.bytes.at);
+            }
+    }
+    if (status == TFM_OK && json_array_size(m->pieces) < 4)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s has %zu pieces; a tokenizer has more", c->path,
+                         json_array_size(m->pieces));
+    return status;
+}
+
+/* ---- Sections ----------------------------------------------------------------------------------------- */
+
+static char *base64(const unsigned char *bytes, size_t size) {
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = tfm__alloc(size / 3 * 4 + 5, 1);
+    size_t used = 0;
+    for (size_t i = 0; text && i < size; i += 3) {
+        const uint32_t word = (uint32_t)bytes[i] << 16 | (uint32_t)(i + 1 < size ? bytes[i + 1] : 0) << 8 |
+                              (i + 2 < size ? bytes[i + 2] : 0);
+        for (int shift = 18; shift >= 0; shift -= 6)
+            text[used++] = DIGITS[word >> shift & 63];
+        for (size_t over = i + 3; over > size; over--)
+            text[used - (over - size)] = '=';
+    }
+    return text;
+}
+
+static json_t *one_blank_for(const char *expression) {
+    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "Regex", expression, "content", " ");
+}
+
+/* The table of normalisations, or without one, blanks for `otherwise`; and with `runs` one blank for several. */
+static void set_normalizer(const tfm__conversion *c, const model *m, const char *otherwise, bool runs) {
+    char *rules = m->rule_bytes ? base64(m->rules, m->rule_bytes) : NULL;
+    json_t *steps = json_array();
+    if (rules)
+        json_array_append_new(steps, json_pack("{s:s, s:s}", "type", "Precompiled", "precompiled_charsmap", rules));
+    else if (otherwise)
+        json_array_append_new(steps, one_blank_for(otherwise));
+    if (runs)
+        json_array_append_new(steps, one_blank_for(" {2,}"));
+    tfm__convert_set(c, "normalizer", json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps));
+    free(rules);
+}
+
+/* A blank's sign before each word, which `words` are cut at first. */
+static void set_metaspace(const tfm__conversion *c, bool words) {
+    const bool prefix = tfm__convert_flag(c, "add_prefix_space", true);
+    json_t *step = json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", BLANK, "prepend_scheme",
+                             prefix || !words ? "always" : "never", "split", 1);
+    tfm__convert_set(c, "decoder", json_deep_copy(step));
+    if (words)
+        step = json_pack("{s:s, s:[{s:s}, o]}", "type", "Sequence", "pretokenizers", "type", "WhitespaceSplit", step);
+    tfm__convert_set(c, "pre_tokenizer", step);
+}
+
+static void add_piece(json_t *vocab, const char *text, double score) {
+    json_array_append_new(vocab, json_pack("[s, f]", text, score));
+}
+
+static void add_pieces(json_t *vocab, const model *m, size_t from) {
+    for (size_t i = from; i < json_array_size(m->pieces); i++)
+        json_array_append(vocab, json_array_get(m->pieces, i));
+}
+
+/* fairseq's first four, and the model's from the fourth on. */
+static json_t *fairseq(const tfm__conversion *c, const model *m) {
+    static const int FIRST[] = {TFM__BOS, TFM__PAD, TFM__EOS, TFM__UNK};
+    json_t *vocab = json_array();
+    for (size_t i = 0; i < TFM__COUNT(FIRST); i++)
+        add_piece(vocab, tfm__convert_name(c, FIRST[i]), 0);
+    add_pieces(vocab, m, 3);
+    return vocab;
+}
+
+static void set_unigram(const tfm__conversion *c, json_t *vocab, int unk) {
+    tfm__convert_set(c, "model", json_pack("{s:s, s:o, s:i}", "type", "Unigram", "vocab", vocab, "unk_id", unk));
+}
+
+/* <s> $A </s>, and between two texts twice the last. */
+static void around(const tfm__conversion *c) {
+    const char *bos = tfm__convert_name(c, TFM__BOS), *eos = tfm__convert_name(c, TFM__EOS);
+    const char *const single[] = {bos, tfm__convert_a, eos, NULL};
+    const char *const pair[] = {bos, tfm__convert_a, eos, eos, tfm__convert_b, eos, NULL};
+    tfm__convert_around(c, single, pair);
+}
+
+/* ---- Unigrams ----------------------------------------------------------------------------------------- */
+
+/* A number of tokens that tokenizer_config.json says. */
+static tfm_status read_count(int *out, const tfm__conversion *c, const char *key, int otherwise) {
+    int64_t count;
+    const tfm_status status =
+        tfm__hf_int(&count, c->config, key, otherwise, (tfm__place){c->dir, "tokenizer_config.json"});
+    if (status == TFM_OK && (count < 0 || count > 10000))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s/tokenizer_config.json: `%s` is %lld; 0 to 10000 are allowed", c->dir,
+                         key, (long long)count);
+    *out = (int)count;
+    return status;
+}
+
+static tfm_status make_t5(const tfm__conversion *c, const model *m) {
+    const char *eos = tfm__convert_name(c, TFM__EOS);
+    const char *const single[] = {tfm__convert_a, eos, NULL};
+    const char *const pair[] = {tfm__convert_a, eos, tfm__convert_b, eos, NULL};
+    int extra;
+    tfm_status status = read_count(&extra, c, "extra_ids", 100);
+    if (status != TFM_OK)
+        return status;
+    json_t *vocab = json_copy(m->pieces);
+    for (int i = extra - 1; i >= 0; i--) {
+        char name[32];
+        snprintf(name, sizeof(name), "<extra_id_%d>", i);
+        add_piece(vocab, name, 0);
+        tfm__convert_add(c, name, true, false);
+    }
+    set_unigram(c, vocab, 2);
+    set_normalizer(c, m, NULL, false);
+    set_metaspace(c, true);
+    tfm__convert_around(c, single, pair);
+    return TFM_OK;
+}
+
+/* The padding, the end, the two masks, tokens for each of `offset` places, and the model's from <unk> on. */
+static tfm_status make_pegasus(const tfm__conversion *c, const model *m) {
+    const json_t *sentence = json_object_get(c->config, "mask_token_sent");
+    const char *mask = json_is_string(sentence) ? json_string_value(sentence) : "<mask_1>";
+    const char *eos = tfm__convert_name(c, TFM__EOS);
+    const char *const single[] = {tfm__convert_a, eos, NULL};
+    const char *const pair[] = {tfm__convert_a, tfm__convert_b, eos, NULL};
+    int offset;
+    tfm_status status = read_count(&offset, c, "offset", 103);
+    if (status != TFM_OK)
+        return status;
+    json_t *vocab = json_array();
+    add_piece(vocab, tfm__convert_name(c, TFM__PAD), 0);
+    add_piece(vocab, eos, 0);
+    if (!json_is_null(sentence) || !sentence) {
+        add_piece(vocab, mask, 0);
+        add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+        tfm__convert_add(c, mask, true, false);
+    }
+    for (int i = 2; i < offset; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "<unk_%d>", i);
+        add_piece(vocab, name, -100);
+        tfm__convert_add(c, name, true, false);
+    }
+    const int unk = (int)json_array_size(vocab);
+    add_pieces(vocab, m, 2);
+    set_unigram(c, vocab, unk);
+    set_normalizer(c, m, "\\n", true);
+    set_metaspace(c, false);
+    tfm__convert_around(c, single, pair);
+    return TFM_OK;
+}
+
+static tfm_status make_xlm(const tfm__conversion *c, const model *m) {
+    json_t *vocab = fairseq(c, m);
+    add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+    set_unigram(c, vocab, 3);
+    set_normalizer(c, m, NULL, false);
+    set_metaspace(c, true);
+    around(c);
+    return TFM_OK;
+}
+
+/* Three of fairseq's names stand for nothing here: the model's own come later. */
+static tfm_status make_camembert(const tfm__conversion *c, const model *m) {
+    json_t *vocab = json_array();
+    add_piece(vocab, "<s>NOTUSED", 0);
+    add_piece(vocab, tfm__convert_name(c, TFM__PAD), 0);
+    add_piece(vocab, "</s>NOTUSED", 0);
+    add_piece(vocab, tfm__convert_name(c, TFM__UNK), 0);
+    add_piece(vocab, "<unk>NOTUSED", -100);
+    add_pieces(vocab, m, 1);
+    add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+    set_unigram(c, vocab, 3);
+    set_normalizer(c, m, NULL, false);
+    set_metaspace(c, true);
+    around(c);
+    return TFM_OK;
+}
+
+static tfm_status make_mbart(const tfm__conversion *c, const model *m) {
+    const bool fifty = tfm__convert_is(c, "MBart50");
+    json_t *vocab = fairseq(c, m);
+    tfm__convert_languages(c, vocab, fifty ? tfm__codes_mbart50 : tfm__codes_mbart, "");
+    add_piece(vocab, tfm__convert_name(c, TFM__MASK), 0);
+    set_unigram(c, vocab, 3);
+    if (fifty)
+        set_normalizer(c, m, NULL, true);
+    set_metaspace(c, !fifty);
+    return TFM_OK;
+}
+
+/* ---- Byte pairs --------------------------------------------------------------------------------------- */
+
+/* Longer pieces are no words of any language; each of their cuts is looked up. */
+enum { MOST_PIECE = 1024 };
+
+/* Every way to cut a piece into two others is a merge; those of earlier pieces come first, and of one piece those with
+ * the shorter left side. */
+static json_t *merges_of(const json_t *vocab, const model *m) {
+    json_t *merges = json_array();
+    for (size_t i = 0; i < json_array_size(m->pieces); i++) {
+        const char *text = json_string_value(json_array_get(json_array_get(m->pieces, i), 0));
+        const size_t bytes = strlen(text);
+        if (bytes > MOST_PIECE || json_integer_value(json_object_get(vocab, text)) != (json_int_t)i)
+            continue;
+        char left[MOST_PIECE + 1];
+        for (size_t cut = bytes ? tfm__char_bytes(text) : 0; cut < bytes; cut += tfm__char_bytes(text + cut)) {
+            memcpy(left, text, cut);
+            left[cut] = '\0';
+            if (json_object_get(vocab, text + cut) && json_object_get(vocab, left))
+                json_array_append_new(merges, json_pack("[s, s]", left, text + cut));
+        }
+    }
+    return merges;
+}
+
+/* Pieces by their places; one that is there twice has the later. */
+static json_t *ids_of(const json_t *pieces) {
+    json_t *vocab = json_object();
+    for (size_t i = 0; i < json_array_size(pieces); i++)
+        json_object_set_new(vocab, json_string_value(json_array_get(json_array_get(pieces, i), 0)),
+                            json_integer((json_int_t)i));
+    return vocab;
+}
+
+static tfm_status set_pairs(const tfm__conversion *c, json_t *vocab, json_t *merges, bool bytes, bool unk) {
+    if (json_array_size(merges) == 0) {
+        json_decref(vocab);
+        json_decref(merges);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: no piece is made of two others, so it has no byte pairs", c->path);
+    }
+    json_t *pairs = json_pack("{s:s, s:o, s:o, s:b, s:b}", "type", "BPE", "vocab", vocab, "merges", merges, "fuse_unk",
+                              1, "byte_fallback", (int)bytes);
+    if (unk)
+        json_object_set_new(pairs, "unk_token", json_string(tfm__convert_name(c, TFM__UNK)));
+    tfm__convert_set(c, "model", pairs);
+    return TFM_OK;
+}
+
+/* Blanks for their signs, bytes, and with `strip` no blank at the beginning. */
+static void set_bytes_decoder(const tfm__conversion *c, bool strip) {
+    json_t *steps = tfm__convert_text("[{'type': 'Replace', 'pattern': {'String': '" BLANK "'}, 'content': ' '}, "
+                                      "{'type': 'ByteFallback'}, {'type': 'Fuse'}]");
+    if (strip)
+        json_array_append_new(steps, tfm__convert_text("{'type': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}"));
+    tfm__convert_set(c, "decoder", json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps));
+}
+
+static tfm_status make_llama(const tfm__conversion *c, const model *m) {
+    const bool prefix = tfm__convert_flag(c, "add_prefix_space", true), legacy = tfm__convert_flag(c, "legacy", false);
+    json_t *vocab = ids_of(m->pieces);
+    tfm__convert_set(c, "pre_tokenizer",
+                     json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", BLANK, "prepend_scheme",
+                               !prefix  ? "never"
+                               : legacy ? "always"
+                                        : "first",
+                               "split", 0));
+    set_bytes_decoder(c, prefix);
+    const tfm_status status = set_pairs(c, vocab, merges_of(vocab, m), true, false);
+    if (status == TFM_OK)
+        tfm__convert_ends(c);
+    return status;
+}
+
+static tfm_status make_gemma(const tfm__conversion *c, const model *m) {
+    json_t *vocab = ids_of(m->pieces);
+    tfm__convert_set(c, "normalizer",
+                     tfm__convert_text("{'type': 'Replace', 'pattern': {'String': ' '}, 'content': '" BLANK "'}"));
+    tfm__convert_set(c, "pre_tokenizer",
+                     tfm__convert_text("{'type': 'Split', 'pattern': {'String': ' '}, 'behavior': "
+                                       "'MergedWithPrevious', 'invert': false}"));
+    set_bytes_decoder(c, false);
+    const tfm_status status = set_pairs(c, vocab, merges_of(vocab, m), true, true);
+    if (status == TFM_OK)
+        tfm__convert_ends(c);
+    return status;
+}
+
+static tfm_status make_nllb(const tfm__conversion *c, const model *m) {
+    static const int FIRST[] = {TFM__BOS, TFM__PAD, TFM__EOS, TFM__UNK};
+    json_t *before = ids_of(m->pieces), *vocab = json_object();
+    for (size_t i = 0; i < TFM__COUNT(FIRST); i++)
+        json_object_set_new(vocab, tfm__convert_name(c, FIRST[i]), json_integer((json_int_t)i));
+    for (size_t i = 0; i < json_array_size(m->pieces); i++) {
+        const char *piece = json_string_value(json_array_get(json_array_get(m->pieces, i), 0));
+        if (!json_object_get(vocab, piece))
+            json_object_set_new(vocab, piece, json_integer((json_int_t)json_object_size(vocab)));
+    }
+    json_t *merges = merges_of(before, m);
+    json_decref(before);
+    set_normalizer(c, m, NULL, m->rule_bytes > 0);
+    set_metaspace(c, false);
+    if (!json_object_get(c->config, "added_tokens_decoder") && !json_object_get(c->config, "extra_special_tokens") &&
+        !json_object_get(c->config, "additional_special_tokens") &&
+        !json_object_get(c->map, "additional_special_tokens"))
+        tfm__convert_languages(c, NULL, tfm__codes_nllb, "");
+    return set_pairs(c, vocab, merges, false, true);
+}
+
+tfm_status tfm__convert_pieces(tfm__conversion *c) {
+    static const struct {
+        const char *name;
+        tfm_status (*make)(const tfm__conversion *, const model *);
+    } KINDS[] = {{"T5", make_t5},       {"XLMRoberta", make_xlm}, {"Camembert", make_camembert},
+                 {"MBart", make_mbart}, {"MBart50", make_mbart},  {"Pegasus", make_pegasus},
+                 {"Llama", make_llama}, {"Gemma", make_gemma},    {"Nllb", make_nllb}};
+    tfm__file file = {0};
+    model m = {.pieces = json_array()};
+    size_t i = 0;
+    while (i < TFM__COUNT(KINDS) && !tfm__convert_is(c, KINDS[i].name))
+        i++;
+    tfm_status status =
+        i < TFM__COUNT(KINDS)
+            ? tfm__file_map(&file, c->path)
+            : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tfm does not make a tokenizer of the class %s of this file",
+                        c->path, c->kind->name);
+    if (status == TFM_OK)
+        status = read_model(c, &m, &file);
+    if (status == TFM_OK)
+        status = KINDS[i].make(c, &m);
+    json_decref(m.pieces);
+    tfm__file_unmap(&file);
+    return status;
+}

@@ -1,0 +1,361 @@
+/* The files from before tokenizer.json, as one: for each class of transformers what its tokenizer is made of. */
+#include <stdlib.h>
+#include "base/file.h"
+#include "text/hf_convert.h"
+#include "text/letters.h"
+#include "text/line_file.h"
+#include "text/utf8.h"
+
+/* Files by which one sees that there is something to convert. */
+static const char *const PIECES[] = {"spiece.model", "sentencepiece.bpe.model", "tokenizer.model"};
+
+static bool there(const char *dir, const char *name) {
+    char *path = tfm__path_join(dir, name);
+    const bool found = path && tfm__file_exists(path);
+    free(path);
+    return found;
+}
+
+bool tfm__hf_convertible(const char *dir) {
+    for (size_t i = 0; i < TFM__COUNT(PIECES); i++)
+        if (there(dir, PIECES[i]))
+            return true;
+    return there(dir, "vocab.txt") || (there(dir, "vocab.json") && there(dir, "merges.txt"));
+}
+
+/* ---- What a class is made of -------------------------------------------------------------------------- */
+
+bool tfm__convert_is(const tfm__conversion *c, const char *name) {
+    return strcmp(c->kind->name, name) == 0;
+}
+
+const char *tfm__convert_name(const tfm__conversion *c, int special) {
+    const json_t *value = json_object_get(c->map, tfm__special_keys[special]);
+    if (!value)
+        value = json_object_get(c->config, tfm__special_keys[special]);
+    const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+    return text && *text ? text : c->kind->specials[special];
+}
+
+bool tfm__convert_flag(const tfm__conversion *c, const char *key, bool otherwise) {
+    const json_t *value = json_object_get(c->config, key);
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+void tfm__convert_set(const tfm__conversion *c, const char *section, json_t *value) {
+    json_object_set_new(c->root, section, value);
+}
+
+json_t *tfm__convert_text(const char *text) {
+    char *copy = tfm__strdup(text);
+    for (char *at = copy; at && *at; at++)
+        if (*at == '\'')
+            *at = '"';
+    json_t *value = copy ? json_loads(copy, JSON_DECODE_ANY, NULL) : NULL;
+    free(copy);
+    return value;
+}
+
+void tfm__convert_add(const tfm__conversion *c, const char *text, bool special, bool lstrip) {
+    json_array_append_new(json_object_get(c->root, "added_tokens"),
+                          json_pack("{s:s, s:b, s:b, s:b}", "content", text, "special", (int)special, "normalized", 0,
+                                    "lstrip", (int)lstrip));
+}
+
+void tfm__convert_languages(const tfm__conversion *c, json_t *vocab, const char *codes, const char *sign) {
+    for (size_t length; *codes; codes += length + 1) {
+        length = strcspn(codes, " ");
+        char *name = tfm__format("%s%.*s%s", sign, (int)length, codes, sign);
+        if (name)
+            tfm__convert_add(c, name, true, false);
+        if (name && vocab)
+            json_array_append_new(vocab, json_pack("[s, f]", name, 0.0));
+        free(name);
+    }
+}
+
+/* The id of a piece of the model, or -1. */
+static json_int_t id_of(const tfm__conversion *c, const char *piece) {
+    const json_t *vocab = json_object_get(json_object_get(c->root, "model"), "vocab");
+    const json_t *id = json_object_get(vocab, piece);
+    if (json_is_integer(id))
+        return json_integer_value(id);
+    for (size_t i = 0; i < json_array_size(vocab); i++)
+        if (strcmp(json_string_value(json_array_get(json_array_get(vocab, i), 0)), piece) == 0)
+            return (json_int_t)i;
+    return -1;
+}
+
+/* The id of a token that the vocabulary does not have: what tokenizer_config.json says, else the next one. */
+static json_int_t added_id(const tfm__conversion *c, const char *text) {
+    json_t *added = json_object_get(c->root, "added_tokens");
+    const json_t *vocab = json_object_get(json_object_get(c->root, "model"), "vocab");
+    json_int_t next = (json_int_t)(json_array_size(vocab) + json_object_size(vocab));
+    const char *key;
+    json_t *value;
+    size_t i;
+    json_object_foreach(json_object_get(c->config, "added_tokens_decoder"), key, value) {
+        const char *content = json_string_value(json_object_get(value, "content"));
+        if (content && strcmp(content, text) == 0)
+            return strtoll(key, NULL, 10);
+    }
+    json_array_foreach(added, i, value) {
+        const char *content = json_string_value(json_object_get(value, "content"));
+        if (id_of(c, content) >= 0)
+            continue;
+        if (strcmp(content, text) == 0)
+            return next;
+        next++;
+    }
+    tfm__convert_add(c, text, true, false);
+    return next;
+}
+
+const char tfm__convert_a[] = "A", tfm__convert_b[] = "B";
+
+void tfm__convert_around(const tfm__conversion *c, const char *const *single, const char *const *pair) {
+    json_t *post =
+        json_pack("{s:s, s:[], s:[], s:{}}", "type", "TemplateProcessing", "single", "pair", "special_tokens");
+    for (int both = 0; both < 2; both++)
+        for (const char *const *name = both ? pair : single; *name; name++) {
+            const bool text = *name == tfm__convert_a || *name == tfm__convert_b;
+            json_int_t id = text ? -1 : id_of(c, *name);
+            if (!text && id < 0)
+                id = added_id(c, *name);
+            json_array_append_new(json_object_get(post, both ? "pair" : "single"),
+                                  json_pack("{s:{s:s}}", text ? "Sequence" : "SpecialToken", "id", *name));
+            if (!text)
+                json_object_set_new(json_object_get(post, "special_tokens"), *name, json_pack("{s:[I]}", "ids", id));
+        }
+    tfm__convert_set(c, "post_processor", post);
+}
+
+void tfm__convert_ends(const tfm__conversion *c) {
+    const char *bos = tfm__convert_flag(c, "add_bos_token", false) ? tfm__convert_name(c, TFM__BOS) : NULL;
+    const char *eos = tfm__convert_flag(c, "add_eos_token", false) ? tfm__convert_name(c, TFM__EOS) : NULL;
+    const char *names[8] = {0};
+    size_t count = 0;
+    for (int both = 0; both < 2; both++) {
+        if (bos)
+            names[count++] = bos;
+        names[count++] = both ? tfm__convert_b : tfm__convert_a;
+        if (eos)
+            names[count++] = eos;
+    }
+    const char *single[4] = {0};
+    memcpy(single, names, count / 2 * sizeof(*names));
+    tfm__convert_around(c, single, names);
+}
+
+/* One text between the first token and the last, and two with the last between them, once or twice. */
+static void around_both(const tfm__conversion *c, bool twice) {
+    const char *cls = tfm__convert_name(c, TFM__CLS), *sep = tfm__convert_name(c, TFM__SEP);
+    const char *const single[] = {cls, tfm__convert_a, sep, NULL};
+    const char *const once[] = {cls, tfm__convert_a, sep, tfm__convert_b, sep, NULL};
+    const char *const two[] = {cls, tfm__convert_a, sep, sep, tfm__convert_b, sep, NULL};
+    tfm__convert_around(c, single, twice ? two : once);
+}
+
+/* ---- vocab.json and merges.txt ------------------------------------------------------------------------ */
+
+static const char QWEN[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+static tfm_status read_merges(json_t *merges, const char *path) {
+    tfm__lines lines = {0};
+    bool more = true;
+    tfm_status status = tfm__lines_open(&lines, path, 0);
+    while (status == TFM_OK && (status = tfm__lines_next(&lines, &more)) == TFM_OK && more) {
+        if (lines.bytes == 0 || (lines.bytes >= 8 && memcmp(lines.text, "#version", 8) == 0))
+            continue;
+        json_t *line = json_stringn(lines.text, lines.bytes);
+        if (!line || memchr(lines.text, '\0', lines.bytes) || json_array_append_new(merges, line) != 0)
+            status =
+                tfm__fail(TFM_ERROR_FORMAT, "%s: merge %zu is not text in UTF-8", path, json_array_size(merges) + 1);
+    }
+    tfm__lines_close(&lines);
+    return status;
+}
+
+static void set_byte_pairs(const tfm__conversion *c, json_t *vocab, json_t *merges) {
+    const bool qwen = tfm__convert_is(c, "Qwen2");
+    tfm__convert_set(c, "model", json_pack("{s:s, s:o, s:o}", "type", "BPE", "vocab", vocab, "merges", merges));
+    tfm__convert_set(c, "decoder", tfm__convert_text("{'type': 'ByteLevel'}"));
+    json_t *bytes = json_pack("{s:s, s:b, s:b}", "type", "ByteLevel", "add_prefix_space",
+                              (int)tfm__convert_flag(c, "add_prefix_space", false), "use_regex", (int)!qwen);
+    if (qwen) {
+        tfm__convert_set(c, "normalizer", tfm__convert_text("{'type': 'NFC'}"));
+        bytes = json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}, o]}", "type", "Sequence", "pretokenizers", "type", "Split",
+                          "pattern", "Regex", QWEN, "behavior", "Isolated", bytes);
+    }
+    tfm__convert_set(c, "pre_tokenizer", bytes);
+    if (c->kind->specials[TFM__SEP])
+        around_both(c, true);
+    else
+        tfm__convert_ends(c);
+}
+
+static tfm_status convert_byte_pairs(tfm__conversion *c) {
+    json_t *vocab = NULL, *merges = json_array();
+    char *path = tfm__path_join(c->dir, "merges.txt");
+    tfm_status status = path && merges ? tfm__json_load(&vocab, c->path) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK)
+        status = read_merges(merges, path);
+    free(path);
+    if (status == TFM_OK) {
+        set_byte_pairs(c, vocab, merges);
+        return TFM_OK;
+    }
+    json_decref(vocab);
+    json_decref(merges);
+    return status;
+}
+
+/* ---- vocab.txt ---------------------------------------------------------------------------------------- */
+
+/* A word a line, with blanks behind it left out; a word that is there twice has the later place. */
+static tfm_status read_words(json_t *vocab, const char *path) {
+    tfm__lines lines = {0};
+    bool more = true;
+    json_int_t id = 0;
+    tfm_status status = tfm__lines_open(&lines, path, 0);
+    while (status == TFM_OK && (status = tfm__lines_next(&lines, &more)) == TFM_OK && more) {
+        size_t bytes = lines.bytes;
+        bool good = id < TFM__MAX_IDS && tfm__utf8_valid(lines.text, bytes) == bytes && !memchr(lines.text, 0, bytes);
+        while (good && bytes && tfm__letter_space(tfm__char_before(lines.text, bytes)))
+            do
+                bytes--;
+            while (((unsigned char)lines.text[bytes] & 0xc0) == 0x80);
+        if (good) {
+            lines.text[bytes] = '\0';
+            good = json_object_set_new(vocab, lines.text, json_integer(id)) == 0;
+        }
+        if (!good)
+            status = tfm__fail(TFM_ERROR_FORMAT, "%s: line %lld is not text in UTF-8, or there are more than %d", path,
+                               (long long)id + 1, TFM__MAX_IDS);
+        id++;
+    }
+    tfm__lines_close(&lines);
+    return status;
+}
+
+static tfm_status convert_words(tfm__conversion *c) {
+    json_t *vocab = json_object();
+    tfm_status status = vocab ? read_words(vocab, c->path) : TFM_ERROR_MEMORY;
+    if (status != TFM_OK) {
+        json_decref(vocab);
+        return status;
+    }
+    const json_t *accents = json_object_get(c->config, "strip_accents");
+    tfm__convert_set(
+        c, "model",
+        json_pack("{s:s, s:o, s:s}", "type", "WordPiece", "vocab", vocab, "unk_token", tfm__convert_name(c, TFM__UNK)));
+    tfm__convert_set(c, "normalizer",
+                     json_pack("{s:s, s:b, s:b, s:o}", "type", "BertNormalizer", "lowercase",
+                               (int)tfm__convert_flag(c, "do_lower_case", true), "handle_chinese_chars",
+                               (int)tfm__convert_flag(c, "tokenize_chinese_chars", true), "strip_accents",
+                               json_is_boolean(accents) ? json_boolean(json_is_true(accents)) : json_null()));
+    tfm__convert_set(c, "pre_tokenizer", tfm__convert_text("{'type': 'BertPreTokenizer'}"));
+    tfm__convert_set(c, "decoder", tfm__convert_text("{'type': 'WordPiece'}"));
+    around_both(c, tfm__convert_is(c, "MPNet"));
+    return TFM_OK;
+}
+
+/* ---- vocab.json and a SentencePiece model ------------------------------------------------------------- */
+
+static tfm_status convert_m2m(tfm__conversion *c) {
+    char *vocab = tfm__path_join(c->dir, "vocab.json");
+    tfm_status status =
+        vocab ? tfm__spm_pieces_open(c->model, vocab, c->path, tfm__convert_name(c, TFM__UNK)) : TFM_ERROR_MEMORY;
+    free(vocab);
+    if (status != TFM_OK)
+        return status;
+    tfm__convert_set(c, "decoder",
+                     tfm__convert_text("{'type': 'Sequence', 'decoders': [{'type': 'Replace', 'pattern': {'String': "
+                                       "'\xe2\x96\x81'}, 'content': ' '}, {'type': 'Fuse'}, {'type': 'Strip', "
+                                       "'content': ' ', 'start': 1000000000, 'stop': 1000000000}]}"));
+    /* Each language is a token after all of the vocabulary. */
+    const char *codes = json_string_value(json_object_get(c->config, "language_codes"));
+    tfm__convert_languages(c, NULL, codes && strcmp(codes, "wmt21") == 0 ? tfm__codes_wmt21 : tfm__codes_m2m, "__");
+    return TFM_OK;
+}
+
+/* ---- A directory -------------------------------------------------------------------------------------- */
+
+/* The file with the pieces, and the class, where no file says so. */
+static tfm_status choose(tfm__conversion *c) {
+    static const char *const GUESSES[] = {"T5", "XLMRoberta", "Llama"};
+    const char *name = there(c->dir, "vocab.txt") ? "vocab.txt" : "vocab.json";
+    const char *guess = name[6] == 'j' ? "GPT2" : "Bert";
+    for (size_t i = 0; i < TFM__COUNT(PIECES); i++)
+        if (there(c->dir, PIECES[i])) {
+            guess = i == 1 && there(c->dir, "vocab.json") ? "M2M100" : GUESSES[i];
+            name = PIECES[i];
+            break;
+        }
+    c->kind = tfm__hf_class_of(c->config, c->dir);
+    if (!c->kind)
+        c->kind = tfm__hf_class_named(guess);
+    c->path = tfm__path_join(c->dir, name);
+    return c->path ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* Tokens of the class; which of them take the blanks before them as well. */
+static void add_specials(const tfm__conversion *c) {
+    static const char *const STRIPPED[] = {"MPNet", "MBart", "MBart50", "Nllb", "Camembert"};
+    bool strips = false;
+    for (size_t i = 0; i < TFM__COUNT(STRIPPED); i++)
+        strips |= tfm__convert_is(c, STRIPPED[i]);
+    for (int i = 0; i < TFM__SPECIALS; i++) {
+        const char *name = tfm__convert_name(c, i);
+        if (name && id_of(c, name) >= 0)
+            tfm__convert_add(c, name, true, strips && i == TFM__MASK);
+    }
+}
+
+static tfm_status convert(tfm__conversion *c) {
+    static const struct {
+        const char *file;
+        tfm_status (*convert)(tfm__conversion *);
+        const char *classes[5];
+    } FILES[] = {{"vocab.txt", convert_words, {"Bert", "DistilBert", "MPNet"}},
+                 {"vocab.json", convert_byte_pairs, {"GPT2", "Roberta", "Bart", "Qwen2"}},
+                 {"sentencepiece.bpe.model", convert_m2m, {"M2M100"}}};
+    const char *name = strrchr(c->path, '/') + 1;
+    for (size_t i = 0; i < TFM__COUNT(FILES); i++)
+        for (size_t k = 0; k < TFM__COUNT(FILES[i].classes) && FILES[i].classes[k]; k++)
+            if (strcmp(name, FILES[i].file) == 0 && tfm__convert_is(c, FILES[i].classes[k]))
+                return FILES[i].convert(c);
+    const size_t length = strlen(name);
+    if (length > 6 && strcmp(name + length - 6, ".model") == 0)
+        return tfm__convert_pieces(c);
+    return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tfm does not make a tokenizer of the class %s of this file", c->path,
+                     c->kind->name);
+}
+
+static tfm_status read_map(tfm__conversion *c) {
+    char *path = tfm__path_join(c->dir, "special_tokens_map.json");
+    if (!path)
+        return TFM_ERROR_MEMORY;
+    /* The older file counts where the newer key is missing. */
+    const bool counts = !json_object_get(c->config, "added_tokens_decoder") && tfm__file_exists(path);
+    const tfm_status status = counts ? tfm__json_load(&c->map, path) : TFM_OK;
+    free(path);
+    return status;
+}
+
+tfm_status tfm__hf_convert(json_t **out, tfm__piece_model *model, char **name, const json_t *config, const char *dir) {
+    tfm__conversion c = {.config = config, .dir = dir, .root = json_pack("{s:[]}", "added_tokens"), .model = model};
+    tfm_status status = c.root ? choose(&c) : tfm__fail(TFM_ERROR_MEMORY, "out of host memory for a tokenizer");
+    if (status == TFM_OK)
+        status = read_map(&c);
+    if (status == TFM_OK)
+        status = convert(&c);
+    if (status == TFM_OK)
+        add_specials(&c);
+    json_decref(c.map);
+    *name = c.path;
+    *out = c.root;
+    return status;
+}

@@ -1,0 +1,50 @@
+/* Making a tokenizer.json of older files, as transformers does: hf_convert.c, and for SentencePiece's models
+ * convert_pieces.c. */
+#ifndef TFM_LIB_HF_CONVERT_H
+#define TFM_LIB_HF_CONVERT_H
+
+#include "text/hf_class.h"
+
+typedef struct tfm__conversion {
+    const json_t *config; /* tokenizer_config.json, or NULL */
+    json_t *map;          /* special_tokens_map.json where that counts, or NULL */
+    const char *dir;
+    char *path;                /* of the file with the pieces */
+    const tfm__hf_class *kind; /* never NULL */
+    json_t *root;              /* what it becomes */
+    tfm__piece_model *model;   /* where that has no form in `root` */
+} tfm__conversion;
+
+/* Whether the class has this name. */
+bool tfm__convert_is(const tfm__conversion *c, const char *name);
+/* What a special token is called, by its place in tfm__special_keys; NULL if there is none. */
+const char *tfm__convert_name(const tfm__conversion *c, int special);
+/* A choice of tokenizer_config.json. */
+bool tfm__convert_flag(const tfm__conversion *c, const char *key, bool otherwise);
+/* Puts a section in its place, and takes it. */
+void tfm__convert_set(const tfm__conversion *c, const char *section, json_t *value);
+/* JSON that is written with ' for ". */
+json_t *tfm__convert_text(const char *text);
+/* Adds a token. */
+void tfm__convert_add(const tfm__conversion *c, const char *text, bool special, bool lstrip);
+
+/* Adds a special token for each of the codes, which have a blank behind each, with `sign` on both sides. If `vocab` is
+ * a list of pieces it gets them too. */
+void tfm__convert_languages(const tfm__conversion *c, json_t *vocab, const char *codes, const char *sign);
+extern const char tfm__codes_mbart[], tfm__codes_mbart50[], tfm__codes_m2m[], tfm__codes_wmt21[], tfm__codes_nllb[];
+
+/* In tfm__convert_around: the two texts. */
+extern const char tfm__convert_a[], tfm__convert_b[];
+/* What goes around one text, and around two: names of tokens, and NULL at the end. */
+void tfm__convert_around(const tfm__conversion *c, const char *const *single, const char *const *pair);
+/* That where only tokenizer_config.json asks for something. */
+void tfm__convert_ends(const tfm__conversion *c);
+
+/* Converts a SentencePiece model. */
+tfm_status tfm__convert_pieces(tfm__conversion *c);
+
+/* A model that SentencePiece itself cuts for; the ids are those of a vocab.json, and what that does not have is
+ * `unk`. */
+tfm_status tfm__spm_pieces_open(tfm__piece_model *out, const char *vocabulary, const char *spm, const char *unk);
+
+#endif
