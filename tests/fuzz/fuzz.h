@@ -16,7 +16,7 @@ typedef struct fuzz_target {
 } fuzz_target;
 
 /* By name, the last of them nameless. */
-extern const fuzz_target fuzz_weights[], fuzz_model[], fuzz_text[], fuzz_train[], fuzz_apps[];
+extern const fuzz_target fuzz_weights[], fuzz_model[], fuzz_folders[], fuzz_text[], fuzz_train[], fuzz_apps[];
 
 /* The target that the environment's TFM_FUZZ names. LLVMFuzzerInitialize has chosen it. */
 const fuzz_target *fuzz_chosen(void);

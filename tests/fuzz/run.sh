@@ -44,6 +44,25 @@ join() {
         { printf '\0'; cat "$file"; } >>"$out"
     done
 }
+line="I'm <mask> naïve in ﬁve 日本 harbours."
+# older FOLDER NAME...: of each tokenizer that has such files, with its configuration and a text before them
+older() {
+    older=$1
+    shift
+    for kind in "$golden"/tokenizers/older_*; do
+        if (
+            cat "$kind/tokenizer_config.json"
+            printf '\0%s' "$line"
+            for name; do
+                printf '\0'
+                # shellcheck disable=SC2086 # a pattern
+                if [ "$name" = none ]; then echo '{}'; else cat "$kind"/$name || exit 1; fi
+            done
+        ) >"$corpus/one" 2>/dev/null; then
+            mv "$corpus/one" "$older/$(basename "$kind")"
+        fi
+    done
+}
 # seeds TARGET: into a folder of its own, from the files that the other tests have
 seeds() {
     into=$corpus/$1
@@ -67,6 +86,22 @@ seeds() {
             join "$into/$(basename "$model")" "$model/vocab.json" "$model/tokenizer_config.json" "$corpus/none_added" \
                 "$model/test.src"
         done
+        ;;
+    tokenizer)
+        echo '{"clean_up_tokenization_spaces": true}' >"$corpus/config"
+        echo "$line" >"$corpus/line"
+        for kind in "$golden"/tokenizers/*/tokenizer.json; do
+            join "$into/$(basename "$(dirname "$kind")")" "$corpus/config" "$corpus/line" "$kind"
+        done
+        ;;
+    older_words) older "$into" none none vocab.txt ;;
+    older_pairs) older "$into" merges.txt vocab.json ;;
+    older_pieces) older "$into" '*.model' ;;
+    older_both) older "$into" vocab.json sentencepiece.bpe.model ;;
+    modules)
+        join "$into/golden" "$golden/embedder/modules.json" "$golden/embedder/1_Pooling/config.json" \
+            "$golden/embedder/2_Dense/config.json" "$golden/embedder/0_Transformer/sentence_bert_config.json" \
+            "$golden/embedder/config_sentence_transformers.json"
         ;;
     spm) for model in "$golden"/*norm*; do cp "$model/source.spm" "$into/$(basename "$model")"; done ;;
     lines) cp "$root/apps/demo/beam4.scores" "$root/apps/demo/test.de" "$into" ;;
