@@ -105,6 +105,7 @@ typedef struct train_valid {
     size_t count, room;
     tfm_metrics_options metrics;
     tfm_search_options search;
+    const char *source_language, *target_language; /* the recipe's, of a model that has several */
 } train_valid;
 
 typedef struct train_score {

@@ -36,7 +36,7 @@ int train_model_check(train_recipe *o, const cli_syntax *syntax) {
                     "--vocab-lines, --separate-vocab, --unigram, --coverage and --normalization are for a new one");
     if (!o->from)
         return CLI_GO;
-    if (o->vocabulary || o->source_language || o->target_language || shapes_vocabulary(o))
+    if (o->vocabulary || shapes_vocabulary(o))
         return cli_misuse(syntax, "--from is a model with its vocabulary: options of another one do not go with it");
     if (shapes_model(o))
         return cli_misuse(syntax,
@@ -150,13 +150,50 @@ static tfm_model_shape shape(const train_run *r) {
 
 /* ---- The model ---- */
 
+/* The tokenizer of this run names its languages: they are those of every text of either side. */
+static int name_languages(const train_run *r) {
+    const train_recipe *o = &r->recipe;
+    const char *const names[][2] = {{"src_lang", o->source_language}, {"tgt_lang", o->target_language}};
+    char *path = train_path(r->dir, "tokenizer_config.json");
+    json_t *config = path && access(path, F_OK) == 0 ? json_load_file(path, 0, NULL) : json_object();
+    int code = json_is_object(config) ? CLI_OK : cli_fail("%s/tokenizer_config.json is no JSON object", r->dir);
+    for (size_t i = 0; i < CLI_COUNT(names); i++)
+        if (names[i][1])
+            json_object_set_new(config, names[i][0], json_string(names[i][1]));
+    char *text = code == CLI_OK ? json_dumps(config, JSON_INDENT(2)) : NULL;
+    cli_output out;
+    if (code == CLI_OK)
+        code = text ? cli_output_open(&out, path) : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK) {
+        fprintf(out.file, "%s\n", text);
+        code = cli_output_close(&out, true);
+    }
+    free(text);
+    free(path);
+    json_decref(config);
+    return code;
+}
+
+/* That the model has these languages is seen before anything is written. */
+static int check_languages(train_run *r) {
+    const train_recipe *o = &r->recipe;
+    const tfm_tokenizer *tokenizer = tfm_model_tokenizer(r->model);
+    if (o->source_language && tfm_tokenizer_language_id(tokenizer, o->source_language) < 0)
+        return cli_fail("the model of %s does not have the source language '%s'", o->from, o->source_language);
+    return !o->target_language || tfm_model_set_target_language(r->model, o->target_language) == TFM_OK
+               ? CLI_OK
+               : cli_fail_library();
+}
+
 /* The model of --from with its own parameters: a run that goes on takes those that it trains from its checkpoint. */
 static int open_given(train_run *r) {
     const train_recipe *o = &r->recipe;
-    if (!o->resume && copy_tokenizer(o->from, r->dir) != CLI_OK)
+    if (tfm_model_open(&r->model, r->ctx, o->from, NULL) != TFM_OK)
+        return cli_fail_library();
+    if (check_languages(r) != CLI_OK || (!o->resume && copy_tokenizer(o->from, r->dir) != CLI_OK) ||
+        (!o->resume && (o->source_language || o->target_language) && name_languages(r) != CLI_OK))
         return CLI_FAILED;
-    if (tfm_model_open(&r->model, r->ctx, o->from, NULL) != TFM_OK ||
-        tfm_tokenizer_open(&r->tokenizer, r->dir) != TFM_OK)
+    if (tfm_tokenizer_open(&r->tokenizer, r->dir) != TFM_OK)
         return cli_fail_library();
     const int positions = tfm_model_get_info(r->model)->max_positions;
     if (o->max_length > positions)

@@ -90,9 +90,11 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         COUNT("max-length", max_length, "leave out pairs of which a side has more tokens than this (default 256)"),
         COUNT("buffer", buffer, "how many pairs are in memory at a time and shuffled together (default 200000)"),
         TEXT(0, "source-lang", source_language, "CODE",
-             "the language of the source, such as de: a new vocabulary names it, and tfm translate --split goes by it"),
+             "the language of the source, such as de: a new vocabulary names it, and tfm translate --split goes by it; "
+             "with --from, one that the model reads"),
         TEXT(0, "target-lang", target_language, "CODE",
-             "the language of the target, such as en: a new vocabulary names it"),
+             "the language of the target, such as en: a new vocabulary names it; with --from, one that the model "
+             "writes"),
         TEXT(0, "from", from, "DIR",
              "begin with the model of this directory and its tokenizer, and make none (the defaults of --rate and "
              "--dropout are 0.0001 and 0.1 then)"),

@@ -134,7 +134,9 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
 int train_valid_open(train_valid *v, const train_recipe *recipe) {
     *v = (train_valid){
         .metrics = {.tokenizer = (tfm_metrics_tokenizer)recipe->valid_tokenize, .lowercase = recipe->valid_lowercase},
-        .search = {.beam = recipe->valid_beam}};
+        .search = {.beam = recipe->valid_beam},
+        .source_language = recipe->from ? recipe->source_language : NULL,
+        .target_language = recipe->from ? recipe->target_language : NULL};
     int code = CLI_OK;
     if (recipe->valid_source || recipe->valid_tsv) {
         code = recipe->valid_tsv ? read_pairs(v, recipe->valid_tsv, NULL, 1, recipe->strict)
@@ -228,7 +230,11 @@ tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *
                      .reference_name = "its target"};
     tfm_search_options search = v->search;
     search.go_on = go_on;
-    const tfm_text_options text = {.line_bytes = v->source_bytes, .truncate = true, .progress = on_progress};
+    const tfm_text_options text = {.line_bytes = v->source_bytes,
+                                   .truncate = true,
+                                   .progress = on_progress,
+                                   .source_language = v->source_language,
+                                   .target_language = v->target_language};
     tfm_status status = tfm_metrics_new(&m.metrics, &v->metrics);
     if (status != TFM_OK)
         return status;

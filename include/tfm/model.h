@@ -138,6 +138,11 @@ TFM_API const tfm_model_info *tfm_model_get_info(const tfm_model *model);
  */
 TFM_API tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options);
 
+/* From now on the model writes `language` where a call names no other one: that is what a trainer teaches it, and
+ * tfm_model_save keeps it. It is a code as tfm_text_options.target_language has it. TFM_ERROR_ARGUMENT for one that the
+ * model does not have; TFM_ERROR_UNSUPPORTED for models that are told by words before each source text. */
+TFM_API tfm_status tfm_model_set_target_language(tfm_model *model, const char *language);
+
 /* The context that a model works on. The caller becomes no owner of it. NULL for NULL. */
 TFM_API tfm_context *tfm_model_context(const tfm_model *model);
 /* The tokenizer of a model, to which it belongs, or NULL if the model has none. */

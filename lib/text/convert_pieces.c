@@ -363,6 +363,8 @@ static tfm_status make_nllb(const tfm__conversion *c, const model *m) {
         !json_object_get(c->config, "additional_special_tokens") &&
         !json_object_get(c->map, "additional_special_tokens"))
         tfm__convert_languages(c, NULL, tfm__codes_nllb, "");
+    if (!json_object_get(c->config, "added_tokens_decoder"))
+        tfm__convert_add(c, tfm__convert_name(c, TFM__MASK), true, true);
     return set_pairs(c, vocab, merges, false, true);
 }
 

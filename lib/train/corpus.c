@@ -57,7 +57,7 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm_
                                                  sides[side].text, sides[side].bytes);
         if (status != TFM_OK && status != TFM_ERROR_INPUT)
             return status;
-        *verdict_out = status != TFM_OK ? INVALID : count <= 1 ? EMPTY : count > most ? LONG : GOOD;
+        *verdict_out = status != TFM_OK ? INVALID : count <= c->around[side] ? EMPTY : count > most ? LONG : GOOD;
         if (*verdict_out == GOOD && c->options.subword_alpha > 0 &&
             (status = draw(c, &ids, &count, side ? TFM_TARGET : TFM_SOURCE, &sides[side], most)) != TFM_OK) {
             tfm_ids_free(&ids);
@@ -271,6 +271,11 @@ static uint64_t hash_of(FILE *file, int64_t bytes) {
 
 tfm_status tfm__corpus_open(tfm__corpus *c) {
     tfm_status status = TFM_OK;
+    for (int side = 0; side < 2 && status == TFM_OK; side++) {
+        int32_t *ids;
+        status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[side], side ? TFM_TARGET : TFM_SOURCE, "", 0);
+        tfm_ids_free(&ids);
+    }
     for (int i = 0; i < 2 && status == TFM_OK && c->names[i]; i++) {
         tfm__lines r;
         status = tfm__lines_open(&r, c->names[i], 0);

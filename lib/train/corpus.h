@@ -18,6 +18,7 @@ typedef struct tfm__corpus {
     char *names[2];           /* The paths; the second is NULL for a TSV file. */
     tfm__stamp stamps[2];     /* The files as they were when reading began. */
     tfm_data_options options; /* What the caller asked for. */
+    size_t around[2];         /* How many tokens stand around a text of each side, such as EOS. */
 } tfm__corpus;
 
 /* A pair of lines as ids, which lie in a buffer. */
@@ -47,7 +48,7 @@ typedef struct tfm__pair_buffer {
     size_t batch_count;           /* How many there are. */
 } tfm__pair_buffer;
 
-/* Notes what the files are like, so that tfm__pair_buffer_read sees a change. */
+/* Notes what stands around a text, and what the files are like, so that tfm__pair_buffer_read sees a change. */
 tfm_status tfm__corpus_open(tfm__corpus *corpus);
 /* Reads the pairs of the buffer that begins at b->begin, and sets b->next. TFM_ERROR_IO if the files have changed since
  * tfm__corpus_open. If segmentations are drawn, the calling thread must be a new one: see tfm__spm_draws_begin. */

@@ -60,9 +60,22 @@ static tfm_status encode(const tfm_model *model, tfm__line *line, const char *te
     return tfm_tokenizer_encode_with(model->tokenizer, &line->ids, &line->count, side, text, bytes, &options);
 }
 
+/* How many ids at the end stand behind any text, such as EOS, or with mBART EOS and the language. */
+static tfm_status count_behind(size_t *count, const tfm_model *model, const tfm__line *line, tfm_side side,
+                               const tfm__spoken *spoken) {
+    tfm__line empty = {0};
+    tfm_status status = encode(model, &empty, "", 0, side, spoken);
+    *count = 0;
+    while (*count < empty.count && *count < line->count &&
+           empty.ids[empty.count - 1 - *count] == line->ids[line->count - 1 - *count])
+        ++*count;
+    tfm_ids_free(&empty.ids);
+    return status;
+}
+
 tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char *text, size_t bytes, tfm_side side,
                             const tfm__spoken *spoken, bool truncate) {
-    size_t most = (size_t)(side == TFM_SOURCE ? &model->arch.encoder : &model->arch.decoder)->max_positions;
+    size_t behind = 0, most = (size_t)(side == TFM_SOURCE ? &model->arch.encoder : &model->arch.decoder)->max_positions;
     tfm_status status = encode(model, line, text, bytes, side, spoken);
     if (status != TFM_OK || line->count <= most)
         return status;
@@ -72,9 +85,11 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
             "the line has %zu tokens, and the model takes at most %zu: cut it into sentences (`split`) or set "
             "`truncate`",
             line->count, most);
-    line->ids[most - 1] = line->ids[line->count - 1];
+    status = count_behind(&behind, model, line, side, spoken);
+    behind = behind < most ? behind : most;
+    memmove(line->ids + most - behind, line->ids + line->count - behind, behind * sizeof(*line->ids));
     line->count = most;
-    return TFM_OK;
+    return status;
 }
 
 /* Whatever the tokenizer would make of it. */

@@ -173,3 +173,21 @@ void tfm__spoken_search(tfm_search_options *out, const tfm__spoken *spoken, cons
         out->start_id = spoken->start;
     }
 }
+
+tfm_status tfm_model_set_target_language(tfm_model *model, const char *language) {
+    tfm__spoken spoken;
+    if (TFM__NEEDS("model_set_target_language", model, language) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm_status status = tfm__spoken_read(&spoken, model, &(tfm_text_options){.target_language = language});
+    if (status == TFM_OK && spoken.before)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "the model is told its target language by \"%.40s\" before each source text: write that "
+                           "there, and name no language",
+                           spoken.before);
+    if (status == TFM_OK && spoken.start >= 0)
+        model->rules.start_id = spoken.start;
+    else if (status == TFM_OK)
+        model->rules.forced_bos_id = spoken.first;
+    tfm__spoken_free(&spoken);
+    return status;
+}

@@ -1,0 +1,72 @@
+# tfm train --from a model of several languages: which of them it reads and writes.
+. "$(dirname "$0")/common.sh"
+
+plan="$files --valid-every 4 --report-every 1 --warmup 2 --average 2 --hold-out 8 --batch-tokens 128 --max-length 40"
+golden=$root/tests/golden/families
+
+# model DIR GOLDEN CLASS CODE...: a small model whose tokenizer has the words of `text`, or most, and languages
+model() {
+    dir=$1
+    from=$2
+    class=$3
+    shift 3
+    mkdir "$dir"
+    cp "$golden/$from/config.json" "$golden/$from/generation_config.json" "$golden/$from/model.safetensors" "$dir"
+    tr ' ' '\n' <text.de | sort -u >words
+    tr ' ' '\n' <text.en | sort -u >>words
+    {
+        printf '{"pre_tokenizer": {"type": "WhitespaceSplit"}, "added_tokens": ['
+        id=0
+        for name in '<s>' '<pad>' '</s>' '<unk>' "$@"; do
+            printf '%s{"id": %d, "content": "%s", "special": true}' "$([ $id = 0 ] || echo ,)" $id "$name"
+            id=$((id + 1))
+        done
+        printf '], "model": {"type": "WordLevel", "unk_token": "<unk>", "vocab": {'
+        id=0
+        for name in '<s>' '<pad>' '</s>' '<unk>' "$@" $(cat words); do
+            printf '%s"%s": %d' "$([ $id = 0 ] || echo ,)" "$name" $id
+            id=$((id + 1))
+        done
+        printf '}}}'
+    } >"$dir/tokenizer.json"
+    echo "{\"tokenizer_class\": \"$class\", \"eos_token\": \"</s>\", \"pad_token\": \"<pad>\"}" >"$dir/tokenizer_config.json"
+}
+sed 1q text.de >line
+
+model nllb m2m_100-nllb-f16 NllbTokenizer deu_Latn eng_Latn fra_Latn
+# shellcheck disable=SC2086 # words, here and below
+run train -o tuned --from nllb --source-lang deu_Latn --target-lang eng_Latn $plan --updates 8 --rate 0.01
+check "--from with languages: it trains" both 0 says err '^update 8/8 '
+check "--from with languages: what it writes first is saved" says tuned/generation_config.json '"forced_bos_token_id": 5'
+check "--from with languages: the tokenizer names them" [ "$(grep -c '"src_lang": "deu_Latn"\|"tgt_lang": "eng_Latn"' tuned/tokenizer_config.json)" = 2 ]
+run translate -m tuned -i line
+cp out plain
+run translate -m tuned --source-lang deu_Latn --target-lang eng_Latn -i line
+check "--from with languages: what it makes has them by itself" both 0 cmp plain out
+run train -o tuned2 --from nllb --source-lang deu_Latn --target-lang eng_Latn $plan --updates 5 --rate 0.01
+resume tuned2 --updates 8
+check "--from with languages: a run that goes on has them" both 0 cmp tuned/snapshots/00000008.safetensors \
+    tuned2/snapshots/00000008.safetensors
+run train -o other --from nllb --source-lang fra_Latn --target-lang eng_Latn $plan --updates 8 --rate 0.01
+check "--from with languages: another source is another text" [ "$code" = 0 ]
+check "and gives other parameters" [ -n "$(cmp tuned/snapshots/00000008.safetensors other/snapshots/00000008.safetensors)" ]
+run train -o none --from nllb --source-lang deu_Latn --target-lang eng $plan
+check "--from with languages: a target that it does not have" one_sentence 1 'did you mean eng_Latn'
+run train -o none --from nllb --source-lang xyz --target-lang eng_Latn $plan
+check "--from with languages: a source that it does not have" one_sentence 1 "source language 'xyz'"
+check "and neither leaves a run" [ ! -e none/recipe.json ]
+
+# mBART's first models are told by the token that decoding starts with.
+model mbart mbart-languages-f16 MBartTokenizer de_DE en_XX
+rm mbart/generation_config.json
+sed 's/"decoder_start_token_id": 2/"decoder_start_token_id": 4/' mbart/config.json >new
+mv new mbart/config.json
+run train -o mtuned --from mbart --source-lang de_DE --target-lang en_XX $plan --updates 8 --rate 0.01
+check "--from mBART's first kind: it trains" both 0 says err '^update 8/8 '
+check "--from mBART's first kind: decoding starts with the language" says mtuned/generation_config.json \
+    '"decoder_start_token_id": 5'
+
+run train -o plain0 --from tuned $plan --updates 8
+check "--from a model that names its languages: none need be given" both 0 says err '^update 8/8 '
+
+echo "1..$count"
