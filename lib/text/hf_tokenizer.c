@@ -240,6 +240,18 @@ tfm_status tfm__hf_end(tfm__hf_tokenizer *t) {
     return tfm__added_pieces_end(&t->added, t->model.lexicon, t->normalizer);
 }
 
+/* What stands around texts are tokens that there are. */
+static tfm_status check_around(const tfm__hf_tokenizer *t, const char *path) {
+    for (int both = 0; both < 2; both++) {
+        const tfm__ids *list = both ? &t->around.pair : &t->around.single;
+        for (size_t i = 0; i < list->count; i++)
+            if (list->ids[i] >= 0 && !tfm__lexicon_piece(t->model.lexicon, list->ids[i], NULL))
+                return tfm__fail(TFM_ERROR_FORMAT, "%s: `post_processor` has the id %d, which no token has", path,
+                                 (int)list->ids[i]);
+    }
+    return TFM_OK;
+}
+
 bool tfm__hf_tokenizer_there(const char *dir) {
     char *path = tfm__path_join(dir, "tokenizer.json");
     const bool there = path && tfm__file_exists(path);
@@ -274,6 +286,8 @@ tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
     json_decref(root);
     if (status == TFM_OK)
         status = tfm__hf_configure(t, &out->info, config, dir);
+    if (status == TFM_OK)
+        status = check_around(t, path);
     if (status == TFM_OK)
         status = tfm__hf_end(t);
     if (status == TFM_OK)
