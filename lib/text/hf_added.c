@@ -186,12 +186,15 @@ void tfm__added_pieces_cut(const tfm__added_pieces *a, bool normal, tfm__cuts *o
         at = end;
         if (piece->single_word && (word_before(text, begin) || word_behind(text, end, bytes)))
             continue;
-        if (piece->lstrip) /* what the token before took is taken */
+        if (piece->lstrip) { /* what the token before took is taken */
             begin = blanks_before(text, begin, last < begin ? last : begin);
+            begin = begin < last ? last : begin;
+        }
         if (piece->rstrip)
             end = blanks_behind(text, end, bytes);
         if (last < begin)
             tfm__cuts_add(out, base + last, base + begin, -1, start && last == 0);
+        end = end < begin ? begin : end;
         tfm__cuts_add(out, base + begin, base + end, piece->id, start && begin == 0);
         last = end; /* also where what stands behind another token was taken with it: that comes twice then */
     }
