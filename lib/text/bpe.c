@@ -159,14 +159,14 @@ static int32_t id_of(const tfm__piece_model *model, const char *text, size_t byt
     if (!prefix && !suffix) {
         size_t at = 0;
         const int32_t c = tfm__char_next(text, &at);
-        return c < QUICK ? b->quick[c] : tfm__lexicon_find(model->lexicon, text, bytes);
+        return c < QUICK ? b->quick[c] : tfm__lexicon_find_own(model->lexicon, text, bytes);
     }
     memcpy(with, b->prefix ? b->prefix : "", prefix);
     length += prefix;
     memcpy(with + length, text, bytes);
     length += bytes;
     memcpy(with + length, b->suffix ? b->suffix : "", suffix);
-    return tfm__lexicon_find(model->lexicon, with, length + suffix);
+    return tfm__lexicon_find_own(model->lexicon, with, length + suffix);
 }
 
 /* The bytes of a character, with what goes around it, as pieces; false if one has none. */
@@ -215,7 +215,7 @@ static size_t begin(const tfm__piece_model *model, int32_t *ids, const char *wor
 static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *word, size_t bytes,
                       tfm__scratch *scratch) {
     const bpe *b = model->self;
-    const int32_t whole = b->ignore_merges ? tfm__lexicon_find(model->lexicon, word, bytes) : -1;
+    const int32_t whole = b->ignore_merges ? tfm__lexicon_find_own(model->lexicon, word, bytes) : -1;
     if (whole >= 0)
         return tfm__ids_add(out, whole);
     /* A character becomes four bytes at most, and what goes around words that many more for each. */

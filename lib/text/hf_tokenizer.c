@@ -238,6 +238,8 @@ tfm_status tfm__hf_read(tfm__hf_tokenizer *t, const json_t *root, const char *pa
     if (status == TFM_OK && !t->model.lexicon)
         status = tfm__piece_model_read(&t->model, json_object_get(root, "model"), path);
     if (status == TFM_OK)
+        tfm__lexicon_close(t->model.lexicon);
+    if (status == TFM_OK)
         status = tfm__added_pieces_read(&t->added, t->model.lexicon, json_object_get(root, "added_tokens"), path);
     return status;
 }

@@ -13,6 +13,7 @@ struct tfm__lexicon {
     tfm__bytes texts; /* with a NUL after each */
     entry *entries;
     size_t count, room;
+    size_t own;     /* how many of them are the model's own, once it is closed */
     int32_t *by_id; /* entries, or -1 */
     size_t size, id_room;
     int32_t *slots; /* entries by hash, or -1 */
@@ -123,6 +124,15 @@ tfm_status tfm__lexicon_add(tfm__lexicon *l, const char *text, size_t bytes, int
 int32_t tfm__lexicon_find(const tfm__lexicon *l, const char *text, size_t bytes) {
     const int32_t number = l->slots[slot_of(l, text, bytes, hash_of(text, bytes))];
     return number < 0 ? -1 : l->entries[number].id;
+}
+
+void tfm__lexicon_close(tfm__lexicon *l) {
+    l->own = l->count;
+}
+
+int32_t tfm__lexicon_find_own(const tfm__lexicon *l, const char *text, size_t bytes) {
+    const int32_t number = l->slots[slot_of(l, text, bytes, hash_of(text, bytes))];
+    return number < 0 || (size_t)number >= l->own ? -1 : l->entries[number].id;
 }
 
 const char *tfm__lexicon_piece(const tfm__lexicon *l, int32_t id, size_t *bytes) {

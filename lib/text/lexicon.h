@@ -18,6 +18,10 @@ tfm_status tfm__lexicon_add(tfm__lexicon *lexicon, const char *text, size_t byte
 
 /* The id of a text, or -1. */
 int32_t tfm__lexicon_find(const tfm__lexicon *lexicon, const char *text, size_t bytes);
+/* Ends the pieces of the model: what is added afterwards is found by tfm__lexicon_find only. */
+void tfm__lexicon_close(tfm__lexicon *lexicon);
+/* The id of one of the model's own pieces, or -1. */
+int32_t tfm__lexicon_find_own(const tfm__lexicon *lexicon, const char *text, size_t bytes);
 /* The text of an id, with a NUL after it, or NULL if it has none. `bytes` may be NULL. It belongs to the lexicon and
  * stays until something is added. */
 const char *tfm__lexicon_piece(const tfm__lexicon *lexicon, int32_t id, size_t *bytes);

@@ -17,7 +17,7 @@ static tfm_status cut(const tfm__piece_model *model, tfm__ids *out, const char *
         status = tfm__ids_reserve(out, pieces.count);
     for (size_t i = 0; i < pieces.count && status == TFM_OK; i++) {
         const char *piece = pieces.bytes + pieces.starts[i];
-        const int32_t id = tfm__lexicon_find(model->lexicon, piece, strlen(piece));
+        const int32_t id = tfm__lexicon_find_own(model->lexicon, piece, strlen(piece));
         out->ids[out->count++] = id < 0 ? model->unk : id;
     }
     tfm__pieces_free(&pieces);

@@ -56,7 +56,7 @@ static bool search(const tfm__piece_model *model, place_node *best, const char *
 /* The ids of a part that the search left as it is; several unknown characters are one part. */
 static void add_part(const tfm__piece_model *model, tfm__ids *out, const char *text, size_t bytes) {
     const unigram *u = model->self;
-    const int32_t id = tfm__lexicon_find(model->lexicon, text, bytes);
+    const int32_t id = tfm__lexicon_find_own(model->lexicon, text, bytes);
     bool known = u->byte_fallback && id < 0;
     for (size_t i = 0; i < bytes && known; i++)
         known = u->bytes[(unsigned char)text[i]] >= 0;

@@ -103,7 +103,7 @@ tfm_status tfm__wordpiece_read(tfm__piece_model *out, const json_t *value, tfm__
 static tfm_status cut_wordlevel(const tfm__piece_model *model, tfm__ids *out, const char *word, size_t bytes,
                                 tfm__scratch *scratch) {
     (void)scratch;
-    const int32_t id = tfm__lexicon_find(model->lexicon, word, bytes);
+    const int32_t id = tfm__lexicon_find_own(model->lexicon, word, bytes);
     return id >= 0 ? tfm__ids_add(out, id) : unknown(model, out);
 }
 
