@@ -91,8 +91,9 @@ static void compare(const char *name) {
 }
 
 static void test_kinds(void **state) {
-    static const char *const KINDS[] = {"gpt2",          "llama3", "roberta", "bert",   "wordpiece", "unigram",
-                                        "unigram_bytes", "llama2", "gemma",   "suffix", "prefix",    "words"};
+    static const char *const KINDS[] = {"gpt2",    "llama3",        "roberta", "bert",  "wordpiece",
+                                        "unigram", "unigram_bytes", "llama2",  "gemma", "suffix",
+                                        "prefix",  "words",         "classes"};
     (void)state;
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++)
         compare(KINDS[i]);

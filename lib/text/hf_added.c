@@ -120,6 +120,22 @@ static tfm_status make_trie(tfm__trie *out, tfm__added_pieces *a, bool normal, c
     return status;
 }
 
+/* Which of them add nothing to a text. */
+static tfm_status find_silent(tfm__added_pieces *a) {
+    tfm__lexicon *special;
+    tfm_status status = tfm__lexicon_new(&special);
+    for (size_t i = 0; i < a->count && status == TFM_OK; i++)
+        if (a->items[i].special)
+            status = tfm__lexicon_add(special, a->items[i].text, strlen(a->items[i].text), (int32_t)i, true);
+    for (size_t i = 0; i < a->count && status == TFM_OK; i++) {
+        const char *text = a->items[i].normal ? a->items[i].normal : a->items[i].text;
+        a->items[i].silent = tfm__lexicon_find(special, text, strlen(text)) >= 0;
+    }
+    if (special)
+        tfm__lexicon_free(&special);
+    return status;
+}
+
 tfm_status tfm__added_pieces_end(tfm__added_pieces *a, const tfm__lexicon *lexicon, const tfm__normalizer *normalizer) {
     a->by_id_count = (size_t)tfm__lexicon_size(lexicon);
     a->by_id = tfm__alloc(a->by_id_count, sizeof(*a->by_id));
@@ -129,7 +145,9 @@ tfm_status tfm__added_pieces_end(tfm__added_pieces *a, const tfm__lexicon *lexic
     for (size_t i = 0; i < a->count; i++)
         a->by_id[a->items[i].id] = (int32_t)i;
     tfm_status status = make_trie(&a->raw, a, false, normalizer);
-    return status == TFM_OK ? make_trie(&a->normal, a, true, normalizer) : status;
+    if (status == TFM_OK)
+        status = make_trie(&a->normal, a, true, normalizer);
+    return status == TFM_OK ? find_silent(a) : status;
 }
 
 void tfm__added_pieces_free(tfm__added_pieces *a) {

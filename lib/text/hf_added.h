@@ -16,7 +16,8 @@ typedef struct tfm__added_piece {
     bool lstrip;      /* takes the blanks before it */
     bool rstrip;      /* takes those behind it */
     bool normalized;  /* is looked for in the normalised text, in its own normalised form */
-    bool special;     /* adds nothing to a text */
+    bool special;     /* adds nothing to a text, as a rule: */
+    bool silent;      /* `tokenizers` gives back the normalised form, and that has to be the text of a special one */
 } tfm__added_piece;
 
 /* Starts as {0}. */

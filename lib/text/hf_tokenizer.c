@@ -122,12 +122,6 @@ static tfm_status encode(const void *self, tfm__ids *out, tfm_side side, const t
 
 /* ---- Ids to text -------------------------------------------------------------------------------------- */
 
-/* Whether a token adds nothing to a text. `tokenizers` knows special ones by their text, which for those that are
- * looked for in normalised text is their normalised form. */
-static bool is_silent(const tfm__added_piece *added) {
-    return added && added->special && (!added->normal || strcmp(added->normal, added->text) == 0);
-}
-
 /* NUL would end the text. */
 static void add_nul_free(tfm__bytes *out, const tfm__bytes *text) {
     for (size_t at = 0; at < text->count;) {
@@ -148,7 +142,7 @@ static tfm_status decode(const void *self, char **text, const int32_t *ids, size
         const tfm__added_piece *added = tfm__added_piece_of(&t->added, ids[i]);
         size_t bytes;
         const char *piece = tfm__lexicon_piece(t->model.lexicon, ids[i], &bytes);
-        if (!piece || is_silent(added))
+        if (!piece || (added && added->silent))
             continue;
         if (added && added->normal) {
             piece = added->normal;
@@ -184,7 +178,7 @@ static size_t held(const void *self, const int32_t *ids, size_t count) {
         size_t bytes = 0;
         const char *piece = tfm__lexicon_piece(t->model.lexicon, ids[count - 1 - held], &bytes);
         const tfm__added_piece *added = tfm__added_piece_of(&t->added, ids[count - 1 - held]);
-        if (piece && !is_silent(added) && tfm__byte_piece(piece, bytes) < 0)
+        if (piece && !(added && added->silent) && tfm__byte_piece(piece, bytes) < 0)
             break;
         held++;
     }

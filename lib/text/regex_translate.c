@@ -6,8 +6,9 @@
  * class, `[` begins a class inside and `&&` an intersection. */
 
 #define SPACE "\\p{White_Space}"
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe"
-#define PUNCTUATION "\\p{P}$+<=>^`|~"
+#define WORD_IN_CLASS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD WORD_IN_CLASS "\\xb2\\xb3\\xb9\\xbc-\\xbe" /* by another table than in a class */
+#define PUNCTUATION "\\p{P}\\p{S}"
 
 enum { NESTING = 100 };
 
@@ -48,7 +49,12 @@ static void escape_other(translation *t) {
         t->at += 6;
         return;
     }
-    if ((t->at[1] == 'p' || t->at[1] == 'P') && t->end - t->at > 2 && t->at[2] == '{') {
+    const bool braced = t->end - t->at > 2 && t->at[2] == '{';
+    if (t->at[1] == 'x' && braced && memchr(t->at, '}', (size_t)(t->end - t->at))) {
+        copy(t, (size_t)((const char *)memchr(t->at, '}', (size_t)(t->end - t->at)) + 1 - t->at));
+        return;
+    }
+    if ((t->at[1] == 'p' || t->at[1] == 'P') && braced) {
         const char *close = memchr(t->at, '}', (size_t)(t->end - t->at));
         static const char *const NAMES[][2] = {{"Punct}", "\\p{P}"},  {"punct}", "\\p{P}"},
                                                {"Space}", SPACE},     {"space}", SPACE},
@@ -78,7 +84,7 @@ static tfm_status escape(translation *t, bool in_class) {
         text = "\\P{White_Space}";
         break;
     case 'w':
-        text = in_class ? WORD : "[" WORD "]";
+        text = in_class ? WORD_IN_CLASS : "[" WORD "]";
         break;
     case 'W':
         if (in_class)
@@ -125,15 +131,9 @@ static tfm_status escape(translation *t, bool in_class) {
 
 static tfm_status posix(translation *t) {
     static const char *const NAMES[][2] = {
-        {"[:alpha:]", "\\p{Alphabetic}"},
-        {"[:digit:]", "\\p{Nd}"},
-        {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
-        {"[:upper:]", "\\p{Uppercase}"},
-        {"[:lower:]", "\\p{Lowercase}"},
-        {"[:space:]", SPACE},
-        {"[:punct:]", PUNCTUATION},
-        {"[:word:]", WORD},
-        {"[:xdigit:]", "0-9a-fA-F"},
+        {"[:alpha:]", "\\p{Alphabetic}"}, {"[:digit:]", "\\p{Nd}"},        {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
+        {"[:upper:]", "\\p{Uppercase}"},  {"[:lower:]", "\\p{Lowercase}"}, {"[:space:]", SPACE},
+        {"[:punct:]", PUNCTUATION},       {"[:word:]", WORD_IN_CLASS},     {"[:xdigit:]", "0-9a-fA-F"},
     };
     for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
         if (begins(t, NAMES[i][0])) {
@@ -191,7 +191,7 @@ static tfm_status group(translation *t) {
     return TFM_OK;
 }
 
-/* `{2,3}` behind an atom, and a `+` behind that. */
+/* `{2,3}` behind an atom, and a `+` behind that, or behind `{2}` a `?`, which means: or not. */
 static void interval(translation *t) {
     const char *close = memchr(t->at, '}', (size_t)(t->end - t->at));
     const bool counted = close && close > t->at + 1 && strspn(t->at + 1, "0123456789,") == (size_t)(close - t->at - 1);
@@ -201,17 +201,18 @@ static void interval(translation *t) {
         t->at++;
         return;
     }
+    const bool exact = !memchr(t->at, ',', (size_t)(close - t->at));
     if (t->at[1] == ',') { /* from nought */
         put(t, "{0");
         t->at++;
     }
     copy(t, (size_t)(close + 1 - t->at));
-    if (begins(t, "+") && tfm__bytes_room(t->out, 3)) {
+    if ((begins(t, "+") || (exact && begins(t, "?"))) && tfm__bytes_room(t->out, 3)) {
         memmove(t->out->data + t->atom + 3, t->out->data + t->atom, t->out->count - t->atom);
         memcpy(t->out->data + t->atom, "(?:", 3);
         t->out->count += 3;
-        put(t, ")+");
-        t->at++;
+        put(t, ")");
+        copy(t, 1);
     }
 }
 

@@ -193,6 +193,18 @@ def words():
     return t
 
 
+def classes():
+    """Classes of characters inside and outside of brackets, and added tokens that change when they are normalised."""
+    t = byte_level(380, ["<s>", "</s>"])
+    t.normalizer = N.Lowercase()
+    t.pre_tokenizer = P.Sequence([
+        P.Split(Regex(r"[^\w\s]"), "contiguous"), P.Split(Regex(r"\x{e9}|[[:punct:]]"), "isolated"),
+        P.Split(Regex(r"\w+"), "removed", invert=True), P.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.add_tokens([AddedToken("日", single_word=True), AddedToken("ß", rstrip=True)])
+    t.add_special_tokens([AddedToken("The", normalized=True, special=True), AddedToken("don't", normalized=True, special=True)])
+    return t
+
+
 def expected(tokenizer):
     """`pairs` are of a line and the next one."""
     ids = [tokenizer.encode(line).ids for line in LINES]
@@ -212,7 +224,7 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     write(OUT, "lines.json", {"lines": LINES})
-    kinds = (gpt2, llama3, roberta, bert, wordpiece, unigram, unigram_bytes, llama2, gemma, suffix, prefix, words)
+    kinds = (gpt2, llama3, roberta, bert, wordpiece, unigram, unigram_bytes, llama2, gemma, suffix, prefix, words, classes)
     for make in kinds:
         folder = OUT / make.__name__
         folder.mkdir()
