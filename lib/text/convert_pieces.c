@@ -364,7 +364,9 @@ static tfm_status make_nllb(const tfm__conversion *c, const model *m) {
         !json_object_get(c->map, "additional_special_tokens"))
         tfm__convert_languages(c, NULL, tfm__codes_nllb, "");
     if (!json_object_get(c->config, "added_tokens_decoder"))
-        tfm__convert_add(c, tfm__convert_name(c, TFM__MASK), true, true);
+        json_array_append_new(json_object_get(c->root, "added_tokens"),
+                              json_pack("{s:s, s:b, s:b, s:b}", "content", tfm__convert_name(c, TFM__MASK), "special",
+                                        1, "normalized", 1, "lstrip", 1));
     return set_pairs(c, vocab, merges, false, true);
 }
 
