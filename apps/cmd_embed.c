@@ -40,13 +40,16 @@ static int split_pairs(embed_job *j) {
         return cli_fail("out of memory for %zu lines", j->in.count);
     for (size_t i = 0; i < j->in.count; i++) {
         char *text = (char *)(uintptr_t)j->in.text[i], *tab = memchr(text, '\t', j->in.bytes[i]);
+        const size_t first = tab ? (size_t)(tab - text) : j->in.bytes[i], rest = j->in.bytes[i] - first;
         j->seconds[i] = tab ? tab + 1 : "";
         if (tab) {
             *tab = 0;
-            j->in.bytes[i] = (size_t)(tab - text);
+            j->in.bytes[i] = first;
         } else {
             on_reject(j, i, "there is no tab between two texts");
         }
+        if (tab && memchr(tab + 1, 0, rest - 1)) /* where the second text would end */
+            on_reject(j, i, "the second text has a NUL in it");
     }
     j->options.pairs = j->seconds;
     return CLI_OK;

@@ -12,7 +12,7 @@ enum { BYTES_AHEAD = 1 << 18 };
 
 typedef struct job {
     const char *model_dir, *input, *output, *device;
-    bool ids, json, stats, sample, has_temperature;
+    bool ids, json, stats, sample, has_temperature, has_top_p, has_penalty;
     double temperature, top_p, min_p, repetition_penalty;
     int seed;
     cli_texts stops;
@@ -305,8 +305,10 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
         return cli_misuse(syntax, "prompts are arguments or lines of a file: give one or the other");
     if (j->temperature < 0 || j->top_p < 0 || j->top_p > 1 || j->min_p < 0 || j->min_p > 1)
         return cli_misuse(syntax, "--temperature is at least 0, --top-p and --min-p are from 0 to 1");
-    if (j->repetition_penalty < 0)
-        return cli_misuse(syntax, "--repetition-penalty is at least 0");
+    if (j->has_top_p && j->top_p == 0) /* for the library 0 stands for what the model's directory says */
+        return cli_misuse(syntax, "--top-p is 0, which leaves no token: give more, or -t 0 for the likeliest");
+    if (j->has_penalty && j->repetition_penalty <= 0)
+        return cli_misuse(syntax, "--repetition-penalty is above 0; 1 changes nothing");
     if (o->beam > 1 && draws)
         return cli_misuse(syntax, "--beam %d and drawing do not go together", o->beam);
     if (o->beam > 1 && j->stops.count > 0)
@@ -345,12 +347,13 @@ int cmd_generate(int argc, char **argv) {
         {0, "top-k", CLI_INT, &o->top_k, "K", "draw from the K likeliest tokens (default: the model's own, else all)",
          NULL},
         {0, "top-p", CLI_REAL, &j.top_p, "P",
-         "draw from the likeliest tokens that add up to P (default: the model's own, else 1)", NULL},
+         "draw from the likeliest tokens that add up to P (default: the model's own, else 1)", &j.has_top_p},
         {0, "min-p", CLI_REAL, &j.min_p, "P",
          "draw from tokens that are at least P times as likely as the likeliest (default: the model's own, else 0)",
          NULL},
         {0, "repetition-penalty", CLI_REAL, &j.repetition_penalty, "X",
-         "make tokens of prompt and text less likely by this, from 1 on (default: the model's own, else 1)", NULL},
+         "make tokens of prompt and text less likely by this, from 1 on (default: the model's own, else 1)",
+         &j.has_penalty},
         {0, "seed", CLI_WHOLE, &j.seed, "N", "draw from this stream of random numbers (default 0)", NULL},
         {0, "ids", CLI_FLAG, &j.ids, NULL, "prompts are token ids with blanks between them, and so is what is written",
          NULL},

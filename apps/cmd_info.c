@@ -12,8 +12,8 @@ static const char *const ACTIVATIONS[] = {
     [TFM_GELU_TANH] = "gelu_tanh", [TFM_SILU] = "silu",
 };
 
-/* `without` says why the directory's tokenizer cannot be opened; NULL: it can. */
-static void print_json(const tfm_model_info *m, const char *without) {
+/* `without` says why the directory's tokenizer cannot be opened; NULL: it can. `embedder`: NULL for none. */
+static void print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
     json_t *all = json_pack(
         "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:s, s:s, s:i, s:I, s:I, s:I, "
         "s:i, s:i, s:i, s:i}",
@@ -35,8 +35,27 @@ static void print_json(const tfm_model_info *m, const char *without) {
                   m->has_output, "recurrent", m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without);
     if (all && more)
         json_object_update(all, more);
+    if (embedder)
+        json_object_set_new(all, "embedder", embedder);
     json_decref(more);
     cli_json_print(all);
+}
+
+/* What a directory of sentence-transformers says besides its encoder. */
+static json_t *embedder_json(const tfm_embedder_info *e) {
+    return json_pack("{s:i, s:i, s:s, s:b, s:b, s:i, s:I}", "width", e->width, "max_tokens", e->max_tokens, "pooling",
+                     e->pooling, "normalized", e->normalized, "lower_case", e->lower_case, "dense", e->dense, "prompts",
+                     (json_int_t)e->prompts);
+}
+
+static void print_embedder(const tfm_embedder_info *e) {
+    printf("vectors           %d numbers, pooled by %s%s", e->width, e->pooling, e->normalized ? ", made 1 long" : "");
+    if (e->dense)
+        printf(", with %d dense layer%s", e->dense, e->dense > 1 ? "s" : "");
+    printf("\ntexts             up to %d tokens%s", e->max_tokens, e->lower_case ? ", in small letters" : "");
+    if (e->prompts)
+        printf("; %zu prompt%s to choose from", e->prompts, e->prompts > 1 ? "s" : "");
+    printf("\n");
 }
 
 static void print_stack(const char *name, int layers, int heads, int kv_heads, int head_width, int feed_forward) {
@@ -73,7 +92,7 @@ static void print_ids(const tfm_model_info *m) {
     printf("\n");
 }
 
-static void print_table(const tfm_model_info *m, const char *without) {
+static void print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder) {
     const double mib = 1 << 20;
     const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
     printf("architecture      %s %s, %s%s, %s%s\n", m->family, m->kind,
@@ -96,6 +115,8 @@ static void print_table(const tfm_model_info *m, const char *without) {
     if (m->shortlist)
         printf("shortlist         yes: searches write what may translate the words of the source\n");
     print_ids(m);
+    if (embedder)
+        print_embedder(embedder);
     if (m->decoder_layers)
         printf("default beam      %d\n", m->beam);
     printf("weights           %s, %s", m->stored_as, m->stored_dtype);
@@ -110,7 +131,7 @@ static void print_table(const tfm_model_info *m, const char *without) {
 }
 
 /* What config.json calls a model that does not run, before the sentence that says why. */
-static int refuse(const char *dir, bool json) {
+static int refuse(const char *dir, bool json, bool embeds) {
     char path[4096];
     const char *why = tfm_error_message();
     snprintf(path, sizeof(path), "%s/config.json", dir);
@@ -118,7 +139,9 @@ static int refuse(const char *dir, bool json) {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_t *architectures = json_object_get(config, "architectures");
     const char *class_name = json_string_value(json_array_get(architectures, 0));
-    if (json && json_is_object(config)) {
+    if (!type && !class_name && embeds)
+        type = "sentence-transformers";
+    if (json && (json_is_object(config) || embeds)) {
         cli_json_print(json_pack("{s:b, s:s, s:s*, s:s*}", "runs", 0, "reason", why, "model_type", type, "architecture",
                                  class_name));
     } else if (type || class_name) {
@@ -130,6 +153,18 @@ static int refuse(const char *dir, bool json) {
     return cli_fail_library();
 }
 
+/* A directory of sentence-transformers names its modules, one of which has the encoder. */
+static bool names_modules(const char *dir) {
+    char path[4096];
+    return snprintf(path, sizeof(path), "%s/modules.json", dir) < (int)sizeof(path) && access(path, F_OK) == 0;
+}
+
+static tfm_status read_info(tfm_model_info *info, tfm_embedder_info *embedder, const char *dir, bool no_tokenizer) {
+    if (!embedder)
+        return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = no_tokenizer});
+    return tfm_embedder_read_info(embedder, info, dir, &(tfm_embedder_options){.no_tokenizer = no_tokenizer});
+}
+
 int cmd_info(int argc, char **argv) {
     bool json = false;
     const cli_option options[] = {{0, "json", CLI_FLAG, &json, NULL, "write a JSON object instead of a table", NULL}};
@@ -137,8 +172,9 @@ int cmd_info(int argc, char **argv) {
         .name = "info",
         .usage = "info MODEL [--json]",
         .about = "Says what the model in a directory is: architecture, sizes, parameters, and\n"
-                 "how much device memory it needs; or, in the words of translate, why it does\n"
-                 "not run, and which key of its configuration is in the way. No device is used.\n",
+                 "how much device memory it needs, and what vectors a directory of\n"
+                 "sentence-transformers makes; or, in the words of translate, why it does not\n"
+                 "run, and which key of its configuration is in the way. No device is used.\n",
         .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -147,18 +183,20 @@ int cmd_info(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code != CLI_GO)
         return code;
+    const char *dir = argv[optind];
     tfm_model_info info;
+    tfm_embedder_info vectors, *embedder = names_modules(dir) ? &vectors : NULL;
     char *without = NULL;
-    tfm_status status = tfm_model_read_info(&info, argv[optind], NULL);
+    tfm_status status = read_info(&info, embedder, dir, false);
     /* A tokenizer that is not there, or not run, leaves a model; a damaged one is said as it is. */
     if (status == TFM_ERROR_IO || status == TFM_ERROR_UNSUPPORTED) {
         without = strdup(tfm_error_message());
-        status = tfm_model_read_info(&info, argv[optind], &(tfm_model_options){.no_tokenizer = true});
+        status = read_info(&info, embedder, dir, true);
     }
     if (status == TFM_OK && json)
-        print_json(&info, without);
+        print_json(&info, without, embedder ? embedder_json(embedder) : NULL);
     else if (status == TFM_OK)
-        print_table(&info, without);
+        print_table(&info, without, embedder);
     free(without);
-    return status == TFM_OK ? CLI_OK : refuse(argv[optind], json);
+    return status == TFM_OK ? CLI_OK : refuse(dir, json, embedder != NULL);
 }

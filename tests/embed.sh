@@ -69,6 +69,25 @@ check "masks: a line without one is bad" both 1 says err 'line 1: there is no \[
 run embed -m "$golden/masked" --classify -i lines
 check "a head that is not there" one_sentence 1 'has no head that tells classes'
 
+printf 'the cat\ta dog\0and more\nthe cat\ta dog\n' >pairs
+run embed -m "$golden/classifier" --classify --pairs -i pairs
+check "pairs: a NUL in the second text is not its end" both 1 says err 'pairs, line 1: the second text has a NUL'
+check "pairs: the line is empty, and the next is not" [ -z "$(sed -n 1p out)" -a -n "$(sed -n 2p out)" ]
+
+# ---- What a directory is
+run info "$golden/embedder"
+check "info: an encoder in a directory of its own, and its vectors" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
+check "info: how long texts are" says out '^texts  *up to 16 tokens, in small letters; 1 prompt'
+run info --json "$golden/embedder"
+check "info --json: the same" both 0 python3 -c 'import json; j = json.load(open("out")); e = j["embedder"]
+assert j["runs"] and j["family"] == "bert" and (e["width"], e["max_tokens"], e["dense"], e["prompts"]) == (10, 16, 1, 1), j'
+cp -r "$golden/embedder" asks
+sed 's/models.Dense/models.CNN/' "$golden/embedder/modules.json" >asks/modules.json
+run info asks
+check "info: a module that does not run" one_sentence 1 'asks for the module "CNN"'
+run info --json asks
+check "info --json: it does not run" both 1 python3 -c 'import json; assert json.load(open("out"))["runs"] is False'
+
 # ---- What does not go together
 embed -i lines --format npy
 check "npy needs a file" one_sentence 2 '-o FILE'

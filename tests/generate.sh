@@ -95,6 +95,10 @@ generate --stop a 1
 check "--stop with --ids" one_sentence 2 '--stop is text'
 generate --top-p 1.5 --sample 1
 check "--top-p above 1" one_sentence 2 '--top-p and --min-p are from 0 to 1'
+generate --top-p 0 --sample 1
+check "--top-p 0, which leaves nothing" one_sentence 2 '--top-p is 0'
+generate --repetition-penalty 0 1
+check "--repetition-penalty 0" one_sentence 2 '--repetition-penalty is above 0'
 run generate --ids 1
 check "no model" one_sentence 2 'give -m DIR'
 run generate -m "$root/apps/demo" --ids 1

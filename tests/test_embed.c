@@ -271,6 +271,36 @@ static void copy_embedder(void) {
 
 #define MODULE(path, kind) "{\"path\": \"" path "\", \"type\": \"sentence_transformers.models." kind "\"}"
 
+/* What a directory says is told without a device, and as opening it tells it; also where its limits stand in a file of
+ * old. */
+static void test_info(void **state) {
+    (void)state;
+    tfm_embedder *e = NULL;
+    tfm_embedder_info info;
+    tfm_model_info encoder;
+    copy_embedder();
+    assert_int_equal(rename(scratch_path("0_Transformer/sentence_bert_config.json"),
+                            scratch_path("0_Transformer/sentence_roberta_config.json")),
+                     0);
+    harness_ok(tfm_embedder_read_info(&info, &encoder, scratch_root, NULL));
+    harness_ok(tfm_embedder_open(&e, harness_context(), scratch_root, NULL));
+    const tfm_embedder_info *want = tfm_embedder_get_info(e);
+    const tfm_model_info *model = tfm_model_get_info(tfm_embedder_model(e));
+    assert_string_equal(info.pooling, "cls+max+mean+mean_sqrt_len_tokens+weightedmean+lasttoken");
+    assert_string_equal(info.pooling, want->pooling);
+    assert_true(info.width == WIDTH && info.width == want->width);
+    assert_true(info.max_tokens == 16 && info.max_tokens == want->max_tokens);
+    assert_true(info.normalized && info.lower_case && info.dense == 1 && info.prompts == 1);
+    assert_string_equal(encoder.family, "bert");
+    assert_true(encoder.width == 16 && encoder.parameters == model->parameters);
+    tfm_embedder_free(&e);
+    assert_int_equal(remove(scratch_path("0_Transformer/tokenizer.json")), 0);
+    harness_refused(tfm_embedder_read_info(&info, &encoder, scratch_root, NULL), TFM_ERROR_IO, "vocab.json");
+    harness_ok(tfm_embedder_read_info(&info, &encoder, scratch_root,
+                                      &(tfm_embedder_options){.no_tokenizer = true, .normalize = TFM_NORMALIZE_OFF}));
+    assert_false(info.normalized);
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -281,6 +311,12 @@ static void test_refused(void **state) {
         {"modules.json", "[", "no list of modules", TFM_ERROR_FORMAT},
         {"modules.json", "[]", "the first module is \"\"", TFM_ERROR_UNSUPPORTED},
         {"modules.json", "[" MODULE("", "CLIPModel") "]", "the first module is \"CLIPModel\"", TFM_ERROR_UNSUPPORTED},
+        {"modules.json", "[{\"path\": \"\", \"type\": \"custom_st.Transformer\"}]",
+         "module 1 is \"custom_st.Transformer\"", TFM_ERROR_UNSUPPORTED},
+        {"modules.json", "[{\"path\": \"\"}]", "module 1 is \"\"", TFM_ERROR_FORMAT},
+        {"config_sentence_transformers.json",
+         "{\"prompts\": {\"query\": \"q \"}, \"default_prompt_name\": \"document\"}",
+         "`default_prompt_name` is \"document\"", TFM_ERROR_FORMAT},
         {"modules.json", "[" MODULE("../x", "Transformer") "]", "within the directory", TFM_ERROR_FORMAT},
         {"modules.json", "[" MODULE("0_Transformer", "Transformer") "]", "has no Pooling", TFM_ERROR_UNSUPPORTED},
         {"modules.json", "[" MODULE("0_Transformer", "Transformer") "," MODULE("2_Dense", "Dense") "]",
@@ -301,12 +337,15 @@ static void test_refused(void **state) {
         {"0_Transformer/config.json", "{\"model_type\": \"bert\", \"layer_norm_eps\": \"x\"}", "`layer_norm_eps`",
          TFM_ERROR_FORMAT},
     };
+    tfm_embedder_info info;
+    tfm_model_info encoder;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         tfm_embedder *e = NULL;
         copy_embedder();
         scratch_text(cases[i].file, cases[i].text);
         harness_refused(tfm_embedder_open(&e, harness_context(), scratch_root, NULL), cases[i].status, cases[i].part);
         assert_null(e);
+        harness_refused(tfm_embedder_read_info(&info, &encoder, scratch_root, NULL), cases[i].status, cases[i].part);
     }
 }
 
@@ -323,7 +362,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),   cmocka_unit_test(test_options), cmocka_unit_test(test_ids),
         cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_classes), cmocka_unit_test(test_words),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_info),      cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

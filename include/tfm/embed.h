@@ -127,17 +127,22 @@ TFM_API void tfm_embedder_free(tfm_embedder **embedder);
 
 /* What is known of an embedder. */
 typedef struct tfm_embedder_info {
-    int width;           /* W, the numbers of a vector. */
-    int max_tokens;      /* The most tokens of a text, with special ones; longer ones are cut. */
-    const char *pooling; /* "mean", or several joined: "cls+mean". */
-    bool normalized;     /* Vectors are 1 long. */
-    bool lower_case;     /* Letters are made small before the tokenizer sees them. */
-    int dense;           /* How many dense layers follow the pooling. */
-    size_t prompts;      /* How many prompts the directory names. */
+    int width;        /* W, the numbers of a vector. */
+    int max_tokens;   /* The most tokens of a text, with special ones; longer ones are cut. */
+    char pooling[64]; /* "mean", or several joined: "cls+mean". */
+    bool normalized;  /* Vectors are 1 long. */
+    bool lower_case;  /* Letters are made small before the tokenizer sees them. */
+    int dense;        /* How many dense layers follow the pooling. */
+    size_t prompts;   /* How many prompts the directory names. */
 } tfm_embedder_info;
 
-/* What is known of an embedder. The struct and its strings belong to it. NULL for NULL. */
+/* What is known of an embedder. The struct belongs to it. NULL for NULL. */
 TFM_API const tfm_embedder_info *tfm_embedder_get_info(const tfm_embedder *embedder);
+/* Says what a directory tells of its embedder, and of the encoder within it. It needs no device. What tfm_embedder_open
+ * would refuse of the directory with the same options, it refuses with the same status and sentence. `options` may be
+ * NULL; with no_tokenizer, a directory needs none. The strings of *encoder are static. */
+TFM_API tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encoder, const char *dir,
+                                          const tfm_embedder_options *options);
 /* The encoder, which belongs to the embedder. NULL for NULL. */
 TFM_API tfm_model *tfm_embedder_model(const tfm_embedder *embedder);
 /* The text of a prompt that config_sentence_transformers.json names, such as "query", or NULL if there is none of that

@@ -3,35 +3,76 @@
 
 /* ---- An embedder's life ---- */
 
+static tfm_status check_options(const char *what, const tfm_embedder_options *options) {
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: %s", what, TFM__UNKNOWN_OPTION);
+    if (options && options->has_pooling && (options->pooling < TFM_POOL_FIRST || options->pooling >= TFM_POOLINGS))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no pooling number %d", what, (int)options->pooling);
+    return TFM_OK;
+}
+
+/* What else the directory says, once what is known of its encoder. */
+static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, const char *dir) {
+    if (encoder->encoder_layers > 0 && encoder->decoder_layers > 0)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: the model, of the family %s, is no encoder alone", dir,
+                         encoder->family);
+    e->encoder_width = encoder->width;
+    e->encoder_positions = encoder->max_positions;
+    return tfm__modules_read(e, dir);
+}
+
 tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
                              const tfm_embedder_options *options) {
     if (TFM__NEEDS("embedder_open", out, ctx, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *out = NULL;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "embedder_open: %s", TFM__UNKNOWN_OPTION);
-    if (options && options->has_pooling && (options->pooling < TFM_POOL_FIRST || options->pooling >= TFM_POOLINGS))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "embedder_open: there is no pooling number %d", (int)options->pooling);
+    tfm_status status = check_options("embedder_open", options);
+    if (status != TFM_OK)
+        return status;
     if (tfm__context_ready(ctx, "embedder_open") != TFM_OK)
         return tfm_context_status(ctx);
     tfm_embedder *e = tfm__alloc(1, sizeof(*e));
     char *encoder = NULL;
     if (!e)
         return TFM_ERROR_MEMORY;
+    e->ctx = ctx;
     e->options = options ? *options : (tfm_embedder_options){0};
-    tfm_status status = tfm__modules_encoder_dir(&encoder, dir);
+    status = tfm__modules_encoder_dir(&encoder, dir);
     if (status == TFM_OK)
-        status = tfm_model_open(&e->model, ctx, encoder,
-                                &(tfm_model_options){.no_tokenizer = options && options->no_tokenizer});
+        status = tfm_model_open(&e->model, ctx, encoder, &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer});
     free(encoder);
-    if (status == TFM_OK && e->model->arch.encoder.layers > 0 && e->model->arch.decoder.layers > 0)
-        status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: the model, of the family %s, is no encoder alone", dir,
-                           e->model->family->name);
     if (status == TFM_OK)
-        status = tfm__modules_read(e, dir);
+        status = read_modules(e, &e->model->info, dir);
     *out = e;
     if (status != TFM_OK)
         tfm_embedder_free(out);
+    return status;
+}
+
+/* The same checks in the same order as tfm_embedder_open makes. */
+tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encoder, const char *dir,
+                                  const tfm_embedder_options *options) {
+    if (TFM__NEEDS("embedder_read_info", out, encoder, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = (tfm_embedder_info){0};
+    *encoder = (tfm_model_info){0};
+    tfm_status status = check_options("embedder_read_info", options);
+    if (status != TFM_OK)
+        return status;
+    tfm_embedder *e = tfm__alloc(1, sizeof(*e));
+    char *path = NULL;
+    if (!e)
+        return TFM_ERROR_MEMORY;
+    e->options = options ? *options : (tfm_embedder_options){0};
+    status = tfm__modules_encoder_dir(&path, dir);
+    if (status == TFM_OK)
+        status = tfm_model_read_info(encoder, path, &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer});
+    free(path);
+    if (status == TFM_OK)
+        status = read_modules(e, encoder, dir);
+    if (status == TFM_OK)
+        *out = e->info;
+    tfm_embedder_free(&e);
     return status;
 }
 
@@ -40,8 +81,8 @@ void tfm_embedder_free(tfm_embedder **pointer) {
     if (!e)
         return;
     for (int i = 0; i < e->step_count; i++) {
-        tfm_dense_free(e->model->ctx, &e->steps[i].dense);
-        tfm_norm_free(e->model->ctx, &e->steps[i].norm);
+        tfm_dense_free(e->ctx, &e->steps[i].dense);
+        tfm_norm_free(e->ctx, &e->steps[i].norm);
     }
     json_decref(e->prompts);
     free(e->default_prompt);

@@ -26,6 +26,8 @@ enum { TFM__MAX_EMBED_STEPS = 16 };
 
 struct tfm_embedder {
     tfm_model *model;
+    tfm_context *ctx; /* the model's; NULL: the directory is read, and nothing put on a device */
+    int encoder_width, encoder_positions;
     tfm_embedder_options options;
     tfm_pooling poolings[TFM_POOLINGS]; /* Their vectors stand one after another. */
     int pooling_count;
@@ -35,11 +37,11 @@ struct tfm_embedder {
     bool strip;       /* White space around texts is taken away. */
     json_t *prompts;  /* Names and texts, or NULL. */
     char *default_prompt;
-    char pooling_text[96];
     tfm_embedder_info info;
 };
 
-/* Reads what a directory says besides its encoder, which *out has, and obeys its options. `dir` is the whole one. */
+/* Reads what a directory says besides its encoder, of which *out has context and sizes, and obeys its options. `dir` is
+ * the whole one. */
 tfm_status tfm__modules_read(tfm_embedder *out, const char *dir);
 
 /* The directory of the encoder: `dir` itself, or that of a module within it. New, freed with free(). */

@@ -150,8 +150,9 @@ static tfm_status check(tfm_model *model, int top) {
         return tfm_context_status(model->ctx);
     if (tfm__model_needs(model, "guess_words", TFM__NEEDS_ENCODER | TFM__NEEDS_WORDS) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    if (top < 1 || top > MOST_GUESSES || top > model->arch.encoder.vocabulary)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: top is %d: give 1 to %d", top, MOST_GUESSES);
+    const int words = model->arch.encoder.vocabulary, most = words < MOST_GUESSES ? words : MOST_GUESSES;
+    if (top < 1 || top > most)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: top is %d: give 1 to %d", top, most);
     if (model->tokenizer && tfm_tokenizer_get_info(model->tokenizer)->mask < 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: the model's tokenizer has no mask token");
     return TFM_OK;

@@ -9,6 +9,21 @@
 
 /* ---- modules.json ---- */
 
+/* Modules of a directory's own are Python programs, whatever they are called. */
+static tfm_status check_types(const json_t *list, const char *path) {
+    static const char ours[] = "sentence_transformers.";
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *type = json_string_value(json_object_get(json_array_get(list, i), "type"));
+        if (!type || strncmp(type, ours, strlen(ours)) != 0)
+            return tfm__fail(
+                type ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
+                "%s: the `type` of module %zu is \"%s\"; only sentence-transformers' own, which begin with "
+                "\"%s\", are run",
+                path, i + 1, type ? type : "", ours);
+    }
+    return TFM_OK;
+}
+
 /* The list of modules; NULL where the directory has none. */
 static tfm_status open_list(json_t **out, const char *dir) {
     char *path = tfm__path_join(dir, "modules.json");
@@ -22,6 +37,12 @@ static tfm_status open_list(json_t **out, const char *dir) {
         *out = status == TFM_OK ? json_loadb(text, size, JSON_REJECT_DUPLICATES, &error) : NULL;
         if (status == TFM_OK && !json_is_array(*out))
             status = tfm__fail(TFM_ERROR_FORMAT, "%s is no list of modules in JSON", path);
+        if (status == TFM_OK)
+            status = check_types(*out, path);
+    }
+    if (status != TFM_OK) {
+        json_decref(*out);
+        *out = NULL;
     }
     free(text);
     free(path);
@@ -114,17 +135,16 @@ static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char
 /* ---- Layers after it ---- */
 
 static int width_before(const tfm_embedder *e) {
-    return e->step_count ? e->steps[e->step_count - 1].width
-                         : e->pooling_count * tfm__arch_writer(&e->model->arch)->width;
+    return e->step_count ? e->steps[e->step_count - 1].width : e->pooling_count * e->encoder_width;
 }
 
-/* A tensor of a module's file, to the device. */
+/* A tensor of a module's file, to the device if there is one. */
 static tfm_status load(tfm_context *ctx, tfm_param *out, const tfm__weights *file, const char *name, int rank,
                        const int64_t *dims) {
     const tfm__stored *stored;
     tfm_tensor raw = {0};
     const tfm_status status = tfm__weights_get(file, &stored, name, rank, dims);
-    if (status != TFM_OK)
+    if (status != TFM_OK || !ctx)
         return status;
     tfm_scope_open(ctx);
     tfm__tensor_new_lasting(ctx, &out->value, TFM_F32, rank, dims);
@@ -164,7 +184,7 @@ static tfm_status read_activation(tfm__embed_step *out, const json_t *config, co
 }
 
 static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *folder, const char *path) {
-    tfm_context *ctx = e->model->ctx;
+    tfm_context *ctx = e->ctx;
     const int64_t in = width_before(e), out = json_integer_value(json_object_get(config, "out_features"));
     tfm__embed_step *step = &e->steps[e->step_count++];
     tfm__weights *file = NULL;
@@ -194,16 +214,16 @@ static tfm_status read_norm(tfm_embedder *e, const char *folder) {
         .kind = TFM__STEP_NORM, .width = (int)width, .norm = {.epsilon = 1e-5f, .kind = TFM_NORM_LAYER}};
     tfm_status status = tfm__weights_open_dir(&file, folder);
     if (status == TFM_OK)
-        status = load(e->model->ctx, &step->norm.gamma, file, "norm.weight", 1, &width);
+        status = load(e->ctx, &step->norm.gamma, file, "norm.weight", 1, &width);
     if (status == TFM_OK)
-        status = load(e->model->ctx, &step->norm.beta, file, "norm.bias", 1, &width);
+        status = load(e->ctx, &step->norm.beta, file, "norm.bias", 1, &width);
     tfm__weights_free(&file);
     return status;
 }
 
 /* x / |x| is a root mean square norm whose gammas are 1/sqrt(W). Zeros stay zeros. */
 static tfm_status add_normalize(tfm_embedder *e) {
-    tfm_context *ctx = e->model->ctx;
+    tfm_context *ctx = e->ctx;
     const int64_t width = width_before(e);
     const float gamma = (float)(1 / sqrt((double)width));
     if (e->step_count == TFM__MAX_EMBED_STEPS)
@@ -212,6 +232,8 @@ static tfm_status add_normalize(tfm_embedder *e) {
     tfm__embed_step *step = &e->steps[e->step_count++];
     *step = (tfm__embed_step){
         .kind = TFM__STEP_NORMALIZE, .width = (int)width, .norm = {.epsilon = 1e-30f, .kind = TFM_NORM_RMS}};
+    if (!ctx)
+        return TFM_OK;
     tfm__tensor_new_lasting(ctx, &step->norm.gamma.value, TFM_F32, 1, &width);
     return tfm__tensor_fill(ctx, step->norm.gamma.value, &gamma);
 }
@@ -279,11 +301,19 @@ static void lower_to(int *most, const json_t *value) {
         *most = (int)json_number_value(value);
 }
 
-/* sentence_bert_config.json says how many tokens are read; where it does not, the tokenizer's own files do. */
+/* sentence_bert_config.json says how many tokens are read; where it does not, the tokenizer's own files do. Directories
+ * of old have another family's name in its place. */
 static tfm_status read_limits(tfm_embedder *e, const char *encoder) {
+    static const char *const families[] = {"bert",   "roberta",     "distilbert", "camembert",
+                                           "albert", "xlm-roberta", "xlnet"};
+    char name[64];
     json_t *config = NULL, *tokenizer = NULL;
-    e->info.max_tokens = tfm__arch_writer(&e->model->arch)->max_positions;
-    tfm_status status = load_if_there(&config, encoder, "sentence_bert_config.json");
+    e->info.max_tokens = e->encoder_positions;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < TFM__COUNT(families) && status == TFM_OK && !config; i++) {
+        snprintf(name, sizeof(name), "sentence_%s_config.json", families[i]);
+        status = load_if_there(&config, encoder, name);
+    }
     if (status == TFM_OK)
         status = load_if_there(&tokenizer, encoder, "tokenizer_config.json");
     const json_t *most = json_object_get(config, "max_seq_length");
@@ -302,6 +332,12 @@ static tfm_status read_prompts(tfm_embedder *e, const char *dir) {
     if (json_is_object(prompts))
         e->prompts = json_incref(prompts);
     e->info.prompts = json_object_size(e->prompts);
+    if (status == TFM_OK && name && !json_is_string(json_object_get(e->prompts, name)))
+        status =
+            tfm__fail(TFM_ERROR_FORMAT,
+                      "%s/config_sentence_transformers.json: `default_prompt_name` is \"%s\", and `prompts` has no "
+                      "text of that name",
+                      dir, name);
     if (status == TFM_OK && name && !(e->default_prompt = tfm__strdup(name)))
         status = TFM_ERROR_MEMORY;
     json_decref(config);
@@ -313,7 +349,7 @@ static tfm_status read_prompts(tfm_embedder *e, const char *dir) {
 static tfm_status apply(tfm_embedder *e) {
     if (e->options.normalize == TFM_NORMALIZE_OFF)
         while (e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE)
-            tfm_norm_free(e->model->ctx, &e->steps[--e->step_count].norm);
+            tfm_norm_free(e->ctx, &e->steps[--e->step_count].norm);
     const bool normalized = e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE;
     return e->options.normalize == TFM_NORMALIZE_ON && !normalized ? add_normalize(e) : TFM_OK;
 }
@@ -323,9 +359,8 @@ static void describe(tfm_embedder *e) {
     for (int i = 0; i < e->pooling_count; i++)
         for (size_t k = 0; k < TFM__COUNT(POOLINGS); k++)
             if (POOLINGS[k].pooling == e->poolings[i])
-                used += (size_t)snprintf(e->pooling_text + used, sizeof(e->pooling_text) - used, "%s%s",
+                used += (size_t)snprintf(e->info.pooling + used, sizeof(e->info.pooling) - used, "%s%s",
                                          used ? "+" : "", POOLINGS[k].name);
-    e->info.pooling = e->pooling_text;
     e->info.width = width_before(e);
     e->info.normalized = e->step_count && e->steps[e->step_count - 1].kind == TFM__STEP_NORMALIZE;
 }
