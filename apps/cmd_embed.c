@@ -240,7 +240,7 @@ int cmd_embed(int argc, char **argv) {
         {0, "prompt", CLI_TEXT, &j.prompt, "NAME", "put this prompt, which the directory names, before each line",
          NULL},
         {0, "batch-tokens", CLI_INT, &j.options.batch_tokens, "N",
-         "the most tokens in a batch, with padding (default 4096)", NULL},
+         "the most tokens in a batch, with padding (default 2048 or 4096, as suits the device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_DEVICE(&j.device),
     };

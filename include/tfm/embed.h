@@ -60,7 +60,7 @@ typedef struct tfm_embed_options {
      * Models that compare texts take them. */
     const char *const *pairs;
     const char *prompt;       /* What is put before each line, such as "query: ". NULL: nothing. */
-    int batch_tokens;         /* The most tokens of a batch, padding counted. 0 means 4096. */
+    int batch_tokens;         /* The most tokens of a batch, padding counted. 0: 2048 or 4096, as suits the device. */
     tfm_reject_fn reject;     /* Is called for each bad line. If NULL, a bad line fails the call before any work. */
     void *reject_user;        /* The `user` pointer of reject. */
     tfm_progress_fn progress; /* Is told of the progress. May be NULL. */

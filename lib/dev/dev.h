@@ -77,6 +77,7 @@ typedef struct tfm__tuning {
     int64_t attention_shared_local;  /* their share of local memory, at most: one part in so many */
 
     /* Decoding. */
+    int64_t read_tokens;     /* tokens of a batch that is only read, where the caller does not say */
     int64_t search_interval; /* steps between two looks of the host at how many sentences are not over */
 } tfm__tuning;
 

@@ -214,9 +214,9 @@ tfm_status tfm__reader_upload(const tfm__reader *r, tfm__read_batch *out, tfm__l
 tfm_status tfm__reader_run(tfm__reader *r, tfm__line *lines, size_t count, tfm__batch_fn run, void *user) {
     const tfm_embed_options *o = r->options;
     const tfm_text_options text = {.progress = o->progress, .progress_user = o->progress_user};
-    const tfm__batch_limit limit = {.tokens = o->batch_tokens > 0 ? (size_t)o->batch_tokens : TFM__BATCH_TOKENS,
-                                    .lines = SIZE_MAX,
-                                    .ahead = SIZE_MAX}; /* nothing is given out before the end */
+    const int64_t tokens = o->batch_tokens > 0 ? o->batch_tokens : tfm__context_tuning(r->model->ctx)->read_tokens;
+    const tfm__batch_limit limit = {
+        .tokens = (size_t)tokens, .lines = SIZE_MAX, .ahead = SIZE_MAX}; /* nothing is given out before the end */
     const tfm_status status = tfm__batches_run(r->model, lines, count, limit, &text, run, user);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         r->now.lines += lines[i].ids != NULL;
