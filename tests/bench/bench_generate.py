@@ -2,10 +2,13 @@
 ones, greedily, in fp32 on all cores. Both write the same tokens, or it says how many differ.
 
     python3 bench_generate.py TFM FOLDER [--models gpt2,llama] [--rounds 5] [--prompt 512] [--new 64] [--threads N]
+                              [--keep FILE]
 
 The directories are made in FOLDER once: GPT-2 with 124 million parameters (500 MB), and a Llama of 16 layers with 1.2
-billion (5 GB). tfm's time is what its --stats say of prompt and text, without loading and building; the first run is not
-counted. transformers' is that of generate(). Needs torch, transformers and numpy.
+billion (5 GB); --rounds 0 does no more. tfm's time is what its --stats say of prompt and text, without loading and
+building; transformers' is that of generate(). Both are warmed up by a short text. Where a machine cannot be had for long
+at a time, run it with few rounds and --keep FILE as often as needed: medians are of all rounds in FILE. Needs torch,
+transformers and numpy.
 """
 import argparse
 import json
@@ -17,6 +20,7 @@ import time
 import numpy
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
+from transformers.generation.streamers import BaseStreamer
 
 CONFIGS = {
     'gpt2': lambda: GPT2Config(eos_token_id=None, bos_token_id=None),
@@ -44,15 +48,49 @@ def run_tfm(program, path, prompt, new):
 
 
 def run_transformers(model, prompt, new):
+    """The seconds up to the first new token, as who watches a streamer sees it, and of all; and the tokens."""
     ids = torch.tensor([prompt])
+    times = []
+
+    class Watch(BaseStreamer):
+        def put(self, value):
+            times.append(time.perf_counter())
+
+        def end(self):
+            pass
+
     with torch.inference_mode():
         start = time.perf_counter()
-        model(ids, use_cache=True, logits_to_keep=1)
-        middle = time.perf_counter()
         out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, do_sample=False,
-                             pad_token_id=0)
+                             pad_token_id=0, streamer=Watch())
         end = time.perf_counter()
-    return middle - start, end - middle, out[0, len(prompt):].tolist()
+    return times[1] - start, end - start, out[0, len(prompt):].tolist()
+
+
+def bench(args, name, path):
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    prompt = numpy.random.default_rng(3).integers(10, model.config.vocab_size, args.prompt).tolist()
+    run_tfm(args.tfm, path, prompt[:9], 2)
+    run_transformers(model, prompt[:9], 2)
+    for _ in range(args.rounds):
+        prefill, decode, ids = run_tfm(args.tfm, path, prompt, args.new)
+        their_prefill, total, want = run_transformers(model, prompt, args.new)
+        yield {'model': name, 'prompt': args.prompt, 'new': args.new, 'threads': args.threads,
+               'tfm_s': prefill + decode, 'tfm_prefill_s': prefill, 'transformers_s': total,
+               'transformers_prefill_s': their_prefill, 'differ': sum(a != b for a, b in zip(ids, want, strict=True))}
+
+
+def report(rounds):
+    """Medians of rounds of one kind."""
+    for kind in sorted({tuple(r[k] for k in ('model', 'prompt', 'new', 'threads')) for r in rounds}):
+        same = [r for r in rounds if tuple(r[k] for k in ('model', 'prompt', 'new', 'threads')) == kind]
+        ratios = [r['transformers_s'] / r['tfm_s'] for r in same]
+        line = dict(zip(('model', 'prompt', 'new', 'threads'), kind, strict=True), rounds=len(same))
+        for key in ('tfm_s', 'tfm_prefill_s', 'transformers_s', 'transformers_prefill_s'):
+            line[key] = round(statistics.median(r[key] for r in same), 3)
+        line |= {'ratio': round(statistics.median(ratios), 3), 'ratios': [round(r, 3) for r in (min(ratios), max(ratios))],
+                 'differ': max(r['differ'] for r in same)}
+        print(json.dumps(line), flush=True)
 
 
 def main():
@@ -64,28 +102,21 @@ def main():
     parser.add_argument('--prompt', type=int, default=512)
     parser.add_argument('--new', type=int, default=64)
     parser.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument('--keep')
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    rounds = []
+    if args.keep and os.path.exists(args.keep):
+        with open(args.keep, encoding='utf-8') as file:
+            rounds = [json.loads(line) for line in file]
     for name in args.models.split(','):
         path = make(name, args.folder)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-        vocabulary = model.config.vocab_size
-        prompt = numpy.random.default_rng(3).integers(10, vocabulary, args.prompt).tolist()
-        ours, theirs, differ = [], [], 0
-        for number in range(args.rounds + 1):
-            prefill, decode, ids = run_tfm(args.tfm, path, prompt, args.new)
-            their_prefill, total, want = run_transformers(model, prompt, args.new)
-            if number > 0: # the first builds kernels, and warms both up
-                ours.append((prefill + decode, prefill))
-                theirs.append((total, their_prefill))
-            differ = sum(a != b for a, b in zip(ids, want))
-        seconds, prefill = (statistics.median(column) for column in zip(*ours))
-        their_seconds, their_prefill = (statistics.median(column) for column in zip(*theirs))
-        print(json.dumps({'model': name, 'prompt': args.prompt, 'new': args.new, 'threads': args.threads,
-                          'tfm_s': round(seconds, 3), 'tfm_prefill_s': round(prefill, 3),
-                          'transformers_s': round(their_seconds, 3), 'transformers_prefill_s': round(their_prefill, 3),
-                          'ratio': round(their_seconds / seconds, 3), 'differ': differ}), flush=True)
-        del model
+        for one in bench(args, name, path) if args.rounds else ():
+            rounds.append(one)
+            if args.keep:
+                with open(args.keep, 'a', encoding='utf-8') as file:
+                    print(json.dumps(one), file=file)
+    report(rounds)
 
 
 main()

@@ -3,11 +3,14 @@
 
     pip install torch transformers onnx onnxscript onnxruntime ctranslate2
     python3 tests/bench/embed_rivals.py build/release/apps/tfm MODEL LINES --work FOLDER [--rounds 5] [--limit 2000]
+                                        [--rivals onnxruntime,ctranslate2] [--keep FILE]
 
 MODEL is a directory such as all-MiniLM-L6-v2's. FOLDER keeps the rivals' conversions. Lines are sorted by length and cut
 into batches of up to 4096 tokens for all three. The rivals' time is that of tokens (by `tokenizers`, in parallel), of the
-model, and of the mean and its normalisation by NumPy; tfm's is what --stats says: the same, with what it reads and writes,
-and without loading. All are warm. Prints each round, and the median of tfm's ratio to each rival.
+model, and of the mean and its normalisation by NumPy; tfm's is what --stats says, the same, without loading. All are
+warm. Prints each round, with how busy other programs kept the cores meanwhile, and the median of tfm's ratio to each
+rival. Where a machine cannot be had for long at a time, few rounds and --keep FILE, run as often as needed, give medians
+of all rounds in FILE in which others took less than a tenth.
 """
 
 import argparse
@@ -64,6 +67,15 @@ class OnnxRuntime:
                          for p in (path, fused)]
         self.session = self.sessions[0]
 
+    def choose(self, run):
+        """The faster of the model as exported and the one with fused operators, if that computes the same."""
+        made = []
+        for self.session in self.sessions * 2:
+            made.append(run())
+        same = np.abs(made[2][0] - made[3][0]).max() < 1e-3
+        print("onnxruntime: what is fused gives %s vectors" % ("the same" if same else "other"))
+        self.session = self.sessions[int(same and made[3][1] < made[2][1])]
+
     def hidden(self, ids, mask):
         return self.session.run(None, {"ids": ids, "mask": mask})[0]
 
@@ -113,6 +125,25 @@ def embed_tfm(program, model, path, out):
     return np.load(out), json.loads(done.stderr.strip().splitlines()[-1].removeprefix("stats "))["seconds"]
 
 
+def busy():
+    """Seconds that all cores have worked, and those of them that were this program's and its children's."""
+    fields = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    own = os.times()
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK"), sum(own[:4])
+
+
+def in_turn(runs, cores):
+    """The seconds of each, and the part of the cores that others took."""
+    seconds, others = [], []
+    for run in runs:
+        time.sleep(0.3)  # threads that wait for more work by spinning give up
+        start, before = time.perf_counter(), busy()
+        seconds.append(run())
+        after, passed = busy(), time.perf_counter() - start
+        others.append(max(0, (after[0] - before[0]) - (after[1] - before[1])) / passed / cores)
+    return seconds, max(others)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -121,34 +152,42 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=int, default=2000)
+    parser.add_argument("--rivals", default="onnxruntime,ctranslate2")
+    parser.add_argument("--keep")
     a = parser.parse_args()
     from tokenizers import Tokenizer
 
     work, cores = Path(a.work), len(os.sched_getaffinity(0))
     work.mkdir(parents=True, exist_ok=True)
     lines = Path(a.lines).read_text(encoding="utf-8").split("\n")[:-1][: a.limit]
-    (work / "lines.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    for name, some in (("lines.txt", lines), ("few.txt", lines[:200])):
+        (work / name).write_text("".join(line + "\n" for line in some), encoding="utf-8")
     tokenizer = Tokenizer.from_file(str(Path(a.model) / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(256)
-    rivals = [OnnxRuntime(a.model, work, cores), CTranslate2(a.model, work, cores)]
-    times = [min(embed(rivals[0], tokenizer, lines)[1] for rivals[0].session in [s] * 2) for s in rivals[0].sessions]
-    rivals[0].session = rivals[0].sessions[int(np.argmin(times))]
-    print("onnxruntime as exported %.2f s, fused %.2f s" % tuple(times))
-    want, _ = embed(rivals[1], tokenizer, lines)
-    for round_ in range(a.rounds + 1):
-        got, own = embed_tfm(a.program, a.model, str(work / "lines.txt"), str(work / "vectors.npy"))
-        seconds = [embed(r, tokenizer, lines)[1] for r in rivals]
-        if round_ == 0:  # what it takes to get warm
-            print("smallest cosine to ctranslate2: %.7f" % (got * want).sum(1).min())
-            ratios = [[] for _ in rivals]
-            continue
-        for i, s in enumerate(seconds):
-            ratios[i].append(s / own)
-        print("tfm %.1f lines/s, " % (len(lines) / own) +
-              ", ".join("%s %.1f" % (r.name, len(lines) / s) for r, s in zip(rivals, seconds, strict=True)), flush=True)
-    for rival, r in zip(rivals, ratios, strict=True):
-        print("tfm / %s: %.2f (%.2f to %.2f)" % (rival.name, statistics.median(r), min(r), max(r)))
+    rivals = [kind(a.model, work, cores) for kind in (OnnxRuntime, CTranslate2) if kind.name in a.rivals.split(",")]
+    for rival in rivals:
+        if isinstance(rival, OnnxRuntime):
+            rival.choose(lambda r=rival: embed(r, tokenizer, lines[:200]))
+        few, _ = embed(rival, tokenizer, lines[:200])  # which warms it up
+        got, _ = embed_tfm(a.program, a.model, str(work / "few.txt"), str(work / "vectors.npy"))
+        print("smallest cosine to %s: %.7f" % (rival.name, (got * few).sum(1).min()))
+    kept = [json.loads(line) for line in Path(a.keep).read_text().split("\n")[:-1]] if a.keep and Path(a.keep).exists() else []
+    for _ in range(a.rounds):
+        runs = [lambda: embed_tfm(a.program, a.model, str(work / "lines.txt"), str(work / "vectors.npy"))[1]]
+        runs += [lambda r=r: embed(r, tokenizer, lines)[1] for r in rivals]
+        seconds, others = in_turn(runs, cores)
+        rates = {name: len(lines) / s for name, s in zip(["tfm", *(r.name for r in rivals)], seconds, strict=True)}
+        kept.append({"rates": rates, "others": others})
+        if a.keep:
+            with open(a.keep, "a", encoding="utf-8") as file:
+                print(json.dumps(kept[-1]), file=file)
+        print("lines/s: " + ", ".join("%s %.1f" % pair for pair in rates.items()) + "; others %.0f%%" % (100 * others),
+              flush=True)
+    for name in a.rivals.split(","):
+        r = [k["rates"]["tfm"] / k["rates"][name] for k in kept if name in k["rates"] and k["others"] < 0.1]
+        if r:
+            print("tfm / %s: %.2f (%.2f to %.2f, %d rounds)" % (name, statistics.median(r), min(r), max(r), len(r)))
 
 
 main()
