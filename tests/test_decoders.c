@@ -84,6 +84,22 @@ static void test_spellings(void **state) {
          "\"max_window_layers\": 2}",
          "{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"use_sliding_window\": true, \"sliding_window\": 7, "
          "\"layer_types\": [\"full_attention\", \"full_attention\", \"sliding_attention\"]}"},
+        {"{\"model_type\": \"gpt2\", \"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"n_positions\": 30}",
+         "{\"model_type\": \"gpt2\", \"n_embd\": 12, \"hidden_size\": 24, \"num_hidden_layers\": 3, "
+         "\"num_attention_heads\": 4, \"max_position_embeddings\": 30}"},
+        {"{\"model_type\": \"smollm3\", " DECODER_SIZES ", \"no_rope_layers\": [1, 0, 1]}",
+         "{\"model_type\": \"smollm3\", " DECODER_SIZES ", \"no_rope_layers\": [1, 0, 1, 0, 1], "
+         "\"layer_types\": [\"attention\", \"full_attention\", \"attention\"]}"},
+        /* Heads turn whole there, and of several rotations each has its own length of training. */
+        {"{\"model_type\": \"qwen2\", " DECODER_SIZES "}",
+         "{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"partial_rotary_factor\": 0.5}"},
+        {"{\"model_type\": \"gemma3_text\", " DECODER_SIZES
+         ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"llama3\", "
+         "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4}}}",
+         "{\"model_type\": \"gemma3_text\", " DECODER_SIZES
+         ", \"original_max_position_embeddings\": 5, \"rope_parameters\": "
+         "{\"full_attention\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
+         "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 64}}}"},
         {"{\"model_type\": \"phi3\", " DECODER_SIZES ", \"head_dim\": 8, \"partial_rotary_factor\": 0.5, "
          "\"original_max_position_embeddings\": 8, \"rope_scaling\": {\"type\": \"yarn\", \"short_factor\": [1, 2], "
          "\"long_factor\": [3, 4]}}",
@@ -104,15 +120,43 @@ static void test_spellings(void **state) {
         assert_memory_equal(x->layer, y->layer, sizeof(x->layer));
         assert_true(x->rotary.scale == y->rotary.scale && x->rotary.border == y->rotary.border &&
                     x->window == y->window && x->rotary.width == y->rotary.width && x->head_width == y->head_width);
+        assert_true(x->width == y->width && x->layers == y->layers && x->heads == y->heads &&
+                    x->max_positions == y->max_positions && x->feed_forward == y->feed_forward);
     }
     assert_int_equal(b->rules.eos_id_count, 2);
     assert_true(b->rules.eos_ids[0] == 2 && b->rules.eos_ids[1] == 5 && b->rules.eos_id == 2);
+    /* A dynamic rotation is for texts of any length. */
+    harness_ok(load(b, "{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}"));
+    assert_true(b->arch.decoder.rotary.border == 2048 && b->arch.decoder.max_positions == 1 << 20);
     /* transformers reads this key of Gemma 3 and caps nothing. */
     harness_ok(load(b, "{\"model_type\": \"gemma3_text\", \"attn_logit_softcapping\": 50.0, "
                        "\"final_logit_softcapping\": 30.0}"));
     assert_true(b->arch.decoder.score_cap == 0 && b->arch.logit_cap == 30);
     free(a);
     free(b);
+}
+
+/* Where config.json says null there is no id, whatever a missing key would mean. */
+static void test_no_ids(void **state) {
+    (void)state;
+    static const char *const TYPES[] = {"gpt2", "opt", "llama", "phi3", "gemma"};
+    said *c = malloc(sizeof(*c));
+    for (size_t i = 0; i < TFM__COUNT(TYPES); i++) {
+        char config[160];
+        snprintf(config, sizeof(config),
+                 "{\"model_type\": \"%s\", \"eos_token_id\": null, \"bos_token_id\": null, \"pad_token_id\": null}",
+                 TYPES[i]);
+        harness_ok(load(c, config));
+        assert_int_equal(c->rules.eos_id_count, 0);
+        assert_true(c->rules.eos_id == -1 && c->rules.start_id == -1 && c->rules.pad_id == -1);
+    }
+    scratch_text("generation_config.json", "{\"eos_token_id\": [4, 3]}");
+    harness_ok(load(c, "{\"model_type\": \"llama\", \"eos_token_id\": null}"));
+    assert_true(c->rules.eos_id_count == 2 && c->rules.eos_ids[1] == 3 && c->rules.start_id == -1);
+    harness_ok(load(c, "{\"model_type\": \"llama\", \"bos_token_id\": 7}"));
+    assert_true(c->rules.eos_id_count == 2 && c->rules.start_id == 7);
+    scratch_text("generation_config.json", "{}");
+    free(c);
 }
 
 static void test_refused(void **state) {
@@ -142,6 +186,9 @@ static void test_refused(void **state) {
         {"{\"model_type\": \"llama\", \"rope_parameters\": {\"full_attention\": {\"rope_theta\": 3}}}",
          "`rope_parameters` has an object `full_attention`", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"rope_theta\": \"x\"}", "`rope_theta` is \"x\"", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"llama\", \"partial_rotary_factor\": 0.5, \"rope_scaling\": {\"type\": \"linear\", "
+         "\"factor\": 2}}",
+         "`partial_rotary_factor` is 0.5, and heads of this family turn whole", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"phi3\", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", "\"linear\"",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"phi3\", \"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1], \"long_factor\": "
@@ -257,8 +304,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_saved),    cmocka_unit_test(test_gammas),    cmocka_unit_test(test_headless),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_no_ids),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_saved),     cmocka_unit_test(test_gammas),
+        cmocka_unit_test(test_headless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -141,7 +141,7 @@ static void check_tensors(const golden *g) {
         const double off = check_batch(g, i, 1);
         alone = off <= alone ? alone : off;
     }
-    const double together = check_batch(g, 0, count);
+    const double together = json_is_true(json_object_get(g->json, "alone")) ? 0 : check_batch(g, 0, count);
     print_message("# %d sequences within %.2g, as one batch %.2g\n", count, alone, together);
     assert_true(alone <= TOLERANCE && together <= TOLERANCE);
 }

@@ -106,20 +106,39 @@ def draw_opt(family, r):
     return {"config": config, "base": config["tie_word_embeddings"] and coin(r)}
 
 
+def draw_longrope(r, theta, pairs, more):
+    """Of Phi-3: the length of training stands beside it."""
+    factors = [[round(r.uniform(1, 4), 2) for _ in range(pairs)] for _ in range(2)]
+    if coin(r):
+        more = more | {"factor": round(r.uniform(1, 9), 1)}
+    if coin(r):
+        more = more | {"attention_factor": round(r.uniform(0.8, 1.6), 2)}
+    return rope(theta, "longrope", short_factor=factors[0], long_factor=factors[1], **more)
+
+
+def draw_yarn(r, theta):
+    more = {"original_max_position_embeddings": r.choice([8, 24, 64]), "factor": round(r.uniform(1, 9), 1)}
+    optional = {"attention_factor": round(r.uniform(0.8, 1.6), 2), "beta_fast": r.choice([4.0, 32.0]),
+                "beta_slow": r.choice([0.5, 2.0]), "truncate": coin(r)}
+    more |= {key: value for key, value in optional.items() if r.random() < 0.3}
+    if coin(r):
+        more |= {"mscale": round(r.uniform(0.5, 2), 1), "mscale_all_dim": round(r.uniform(0.5, 2), 1)}
+    return rope(theta, "yarn", **more)
+
+
 def draw_rope(family, r, head_width):
-    """Rotary positions of one of the kinds that the family is seen with."""
+    """Rotary positions of one of the kinds that transformers has."""
     theta = r.choice([50.0, 10000.0, 500000.0])
-    kind = r.choice(["default", "default", "linear"] + ["llama3"] * (family == "llama"))
     if family == "phi3":
         part = r.choice([1.0, 0.5]) if head_width % 4 == 0 else 1.0
         more = {"partial_rotary_factor": part} if part != 1 else {}
-        if coin(r):
-            return rope(theta, **more)
-        factors = [[round(r.uniform(1, 4), 2) for _ in range(int(head_width * part) // 2)] for _ in range(2)]
-        return rope(theta, "longrope", short_factor=factors[0], long_factor=factors[1],
-                    original_max_position_embeddings=r.choice([16, 64]), **more)
-    if kind == "linear":
-        return rope(theta, "linear", factor=round(r.uniform(1.5, 9), 2))
+        return rope(theta, **more) if coin(r) else draw_longrope(r, theta, int(head_width * part) // 2, more)
+    kinds = ["default", "default", "linear", "yarn", "llama3"] + ["dynamic"] * (head_width >= 4)
+    kind = r.choice(kinds)
+    if kind == "yarn":
+        return draw_yarn(r, theta)
+    if kind in ("linear", "dynamic"):
+        return rope(theta, kind, factor=round(r.uniform(1.5, 9), 2))
     if kind == "llama3":
         return rope(theta, "llama3", factor=round(r.uniform(2, 9), 1), low_freq_factor=1.0,
                     high_freq_factor=round(r.uniform(2, 6), 1), original_max_position_embeddings=r.choice([8, 30, 100]))
@@ -145,7 +164,7 @@ def draw_llama(family, r):
     heads, pad = heads_of(r, E, True), r.randrange(V)
     kv = r.choice([k for k in range(1, heads + 1) if heads % k == 0])
     width = E // heads
-    if family in ("llama", "mistral", "qwen3", "gemma2", "gemma3_text") and coin(r):
+    if family in ("llama", "mistral", "qwen3", "gemma", "gemma2", "gemma3_text") and coin(r):
         width = r.choice([4, 6, 8, 10])
     rest = [i for i in range(V) if i != pad]
     eos = r.choice([r.choice(rest), r.sample(rest, 2)])
@@ -154,9 +173,10 @@ def draw_llama(family, r):
     if family not in ("qwen2", "phi3", "smollm3") and (width != E // heads or family != "llama"):
         more["head_dim"] = width
     if "gemma" in family:
+        more.update(attention_bias=coin(r), tie_word_embeddings=True)
+    if family in ("gemma2", "gemma3_text"):
         more.pop("hidden_act")
-        more.update(query_pre_attn_scalar=r.randint(2, 30), hidden_activation=r.choice(["gelu_pytorch_tanh", "gelu"]),
-                    attention_bias=coin(r), tie_word_embeddings=True)
+        more.update(query_pre_attn_scalar=r.randint(2, 30), hidden_activation=r.choice(["gelu_pytorch_tanh", "gelu"]))
     if family in ("llama", "qwen3", "smollm3"):
         more["attention_bias"] = coin(r)
     if family in ("llama", "smollm3"):
@@ -172,9 +192,11 @@ def draw_llama(family, r):
         config = llama(E, layers, (heads, kv), r.randint(17, 40), V, eos, draw_rope(family, r, width), **more)
         style = {"phi3": old.phi3_2024, "smollm3": old.dtype_2023}.get(family, old.rope_2024)
     case = {"config": config, "style": maybe(r, style)}
-    longrope = config["rope_parameters"].get("rope_type") == "longrope"
-    if longrope and config["rope_parameters"]["original_max_position_embeddings"] == 16:
-        case["lengths"] = [17, 18, 20, 21, 22, 24]
+    kind = config["rope_parameters"].get("rope_type")
+    if kind == "dynamic":
+        config["max_position_embeddings"] = r.choice([8, 20, 256])
+    if kind == "longrope":
+        config["original_max_position_embeddings"] = r.choice([16, 64])
     case["base"] = family == "llama" and config["tie_word_embeddings"] and coin(r)
     return case
 

@@ -45,8 +45,23 @@ def written(model, row, prompt):
     return ids[: end + 1]
 
 
+def by_length(model):
+    """How rotations depend on the length of a text: "dynamic", "longrope", or None."""
+    rope = getattr(model.config, "rope_parameters", None) or {}
+    kinds = {r.get("rope_type") for r in [rope, *rope.values()] if isinstance(r, dict)}
+    return next((kind for kind in ("dynamic", "longrope") if kind in kinds), None)
+
+
+def forget(model):
+    """A dynamic rotation keeps that of the longest text so far, until it sees a short one."""
+    if by_length(model) == "dynamic":
+        with torch.no_grad():
+            model(torch.tensor([[0]]), use_cache=False)
+
+
 def generate(model, rows, beams, stopping=False, processors=None):
     rows = torch.tensor(rows)
+    forget(model)
     with torch.no_grad():
         return model.generate(
             rows, attention_mask=torch.ones_like(rows), max_new_tokens=NEW_TOKENS, max_length=None, do_sample=False,
@@ -89,6 +104,7 @@ def logits_of(model, prompts, counts, rows):
     if model.config.is_encoder_decoder:
         sources = [p for p, n in zip(prompts, counts, strict=True) for _ in range(n)]
         inputs = {"input_ids": torch.tensor(sources), "decoder_input_ids": torch.tensor(rows)}
+    forget(model)
     with torch.no_grad():
         return model(**inputs, use_cache=False).logits
 
@@ -116,9 +132,16 @@ def own_searches(model, prompts):
 
 
 def greedy_without_cache(model, prompt, ids):
-    """Whether each of these ids is what follows most probably on those before it."""
+    """Whether each of these ids is what follows most probably on those before it. With a dynamic rotation that need not
+    be, since keys keep the rotation of when they were made."""
     start = beginning(model, prompt)
-    logits = logits_of(model, [prompt], [1], [start + ids[:-1]])[0, len(start) - 1 :].double()
+    if by_length(model) == "dynamic":
+        return True
+    if by_length(model):
+        rows = [logits_of(model, [prompt], [1], [start + ids[:n]])[0, -1:] for n in range(len(ids))]
+        logits = torch.cat(rows).double()
+    else:
+        logits = logits_of(model, [prompt], [1], [start + ids[:-1]])[0, len(start) - 1 :].double()
     for step, token in enumerate(ids):
         forbid(model, logits[step : step + 1], step, [start + ids[:step]])
     return logits.argmax(-1).tolist() == ids
@@ -250,10 +273,8 @@ def seq2seq_tensors(model, prompts, rng):
 def decoder_tensors(model, prompts):
     tensors = {}
     for i, ids in enumerate(chosen(prompts)):
-        with torch.no_grad():
-            out = model(input_ids=torch.tensor([ids]), use_cache=False)
         tensors[f"{i}.decoder_input_ids"] = i32(ids)
-        tensors[f"{i}.logits"] = f32(out.logits[0])
+        tensors[f"{i}.logits"] = f32(logits_of(model, [ids], [1], [ids])[0])
     return tensors
 
 
@@ -298,6 +319,8 @@ def write(folder, family, case, model, tensors, prompts):
     head = {"family": family, "kind": kind_of(model), "class": case["cls"], "stored": case["dtype"],
             "computed": "float32, eager attention, one thread", "transformers": transformers.__version__,
             "torch": torch.__version__.split("+")[0], "tensors": len({n.split(".")[0] for n in tensors})}
+    if by_length(model):
+        head["alone"] = True  # a text among others turns as the longest of them
     if prompts:
         head |= {"new_tokens": NEW_TOKENS, "eos": ends_of(model)}
     text = json.dumps(head, indent=1)[:-2]

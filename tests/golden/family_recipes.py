@@ -217,6 +217,16 @@ CASES = {
         "masked-f32": dict(cls="XLMRobertaForMaskedLM", dtype="F32", style=old.bert_2019, config=bert(
             16, 2, 4, 20, 56, 27, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
     },
+    "camembert": {
+        "base-f16": dict(cls="CamembertModel", dtype="F16", config=bert(
+            16, 2, 2, 27, 57, 30, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
+        "classifier-bf16": dict(
+            cls="CamembertForSequenceClassification", dtype="BF16", files="bin",
+            config=bert(18, 2, 3, 22, 49, 36, "gelu", type_vocab_size=2, pad_token_id=2, num_labels=3)),
+        "masked-shards": dict(
+            cls="CamembertForMaskedLM", dtype="F16", files="shards", style=old.bert_2019, extra=old.position_ids,
+            config=bert(20, 2, 4, 25, 51, 29, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
+    },
     "mpnet": {
         "base-f16": dict(cls="MPNetModel", dtype="F16", extra=old.position_ids,
                          config=bert(24, 3, 4, 30, 70, 40, "gelu", layer_norm_eps=1e-5, pad_token_id=1)),
@@ -229,7 +239,7 @@ CASES = {
     "distilbert": {
         "base-f16": dict(cls="DistilBertModel", dtype="F16", config=distilbert(24, 3, 4, 31, 69, 30, "gelu", pad_token_id=0)),
         "classifier-bf16": dict(
-            cls="DistilBertForSequenceClassification", dtype="BF16", files="shards",
+            cls="DistilBertForSequenceClassification", dtype="BF16", files="shards", style=old.common_names,
             config=distilbert(20, 2, 5, 45, 60, 26, "relu", pad_token_id=2, sinusoidal_pos_embds=True, num_labels=2)),
         "masked-bin": dict(cls="DistilBertForMaskedLM", dtype="F32", files="bin", style=old.bert_2019,
                            config=distilbert(18, 2, 2, 27, 53, 24, "gelu", pad_token_id=0)),
@@ -338,6 +348,18 @@ CASES = {
                 16, 3, (2, 2), 18, 48, 6, rope(400.0), head_dim=4, use_sliding_window=True, sliding_window=5,
                 max_window_layers=1, tie_word_embeddings=True)),
     },
+    "gemma": {
+        "wide-heads-f16": dict(cls="GemmaForCausalLM", dtype="F16", config=llama(
+            20, 2, (4, 1), 31, 61, 1, head_dim=8, pad_token_id=0, bos_token_id=2)),
+        "2024-gelu-bf16": dict(
+            cls="GemmaForCausalLM", dtype="BF16", files="shards", style=old.rope_2023, config=llama(
+                16, 2, (2, 2), 25, 54, [1, 53], rope(700.0), head_dim=6, hidden_act="gelu", rms_norm_eps=1e-3,
+                pad_token_id=0, bos_token_id=2)),
+        "bias-bin": dict(
+            cls="GemmaForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                18, 2, (3, 3), 22, 47, 5, rope(50.0, "linear", factor=3.0), head_dim=4, attention_bias=True,
+                pad_token_id=0, bos_token_id=2)),
+    },
     "gemma2": {
         "caps-f16": dict(cls="Gemma2ForCausalLM", dtype="F16", config=llama(
             24, 4, (4, 2), 26, 67, 1, head_dim=8, sliding_window=6, query_pre_attn_scalar=20,
@@ -373,19 +395,18 @@ CASES = {
         "longrope-short-2024-bf16": dict(
             cls="Phi3ForCausalLM", dtype="BF16", files="shards", style=old.phi3_2024, config=llama(
                 24, 3, (3, 3), 28, 60, [2, 58, 59], rope(10000.0, "longrope", short_factor=[1.0, 1.2, 1.7, 3.0],
-                                                         long_factor=[1.5, 2.5, 6.0, 11.0],
-                                                         original_max_position_embeddings=64),
-                sliding_window=None, pad_token_id=59, tie_word_embeddings=True)),
+                                                         long_factor=[1.5, 2.5, 6.0, 11.0]),
+                sliding_window=None, pad_token_id=59, tie_word_embeddings=True, original_max_position_embeddings=64)),
         "longrope-long-f16": dict(
             cls="Phi3ForCausalLM", dtype="F16", lengths=[17, 18, 20, 21, 22, 24], config=llama(
                 24, 2, (4, 1), 31, 55, 3, rope(500.0, "longrope", short_factor=[1.0, 1.3, 2.0],
-                                               long_factor=[1.4, 2.2, 5.0], original_max_position_embeddings=16),
-                sliding_window=9, pad_token_id=0, tie_word_embeddings=True)),
+                                               long_factor=[1.4, 2.2, 5.0]),
+                sliding_window=9, pad_token_id=0, tie_word_embeddings=True, original_max_position_embeddings=16)),
         "longrope-crossing-bin": dict(
             cls="Phi3ForCausalLM", dtype="F32", files="bin", config=llama(
                 16, 2, (2, 2), 20, 46, 4, rope(1000.0, "longrope", short_factor=[1.0, 1.1], long_factor=[2.0, 4.0],
-                                               original_max_position_embeddings=20, partial_rotary_factor=0.5),
-                sliding_window=None, pad_token_id=0, tie_word_embeddings=False)),
+                                               partial_rotary_factor=0.5),
+                sliding_window=None, pad_token_id=0, tie_word_embeddings=False, original_max_position_embeddings=20)),
     },
     "smollm3": {
         "nope-f16": dict(cls="SmolLM3ForCausalLM", dtype="F16", config=llama(

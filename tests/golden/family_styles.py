@@ -85,6 +85,12 @@ def rope_2024(config):
     return config
 
 
+def common_names(config):
+    """DistilBERT's sizes under the names that other families have for them."""
+    names = {"dim": "hidden_size", "n_layers": "num_hidden_layers", "n_heads": "num_attention_heads"}
+    return {names.get(k, k): v for k, v in config.items()}
+
+
 def phi3_2024(config):
     """The length of training stood beside the scaling."""
     config = rope_2023(config)

@@ -88,7 +88,7 @@ static tfm_status read_unturned(tfm__stack_arch *s, const tfm__config_files *fro
     const tfm_status status = tfm__read_int(&interval, tfm__network_key(from, every), every, 1, 1 << 30);
     if (status != TFM_OK)
         return status;
-    if (found.value && (!json_is_array(found.value) || json_array_size(found.value) != (size_t)s->layers))
+    if (found.value && (!json_is_array(found.value) || json_array_size(found.value) < (size_t)s->layers))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of 0 and 1, one for each of %d layers, is needed",
                          found.path, key, TFM__VALUE_TEXT(found.value), s->layers);
     for (int i = 0; i < s->layers; i++) {
@@ -111,7 +111,8 @@ static tfm_status read_layer_types(tfm__stack_arch *s, tfm__found found) {
     for (int i = 0; i < s->layers; i++) {
         const json_t *value = json_array_get(found.value, (size_t)i);
         const char *name = json_string_value(value);
-        if (!name || (strcmp(name, "full_attention") != 0 && strcmp(name, "sliding_attention") != 0))
+        if (!name || (strcmp(name, "full_attention") != 0 && strcmp(name, "attention") != 0 &&
+                      strcmp(name, "sliding_attention") != 0))
             return tfm__fail(name ? TFM_ERROR_UNSUPPORTED : TFM_ERROR_FORMAT,
                              "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are run",
                              found.path, TFM__VALUE_TEXT(value));
@@ -177,11 +178,15 @@ static tfm_status read_rotation(tfm__stack_arch *s, const tfm__decoder_kind *kin
                              .theta_key = "rope_theta",
                              .theta = kind->theta,
                              .partial = 1,
+                             .whole = !kind->partial,
                              .scaled = true,
                              .long_only = kind->long_only,
                              .original = kind->original};
-    const tfm__rope local = {
-        .layers = "sliding_attention", .theta_key = "rope_local_base_freq", .theta = kind->local_theta, .partial = 1};
+    const tfm__rope local = {.layers = "sliding_attention",
+                             .theta_key = "rope_local_base_freq",
+                             .theta = kind->local_theta,
+                             .partial = 1,
+                             .whole = true};
     s->max_positions = 1;
     tfm_status status = tfm__read_rope(&s->rotary, s, positions, from, &whole);
     s->local_rotary = s->rotary;

@@ -32,6 +32,7 @@ typedef struct tfm__decoder_kind {
     tfm__window_keys windows;
     int window, pattern;         /* defaults; 0: none */
     double theta, local_theta;   /* local_theta 0: layers with a window turn as the others do */
+    bool partial;                /* `partial_rotary_factor` is obeyed */
     bool long_only;              /* tfm__rope's */
     int original;                /* tfm__rope's */
     bool gemma;                  /* gammas are stored less 1, and the embedding is scaled */

@@ -25,9 +25,17 @@ static tfm_status read_stack(tfm__stack_arch *out, const tfm__config_files *from
         {"hidden_dim", &out->feed_forward, 3072, TFM__MAX_WIDTH},
         {"max_position_embeddings", &out->max_positions, 512, TFM__MAX_WIDTH},
     };
+    /* The common names, which count where a file has both, as in transformers. */
+    const tfm__int_key common[] = {
+        {"hidden_size", &out->width, TFM__MAX_WIDTH},
+        {"num_hidden_layers", &out->layers, TFM__MAX_LAYERS},
+        {"num_attention_heads", &out->heads, 1024},
+    };
     tfm_status status = tfm__check_encoder(from);
     if (status == TFM_OK)
         status = tfm__read_sizes(sizes, TFM__COUNT(sizes), from);
+    if (status == TFM_OK)
+        status = tfm__read_ints(from, common, TFM__COUNT(common));
     if (status == TFM_OK)
         status = tfm__check_heads(from, "n_heads", out->heads, "dim", out->width);
     if (status == TFM_OK)

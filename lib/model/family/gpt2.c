@@ -11,6 +11,11 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) 
         {"n_head", &s->heads, 1024},
         {"n_positions", &s->max_positions, TFM__MAX_WIDTH},
         {"vocab_size", &s->vocabulary, TFM__MAX_VOCABULARY},
+        /* The common names, which count where a file has both, as in transformers. */
+        {"hidden_size", &s->width, TFM__MAX_WIDTH},
+        {"num_hidden_layers", &s->layers, TFM__MAX_LAYERS},
+        {"num_attention_heads", &s->heads, 1024},
+        {"max_position_embeddings", &s->max_positions, TFM__MAX_WIDTH},
     };
     const tfm_status status = tfm__read_ints(from, sizes, TFM__COUNT(sizes));
     if (status != TFM_OK)

@@ -7,10 +7,18 @@
 
 /* ---- Layers ---------------------------------------------------------------------------------------- */
 
-static const tfm__rope GLOBAL = {
-    .layers = "full_attention", .theta_key = "global_rope_theta", .theta = 160000, .partial = 1, .scaled = true};
-static const tfm__rope LOCAL = {
-    .layers = "sliding_attention", .theta_key = "local_rope_theta", .theta = 10000, .partial = 1, .scaled = true};
+static const tfm__rope GLOBAL = {.layers = "full_attention",
+                                 .theta_key = "global_rope_theta",
+                                 .theta = 160000,
+                                 .partial = 1,
+                                 .whole = true,
+                                 .scaled = true};
+static const tfm__rope LOCAL = {.layers = "sliding_attention",
+                                .theta_key = "local_rope_theta",
+                                .theta = 10000,
+                                .partial = 1,
+                                .whole = true,
+                                .scaled = true};
 
 /* Which layers see a window: `layer_types`, or all but every n-th. */
 static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *from) {
@@ -28,7 +36,7 @@ static tfm_status read_layers(tfm__stack_arch *stack, const tfm__config_files *f
                                                      : "";
         if (strcmp(name, "sliding_attention") == 0)
             stack->layer[i] |= TFM__LOCAL_LAYER;
-        else if (strcmp(name, "full_attention") != 0)
+        else if (strcmp(name, "full_attention") != 0 && strcmp(name, "attention") != 0)
             status = tfm__fail(TFM_ERROR_UNSUPPORTED,
                                "%s: `layer_types` has %s; \"full_attention\" and \"sliding_attention\" are known",
                                types.path, TFM__VALUE_TEXT(type));

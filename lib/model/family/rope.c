@@ -182,6 +182,22 @@ static tfm_status read_numbers(tfm__rope_form *f, const tfm__config_files *from,
     return status;
 }
 
+/* Models whose heads turn whole ignore another factor in transformers, but for scaled rotations, where it fails. */
+static tfm_status check_partial(tfm__rope_form *f, const tfm__config_files *from, const tfm__rope *rope) {
+    const double partial = f->partial;
+    if (!rope->whole || partial == 1)
+        return TFM_OK;
+    f->partial = 1;
+    if (f->type != TFM__ROPE_DEFAULT)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: `partial_rotary_factor` is %g, and heads of this family turn whole: take a model without "
+                         "it",
+                         from->config_path, partial);
+    tfm__log(TFM_LOG_WARNING, "%s: `partial_rotary_factor` is %g; heads of this family turn whole, as in transformers",
+             from->config_path, partial);
+    return TFM_OK;
+}
+
 /* A factor for each pair. */
 static tfm_status read_factors(float *out, int pairs, const tfm__config_files *from, const json_t *object,
                                const char *key) {
@@ -232,6 +248,8 @@ static tfm_status check_type(tfm__rotary_arch *r, const tfm__config_files *from,
 static int reach(const tfm__rope_form *f, double factor) {
     const bool within = f->type == TFM__ROPE_DEFAULT || f->type == TFM__ROPE_LLAMA3 || f->type == TFM__ROPE_LONGROPE;
     const double most = factor * (f->type == TFM__ROPE_YARN ? f->original : f->positions);
+    if (f->type == TFM__ROPE_DYNAMIC) /* for all lengths */
+        return TFM__MAX_WIDTH;
     if (within || most <= f->positions)
         return f->positions;
     return most < TFM__MAX_WIDTH ? (int)most : TFM__MAX_WIDTH;
@@ -247,11 +265,13 @@ tfm_status tfm__read_rope(tfm__rotary_arch *out, tfm__stack_arch *stack, int pos
         status = read_type(f, from, object, rope);
     if (status == TFM_OK)
         status = read_numbers(f, from, object, rope);
+    if (status == TFM_OK)
+        status = check_partial(f, from, rope);
     f->positions = positions;
     f->original = rope->original ? rope->original : positions;
     if (status == TFM_OK && !rope->original)
         status = tfm__read_int(&f->original, key_of(from, object, original, NULL), original, 1, LARGEST);
-    if (status == TFM_OK) /* what stands beside the object counts */
+    if (status == TFM_OK && !rope->layers) /* what stands beside the object counts, unless there are several */
         status = tfm__read_int(&f->original, tfm__network_key(from, original), original, 1, LARGEST);
     if (status != TFM_OK)
         return status;

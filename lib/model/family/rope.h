@@ -10,6 +10,7 @@ typedef struct tfm__rope {
     const char *theta_key; /* "rope_theta", or what the family calls it */
     double theta;          /* the defaults */
     double partial;
+    bool whole;     /* heads turn whole: `partial_rotary_factor` is not looked at */
     bool scaled;    /* `rope_scaling` is about them */
     bool long_only; /* longrope is the one scaling, by whatever name of those that it had */
     int original;   /* `original_max_position_embeddings` where it does not stand beside; 0: what the object says */

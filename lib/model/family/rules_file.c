@@ -54,12 +54,22 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
     return read_found_id(&out->forced_eos_id, tfm__generation_key(from, end), end, size);
 }
 
-/* An id of a text that goes on, or -1. */
-static tfm_status read_open_id(int *out, tfm__found found, const char *key, int fallback, int size) {
-    *out = fallback;
+static tfm_status read_open_value(int *out, tfm__found found, const char *key, int size) {
     const tfm_status status = tfm__read_int(out, found, key, -1, INT_MAX);
     *out = *out < size ? *out : -1;
     return status;
+}
+
+/* What an id is that no file gives: `fallback`, or -1, which is none, where config.json says null, or where there is a
+ * generation_config.json, which transformers takes as it is. */
+static int open_fallback(const tfm__config_files *from, const char *key, int fallback) {
+    return from->generation || json_is_null(json_object_get(from->config, key)) ? -1 : fallback;
+}
+
+/* An id of a text that goes on, or -1. */
+static tfm_status read_open_id(int *out, const tfm__config_files *from, const char *key, int fallback, int size) {
+    *out = open_fallback(from, key, fallback);
+    return read_open_value(out, tfm__search_key(from, key), key, size);
 }
 
 static tfm_status read_ends(tfm__rules *out, const tfm__config_files *from, int fallback, int size) {
@@ -72,8 +82,8 @@ static tfm_status read_ends(tfm__rules *out, const tfm__config_files *from, int 
                          TFM__MAX_EOS_IDS);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         const json_t *value = json_is_array(found.value) ? json_array_get(found.value, i) : found.value;
-        int id;
-        status = read_open_id(&id, (tfm__found){value, found.path}, key, value ? -1 : fallback, size);
+        int id = value ? -1 : open_fallback(from, key, fallback);
+        status = read_open_value(&id, (tfm__found){value, found.path}, key, size);
         if (id >= 0)
             out->eos_ids[out->eos_id_count++] = id;
     }
@@ -87,10 +97,9 @@ static tfm_status read_prompted_ids(tfm__rules *out, const tfm__config_files *fr
     out->forced_bos_id = out->forced_eos_id = -1;
     tfm_status status = read_ends(out, from, defaults->eos, size);
     if (status == TFM_OK)
-        status = read_open_id(&out->pad_id, tfm__search_key(from, "pad_token_id"), "pad_token_id", defaults->pad, size);
+        status = read_open_id(&out->pad_id, from, "pad_token_id", defaults->pad, size);
     if (status == TFM_OK)
-        status =
-            read_open_id(&out->start_id, tfm__search_key(from, "bos_token_id"), "bos_token_id", defaults->start, size);
+        status = read_open_id(&out->start_id, from, "bos_token_id", defaults->start, size);
     return status;
 }
 
