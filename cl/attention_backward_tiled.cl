@@ -196,7 +196,9 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
     for (int i = 0; i < (int)group; i++) {
         const head_queries head =
             head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, kv_head * group + i);
-        for (int t = begin - (i * (int)targets + begin) % TOGETHER; t < end; t += QUERIES) {
+        /* Where no query sees one, none is read: of keys there may be none. */
+        const int start = begin < end ? begin - (i * (int)targets + begin) % TOGETHER : end;
+        for (int t = start; t < end; t += QUERIES) {
             float z[16], g[16];
             tile_products(fixed, z, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
             __local float *weight = KEY_WEIGHT(LANE(fixed));

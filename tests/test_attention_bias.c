@@ -169,8 +169,11 @@ static void test_dropout(void **state) {
     (void)state;
     const tfm_dropout_options drops = {.rate = 0.3f, .seed = 7, .stream = 3};
     check(21, (biased){2, 17, 20, 2, 2, 8, 8, .rank = 4, .dims = {1, 2, 17, 20}, .dropout = drops});
-    check(22, (biased){2, 5, 20, 6, 2, 17, 5, .rank = 4, .dims = {1, 6, 5, 20}, .dropout = drops, .causal = true});
+    check(22, (biased){2, 5, 20, 6, 2, 8, 8, .rank = 4, .dims = {1, 6, 5, 20}, .dropout = drops, .causal = true});
     check(23, (biased){3, 3, 37, 6, 1, 17, 5, .rank = 3, .dims = {1, 3, 37}, .dropout = drops, .heads_first = true,
+                       .padded = true});
+    /* A sequence without keys, of which no tile may read one. */
+    check(24, (biased){3, 3, 37, 6, 1, 8, 8, .rank = 3, .dims = {1, 3, 37}, .dropout = drops, .heads_first = true,
                        .padded = true});
 }
 
