@@ -1,6 +1,7 @@
 /* What families' blocks differ in, each option alone and all together, against formulas in double precision: norms
- * around sub-layers or none, norms of heads, rotation, windows, biases of scores, their scale and cap, gates, grouped
- * keys. And a sequence that comes in pieces, over the log of keys and values, against the whole. */
+ * around sub-layers, on their results or none, sub-layers in parallel, norms of heads, rotation, windows, biases of
+ * scores, their scale and cap, gates, grouped keys. And a sequence that comes in pieces, over the log of keys and
+ * values, against the whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@ typedef struct options {
     const char *name;
     tfm_norm_place place;
     tfm_norm_kind kind;
-    bool unnormed, head_norms, turned, window, causal, biased, gated;
-    float scale, cap;
+    bool unnormed, head_norms, joint, turned, window, causal, biased, gated, parallel;
+    float scale, cap, residual;
 } options;
 
 static tfm_param param(int64_t rows, int64_t columns, float scale, float shift) {
@@ -54,12 +55,14 @@ static tfm_block block_of(const options *o) {
                        .window = o->window,
                        .before = 2,
                        .after = o->causal ? 0 : 1,
-                       .norm_place = o->place};
+                       .norm_place = o->place,
+                       .parallel = o->parallel,
+                       .residual_scale = o->residual};
     if (o->gated)
         block.feed_forward.gate = dense(F, E);
     if (o->head_norms) {
-        block.attention.query_norm = norm(D, TFM_NORM_RMS);
-        block.attention.key_norm = norm(D, TFM_NORM_RMS);
+        block.attention.query_norm = norm(o->joint ? HEADS * D : D, TFM_NORM_RMS);
+        block.attention.key_norm = norm(o->joint ? KV_HEADS * D : D, TFM_NORM_RMS);
     }
     if (o->place == TFM_NORM_AROUND) {
         block.attention_norm_after = norm(E, o->kind);
@@ -107,8 +110,10 @@ static double angle_of(int64_t position, int pair) {
 
 /* Heads of one token, with their norm and turned. */
 static void place(const options *o, double *x, int heads, const tfm_norm *own, int64_t position) {
+    if (o->head_norms && o->joint)
+        norm_row(own, x, x, heads * D);
     for (int h = 0; h < heads; h++, x += D) {
-        if (o->head_norms)
+        if (o->head_norms && !o->joint)
             norm_row(own, x, x, D);
         for (int i = 0; i < R / 2 && o->turned; i++) {
             const double a = x[i], b = x[R / 2 + i], c = cos(angle_of(position, i)), s = sin(angle_of(position, i));
@@ -124,10 +129,10 @@ static double bias_of(const options *o, int head, int64_t t, int64_t s) {
 
 /* What a sub-layer's result becomes, joined with what went in: *x. */
 static void join(const options *o, double *x, double *y, const tfm_norm *own, const tfm_norm *after) {
-    if (o->place == TFM_NORM_AROUND)
-        norm_row(after, y, y, E);
+    if (o->place == TFM_NORM_AROUND || o->place == TFM_NORM_RESULT)
+        norm_row(o->place == TFM_NORM_AROUND ? after : own, y, y, E);
     for (int i = 0; i < E; i++)
-        x[i] += y[i];
+        x[i] += (o->residual != 0 ? (double)o->residual : 1) * y[i];
     if (o->place == TFM_NORM_AFTER)
         norm_row(own, x, x, E);
 }
@@ -161,7 +166,7 @@ static void attend(const options *o, const tfm_block *block, double mixed[T][HEA
 /* The block over one sequence, in place. */
 static void run(const options *o, const tfm_block *block, double x[T][E]) {
     double q[T][HEADS * D], k[T][KV_HEADS * D], v[T][KV_HEADS * D], mixed[T][HEADS * D], in[E], y[E], up[F], gate[F];
-    const bool reads_norm = o->place != TFM_NORM_AFTER;
+    const bool reads_norm = o->place == TFM_NORM_BEFORE || o->place == TFM_NORM_AROUND;
     for (int t = 0; t < T; t++) {
         norm_row(reads_norm ? &block->attention_norm : &(tfm_norm){.kind = TFM_NORM_NONE}, in, x[t], E);
         dense_row(&block->attention.query, q[t], in);
@@ -172,9 +177,12 @@ static void run(const options *o, const tfm_block *block, double x[T][E]) {
     }
     attend(o, block, mixed, q, k, v);
     for (int t = 0; t < T; t++) {
+        double before[E];
+        memcpy(before, x[t], sizeof(before));
         dense_row(&block->attention.out, y, mixed[t]);
         join(o, x[t], y, &block->attention_norm, &block->attention_norm_after);
-        norm_row(reads_norm ? &block->feed_forward_norm : &(tfm_norm){.kind = TFM_NORM_NONE}, in, x[t], E);
+        norm_row(reads_norm ? &block->feed_forward_norm : &(tfm_norm){.kind = TFM_NORM_NONE}, in,
+                 o->parallel ? before : x[t], E);
         dense_row(&block->feed_forward.up, up, in);
         if (o->gated)
             dense_row(&block->feed_forward.gate, gate, in);
@@ -283,6 +291,16 @@ static void test_options(void **state) {
          .causal = true},
         {.name = "norms of heads", .place = TFM_NORM_AFTER, .head_norms = true, .causal = true},
         {.name = "bias of an encoder", .place = TFM_NORM_AFTER, .biased = true, .scale = 1},
+        {.name = "norms on results, and over all heads",
+         .place = TFM_NORM_RESULT,
+         .kind = TFM_NORM_RMS,
+         .head_norms = true,
+         .joint = true,
+         .turned = true,
+         .causal = true,
+         .gated = true},
+        {.name = "in parallel, scaled", .place = TFM_NORM_BEFORE, .causal = true, .parallel = true, .residual = 0.6f},
+        {.name = "scaled", .place = TFM_NORM_BEFORE, .kind = TFM_NORM_RMS, .causal = true, .residual = 1.7f},
         {.name = "all",
          .place = TFM_NORM_AROUND,
          .kind = TFM_NORM_RMS,
@@ -327,7 +345,22 @@ static void test_no_norm(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
+/* Sub-layers in parallel need norms before them. */
+static void test_refused(void **state) {
+    (void)state;
+    const options post = {.name = "post-norm", .place = TFM_NORM_AFTER, .parallel = true};
+    tfm_context *ctx = harness_context();
+    tfm_block block = block_of(&post);
+    tfm_tensor y = {0};
+    float x[B * T * E] = {0};
+    assert_int_equal(tfm_block_forward(ctx, &y, &block, HARNESS_TENSOR(TFM_F32, x, B, T, E), NULL), TFM_ERROR_ARGUMENT);
+    assert_non_null(strstr(tfm_error_message(), "sub-layers in parallel"));
+    tfm_context_clear_error(ctx);
+    tfm_block_free(ctx, &block);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_options), cmocka_unit_test(test_no_norm)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_options), cmocka_unit_test(test_no_norm),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

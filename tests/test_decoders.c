@@ -35,6 +35,9 @@ static void test_defaults(void **state) {
         {"gemma", 3072, 24576, 28, 16, 16, 256, 8192, 256000, 0, 1e4, true, 0, 1, 2},
         {"gemma2", 2304, 9216, 26, 8, 4, 256, 8192, 256000, 4096, 1e4, true, 0, 1, 2},
         {"gemma3_text", 2304, 9216, 26, 8, 4, 256, 131072, 262208, 4096, 1e6, true, 0, 1, 2},
+        {"starcoder2", 3072, 12288, 30, 24, 2, 128, 4096, 49152, 0, 1e4, true, -1, -1, -1},
+        {"granite", 4096, 11008, 32, 32, 32, 128, 2048, 32000, 0, 1e4, false, -1, 2, 1},
+        {"olmo2", 4096, 11008, 32, 32, 32, 128, 2048, 50304, 0, 1e4, false, 1, 50279, -1},
     };
     said *c = malloc(sizeof(*c));
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
@@ -206,6 +209,12 @@ static void test_refused(void **state) {
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"gptq\"}}", "`quantization_config`",
          TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"phi\", \"hidden_size\": 12, \"num_attention_heads\": 2, \"intermediate_size\": 8}",
+         "3 of 6 columns of a head turn; an even number is needed", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"phi\", \"qk_layernorm\": true}", "`qk_layernorm` is true", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"stablelm\", \"use_parallel_residual\": true}", "`use_parallel_residual` is true",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"albert\", \"num_hidden_groups\": 2}", "`num_hidden_groups` is 2", TFM_ERROR_FORMAT},
         {"{\"model_type\": \"smollm3\", \"no_rope_layers\": [1]}", "`no_rope_layers` is [1]", TFM_ERROR_FORMAT},
     };
     said *c = malloc(sizeof(*c));

@@ -68,7 +68,8 @@ typedef struct tfm_multi_head {
     int heads;                        /* H, the number of heads. */
     int kv_heads;                     /* Hk, the heads of keys and values, a divisor of H; 0 means H. */
     /* Norms (D) of each head of the queries and of the keys, after the projection and before they turn ("Scaling Vision
-     * Transformers to 22 Billion Parameters", Dehghani et al. 2023). None where gamma is empty. */
+     * Transformers to 22 Billion Parameters", Dehghani et al. 2023), or (H D) and (Hk D) of all heads together. None
+     * where gamma is empty. */
     tfm_norm query_norm, key_norm;
     float scale;    /* What q k^T is multiplied by; 0 means 1/sqrt(D), or what the options of a call say. */
     float soft_cap; /* Scores s become soft_cap tanh(s / soft_cap); 0 leaves that to the options of a call, too. */
@@ -96,6 +97,7 @@ typedef enum tfm_norm_place {
     TFM_NORM_AFTER,  /* norm(x + f(x)): the paper's post-norm. */
     TFM_NORM_BEFORE, /* x + f(norm(x)): pre-norm. */
     TFM_NORM_AROUND, /* x + after(f(norm(x))): a norm before each sub-layer, and another on its result. */
+    TFM_NORM_RESULT, /* x + norm(f(x)): a norm on the result of each sub-layer alone. */
 } tfm_norm_place;
 
 /* One layer of an encoder or of a decoder: attention over its own input, cross-attention if there is any, and
@@ -114,7 +116,11 @@ typedef struct tfm_block {
     bool window; /* A position of the input sees only this many before its own and after it; negative: all. */
     int64_t before, after;
     tfm_norm_place norm_place; /* Where all its norms stand. */
-    tfm_training *training;    /* What training drops; NULL drops nothing. The block does not own it. */
+    /* The feed-forward layer reads what the attention does, and x + f(norm(x)) + g(norm(x)) is the result ("GPT-J-6B",
+     * Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention. */
+    bool parallel;
+    float residual_scale;   /* What the results of sub-layers are multiplied by before they are added; 0 means 1. */
+    tfm_training *training; /* What training drops; NULL drops nothing. The block does not own it. */
 } tfm_block;
 
 /* The projected keys and values of one attention layer. */

@@ -42,11 +42,13 @@ typedef struct tfm__rope_form {
 /* How queries and keys turn with their position ("RoFormer", Su et al. 2021). */
 typedef struct tfm__rotary_arch {
     int width;                           /* R: how many columns of a head turn, from the first on; 0: none. */
+    int share;                           /* What the exponents of the rates divide by: R, or one less. */
     float scale;                         /* What cosines and sines are multiplied by. */
     double rates[TFM__MAX_ROTARY_PAIRS]; /* [R/2]: the angle that a pair of columns turns by from one position on. */
     /* Texts longer than `border` turn by other rates: by `far_rates`, or with TFM__ROPE_DYNAMIC by those of their
      * length. 0: all turn by `rates`. */
     int border;
+    bool again; /* A text that grows over the border is run again from its beginning; else old keys stay. */
     double far_rates[TFM__MAX_ROTARY_PAIRS];
     tfm__rope_form form;
 } tfm__rotary_arch;
@@ -69,6 +71,7 @@ enum {
 typedef struct tfm__stack_arch {
     int layers;       /* 0: the model has no such stack. */
     int width;        /* E. */
+    int narrow_width; /* That of the embedding, which a matrix then widens to E; 0: E. */
     int heads;        /* H, the heads of the queries. */
     int kv_heads;     /* Hk, the heads of keys and values; it divides H. */
     int head_width;   /* D. */
@@ -86,7 +89,10 @@ typedef struct tfm__stack_arch {
     float epsilon;
     bool norm_biases;      /* Layer norms have a beta. */
     float gamma_offset;    /* What is added to the gammas that the file has. */
-    bool head_norms;       /* Each head of queries and keys has a root mean square norm over its columns. */
+    bool head_norms;       /* Each head of queries and keys has a root mean square norm over its columns, */
+    bool joint_head_norms; /* or all heads have one together. */
+    bool parallel;         /* Both sub-layers of a block read its input. */
+    float residual_scale;  /* What sub-layers give is multiplied by; 0: it stays. */
     bool embedding_norm;   /* There is a norm over the sum of embedding and position. */
     bool final_norm;       /* There is a norm after the last block. */
     bool final_dropout;    /* Training drops some of what that norm gives. */
@@ -119,7 +125,7 @@ typedef enum tfm__head_kind {
 
 typedef struct tfm__head_arch {
     tfm__head_kind kind;
-    bool dense_bias; /* The matrix (E, E) has a bias. */
+    bool dense_bias; /* The matrix (E, E) has a bias. For words its outputs are as many as an embedding is wide. */
     bool tanh;       /* The activation is tanh, else `activation`. */
     tfm_activation activation;
     bool norm;   /* There is a norm, as the stack has them. */
@@ -136,6 +142,11 @@ typedef struct tfm__arch {
     float output_scale;               /* What comes out of the last stack is multiplied by this; 0: it stays. */
     float logit_cap;                  /* Logits l become cap tanh(l / cap); 0: they stay. */
 } tfm__arch;
+
+/* The width of a stack's embedding. */
+static inline int tfm__stack_embedded(const tfm__stack_arch *stack) {
+    return stack->narrow_width ? stack->narrow_width : stack->width;
+}
 
 /* The stack that has the output projection: the decoder, or the encoder of a model that has no decoder. */
 static inline const tfm__stack_arch *tfm__arch_writer(const tfm__arch *arch) {

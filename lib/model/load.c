@@ -80,7 +80,7 @@ static void use(loader *l, const tfm__stored *stored) {
 /* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
  * turned, and what is added. On the device it is F32. */
 static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p) {
-    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros};
+    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros, p->run};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
     return (tfm__shared_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
@@ -113,6 +113,16 @@ static unsigned char *turned(const tfm__stored *stored, const tfm__parameter *p)
     return out;
 }
 
+/* The rows of a parameter that lie in pieces, one for each head. */
+static unsigned char *gathered(const tfm__stored *stored, const tfm__parameter *p) {
+    const size_t row = tfm_dtype_size(stored->dtype) * (p->rank == 2 ? (size_t)p->dims[1] : 1);
+    const size_t run = (size_t)p->run, pieces = (size_t)p->dims[0] / run;
+    unsigned char *out = tfm__alloc((size_t)p->dims[0], row);
+    for (size_t i = 0; out && i < pieces; i++)
+        memcpy(out + i * run * row, stored->data + (i * (size_t)p->step + (size_t)p->first) * row, run * row);
+    return out;
+}
+
 /* Adds what the file leaves out, such as the 1 of gammas that are stored as what they differ from it. */
 static tfm_status add_constant(tfm_context *ctx, tfm_tensor x, float constant) {
     tfm_tensor addend = {0};
@@ -135,8 +145,8 @@ static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *sto
         return TFM_OK;
     if (tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, p->rank, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
-    unsigned char *copy = p->transposed ? turned(stored, p) : NULL;
-    if (p->transposed && !copy)
+    unsigned char *copy = p->transposed ? turned(stored, p) : p->run ? gathered(stored, p) : NULL;
+    if ((p->transposed || p->run) && !copy)
         return TFM_ERROR_MEMORY;
     tfm_tensor from_file = p->param->value;
     if (p->zeros > 0) {
@@ -178,8 +188,9 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     tfm_status status = tfm__weights_get(l->file, &stored, name, row ? 2 : p->rank, row ? (int64_t[]){1, rows} : dims);
     if (status == TFM_OK && l->model)
         status = put(l, p, stored);
+    const bool again = status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two share all of it */
     if (status == TFM_OK) {
-        l->parameters += (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
+        l->parameters += again ? 0 : (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
         use(l, stored);
     }
     return status;

@@ -64,7 +64,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .target_vocabulary = decoder->vocabulary,
         .max_positions = writer->max_positions,
         .activation = writer->activation,
-        .pre_norm = writer->norm_place != TFM_NORM_AFTER,
+        .pre_norm = writer->norm_place == TFM_NORM_BEFORE || writer->norm_place == TFM_NORM_AROUND,
         .norms_around = writer->norm_place == TFM_NORM_AROUND,
         .rms_norm = writer->norm == TFM_NORM_RMS,
         .gated = writer->gated,
@@ -251,6 +251,8 @@ static tfm_block block_of(const tfm__stack_arch *arch, int layer) {
         .before = arch->causal ? arch->window - 1 : arch->window / 2,
         .after = arch->causal ? 0 : arch->window / 2,
         .norm_place = arch->norm_place,
+        .parallel = arch->parallel,
+        .residual_scale = arch->residual_scale,
     };
 }
 
@@ -356,6 +358,7 @@ static void free_stack(tfm_context *ctx, tfm__stack *stack, int layers) {
         tfm_tensor_free(ctx, &stack->turns[k].sines);
     }
     tfm_norm_free(ctx, &stack->embedding_norm);
+    tfm_dense_free(ctx, &stack->embedding_dense);
     tfm_norm_free(ctx, &stack->final_norm);
     for (int i = 0; stack->blocks && i < layers; i++)
         tfm_block_free(ctx, &stack->blocks[i]);

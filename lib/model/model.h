@@ -18,15 +18,16 @@ typedef struct tfm__turns {
 
 /* One stack's parameters; tfm__stack_arch says which of them it has. */
 typedef struct tfm__stack {
-    tfm_param *table;        /* (V, E): one of the model's tables. */
-    tfm_tensor positions;    /* (P, E): sinusoids that are added to the embedding at each position; or empty. */
-    tfm_param learned;       /* (offset + P, E): learned positions in their place; or empty. */
-    tfm_param token_types;   /* (types, E): its first row is added to every embedding. */
-    tfm_param relative;      /* (buckets, H): the bias of scores by distance. */
-    tfm__turns turns[2];     /* Of the layers, and of those with TFM__LOCAL_LAYER. No parameters. */
-    tfm_norm embedding_norm; /* The norm over the embedding, without parameters if the stack has none. */
-    tfm_norm final_norm;     /* The norm after the last block, without parameters if the stack has none. */
-    tfm_block *blocks;       /* [layers]: the blocks, first to last. */
+    tfm_param *table;          /* (V, E): one of the model's tables. */
+    tfm_tensor positions;      /* (P, E): sinusoids that are added to the embedding at each position; or empty. */
+    tfm_param learned;         /* (offset + P, E): learned positions in their place; or empty. */
+    tfm_param token_types;     /* (types, E): its first row is added to every embedding. */
+    tfm_param relative;        /* (buckets, H): the bias of scores by distance. */
+    tfm__turns turns[2];       /* Of the layers, and of those with TFM__LOCAL_LAYER. No parameters. */
+    tfm_norm embedding_norm;   /* The norm over the embedding, without parameters if the stack has none. */
+    tfm_dense embedding_dense; /* (E, e): what widens the embedding; or empty. */
+    tfm_norm final_norm;       /* The norm after the last block, without parameters if the stack has none. */
+    tfm_block *blocks;         /* [layers]: the blocks, first to last. */
 } tfm__stack;
 
 /* What tfm__head_arch describes. */

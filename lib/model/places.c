@@ -15,9 +15,8 @@ bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     const tfm__rotary_arch *const rotary[] = {&arch->rotary, &arch->local_rotary};
     for (int k = 0; k < 2; k++)
-        /* Keys of earlier rates are what rates that follow the length are used with. */
-        if (rotary[k]->width && rotary[k]->form.type != TFM__ROPE_DYNAMIC &&
-            kind_of_length(rotary[k], from) != kind_of_length(rotary[k], to))
+        /* Otherwise keys of earlier rates are what others are used with, as in transformers. */
+        if (rotary[k]->width && rotary[k]->again && kind_of_length(rotary[k], from) != kind_of_length(rotary[k], to))
             return false;
     return true;
 }
@@ -29,7 +28,7 @@ static double rate_of(const tfm__rotary_arch *rotary, int64_t kind, int i) {
         return rotary->rates[i];
     if (form->type != TFM__ROPE_DYNAMIC)
         return rotary->far_rates[i];
-    const float width = (float)rotary->width, factor = (float)form->factor;
+    const float width = (float)rotary->share, factor = (float)form->factor;
     const float stretch = factor * (float)kind / (float)rotary->border - (factor - 1);
     const float base = (float)form->theta * powf(stretch, width / (width - 2));
     return (double)(1 / powf(base, (float)(2 * i) / width));

@@ -35,8 +35,13 @@ static int64_t outputs_of(const tfm__stack_arch *s, tfm__role role) {
     case TFM__CROSS_VALUE:
         return (int64_t)s->kv_heads * s->head_width;
     case TFM__SELF_QUERY_NORM:
+        return (int64_t)s->head_width * (s->joint_head_norms ? s->heads : 1);
     case TFM__SELF_KEY_NORM:
-        return s->head_width;
+        return (int64_t)s->head_width * (s->joint_head_norms ? s->kv_heads : 1);
+    case TFM__EMBEDDING_NORM:
+    case TFM__WORDS_DENSE:
+    case TFM__WORDS_NORM:
+        return tfm__stack_embedded(s);
     case TFM__UP:
     case TFM__UP_ALONE:
     case TFM__GATE:
@@ -50,13 +55,22 @@ static bool is_cross(tfm__role role) {
     return role >= TFM__CROSS_QUERY && role <= TFM__CROSS_NORM;
 }
 
-/* Which rows of the stored tensor they are: all roles of one name share it. */
+/* Where queries, keys and values lie head by head, `first` counts within a head. */
+static void part_by_head(const walker *w, tfm__parameter *p) {
+    if (!w->family->by_head || p->role < TFM__SELF_QUERY || p->role > TFM__SELF_VALUE)
+        return;
+    p->run = w->stack->head_width;
+    p->first = (p->role - TFM__SELF_QUERY) * p->run;
+    p->step = p->total / w->stack->heads;
+}
+
+/* Which rows of the stored tensor they are: all roles of one name share it. Norms of one name are the same norm. */
 static void find_part(const walker *w, tfm__parameter *p, bool bias) {
     const tfm__naming *naming = tfm__role_naming(w->family, w->decoder, p->role);
     const char *own = bias ? naming->bias : naming->weight;
     p->first = 0;
     p->total = p->dims[0];
-    if (p->role < TFM__SELF_QUERY)
+    if (p->role < TFM__SELF_QUERY || p->kind == TFM__GAMMA || p->kind == TFM__BETA)
         return;
     for (tfm__role role = TFM__SELF_QUERY; role < TFM__ROLES; role++) {
         naming = tfm__role_naming(w->family, w->decoder, role);
@@ -68,6 +82,7 @@ static void find_part(const walker *w, tfm__parameter *p, bool bias) {
         if (role < p->role)
             p->first += outputs_of(w->stack, role);
     }
+    part_by_head(w, p);
 }
 
 /* The family's name with the layer's number in the place of `#`. */
@@ -176,7 +191,7 @@ static bool enter(walker *w, bool decoder) {
 }
 
 static void walk_table(walker *w, tfm__role role, tfm_param *table) {
-    visit(w, role, TFM__TABLE, table, w->stack->vocabulary, w->stack->width);
+    visit(w, role, TFM__TABLE, table, w->stack->vocabulary, tfm__stack_embedded(w->stack));
 }
 
 static void walk_tables(walker *w, tfm_model *model) {
@@ -198,15 +213,18 @@ static void walk_tables(walker *w, tfm_model *model) {
  * and 2 for that at the end. */
 static void walk_stack(walker *w, tfm__stack *stack, int norms) {
     const tfm__stack_arch *s = w->stack;
+    const int width = tfm__stack_embedded(s);
     if (norms == 0 && s->positions == TFM__LEARNED_POSITIONS)
         visit(w, TFM__POSITIONS, TFM__TABLE, FIELD(stack, learned), (int64_t)s->max_positions + s->position_offset,
-              s->width);
+              width);
     if (norms == 0 && s->token_types)
-        visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, s->width);
+        visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, width);
     if (norms == 0 && s->relative.buckets)
         visit(w, TFM__RELATIVE_BIAS, TFM__TABLE, FIELD(stack, relative), s->relative.buckets, s->heads);
     if (norms == 1 && s->embedding_norm)
         walk_norm(w, TFM__EMBEDDING_NORM, FIELD(stack, embedding_norm));
+    if (norms == 1 && s->narrow_width)
+        walk_dense(w, TFM__EMBEDDING_DENSE, FIELD(stack, embedding_dense), width, true);
     if (norms == 2 && s->final_norm)
         walk_norm(w, TFM__FINAL_NORM, FIELD(stack, final_norm));
 }

@@ -18,8 +18,9 @@ typedef struct tfm__parameter {
     const char *name; /* Its name in files, valid during the call. */
     bool transposed;  /* It is stored as (inputs, outputs). */
     int64_t first, total;
-    int64_t zeros; /* How many rows, the last of dims[0], are zeros, and not in the file. */
-    float added;   /* What is added to the numbers of the file. */
+    int64_t run, step; /* Of each `step` rows of the file, `run` are its own; 0: they are one piece. */
+    int64_t zeros;     /* How many rows, the last of dims[0], are zeros, and not in the file. */
+    float added;       /* What is added to the numbers of the file. */
 } tfm__parameter;
 
 /* How a role of one of the two stacks is stored. Names are NULL where the family has no such role. */

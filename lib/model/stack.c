@@ -53,9 +53,9 @@ static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){sum});
 }
 
-/* x (B, T, E) = embedding * scale + positions, then the norm over it where the stack has one, and in training
+/* x (B, T, e) = embedding * scale + positions, then the norm over it where the stack has one, and in training
  * dropout. */
-static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
+static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
     tfm_context *ctx = model->ctx;
     const tfm__stack *stack = p->stack;
     tfm_dropout_options draw;
@@ -82,6 +82,17 @@ static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tens
     if (dropout)
         tfm_dropout(ctx, x, normed ? between : sum, dropout);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
+}
+
+/* x (B, T, E): that, widened where it is narrower than the stack. */
+static tfm_status embed(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids) {
+    tfm_tensor narrow = {0};
+    if (!p->arch->narrow_width)
+        return embed_narrow(model, x, p, ids);
+    tfm_scope_open(model->ctx);
+    embed_narrow(model, &narrow, p, ids);
+    tfm_dense_forward(model->ctx, x, &p->stack->embedding_dense, narrow, TFM_NO_ACTIVATION);
+    return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){x});
 }
 
 tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position) {

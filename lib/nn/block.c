@@ -3,17 +3,20 @@
  *
  * Post-norm, the paper's:  x <- norm(x + f(x)).
  * Pre-norm:                x <- x + f(norm(x)); the sum and the next sub-layer's norm are one op.
- * Norms around:            x <- x + after(f(norm(x))). */
+ * Norms around:            x <- x + after(f(norm(x))).
+ * Norms on results:        x <- x + norm(f(x)).
+ * In parallel:             x <- x + f(norm(x)) + g(norm'(x)), for the two sub-layers f and g. */
 #include "nn/stream.h"
 
-/* *out (B, T, H D) gets x of the same dims with a norm over each head's columns, turned to its position, as far as the
- * layer has a norm and the memory has tables: one of them, at least. */
+/* *out (B, T, H D) gets x of the same dims with a norm over each head's columns, or over those of all, turned to its
+ * position, as far as the layer has a norm and the memory has tables: one of them, at least. */
 static void place_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm,
                         const tfm_block_memory *memory) {
     const bool turned = memory->cosines.buffer != NULL;
     tfm_tensor by_head = {0}, normed = {0};
     if (norm->gamma.value.buffer) {
-        const int64_t dims[] = {x.dims[0], x.dims[1], heads, x.dims[2] / heads};
+        const int64_t parts = norm->gamma.value.dims[0] == x.dims[2] ? 1 : heads;
+        const int64_t dims[] = {x.dims[0], x.dims[1], parts, x.dims[2] / parts};
         tfm_tensor_reshape(ctx, &by_head, x, 4, dims);
         if (!turned && out->buffer)
             tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
@@ -121,7 +124,8 @@ static void feed(tfm_context *ctx, tfm_tensor *fed, tfm_block *block, tfm__strea
 
 /* The norm that a sub-layer's first matrices read through, or NULL. */
 static const tfm_norm *norm_before(const tfm_block *block, const tfm_norm *own) {
-    return block->norm_place == TFM_NORM_AFTER || own->kind == TFM_NORM_NONE ? NULL : own;
+    const bool before = block->norm_place == TFM_NORM_BEFORE || block->norm_place == TFM_NORM_AROUND;
+    return before && own->kind != TFM_NORM_NONE ? own : NULL;
 }
 
 /* What a sub-layer gave joins the stream when that is read. */
@@ -131,14 +135,35 @@ static void give(tfm__stream *s, tfm_tensor y, const tfm_norm *own, const tfm_bl
     s->training = block->training;
 }
 
-/* The norm on a sub-layer's result, where a block has norms around its sub-layers. */
-static void norm_result(tfm_context *ctx, tfm_tensor *y, const tfm_norm *after, const tfm_block *block) {
-    tfm_tensor normed = {0};
-    if (block->norm_place != TFM_NORM_AROUND)
+/* The norm on a sub-layer's result, where a block has one there: `own`, or `after` where `own` stands before. Then its
+ * scale. */
+static void finish_result(tfm_context *ctx, tfm_tensor *y, const tfm_norm *own, const tfm_norm *after,
+                          const tfm_block *block) {
+    const bool normed = block->norm_place == TFM_NORM_AROUND || block->norm_place == TFM_NORM_RESULT;
+    tfm_tensor made = {0}, factor = {0};
+    if (normed) {
+        tfm_norm_forward(ctx, &made, NULL, block->norm_place == TFM_NORM_AROUND ? after : own, *y, (tfm_tensor){0});
+        tfm_tensor_free(ctx, y);
+        *y = made;
+    }
+    if (block->residual_scale == 0 || block->residual_scale == 1)
         return;
-    tfm_norm_forward(ctx, &normed, NULL, after, *y, (tfm_tensor){0});
+    made = (tfm_tensor){0};
+    tfm_tensor_new(ctx, &factor, TFM_F32, 1, &(int64_t){1});
+    tfm__tensor_fill(ctx, factor, &block->residual_scale);
+    tfm_mul(ctx, &made, *y, factor);
+    tfm_tensor_free(ctx, &factor);
     tfm_tensor_free(ctx, y);
-    *y = normed;
+    *y = made;
+}
+
+/* *y gets what the other sub-layer gave of the same input. */
+static void join_results(tfm_context *ctx, tfm_tensor *y, tfm_tensor *other) {
+    tfm_tensor both = {0};
+    tfm_add(ctx, &both, *other, *y);
+    tfm_tensor_free(ctx, y);
+    tfm_tensor_free(ctx, other);
+    *y = both;
 }
 
 tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_weights, tfm_tensor *cross_weights,
@@ -151,20 +176,26 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
         return tfm__op_refuse(ctx, "block", "the weights of a cross-attention are asked for, and it has none");
     if (self_weights && recurrent)
         return tfm__op_refuse(ctx, "block", "the weights of its attention are asked for, and it has an SSRU instead");
+    if (block->parallel && (cross || block->norm_place != TFM_NORM_BEFORE))
+        return tfm__op_refuse(ctx, "block",
+                              "sub-layers in parallel are those of pre-norm blocks without cross-attention");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);
     if (recurrent)
         recur(ctx, &mixed, block, s, norm_before(block, &block->attention_norm), memory);
     else
         attend_self(ctx, &mixed, self_weights, block, s, norm_before(block, &block->attention_norm), memory);
-    norm_result(ctx, &mixed, &block->attention_norm_after, block);
-    give(s, mixed, &block->attention_norm, block);
+    finish_result(ctx, &mixed, &block->attention_norm, &block->attention_norm_after, block);
+    if (!block->parallel)
+        give(s, mixed, &block->attention_norm, block);
     if (cross) {
         attend_cross(ctx, &crossed, cross_weights, block, s, norm_before(block, &block->cross_norm), memory);
         give(s, crossed, &block->cross_norm, block);
     }
     feed(ctx, &fed, block, s, norm_before(block, &block->feed_forward_norm));
-    norm_result(ctx, &fed, &block->feed_forward_norm_after, block);
+    finish_result(ctx, &fed, &block->feed_forward_norm, &block->feed_forward_norm_after, block);
+    if (block->parallel)
+        join_results(ctx, &fed, &mixed);
     give(s, fed, &block->feed_forward_norm, block);
     return tfm_scope_close(ctx, 4, (tfm_tensor *[]){&s->x, &s->added, self_weights, cross_weights});
 }

@@ -1,7 +1,7 @@
 """New cases, drawn at random: `draw(family, rng)` gives one as family_recipes.py has them."""
 
 import family_styles as old
-from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, opt, rope, seq2seq, t5
+from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, neox, opt, rope, seq2seq, t5
 
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"]
 
@@ -80,11 +80,13 @@ def draw_encoder(family, r):
         config = bert(E, layers, heads_of(r, E), ffn, V, positions, act, layer_norm_eps=epsilon(r),
                       pad_token_id=r.choice([0, 1, 3]) if family != "mpnet" else 1)
         style = old.bert_2019
+        if family in ("electra", "albert"):
+            config["embedding_size"] = r.choice([E, r.randint(8, 30)])
         if family != "mpnet":
             config["type_vocab_size"] = r.randint(1, 3)
     if head == "ForSequenceClassification":
         config["num_labels"] = r.randint(1, 5)
-    stem = CASES[family]["base-f16"]["cls"].removesuffix("Model")
+    stem = next(iter(CASES[family].values()))["cls"].removesuffix("Model")
     return {"cls": stem + head, "config": config, "style": maybe(r, style)}
 
 
@@ -107,7 +109,7 @@ def draw_opt(family, r):
 
 
 def draw_longrope(r, theta, pairs, more):
-    """Of Phi-3: the length of training stands beside it."""
+    """Without the length of training, which stands beside it in Phi-3."""
     factors = [[round(r.uniform(1, 4), 2) for _ in range(pairs)] for _ in range(2)]
     if coin(r):
         more = more | {"factor": round(r.uniform(1, 9), 1)}
@@ -133,10 +135,12 @@ def draw_rope(family, r, head_width):
         part = r.choice([1.0, 0.5]) if head_width % 4 == 0 else 1.0
         more = {"partial_rotary_factor": part} if part != 1 else {}
         return rope(theta, **more) if coin(r) else draw_longrope(r, theta, int(head_width * part) // 2, more)
-    kinds = ["default", "default", "linear", "yarn", "llama3"] + ["dynamic"] * (head_width >= 4)
+    kinds = ["default", "default", "linear", "yarn", "llama3", "longrope"] + ["dynamic"] * (head_width >= 4)
     kind = r.choice(kinds)
     if kind == "yarn":
         return draw_yarn(r, theta)
+    if kind == "longrope":
+        return draw_longrope(r, theta, head_width // 2, {"original_max_position_embeddings": r.choice([16, 64])})
     if kind in ("linear", "dynamic"):
         return rope(theta, kind, factor=round(r.uniform(1.5, 9), 2))
     if kind == "llama3":
@@ -170,16 +174,16 @@ def draw_llama(family, r):
     eos = r.choice([r.choice(rest), r.sample(rest, 2)])
     more = dict(rms_norm_eps=epsilon(r), tie_word_embeddings=coin(r), pad_token_id=pad, bos_token_id=r.choice(rest),
                 hidden_act=r.choice(ACTIVATIONS))
-    if family not in ("qwen2", "phi3", "smollm3") and (width != E // heads or family != "llama"):
+    if family not in ("qwen2", "phi3", "smollm3", "phi", "stablelm", "starcoder2", "granite", "olmo2") and (width != E // heads or family != "llama"):
         more["head_dim"] = width
     if "gemma" in family:
         more.update(attention_bias=coin(r), tie_word_embeddings=True)
     if family in ("gemma2", "gemma3_text"):
         more.pop("hidden_act")
         more.update(query_pre_attn_scalar=r.randint(2, 30), hidden_activation=r.choice(["gelu_pytorch_tanh", "gelu"]))
-    if family in ("llama", "qwen3", "smollm3"):
+    if family in ("llama", "qwen3", "smollm3", "granite", "olmo2"):
         more["attention_bias"] = coin(r)
-    if family in ("llama", "smollm3"):
+    if family in ("llama", "smollm3", "granite"):
         more["mlp_bias"] = coin(r)
     draw_windows(family, r, layers, more)
     if family == "gemma3_text":
@@ -191,14 +195,45 @@ def draw_llama(family, r):
     else:
         config = llama(E, layers, (heads, kv), r.randint(17, 40), V, eos, draw_rope(family, r, width), **more)
         style = {"phi3": old.phi3_2024, "smollm3": old.dtype_2023}.get(family, old.rope_2024)
+    draw_kin(family, r, config, width)
     case = {"config": config, "style": maybe(r, style)}
     kind = config["rope_parameters"].get("rope_type")
     if kind == "dynamic":
         config["max_position_embeddings"] = r.choice([8, 20, 256])
-    if kind == "longrope":
+    if kind == "longrope" and family == "phi3":
         config["original_max_position_embeddings"] = r.choice([16, 64])
     case["base"] = family == "llama" and config["tie_word_embeddings"] and coin(r)
     return case
+
+
+def draw_neox(family, r):
+    E, layers, V = sizes(r)
+    heads = heads_of(r, E, True)
+    rotation = rope(r.choice([50.0, 10000.0]), partial_rotary_factor=r.choice([0.5, 0.75, 1.0]))
+    if coin(r):
+        rotation |= {"rope_type": "linear", "factor": round(r.uniform(1.5, 9), 2)}
+    config = neox(E, layers, heads, r.randint(17, 40), V, r.randrange(V), rotation, layer_norm_eps=epsilon(r),
+                  hidden_act=r.choice(ACTIVATIONS), use_parallel_residual=coin(r), attention_bias=coin(r),
+                  tie_word_embeddings=coin(r))
+    plain = rotation["rope_type"] == "default"
+    return {"config": config, "style": maybe(r, old.neox_2022) if plain else None, "extra": maybe(r, old.neox_masks)}
+
+
+def draw_kin(family, r, config, width):
+    """What LLaMA's kin have of their own."""
+    small = {"phi": "layer_norm_eps", "stablelm": "layer_norm_eps", "starcoder2": "norm_epsilon"}
+    if family in small:
+        config[small[family]] = config.pop("rms_norm_eps")
+    if family in ("phi", "stablelm"):  # an even number of columns turns
+        parts = [p for p in (0.5, 0.75, 1.0) if int(width * p) % 2 == 0]
+        config["rope_parameters"] = rope(r.choice([50.0, 10000.0]), partial_rotary_factor=r.choice(parts))
+    if family == "stablelm":
+        config["use_qkv_bias"] = coin(r)
+    if family == "starcoder2":
+        config.update(use_bias=coin(r), sliding_window=r.choice([None, r.randint(2, 12)]))
+    if family == "granite":
+        config.update({k: round(r.uniform(0.3, 3), 2) for k in ("embedding_multiplier", "attention_multiplier",
+                                                                "residual_multiplier", "logits_scaling") if coin(r)})
 
 
 def draw(family, r):
@@ -208,8 +243,8 @@ def draw(family, r):
         case = draw_t5(family, r)
     elif "ConditionalGeneration" in first:
         case = draw_seq2seq(family, r)
-    elif family == "opt":
-        case = draw_opt(family, r)
+    elif family in ("opt", "gpt_neox"):
+        case = draw_opt(family, r) if family == "opt" else draw_neox(family, r)
     elif "CausalLM" in first:
         case = draw_llama(family, r)
     elif family == "gpt2":

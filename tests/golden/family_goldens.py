@@ -133,9 +133,9 @@ def own_searches(model, prompts):
 
 def greedy_without_cache(model, prompt, ids):
     """Whether each of these ids is what follows most probably on those before it. With a dynamic rotation that need not
-    be, since keys keep the rotation of when they were made."""
+    be, since keys keep the rotation of when they were made; nor with "longrope", but for Phi-3, which begins again."""
     start = beginning(model, prompt)
-    if by_length(model) == "dynamic":
+    if by_length(model) and model.config.model_type != "phi3":
         return True
     if by_length(model):
         rows = [logits_of(model, [prompt], [1], [start + ids[:n]])[0, -1:] for n in range(len(ids))]

@@ -72,6 +72,11 @@ def llama(E, layers, heads, ffn, V, eos, rope_parameters=None, positions=256, **
                 pad_token_id=None, rope_parameters=rope_parameters or rope()) | more
 
 
+def neox(E, layers, heads, ffn, V, eos, rope_parameters, **more):
+    return dict(hidden_size=E, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=ffn, vocab_size=V,
+                max_position_embeddings=256, bos_token_id=1, eos_token_id=eos, rope_parameters=rope_parameters) | more
+
+
 def gemma3(E, layers, heads, ffn, V, window, pattern, full, local, **more):
     """Each layer whose number, from 1, `pattern` divides sees all; its rotary positions are of their own."""
     types = ["sliding_attention" if (i + 1) % pattern else "full_attention" for i in range(layers)]
@@ -226,6 +231,26 @@ CASES = {
         "masked-shards": dict(
             cls="CamembertForMaskedLM", dtype="F16", files="shards", style=old.bert_2019, extra=old.position_ids,
             config=bert(20, 2, 4, 25, 51, 29, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
+    },
+    "electra": {
+        "narrow-f16": dict(cls="ElectraModel", dtype="F16", config=bert(
+            24, 2, 3, 29, 61, 30, "gelu", embedding_size=14, type_vocab_size=2, pad_token_id=0)),
+        "classifier-bf16": dict(
+            cls="ElectraForSequenceClassification", dtype="BF16", files="shards", style=old.bert_2019, config=bert(
+                20, 2, 5, 26, 54, 26, "relu", embedding_size=20, layer_norm_eps=1e-3, pad_token_id=3, num_labels=3)),
+        "masked-bin": dict(
+            cls="ElectraForMaskedLM", dtype="F16", files="bin", extra=old.position_ids, config=bert(
+                16, 3, 2, 22, 49, 24, "gelu_new", embedding_size=22, type_vocab_size=1, pad_token_id=0)),
+    },
+    "albert": {
+        "base-f16": dict(cls="AlbertModel", dtype="F16", config=bert(
+            24, 3, 3, 29, 61, 30, "gelu_new", embedding_size=12, type_vocab_size=2, pad_token_id=0)),
+        "classifier-bf16": dict(
+            cls="AlbertForSequenceClassification", dtype="BF16", files="bin", config=bert(
+                20, 2, 5, 26, 54, 26, "gelu", embedding_size=20, layer_norm_eps=1e-3, pad_token_id=3, num_labels=4)),
+        "masked-f32": dict(
+            cls="AlbertForMaskedLM", dtype="F32", style=old.bert_2019, config=bert(
+                16, 4, 2, 22, 49, 24, "relu", embedding_size=10, type_vocab_size=1, pad_token_id=0)),
     },
     "mpnet": {
         "base-f16": dict(cls="MPNetModel", dtype="F16", extra=old.position_ids,
@@ -420,5 +445,76 @@ CASES = {
             cls="SmolLM3ForCausalLM", dtype="F32", files="bin", config=llama(
                 16, 3, (2, 1), 20, 48, 5, rope(70.0), no_rope_layer_interval=2, use_sliding_window=True,
                 sliding_window=5, mlp_bias=True, pad_token_id=0, tie_word_embeddings=True, rms_norm_eps=1e-3)),
+    },
+    "gpt_neox": {
+        "parallel-2022-f16": dict(
+            cls="GPTNeoXForCausalLM", dtype="F16", style=old.neox_2022, extra=old.neox_masks,
+            config=neox(24, 3, 3, 33, 65, 0, rope(10000.0, partial_rotary_factor=0.25))),
+        "serial-tied-bf16": dict(
+            cls="GPTNeoXForCausalLM", dtype="BF16", files="shards",
+            config=neox(20, 2, 5, 29, 58, [57, 3], rope(500.0, partial_rotary_factor=1.0), use_parallel_residual=False,
+                        hidden_act="relu", tie_word_embeddings=True, layer_norm_eps=1e-3)),
+        "odd-part-bin": dict(
+            cls="GPTNeoXForCausalLM", dtype="F16", files="bin", generation=None,
+            config=neox(18, 2, 3, 24, 47, 5, rope(100.0, "linear", factor=2.0, partial_rotary_factor=0.5),
+                        attention_bias=False, hidden_act="gelu_new")),
+    },
+    "phi": {
+        "half-f16": dict(cls="PhiForCausalLM", dtype="F16", config=llama(
+            24, 3, (3, 3), 31, 63, 2, rope(10000.0, partial_rotary_factor=0.5), pad_token_id=0)),
+        "grouped-bf16": dict(
+            cls="PhiForCausalLM", dtype="BF16", files="shards", style=old.rope_2023, config=llama(
+                20, 2, (2, 1), 26, 55, 54, rope(300.0, partial_rotary_factor=0.4), hidden_act="relu", layer_norm_eps=1e-3)),
+        "linear-bin": dict(
+            cls="PhiForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (2, 2), 21, 46, 4, rope(50.0, "linear", factor=3.0, partial_rotary_factor=0.75), pad_token_id=0,
+                tie_word_embeddings=True)),
+    },
+    "starcoder2": {
+        "window-f16": dict(cls="Starcoder2ForCausalLM", dtype="F16", config=llama(
+            24, 3, (4, 2), 35, 66, 2, sliding_window=6, norm_epsilon=1e-5)),
+        "no-biases-bf16": dict(
+            cls="Starcoder2ForCausalLM", dtype="BF16", files="shards", style=old.rope_2023, config=llama(
+                20, 2, (5, 1), 28, 57, 3, rope(100000.0), use_bias=False, tie_word_embeddings=False, norm_epsilon=1e-3)),
+        "yarn-bin": dict(
+            cls="Starcoder2ForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (2, 2), 22, 47, 46, rope(200.0, "yarn", factor=4.0, original_max_position_embeddings=16),
+                hidden_act="gelu")),
+    },
+    "stablelm": {
+        "quarter-f16": dict(cls="StableLmForCausalLM", dtype="F16", config=llama(
+            24, 3, (3, 3), 30, 64, 2, rope(10000.0, partial_rotary_factor=0.25), pad_token_id=0)),
+        "biases-2024-bf16": dict(
+            cls="StableLmForCausalLM", dtype="BF16", files="shards", style=old.rope_2023, config=llama(
+                20, 2, (5, 1), 27, 56, 3, rope(700.0, partial_rotary_factor=0.5), use_qkv_bias=True, layer_norm_eps=1e-3)),
+        "tied-bin": dict(
+            cls="StableLmForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (4, 2), 23, 49, 5, rope(90.0, partial_rotary_factor=1.0), hidden_act="gelu",
+                tie_word_embeddings=True)),
+    },
+    "granite": {
+        "multipliers-f16": dict(cls="GraniteForCausalLM", dtype="F16", config=llama(
+            24, 3, (4, 2), 30, 64, 0, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
+            logits_scaling=2.5, tie_word_embeddings=True)),
+        "one-multiplier-bf16": dict(
+            cls="GraniteForCausalLM", dtype="BF16", files="shards", style=old.rope_2024, config=llama(
+                20, 2, (5, 1), 27, 56, [3, 9], rope(600.0), residual_multiplier=0.7, rms_norm_eps=1e-3,
+                tie_word_embeddings=False)),
+        "biases-bin": dict(
+            cls="GraniteForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (2, 2), 22, 48, 4, rope(80.0), attention_bias=True, mlp_bias=True, attention_multiplier=0.5,
+                logits_scaling=0.5, tie_word_embeddings=True)),
+    },
+    "olmo2": {
+        "grouped-f16": dict(cls="Olmo2ForCausalLM", dtype="F16", config=llama(
+            24, 3, (4, 2), 30, 64, 2, rope(500000.0), pad_token_id=0)),
+        "biases-bf16": dict(
+            cls="Olmo2ForCausalLM", dtype="BF16", files="shards", style=old.rope_2024, config=llama(
+                20, 2, (5, 1), 27, 57, 3, rope(400.0), attention_bias=True, rms_norm_eps=1e-3, pad_token_id=0)),
+        "llama3-bin": dict(
+            cls="Olmo2ForCausalLM", dtype="F16", files="bin", generation=None, config=llama(
+                16, 2, (2, 2), 22, 48, 5, rope(900.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                               original_max_position_embeddings=16), pad_token_id=0,
+                tie_word_embeddings=True)),
     },
 }

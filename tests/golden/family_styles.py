@@ -85,6 +85,13 @@ def rope_2024(config):
     return config
 
 
+def neox_2022(config):
+    """GPT-NeoX's own words."""
+    config = dtype_2023(config)
+    scaling = config.pop("rope_parameters")
+    return config | {"rotary_emb_base": scaling["rope_theta"], "rotary_pct": scaling["partial_rotary_factor"]}
+
+
 def common_names(config):
     """DistilBERT's sizes under the names that other families have for them."""
     names = {"dim": "hidden_size", "n_layers": "num_hidden_layers", "n_heads": "num_attention_heads"}
@@ -146,6 +153,16 @@ def gpt2_masks(tensors, config):
     for i in range(config.n_layer):
         tensors[f"{stem}h.{i}.attn.bias"] = triangle.clone()
         tensors[f"{stem}h.{i}.attn.masked_bias"] = torch.tensor(-1e4)
+    return tensors
+
+
+def neox_masks(tensors, config):
+    """What hides later positions in each layer, and the frequencies."""
+    for i in range(config.num_hidden_layers):
+        stem = f"gpt_neox.layers.{i}.attention."
+        tensors[stem + "bias"] = torch.ones(1, 1, 8, 8, dtype=torch.bool).tril()
+        tensors[stem + "masked_bias"] = torch.tensor(-1e9)
+        tensors[stem + "rotary_emb.inv_freq"] = torch.ones(1)
     return tensors
 
 

@@ -34,7 +34,7 @@ def fill(p, generator, std, mean=0.0):
         p.copy_(torch.randn(p.shape, generator=generator) * std + mean)
 
 
-DOWN = ("fc2", "down_proj", ".wo.", "mlp.c_proj", "mlp.Wo.", "output.dense", "lin2")
+DOWN = ("fc2", "down_proj", "dense_4h_to_h", ".wo.", "mlp.c_proj", "mlp.Wo.", "output.dense", "lin2")
 
 
 def matrix_gain(name, config):

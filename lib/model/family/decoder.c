@@ -32,17 +32,23 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__decoder_kind *kind, 
 static tfm_status read_flags(tfm__arch *arch, const tfm__decoder_kind *kind, const tfm__config_files *from) {
     static const char *const others[] = {"use_bidirectional_attention", NULL};
     tfm__stack_arch *s = &arch->decoder;
-    bool attention = false;
+    bool attention = kind->biased, inputs = kind->input_biases;
     tfm_status status = tfm__refuse_keys(from, others);
+    if (status == TFM_OK && kind->refused)
+        status = tfm__refuse_keys(from, kind->refused);
     arch->tied_output = kind->tied;
+    s->feed_forward_biases = kind->biased;
+    s->parallel = kind->parallel;
     const tfm__bool_key flags[] = {
         {"tie_word_embeddings", &arch->tied_output},
         {kind->attention_biases ? kind->attention_biases : "", &attention},
+        {kind->input_bias_key ? kind->input_bias_key : "", &inputs},
         {kind->mlp_biases ? kind->mlp_biases : "", &s->feed_forward_biases},
+        {kind->parallel_key ? kind->parallel_key : "", &s->parallel},
     };
     if (status == TFM_OK)
         status = tfm__read_bools(from, flags, TFM__COUNT(flags));
-    s->input_biases = attention || kind->input_biases;
+    s->input_biases = attention || inputs;
     s->output_biases = attention;
     return status;
 }
@@ -59,8 +65,9 @@ static const char SCORE_CAP[] = "attn_logit_softcapping";
 
 static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *kind, const tfm__config_files *from) {
     tfm__stack_arch *s = &arch->decoder;
+    const char *const small = kind->epsilon_key ? kind->epsilon_key : "rms_norm_eps";
     double epsilon = kind->epsilon, scalar = 256;
-    tfm_status status = tfm__read_number(&epsilon, tfm__network_key(from, "rms_norm_eps"), "rms_norm_eps", 0, 1);
+    tfm_status status = tfm__read_number(&epsilon, tfm__network_key(from, small), small, 0, 1);
     s->epsilon = (float)epsilon;
     if (!kind->around || status != TFM_OK)
         return status;
@@ -76,6 +83,27 @@ static tfm_status read_numbers(tfm__arch *arch, const tfm__decoder_kind *kind, c
         s->score_cap = 0;
     }
     return status == TFM_OK ? read_cap(&arch->logit_cap, from, "final_logit_softcapping", kind->logit_cap) : status;
+}
+
+/* Granite's: each is 1 where it is absent. */
+static tfm_status read_multipliers(tfm__arch *arch, const tfm__config_files *from) {
+    tfm__stack_arch *s = &arch->decoder;
+    double embedding = 1, score = 1, residual = 1, logits = 1;
+    const struct {
+        const char *key;
+        double *value;
+    } all[] = {{"embedding_multiplier", &embedding},
+               {"attention_multiplier", &score},
+               {"residual_multiplier", &residual},
+               {"logits_scaling", &logits}};
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < TFM__COUNT(all) && status == TFM_OK; i++)
+        status = tfm__read_number(all[i].value, tfm__network_key(from, all[i].key), all[i].key, 1e-6, 1e6);
+    s->embedding_scale = (float)embedding;
+    s->score_scale = (float)score;
+    s->residual_scale = residual == 1 ? 0 : (float)residual;
+    arch->output_scale = logits == 1 ? 0 : (float)(1 / logits);
+    return status;
 }
 
 /* ---- Which layer does what ------------------------------------------------------------------------------------ */
@@ -175,10 +203,12 @@ static tfm_status read_rotation(tfm__stack_arch *s, const tfm__decoder_kind *kin
     const int positions = s->max_positions;
     const bool both = kind->local_theta != 0;
     const tfm__rope whole = {.layers = both ? "full_attention" : NULL,
-                             .theta_key = "rope_theta",
+                             .theta_key = kind->theta_key ? kind->theta_key : "rope_theta",
                              .theta = kind->theta,
-                             .partial = 1,
-                             .whole = !kind->partial,
+                             .part_key = kind->part_key,
+                             .rounded = kind->rounded,
+                             .partial = kind->partial != 0 ? kind->partial : 1,
+                             .whole = kind->partial == 0,
                              .scaled = true,
                              .long_only = kind->long_only,
                              .original = kind->original};
@@ -206,12 +236,16 @@ tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *ar
                            .kv_heads = kind->kv_heads,
                            .feed_forward = kind->feed_forward,
                            .activation = kind->activation,
-                           .gated = true,
+                           .gated = !kind->ungated,
                            .causal = true,
-                           .norm = TFM_NORM_RMS,
-                           .norm_place = kind->around ? TFM_NORM_AROUND : TFM_NORM_BEFORE,
+                           .norm = kind->layer_norms ? TFM_NORM_LAYER : TFM_NORM_RMS,
+                           .norm_biases = kind->layer_norms,
+                           .norm_place = kind->around       ? TFM_NORM_AROUND
+                                         : kind->on_results ? TFM_NORM_RESULT
+                                                            : TFM_NORM_BEFORE,
                            .gamma_offset = kind->gemma ? 1 : 0,
                            .head_norms = kind->head_norms,
+                           .joint_head_norms = kind->joint_head_norms,
                            .final_norm = true,
                            .vocabulary = kind->vocabulary,
                            .embedding_scale = 1,
@@ -232,6 +266,8 @@ tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *ar
     if (status == TFM_OK)
         status = tfm__read_head(&arch->headless, from, "ForCausalLM", arch->tied_output);
     s->embedding_scale = kind->gemma ? sqrtf((float)s->width) : 1;
+    if (status == TFM_OK && kind->multipliers)
+        status = read_multipliers(arch, from);
     /* The first models' files say "gelu", and mean what they were trained with. */
     if (kind->gemma && !kind->around && s->activation == TFM_GELU)
         s->activation = TFM_GELU_TANH;

@@ -1,5 +1,5 @@
-/* Language models with a decoder alone, of root mean square norms, rotation and gates: what LLaMA began. They are alike
- * but for what stands in this table. */
+/* Language models with a decoder alone that turn: what LLaMA and GPT-NeoX began. They are alike but for what stands in
+ * this table. */
 #ifndef TFM_LIB_DECODER_H
 #define TFM_LIB_DECODER_H
 
@@ -22,22 +22,35 @@ typedef struct tfm__decoder_kind {
     int head_width; /* 0: width / heads */
     int max_positions, vocabulary;
     double epsilon;
+    const char *epsilon_key; /* NULL: "rms_norm_eps" */
+    bool layer_norms;        /* norms are layer norms with betas, else root mean square norms */
     bool tied;
     tfm__id_defaults ids;
     const char *activation_key;
     tfm_activation activation;
+    bool ungated;                              /* the feed-forward layers have no gate */
     bool input_biases;                         /* queries, keys and values have biases in all models */
-    const char *attention_biases, *mlp_biases; /* keys; NULL: there are none */
-    bool head_norms;
+    bool biased;                               /* all matrices have biases, unless a key says otherwise */
+    const char *attention_biases, *mlp_biases; /* keys; NULL: it is as the two above say */
+    const char *input_bias_key;                /* a key of the biases of queries, keys and values; NULL: none */
+    bool head_norms, joint_head_norms;
+    bool parallel;            /* both sub-layers read the block's input, */
+    const char *parallel_key; /* unless this key says otherwise; NULL: none */
+    bool multipliers;         /* Granite's keys, which scale embeddings, scores, sub-layers and logits */
     tfm__window_keys windows;
     int window, pattern;         /* defaults; 0: none */
     double theta, local_theta;   /* local_theta 0: layers with a window turn as the others do */
-    bool partial;                /* `partial_rotary_factor` is obeyed */
+    const char *theta_key;       /* NULL: "rope_theta" */
+    double partial;              /* the default of `partial_rotary_factor`; 0: the key is not obeyed */
+    const char *part_key;        /* tfm__rope's */
+    bool rounded;                /* tfm__rope's */
     bool long_only;              /* tfm__rope's */
     int original;                /* tfm__rope's */
     bool gemma;                  /* gammas are stored less 1, and the embedding is scaled */
     bool around;                 /* norms stand around the sub-layers, scores are scaled by a key and capped */
+    bool on_results;             /* norms stand on the results of the sub-layers */
     double score_cap, logit_cap; /* defaults */
+    const char *const *refused;  /* further keys that must be absent or false, NULL last; or NULL */
 } tfm__decoder_kind;
 
 tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *arch, tfm__rules *rules,

@@ -28,6 +28,7 @@ typedef enum tfm__role {
     TFM__TOKEN_TYPES,
     TFM__RELATIVE_BIAS, /* (buckets, H), with the name that it has in the first layer */
     TFM__EMBEDDING_NORM,
+    TFM__EMBEDDING_DENSE, /* (E, e), where the embedding is narrower than the stack */
     TFM__FINAL_NORM,
     /* Of a block. */
     TFM__SELF_QUERY,
@@ -81,6 +82,7 @@ typedef struct tfm__family {
     bool output_by_file; /* the file alone says whether the output has a table of its own, and no key */
     int first_layer;     /* the number of the first layer in names */
     bool row_vectors;    /* vectors are stored (1, size) */
+    bool by_head;        /* queries, keys and values are one tensor, in which they lie head by head */
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
     /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
     json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
@@ -98,9 +100,11 @@ extern const tfm__family tfm__family_gpt2;
 extern const tfm__family tfm__family_opt;
 extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_qwen2, tfm__family_qwen3,
     tfm__family_smollm3, tfm__family_phi3;
+extern const tfm__family tfm__family_gpt_neox, tfm__family_phi, tfm__family_starcoder2, tfm__family_stablelm,
+    tfm__family_granite, tfm__family_olmo2;
 extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;
 extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_distilbert, tfm__family_mpnet,
-    tfm__family_modernbert;
+    tfm__family_modernbert, tfm__family_electra, tfm__family_albert;
 
 /* What a directory's files gave besides. It starts as {0}. */
 typedef struct tfm__family_files {

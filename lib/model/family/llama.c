@@ -106,7 +106,8 @@ static const tfm__decoder_kind phi3 = {.type = "phi3",
                                        .activation = TFM_SILU,
                                        .windows = TFM__WINDOW_EVERYWHERE,
                                        .theta = 10000,
-                                       .partial = true,
+                                       .partial = 1,
+                                       .rounded = true,
                                        .long_only = true,
                                        .original = 4096};
 

@@ -20,7 +20,7 @@ enum { LARGEST = 1 << 30 };
 
 /* The power of theta that a pair's wave is 2 pi times as long as. */
 static float power_of(const tfm__rotary_arch *r, int i) {
-    return (float)pow(r->form.theta, (double)((float)(2 * i) / (float)r->width));
+    return (float)pow(r->form.theta, (double)((float)(2 * i) / (float)r->share));
 }
 
 /* At which pair, not a whole number, a wave turns so often within the original length. */
@@ -159,7 +159,8 @@ static tfm_status read_numbers(tfm__rope_form *f, const tfm__config_files *from,
         double *value, fallback, low, high;
     } numbers[] = {
         {"rope_theta", rope->theta_key, &f->theta, rope->theta, 1e-3, 1e30},
-        {"partial_rotary_factor", "partial_rotary_factor", &f->partial, rope->partial, 0, 1},
+        {"partial_rotary_factor", rope->part_key ? rope->part_key : "partial_rotary_factor", &f->partial, rope->partial,
+         0, 1},
         {"factor", NULL, &f->factor, 0, 1e-3, 1e6},
         {"attention_factor", NULL, &f->attention_factor, 0, 0, 1e6},
         {"beta_fast", NULL, &f->beta_fast, 0, 0, 1e6},
@@ -275,16 +276,24 @@ tfm_status tfm__read_rope(tfm__rotary_arch *out, tfm__stack_arch *stack, int pos
         status = tfm__read_int(&f->original, tfm__network_key(from, original), original, 1, LARGEST);
     if (status != TFM_OK)
         return status;
-    out->width = (int)(stack->head_width * f->partial);
-    if (out->width < 2 || out->width % 2 != 0 || out->width / 2 > TFM__MAX_ROTARY_PAIRS)
+    out->share = (int)(stack->head_width * f->partial);
+    out->width = out->share + out->share % 2; /* A column without another to turn with takes the next one. */
+    if (out->width < 2 || out->width > stack->head_width || out->width / 2 > TFM__MAX_ROTARY_PAIRS)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
                          "%s: %d of %d columns of a head turn; an even number from 2 to %d is needed",
-                         from->config_path, out->width, stack->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
+                         from->config_path, out->share, stack->head_width, 2 * TFM__MAX_ROTARY_PAIRS);
+    if (out->width != out->share && (!rope->rounded || f->type == TFM__ROPE_YARN || f->type == TFM__ROPE_LONGROPE))
+        return tfm__fail(
+            TFM_ERROR_UNSUPPORTED,
+            "%s: %d of %d columns of a head turn; an even number is needed with this family and this type of "
+            "rotation",
+            from->config_path, out->share, stack->head_width);
     status = check_type(out, from, object);
     if (status != TFM_OK)
         return status;
     const double factor = f->factor != 0 ? f->factor : (double)positions / f->original;
     out->scale = (float)attention_factor(f, factor);
+    out->again = rope->long_only && out->border > 0;
     f->factor = f->type == TFM__ROPE_YARN ? factor : f->factor;
     make_rates(out);
     const int most = rope->scaled ? reach(f, factor) : positions;

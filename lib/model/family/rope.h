@@ -8,8 +8,10 @@
 typedef struct tfm__rope {
     const char *layers;    /* What `rope_parameters` calls them where it has an object for each kind of layer */
     const char *theta_key; /* "rope_theta", or what the family calls it */
+    const char *part_key;  /* the same of "partial_rotary_factor"; NULL: that */
     double theta;          /* the defaults */
     double partial;
+    bool rounded;   /* an odd number of columns that turn is rounded up */
     bool whole;     /* heads turn whole: `partial_rotary_factor` is not looked at */
     bool scaled;    /* `rope_scaling` is about them */
     bool long_only; /* longrope is the one scaling, by whatever name of those that it had */

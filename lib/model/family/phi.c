@@ -1,0 +1,57 @@
+/* Phi 1, 1.5 and 2 ("Textbooks Are All You Need II", Li et al. 2023): both sub-layers read one norm beside each other,
+ * heads turn in part, and everything has a bias, the output too. Keys and the defaults of absent ones are those of
+ * PhiConfig. */
+#include "model/family/decoder.h"
+
+static const tfm__decoder_kind KIND = {.type = "phi",
+                                       .class_name = "Phi",
+                                       .width = 2048,
+                                       .feed_forward = 8192,
+                                       .layers = 24,
+                                       .heads = 32,
+                                       .max_positions = 2048,
+                                       .vocabulary = 51200,
+                                       .epsilon = 1e-5,
+                                       .epsilon_key = "layer_norm_eps",
+                                       .layer_norms = true,
+                                       .ids = {.pad = -1, .eos = 2, .start = 1},
+                                       .activation_key = "hidden_act",
+                                       .activation = TFM_GELU_TANH,
+                                       .ungated = true,
+                                       .biased = true,
+                                       .parallel = true,
+                                       .theta = 10000,
+                                       .partial = 0.5,
+                                       .refused = (const char *const[]){"qk_layernorm", NULL}};
+
+static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
+    return tfm__decoder_read_config(&KIND, arch, rules, from);
+}
+
+static const tfm__naming COMMON[TFM__ROLES] = {
+    TFM__DECODER_TABLES,
+    [TFM__OUTPUT_BIAS] = {NULL, "lm_head.bias", false},
+};
+
+static const tfm__naming DECODER[TFM__ROLES] = {
+    [TFM__FINAL_NORM] = {"model.final_layernorm.weight", "model.final_layernorm.bias", false},
+    [TFM__SELF_QUERY] = TFM__DECODER_PAIR("self_attn.q_proj"),
+    [TFM__SELF_KEY] = TFM__DECODER_PAIR("self_attn.k_proj"),
+    [TFM__SELF_VALUE] = TFM__DECODER_PAIR("self_attn.v_proj"),
+    [TFM__SELF_OUT] = TFM__DECODER_PAIR("self_attn.dense"),
+    [TFM__SELF_NORM] = TFM__DECODER_PAIR("input_layernorm"),
+    [TFM__UP] = TFM__DECODER_PAIR("mlp.fc1"),
+    [TFM__DOWN] = TFM__DECODER_PAIR("mlp.fc2"),
+    [TFM__FEED_FORWARD_NORM] = TFM__DECODER_PAIR("input_layernorm"),
+};
+
+const tfm__family tfm__family_phi = {
+    .name = "phi",
+    .types = (const char *const[]){"phi", NULL},
+    .classes = (const char *const[]){"Phi", NULL},
+    .prefixes = (const char *const[]){"model.", NULL},
+    .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},
+    .read = read,
+    .common = COMMON,
+    .decoder = DECODER,
+};
