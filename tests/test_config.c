@@ -284,16 +284,67 @@ static void test_unknown_search(void **state) {
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
 }
 
+/* Sizes by the names that all configurations of transformers have in common, which count where both are there. */
+static void test_common_names(void **state) {
+    (void)state;
+    said c;
+    harness_ok(load(&c, "{\"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 8}"));
+    assert_true(c.arch.encoder.width == 64 && c.arch.decoder.width == 64 && c.arch.encoder.layers == 2);
+    assert_true(c.arch.decoder.layers == 4 && c.arch.encoder.heads == 8 && c.arch.decoder.heads == 4);
+    scratch_text("config.json",
+                 "{\"model_type\": \"t5\", \"num_layers\": 3, \"num_hidden_layers\": 2, \"hidden_size\": 32, "
+                 "\"head_dim\": 7, \"num_attention_heads\": 5}");
+    harness_ok(load_dir(&c, scratch_root));
+    assert_true(c.arch.encoder.layers == 2 && c.arch.decoder.layers == 3 && c.arch.encoder.width == 32);
+    assert_true(c.arch.encoder.head_width == 7 && c.arch.decoder.heads == 5);
+}
+
+/* T5's feed-forward layers: what follows from one key stands beside it, and counts. */
+static void test_t5_projection(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys;
+        tfm_activation activation;
+        bool gated;
+        const char *written;
+    } CASES[] = {
+        {"\"feed_forward_proj\": \"gated-gelu\"", TFM_GELU_TANH, true, "gated-gelu"},
+        {"\"feed_forward_proj\": \"gelu\"", TFM_GELU, false, "gelu"},
+        {"\"feed_forward_proj\": \"gated-gelu\", \"dense_act_fn\": \"gelu\"", TFM_GELU, true, "gated-gelu_python"},
+        {"\"feed_forward_proj\": \"gated-gelu_python\"", TFM_GELU, true, "gated-gelu_python"},
+        {"\"feed_forward_proj\": \"gated-silu\", \"is_gated_act\": false", TFM_SILU, false, "silu"},
+        {"\"is_gated_act\": true", TFM_RELU, true, "gated-relu"},
+    };
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
+        said c;
+        char text[256];
+        snprintf(text, sizeof(text), "{\"model_type\": \"t5\", %s}", CASES[i].keys);
+        scratch_text("config.json", text);
+        harness_ok(load_dir(&c, scratch_root));
+        assert_int_equal(c.arch.decoder.activation, CASES[i].activation);
+        assert_int_equal(c.arch.encoder.gated, CASES[i].gated);
+        json_t *saved = tfm__family_t5.write(&c.arch, &c.rules);
+        assert_string_equal(json_string_value(json_object_get(saved, "feed_forward_proj")), CASES[i].written);
+        json_decref(saved);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
         const char *changes, *part;
         tfm_status status;
     } CASES[] = {
-        {"{\"model_type\": \"umt5\"}", "`model_type` is \"umt5\"; the families that can be run are",
+        {"{\"model_type\": \"longt5\"}", "`model_type` is \"longt5\"; the families that can be run are",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": 3}", "`model_type` is 3", TFM_ERROR_FORMAT},
-        {"{\"model_type\": null, \"architectures\": [\"UMT5Model\"]}", "UMT5Model", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": null, \"architectures\": [\"LongT5Model\"]}", "LongT5Model", TFM_ERROR_UNSUPPORTED},
+        {"{\"architectures\": [\"MarianForCausalLM\"]}", "`architectures` has \"MarianForCausalLM\"",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"bart\", \"architectures\": [\"BartForSequenceClassification\"]}",
+         "`architectures` has \"BartForSequenceClassification\"", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"t5\", \"architectures\": [\"T5EncoderModel\"]}", "`architectures` has \"T5EncoderModel\"",
+         TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": null, \"architectures\": null}", "`model_type` is nothing", TFM_ERROR_FORMAT},
         {"{\"activation_function\": \"mish\"}", "`activation_function` is \"mish\"; \"relu\",", TFM_ERROR_UNSUPPORTED},
         {"{\"activation_function\": true}", "`activation_function` is true", TFM_ERROR_FORMAT},
@@ -391,9 +442,10 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),       cmocka_unit_test(test_defaults),       cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_precedence), cmocka_unit_test(test_unknown_search), cmocka_unit_test(test_many_words),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_demo),         cmocka_unit_test(test_defaults),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_unknown_search), cmocka_unit_test(test_many_words),
+        cmocka_unit_test(test_common_names), cmocka_unit_test(test_t5_projection),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

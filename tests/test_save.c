@@ -91,12 +91,22 @@ static void test_created(void **state) {
     }
 }
 
-/* Models of other makers: separate vocabularies, stored positions, a bias, norms after the embeddings. */
+/* Models of other makers: separate vocabularies, stored positions, a bias, norms after the embeddings; and of families
+ * with other names and orders. */
 static void test_opened(void **state) {
     (void)state;
-    static const char *const names[] = {"prenorm-silu-f16", "untied-gelu-bf16", "postnorm-relu-bias",
-                                        "prenorm-embedding-norm"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const names[] = {"prenorm-silu-f16",
+                                        "untied-gelu-bf16",
+                                        "postnorm-relu-bias",
+                                        "prenorm-embedding-norm",
+                                        "families/bart-untied-f32",
+                                        "families/mbart-unscaled-bias-bf16",
+                                        "families/pegasus-bin",
+                                        "families/m2m_100-pad-9-bin",
+                                        "families/t5-own-output-f16",
+                                        "families/mt5-relu-bin",
+                                        "families/umt5-odd-buckets-shards"};
+    for (size_t i = 0; i < TFM__COUNT(names); i++) {
         char path[64];
         tfm_model *model;
         snprintf(path, sizeof(path), "tests/golden/%s", names[i]);

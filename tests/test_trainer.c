@@ -118,12 +118,13 @@ static void test_gradients(void **state) {
 }
 
 /* Learned positions and a norm over them; sinusoids as fairseq has them, and norms before; biases by distance, root
- * mean square norms, gates, and a scaled output. */
+ * mean square norms, gates, and a scaled output; a bias by distance in each layer. */
 static void test_other_families(void **state) {
     (void)state;
     check_gradients("tests/golden/gradients-bart");
     check_gradients("tests/golden/gradients-m2m100");
     check_gradients("tests/golden/gradients-t5");
+    check_gradients("tests/golden/gradients-umt5");
 }
 
 /* ---- Models of our own ---- */

@@ -55,6 +55,7 @@ typedef struct tfm__rotary_arch {
 
 /* The bias of scores by distance (T5, Raffel et al. 2020): a table (buckets, H) that all layers of a stack share. */
 typedef struct tfm__relative_arch {
+    bool each;   /* Each layer has such a table of its own. */
     int buckets; /* How many rows the table has; 0: there is none. */
     int used;    /* How many of them distances are sorted into; 0: all. */
     int most;    /* From this distance on, all are in the last bucket. */
@@ -146,6 +147,11 @@ typedef struct tfm__arch {
 /* The width of a stack's embedding. */
 static inline int tfm__stack_embedded(const tfm__stack_arch *stack) {
     return stack->narrow_width ? stack->narrow_width : stack->width;
+}
+
+/* How many tables of biases by distance a stack has that has any. */
+static inline int tfm__relative_count(const tfm__stack_arch *arch) {
+    return arch->relative.each ? arch->layers : 1;
 }
 
 /* The stack that has the output projection: the decoder, or the encoder of a model that has no decoder. */

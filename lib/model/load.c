@@ -199,18 +199,22 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
 /* ---- Tables ---- */
 
 /* Who may stand in for whom where a role's own name is missing, by the ties that the configuration tells of, in the
- * order in which transformers looks. Checkpoints of different ages hold any subset of the names of a tied table. */
+ * order in which transformers looks. Checkpoints of different ages hold any subset of the names of a tied table. The
+ * second order is that of families whose files alone say whether the output has a table of its own. */
 static const struct {
     tfm__role role;
     bool shared, tied; /* needs these flags */
-} STAND_INS[TFM__TABLES][6] = {
-    {{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 1, 1}, {TFM__TARGET_TABLE, 1, 0}},
-    {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 1}, {TFM__SOURCE_TABLE, 1, 0}},
-    {{TFM__OUTPUT_TABLE, 0, 0},
-     {TFM__SHARED_TABLE, 1, 1},
-     {TFM__TARGET_TABLE, 0, 1},
-     {TFM__SHARED_TABLE, 0, 1},
-     {TFM__SOURCE_TABLE, 1, 1}},
+} STAND_INS[2][TFM__TABLES][6] = {
+    {{{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 1, 1}, {TFM__TARGET_TABLE, 1, 0}},
+     {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 1}, {TFM__SOURCE_TABLE, 1, 0}},
+     {{TFM__OUTPUT_TABLE, 0, 0},
+      {TFM__SHARED_TABLE, 1, 1},
+      {TFM__TARGET_TABLE, 0, 1},
+      {TFM__SHARED_TABLE, 0, 1},
+      {TFM__SOURCE_TABLE, 1, 1}}},
+    {{{TFM__SOURCE_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__TARGET_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 0}},
+     {{TFM__TARGET_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__SOURCE_TABLE, 0, 0}, {TFM__OUTPUT_TABLE, 0, 0}},
+     {{TFM__OUTPUT_TABLE, 0, 0}, {TFM__SHARED_TABLE, 0, 0}, {TFM__SOURCE_TABLE, 0, 0}, {TFM__TARGET_TABLE, 0, 0}}},
 };
 
 static const char *table_name(const loader *l, tfm__role role) {
@@ -220,10 +224,11 @@ static const char *table_name(const loader *l, tfm__role role) {
 static const tfm__stored *find_table(const loader *l, int role) {
     /* Where there is one stack, it is its own other. */
     const bool shared = l->arch->shared_tables || l->arch->encoder.layers == 0 || l->arch->decoder.layers == 0;
-    for (size_t i = 0; STAND_INS[role][i].role != TFM__NO_ROLE; i++) {
-        const tfm__role name = STAND_INS[role][i].role;
+    const int order = l->family->output_by_file;
+    for (size_t i = 0; STAND_INS[order][role][i].role != TFM__NO_ROLE; i++) {
+        const tfm__role name = STAND_INS[order][role][i].role;
         const bool allowed =
-            (shared || !STAND_INS[role][i].shared) && (l->arch->tied_output || !STAND_INS[role][i].tied);
+            (shared || !STAND_INS[order][role][i].shared) && (l->arch->tied_output || !STAND_INS[order][role][i].tied);
         if (!table_name(l, name) || !allowed)
             continue;
         const tfm__stored *stored = find(l, table_name(l, name));
@@ -231,7 +236,7 @@ static const tfm__stored *find_table(const loader *l, int role) {
             return stored;
     }
     tfm__fail(TFM_ERROR_FORMAT, "%s: %s is missing%s", tfm__weights_at(l->file, 0)->file,
-              table_name(l, STAND_INS[role][0].role),
+              table_name(l, STAND_INS[order][role][0].role),
               role == 2 && !l->arch->tied_output ? "" : ", and so are its aliases");
     return NULL;
 }

@@ -261,7 +261,9 @@ static tfm_status new_stack(tfm__stack *stack, const tfm__stack_arch *arch) {
     if (arch->layers == 0)
         return TFM_OK;
     stack->blocks = tfm__alloc((size_t)arch->layers, sizeof(*stack->blocks));
-    if (!stack->blocks)
+    if (arch->relative.buckets)
+        stack->relative = tfm__alloc((size_t)tfm__relative_count(arch), sizeof(*stack->relative));
+    if (!stack->blocks || (arch->relative.buckets && !stack->relative))
         return TFM_ERROR_MEMORY;
     stack->embedding_norm = stack->final_norm = (tfm_norm){.epsilon = arch->epsilon, .kind = arch->norm};
     for (int i = 0; i < arch->layers; i++)
@@ -348,11 +350,13 @@ tfm_status tfm__model_set_biases(tfm_model *model, float *bias) {
     return status;
 }
 
-static void free_stack(tfm_context *ctx, tfm__stack *stack, int layers) {
+static void free_stack(tfm_context *ctx, tfm__stack *stack, const tfm__stack_arch *arch) {
     tfm_tensor_free(ctx, &stack->positions);
     tfm_param_free(ctx, &stack->learned);
     tfm_param_free(ctx, &stack->token_types);
-    tfm_param_free(ctx, &stack->relative);
+    for (int i = 0; stack->relative && i < tfm__relative_count(arch); i++)
+        tfm_param_free(ctx, &stack->relative[i]);
+    free(stack->relative);
     for (int k = 0; k < 2; k++) {
         tfm_tensor_free(ctx, &stack->turns[k].cosines);
         tfm_tensor_free(ctx, &stack->turns[k].sines);
@@ -360,7 +364,7 @@ static void free_stack(tfm_context *ctx, tfm__stack *stack, int layers) {
     tfm_norm_free(ctx, &stack->embedding_norm);
     tfm_dense_free(ctx, &stack->embedding_dense);
     tfm_norm_free(ctx, &stack->final_norm);
-    for (int i = 0; stack->blocks && i < layers; i++)
+    for (int i = 0; stack->blocks && i < arch->layers; i++)
         tfm_block_free(ctx, &stack->blocks[i]);
     free(stack->blocks);
 }
@@ -378,8 +382,8 @@ void tfm_model_free(tfm_model **pointer) {
     tfm_tensor_free(ctx, &model->logits_bias);
     tfm_tensor_free(ctx, &model->search_bias);
     tfm_tensor_free(ctx, &model->score_bias);
-    free_stack(ctx, &model->encoder, model->arch.encoder.layers);
-    free_stack(ctx, &model->decoder, model->arch.decoder.layers);
+    free_stack(ctx, &model->encoder, &model->arch.encoder);
+    free_stack(ctx, &model->decoder, &model->arch.decoder);
     tfm__head_free(ctx, &model->head);
     tfm__classes_free(&model->classes);
     tfm_tokenizer_free(&model->tokenizer);

@@ -22,7 +22,8 @@ typedef struct tfm__stack {
     tfm_tensor positions;      /* (P, E): sinusoids that are added to the embedding at each position; or empty. */
     tfm_param learned;         /* (offset + P, E): learned positions in their place; or empty. */
     tfm_param token_types;     /* (types, E): its first row is added to every embedding. */
-    tfm_param relative;        /* (buckets, H): the bias of scores by distance. */
+    tfm_param *relative;       /* [layers] or, where all layers share it, [1]: (buckets, H), the bias of scores by
+                                  distance; or NULL. */
     tfm__turns turns[2];       /* Of the layers, and of those with TFM__LOCAL_LAYER. No parameters. */
     tfm_norm embedding_norm;   /* The norm over the embedding, without parameters if the stack has none. */
     tfm_dense embedding_dense; /* (E, e): what widens the embedding; or empty. */
@@ -156,8 +157,8 @@ typedef struct tfm__step {
  * model turns by other rates in longer texts, a text that grows over that border must be run again from its beginning,
  * with its new `length` in each step. */
 bool tfm__model_keys_serve(const tfm_model *model, int64_t from, int64_t to);
-/* Makes the bias of scores by distance for steps of one token at positions below `positions`: (H, positions). Leaves
- * *out empty where the decoder has none. */
+/* Makes the bias of scores by distance for steps of one token at positions below `positions`: (H, positions), or of
+ * layer after layer where each has its own. Leaves *out empty where the decoder has none. */
 tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions);
 /* Makes logits (R, V) of the tokens after `ids` (R, T), with `bias` (V), or with `output` (R, K) and `bias` (K). NULL
  * for `logits`: only the log is wanted. */

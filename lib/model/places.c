@@ -96,58 +96,68 @@ static int32_t bucket_of(const tfm__stack_arch *arch, int64_t distance) {
     return first + (int32_t)(bucket < buckets ? bucket : buckets - 1);
 }
 
-/* *out (H, rows, columns): the biases of buckets[row][column]. */
-static tfm_status look_up(tfm_model *model, tfm_tensor *out, const tfm__stack *stack, const int32_t *buckets,
-                          int64_t rows, int64_t columns) {
-    tfm_context *ctx = model->ctx;
-    const int64_t count = rows * columns, dims[] = {rows, columns, stack->relative.value.dims[1]};
-    tfm_tensor index = {0}, flat = {0}, grid = {0};
-    tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &index, TFM_I32, 1, &count);
-    tfm_tensor_write(ctx, index, buckets);
-    tfm_gather(ctx, &flat, stack->relative.value, index);
-    tfm_tensor_reshape(ctx, &grid, flat, 3, dims);
-    tfm_permute(ctx, out, grid, (int[]){2, 0, 1});
-    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
-}
-
-/* Buckets of `rows` queries, the first at `first`, over `columns` keys. */
-static tfm_status make_bias(tfm_model *model, tfm_tensor *out, const tfm__stack *stack, const tfm__stack_arch *arch,
-                            int64_t first, int64_t rows, int64_t columns) {
-    int32_t *buckets = tfm__alloc((size_t)(rows * columns), sizeof(*buckets));
-    if (!buckets)
+tfm_status tfm__places_buckets(tfm_model *model, tfm_tensor *buckets, const tfm__stack_arch *arch, int64_t first,
+                               int64_t targets) {
+    const int64_t dims[] = {targets, first + targets};
+    if (arch->relative.buckets == 0)
+        return tfm_context_status(model->ctx);
+    int32_t *host = tfm__alloc((size_t)(dims[0] * dims[1]), sizeof(*host));
+    if (!host)
         return tfm__context_fail(model->ctx, TFM_ERROR_MEMORY, "model: no host memory for the bias of %lld positions",
-                                 (long long)columns);
-    for (int64_t t = 0; t < rows; t++)
-        for (int64_t s = 0; s < columns; s++)
-            buckets[t * columns + s] = bucket_of(arch, s - (first + t));
-    look_up(model, out, stack, buckets, rows, columns);
-    free(buckets);
+                                 (long long)dims[1]);
+    for (int64_t t = 0; t < dims[0]; t++)
+        for (int64_t s = 0; s < dims[1]; s++)
+            host[t * dims[1] + s] = bucket_of(arch, s - (first + t));
+    tfm_tensor_new(model->ctx, buckets, TFM_I32, 2, dims);
+    tfm_tensor_write(model->ctx, *buckets, host);
+    free(host);
     return tfm_context_status(model->ctx);
 }
 
-tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, const tfm__stack_arch *arch,
-                            int64_t first, int64_t targets) {
-    if (arch->relative.buckets == 0)
-        return tfm_context_status(model->ctx);
-    return make_bias(model, bias, stack, arch, first, targets, first + targets);
-}
-
-tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions) {
-    const tfm__stack_arch *arch = &model->arch.decoder;
-    tfm_tensor row = {0}; /* (H, 1, positions) */
-    if (arch->relative.buckets == 0 || positions < 1)
-        return tfm_context_status(model->ctx);
-    make_bias(model, &row, &model->decoder, arch, positions - 1, 1, positions);
-    return tfm_tensor_reshape(model->ctx, out, row, 2, (int64_t[]){row.dims[0], positions});
-}
-
-tfm_status tfm__places_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor relative, int64_t position) {
+tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, int layer,
+                            tfm_tensor buckets) {
     tfm_context *ctx = model->ctx;
-    const int64_t last = relative.dims[1];
+    if (!buckets.buffer)
+        return tfm_context_status(ctx);
+    const tfm_tensor table = stack->relative[layer].value;
+    const int64_t count = buckets.dims[0] * buckets.dims[1], dims[] = {buckets.dims[0], buckets.dims[1], table.dims[1]};
+    tfm_tensor index = {0}, flat = {0}, grid = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_reshape(ctx, &index, buckets, 1, &count);
+    tfm_gather(ctx, &flat, table, index);
+    tfm_tensor_reshape(ctx, &grid, flat, 3, dims);
+    tfm_permute(ctx, bias, grid, (int[]){2, 0, 1});
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){bias});
+}
+
+/* The last query's row over all keys serves every earlier one: distances are counted from its end. */
+tfm_status tfm__model_relative(tfm_model *model, tfm_tensor *out, int64_t positions) {
+    tfm_context *ctx = model->ctx;
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const int64_t heads = arch->heads, tables = tfm__relative_count(arch);
+    tfm_tensor buckets = {0};
+    if (arch->relative.buckets == 0 || positions < 1)
+        return tfm_context_status(ctx);
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, out, TFM_F32, 2, (int64_t[]){tables * heads, positions});
+    tfm__places_buckets(model, &buckets, arch, positions - 1, 1);
+    for (int64_t i = 0; i < tables; i++) {
+        tfm_tensor bias = {0}, rows = {0}, place = {0};
+        tfm__places_bias(model, &bias, &model->decoder, (int)i, buckets);
+        tfm_tensor_reshape(ctx, &rows, bias, 2, (int64_t[]){heads, positions});
+        tfm_tensor_rows(ctx, &place, *out, i * heads, heads);
+        tfm__tensor_copy(ctx, place, rows);
+    }
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){out});
+}
+
+tfm_status tfm__places_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor relative, int layer, int64_t position) {
+    tfm_context *ctx = model->ctx;
+    const int64_t heads = model->arch.decoder.heads, first = layer * heads;
     tfm_tensor row = {0}; /* (H, position + 1) */
     if (!relative.buffer)
         return tfm_context_status(ctx);
-    tfm_slice(ctx, &row, relative, (tfm_range[]){TFM_WHOLE, {last - 1 - position, last, 1}});
-    return tfm_tensor_reshape(ctx, bias, row, 3, (int64_t[]){relative.dims[0], 1, position + 1});
+    const int64_t last = relative.dims[1];
+    tfm_slice(ctx, &row, relative, (tfm_range[]){{first, first + heads, 1}, {last - 1 - position, last, 1}});
+    return tfm_tensor_reshape(ctx, bias, row, 3, (int64_t[]){heads, 1, position + 1});
 }

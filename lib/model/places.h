@@ -10,13 +10,17 @@
 tfm_status tfm__places_turn(tfm_model *model, tfm__stack *stack, const tfm__stack_arch *arch, int64_t positions,
                             int64_t length);
 
-/* *bias (H, T, S) is that of T queries, the first at position `first`, over all S = first + T keys. Leaves it empty
- * where the stack has none. */
-tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, const tfm__stack_arch *arch,
-                            int64_t first, int64_t targets);
+/* Which rows of a table of biases by distance are meant: *buckets (T, S) are those of T queries, the first at position
+ * `first`, over all S = first + T keys. Leaves it empty where the stack has no such table. */
+tfm_status tfm__places_buckets(tfm_model *model, tfm_tensor *buckets, const tfm__stack_arch *arch, int64_t first,
+                               int64_t targets);
 
-/* The same for one query at `position`, out of what tfm__model_relative gave: *bias (H, 1, position + 1). Leaves it
- * empty where `relative` is. */
-tfm_status tfm__places_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor relative, int64_t position);
+/* *bias (H, T, S) is what the table of a layer, 0 where all share one, has in these rows. Leaves it empty where
+ * `buckets` is. */
+tfm_status tfm__places_bias(tfm_model *model, tfm_tensor *bias, const tfm__stack *stack, int layer, tfm_tensor buckets);
+
+/* The same for one query of the decoder at `position`, out of what tfm__model_relative gave: *bias (H, 1, position +
+ * 1). Leaves it empty where `relative` is. */
+tfm_status tfm__places_bias_row(tfm_model *model, tfm_tensor *bias, tfm_tensor relative, int layer, int64_t position);
 
 #endif

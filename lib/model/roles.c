@@ -219,8 +219,9 @@ static void walk_stack(walker *w, tfm__stack *stack, int norms) {
               width);
     if (norms == 0 && s->token_types)
         visit(w, TFM__TOKEN_TYPES, TFM__TABLE, FIELD(stack, token_types), s->token_types, width);
-    if (norms == 0 && s->relative.buckets)
-        visit(w, TFM__RELATIVE_BIAS, TFM__TABLE, FIELD(stack, relative), s->relative.buckets, s->heads);
+    for (w->layer = 0; norms == 0 && s->relative.buckets && w->layer < tfm__relative_count(s); w->layer++)
+        visit(w, TFM__RELATIVE_BIAS, TFM__TABLE, stack ? &stack->relative[w->layer] : NULL, s->relative.buckets,
+              s->heads);
     if (norms == 1 && s->embedding_norm)
         walk_norm(w, TFM__EMBEDDING_NORM, FIELD(stack, embedding_norm));
     if (norms == 1 && s->narrow_width)

@@ -23,8 +23,9 @@ typedef struct pass {
     tfm_tensor cross_lengths; /* (N) */
     const tfm__step *step;    /* NULL: whole sequences */
     bool keys_alone;          /* of the last block only the keys and values in the log are wanted */
-    tfm_tensor bias;          /* of scores by distance (1, H, T, S), or empty */
-    tfm__observer *observer;  /* or NULL */
+    tfm_tensor buckets;       /* of distances (T, S), or empty */
+    tfm_tensor bias;         /* of scores by distance (1, H, T, S), or empty: layers have their own, or there is none */
+    tfm__observer *observer; /* or NULL */
     tfm_attention_kind own, cross;
 } pass;
 
@@ -112,6 +113,24 @@ static void show(tfm_model *model, const pass *p, tfm_attention_kind kind, int l
         p->observer->stopped = !p->observer->see(p->observer->user, kind, layer, &weights);
 }
 
+/* *bias, which may be empty, and what the mask hides besides. */
+static void hide(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
+    tfm_tensor both = {0};
+    if (mask.buffer && bias->buffer)
+        tfm_add(ctx, &both, *bias, mask);
+    *bias = !mask.buffer ? *bias : both.buffer ? both : mask;
+}
+
+/* *bias of scores in a layer, or in all layers where they share it. */
+static void find_bias(tfm_model *model, tfm_tensor *bias, const pass *p, int layer) {
+    if (p->buckets.buffer)
+        tfm__places_bias(model, bias, p->stack, layer, p->buckets);
+    else if (p->step)
+        tfm__places_bias_row(model, bias, p->step->relative, layer, p->position);
+    if (p->step)
+        hide(model->ctx, bias, p->step->mask);
+}
+
 static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
     tfm_context *ctx = model->ctx;
     tfm_block *block = &p->stack->blocks[layer];
@@ -127,6 +146,8 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
                                .positions = p->positions};
     tfm_tensor own = {0}, over_source = {0};
     tfm_scope_open(ctx);
+    if (p->arch->relative.each)
+        find_bias(model, &memory.bias, p, layer);
     if (p->step) {
         const int64_t rows = stream->x.dims[0] * stream->x.dims[1];
         memory.cross = cross ? p->step->cross[layer] : memory.cross;
@@ -184,7 +205,9 @@ static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, p
     tfm_dropout_options draw;
     tfm_scope_open(ctx);
     tfm__places_turn(model, p->stack, p->arch, p->position + ids.dims[1], p->position + ids.dims[1]);
-    tfm__places_bias(model, &p->bias, p->stack, p->arch, p->position, ids.dims[1]);
+    tfm__places_buckets(model, &p->buckets, p->arch, p->position, ids.dims[1]);
+    if (!p->arch->relative.each)
+        find_bias(model, &p->bias, p, 0);
     embed(model, &stream.x, p, ids);
     run_blocks(model, &stream, p);
     if (!has_stopped(p)) {
@@ -323,14 +346,6 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     tfm_linear(ctx, logits, scaled, projection, inner_bias(model, bias), TFM_NO_ACTIVATION);
 }
 
-/* *bias, which may be empty, and what the mask hides besides. */
-static void hide(tfm_context *ctx, tfm_tensor *bias, tfm_tensor mask) {
-    tfm_tensor both = {0};
-    if (mask.buffer && bias->buffer)
-        tfm_add(ctx, &both, *bias, mask);
-    *bias = !mask.buffer ? *bias : both.buffer ? both : mask;
-}
-
 tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,
                            tfm_tensor bias) {
     tfm_context *ctx = model->ctx;
@@ -351,11 +366,10 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
                               (long long)end);
     tfm_scope_open(ctx);
     tfm__places_turn(model, &model->decoder, arch, end, step->length > end ? step->length : end);
-    if (tokens == 1)
-        tfm__places_bias_row(model, &p.bias, step->relative, step->position);
-    else
-        tfm__places_bias(model, &p.bias, &model->decoder, arch, step->position, tokens);
-    hide(ctx, &p.bias, step->mask);
+    if (tokens > 1)
+        tfm__places_buckets(model, &p.buckets, arch, step->position, tokens);
+    if (!arch->relative.each)
+        find_bias(model, &p.bias, &p, 0);
     tfm_tensor_reshape(ctx, &block, ids, 2, (int64_t[]){rows, tokens});
     embed(model, &stream.x, &p, block);
     run_blocks(model, &stream, &p);

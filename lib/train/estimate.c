@@ -23,12 +23,12 @@ static uint64_t heads_width(const tfm__stack_arch *a) {
     return (uint64_t)a->heads * (uint64_t)a->head_width;
 }
 
-/* A bias of scores by distance: as it is gathered and as it is added, once for all layers, and with gradients. Its
+/* A bias of scores by distance: as it is gathered and as it is added, once for each table, and with gradients. Its
  * size goes by the width of a batch, which nobody knows here: a sixteenth of the tokens at most. */
 static void add_relative(sum *s, const tfm__stack_arch *a) {
     const uint64_t usual = s->rows / 16, most = 256, width = usual < 1 ? 1 : usual < most ? usual : most;
     if (a->relative.buckets)
-        add(s, 4, (uint64_t)a->heads * width * width);
+        add(s, 4 * (uint64_t)tfm__relative_count(a), (uint64_t)a->heads * width * width);
 }
 
 /* What the tape holds of the layers: of attention the queries, keys, values and result, of a norm its input

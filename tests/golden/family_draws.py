@@ -239,7 +239,7 @@ def draw_kin(family, r, config, width):
 def draw(family, r):
     """A case of the family."""
     first = next(iter(CASES[family].values()))["cls"]
-    if family in ("t5", "mt5"):
+    if family in ("t5", "mt5", "umt5"):
         case = draw_t5(family, r)
     elif "ConditionalGeneration" in first:
         case = draw_seq2seq(family, r)

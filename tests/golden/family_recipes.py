@@ -9,6 +9,7 @@ A case: `cls`, the class of transformers; `config`, the keys of its configuratio
     generation  keys put into generation_config.json; None: there is no such file
     bias        final_logits_bias is not zero
     extra       a function of family_styles that adds or renames tensors as older files have them
+    unlike      what is stored computes something else than what was made, since `extra` changes it
     cached      False: without transformers' cache, which T5 has for no more layers than its encoder's
     lengths     the lengths of the prompts, if not the usual ones
 """
@@ -86,6 +87,7 @@ def gemma3(E, layers, heads, ffn, V, window, pattern, full, local, **more):
 
 BART, MBART, M2M = "BartForConditionalGeneration", "MBartForConditionalGeneration", "M2M100ForConditionalGeneration"
 MARIAN, PEGASUS, T5, MT5 = "MarianMTModel", "PegasusForConditionalGeneration", "T5ForConditionalGeneration", "MT5ForConditionalGeneration"
+UMT5 = "UMT5ForConditionalGeneration"
 
 CASES = {
     # ---- Encoder-decoders ---------------------------------------------------------------------------------
@@ -160,6 +162,9 @@ CASES = {
                 layer_norm_epsilon=1e-3)),
         "many-buckets-bin": dict(cls=T5, dtype="F16", files="bin",
                                  config=t5(16, 10, 2, (2, 2), 40, 50, "gelu", 48, 40, tie_word_embeddings=True)),
+        "own-output-f16": dict(
+            cls=T5, dtype="F16", style=old.dtype_2023, extra=old.own_output, unlike=True,
+            config=t5(16, 5, 3, (2, 2), 23, 45, "gated-gelu", 16, 24, tie_word_embeddings=False)),
         "untied-relu-f32": dict(
             cls=T5, dtype="F32",
             config=t5(16, 4, 2, (2, 2), 21, 43, "relu", 10, 14, tie_word_embeddings=False, layer_norm_epsilon=1e-5)),
@@ -172,6 +177,15 @@ CASES = {
             config=t5(18, 4, 5, (3, 2), 24, 52, "gated-gelu", 8, 12, tie_word_embeddings=True, layer_norm_epsilon=1e-4)),
         "relu-bin": dict(cls=MT5, dtype="F16", files="bin",
                          config=t5(16, 9, 2, (3, 2), 25, 48, "relu", 20, 30, tie_word_embeddings=False)),
+    },
+    "umt5": {
+        "gated-f16": dict(cls=UMT5, dtype="F16",
+                          config=t5(20, 6, 3, (2, 2), 30, 60, "gated-gelu", 32, 128, tie_word_embeddings=False)),
+        "odd-buckets-shards": dict(
+            cls=UMT5, dtype="BF16", files="shards",
+            config=t5(18, 4, 5, (3, 2), 24, 52, "gated-silu", 9, 12, (51, 3, 6), layer_norm_epsilon=1e-4)),
+        "relu-bin": dict(cls=UMT5, dtype="F32", files="bin", style=old.dtype_2023,
+                         config=t5(15, 9, 2, (3, 2), 21, 48, "relu", 20, 30)),
     },
     "pegasus": {
         "scaled-f16": dict(

@@ -146,6 +146,15 @@ def gamma_beta(tensors, config):
             for name, value in tensors.items()}
 
 
+def own_output(tensors, config):
+    """As MADLAD has it: an output projection of its own, and the embedding under the decoder's name alone."""
+    table = tensors.pop("shared.weight")
+    tensors["decoder.embed_tokens.weight"] = table
+    signs = torch.where(torch.arange(table.numel()).view(table.shape) % 3 == 0, 1.1, 0.9)
+    tensors["lm_head.weight"] = (table * signs).to(table.dtype)
+    return tensors
+
+
 def gpt2_masks(tensors, config):
     """The triangle of each layer, which is no parameter."""
     stem = "transformer." if any(n.startswith("transformer.") for n in tensors) else ""

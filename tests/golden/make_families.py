@@ -40,7 +40,7 @@ DOWN = ("fc2", "down_proj", "dense_4h_to_h", ".wo.", "mlp.c_proj", "mlp.Wo.", "o
 def matrix_gain(name, config):
     """How strongly a matrix acts. Feed-forward layers outweigh the embedding, so that a token seldom follows itself, and
     the cross-attention acts little, so that what is written is not always what the source asks for most."""
-    t5 = config.model_type in ("t5", "mt5")
+    t5 = config.model_type in ("t5", "mt5", "umt5")
     if any(f".{end}." in name for end in ("q", "q_proj", "query", "k_proj", "key")) and not t5:
         return 1.6
     if t5 and ".q." in name:
@@ -56,7 +56,7 @@ def table_std(name, config):
     width = config.hidden_size
     if "relative_attention_bias" in name:
         return 1.0
-    if config.model_type in ("t5", "mt5"):
+    if config.model_type in ("t5", "mt5", "umt5"):
         return 2.0 if config.tie_word_embeddings or "lm_head" not in name else 2.0 * width**-0.5
     scaled = getattr(config, "scale_embedding", False) or "gemma" in config.model_type
     if any(part in name for part in ("position", "wpe", "token_type")):

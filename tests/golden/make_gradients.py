@@ -6,6 +6,7 @@
     python3 make_gradients.py gradients-bart bart
     python3 make_gradients.py gradients-m2m100 m2m_100
     python3 make_gradients.py gradients-t5 t5
+    python3 make_gradients.py gradients-umt5 umt5
 
 Writes config.json, model.safetensors (the parameters), gradients.safetensors (of the mean smoothed cross-entropy, by the
 same names) and batch.json (ids, lengths, loss) into the folder.
@@ -15,14 +16,15 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from transformers import (BartConfig, BartForConditionalGeneration, M2M100Config, M2M100ForConditionalGeneration,
-                          MarianConfig, MarianMTModel, T5Config, T5ForConditionalGeneration)
+                          MarianConfig, MarianMTModel, T5Config, T5ForConditionalGeneration, UMT5Config,
+                          UMT5ForConditionalGeneration)
 
 out = pathlib.Path(sys.argv[1])
 kind = sys.argv[2] if len(sys.argv) > 2 else "marian"
 out.mkdir(exist_ok=True)
 torch.manual_seed(5)
 V = 23
-PAD, EOS, START = {"marian": (22, 0, 22), "t5": (0, 1, 0)}.get(kind, (1, 2, 2))
+PAD, EOS, START = {"marian": (22, 0, 22), "t5": (0, 1, 0), "umt5": (0, 1, 0)}.get(kind, (1, 2, 2))
 fairseq = dict(
     vocab_size=V, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
     decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, activation_function="relu", scale_embedding=True,
@@ -38,11 +40,11 @@ elif kind == "m2m_100":
     config = M2M100Config(encoder_layerdrop=0.0, decoder_layerdrop=0.0, **fairseq)
     model = M2M100ForConditionalGeneration(config)
 else:
-    config = T5Config(
+    config = (T5Config if kind == "t5" else UMT5Config)(
         vocab_size=V, d_model=16, d_kv=6, d_ff=20, num_layers=2, num_decoder_layers=2, num_heads=3,
         relative_attention_num_buckets=8, relative_attention_max_distance=6, feed_forward_proj="gated-gelu",
         dropout_rate=0.0, pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=START)
-    model = T5ForConditionalGeneration(config)
+    model = (T5ForConditionalGeneration if kind == "t5" else UMT5ForConditionalGeneration)(config)
 model.train()
 computed = lambda name: "embed_positions" in name and kind != "bart"  # sinusoids are no parameters
 for module in model.modules():  # the decoder's start is <pad>: its row is learned like any other

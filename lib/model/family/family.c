@@ -7,14 +7,14 @@
 #include "model/file/weights.h"
 
 static const tfm__family *const FAMILIES[] = {
-    &tfm__family_marian,     &tfm__family_gpt2,       &tfm__family_opt,      &tfm__family_llama,
-    &tfm__family_mistral,    &tfm__family_qwen2,      &tfm__family_qwen3,    &tfm__family_smollm3,
-    &tfm__family_phi3,       &tfm__family_gemma,      &tfm__family_gemma2,   &tfm__family_gemma3_text,
-    &tfm__family_bert,       &tfm__family_roberta,    &tfm__family_mpnet,    &tfm__family_distilbert,
-    &tfm__family_modernbert, &tfm__family_bart,       &tfm__family_mbart,    &tfm__family_pegasus,
-    &tfm__family_m2m100,     &tfm__family_t5,         &tfm__family_mt5,      &tfm__family_gpt_neox,
-    &tfm__family_phi,        &tfm__family_starcoder2, &tfm__family_stablelm, &tfm__family_granite,
-    &tfm__family_olmo2,      &tfm__family_electra,    &tfm__family_albert,
+    &tfm__family_marian,     &tfm__family_gpt2,    &tfm__family_opt,        &tfm__family_llama,
+    &tfm__family_mistral,    &tfm__family_qwen2,   &tfm__family_qwen3,      &tfm__family_smollm3,
+    &tfm__family_phi3,       &tfm__family_gemma,   &tfm__family_gemma2,     &tfm__family_gemma3_text,
+    &tfm__family_bert,       &tfm__family_roberta, &tfm__family_mpnet,      &tfm__family_distilbert,
+    &tfm__family_modernbert, &tfm__family_bart,    &tfm__family_mbart,      &tfm__family_pegasus,
+    &tfm__family_m2m100,     &tfm__family_t5,      &tfm__family_mt5,        &tfm__family_umt5,
+    &tfm__family_gpt_neox,   &tfm__family_phi,     &tfm__family_starcoder2, &tfm__family_stablelm,
+    &tfm__family_granite,    &tfm__family_olmo2,   &tfm__family_electra,    &tfm__family_albert,
 };
 
 /* "\"marian\", \"t5\"": what can be run. */

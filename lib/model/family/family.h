@@ -26,7 +26,7 @@ typedef enum tfm__role {
     /* Of a stack. */
     TFM__POSITIONS,
     TFM__TOKEN_TYPES,
-    TFM__RELATIVE_BIAS, /* (buckets, H), with the name that it has in the first layer */
+    TFM__RELATIVE_BIAS, /* (buckets, H), with the name that it has in the first layer, or of each layer */
     TFM__EMBEDDING_NORM,
     TFM__EMBEDDING_DENSE, /* (E, e), where the embedding is narrower than the stack */
     TFM__FINAL_NORM,
@@ -95,7 +95,7 @@ typedef struct tfm__family {
 extern const tfm__family tfm__family_marian;
 extern const tfm__family tfm__family_bart, tfm__family_mbart, tfm__family_pegasus;
 extern const tfm__family tfm__family_m2m100;
-extern const tfm__family tfm__family_t5, tfm__family_mt5;
+extern const tfm__family tfm__family_t5, tfm__family_mt5, tfm__family_umt5;
 extern const tfm__family tfm__family_gpt2;
 extern const tfm__family tfm__family_opt;
 extern const tfm__family tfm__family_llama, tfm__family_mistral, tfm__family_qwen2, tfm__family_qwen3,

@@ -1,8 +1,21 @@
 /* Keys and names that Marian, BART and M2M-100 share. */
 #include "model/family/seq2seq.h"
 #include <math.h>
+#include <string.h>
 
 /* ---- Reading ---- */
+
+tfm_status tfm__seq2seq_check_class(const tfm__config_files *from) {
+    const tfm__found found = tfm__network_key(from, "architectures");
+    const char *name = json_string_value(json_array_get(found.value, 0));
+    const char *purpose = name ? strstr(name, "For") : NULL, *part = name ? strstr(name, "coderModel") : NULL;
+    if (!part && (!purpose || strcmp(purpose, "ForConditionalGeneration") == 0))
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s: `architectures` has \"%.100s\", which does not write about a source text: tfm runs models of "
+                     "this type whose class ends in \"ForConditionalGeneration\", \"MTModel\" or \"Model\"",
+                     found.path, name);
+}
 
 static tfm_status check_heads(const tfm__seq2seq *c, const tfm__config_files *from) {
     for (int side = 0; side < 2; side++) {
@@ -21,9 +34,12 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from) {
         int *value, high;
     } sizes[] = {
         {"d_model", &c->d_model, TFM__MAX_WIDTH},
+        {"hidden_size", &c->d_model, TFM__MAX_WIDTH}, /* the common names come last, as they do in transformers */
         {"encoder_layers", &c->encoder_layers, TFM__MAX_LAYERS},
+        {"num_hidden_layers", &c->encoder_layers, TFM__MAX_LAYERS},
         {"decoder_layers", &c->decoder_layers, TFM__MAX_LAYERS},
         {"encoder_attention_heads", &c->encoder_heads, 1024},
+        {"num_attention_heads", &c->encoder_heads, 1024},
         {"decoder_attention_heads", &c->decoder_heads, 1024},
         {"encoder_ffn_dim", &c->encoder_ffn, TFM__MAX_WIDTH},
         {"decoder_ffn_dim", &c->decoder_ffn, TFM__MAX_WIDTH},
@@ -34,7 +50,7 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from) {
         const char *key;
         bool *value;
     } flags[] = {{"scale_embedding", &c->scale_embedding}, {"tie_word_embeddings", &c->tie}};
-    tfm_status status = TFM_OK;
+    tfm_status status = tfm__seq2seq_check_class(from);
     for (size_t i = 0; i < TFM__COUNT(sizes) && status == TFM_OK; i++)
         status = tfm__read_int(sizes[i].value, tfm__network_key(from, sizes[i].key), sizes[i].key, 1, sizes[i].high);
     for (size_t i = 0; i < TFM__COUNT(flags) && status == TFM_OK; i++)

@@ -18,7 +18,11 @@ typedef struct tfm__seq2seq {
     .d_model = 1024, .encoder_layers = 12, .decoder_layers = 12, .encoder_heads = 16, .decoder_heads = 16,             \
     .encoder_ffn = 4096, .decoder_ffn = 4096, .max_positions = 1024, .tie = true, .activation = TFM_GELU
 
-/* Takes the keys that the files have; what they do not have stays. */
+/* Refuses what the first of `architectures` says of a model that does not write about a source: a classifier, or one
+ * stack alone. */
+tfm_status tfm__seq2seq_check_class(const tfm__config_files *from);
+
+/* Takes the keys that the files have; what they do not have stays. Checks the class before. */
 tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from);
 
 /* A stack of these sizes with layer norms after its sub-layers, biases everywhere and no positions; the family sets
