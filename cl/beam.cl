@@ -293,6 +293,53 @@ TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed
     TFM_AT(removed)[row] = sum;
 }
 
+/* One item per row: out (R, vocabulary) gets bias[w] more at the last token of each word w whose others are the newest
+ * tokens of the row's past. The rest is as for beam_forbid. */
+TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INPUT(int, node_token),
+                          TFM_INPUT(int, words), TFM_INPUT(int, ids), TFM_INPUT(float, bias), const long rows,
+                          const long vocabulary, const long past, const long count) {
+    const long row = get_global_id(0);
+    if (row >= rows)
+        return;
+    __global const int *line = TFM_AT(table) + row * past;
+    for (long w = 0; w < count; w++) {
+        __global const int *word = TFM_AT(ids) + TFM_AT(words)[w];
+        const long before = TFM_AT(words)[w + 1] - TFM_AT(words)[w] - 1;
+        long same = 0;
+        while (before <= past && same < before && TFM_AT(node_token)[line[past - before + same]] == word[same])
+            same++;
+        if (same == before)
+            TFM_AT(out)[row * vocabulary + word[before]] += TFM_AT(bias)[w];
+    }
+}
+
+/* One item per row: forbids the tokens that would write a sequence of `length` tokens for the second time in a row's
+ * past. logits (R, vocabulary): become -inf there; removed (R): the logarithm of a sum, to which their exponentials are
+ * added table (R, past): the nodes of each row's past; node_token: the token of each node, -1 is no token */
+TFM_KERNEL void beam_forbid_repeats(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, table),
+                                    TFM_INPUT(int, node_token), const long rows, const long vocabulary, const long past,
+                                    const long length) {
+    const long row = get_global_id(0);
+    if (row >= rows)
+        return;
+    __global const int *line = TFM_AT(table) + row * past;
+    float sum = TFM_AT(removed)[row];
+    for (long i = 0; i + length <= past; i++) {
+        const int last = TFM_AT(node_token)[line[i + length - 1]];
+        bool same = last >= 0 && last < vocabulary;
+        for (long k = 0; same && k + 1 < length; k++) {
+            const int token = TFM_AT(node_token)[line[i + k]];
+            same = token >= 0 && token == TFM_AT(node_token)[line[past - length + 1 + k]];
+        }
+        if (!same)
+            continue;
+        __global float *logit = TFM_AT(logits) + row * vocabulary + last;
+        sum = beam_log_add(sum, *logit);
+        *logit = -INFINITY;
+    }
+    TFM_AT(removed)[row] = sum;
+}
+
 /* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's past with the penalty: on
  * log p where `likely`, else on the logit, divided where it is positive and multiplied where it is negative.
  *   log_sum (R); table (R, past); node_token: -1 is no token */

@@ -1,6 +1,6 @@
 /* config.json and generation_config.json: every key, its default, and what is refused. */
 #include <math.h>
-#include "model/family/family.h"
+#include "model/family/config_keys.h"
 #include "demo.h"
 
 /* A whole file, as Hugging Face writes it. */
@@ -268,20 +268,53 @@ static void test_unknown_search(void **state) {
     (void)state;
     said c;
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
-    scratch_text("generation_config.json",
-                 "{\"no_repeat_ngram_size\": 3, \"repetition_penalty\": 1.0, \"min_length\": 0, \"do_sample\": "
-                 "false, \"suppress_tokens\": [], \"sequence_bias\": null}");
-    harness_ok(load(&c, "{\"repetition_penalty\": 1.2, \"do_sample\": true, \"min_length\": 5}"));
-    assert_int_equal(warnings, 1); /* generation_config.json goes first */
+    scratch_text(
+        "generation_config.json",
+        "{\"encoder_no_repeat_ngram_size\": 3, \"guidance_scale\": 1.0, \"do_sample\": false, \"force_words_ids\": "
+        "[], \"num_beam_groups\": null}");
+    harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
+    assert_int_equal(warnings, 2); /* generation_config.json goes first */
     remove(scratch_path("generation_config.json"));
-    harness_ok(load(&c, "{\"repetition_penalty\": 1.2, \"do_sample\": true, \"min_length\": 5}"));
-    assert_int_equal(warnings, 4);
-    harness_ok(load(&c, "{\"early_stopping\": true, \"eos_token_id\": [0]}"));
-    assert_int_equal(warnings, 4);
-    assert_int_equal(c.rules.prompt.early, TFM__EARLY_TRUE);
-    harness_ok(load(&c, "{\"early_stopping\": false, \"eos_token_id\": [0, 3]}"));
+    harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
     assert_int_equal(warnings, 5);
+    harness_ok(load(&c, "{\"early_stopping\": true, \"eos_token_id\": [0]}"));
+    assert_int_equal(warnings, 5);
+    assert_int_equal(c.rules.prompt.early, TFM__EARLY_TRUE);
+    harness_ok(load(&c, "{\"early_stopping\": false, \"forced_bos_token_id\": [0, 3]}"));
+    assert_int_equal(warnings, 6);
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+}
+
+/* What transformers' search obeys besides beams and their penalty. */
+static void test_obeyed_search(void **state) {
+    (void)state;
+    said c;
+    scratch_text("generation_config.json",
+                 "{\"min_length\": 12, \"max_length\": 40, \"no_repeat_ngram_size\": 3, "
+                 "\"repetition_penalty\": 1.25, \"renormalize_logits\": true, "
+                 "\"sequence_bias\": [[[4], 1.5], [[6, 7], -2]], \"early_stopping\": \"never\", "
+                 "\"suppress_tokens\": [5, -1, 9], \"begin_suppress_tokens\": [7, 6001], "
+                 "\"bad_words_ids\": [[8], [3]], \"eos_token_id\": [0, 3]}");
+    harness_ok(load(&c, "{}"));
+    assert_true(c.rules.prompt.min_new == 11 && c.rules.prompt.max_length == 40 && c.rules.no_repeat == 3);
+    assert_true(fabs(c.rules.prompt.repetition_penalty - 1.25) < 1e-9 && c.rules.renormalizes);
+    assert_true(c.rules.bad_id_count == 3 && c.rules.bad_ids[0] == 8 && c.rules.bad_ids[1] == 5 &&
+                c.rules.bad_ids[2] == 9);
+    assert_true(c.rules.first_bad_count == 1 && c.rules.first_bad_ids[0] == 7);
+    assert_true(c.rules.eos_id == 0 && c.rules.eos_id_count == 2 && tfm__rules_end(&c.rules, 3));
+    assert_true(c.rules.biased_count == 2 && c.rules.biased[2] == 3 && c.rules.biased_ids[2] == 7);
+    assert_true(c.rules.bias[0] == 1.5f && c.rules.bias[1] == -2.0f);
+    /* What is saved says the same. */
+    json_t *saved = tfm__write_rules(&c.rules, 512);
+    assert_int_equal(json_dump_file(saved, scratch_path("generation_config.json"), 0), 0);
+    json_decref(saved);
+    said again;
+    harness_ok(load(&again, "{}"));
+    assert_memory_equal(&again.rules, &c.rules, sizeof(c.rules));
+    scratch_text("generation_config.json", "{\"min_length\": 12, \"min_new_tokens\": 3}");
+    harness_ok(load(&c, "{}"));
+    assert_int_equal(c.rules.prompt.min_new, 3);
+    assert_int_equal(remove(scratch_path("generation_config.json")), 0);
 }
 
 /* Sizes by the names that all configurations of transformers have in common, which count where both are there. */
@@ -378,6 +411,11 @@ static void test_refused(void **state) {
         {"{\"bad_words_ids\": [3]}", "`bad_words_ids` holds 3", TFM_ERROR_FORMAT},
         {"{\"bad_words_ids\": [[]]}", "`bad_words_ids` holds []", TFM_ERROR_FORMAT},
         {"{\"bad_words_ids\": [[6001]]}", "`bad_words_ids` is 6001", TFM_ERROR_FORMAT},
+        {"{\"sequence_bias\": {\"5\": 1.0}}", "`sequence_bias` is {\"5\":1.0}", TFM_ERROR_FORMAT},
+        {"{\"sequence_bias\": [[[5], 1.0], [5, 1.0]]}", "`sequence_bias` holds [5,1.0]", TFM_ERROR_FORMAT},
+        {"{\"sequence_bias\": [[[6001], 1.0]]}", "`sequence_bias` is 6001", TFM_ERROR_FORMAT},
+        {"{\"suppress_tokens\": 5}", "`suppress_tokens` is 5; a list of ids", TFM_ERROR_FORMAT},
+        {"{\"no_repeat_ngram_size\": -1}", "`no_repeat_ngram_size` is -1", TFM_ERROR_FORMAT},
         {"{\"num_beams\": 0}", "`num_beams` is 0", TFM_ERROR_FORMAT},
         {"{\"length_penalty\": \"1\"}", "`length_penalty` is \"1\"", TFM_ERROR_FORMAT},
         {"{\"static_position_embeddings\": false, \"extra_pos_embeddings\": 58101}", "`extra_pos_embeddings` is 58101",
@@ -442,9 +480,11 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),         cmocka_unit_test(test_defaults),       cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_precedence),   cmocka_unit_test(test_unknown_search), cmocka_unit_test(test_many_words),
-        cmocka_unit_test(test_common_names), cmocka_unit_test(test_t5_projection),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_demo),           cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_keys),           cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_unknown_search), cmocka_unit_test(test_many_words),
+        cmocka_unit_test(test_obeyed_search),  cmocka_unit_test(test_common_names),
+        cmocka_unit_test(test_t5_projection),  cmocka_unit_test(test_refused),
         cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

@@ -105,6 +105,66 @@ static void test_paper(void **state) {
     json_decref(root);
 }
 
+static bool holds(const tfm_hypothesis *h, int from, int to, int32_t id) {
+    for (int i = from; i < to && i < h->tokens; i++)
+        if (h->ids[i] == id)
+            return true;
+    return false;
+}
+
+/* Whether an id is there twice. */
+static bool repeats(const tfm_hypothesis *h) {
+    for (int i = 0; i < h->tokens; i++)
+        if (holds(h, 0, i, h->ids[i]))
+            return true;
+    return false;
+}
+
+/* What else a directory forbids is not written, in either form and with any beam; without it, it is. */
+static void test_forbidden(void **state) {
+    (void)state;
+    json_t *root = goldens(), *of = json_array_get(root, 0);
+    const json_t *sources = json_object_get(of, "sources");
+    json_t *base = json_object_get(json_array_get(json_object_get(of, "cases"), 0), "keys");
+    scratch_model("tests/golden/postnorm-relu-bias");
+    const int32_t start = (int32_t)json_integer_value(json_object_get(base, "decoder_start_token_id"));
+    for (int run = 0; run < 4; run++) {
+        const tfm_search_options o = {.beam = run % 2 ? 4 : 1,
+                                      .penalty = run / 2 ? TFM_PENALTY_HUGGINGFACE : TFM_PENALTY_PAPER,
+                                      .max_length = 24};
+        tfm_model *plain = open_with(base);
+        tfm_hypotheses free_ones = search(plain, sources, &o);
+        const int32_t *first = free_ones.items[0].ids;
+        assert_true(free_ones.items[0].tokens < 24 && repeats(&free_ones.items[0]));
+        /* After the penalty and the bias what was written first is not. */
+        json_t *const cases[] = {json_pack("{s:i}", "no_repeat_ngram_size", 1),
+                                 json_pack("{s:i}", "min_length", 25),
+                                 json_pack("{s:[i]}", "suppress_tokens", first[0]),
+                                 json_pack("{s:[i]}", "begin_suppress_tokens", first[0]),
+                                 json_pack("{s:[[[i], f]]}", "sequence_bias", first[0], -50.0),
+                                 json_pack("{s:[[[i, i], f]]}", "sequence_bias", start, first[0], -50.0),
+                                 json_pack("{s:f}", "repetition_penalty", 1e4)};
+        for (size_t i = 0; i < TFM__COUNT(cases); i++) {
+            json_object_update(cases[i], base);
+            tfm_model *model = open_with(cases[i]);
+            tfm_hypotheses found = search(model, sources, &o);
+            const tfm_hypothesis *h = &found.items[0];
+            const int32_t eos = tfm_model_get_info(model)->eos_id;
+            assert_true(i != 0 || !repeats(h));
+            assert_true(i != 6 || o.beam > 1 || !repeats(h));
+            assert_true(i != 1 || (h->tokens == 24 && !holds(h, 0, 23, eos)));
+            assert_true((i != 2 && i != 4) || !holds(h, 0, 24, first[0]));
+            assert_true((i != 3 && i != 5) || h->ids[0] != first[0]);
+            tfm_hypotheses_free(&found);
+            tfm_model_free(&model);
+            json_decref(cases[i]);
+        }
+        tfm_hypotheses_free(&free_ones);
+        tfm_model_free(&plain);
+    }
+    json_decref(root);
+}
+
 /* A forbidden word of several tokens is no beginning, nor is what completes one with the start token. */
 static void test_prefixes(void **state) {
     (void)state;
@@ -159,6 +219,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_transformers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_paper, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_forbidden, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_written),
     };

@@ -189,7 +189,8 @@ TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm
  * `forced_eos_token_id` the last one of a translation that reaches the maximum length. With TFM_PENALTY_HUGGINGFACE the
  * log p of both is 0, and no other token becomes more probable because `bad_words_ids` forbids some, as in
  * transformers. With TFM_PENALTY_PAPER both have the log p that the model gives them, and the probabilities of the
- * tokens that are allowed add up to 1. Padding never has a probability.
+ * tokens that are allowed add up to 1, as with `renormalize_logits` they do in either form. Padding never has a
+ * probability.
  *
  * A beam search goes on until nothing better can follow, and what is cut by the maximum length counts only where too
  * little ended. But with TFM_PENALTY_HUGGINGFACE that of other families than Marian ends as that of transformers does,
@@ -207,8 +208,9 @@ typedef struct tfm_search_options {
     bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
     double alpha;   /* The exponent of the length penalty, from -10 to 10. */
     tfm_length_penalty penalty; /* The formula of the score. */
-    int max_length;             /* The most tokens to write, at most max_positions. 0 means source tokens + 50. */
-    int n_best;                 /* How many hypotheses to give for each line, at most `beam`. 0 means 1. */
+    int max_length; /* The most tokens to write, at most max_positions. 0 means source tokens + 50, or what the
+                       directory says where that is less; Marian's directories are not asked. */
+    int n_best;     /* How many hypotheses to give for each line, at most `beam`. 0 means 1. */
     bool (*go_on)(
         void *user);  /* Is asked before each step; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
     void *go_on_user; /* The `user` pointer of go_on. */

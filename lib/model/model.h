@@ -191,7 +191,8 @@ typedef struct tfm__search_rules {
 } tfm__search_rules;
 tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options);
 
-/* Returns the most tokens that the translation of so many source tokens may have. */
+/* Returns the most tokens that the translation of so many source tokens may have. What the directory says of it counts
+ * for families that search as transformers does, where it is less. */
 int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm_model *model, size_t source_tokens);
 
 /* Checks that a translation of at most `limit` tokens can begin with these ids and go on; a sentence says why not. */

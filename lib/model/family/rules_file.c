@@ -6,10 +6,10 @@
 
 /* ---- Token ids ---------------------------------------------------------------------------------------- */
 
-/* The id that one file gives; a list of them, as newer files may write, gives its first. */
+/* The id that one file gives; a list of them, as newer files may write, gives its first. All ends are read besides. */
 static tfm_status read_found_id(int *out, tfm__found key_found, const char *key, int size) {
     if (json_is_array(key_found.value)) {
-        if (json_array_size(key_found.value) > 1)
+        if (json_array_size(key_found.value) > 1 && strcmp(key, "eos_token_id") != 0)
             tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the first of them is taken", key_found.path, key,
                      TFM__VALUE_TEXT(key_found.value));
         key_found.value = json_array_get(key_found.value, 0);
@@ -32,6 +32,15 @@ static tfm_status read_id(int *out, const tfm__config_files *from, const char *k
     return status;
 }
 
+/* What decoding starts with where nothing says it; by a null, transformers means what a text begins with. */
+static int start_of(const tfm__config_files *from, int fallback) {
+    static const char key[] = "decoder_start_token_id";
+    const tfm__found first = tfm__search_key(from, "bos_token_id");
+    const json_int_t id = json_is_integer(first.value) ? json_integer_value(first.value) : -1;
+    const bool null = json_is_null(json_object_get(from->config, key));
+    return null && id >= 0 && id <= INT_MAX ? (int)id : fallback;
+}
+
 static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const tfm__id_defaults *defaults, int size) {
     const struct {
         const char *key;
@@ -40,7 +49,7 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
     } ids[] = {
         {"pad_token_id", &out->pad_id, defaults->pad},
         {"eos_token_id", &out->eos_id, defaults->eos},
-        {"decoder_start_token_id", &out->start_id, defaults->start},
+        {"decoder_start_token_id", &out->start_id, start_of(from, defaults->start)},
         {"forced_bos_token_id", &out->forced_bos_id, -1},
     };
     for (size_t i = 0; i < TFM__COUNT(ids); i++) {
@@ -139,7 +148,7 @@ static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, i
             if (status != TFM_OK)
                 return status;
         }
-        if (json_array_size(word) == 1 && id == out->eos_id)
+        if (json_array_size(word) == 1 && tfm__rules_end(out, id))
             continue;
         if (!keep_word(out, word)) {
             first = first ? first : word;
@@ -155,6 +164,79 @@ static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, i
     return TFM_OK;
 }
 
+/* A list of ids that are not written. transformers passes over those that the vocabulary does not have. */
+static tfm_status read_suppressed(int *out, int *count, int most, const tfm__config_files *from, const char *key,
+                                  int vocabulary) {
+    const tfm__found found = tfm__search_key(from, key);
+    if (found.value && !json_is_array(found.value))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of ids is allowed", found.path, key,
+                         TFM__VALUE_TEXT(found.value));
+    for (size_t i = 0; i < json_array_size(found.value); i++) {
+        int id = -1;
+        const tfm__found item = {json_array_get(found.value, i), found.path};
+        const tfm_status status = tfm__read_int(&id, item, key, INT_MIN, INT_MAX);
+        if (status != TFM_OK)
+            return status;
+        if (id < 0 || id >= vocabulary)
+            continue;
+        if (*count == most)
+            return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                             "%s: `%s` has %zu ids; with those of `bad_words_ids`, %d at most are allowed", found.path,
+                             key, json_array_size(found.value), most);
+        out[(*count)++] = id;
+    }
+    return TFM_OK;
+}
+
+/* `sequence_bias`: a list of pairs, a list of ids and what is added to the score of the last where it follows the
+ * others. */
+static tfm_status read_biased(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
+    const tfm__found found = tfm__search_key(from, "sequence_bias");
+    size_t index, k;
+    json_t *pair, *id;
+    if (found.value && !json_is_array(found.value))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `sequence_bias` is %s; a list of pairs of ids and a number is allowed",
+                         found.path, TFM__VALUE_TEXT(found.value));
+    json_array_foreach((json_t *)(uintptr_t)found.value, index, pair) {
+        const json_t *ids = json_array_get(pair, 0), *bias = json_array_get(pair, 1);
+        const int used = out->biased[out->biased_count];
+        if (json_array_size(pair) != 2 || json_array_size(ids) == 0 || !json_is_number(bias) ||
+            !(fabs(json_number_value(bias)) < 1e30))
+            return tfm__fail(TFM_ERROR_FORMAT, "%s: `sequence_bias` holds %s; a list of ids and a number are needed",
+                             found.path, TFM__VALUE_TEXT(pair));
+        if (out->biased_count == TFM__MAX_BIASED || json_array_size(ids) > (size_t)(TFM__MAX_BIASED_IDS - used))
+            return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                             "%s: `sequence_bias` has %zu words; there is room for %d, with %d ids in all", found.path,
+                             json_array_size(found.value), TFM__MAX_BIASED, TFM__MAX_BIASED_IDS);
+        json_array_foreach((json_t *)(uintptr_t)ids, k, id) {
+            const tfm_status status = tfm__read_int(&out->biased_ids[used + (int)k], (tfm__found){id, found.path},
+                                                    "sequence_bias", 0, vocabulary - 1);
+            if (status != TFM_OK)
+                return status;
+        }
+        out->bias[out->biased_count++] = (float)json_number_value(bias);
+        out->biased[out->biased_count] = used + (int)json_array_size(ids);
+    }
+    return TFM_OK;
+}
+
+/* All that is never written, or not at some places, or less. */
+static tfm_status read_forbidden(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
+    static const char repeat[] = "no_repeat_ngram_size", normal[] = "renormalize_logits";
+    tfm_status status = read_bad_ids(out, from, vocabulary);
+    if (status == TFM_OK)
+        status =
+            read_suppressed(out->bad_ids, &out->bad_id_count, TFM__MAX_BAD_IDS, from, "suppress_tokens", vocabulary);
+    if (status == TFM_OK)
+        status = read_suppressed(out->first_bad_ids, &out->first_bad_count, TFM__MAX_FIRST_BAD_IDS, from,
+                                 "begin_suppress_tokens", vocabulary);
+    if (status == TFM_OK)
+        status = read_biased(out, from, vocabulary);
+    if (status == TFM_OK)
+        status = tfm__read_int(&out->no_repeat, tfm__search_key(from, repeat), repeat, 0, INT_MAX);
+    return status == TFM_OK ? tfm__read_bool(&out->renormalizes, tfm__search_key(from, normal), normal) : status;
+}
+
 /* ---- Search ------------------------------------------------------------------------------------------- */
 
 /* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing. */
@@ -162,26 +244,24 @@ static void warn_of_others(const tfm__config_files *from, bool prompted) {
     static const struct {
         const char *key;
         double nothing;
-        bool obeyed; /* where the model goes on with texts */
+        bool prompted, translated; /* obeyed where the model goes on with texts, or writes about a source */
     } others[] = {
-        {"no_repeat_ngram_size", 0, false},
-        {"encoder_no_repeat_ngram_size", 0, false},
-        {"repetition_penalty", 1, true},
-        {"min_length", 0, false},
-        {"min_new_tokens", 0, true},
-        {"num_beam_groups", 1, false},
-        {"do_sample", 0, true},
-        {"suppress_tokens", 0, false},
-        {"begin_suppress_tokens", 0, false},
-        {"sequence_bias", 0, false},
-        {"force_words_ids", 0, false},
-        {"exponential_decay_length_penalty", 0, false},
+        {"encoder_no_repeat_ngram_size", 0, false, false},
+        {"encoder_repetition_penalty", 1, false, false},
+        {"min_length", 0, false, true},
+        {"num_beam_groups", 1, false, false},
+        {"do_sample", 0, true, false},
+        {"force_words_ids", 0, false, false},
+        {"exponential_decay_length_penalty", 0, false, false},
+        {"guidance_scale", 1, false, false},
+        {"watermarking_config", 0, false, false},
+        {"penalty_alpha", 0, false, false},
     };
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
         tfm__found key = tfm__search_key(from, others[i].key);
         const bool empty = json_is_false(key.value) || (json_is_array(key.value) && !json_array_size(key.value)) ||
                            (json_is_number(key.value) && json_number_value(key.value) == others[i].nothing);
-        if (key.value && !empty && !(prompted && others[i].obeyed))
+        if (key.value && !empty && !(prompted ? others[i].prompted : others[i].translated))
             tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
                      TFM__VALUE_TEXT(key.value));
     }
@@ -219,14 +299,6 @@ static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
     return TFM_OK;
 }
 
-tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
-                           int vocabulary, int smallest) {
-    tfm_status status = read_ids(rules, from, defaults, smallest);
-    if (status == TFM_OK)
-        status = read_bad_ids(rules, from, vocabulary);
-    return status == TFM_OK ? read_search(rules, from) : status;
-}
-
 static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_files *from) {
     const struct {
         const char *key;
@@ -251,65 +323,35 @@ static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_fi
     return status;
 }
 
+/* A translation of min_length has so many tokens with the start token, which min_new_tokens does not count. */
+static tfm_status read_least(tfm__prompt_rules *out, const tfm__config_files *from) {
+    int least = 0;
+    const tfm_status status = tfm__read_int(&least, tfm__search_key(from, "min_length"), "min_length", 0, INT_MAX);
+    if (least > 0 && !tfm__generation_key(from, "min_new_tokens").value)
+        out->min_new = least - 1;
+    return status;
+}
+
+tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
+                           int vocabulary, int smallest) {
+    tfm_status status = read_ids(rules, from, defaults, smallest);
+    if (status == TFM_OK && json_array_size(tfm__search_key(from, "eos_token_id").value) > 1)
+        status = read_ends(rules, from, defaults->eos, smallest);
+    if (status == TFM_OK)
+        status = read_prompt_rules(&rules->prompt, from);
+    if (status == TFM_OK)
+        status = read_least(&rules->prompt, from);
+    if (status == TFM_OK)
+        status = read_forbidden(rules, from, vocabulary);
+    return status == TFM_OK ? read_search(rules, from) : status;
+}
+
 tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
                                     int vocabulary) {
     tfm_status status = read_prompted_ids(rules, from, defaults, vocabulary);
     if (status == TFM_OK)
         status = read_prompt_rules(&rules->prompt, from);
     if (status == TFM_OK)
-        status = read_bad_ids(rules, from, vocabulary);
+        status = read_forbidden(rules, from, vocabulary);
     return status == TFM_OK ? read_search(rules, from) : status;
-}
-
-/* The ids of a text that goes on: those that there are. One end is a number, several are a list. */
-bool tfm__write_prompted_ids(json_t *out, const tfm__rules *r) {
-    json_t *ends = r->eos_id_count > 1 ? json_array() : r->eos_id_count ? json_integer(r->eos_ids[0]) : json_null();
-    bool good = true;
-    for (int i = 0; r->eos_id_count > 1 && i < r->eos_id_count; i++)
-        good = json_array_append_new(ends, json_integer(r->eos_ids[i])) == 0 && good;
-    const struct {
-        const char *key;
-        int id;
-    } others[] = {{"bos_token_id", r->start_id}, {"pad_token_id", r->pad_id}};
-    for (size_t i = 0; i < TFM__COUNT(others); i++)
-        good = json_object_set_new(out, others[i].key, others[i].id >= 0 ? json_integer(others[i].id) : json_null()) ==
-                   0 &&
-               good;
-    return json_object_set_new(out, "eos_token_id", ends) == 0 && good;
-}
-
-/* What generation_config.json has of ids and of the search, besides words that are forbidden; NULL without memory. */
-static json_t *write_ids(const tfm__rules *r, int max_length) {
-    if (!r->prompted)
-        return json_pack("{s:i, s:i, s:i, s:i, s:i}", "decoder_start_token_id", r->start_id, "eos_token_id", r->eos_id,
-                         "pad_token_id", r->pad_id, "max_length", max_length, "num_beams", r->beams ? r->beams : 4);
-    json_t *root = json_object();
-    if (root && r->beams)
-        json_object_set_new(root, "num_beams", json_integer(r->beams));
-    if (root && !tfm__write_prompted_ids(root, r)) {
-        json_decref(root);
-        root = NULL;
-    }
-    return root;
-}
-
-json_t *tfm__write_rules(const tfm__rules *r, int max_length) {
-    json_t *root = write_ids(r, max_length);
-    if (root && r->bad_id_count + r->bad_word_count > 0) /* transformers refuses an empty list */
-        json_object_set_new(root, "bad_words_ids", json_array());
-    for (int i = 0; root && i < r->bad_id_count; i++)
-        json_array_append_new(json_object_get(root, "bad_words_ids"), json_pack("[i]", r->bad_ids[i]));
-    for (int i = 0; root && i < r->bad_word_count; i++) {
-        json_t *word = json_array();
-        for (int k = r->bad_words[i]; k < r->bad_words[i + 1]; k++)
-            json_array_append_new(word, json_integer(r->bad_word_ids[k]));
-        json_array_append_new(json_object_get(root, "bad_words_ids"), word);
-    }
-    if (root && r->has_length_penalty)
-        json_object_set_new(root, "length_penalty", json_real(r->length_penalty));
-    if (root && r->forced_bos_id >= 0)
-        json_object_set_new(root, "forced_bos_token_id", json_integer(r->forced_bos_id));
-    if (root && r->forced_eos_id >= 0)
-        json_object_set_new(root, "forced_eos_token_id", json_integer(r->forced_eos_id));
-    return root;
 }

@@ -124,6 +124,7 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
                        .prefix_width = setup->prefix_width,
                        .rules = setup->rules,
                        .certain = setup->certain,
+                       .keeps = setup->certain && !setup->rules->renormalizes,
                        .as_transformers = setup->as_transformers,
                        .choice = setup->choice ? *setup->choice : (tfm__beam_choice){0},
                        .before = setup->past ? setup->past->width : 0,

@@ -52,13 +52,17 @@ typedef struct tfm__beam {
     tfm_tensor prefixes;                /* (N, P) */
     int64_t prefix_width;
     const tfm__rules *rules; /* the model's */
-    bool certain;            /* what the rules force has the probability 1, and what they forbid keeps its own */
+    bool certain;            /* what the rules force has the probability 1 */
+    bool keeps;              /* what they forbid keeps its own, and the others get nothing of it */
     bool as_transformers;    /* the search ends as transformers' generate does */
     tfm__beam_choice choice;
     tfm_tensor streams;     /* (N) */
+    int64_t first_words;    /* how many tokens are forbidden at the first free step alone */
     int64_t words;          /* how many words are forbidden step by step */
-    tfm_tensor word_starts; /* (words + ends + 1): where in word_ids each begins; the ends come after the words */
+    tfm_tensor word_starts; /* (first words + words + ends + 1): where in word_ids each begins, in this order */
     tfm_tensor word_ids;
+    tfm_tensor biased_starts, biased_ids,
+        bias; /* (words + 1), (ids), (words): those whose score is changed; or empty */
     int64_t end_count;
     tfm_tensor ends;                                                         /* (end_count): what ends a text */
     tfm_tensor penalty;                                                      /* (longest + 1) */
@@ -71,7 +75,7 @@ typedef struct tfm__beam_setup {
     int64_t vocabulary, sentences;
     const tfm__kept *kept;   /* the ids that logits are of, if not of all; nothing is forced then; outlives the beam */
     const tfm__rules *rules; /* outlive the beam */
-    bool certain;            /* as in tfm__beam */
+    bool certain;            /* as in tfm__beam; what is forbidden keeps its probability then, unless rules say else */
     bool as_transformers;    /* as in tfm__beam */
     const int32_t *limits;   /* [sentences]: most tokens to generate */
     const int32_t *prefixes; /* [sentences * prefix_width] */

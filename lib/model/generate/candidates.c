@@ -1,4 +1,5 @@
 /* What the rows of a search may go on with: the likeliest tokens, or one that is drawn, of those that are allowed. */
+#include <math.h>
 #include <string.h>
 #include "model/generate/beam.h"
 #include "ops/sample.h"
@@ -21,14 +22,17 @@ static void add_word(word_list *to, const int *ids, int count) {
  * distribution. The ends are words of one id, which only the first steps look for. */
 static void list_words(word_list *to, tfm__beam *beam, const int *ends) {
     const tfm__rules *rules = beam->rules;
-    for (int i = 0; beam->certain && i < rules->bad_id_count; i++) {
+    for (int i = 0; i < rules->first_bad_count; i++)
+        add_word(to, &rules->first_bad_ids[i], 1);
+    beam->first_words = to->words;
+    for (int i = 0; beam->keeps && i < rules->bad_id_count; i++) {
         const int place = beam->kept ? tfm__kept_place(beam->kept, rules->bad_ids[i]) : rules->bad_ids[i];
         if (!tfm__rules_pads(rules, rules->bad_ids[i]) && place >= 0) /* which no distribution holds */
             add_word(to, &place, 1);
     }
     for (int i = 0; i < rules->bad_word_count; i++)
         add_word(to, rules->bad_word_ids + rules->bad_words[i], rules->bad_words[i + 1] - rules->bad_words[i]);
-    beam->words = to->words;
+    beam->words = to->words - beam->first_words;
     for (int i = 0; beam->choice.min_new > 0 && i < beam->end_count; i++)
         add_word(to, &ends[i], 1);
     to->starts[to->words] = to->used;
@@ -49,7 +53,7 @@ tfm_status tfm__beam_put_words(tfm__beam *beam) {
     const tfm__rules *rules = beam->rules;
     int ends[TFM__MAX_EOS_IDS + 1];
     beam->end_count = list_ends(ends, rules);
-    const size_t singles = (size_t)(rules->bad_id_count + beam->end_count);
+    const size_t singles = (size_t)(rules->first_bad_count + rules->bad_id_count + beam->end_count);
     word_list list = {.starts = tfm__alloc(singles + (size_t)rules->bad_word_count + 1, sizeof(int32_t)),
                       .ids =
                           tfm__alloc(singles + (size_t)rules->bad_words[rules->bad_word_count] + 1, sizeof(int32_t))};
@@ -68,23 +72,51 @@ tfm_status tfm__beam_put_words(tfm__beam *beam) {
     }
     free(list.starts);
     free(list.ids);
+    if (rules->biased_count > 0) {
+        beam->biased_starts = tfm__beam_ints_of(beam->ctx, rules->biased, rules->biased_count + 1);
+        beam->biased_ids = tfm__beam_ints_of(beam->ctx, rules->biased_ids, rules->biased[rules->biased_count]);
+        beam->bias = tfm__beam_floats(beam->ctx, rules->biased_count);
+        tfm_tensor_write(beam->ctx, beam->bias, rules->bias);
+    }
     return tfm_context_status(beam->ctx);
+}
+
+/* Those words of the list that count in this step. */
+static int64_t words_now(const tfm__beam *beam, int64_t *first) {
+    const int64_t free_step = beam->rules->forced_bos_id >= 0;
+    *first = beam->step == free_step ? 0 : beam->first_words;
+    return beam->first_words - *first + beam->words + (beam->step < beam->choice.min_new ? beam->end_count : 0);
 }
 
 /* Makes -inf of the logits that the rules forbid after each row's past, and *removed (R) what they weighed. Returns
  * whether any may be forbidden in this step. */
 static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->live * beam->width;
-    const int64_t words = beam->words + (beam->step < beam->choice.min_new ? beam->end_count : 0);
-    if (words == 0)
+    const int64_t rows = beam->live * beam->width, past = beam->before + beam->step + 1;
+    const int64_t repeat = beam->rules->no_repeat;
+    int64_t first;
+    const int64_t words = words_now(beam, &first);
+    const bool repeats = repeat > 0 && past >= repeat;
+    if (words == 0 && !repeats)
         return false;
     *removed = tfm__beam_floats(ctx, rows);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid", ""), tfm__beam_items(ctx, rows),
-                TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
-                          TFM__T_AS("node_token", beam->node_token), TFM__T_AS("words", beam->word_starts),
-                          TFM__T_AS("ids", beam->word_ids), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
-                          TFM__I_AS("past", beam->before + beam->step + 1), TFM__I_AS("count", words)));
+    if (words > 0) {
+        tfm_tensor starts = {0};
+        tfm_tensor_rows(ctx, &starts, beam->word_starts, first, words + 1);
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid", ""), tfm__beam_items(ctx, rows),
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
+                              TFM__T_AS("node_token", beam->node_token), TFM__T_AS("words", starts),
+                              TFM__T_AS("ids", beam->word_ids), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
+                              TFM__I(past), TFM__I_AS("count", words)));
+    } else {
+        const float none = -INFINITY;
+        tfm__tensor_fill(ctx, *removed, &none);
+    }
+    if (repeats)
+        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid_repeats", ""), tfm__beam_items(ctx, rows),
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
+                              TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
+                              TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(past), TFM__I_AS("length", repeat)));
     return true;
 }
 
@@ -104,6 +136,20 @@ static void penalize(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, 
                           TFM__I_AS("likely", beam->width > 1), TFM__F_AS("penalty", beam->choice.repetition_penalty)));
 }
 
+/* *out = logits, but for the tokens that complete a word whose score is changed. */
+static void add_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits) {
+    tfm_context *ctx = beam->ctx;
+    const int64_t rows = beam->live * beam->width;
+    tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
+    tfm__tensor_copy(ctx, *out, logits);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_bias", ""), tfm__beam_items(ctx, rows),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T_AS("table", beam->table),
+                          TFM__T_AS("node_token", beam->node_token), TFM__T_AS("words", beam->biased_starts),
+                          TFM__T_AS("ids", beam->biased_ids), TFM__T_AS("bias", beam->bias), TFM__I(rows),
+                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("past", beam->before + beam->step + 1),
+                          TFM__I_AS("count", beam->rules->biased_count)));
+}
+
 /* One token for each row out of its logits. */
 static void draw(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
@@ -121,17 +167,24 @@ static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens
                    tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->live * beam->width;
-    tfm_tensor altered = logits, removed = {0}, best = {0}, first = {0};
+    tfm_tensor altered = logits, removed = {0}, best = {0}, first = {0}, left = {0};
     tfm_topk(ctx, &best, &first, log_sum, logits, 1);
-    if (beam->choice.repetition_penalty != 0) {
+    if (beam->bias.buffer) {
         altered = (tfm_tensor){0};
-        penalize(beam, &altered, logits, *log_sum);
+        add_bias(beam, &altered, logits);
+    }
+    if (beam->choice.repetition_penalty != 0) {
+        const tfm_tensor before = altered;
+        altered = (tfm_tensor){0};
+        penalize(beam, &altered, before, *log_sum);
     }
     forbid(beam, &removed, altered);
     if (beam->choice.draws)
         draw(beam, tokens, altered);
     else
-        tfm_topk(ctx, values, tokens, NULL, altered, k);
+        tfm_topk(ctx, values, tokens, &left, altered, k);
+    if (left.buffer && beam->rules->renormalizes)
+        *log_sum = left;
     if (beam->width > 1)
         return;
     if (!values->buffer)
@@ -155,7 +208,7 @@ void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor 
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->live * beam->width;
     tfm_tensor removed = {0};
-    if (beam->choice.draws || beam->choice.repetition_penalty != 0) {
+    if (beam->choice.draws || beam->choice.repetition_penalty != 0 || beam->bias.buffer) {
         choose(beam, values, tokens, log_sum, logits, k);
         return;
     }
@@ -165,7 +218,7 @@ void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor 
                               TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
     const bool some = forbid(beam, &removed, logits);
     tfm_topk(ctx, values, tokens, log_sum, logits, k);
-    if (some && beam->certain)
+    if (some && beam->keeps)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_restore", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
     if (beam->kept)

@@ -108,7 +108,7 @@ static tfm_status step(run *r, tfm_tensor *logits) {
                               TFM__I_AS("past", position + 1)));
     }
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
-    tfm__model_step(r->model, logits, beam->tokens, &at, r->model->logits_bias);
+    tfm__model_step(r->model, logits, beam->tokens, &at, beam->keeps ? r->model->logits_bias : r->model->search_bias);
     r->cache.rows += rows;
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
 }

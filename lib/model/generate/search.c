@@ -107,9 +107,19 @@ static tfm_status make_prefixes(batch *b, const tfm__rules *rules, const int32_t
     return TFM_OK;
 }
 
+/* The most tokens of a translation by the directory, as transformers reads it: max_length counts the start token. */
+static int64_t stored_limit(const tfm_model *model) {
+    const tfm__prompt_rules *stored = &model->rules.prompt;
+    if (!model->rules.as_transformers || (stored->max_new == 0 && stored->max_length == 0))
+        return INT64_MAX;
+    const int64_t limit = stored->max_new ? stored->max_new : stored->max_length - 1;
+    return limit > 1 ? limit : 1;
+}
+
 int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm_model *model, size_t source_tokens) {
-    const int64_t most = model->arch.decoder.max_positions;
+    const int64_t positions = model->arch.decoder.max_positions;
     const int64_t limit = rules->max_length ? rules->max_length : (int64_t)source_tokens + 50;
+    const int64_t most = rules->max_length || stored_limit(model) > positions ? positions : stored_limit(model);
     return limit < most ? limit : most;
 }
 
@@ -189,9 +199,9 @@ static tfm_status step(tfm_model *model, tfm_tensor *logits, const tfm__beam *be
                                  .table = beam->table,
                                  .node = beam->node,
                                  .position = beam->step},
-                    from->kept.ids  ? from->kept.bias
-                    : beam->certain ? model->score_bias
-                                    : model->search_bias);
+                    from->kept.ids ? from->kept.bias
+                    : beam->keeps  ? model->score_bias
+                                   : model->search_bias);
     cache->rows += rows;
     return tfm_context_status(model->ctx);
 }
@@ -259,6 +269,9 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
         tfm_multi_head_project(ctx, &from.cross[i], &model->decoder.blocks[i].cross, encoded);
     tfm__model_relative(model, &from.relative, b->longest);
     const bool certain = rules->form == TFM_PENALTY_HUGGINGFACE;
+    const double penalty = forced->prompt.repetition_penalty;
+    const tfm__beam_choice choice = {.repetition_penalty = penalty == 1 ? 0 : (float)penalty,
+                                     .min_new = forced->prompt.min_new};
     tfm_status status = TFM_OK;
     if (goes_by_shortlist(model, b))
         status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->count, b->width,
@@ -276,7 +289,8 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                        .prefix_counts = b->prefix_counts,
                                        .prefix_width = b->prefix_width,
                                        .penalty = b->penalty,
-                                       .longest = b->longest});
+                                       .longest = b->longest,
+                                       .choice = &choice});
     tfm_kv_cache_new(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, b->count * rules->beam * 8);
     if (status == TFM_OK)
         status = decode(model, &beam, &cache, &from, b->longest, options);
