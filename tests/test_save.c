@@ -118,6 +118,26 @@ static void test_opened(void **state) {
     }
 }
 
+/* With an output projection of its own, BART's transformers ties no table to another: either side's is in the file. */
+static void test_untied_tables(void **state) {
+    (void)state;
+    char root[] = "/tmp/tfm-test-save-XXXXXX", path[64], *dir = harness_source("tests/golden/families/bart-untied-f32");
+    tfm_model *model;
+    tfm__weights *saved;
+    assert_non_null(mkdtemp(root));
+    harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.no_tokenizer = true}));
+    harness_ok(tfm_model_save(model, root, TFM_F32));
+    snprintf(path, sizeof(path), "%s/model.safetensors", root);
+    harness_ok(tfm__weights_open(&saved, path));
+    assert_non_null(tfm__weights_find(saved, "model.encoder.embed_tokens.weight"));
+    assert_non_null(tfm__weights_find(saved, "model.decoder.embed_tokens.weight"));
+    assert_non_null(tfm__weights_find(saved, "lm_head.weight"));
+    tfm__weights_free(&saved);
+    tfm_model_free(&model);
+    remove_dir(root);
+    free(dir);
+}
+
 /* The files of two directories, byte by byte. */
 static void same_files(const char *a, const char *b) {
     static const char *const names[] = {"model.safetensors", "config.json", "generation_config.json"};
@@ -278,8 +298,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_created), cmocka_unit_test(test_opened),          cmocka_unit_test(test_nothing_changes),
-        cmocka_unit_test(test_fused),   cmocka_unit_test(test_position_offset), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_created),         cmocka_unit_test(test_opened), cmocka_unit_test(test_untied_tables),
+        cmocka_unit_test(test_nothing_changes), cmocka_unit_test(test_fused),  cmocka_unit_test(test_position_offset),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

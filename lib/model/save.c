@@ -86,8 +86,12 @@ static tfm_status put_all(list *l, tfm_model *model) {
         put_positions(l, tfm__role_naming(family, decoder, TFM__POSITIONS)->weight,
                       decoder ? &model->decoder : &model->encoder,
                       decoder ? &model->arch.decoder : &model->arch.encoder);
-    /* Where the output has a table of its own, transformers wants one for either side, the same or not. */
-    if (model->arch.shared_tables && !model->arch.tied_output && !family->keeps_shared)
+    /* Where the output has a table of its own, transformers wants one for either side, the same or not; but of families
+     * whose files alone say so. */
+    const bool apart = model->arch.shared_tables && !model->arch.tied_output && !family->output_by_file;
+    if (apart && family->keeps_shared)
+        put(l, tfm__role_naming(family, false, TFM__SOURCE_TABLE)->weight, model->encoder.table->value, l->dtype);
+    if (apart)
         put(l, tfm__role_naming(family, true, TFM__TARGET_TABLE)->weight, model->decoder.table->value, l->dtype);
     return tfm__roles_walk(family, &model->arch, model, put_parameter, l);
 }
