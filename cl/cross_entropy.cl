@@ -3,8 +3,9 @@
  *
  *     loss = - sum_i q_i log p_i = lse - (1 - smoothing) z_target - smoothing mean z,    nll = lse - z_target
  *
- * with lse = log sum exp z, and dz_i = scale (p_i - q_i). A row whose target is none of 0 .. n - 1 does not count: its
- * losses and its gradient are 0, whatever its logits.
+ * with lse = log sum exp z, and dz_i = scale (p_i - q_i). With CAPPED, z stands for cap tanh(z / cap) in all of it, and
+ * dz_i has the slope of that as a factor, 1 - tanh(z / cap)^2. A row whose target is none of 0 .. n - 1 does not count:
+ * its losses and its gradient are 0, whatever its logits.
  *
  * Layout: TFM_GROUP work-items share a row (one on wide devices) and step over it together, a vector each; what does
  * not fill a vector is done by scalars. The row stays in cache between the passes. dz may be z. */
@@ -13,10 +14,21 @@
 #define EACH_VECTOR(i) for (long i = TFM_LANE() * TFM_WIDTH; i + TFM_WIDTH <= n; i += STEP)
 #define EACH_REST(i) for (long i = n - n % TFM_WIDTH + TFM_LANE(); i < n; i += TFM_GROUP)
 
+#ifndef CAPPED
+#define CAPPED 0
+#endif
+#if CAPPED
+#define SEEN(z) (cap * tanh((z) / cap))
+#define SLOPE(seen) *(1.0f - ((seen) / cap) * ((seen) / cap))
+#else
+#define SEEN(z) (z)
+#define SLOPE(seen)
+#endif
+
 /* losses (rows), nlls (rows); dz (rows, n) or null; `upstream` is null, or has a factor of dz. */
 TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), TFM_TENSOR(float, nlls),
                               TFM_INPUT(float, z), TFM_INPUT(int, targets), TFM_INPUT(float, upstream), const long rows,
-                              const long n, const float smoothing, const float scale, const long add) {
+                              const long n, const float smoothing, const float scale, const float cap, const long add) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= rows)
@@ -28,23 +40,25 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     /* A NaN is passed over here, where fmax would be many instructions; the sum below has it. */
     tfm_vec best = (tfm_vec)(-INFINITY);
     EACH_VECTOR (i) {
-        const tfm_vec v = tfm_load(in + i);
+        const tfm_vec v = SEEN(tfm_load(in + i));
         best = v > best ? v : best;
     }
     float lane_best = tfm_vec_max(best);
-    EACH_REST (i)
-        lane_best = in[i] > lane_best ? in[i] : lane_best;
-    const float wanted = in[counts ? target : 0];
+    EACH_REST (i) {
+        const float v = SEEN(in[i]);
+        lane_best = v > lane_best ? v : lane_best;
+    }
+    const float wanted = SEEN(in[counts ? target : 0]);
 #if TFM_GROUP > 1
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* where dz is z, another item writes there below */
 #endif
     const float maximum = tfm_group_max(lane_best);
 
-    /* Without an `add`, the exponentials wait in dz. */
-    const int waits = has_dz && !add;
+    /* Without an `add`, the exponentials wait in dz, unless the slopes want the logits themselves. */
+    const int waits = has_dz && !add && !CAPPED;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
     EACH_VECTOR (i) {
-        const tfm_vec d = tfm_load(in + i) - maximum, e = tfm_exp_down_vec(d);
+        const tfm_vec d = SEEN(tfm_load(in + i)) - maximum, e = tfm_exp_down_vec(d);
         exps += e;
         plain += d;
         if (waits)
@@ -52,7 +66,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     }
     float lane_exps = tfm_vec_sum(exps), lane_plain = tfm_vec_sum(plain);
     EACH_REST (i) {
-        const float d = in[i] - maximum, e = tfm_exp_down(d);
+        const float d = SEEN(in[i]) - maximum, e = tfm_exp_down(d);
         lane_exps += e;
         lane_plain += d;
         if (waits)
@@ -71,18 +85,18 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     const float factor = upstream != 0 ? scale * *TFM_AT(upstream) : scale;
     const float p = factor / total, q = factor * smoothing / (float)n;
     EACH_VECTOR (i) {
-        const tfm_vec e = waits ? tfm_load(out + i) : tfm_exp_down_vec(tfm_load(in + i) - maximum);
-        const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) : (tfm_vec)(0.0f);
+        const tfm_vec z_i = SEEN(tfm_load(in + i)), e = waits ? tfm_load(out + i) : tfm_exp_down_vec(z_i - maximum);
+        const tfm_vec d = counts ? tfm_fma(e, (tfm_vec)(p), (tfm_vec)(-q)) SLOPE(z_i) : (tfm_vec)(0.0f);
         tfm_store(add ? tfm_load(out + i) + d : d, out + i);
     }
     EACH_REST (i) {
-        const float e = waits ? out[i] : tfm_exp_down(in[i] - maximum);
-        const float d = counts ? tfm_fma(e, p, -q) : 0.0f;
+        const float z_i = SEEN(in[i]), e = waits ? out[i] : tfm_exp_down(z_i - maximum);
+        const float d = counts ? tfm_fma(e, p, -q) SLOPE(z_i) : 0.0f;
         out[i] = add ? out[i] + d : d;
     }
 #if TFM_GROUP > 1
     barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
     if (TFM_LANE() == 0 && counts)
-        out[target] -= factor * (1.0f - smoothing);
+        out[target] -= factor * (1.0f - smoothing) SLOPE(wanted);
 }

@@ -12,6 +12,7 @@ typedef struct entropy {
     int64_t chunk;
     bool bias;
     const int32_t *targets;
+    float cap;
 } entropy;
 
 /* The loss of one row, and its nll. */
@@ -40,6 +41,7 @@ static double loss_of(const entropy *e, double *const *inputs, double *nll) {
             z[i] = e->width ? (e->bias ? inputs[2][i] : 0) : inputs[0][r * e->n + i];
             for (int64_t k = 0; k < e->width; k++)
                 z[i] += inputs[0][r * e->width + k] * inputs[1][i * e->width + k];
+            z[i] = e->cap > 0 ? (double)e->cap * tanh(z[i] / (double)e->cap) : z[i];
         }
         sum += row_loss(z, e->n, e->targets[r], (double)e->smoothing, &one);
         *nll += one;
@@ -57,7 +59,8 @@ static void oracle(const gradient_case *c, double *y, double *const *inputs) {
 }
 
 static tfm_status run_with(const entropy *e, tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll, tfm_tensor *inputs) {
-    const tfm_cross_entropy_options o = {.smoothing = e->smoothing, .scale = e->scale, .chunk = e->chunk};
+    const tfm_cross_entropy_options o = {
+        .smoothing = e->smoothing, .scale = e->scale, .chunk = e->chunk, .cap = e->cap};
     tfm_tensor targets = HARNESS_TENSOR(TFM_I32, e->targets, e->rows);
     if (!e->width)
         return tfm_cross_entropy(ctx, loss, nll, inputs[0], targets, &o);
@@ -135,18 +138,21 @@ static void test_logits(void **state) {
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     harness_random random = {1};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        check(&random, (entropy){9, 0, sizes[i], 0, 0, 0, false, NULL});
-        check(&random, (entropy){9, 0, sizes[i], 0.1f, 0.25f, 0, false, NULL});
+        check(&random, (entropy){9, 0, sizes[i], 0, 0, 0, false, NULL, 0});
+        check(&random, (entropy){9, 0, sizes[i], 0.1f, 0.25f, 0, false, NULL, 0});
+        check(&random, (entropy){9, 0, sizes[i], 0.1f, 0.25f, 0, false, NULL, 0.7f});
     }
 }
 
 static void test_linear(void **state) {
     (void)state;
     harness_random random = {2};
-    check(&random, (entropy){1, 3, 17, 0.1f, 0, 0, true, NULL});
-    check(&random, (entropy){17, 17, 65, 0.1f, 0.5f, 5, true, NULL}); /* chunks that do not divide the rows */
-    check(&random, (entropy){20, 5, 130, 0, 0, 1, false, NULL});
-    check(&random, (entropy){33, 17, 65, 0.2f, 0, 0, false, NULL});
+    check(&random, (entropy){1, 3, 17, 0.1f, 0, 0, true, NULL, 0});
+    check(&random, (entropy){17, 17, 65, 0.1f, 0.5f, 5, true, NULL, 0}); /* chunks that do not divide the rows */
+    check(&random, (entropy){20, 5, 130, 0, 0, 1, false, NULL, 0});
+    check(&random, (entropy){33, 17, 65, 0.2f, 0, 0, false, NULL, 0});
+    check(&random, (entropy){17, 17, 65, 0.1f, 0.5f, 5, true, NULL, 1.5f});
+    check(&random, (entropy){20, 5, 130, 0, 0, 1, false, NULL, 0.5f});
 }
 
 /* Huge logits, one that can't be, and a loss that is not finite is not hidden. */
@@ -188,6 +194,8 @@ static void test_refused(void **state) {
     harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, two, NULL), TFM_ERROR_ARGUMENT, "one for each row");
     harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, targets, &(tfm_cross_entropy_options){.smoothing = 1}),
                     TFM_ERROR_ARGUMENT, "smoothing must lie in [0, 1)");
+    harness_refused(tfm_cross_entropy(ctx, &loss, NULL, z, targets, &(tfm_cross_entropy_options){.cap = -1}),
+                    TFM_ERROR_ARGUMENT, "cap -1");
     harness_refused(tfm_cross_entropy(ctx, &loss, &loss, z, targets, NULL), TFM_ERROR_ARGUMENT, "shares memory");
     loss = (tfm_tensor){0};
     harness_refused(tfm_linear_cross_entropy(ctx, &loss, NULL, z, &weight, (tfm_tensor){0}, targets, NULL),

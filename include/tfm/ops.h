@@ -478,7 +478,8 @@ typedef struct tfm_cross_entropy_options {
     float smoothing; /* The share s of each target that is spread over all V: q_i = (1 - s) [i = target] + s / V. */
     float scale;     /* What the gradient is multiplied by, in training 1 / the tokens of the update. 0 means 1. */
     int64_t chunk;   /* How many rows of logits are in memory at a time. 0 means as many as are fast. */
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    float cap;       /* Logits l count as cap tanh(l / cap) (Gemma 2). 0: as they are. */
+    uint64_t reserved[7]; /* Must be 0: room for later fields. */
 } tfm_cross_entropy_options;
 
 /* loss (1) is the sum over rows of the cross-entropy of logits (..., V) with targets (...) I32, smoothed as the options

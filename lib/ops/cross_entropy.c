@@ -9,24 +9,26 @@
 
 typedef struct entropy {
     tfm_tensor dz, losses, nlls, z, targets, upstream;
-    float smoothing, scale;
+    float smoothing, scale, cap;
     bool add;
 } entropy;
 
 static tfm_status launch(tfm_context *ctx, const entropy *e) {
     const int64_t rows = (int64_t)tfm_tensor_count(e->targets), n = tfm__last_dim(e->z);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "cross_entropy", ""), tfm__row_grid(ctx, rows),
-                       TFM__ARGS(TFM__T_AS("dz", e->dz), TFM__T_AS("losses", e->losses), TFM__T_AS("nlls", e->nlls),
-                                 TFM__T_AS("z", e->z), TFM__T_AS("targets", e->targets),
-                                 TFM__T_AS("upstream", e->upstream), TFM__I(rows), TFM__I(n),
-                                 TFM__F_AS("smoothing", e->smoothing), TFM__F_AS("scale", e->scale),
-                                 TFM__I_AS("add", e->add)));
+    return tfm__launch(
+        ctx, tfm__kernel_get(ctx, OP, "cross_entropy", "%s", e->cap > 0 ? "-DCAPPED=1" : ""), tfm__row_grid(ctx, rows),
+        TFM__ARGS(TFM__T_AS("dz", e->dz), TFM__T_AS("losses", e->losses), TFM__T_AS("nlls", e->nlls),
+                  TFM__T_AS("z", e->z), TFM__T_AS("targets", e->targets), TFM__T_AS("upstream", e->upstream),
+                  TFM__I(rows), TFM__I(n), TFM__F_AS("smoothing", e->smoothing), TFM__F_AS("scale", e->scale),
+                  TFM__F_AS("cap", e->cap), TFM__I_AS("add", e->add)));
 }
 
 static tfm_status check_options(tfm_context *ctx, const tfm_cross_entropy_options *o) {
-    if (!(o->smoothing >= 0.0f && o->smoothing < 1.0f) || !isfinite(o->scale))
-        return tfm__op_refuse(ctx, OP, "smoothing is %g and scale %g: smoothing must lie in [0, 1), scale be finite",
-                              (double)o->smoothing, (double)o->scale);
+    if (!(o->smoothing >= 0.0f && o->smoothing < 1.0f) || !isfinite(o->scale) || !(o->cap >= 0.0f && isfinite(o->cap)))
+        return tfm__op_refuse(ctx, OP,
+                              "smoothing is %g, scale %g and cap %g: smoothing must lie in [0, 1), scale be finite, "
+                              "and cap too, and not negative",
+                              (double)o->smoothing, (double)o->scale, (double)o->cap);
     return TFM_OK;
 }
 
@@ -63,6 +65,7 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
                                   .upstream = tfm__tape_out(ctx, record, 0),
                                   .smoothing = record->f[0],
                                   .scale = record->f[1],
+                                  .cap = record->f[2],
                                   .add = dz.add});
 }
 
@@ -78,7 +81,7 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
                               TFM__SHAPE(logits));
     if (outputs(ctx, loss, nll, 2, (const tfm_tensor[]){logits, targets}) != TFM_OK)
         return tfm_context_status(ctx);
-    entropy e = {.z = logits, .targets = targets, .smoothing = o->smoothing, .scale = scale_of(o)};
+    entropy e = {.z = logits, .targets = targets, .smoothing = o->smoothing, .scale = scale_of(o), .cap = o->cap};
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &e.losses, TFM_F32, 1, &rows);
     tfm_tensor_new(ctx, &e.nlls, TFM_F32, 1, &rows);
@@ -91,7 +94,7 @@ tfm_status tfm_cross_entropy(tfm_context *ctx, tfm_tensor *loss, tfm_tensor *nll
                                              .out = {*loss},
                                              .in = {logits},
                                              .keep = {logits, targets},
-                                             .f = {e.smoothing, e.scale}});
+                                             .f = {e.smoothing, e.scale, e.cap}});
 }
 
 /* ---- Of a linear layer ---- */
@@ -122,7 +125,7 @@ typedef struct linear {
 } linear;
 
 static tfm_status run_chunk(tfm_context *ctx, linear *l, int64_t first, int64_t count) {
-    entropy e = {.smoothing = l->options->smoothing, .scale = scale_of(l->options)};
+    entropy e = {.smoothing = l->options->smoothing, .scale = scale_of(l->options), .cap = l->options->cap};
     tfm_tensor x = {0}, dx = {0};
     tfm_scope_open(ctx);
     tfm_tensor_rows(ctx, &x, l->x, first, count);

@@ -27,7 +27,7 @@ struct tfm__record {
     tfm_tensor in[TFM__TAPE_IN];     /* whose gradients it makes; empty ones are skipped */
     tfm_tensor keep[TFM__TAPE_KEEP]; /* what it reads besides: held until it has run */
     int64_t n[4];                    /* small facts */
-    float f[2];
+    float f[3];
     const void *data; /* larger ones: copied by tfm__tape_add, at most TFM__TAPE_DATA bytes */
     size_t data_bytes;
     bool done; /* the forward has made gradients already: a walk that does not come to it is refused */
