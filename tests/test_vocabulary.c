@@ -544,6 +544,77 @@ static void test_arguments(void **state) {
                     "train.de: Not a directory");
 }
 
+/* ---- Of language models ---- */
+
+/* What tokenizer.json cuts is what SentencePiece cuts by the pieces that it has learned, and comes back. */
+static void check_line(const tfm_tokenizer *tokenizer, const tfm__spm *spm, const char *line, const char *back) {
+    tfm__pieces pieces = {0};
+    int32_t *ids;
+    size_t count;
+    char *text;
+    harness_ok(tfm__spm_encode(spm, &pieces, line, strlen(line)));
+    harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_TARGET, line, strlen(line)));
+    assert_int_equal(count, pieces.count + 1);
+    assert_int_equal(ids[0], 1);
+    for (size_t i = 0; i < pieces.count; i++) {
+        const char *piece = pieces.bytes + pieces.starts[i];
+        const int32_t id = tfm_tokenizer_find(tokenizer, TFM_TARGET, piece);
+        assert_int_equal(ids[i + 1], id < 0 ? 0 : id);
+    }
+    harness_ok(tfm_tokenizer_decode(tokenizer, &text, ids, count));
+    assert_string_equal(text, back);
+    tfm_text_free(&text);
+    tfm_ids_free(&ids);
+    tfm__pieces_free(&pieces);
+}
+
+static void test_texts(void **state) {
+    (void)state;
+    char german[4096], english[4096];
+    corpora();
+    snprintf(german, sizeof(german), "%s", scratch_path("train.de"));
+    snprintf(english, sizeof(english), "%s", scratch_path("train.en"));
+    const char *const files[] = {german, english};
+    for (int kind = 0; kind < 3; kind++) {
+        const tfm_vocabulary_options o = {
+            .size = 300, .unigram = kind == 1, .normalization = kind == 2 ? "identity" : NULL};
+        tfm_tokenizer *tokenizer;
+        tfm__spm *spm;
+        size_t size;
+        const char *dir = folder("texts");
+        harness_ok(tfm_tokenizer_train_texts(dir, files, 2, &o));
+        harness_ok(tfm_tokenizer_open(&tokenizer, scratch_path("texts")));
+        char *bytes = content("texts", "tokenizer.model", &size);
+        harness_ok(tfm__spm_open(&spm, bytes, size, "tokenizer.model"));
+        const tfm_tokenizer_info info = *tfm_tokenizer_get_info(tokenizer);
+        assert_true(kind == 1 ? info.target_size <= 300 : info.target_size == 300); /* unigrams may be fewer */
+        assert_true(info.bos == 1 && info.target_eos == 2 && info.target_unk == 0 && info.target_pad == -1);
+        check_line(tokenizer, spm, "die schöne Straße und the small street.",
+                   "die schöne Straße und the small street.");
+        check_line(tokenizer, spm, "  zwölf   Häuser ", "zwölf Häuser");
+        check_line(tokenizer, spm, "größergrößer", "größergrößer");
+        if (kind != 2) /* two characters that are one */
+            check_line(tokenizer, spm, "Ha\xcc\x88user", "Häuser");
+        harness_random random = {9};
+        for (int i = 0; i < 200; i++) {
+            char *line = NULL;
+            size_t bytes_of_line = 0;
+            FILE *file = open_memstream(&line, &bytes_of_line);
+            assert_non_null(file);
+            sentence(file, &random, i % 2 ? GERMAN : ENGLISH);
+            assert_int_equal(fclose(file), 0);
+            check_line(tokenizer, spm, line, line);
+            free(line);
+        }
+        tfm__spm_free(&spm);
+        free(bytes);
+        tfm_tokenizer_free(&tokenizer);
+    }
+    scratch_refused(tfm_tokenizer_train_texts(scratch_root, files, 0, NULL), TFM_ERROR_ARGUMENT, "at least one file");
+    scratch_refused(tfm_tokenizer_train_texts(scratch_root, files, 2, &(tfm_vocabulary_options){.separate = true}),
+                    TFM_ERROR_ARGUMENT, "are for pairs of lines");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_joint),
@@ -560,6 +631,7 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_many_characters),
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -139,9 +139,9 @@ std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &re
         {"normalization_rule_name", recipe.normalization},
         {"train_extremely_large_corpus", recipe.large ? "true" : "false"},
         {"max_sentence_length", std::to_string(TFM__SPM_SENTENCE)},
-        {"eos_id", "0"},
-        {"unk_id", "1"},
-        {"bos_id", "-1"},
+        {"eos_id", recipe.begins ? "2" : "0"},
+        {"unk_id", recipe.begins ? "0" : "1"},
+        {"bos_id", recipe.begins ? "1" : "-1"},
         {"pad_id", "-1"},
         /* Sums are by thread, so their number is one of the things that the bytes depend on. */
         {"num_threads", "4"},
@@ -271,6 +271,10 @@ size_t tfm__spm_size(const tfm__spm *spm) {
 
 const char *tfm__spm_piece(const tfm__spm *spm, size_t id) {
     return spm->processor.IdToPiece(static_cast<int>(id)).c_str();
+}
+
+float tfm__spm_score(const tfm__spm *spm, size_t id) {
+    return spm->processor.GetScore(static_cast<int>(id));
 }
 
 tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next, void *user,

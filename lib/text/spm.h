@@ -47,17 +47,23 @@ tfm_status tfm__spm_decode(const tfm__spm *spm, char **out, const char *const *p
 /* The pieces of a model: how many, and their text, borrowed from the model. */
 size_t tfm__spm_size(const tfm__spm *spm);
 const char *tfm__spm_piece(const tfm__spm *spm, size_t id);
+/* The score of a piece: of a unigram its log probability; of byte pairs, the larger it is, the earlier it is merged. */
+float tfm__spm_score(const tfm__spm *spm, size_t id);
+
+/* The table of normalisations in the bytes of a model that tfm__spm_open takes, which it lies in; NULL: it has none. */
+const void *tfm__spm_charsmap(size_t *table_bytes, const void *bytes, size_t size);
 
 /* Longer sentences teach nothing: SentencePiece leaves them out. */
 #define TFM__SPM_SENTENCE 4192
 
 /* How a model is learned. All values must be ones that SentencePiece allows, because it ends the program otherwise. */
 typedef struct tfm__spm_recipe {
-    int32_t size;              /* The number of pieces, at least 3; </s> and <unk> count. */
-    bool at_most;              /* Fewer pieces are fine, as they always are for a unigram model. */
-    bool unigram;              /* Learns a unigram model in place of byte-pair encoding. */
-    bool large;                /* The sentences may have more than 2^31 characters together. */
-    double coverage;           /* The share of characters that get pieces, from 0.98 to 1. */
+    int32_t size;    /* The number of pieces, at least 3; </s> and <unk> count. */
+    bool at_most;    /* Fewer pieces are fine, as they always are for a unigram model. */
+    bool unigram;    /* Learns a unigram model in place of byte-pair encoding. */
+    bool begins;     /* There is a token that begins a text, and ids are those of Llama: <unk> 0, <s> 1, </s> 2. */
+    bool large;      /* The sentences may have more than 2^31 characters together. */
+    double coverage; /* The share of characters that get pieces, from 0.98 to 1. */
     const char *normalization; /* One of SentencePiece's rules. */
     int32_t *characters;       /* Gets the number of characters if `size` is too small for them. May be NULL. */
 } tfm__spm_recipe;
@@ -68,7 +74,8 @@ typedef struct tfm__spm_recipe {
 typedef tfm_status (*tfm__spm_next)(void *user, const char **text, size_t *bytes);
 
 /* Learns a model. *out has the content of its file, and the caller frees it with free(). Error messages name the text
- * `name`. </s> is 0, <unk> is 1, and there is no padding. TFM_ERROR_INPUT if the text gives no model of that size. */
+ * `name`. Unless it `begins`, </s> is 0 and <unk> is 1; there is no padding. TFM_ERROR_INPUT if the text gives no model
+ * of that size. */
 tfm_status tfm__spm_train(char **out, size_t *out_bytes, const tfm__spm_recipe *recipe, tfm__spm_next next, void *user,
                           const char *name);
 

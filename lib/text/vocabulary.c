@@ -10,7 +10,7 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
-#include "tfm/text.h"
+#include "text/vocabulary.h"
 
 /* SentencePiece's stands-for-unknown, U+2585: it leaves out lines that have it. */
 #define RESERVED "\xe2\x96\x85"
@@ -21,17 +21,20 @@ enum { USUAL_SIZE = 8000, LEAST_SIZE = 500, BYTES_PER_PIECE = 250 };
 
 /* ---- The lines that count ---- */
 
-/* One or two files, one after the other, or columns of one. */
+/* Files one after the other, or columns of one. */
 typedef struct corpus {
-    const char *files[2];
+    const char *const *files; /* [count] */
+    size_t count;
+    const char *sides[2]; /* where `files` may lie */
     bool tsv, columns[2]; /* which columns of it */
+    bool codes;           /* lines may begin with the code of a language */
     char *name;           /* for sentences */
 } corpus;
 
 /* A walk over all of a corpus. */
 typedef struct walk {
     const corpus *from;
-    int file; /* that is open, or was last */
+    size_t file; /* that is open, or was last */
     tfm__lines lines;
     tfm__span spans[2]; /* of the line */
     int span;           /* the next of them */
@@ -54,7 +57,7 @@ static bool counts(tfm__span s) {
 /* The next line, whatever it holds, as spans. */
 static tfm_status walk_line(walk *w, bool *more) {
     tfm_status status = tfm__lines_next(&w->lines, more);
-    while (status == TFM_OK && !*more && w->file == 0 && w->from->files[1]) {
+    while (status == TFM_OK && !*more && w->file + 1 < w->from->count) {
         tfm__lines_close(&w->lines);
         status = tfm__lines_open(&w->lines, w->from->files[++w->file], 0);
         if (status == TFM_OK)
@@ -78,7 +81,7 @@ static tfm_status walk_next(walk *w, tfm__span *out, bool *more) {
     for (*more = true; *more;) {
         while (w->span < 2) {
             const tfm__span all = w->spans[w->span++];
-            w->code = (tfm__span){all.text, tfm__code_bytes(all.text, all.bytes)};
+            w->code = (tfm__span){all.text, w->from->codes ? tfm__code_bytes(all.text, all.bytes) : 0};
             *out = (tfm__span){all.text + w->code.bytes, all.bytes - w->code.bytes};
             if (counts(all) && counts(*out))
                 return TFM_OK;
@@ -209,6 +212,7 @@ static tfm_status learn(learned *out, const corpus *c, const tfm_vocabulary_opti
         .size = o->size ? (int32_t)o->size : usual_size(bytes),
         .at_most = o->size == 0,
         .unigram = o->unigram,
+        .begins = !c->codes,
         .large = bytes >> 30 != 0, /* a character may become several */
         .coverage = o->coverage,
         .normalization = o->normalization,
@@ -290,7 +294,7 @@ static tfm_status write_all(const char *dir, const learned models[2], const tfm_
 /* ---- The door ---- */
 
 /* The options as they are meant, or what is wrong with them. */
-static tfm_status settle(tfm_vocabulary_options *o, const char *dir) {
+tfm_status tfm__vocabulary_settle(tfm_vocabulary_options *o, const char *dir) {
     static const char *const RULES[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
     o->coverage = o->coverage != 0 ? o->coverage : 1;
     o->sentences = o->sentences ? o->sentences : 1000000;
@@ -327,17 +331,33 @@ static tfm_status settle(tfm_vocabulary_options *o, const char *dir) {
 
 /* What a side learns from, or with one vocabulary for both, all. */
 static tfm_status choose(corpus *out, const char *source, const char *target, bool separate, int side) {
-    if (!separate)
-        *out = (corpus){{source, target}, !target, {true, true}, NULL};
-    else
-        *out = (corpus){{target && side ? target : source, NULL}, !target, {side == 0, side == 1}, NULL};
-    if (!separate && target)
+    const bool both = !separate && target;
+    *out = (corpus){.count = both ? 2 : 1,
+                    .sides = {separate && target && side ? target : source, both ? target : NULL},
+                    .tsv = !target,
+                    .columns = {!separate || side == 0, !separate || side == 1},
+                    .codes = true};
+    out->files = out->sides;
+    if (both)
         out->name = tfm__format("%s and %s", source, target);
     else if (separate && !target)
         out->name = tfm__format("%s, column %d", source, side + 1);
     else
         out->name = tfm__strdup(out->files[0]);
     return out->name ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+tfm_status tfm__vocabulary_learn(char **out, size_t *bytes, const char *const *files, size_t count,
+                                 const tfm_vocabulary_options *options) {
+    learned model = {0};
+    corpus c = {.files = files, .count = count};
+    c.name = count == 1 ? tfm__strdup(files[0]) : tfm__format("%s and %zu more", files[0], count - 1);
+    tfm_status status = c.name ? learn(&model, &c, options, 0) : TFM_ERROR_MEMORY;
+    json_decref(model.codes);
+    free(c.name);
+    *out = model.bytes;
+    *bytes = model.size;
+    return status;
 }
 
 tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
@@ -348,7 +368,7 @@ tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *
         return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_train: %s", TFM__UNKNOWN_OPTION);
     tfm_vocabulary_options o = options ? *options : (tfm_vocabulary_options){0};
     learned models[2] = {{0}};
-    tfm_status status = settle(&o, dir);
+    tfm_status status = tfm__vocabulary_settle(&o, dir);
     for (int i = 0; i < (o.separate ? 2 : 1) && status == TFM_OK; i++) {
         corpus c;
         status = choose(&c, source, target, o.separate, i);
