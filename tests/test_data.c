@@ -160,6 +160,154 @@ static void test_seek(void **state) {
     free(target);
 }
 
+/* ---- Plain text ---- */
+
+enum { BLOCK = 16 };
+
+/* A hash of a batch of blocks, which is checked; *learned: tokens that it teaches. */
+static uint64_t hash_blocks(const tfm_pairs *b, int64_t tokens, uint64_t *learned) {
+    uint64_t hash = 1469598103934665603u;
+    assert_null(b->sources);
+    assert_null(b->source_lengths);
+    assert_int_equal(b->source_width, 0);
+    assert_in_range(b->target_width, 2, BLOCK + 1);
+    assert_true(b->count == 1 || b->count * (b->target_width - 1) <= tokens);
+    for (int64_t i = 0; i < b->count; i++) {
+        assert_in_range(b->target_lengths[i], 2, b->target_width);
+        *learned += (uint64_t)b->target_lengths[i] - 1;
+        for (int64_t k = 0; k < b->target_lengths[i]; k++)
+            hash = (hash ^ (uint64_t)(uint32_t)b->targets[i * b->target_width + k]) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Batches of two passes, and where each begins; returns how many. */
+static int run_texts(uint64_t *hashes, tfm_data_position *places, const char *const *files, size_t count,
+                     tfm_data_options o, uint64_t *learned) {
+    tfm_data *data;
+    int n = 0;
+    harness_ok(tfm_data_open_texts(&data, tokenizer, files, count, &o));
+    for (tfm_pairs batch; (places[n] = tfm_data_tell(data)).epoch < 2; n++) {
+        assert_true(n < MOST - 1);
+        harness_ok(tfm_data_next(data, &batch));
+        hashes[n] = hash_blocks(&batch, o.tokens, &learned[places[n].epoch]);
+    }
+    assert_true(tfm_data_count(data).whole);
+    assert_int_equal(tfm_data_count(data).pairs, LINES);
+    tfm_data_free(&data);
+    return n;
+}
+
+/* How many tokens the lines have, with their ends. */
+static uint64_t count_tokens(const char *path) {
+    char line[512];
+    uint64_t sum = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        int32_t *ids;
+        size_t n;
+        harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &n, TFM_TARGET, line, strcspn(line, "\n")));
+        tfm_ids_free(&ids);
+        sum += n;
+    }
+    fclose(file);
+    return sum;
+}
+
+/* Each token but the first of a buffer is learned once in a pass, in another order in each, from any batch on again. */
+static void test_texts(void **state) {
+    (void)state;
+    static uint64_t all[MOST], again[MOST];
+    static tfm_data_position places[MOST], others[MOST];
+    char *path = write_lines(LINES, 0);
+    const char *const files[] = {path};
+    const uint64_t total = count_tokens(path);
+    for (int small = 0; small < 2; small++) {
+        tfm_data_options o = {.tokens = 5 * BLOCK, .block = BLOCK, .seed = 7, .buffer = small ? 77 : 0};
+        const uint64_t want = total - (small ? (LINES - 1) / 77 + 1 : 1);
+        uint64_t learned[2] = {0}, more[2] = {0};
+        const int n = run_texts(all, places, files, 1, o, learned);
+        assert_int_equal(learned[0], want);
+        assert_int_equal(learned[1], want);
+        assert_int_equal(run_texts(again, others, files, 1, o, more), n);
+        assert_memory_equal(all, again, (size_t)n * sizeof(*all));
+        assert_memory_not_equal(all, all + n / 2, (size_t)(n / 2) * sizeof(*all));
+        tfm_data *data;
+        harness_ok(tfm_data_open_texts(&data, tokenizer, files, 1, &o));
+        for (int from = n - 1; from >= 0; from -= n / 13) {
+            harness_ok(tfm_data_seek(data, places[from]));
+            for (int i = from; i < n && i < from + 5; i++) {
+                tfm_pairs batch;
+                const tfm_data_position at = tfm_data_tell(data);
+                assert_memory_equal(&at, &places[i], sizeof(at));
+                harness_ok(tfm_data_next(data, &batch));
+                assert_true(hash_blocks(&batch, o.tokens, more) == all[i]);
+            }
+        }
+        tfm_data_position never = places[0];
+        never.target_at = 1; /* there is one file */
+        harness_refused(tfm_data_seek(data, never), TFM_ERROR_INPUT, "it is not the file that it was");
+        tfm_data_free(&data);
+        o.seed = 8;
+        run_texts(again, others, files, 1, o, more);
+        assert_memory_not_equal(all, again, (size_t)(n / 2) * sizeof(*all));
+    }
+    unlink(path);
+    free(path);
+}
+
+/* Files one after the other are as one; in order they are what the text is, with what ends a text after each. */
+static void test_texts_in_order(void **state) {
+    (void)state;
+    const char text[] = "Haus\n\nHaus Haus\n\xff\n  \nHaus\n";
+    char *files[] = {write_file(text, 6), write_file(text + 6, 10), write_file("", 0),
+                     write_file(text + 16, sizeof(text) - 17)};
+    char *whole = write_file(text, sizeof(text) - 1);
+    tfm_data_options o = {.tokens = 100, .block = 50, .in_order = true, .has_end = true, .end = 999999};
+    tfm_data *data;
+    tfm_pairs batch;
+    int32_t first[64];
+    for (int parts = 0; parts < 2; parts++) {
+        harness_ok(tfm_data_open_texts(
+            &data, tokenizer, parts ? (const char *const *)files : (const char *const[]){whole}, parts ? 4 : 1, &o));
+        harness_ok(tfm_data_next(data, &batch));
+        const tfm_data_counts c = tfm_data_count(data);
+        assert_true(c.whole && c.pairs == 3 && c.empty == 2 && c.invalid == 1);
+        assert_int_equal(batch.count, 1);
+        const int32_t n = batch.target_lengths[0], *ids = batch.targets;
+        assert_in_range(n, 10, 50);
+        assert_int_equal(ids[n - 1], 999999);
+        if (parts)
+            assert_memory_equal(first, ids, (size_t)n * sizeof(*ids));
+        memcpy(first, ids, (size_t)n * sizeof(*ids));
+        int ends = 0;
+        for (int32_t i = 0; i < n; i++)
+            ends += ids[i] == 999999;
+        assert_int_equal(ends, 3);
+        tfm_data_free(&data);
+    }
+    o.strict = true;
+    harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const[]){whole}, 1, &o));
+    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "line 4: ");
+    tfm_data_free(&data);
+    o.strict = false;
+    harness_ok(tfm_data_open_texts(&data, tokenizer, (const char *const *)&files[2], 1, &o));
+    harness_refused(tfm_data_next(data, &batch), TFM_ERROR_INPUT, "no line of text to learn from");
+    tfm_data_free(&data);
+    o.block = -1;
+    harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 1, &o), TFM_ERROR_ARGUMENT,
+                    "block -1");
+    harness_refused(tfm_data_open_texts(&data, tokenizer, (const char *const *)files, 0, NULL), TFM_ERROR_ARGUMENT,
+                    "at least one file");
+    for (int i = 0; i < 4; i++) {
+        unlink(files[i]);
+        free(files[i]);
+    }
+    unlink(whole);
+    free(whole);
+}
+
 /* Tokens of a pass whose targets are all `line`, and how many ways there were to cut it: at most MOST of
  * them. */
 static int cuts(tfm_data *data, const char *line, int64_t *tokens) {
@@ -530,10 +678,11 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_passes),       cmocka_unit_test(test_seek),      cmocka_unit_test(test_full_buffers),
-        cmocka_unit_test(test_counts),       cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_drawn),     cmocka_unit_test(test_seek_other_cuts),
-        cmocka_unit_test(test_drawn_length), cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_passes),         cmocka_unit_test(test_seek),      cmocka_unit_test(test_full_buffers),
+        cmocka_unit_test(test_counts),         cmocka_unit_test(test_bad_pairs), cmocka_unit_test(test_tsv),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_drawn),     cmocka_unit_test(test_seek_other_cuts),
+        cmocka_unit_test(test_drawn_length),   cmocka_unit_test(test_changed),   cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_texts_in_order),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,6 @@
-/* Parallel text as batches for training. The files are read in order, one buffer of pairs at a time, so a corpus may be
- * larger than memory. A thread of the reader's own prepares the next buffer while the device works.
+/* Parallel text, or for language models plain text, as batches for training. The files are read in order, one buffer of
+ * pairs at a time, so a corpus may be larger than memory. A thread of the reader's own prepares the next buffer while
+ * the device works.
  *
  *     tfm_data_options options = {.tokens = 4096, .seed = 1};
  *     tfm_data_open(&data, tokenizer, "train.de", "train.en", &options);
@@ -43,12 +44,18 @@ typedef struct tfm_data_options {
      * segmentation. Whether a pair is too long is judged by its best segmentation, so each pass has the same pairs.
      * SentencePiece has one seed for the whole process: the reader sets it, and readers that draw take turns. */
     float subword_alpha;
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    /* Of plain text: how many tokens a language model reads at once. 0 means 256. */
+    int block;
+    /* Of plain text: whether `end` is given, the token that follows each text, or -1 for none. Without this it is the
+     * end-of-sentence token of the tokenizer. */
+    bool has_end;
+    int32_t end;
+    uint64_t reserved[6]; /* Must be 0: room for later fields. */
 } tfm_data_options;
 
-/* How many pairs a pass over the files has, and how many lines were left out, by reason. */
+/* How many pairs, or texts, a pass over the files has, and how many lines were left out, by reason. */
 typedef struct tfm_data_counts {
-    uint64_t pairs;    /* Good pairs. */
+    uint64_t pairs;    /* Good pairs, or texts. */
     uint64_t empty;    /* Lines where a side has nothing but blanks. */
     uint64_t long_;    /* Lines where a side has more than max_length tokens. */
     uint64_t invalid;  /* Lines that are not UTF-8, contain a NUL or, in a TSV file, have no tab. */
@@ -61,9 +68,10 @@ typedef struct tfm_data_counts {
 typedef struct tfm_data_position {
     int64_t epoch;     /* How many passes over the files are complete. */
     int64_t batch;     /* How many batches of the current buffer have been given out. */
-    int64_t line;      /* How many lines of each file come before the current buffer. */
-    int64_t source_at; /* The byte of the source file where the buffer begins. */
-    int64_t target_at; /* The byte of the target file where the buffer begins; 0 for a TSV file. */
+    int64_t line;      /* How many lines of each file come before the current buffer; of plain text, of all files. */
+    int64_t source_at; /* The byte of the source file, or of the file of plain text, where the buffer begins. */
+    int64_t target_at; /* The byte of the target file where the buffer begins; 0 for a TSV file. Of plain text, the
+                          number of the file, counted from 0. */
     int64_t cut;       /* 10^9 times subword_alpha. If it differs from the reader's, the buffer starts again. */
 } tfm_data_position;
 
@@ -74,6 +82,16 @@ typedef struct tfm_data_position {
  * TFM_ERROR_IO for a file that cannot be opened, TFM_ERROR_ARGUMENT for an option out of range. */
 TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                                  const tfm_data_options *options);
+/* Opens `count` files of plain text, one after the other, for a language model. Each line is a text, as
+ * tfm_tokenizer_encode encodes it, and a token that ends it; empty lines are passed over. The texts of a buffer are
+ * shuffled in each pass, put one after another, and cut into blocks of `block` tokens, which begin and end where they
+ * may: a batch is as many whole blocks as `tokens` allows, as tfm_pairs without sources, of block + 1 tokens each,
+ * since the first of them is only read and the last only learned. Each token but the first of a buffer is learned once
+ * in a pass; the last block of a buffer may be shorter. `buffer` counts texts, max_length is not looked at, and
+ * `strict` refuses lines that are not UTF-8. subword_alpha needs a tokenizer that draws. Everything else is as with
+ * tfm_data_open. */
+TFM_API tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files,
+                                       size_t count, const tfm_data_options *options);
 /* Waits for the reader's thread, frees the reader and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_data_free(tfm_data **data);
 

@@ -1,11 +1,9 @@
-/* From lines of text to buffers of pairs, and from those to batches. */
+/* From lines of text to buffers of pairs, or of texts, and from those to batches. */
 #include "train/corpus.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/random.h"
-#include "text/line_file.h"
 #include "text/spm.h"
 #include "text/tokenizer.h"
 
@@ -109,7 +107,8 @@ static tfm_status count_rest(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lin
 }
 
 /* The next pair, if it is good; *end: the files are over. */
-static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers, bool *end) {
+static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *from, bool *end) {
+    tfm__lines *readers = from->files;
     const bool tsv = !c->names[1];
     bool more[2];
     tfm__span sides[2];
@@ -136,16 +135,20 @@ static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__line
     return status == TFM_OK ? count_verdict(c, b, v) : status;
 }
 
+static tfm_status read_one(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
+    return c->texts ? tfm__text_read(c, b, readers, end) : read_pair(c, b, readers, end);
+}
+
 /* Looks at what follows a full buffer. If no good pair follows, it sets *end, and the bad pairs there are counted. If
  * one does, all that was read here belongs to the next buffer, and `b` is as it was. The same holds for a pair that
  * `strict` refuses, since the pairs before it are good. */
-static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers, bool *end) {
+static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
     const size_t pairs = b->pair_count, ids = b->id_count;
     const tfm_data_counts counts = b->counts;
     const int64_t line = b->next.line;
     tfm_status status = TFM_OK;
     while (status == TFM_OK && !*end && b->pair_count == pairs)
-        status = read_pair(c, b, readers, end);
+        status = read_one(c, b, readers, end);
     if (c->options.strict && status == TFM_ERROR_INPUT) {
         status = TFM_OK;
         *end = false;
@@ -159,15 +162,18 @@ static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lin
     return status;
 }
 
-/* Up to so many pairs, and where the next buffer begins. */
-static tfm_status read_pairs(const tfm__corpus *c, tfm__pair_buffer *b, tfm__lines *readers) {
+/* Lines of a text file may be long: with so many ids a buffer of texts is full. */
+enum { MOST_IDS = 1 << 25 };
+
+/* Up to so many pairs or texts, and where the next buffer begins. */
+static tfm_status read_all(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers) {
     const size_t most = c->options.buffer ? (size_t)c->options.buffer : 200000;
     tfm_status status = TFM_OK;
     bool end = false;
-    while (status == TFM_OK && !end && b->pair_count < most)
-        status = read_pair(c, b, readers, &end);
-    b->next.source_at = ftello(readers[0].file);
-    b->next.target_at = c->names[1] ? ftello(readers[1].file) : 0;
+    while (status == TFM_OK && !end && b->pair_count < most && (!c->texts || b->id_count < MOST_IDS))
+        status = read_one(c, b, readers, &end);
+    b->next.source_at = readers->files[0].file ? ftello(readers->files[0].file) : 0;
+    b->next.target_at = c->texts ? (int64_t)readers->file : c->names[1] ? ftello(readers->files[1].file) : 0;
     if (status == TFM_OK && !end)
         status = look_ahead(c, b, readers, &end);
     b->whole = end && b->begin.line == 0 && c->options.subword_alpha == 0;
@@ -183,8 +189,9 @@ static tfm__random random_of(const tfm__corpus *c, const tfm__pair_buffer *b, ui
     return tfm__random_new(c->options.seed ^ purpose << 32, (uint64_t)b->begin.epoch << 40 ^ (uint64_t)b->begin.line);
 }
 
+/* How many tokens of a row are read: of a block all but the last. */
 static int32_t wider(const tfm__pair *p) {
-    return p->source > p->target ? p->source : p->target;
+    return p->source == 0 ? p->target - 1 : p->source > p->target ? p->source : p->target;
 }
 
 static int by_length(const void *a, const void *b) {
@@ -202,7 +209,7 @@ static void cut(const tfm__corpus *c, tfm__pair_buffer *b) {
     const int64_t most = c->options.tokens ? c->options.tokens : 4096;
     int64_t width = 0;
     b->batch_count = 0;
-    for (size_t i = 0; i < b->pair_count; i++) {
+    for (size_t i = 0; i < b->row_count; i++) {
         const int64_t n = wider(b->order[i]);
         tfm__pair_batch *last = b->batch_count ? &b->batches[b->batch_count - 1] : NULL;
         if (!last || (n > width ? n : width) * (int64_t)(last->count + 1) > most) {
@@ -215,20 +222,30 @@ static void cut(const tfm__corpus *c, tfm__pair_buffer *b) {
     }
 }
 
-tfm_status tfm__pair_buffer_arrange(const tfm__corpus *c, tfm__pair_buffer *b) {
+/* The pairs are the rows, by length. */
+static tfm_status sort(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *random) {
+    b->row_count = b->pair_count;
+    b->row_ids = b->ids;
     if (!b->order)
-        b->order = tfm__alloc(b->pair_count, sizeof(*b->order));
-    if (!b->batches)
-        b->batches = tfm__alloc(b->pair_count, sizeof(*b->batches));
-    if (!b->order || !b->batches)
+        b->order = tfm__alloc(b->row_count, sizeof(*b->order));
+    if (!b->order)
         return TFM_ERROR_MEMORY;
-    tfm__random random = random_of(c, b, 0);
     for (size_t i = 0; i < b->pair_count; i++) {
-        b->pairs[i].key = tfm__random_next(&random);
+        b->pairs[i].key = tfm__random_next(random);
         b->order[i] = &b->pairs[i];
     }
     if (!c->options.in_order)
         qsort(b->order, b->pair_count, sizeof(*b->order), by_length);
+    return TFM_OK;
+}
+
+tfm_status tfm__pair_buffer_arrange(const tfm__corpus *c, tfm__pair_buffer *b) {
+    tfm__random random = random_of(c, b, 0);
+    tfm_status status = c->texts ? tfm__texts_pack(c, b, &random) : sort(c, b, &random);
+    if (status == TFM_OK && !b->batches && !(b->batches = tfm__alloc(b->row_count, sizeof(*b->batches))))
+        status = TFM_ERROR_MEMORY;
+    if (status != TFM_OK)
+        return status;
     cut(c, b);
     for (size_t i = b->batch_count; i > 1 && !c->options.in_order; i--) {
         const size_t k = (size_t)tfm__random_below(&random, i);
@@ -246,6 +263,8 @@ void tfm__pair_buffer_free(tfm__pair_buffer *b) {
         return;
     free(b->ids);
     free(b->pairs);
+    free(b->packed);
+    free(b->blocks);
     free(b->order);
     free(b->batches);
     free(b);
@@ -271,12 +290,12 @@ static uint64_t hash_of(FILE *file, int64_t bytes) {
 
 tfm_status tfm__corpus_open(tfm__corpus *c) {
     tfm_status status = TFM_OK;
-    for (int side = 0; side < 2 && status == TFM_OK; side++) {
+    for (int side = 0; !c->texts && side < 2 && status == TFM_OK; side++) {
         int32_t *ids;
         status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[side], side ? TFM_TARGET : TFM_SOURCE, "", 0);
         tfm_ids_free(&ids);
     }
-    for (int i = 0; i < 2 && status == TFM_OK && c->names[i]; i++) {
+    for (size_t i = 0; i < c->name_count && status == TFM_OK; i++) {
         tfm__lines r;
         status = tfm__lines_open(&r, c->names[i], 0);
         if (status == TFM_OK)
@@ -288,34 +307,39 @@ tfm_status tfm__corpus_open(tfm__corpus *c) {
     return status;
 }
 
-/* Refuses files that have changed: what was read during a change, or after it, belongs to neither text. */
-static tfm_status check_stamps(const tfm__corpus *c, const tfm__lines *readers) {
-    for (int i = 0; i < 2; i++) {
-        const tfm__stamp was = c->stamps[i], is = readers[i].file ? stamp_of(readers[i].file) : was;
-        const bool later = is.seconds != was.seconds || is.nanoseconds != was.nanoseconds;
-        if (is.bytes != was.bytes || (later && hash_of(readers[i].file, is.bytes) != was.hash))
-            return tfm__fail(TFM_ERROR_IO, "%s has changed while it was trained on: a run needs one text to its end",
-                             c->names[i]);
-    }
+/* What was read during a change, or after it, belongs to neither text. */
+tfm_status tfm__corpus_check(const tfm__corpus *c, size_t i, FILE *file) {
+    const tfm__stamp was = c->stamps[i], is = file ? stamp_of(file) : was;
+    const bool later = is.seconds != was.seconds || is.nanoseconds != was.nanoseconds;
+    if (is.bytes != was.bytes || (later && hash_of(file, is.bytes) != was.hash))
+        return tfm__fail(TFM_ERROR_IO, "%s has changed while it was trained on: a run needs one text to its end",
+                         c->names[i]);
     return TFM_OK;
 }
 
+/* Opens what the buffer is read from. */
+static tfm_status open_files(const tfm__corpus *c, tfm__readers *readers, tfm_data_position at) {
+    if (c->texts)
+        return tfm__texts_begin(c, readers, at);
+    tfm_status status = tfm__lines_open(&readers->files[0], c->names[0], at.source_at);
+    return status == TFM_OK && c->names[1] ? tfm__lines_open(&readers->files[1], c->names[1], at.target_at) : status;
+}
+
 tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
-    tfm__lines readers[2] = {{0}};
-    tfm_status status = tfm__lines_open(&readers[0], c->names[0], b->begin.source_at);
-    if (status == TFM_OK && c->names[1])
-        status = tfm__lines_open(&readers[1], c->names[1], b->begin.target_at);
+    tfm__readers readers = {0};
+    tfm_status status = open_files(c, &readers, b->begin);
     tfm__random random = random_of(c, b, 1);
     const bool sampled = c->options.subword_alpha > 0;
     if (sampled)
         tfm__spm_draws_begin(tfm__random_next(&random));
     if (status == TFM_OK)
-        status = read_pairs(c, b, readers);
+        status = read_all(c, b, &readers);
     if (sampled)
         tfm__spm_draws_end();
-    if (status == TFM_OK || status == TFM_ERROR_INPUT)
-        status = check_stamps(c, readers) == TFM_OK ? status : TFM_ERROR_IO;
-    tfm__lines_close(&readers[0]);
-    tfm__lines_close(&readers[1]);
+    for (size_t i = 0; i < 2 && (status == TFM_OK || status == TFM_ERROR_INPUT); i++)
+        if (readers.files[i].file && tfm__corpus_check(c, c->texts ? readers.file : i, readers.files[i].file) != TFM_OK)
+            status = TFM_ERROR_IO;
+    tfm__lines_close(&readers.files[0]);
+    tfm__lines_close(&readers.files[1]);
     return status;
 }

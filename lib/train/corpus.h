@@ -1,8 +1,9 @@
-/* Pairs of lines as ids, and the batches that they make. */
+/* Pairs of lines, or texts, as ids, and the batches that they make. */
 #ifndef TFM_LIB_CORPUS_H
 #define TFM_LIB_CORPUS_H
 
-#include "base/base.h"
+#include "base/random.h"
+#include "text/line_file.h"
 #include "tfm/data.h"
 
 /* What shows that a file was changed: its size or, if it was written at another time, its text. */
@@ -12,50 +13,80 @@ typedef struct tfm__stamp {
     uint64_t hash;                /* A hash of the text, or of blocks spread evenly over a long one. */
 } tfm__stamp;
 
-/* Where pairs come from, and how. */
+/* Where pairs or texts come from, and how. */
 typedef struct tfm__corpus {
     tfm_tokenizer *tokenizer; /* The corpus is one of its owners. */
-    char *names[2];           /* The paths; the second is NULL for a TSV file. */
-    tfm__stamp stamps[2];     /* The files as they were when reading began. */
+    bool texts;               /* The files are of texts, not of pairs. */
+    char **names;             /* The paths, NULL last. Of pairs there are two, or one for a TSV file. */
+    size_t name_count;        /* How many they are. */
+    tfm__stamp *stamps;       /* [name_count]: the files as they were when reading began. */
     tfm_data_options options; /* What the caller asked for. */
-    size_t around[2];         /* How many tokens stand around a text of each side, such as EOS. */
+    size_t around[2];         /* How many tokens stand around a text of each side, such as EOS; of texts the second. */
+    int32_t end;              /* Of texts: the token that follows each, or -1. */
 } tfm__corpus;
 
-/* A pair of lines as ids, which lie in a buffer. */
+/* The files as they are read: both of pairs, or the one of texts that it has come to. */
+typedef struct tfm__readers {
+    tfm__lines files[2];
+    size_t file; /* Of texts: its number. */
+} tfm__readers;
+
+/* A pair of lines as ids, which lie in a buffer; or a text, or a block of such, which is a target without a source. */
 typedef struct tfm__pair {
     size_t at;              /* Where its ids begin: those of the source, then those of the target. */
     int32_t source, target; /* The number of tokens of each side, with EOS. */
     uint64_t key;           /* A random number, so that pairs of equal length have another order in each pass. */
 } tfm__pair;
 
-/* A batch: `count` pairs from `first` on in the order of a buffer. */
+/* A batch: `count` rows from `first` on in the order of a buffer. */
 typedef struct tfm__pair_batch {
     size_t first, count;
 } tfm__pair_batch;
 
-/* A buffer has the pairs that are shuffled together, in the order of the files, and the order of batches over them. */
+/* A buffer has the pairs or texts that are shuffled together, in the order of the files, and the rows that they make:
+ * the pairs themselves, or blocks of the texts one after another. */
 typedef struct tfm__pair_buffer {
     tfm_data_position begin;      /* The place of its batch 0. */
     tfm_data_position next;       /* The place where the next buffer begins. */
     tfm_data_counts counts;       /* The counts of this buffer alone. */
     bool whole;                   /* It has all pairs of the files, so it serves every pass. */
-    int32_t *ids;                 /* The ids of all pairs. */
+    int32_t *ids;                 /* The ids of all of them. */
     size_t id_count, id_room;     /* How many there are, and room for how many. */
-    tfm__pair *pairs;             /* The pairs in the order of the files. */
+    tfm__pair *pairs;             /* The pairs, or the texts, in the order of the files. */
     size_t pair_count, pair_room; /* How many there are, and room for how many. */
-    tfm__pair **order;            /* [pair_count]: the pairs in the order of batches. */
+    int32_t *packed;              /* [id_count]: the ids of texts in the order of this pass. */
+    tfm__pair *blocks;            /* [row_count]: blocks of those. */
+    tfm__pair **order;            /* [row_count]: the rows in the order of batches. */
+    size_t row_count;             /* How many there are. */
+    const int32_t *row_ids;       /* Where their ids lie. */
     tfm__pair_batch *batches;     /* The batches in the order in which they are given out. */
     size_t batch_count;           /* How many there are. */
 } tfm__pair_buffer;
 
 /* Notes what stands around a text, and what the files are like, so that tfm__pair_buffer_read sees a change. */
 tfm_status tfm__corpus_open(tfm__corpus *corpus);
-/* Reads the pairs of the buffer that begins at b->begin, and sets b->next. TFM_ERROR_IO if the files have changed since
- * tfm__corpus_open. If segmentations are drawn, the calling thread must be a new one: see tfm__spm_draws_begin. */
+/* Refuses file number `i`, which is open or NULL, if it has changed. */
+tfm_status tfm__corpus_check(const tfm__corpus *corpus, size_t i, FILE *file);
+/* Reads the pairs or texts of the buffer that begins at b->begin, and sets b->next. TFM_ERROR_IO if the files have
+ * changed since tfm__corpus_open. If segmentations are drawn, the calling thread must be a new one: see
+ * tfm__spm_draws_begin. */
 tfm_status tfm__pair_buffer_read(const tfm__corpus *corpus, tfm__pair_buffer *b);
-/* Sorts pairs by length, cuts them into batches and shuffles these. The order depends on the seed, the pass and the
- * place of the buffer. With in_order nothing is sorted or shuffled. */
+/* Sorts pairs by length, or packs texts in an order of this pass into blocks; cuts them into batches and shuffles
+ * these. The order depends on the seed, the pass and the place of the buffer. With in_order nothing is sorted or
+ * shuffled. */
 tfm_status tfm__pair_buffer_arrange(const tfm__corpus *corpus, tfm__pair_buffer *b);
+/* ---- Texts (blocks.c) ---- */
+
+/* Finds out what the tokenizer puts around a text. */
+tfm_status tfm__texts_open(tfm__corpus *corpus);
+/* Opens the file that a buffer begins in. */
+tfm_status tfm__texts_begin(const tfm__corpus *corpus, tfm__readers *readers, tfm_data_position at);
+/* The next line, and its text as the last of the buffer's if it is good; *end: the files are over. What is no good
+ * text is counted, or if `strict` refused. */
+tfm_status tfm__text_read(const tfm__corpus *corpus, tfm__pair_buffer *b, tfm__readers *readers, bool *end);
+/* Packs the texts of a buffer into rows, in an order that `random` draws. */
+tfm_status tfm__texts_pack(const tfm__corpus *corpus, tfm__pair_buffer *b, tfm__random *random);
+
 /* Frees a buffer. Does nothing for NULL. */
 void tfm__pair_buffer_free(tfm__pair_buffer *b);
 

@@ -1,4 +1,4 @@
-/* Parallel text as batches: while one buffer of pairs is used up, a thread makes the next. */
+/* Text as batches: while one buffer of pairs, or of texts, is used up, a thread makes the next. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,6 +26,12 @@ struct tfm_data {
 
 /* ---- Buffers ---- */
 
+static tfm_status no_text(const tfm__corpus *c, const tfm_data_counts *counts) {
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no line of text to learn from: %llu are empty, %llu are no text",
+                     c->names[0], c->name_count > 1 ? " and the other files" : "", (unsigned long long)counts->empty,
+                     (unsigned long long)counts->invalid);
+}
+
 /* Makes the buffer that begins at d->from. `again` is a buffer that serves every pass, or NULL. */
 static tfm_status make_buffer(tfm_data *d, tfm__pair_buffer *again) {
     tfm__pair_buffer *b = again ? again : tfm__alloc(1, sizeof(*b));
@@ -40,13 +46,15 @@ static tfm_status make_buffer(tfm_data *d, tfm__pair_buffer *again) {
     else
         status = tfm__pair_buffer_read(&d->corpus, b);
     if (status == TFM_OK && b->pair_count == 0 && b->begin.line == 0)
-        return tfm__fail(TFM_ERROR_INPUT,
-                         "%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too "
-                         "long, %llu are no text, %llu have no partner",
-                         d->corpus.names[0], d->corpus.names[1] ? " and " : "",
-                         d->corpus.names[1] ? d->corpus.names[1] : "", (unsigned long long)b->counts.empty,
-                         (unsigned long long)b->counts.long_, (unsigned long long)b->counts.invalid,
-                         (unsigned long long)b->counts.unpaired);
+        return d->corpus.texts
+                   ? no_text(&d->corpus, &b->counts)
+                   : tfm__fail(TFM_ERROR_INPUT,
+                               "%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too "
+                               "long, %llu are no text, %llu have no partner",
+                               d->corpus.names[0], d->corpus.names[1] ? " and " : "",
+                               d->corpus.names[1] ? d->corpus.names[1] : "", (unsigned long long)b->counts.empty,
+                               (unsigned long long)b->counts.long_, (unsigned long long)b->counts.invalid,
+                               (unsigned long long)b->counts.unpaired);
     return status == TFM_OK && b->pair_count > 0 ? tfm__pair_buffer_arrange(&d->corpus, b) : status;
 }
 
@@ -122,37 +130,72 @@ static tfm_status advance(tfm_data *d) {
 
 /* ---- The door ---- */
 
-tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
-                         const tfm_data_options *options) {
-    static const tfm_data_options none;
-    if (TFM__NEEDS("data_open", out, tokenizer, source) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    *out = NULL;
+static tfm_status check_options(const tfm_data_options *options) {
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "data_open: %s", TFM__UNKNOWN_OPTION);
-    options = options ? options : &none;
+    if (!options)
+        return TFM_OK;
     if (!(options->subword_alpha >= 0 && options->subword_alpha < 1))
         return tfm__fail(TFM_ERROR_ARGUMENT, "data: subword_alpha is %g: give a number from 0 to below 1",
                          (double)options->subword_alpha);
-    if (options->tokens < 0 || options->max_length < 0 || options->buffer < 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "data: tokens %lld, max_length %d, buffer %lld: none may be negative",
-                         (long long)options->tokens, options->max_length, (long long)options->buffer);
+    if (options->tokens < 0 || options->max_length < 0 || options->buffer < 0 || options->block < 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "data: tokens %lld, max_length %d, block %d, buffer %lld: none may be negative",
+                         (long long)options->tokens, options->max_length, options->block, (long long)options->buffer);
+    return TFM_OK;
+}
+
+/* Notes what is read, and how. */
+static tfm_status describe(tfm__corpus *c, const tfm_tokenizer *tokenizer, const char *const *files, size_t count,
+                           const tfm_data_options *options) {
+    c->tokenizer = tfm__tokenizer_retain(tokenizer);
+    c->options = options ? *options : (tfm_data_options){0};
+    c->names = tfm__alloc(count + 1, sizeof(*c->names));
+    c->stamps = tfm__alloc(count, sizeof(*c->stamps));
+    if (!c->names || !c->stamps)
+        return TFM_ERROR_MEMORY;
+    for (; c->name_count < count; c->name_count++)
+        if (!(c->names[c->name_count] = tfm__strdup(files[c->name_count])))
+            return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__corpus_open(c);
+    return status == TFM_OK && c->texts ? tfm__texts_open(c) : status;
+}
+
+static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, bool texts, const char *const *files,
+                             size_t count, const tfm_data_options *options) {
+    tfm_status status = check_options(options);
+    if (status != TFM_OK)
+        return status;
     tfm_data *d = tfm__alloc(1, sizeof(*d));
     if (!d)
         return TFM_ERROR_MEMORY;
-    d->corpus.tokenizer = tfm__tokenizer_retain(tokenizer);
-    d->corpus.options = *options;
-    d->corpus.names[0] = tfm__strdup(source);
-    d->corpus.names[1] = target ? tfm__strdup(target) : NULL;
-    tfm_status status = d->corpus.names[0] && (!target || d->corpus.names[1]) ? TFM_OK : TFM_ERROR_MEMORY;
-    if (status == TFM_OK)
-        status = tfm__corpus_open(&d->corpus);
+    d->corpus.texts = texts;
+    status = describe(&d->corpus, tokenizer, files, count, options);
     if (status == TFM_OK)
         status = start(d, (tfm_data_position){0});
     if (status != TFM_OK)
         tfm_data_free(&d);
     *out = d;
     return status;
+}
+
+tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
+                         const tfm_data_options *options) {
+    if (TFM__NEEDS("data_open", out, tokenizer, source) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    return open_files(out, tokenizer, false, (const char *[]){source, target}, target ? 2 : 1, options);
+}
+
+tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files, size_t count,
+                               const tfm_data_options *options) {
+    if (TFM__NEEDS("data_open_texts", out, tokenizer, files) != TFM_OK ||
+        tfm__needs_texts("data_open_texts", "files", files, count) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    if (count == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "data_open_texts: it needs at least one file");
+    return open_files(out, tokenizer, true, files, count, options);
 }
 
 void tfm_data_free(tfm_data **pointer) {
@@ -164,8 +207,10 @@ void tfm_data_free(tfm_data **pointer) {
     tfm__pair_buffer_free(d->now);
     free(d->padded);
     tfm_tokenizer_free(&d->corpus.tokenizer);
-    free(d->corpus.names[0]);
-    free(d->corpus.names[1]);
+    for (size_t i = 0; i < d->corpus.name_count; i++)
+        free(d->corpus.names[i]);
+    free(d->corpus.names);
+    free(d->corpus.stamps);
     free(d);
 }
 
@@ -186,12 +231,15 @@ static tfm_status pad(tfm_data *d, tfm_pairs *out, const tfm__pair_buffer *b, co
     memset(d->padded, 0, total * sizeof(*d->padded));
     for (size_t i = 0; i < n; i++) {
         const tfm__pair *p = b->order[from->first + i];
-        memcpy(sources + i * (size_t)widths[0], b->ids + p->at, (size_t)p->source * sizeof(int32_t));
-        memcpy(targets + i * (size_t)widths[1], b->ids + p->at + p->source, (size_t)p->target * sizeof(int32_t));
+        const int32_t *ids = b->row_ids + p->at;
+        memcpy(sources + i * (size_t)widths[0], ids, (size_t)p->source * sizeof(int32_t));
+        memcpy(targets + i * (size_t)widths[1], ids + p->source, (size_t)p->target * sizeof(int32_t));
         lengths[i] = p->source;
         lengths[n + i] = p->target;
     }
     *out = (tfm_pairs){(int64_t)n, widths[0], widths[1], sources, targets, lengths, lengths + n};
+    if (d->corpus.texts)
+        out->sources = out->source_lengths = NULL;
     return TFM_OK;
 }
 
@@ -231,9 +279,14 @@ enum { MOST_EPOCHS = INT32_MAX };
 static tfm_status check_position(const tfm_data *d, tfm_data_position to) {
     const tfm__corpus *c = &d->corpus;
     const int64_t at[] = {to.source_at, to.target_at};
-    bool good = to.epoch >= 0 && to.epoch <= MOST_EPOCHS && to.batch >= 0 && to.line >= 0;
-    for (int i = 0; i < 2; i++)
-        good &= c->names[i] ? at[i] >= to.line && (c->stamps[i].bytes < 0 || at[i] <= c->stamps[i].bytes) : at[i] == 0;
+    bool good = to.epoch >= 0 && to.epoch <= MOST_EPOCHS && to.batch >= 0 && to.line >= 0 && to.source_at >= 0;
+    if (c->texts) {
+        good = good && to.target_at >= 0 && (size_t)to.target_at < c->name_count;
+        good = good && (c->stamps[to.target_at].bytes < 0 || to.source_at <= c->stamps[to.target_at].bytes);
+    }
+    for (size_t i = 0; i < 2 && !c->texts; i++)
+        good &= i < c->name_count ? at[i] >= to.line && (c->stamps[i].bytes < 0 || at[i] <= c->stamps[i].bytes)
+                                  : at[i] == 0;
     if (good)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_INPUT,

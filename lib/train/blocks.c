@@ -1,0 +1,145 @@
+/* Texts for language models: lines to ids, and those to blocks of one length. */
+#include <stdio.h>
+#include <string.h>
+#include "text/tokenizer.h"
+#include "train/corpus.h"
+
+/* ---- Reading ---- */
+
+tfm_status tfm__texts_open(tfm__corpus *c) {
+    int32_t *ids = NULL;
+    tfm_status status = tfm_tokenizer_encode(c->tokenizer, &ids, &c->around[1], TFM_TARGET, "", 0);
+    tfm_ids_free(&ids);
+    c->end = c->options.has_end ? c->options.end : tfm_tokenizer_get_info(c->tokenizer)->target_eos;
+    return status;
+}
+
+tfm_status tfm__texts_begin(const tfm__corpus *c, tfm__readers *readers, tfm_data_position at) {
+    readers->file = (size_t)at.target_at;
+    return tfm__lines_open(&readers->files[0], c->names[readers->file], at.source_at);
+}
+
+/* The next line of the files; *more is false after the last. */
+static tfm_status next_line(const tfm__corpus *c, tfm__readers *readers, bool *more) {
+    tfm_status status = tfm__lines_next(&readers->files[0], more);
+    while (status == TFM_OK && !*more && readers->file + 1 < c->name_count) {
+        status = tfm__corpus_check(c, readers->file, readers->files[0].file);
+        tfm__lines_close(&readers->files[0]);
+        readers->file++;
+        if (status == TFM_OK)
+            status = tfm__lines_open(&readers->files[0], c->names[readers->file], 0);
+        if (status == TFM_OK)
+            status = tfm__lines_next(&readers->files[0], more);
+    }
+    return status;
+}
+
+/* Adds the ids of a good text and what ends it. */
+static tfm_status add_text(const tfm__corpus *c, tfm__pair_buffer *b, const int32_t *ids, size_t count) {
+    const bool ends = c->end >= 0 && ids[count - 1] != c->end;
+    const tfm__pair text = {.at = b->id_count, .target = (int32_t)(count + ends)};
+    tfm_status status = tfm__grow(&b->ids, &b->id_room, b->id_count + count + 1, sizeof(*b->ids));
+    if (status == TFM_OK)
+        status = tfm__grow(&b->pairs, &b->pair_room, b->pair_count + 1, sizeof(*b->pairs));
+    if (status != TFM_OK)
+        return status;
+    memcpy(b->ids + b->id_count, ids, count * sizeof(*ids));
+    b->id_count += count;
+    if (ends)
+        b->ids[b->id_count++] = c->end;
+    b->pairs[b->pair_count++] = text;
+    b->counts.pairs++;
+    return TFM_OK;
+}
+
+/* Counts a bad line, of which the library's last sentence says what is wrong, or refuses it. */
+static tfm_status leave_out(const tfm__corpus *c, const tfm__pair_buffer *b, uint64_t *count, const char *name) {
+    char sentence[512];
+    (*count)++;
+    if (!c->options.strict)
+        return TFM_OK;
+    snprintf(sentence, sizeof(sentence), "%s", tfm_error_message());
+    return tfm__fail(TFM_ERROR_INPUT, "%s, line %lld%s: %s", name, (long long)b->next.line,
+                     c->name_count > 1 ? " of all files" : "", sentence);
+}
+
+tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
+    const tfm__lines *line = &readers->files[0];
+    int32_t *ids = NULL;
+    size_t count = 0;
+    bool more = true;
+    tfm_status status = next_line(c, readers, &more);
+    *end = status == TFM_OK && !more;
+    if (status != TFM_OK || !more)
+        return status;
+    b->next.line++;
+    if (c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0)
+        return TFM_OK;
+    status = tfm__tokenizer_encode(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
+                                   c->options.subword_alpha);
+    if (status == TFM_ERROR_INPUT) {
+        status = leave_out(c, b, &b->counts.invalid, line->name);
+    } else if (status == TFM_OK && count <= c->around[1]) { /* lines between paragraphs are no mistake */
+        b->counts.empty++;
+    } else if (status == TFM_OK) {
+        status = add_text(c, b, ids, count);
+    }
+    tfm_ids_free(&ids);
+    return status;
+}
+
+/* ---- Packing ---- */
+
+/* The texts one after another: shuffled, unless they are to stay in order. */
+static tfm_status lay_out(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *random) {
+    const tfm__pair **order = tfm__alloc(b->pair_count, sizeof(*order));
+    if (!b->packed)
+        b->packed = tfm__alloc(b->id_count, sizeof(*b->packed));
+    if (!order || !b->packed) {
+        free(order);
+        return TFM_ERROR_MEMORY;
+    }
+    for (size_t i = 0; i < b->pair_count; i++)
+        order[i] = &b->pairs[i];
+    for (size_t i = b->pair_count; i > 1 && !c->options.in_order; i--) {
+        const size_t k = (size_t)tfm__random_below(random, i);
+        const tfm__pair *swapped = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = swapped;
+    }
+    int32_t *to = b->packed;
+    for (size_t i = 0; i < b->pair_count; i++) {
+        memcpy(to, b->ids + order[i]->at, (size_t)order[i]->target * sizeof(*to));
+        to += order[i]->target;
+    }
+    free(order);
+    return TFM_OK;
+}
+
+/* Each block begins with the last token of the one before, so that each token but the first is learned once. */
+tfm_status tfm__texts_pack(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *random) {
+    const size_t block = c->options.block ? (size_t)c->options.block : 256;
+    b->row_count = b->id_count < 2 ? 0 : (b->id_count - 2) / block + 1;
+    if (b->row_count == 0)
+        return tfm__fail(TFM_ERROR_INPUT, "%s: the text is a single token, from which nothing can be learned",
+                         c->names[0]);
+    if (!b->blocks)
+        b->blocks = tfm__alloc(b->row_count, sizeof(*b->blocks));
+    if (!b->order)
+        b->order = tfm__alloc(b->row_count, sizeof(*b->order));
+    if (!b->blocks || !b->order || lay_out(c, b, random) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    b->row_ids = b->packed;
+    for (size_t i = 0; i < b->row_count; i++) {
+        const size_t at = i * block, left = b->id_count - at;
+        b->blocks[i] = (tfm__pair){.at = at, .target = (int32_t)(left < block + 1 ? left : block + 1)};
+        b->order[i] = &b->blocks[i];
+    }
+    for (size_t i = b->row_count; i > 1 && !c->options.in_order; i--) {
+        const size_t k = (size_t)tfm__random_below(random, i);
+        tfm__pair *swapped = b->order[i - 1];
+        b->order[i - 1] = b->order[k];
+        b->order[k] = swapped;
+    }
+    return TFM_OK;
+}
