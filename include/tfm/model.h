@@ -57,7 +57,12 @@ typedef enum tfm_init {
 } tfm_init;
 
 /* The sizes of an encoder-decoder as in "Attention Is All You Need": positions are sinusoids, embeddings are multiplied
- * by sqrt(E), and the output projection is the target's embedding table. */
+ * by sqrt(E), and the output projection is the target's embedding table.
+ *
+ * Or those of a language model of the family that `family` names, which has a decoder alone: encoder_layers and
+ * target_vocabulary are 0, source_vocabulary is its vocabulary, and pre_norm is not looked at, since the family says
+ * where norms stand; TFM_NO_ACTIVATION is the family's own. The output projection is the embedding table. Everything
+ * else is as the family has it by default. */
 typedef struct tfm_model_shape {
     int width, heads, feed_forward;     /* E, H, and the inner width of the feed-forward layers. H divides E. */
     int encoder_layers, decoder_layers; /* How many layers each half has. */
@@ -71,11 +76,17 @@ typedef struct tfm_model_shape {
     bool pre_norm;             /* Norms stand before the sub-layers, and one more after the last block. */
     tfm_init init;             /* How matrices are drawn. */
     uint64_t seed; /* Seeds the drawing. One seed gives the same parameters on every machine, except for rounding. */
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    const char *family; /* NULL or "marian" for an encoder-decoder; "gpt2", "llama", "mistral", "qwen2", "qwen3",
+                           "smollm3", "phi3", "gemma", "gemma2" or "gemma3_text" for a language model, of which pad_id
+                           may be -1 for none, and start_id and eos_id may be one id. */
+    int kv_heads; /* How many heads have keys and values of their own, in language models but those of GPT-2; it divides
+                     H. 0: all. */
+    uint64_t reserved[6]; /* Must be 0: room for later fields. */
 } tfm_model_shape;
 
 /* Makes a model with new parameters. It has no tokenizer, so it takes ids until tfm_model_open_tokenizer gives it one.
- * It keeps the context alive. On failure *out is NULL; TFM_ERROR_ARGUMENT for sizes that do not go together. */
+ * It keeps the context alive. On failure *out is NULL; TFM_ERROR_ARGUMENT for sizes that do not go together,
+ * TFM_ERROR_UNSUPPORTED for a family of which no new models are made. */
 TFM_API tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
 
 /* Gives a model without a tokenizer the one of a directory, so that it takes text from then on. TFM_ERROR_FORMAT if the
@@ -322,7 +333,8 @@ typedef struct tfm_text_options {
     /* What stands before each source text, or sentence of it with `split`, such as "translate English to German: ".
      * NULL for nothing. */
     const char *source_prefix;
-    uint64_t reserved[5]; /* Must be 0: room for later fields. */
+    bool ends;            /* Has tfm_score_texts score the end of each text too. */
+    uint64_t reserved[4]; /* Must be 0: room for later fields. */
 } tfm_text_options;
 
 /* Receives one hypothesis for a line. `line` and `best` are counted from 0. A line that was not translated, because it
@@ -373,6 +385,15 @@ typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t to
  * rejected pair is emitted with NaN and 0 tokens. `options` may be NULL. */
 TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
                              const tfm_text_options *options, tfm_score_fn emit, void *user);
+
+/* Computes log p of each of `count` texts by a language model, the sum over its tokens, each given those before it, and
+ * emits the results in order when all are done. The first token follows what a text begins with, such as <s>; where a
+ * model has no such token, the first one does not count. Perplexity is exp(-sum log p / sum tokens). A text of more
+ * tokens than the model's positions is scored in windows of so many, which overlap by half. Of the options `ends`,
+ * line_bytes, batch_tokens, reject, progress and stats matter. A text without a token, and a rejected one, is emitted
+ * with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer. */
+TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count,
+                                   const tfm_text_options *options, tfm_score_fn emit, void *user);
 
 /* What one attention layer does with one pair of texts. */
 typedef struct tfm_attention_map {

@@ -1,5 +1,5 @@
-/* Training an encoder-decoder as in section 5 of "Attention Is All You Need": one update after another, each on batches
- * of token ids.
+/* Training as in section 5 of "Attention Is All You Need": one update after another, each on batches of token ids. An
+ * encoder-decoder learns to translate, and a language model, which has a decoder alone, to go on with texts.
  *
  *     tfm_update_report report;
  *     tfm_model_new(&model, ctx, &shape);
@@ -72,7 +72,11 @@ TFM_API void tfm_trainer_paper(tfm_trainer_options *options);
 TFM_API double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update);
 
 /* A batch: B pairs of sentences as token ids, each side in rows of one width. What fills a row after a sentence's
- * length is not read. The arrays belong to the caller and are read only during the call. */
+ * length is not read. The arrays belong to the caller and are read only during the call.
+ *
+ * For a language model, which has no encoder, it is B texts: they are the targets, of at least 2 tokens each, and
+ * source_width is 0. The model reads a text but for its last token and learns it but for its first, so T is at most one
+ * more than its positions, and a text of n tokens counts as n - 1 target tokens. */
 typedef struct tfm_pairs {
     int64_t count;                                  /* B, at least 1. */
     int64_t source_width, target_width;             /* S and T, from 1 to the model's positions. */
@@ -94,19 +98,19 @@ typedef struct tfm_update_report {
 /* Makes a trainer of a model. It moves the model's parameters into one tensor, with their gradients and Adam's two
  * moments beside them: four times their size in F32. The trainer keeps the model alive, and the model can still
  * translate. A model has one trainer at a time; it may have another after that one is freed. `options` may be NULL for
- * all defaults. TFM_ERROR_UNSUPPORTED if the model caps its logits, TFM_ERROR_ARGUMENT for options out of range.
- * On failure *out is NULL and the model is as it was. */
+ * all defaults. TFM_ERROR_ARGUMENT for options out of range, and for a model that only encodes or has no output
+ * projection. On failure *out is NULL and the model is as it was. */
 TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 /* Frees the trainer and sets the pointer to NULL. The model keeps its parameters. Does nothing for NULL. The call
  * counts as a use of the context: no other thread may use that meanwhile. */
 TFM_API void tfm_trainer_free(tfm_trainer **trainer);
 
 /* An estimate, in bytes, of the device memory that training needs with batches of up to `tokens` source tokens and as
- * many target tokens, padding counted. It comprises parameters, gradients, moments, what the backward pass reads, and
- * working memory, but not what the driver takes for itself; it is rather too high than too low. Compare it with
- * tfm_device_info.memory_bytes, before tfm_trainer_new or after. `options` may be NULL. 0 for options
- * with a reserved word that is set. It asks which provider multiplies matrices, so if the environment variable TFM_GEMM
- * names none, the context fails here. */
+ * many target tokens, padding counted; a language model has target tokens alone. It comprises parameters, gradients,
+ * moments, what the backward pass reads, and working memory, but not what the driver takes for itself; it is rather too
+ * high than too low. Compare it with tfm_device_info.memory_bytes, before tfm_trainer_new or after. `options` may be
+ * NULL. 0 for options with a reserved word that is set. It asks which provider multiplies matrices, so if the
+ * environment variable TFM_GEMM names none, the context fails here. */
 TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens);
 
 /* Makes one update from `count` batches together: forward and backward passes of each, then one step of Adam. With

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/random.h"
+#include "model/family/config_keys.h"
 #include "model/model.h"
 
 static tfm_status check_shape(const tfm_model_shape *s) {
@@ -11,7 +12,7 @@ static tfm_status check_shape(const tfm_model_shape *s) {
                 s->decoder_layers > 0 && s->encoder_layers <= 1024 && s->decoder_layers <= 1024 &&
                 s->feed_forward > 0 && s->feed_forward <= most && s->source_vocabulary > 0 &&
                 s->source_vocabulary <= words && target > 0 && target <= words && s->max_positions > 0 &&
-                s->max_positions <= most;
+                s->max_positions <= most && (s->kv_heads == 0 || s->kv_heads == s->heads);
     for (size_t i = 0; i < TFM__COUNT(ids); i++)
         good &= ids[i] >= 0 && ids[i] < target && ids[i] < s->source_vocabulary;
     if (good)
@@ -22,6 +23,27 @@ static tfm_status check_shape(const tfm_model_shape *s) {
                      "vocabularies",
                      s->width, s->heads, s->encoder_layers, s->decoder_layers, s->feed_forward, s->source_vocabulary,
                      target, s->max_positions, s->pad_id, s->eos_id, s->start_id);
+}
+
+static tfm_status check_decoder(const tfm_model_shape *s) {
+    const int most = 1 << 20, words = TFM__MAX_VOCABULARY, ids[] = {s->eos_id, s->start_id};
+    bool good = s->width > 0 && s->width <= most && s->heads > 0 && s->width % s->heads == 0 && s->kv_heads >= 0 &&
+                (s->kv_heads == 0 || s->heads % s->kv_heads == 0) && s->encoder_layers == 0 && s->decoder_layers > 0 &&
+                s->decoder_layers <= TFM__MAX_LAYERS && s->feed_forward > 0 && s->feed_forward <= most &&
+                s->source_vocabulary > 0 && s->source_vocabulary <= words && s->target_vocabulary == 0 &&
+                s->max_positions > 0 && s->max_positions <= most && s->pad_id >= -1 && s->pad_id < s->source_vocabulary;
+    for (size_t i = 0; i < TFM__COUNT(ids); i++)
+        good &= ids[i] >= 0 && ids[i] < s->source_vocabulary;
+    if (good)
+        return TFM_OK;
+    return tfm__fail(
+        TFM_ERROR_ARGUMENT,
+        "model_new: a language model of width %d, %d heads, %d with keys of their own, %d layers behind an "
+        "encoder of %d, feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must "
+        "be positive, heads divide the width and each other, ids lie in the vocabulary, and the encoder "
+        "and the second vocabulary be 0",
+        s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->feed_forward, s->source_vocabulary,
+        s->target_vocabulary, s->max_positions, s->pad_id, s->eos_id, s->start_id);
 }
 
 static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabulary) {
@@ -59,17 +81,29 @@ static tfm__arch arch_of(const tfm_model_shape *s) {
     return arch;
 }
 
-/* New, or NULL without memory. */
-static tfm__rules *rules_of(const tfm_model_shape *s) {
-    tfm__rules *rules = tfm__alloc(1, sizeof(*rules));
-    if (!rules)
-        return NULL;
+static void fill_rules(tfm__rules *rules, const tfm_model_shape *s) {
     rules->pad_id = rules->bad_ids[0] = s->pad_id;
     rules->eos_id = s->eos_id;
     rules->start_id = s->start_id;
     rules->forced_bos_id = rules->forced_eos_id = -1;
     rules->bad_id_count = s->pad_id != s->eos_id;
-    return rules;
+}
+
+/* What the family makes of a config.json of these sizes. */
+static tfm_status read_described(tfm__arch *arch, tfm__rules *rules, const tfm__family *family,
+                                 const tfm_model_shape *s) {
+    char name[] = "model_new";
+    tfm__config_files from = {.config = family->describe(s), .config_path = name, .generation_path = name};
+    *arch = (tfm__arch){0};
+    tfm_status status = from.config ? family->read(arch, rules, &from) : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && s->kv_heads > 0 && arch->decoder.kv_heads != s->kv_heads)
+        status =
+            tfm__fail(TFM_ERROR_UNSUPPORTED,
+                      "model_new: kv_heads is %d of %d heads: in models of the family %s each head has keys of its "
+                      "own",
+                      s->kv_heads, s->heads, family->name);
+    json_decref(from.config);
+    return status;
 }
 
 typedef struct maker {
@@ -115,7 +149,7 @@ static tfm_status make_constants(tfm_model *model) {
     const tfm__stack_arch *arch = &model->arch.decoder;
     const int64_t positions[] = {arch->max_positions, arch->width};
     tfm_tensor *const places[] = {&model->encoder.positions, &model->decoder.positions};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && arch->positions == TFM__SINUSOIDS; i++) {
         tfm__tensor_new_lasting(ctx, places[i], TFM_F32, 2, positions);
         tfm_sinusoid(ctx, places[i], 0, 0, TFM_SINUSOID_SPLIT);
     }
@@ -127,31 +161,48 @@ static tfm_status make_constants(tfm_model *model) {
     return status;
 }
 
+static tfm_status make_model(tfm_model **out, tfm_context *ctx, const tfm__family *family,
+                             const tfm_model_shape *shape) {
+    tfm__arch *arch = tfm__alloc(1, sizeof(*arch));
+    tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* both are large for a thread's stack */
+    maker k = {.init = shape->init, .seed = shape->seed};
+    tfm_status status = arch && rules ? TFM_OK : TFM_ERROR_MEMORY;
+    if (status == TFM_OK && family->describe) {
+        status = read_described(arch, rules, family, shape);
+    } else if (status == TFM_OK) {
+        *arch = arch_of(shape);
+        fill_rules(rules, shape);
+    }
+    if (status == TFM_OK)
+        status = tfm__model_new(&k.model, ctx, family, arch, rules);
+    if (status == TFM_OK)
+        status = make_constants(k.model);
+    if (status == TFM_OK)
+        status = tfm__roles_walk(family, arch, k.model, make, &k);
+    if (status == TFM_OK)
+        tfm__model_describe_arch(&k.model->info, family, arch, &k.model->rules, k.parameters);
+    else
+        tfm_model_free(&k.model);
+    free(arch);
+    free(rules);
+    *out = k.model;
+    return status;
+}
+
 tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape) {
     if (TFM__NEEDS("model_new", out, ctx, shape) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *out = NULL;
     if (TFM__UNKNOWN(shape))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %s", TFM__UNKNOWN_OPTION);
-    tfm_status status = check_shape(shape);
+    const tfm__family *family = shape->family ? tfm__family_find(shape->family) : &tfm__family_marian;
+    if (!family || (family != &tfm__family_marian && !family->describe))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_new: new models of the family \"%.100s\" are not made",
+                         shape->family);
+    tfm_status status = family->describe ? check_decoder(shape) : check_shape(shape);
     if (status == TFM_OK)
         status = tfm__context_ready(ctx, "model_new");
     if (status != TFM_OK)
         return status;
-    const tfm__arch arch = arch_of(shape);
-    tfm__rules *rules = rules_of(shape);
-    const tfm__family *family = &tfm__family_marian;
-    maker k = {.init = shape->init, .seed = shape->seed};
-    status = rules ? tfm__model_new(&k.model, ctx, family, &arch, rules) : TFM_ERROR_MEMORY;
-    free(rules);
-    if (status == TFM_OK)
-        status = make_constants(k.model);
-    if (status == TFM_OK)
-        status = tfm__roles_walk(family, &arch, k.model, make, &k);
-    if (status == TFM_OK)
-        tfm__model_describe_arch(&k.model->info, family, &arch, &k.model->rules, k.parameters);
-    else
-        tfm_model_free(&k.model);
-    *out = k.model;
-    return status;
+    return make_model(out, ctx, family, shape);
 }

@@ -169,6 +169,8 @@ tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids,
 tfm_status tfm__model_embed_target(tfm_model *model, tfm_tensor *x, tfm_tensor ids, int64_t position);
 /* What the output projection reads of hidden (..., E): it, or it scaled, where the arch says so. */
 tfm_status tfm__model_scale_output(tfm_model *model, tfm_tensor *out, tfm_tensor hidden);
+/* What the output projection adds itself of a bias: nothing where logits are capped afterwards. */
+tfm_tensor tfm__model_inner_bias(const tfm_model *model, tfm_tensor bias);
 /* Does the output projection: logits (..., V) of hidden (..., E), with `bias` (V). */
 tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor hidden, tfm_tensor bias);
 

@@ -292,8 +292,7 @@ static tfm_status cap_logits(tfm_model *model, tfm_tensor logits, tfm_tensor bia
     return tfm_scope_close(ctx, 0, NULL);
 }
 
-/* What the output projection adds itself: nothing where logits are capped afterwards. */
-static tfm_tensor inner_bias(const tfm_model *model, tfm_tensor bias) {
+tfm_tensor tfm__model_inner_bias(const tfm_model *model, tfm_tensor bias) {
     return model->arch.logit_cap == 0 ? bias : (tfm_tensor){0};
 }
 
@@ -302,7 +301,7 @@ tfm_status tfm__model_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor hi
     tfm_tensor scaled = {0};
     tfm_scope_open(ctx);
     tfm__model_scale_output(model, &scaled, hidden);
-    tfm_linear(ctx, logits, scaled, model->output, inner_bias(model, bias), TFM_NO_ACTIVATION);
+    tfm_linear(ctx, logits, scaled, model->output, tfm__model_inner_bias(model, bias), TFM_NO_ACTIVATION);
     if (model->arch.logit_cap != 0)
         cap_logits(model, *logits, bias);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){logits});
@@ -329,7 +328,7 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     const int64_t tokens = stream->x.dims[1];
     tfm_tensor whole = {0}, normed = {0}, scaled = {0};
     if (tokens == 1 && model->arch.output_scale == 0) {
-        const tfm__linear_output output = {logits, projection, inner_bias(model, bias)};
+        const tfm__linear_output output = {logits, projection, tfm__model_inner_bias(model, bias)};
         tfm__stream_read(ctx, stream, p->arch->final_norm ? &p->stack->final_norm : NULL, 1, &output,
                          TFM_NO_ACTIVATION);
         return;
@@ -343,7 +342,7 @@ static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *strea
     if (p->arch->final_norm)
         tfm_norm_forward(ctx, &normed, NULL, &p->stack->final_norm, whole, (tfm_tensor){0});
     tfm__model_scale_output(model, &scaled, p->arch->final_norm ? normed : whole);
-    tfm_linear(ctx, logits, scaled, projection, inner_bias(model, bias), TFM_NO_ACTIVATION);
+    tfm_linear(ctx, logits, scaled, projection, tfm__model_inner_bias(model, bias), TFM_NO_ACTIVATION);
 }
 
 tfm_status tfm__model_step(tfm_model *model, tfm_tensor *logits, tfm_tensor ids, const tfm__step *step,

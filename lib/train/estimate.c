@@ -31,22 +31,25 @@ static void add_relative(sum *s, const tfm__stack_arch *a) {
         add(s, 4 * (uint64_t)tfm__relative_count(a), (uint64_t)a->heads * width * width);
 }
 
-/* What the tape holds of the layers: of attention the queries, keys, values and result, of a norm its input
- * and result, of a feed-forward layer `inner` tensors between its matrices: one, and another where activation
- * or dropout cannot go back from their results alone, or three with a gate. */
-static void add_layers(sum *s, const tfm__arch *a, uint64_t inner) {
-    const uint64_t encoder = (uint64_t)a->encoder.layers, decoder = (uint64_t)a->decoder.layers;
-    add_rows(s, encoder * 4, heads_width(&a->encoder));
-    add_rows(s, encoder * 2 * 2, s->width);
-    add_rows(s, encoder * inner, (uint64_t)a->encoder.feed_forward);
-    add_rows(s, encoder, (uint64_t)a->encoder.heads);
-    add_rows(s, decoder * 2 * 4, heads_width(&a->decoder));
-    add_rows(s, decoder * 3 * 2, s->width);
-    add_rows(s, decoder * inner, (uint64_t)a->decoder.feed_forward);
-    add_rows(s, decoder * 2, (uint64_t)a->decoder.heads);
-    add_rows(s, 2 * (2 * encoder + 3 * decoder), 1); /* means and deviations */
-    add_relative(s, &a->encoder);
-    add_relative(s, &a->decoder);
+/* Of attention the queries, keys, values and result, and what the first two were before a norm of their heads. */
+static void add_attention(sum *s, const tfm__stack_arch *a, uint64_t times) {
+    const uint64_t tensors = a->head_norms ? 3 : 2;
+    add_rows(s, times * tensors, heads_width(a));
+    add_rows(s, times * tensors, (uint64_t)a->kv_heads * (uint64_t)a->head_width);
+    add_rows(s, times, (uint64_t)a->heads); /* the logs of sums */
+}
+
+/* What the tape holds of the layers: of attention see above, of a norm its input and result, of a feed-forward layer
+ * `inner` tensors between its matrices: one, and another where activation or dropout cannot go back from their results
+ * alone, or three with a gate. */
+static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner) {
+    const uint64_t layers = (uint64_t)a->layers, attentions = layers * (a->cross ? 2 : 1);
+    const uint64_t norms = attentions + layers * (a->norm_place == TFM_NORM_AROUND ? 3 : 1);
+    add_attention(s, a, attentions);
+    add_rows(s, norms * 2, s->width);
+    add_rows(s, layers * inner, (uint64_t)a->feed_forward);
+    add_rows(s, norms * 2, 1); /* means and deviations */
+    add_relative(s, a);
 }
 
 /* Embeddings, final norms, the loss, and the gradients on the way back. */
@@ -109,7 +112,8 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     add(&s, 1, sinusoids_of(&a->encoder));
     add(&s, 1, sinusoids_of(&a->decoder));
     const uint64_t lasting = s.bytes;
-    add_layers(&s, a, inner);
+    add_layers(&s, &a->encoder, inner);
+    add_layers(&s, &a->decoder, inner);
     add_rest(&s, model, inner);
     s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
     return s.bytes > opening.bytes ? s.bytes : opening.bytes;

@@ -66,17 +66,53 @@ static bool is_decayed(const tfm__parameter *p) {
     return p->kind == TFM__MATRIX || p->kind == TFM__TABLE;
 }
 
-/* Whether one of the patterns, which commas divide, is this name. */
+/* The longest pattern: names are not as long. */
+enum { MOST_PATTERN = 512 };
+
+/* The next of the patterns, which commas divide; false after the last. One that is too long is no name's. */
+static bool next_pattern(char one[MOST_PATTERN], const char **patterns) {
+    const size_t length = strcspn(*patterns, ",");
+    if (!**patterns)
+        return false;
+    snprintf(one, MOST_PATTERN, "%.*s", length < MOST_PATTERN ? (int)length : 0, *patterns);
+    *patterns += length + ((*patterns)[length] == ',');
+    return true;
+}
+
+/* Whether one of the patterns is this name. */
 static bool matches(const char *patterns, const char *name) {
-    char one[256];
-    while (*patterns) {
-        const size_t length = strcspn(patterns, ",");
-        snprintf(one, sizeof(one), "%.*s", (int)(length < sizeof(one) ? length : sizeof(one) - 1), patterns);
+    char one[MOST_PATTERN];
+    while (next_pattern(one, &patterns))
         if (fnmatch(one, name, 0) == 0)
             return true;
-        patterns += length + (patterns[length] == ',');
-    }
     return false;
+}
+
+typedef struct search {
+    const char *pattern;
+    bool found;
+} search;
+
+static tfm_status look(void *user, const tfm__parameter *p) {
+    search *s = user;
+    s->found |= fnmatch(s->pattern, p->name, 0) == 0;
+    return TFM_OK;
+}
+
+/* A pattern that is nobody's is a mistake, whatever the others are: what it was meant for would be trained. */
+static tfm_status check_patterns(const tfm_trainer *t) {
+    char one[MOST_PATTERN];
+    for (const char *at = t->options.freeze; at && next_pattern(one, &at);) {
+        search s = {.pattern = one};
+        const tfm_status status = tfm__roles_walk(t->model->family, &t->model->arch, t->model, look, &s);
+        if (status != TFM_OK)
+            return status;
+        if (!s.found)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: no parameter has a name as in freeze, \"%s\"%s%s",
+                             t->options.freeze, strcmp(one, t->options.freeze) ? ": none is like " : "",
+                             strcmp(one, t->options.freeze) ? one : "");
+    }
+    return TFM_OK;
 }
 
 bool tfm__trainer_freezes(const tfm_trainer_options *options, const tfm__parameter *p) {
@@ -169,12 +205,11 @@ static tfm_status move_in(tfm_trainer *t) {
 
 static tfm_status lay_out(tfm_trainer *t) {
     tfm_tensor *const pieces[] = {&t->value, &t->gradient, &t->m, &t->v};
-    tfm_status status = walk_all(t, NULL, NULL);
+    tfm_status status = check_patterns(t);
+    if (status == TFM_OK)
+        status = walk_all(t, NULL, NULL);
     if (status == TFM_OK && t->param_count == 0)
         status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is \"%s\", which leaves no parameter to train",
-                           t->options.freeze);
-    if (status == TFM_OK && t->options.freeze && t->frozen == 0)
-        status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: no parameter has a name as in freeze, \"%s\"",
                            t->options.freeze);
     for (size_t i = 0; i < TFM__COUNT(pieces) && status == TFM_OK; i++)
         status = new_piece(t, pieces[i]);
@@ -224,11 +259,9 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
     tfm_status status = check_options(&o);
     if (status != TFM_OK)
         return status;
-    status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+    status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status != TFM_OK)
         return status;
-    if (model->arch.logit_cap != 0)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "trainer_new: the model caps its logits, which the loss does not");
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)

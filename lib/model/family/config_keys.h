@@ -75,5 +75,7 @@ json_t *tfm__write_rules(const tfm__rules *rules, int max_length);
 /* Puts the special ids of a model with a decoder alone into config.json or generation_config.json; false: there is no
  * memory. */
 bool tfm__write_prompted_ids(json_t *out, const tfm__rules *rules);
+/* The same of a new model's sizes. */
+bool tfm__write_shape_ids(json_t *out, const tfm_model_shape *shape);
 
 #endif

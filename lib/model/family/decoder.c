@@ -359,3 +359,19 @@ json_t *tfm__decoder_write(const tfm__decoder_kind *kind, const tfm__arch *arch,
     }
     return out;
 }
+
+/* ---- New models ----------------------------------------------------------------------------------------------- */
+
+json_t *tfm__decoder_describe(const tfm__decoder_kind *kind, const tfm_model_shape *s) {
+    json_t *out = json_pack(
+        "{s:s, s:s?, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "model_type", kind->type, kind->activation_key,
+        s->activation ? tfm__activation_name(s->activation) : NULL, "hidden_size", s->width, "intermediate_size",
+        s->feed_forward, "num_hidden_layers", s->decoder_layers, "num_attention_heads", s->heads, "num_key_value_heads",
+        s->kv_heads ? s->kv_heads : s->heads, "head_dim", s->width / s->heads, "max_position_embeddings",
+        s->max_positions, "vocab_size", s->source_vocabulary, "tie_word_embeddings", 1);
+    if (out && !tfm__write_shape_ids(out, s)) {
+        json_decref(out);
+        out = NULL;
+    }
+    return out;
+}

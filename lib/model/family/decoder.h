@@ -55,6 +55,7 @@ typedef struct tfm__decoder_kind {
 
 tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *arch, tfm__rules *rules,
                                     const tfm__config_files *from);
+json_t *tfm__decoder_describe(const tfm__decoder_kind *kind, const tfm_model_shape *shape);
 json_t *tfm__decoder_write(const tfm__decoder_kind *kind, const tfm__arch *arch, const tfm__rules *rules);
 
 /* Names that all of them share. */
@@ -82,6 +83,9 @@ json_t *tfm__decoder_write(const tfm__decoder_kind *kind, const tfm__arch *arch,
     static json_t *write_##id(const tfm__arch *arch, const tfm__rules *rules) {                                        \
         return tfm__decoder_write(&id, arch, rules);                                                                   \
     }                                                                                                                  \
+    static json_t *describe_##id(const tfm_model_shape *shape) {                                                       \
+        return tfm__decoder_describe(&id, shape);                                                                      \
+    }                                                                                                                  \
     const tfm__family tfm__family_##id = {                                                                             \
         .name = #id,                                                                                                   \
         .types = (const char *const[]){#id, NULL},                                                                     \
@@ -90,6 +94,7 @@ json_t *tfm__decoder_write(const tfm__decoder_kind *kind, const tfm__arch *arch,
         .ignored = (const char *const[]){".rotary_emb.inv_freq", NULL},                                                \
         .read = read_##id,                                                                                             \
         .write = write_##id,                                                                                           \
+        .describe = describe_##id,                                                                                     \
         .common = table_names,                                                                                         \
         .decoder = names,                                                                                              \
     }

@@ -42,6 +42,10 @@ static const tfm__family *lookup(const char *name, bool is_class) {
     return best;
 }
 
+const tfm__family *tfm__family_find(const char *type) {
+    return lookup(type, false);
+}
+
 static tfm_status find_family(const tfm__family **out, const tfm__config_files *from) {
     const tfm__found type = tfm__network_key(from, "model_type");
     const json_t *named = type.value ? type.value : json_array_get(tfm__network_key(from, "architectures").value, 0);

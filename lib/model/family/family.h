@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "model/arch.h"
 #include "model/generate/rules.h"
-#include "tfm/text.h"
+#include "tfm/model.h"
 
 /* What a parameter does in the model. */
 typedef enum tfm__role {
@@ -86,6 +86,8 @@ typedef struct tfm__family {
     tfm_status (*read)(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from);
     /* config.json of such a model, new, or NULL without memory. NULL: such models are not saved. */
     json_t *(*write)(const tfm__arch *arch, const tfm__rules *rules);
+    /* config.json of a new model of these sizes, for `read`; new, or NULL without memory. NULL: none are made so. */
+    json_t *(*describe)(const tfm_model_shape *shape);
     /* Whether a tokenizer goes with the model, besides the sizes, which are compared for all. NULL: nothing else is. */
     tfm_status (*check_tokenizer)(const tfm_tokenizer *tokenizer, const tfm__rules *rules, const char *dir);
     const tfm__naming *common;            /* [TFM__ROLES]: the tables, the output's bias, heads */
@@ -105,6 +107,9 @@ extern const tfm__family tfm__family_gpt_neox, tfm__family_phi, tfm__family_star
 extern const tfm__family tfm__family_gemma, tfm__family_gemma2, tfm__family_gemma3_text;
 extern const tfm__family tfm__family_bert, tfm__family_roberta, tfm__family_distilbert, tfm__family_mpnet,
     tfm__family_modernbert, tfm__family_electra, tfm__family_albert;
+
+/* The family of a `model_type`, or NULL. */
+const tfm__family *tfm__family_find(const char *type);
 
 /* What a directory's files gave besides. It starts as {0}. */
 typedef struct tfm__family_files {

@@ -91,6 +91,20 @@ static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
     return out;
 }
 
+/* ---- New models --------------------------------------------------------------------------------------- */
+
+static json_t *describe(const tfm_model_shape *s) {
+    json_t *out = json_pack("{s:s, s:s?, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", "gpt2", "activation_function",
+                            s->activation ? tfm__activation_name(s->activation) : NULL, "n_embd", s->width, "n_layer",
+                            s->decoder_layers, "n_head", s->heads, "n_inner", s->feed_forward, "n_positions",
+                            s->max_positions, "vocab_size", s->source_vocabulary);
+    if (out && !tfm__write_shape_ids(out, s)) {
+        json_decref(out);
+        out = NULL;
+    }
+    return out;
+}
+
 /* ---- Names -------------------------------------------------------------------------------------------- */
 
 /* Matrices lie (inputs, outputs): the checkpoints' "Conv1D". */
@@ -125,6 +139,7 @@ const tfm__family tfm__family_gpt2 = {
     .ignored = (const char *const[]){".attn.bias", ".attn.masked_bias", NULL}, /* what hides later positions */
     .read = read,
     .write = write,
+    .describe = describe,
     .common = COMMON,
     .decoder = DECODER,
 };

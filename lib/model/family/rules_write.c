@@ -23,6 +23,12 @@ bool tfm__write_prompted_ids(json_t *out, const tfm__rules *r) {
     return json_object_set_new(out, "eos_token_id", write_ends(r)) == 0 && good;
 }
 
+bool tfm__write_shape_ids(json_t *out, const tfm_model_shape *s) {
+    return json_object_set_new(out, "eos_token_id", json_integer(s->eos_id)) == 0 &&
+           json_object_set_new(out, "bos_token_id", json_integer(s->start_id)) == 0 &&
+           json_object_set_new(out, "pad_token_id", s->pad_id >= 0 ? json_integer(s->pad_id) : json_null()) == 0;
+}
+
 /* What generation_config.json has of ids and of the search, besides words that are forbidden; NULL without memory. */
 static json_t *write_ids(const tfm__rules *r, int max_length) {
     if (!r->prompted)

@@ -1,6 +1,6 @@
 /* Computes log p of given translations by teacher forcing, which is one pass of the decoder over whole targets. */
 #include <math.h>
-#include "model/task/batch.h"
+#include "model/task/score.h"
 
 typedef struct job {
     tfm_model *model;
@@ -37,8 +37,7 @@ static int64_t widest(tfm__line *const *batch, const tfm__line *lines, size_t n)
     return (int64_t)most;
 }
 
-/* Computes log p of each target token into `out` (n * width) on the host. */
-static tfm_status token_log_probs(tfm_model *model, float *out, tfm_tensor hidden, tfm_tensor targets) {
+tfm_status tfm__token_log_probs(tfm_model *model, float *out, tfm_tensor hidden, tfm_tensor targets) {
     tfm_context *ctx = model->ctx;
     const int64_t rows = (int64_t)tfm_tensor_count(targets), vocabulary = model->arch.decoder.vocabulary;
     const size_t allowed = tfm__batch_limits(model, 0, 1).lines;
@@ -106,7 +105,7 @@ static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
     tfm_tensor_write(ctx, lengths, host_lengths);
     tfm_model_encode(model, &encoded, source_ids, lengths);
     tfm__model_decode_hidden(model, &hidden, input, encoded, lengths, NULL);
-    tfm_status status = token_log_probs(model, picked, hidden, target);
+    tfm_status status = tfm__token_log_probs(model, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
         status = keep_score(j, batch[i]->index, picked + i * (size_t)width);
