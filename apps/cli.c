@@ -13,7 +13,7 @@
 #include "cli.h"
 #include <jansson.h>
 
-enum { MAX_OPTIONS = 64, LONG_ONLY = 256, HELP = 512 };
+enum { MAX_OPTIONS = 96, LONG_ONLY = 256, HELP = 512 };
 
 static bool progress_shown;
 

@@ -262,7 +262,10 @@ typedef struct cli_measure {
  * TFM_ERROR_CANCELLED the reason has already been printed. */
 tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const *sources, size_t count,
                              const tfm_text_options *text, const tfm_search_options *search);
-/* Returns the perplexity of the references; NaN where no pair could be scored. */
+/* Scores `count` texts by a language model. */
+tfm_status cli_measure_texts(cli_measure *m, tfm_model *model, const char *const *texts, size_t count,
+                             const tfm_text_options *options);
+/* Returns the perplexity of the references, or of the texts; NaN where none could be scored. */
 double cli_measure_perplexity(const cli_measure *m);
 /* Returns the logarithm of the perplexity, which stays finite where the perplexity overflows. */
 double cli_measure_nll(const cli_measure *m);

@@ -1,4 +1,4 @@
-/* tfm train: from two text files to a model that translates. */
+/* tfm train: from two text files to a model that translates, or from plain text to a language model. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -51,25 +51,36 @@ static int open_all(train_run *r) {
                                     .subword_alpha = (float)o->subword_alpha,
                                     .strict = o->strict};
     const tfm_trainer_options options = trainer_options(o);
+    tfm_data_options texts = order;
     if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = o->device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     if (train_model_open(r) != CLI_OK)
         return CLI_FAILED;
-    return tfm_trainer_new(&r->trainer, r->model, &options) == TFM_OK &&
-                   tfm_data_open(&r->data, r->tokenizer, o->tsv ? o->tsv : o->source, o->target, &order) == TFM_OK
-               ? CLI_OK
-               : cli_fail_library();
+    texts.block = o->block;
+    texts.has_end = tfm_model_get_info(r->model)->eos_id >= 0;
+    texts.end = tfm_model_get_info(r->model)->eos_id;
+    if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
+        return cli_fail_library();
+    const tfm_status status =
+        train_of_texts(o) ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
+                          : tfm_data_open(&r->data, r->tokenizer, o->tsv ? o->tsv : o->source, o->target, &order);
+    return status == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
 /* Without a validation set of its own, a run keeps some pairs of the training files for it, few enough. */
 static int count_held(train_run *r) {
     enum { LEAST = 20 };
     train_recipe *o = &r->recipe;
-    if (o->valid_source || o->valid_tsv || o->hold_out == 0)
+    if (o->valid_source || o->valid_tsv || o->valid_text || o->hold_out == 0)
         return CLI_OK;
-    const int code = train_count_lines(o->tsv ? o->tsv : o->source, &r->lines);
+    const int code = train_count_all(o, &r->lines);
     o->hold_every = r->lines / o->hold_out > LEAST ? r->lines / o->hold_out : LEAST;
     return code;
+}
+
+/* How validation is given. */
+static const char *valid_options(const train_recipe *o) {
+    return train_of_texts(o) ? "--valid-text" : "--valid-src and --valid-tgt";
 }
 
 /* What a run can be begun with, and is most often a mistake. Not told again when the run goes on. */
@@ -78,9 +89,9 @@ static int warn(const train_run *r) {
     const train_recipe *o = &r->recipe;
     int64_t sources = r->lines, targets = 0;
     if (r->valid.count > 0 && r->valid.count < FEW)
-        train_say("warning: with only %zu pairs for validation it is left to chance which model is the best: give some "
-                  "hundred by --valid-src and --valid-tgt",
-                  r->valid.count);
+        train_say("warning: with only %zu %s for validation it is left to chance which model is the best: give some "
+                  "hundred by %s",
+                  r->valid.count, train_unit(o), valid_options(o));
     if (o->tsv || !o->target)
         return CLI_OK;
     if ((sources < 0 && train_count_lines(o->source, &sources) != CLI_OK) ||
@@ -101,12 +112,13 @@ static int say_what(train_run *r) {
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
     if (tfm_context_status(r->ctx) != TFM_OK)
         return cli_fail_library();
-    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu pairs for validation", r->dir, info.parameters,
-              info.target_vocabulary, r->valid.count);
+    const char *unit = train_unit(&r->recipe);
+    train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
+              info.target_vocabulary, r->valid.count, unit);
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
-        train_say("the text has too few pairs to keep one in %" PRId64
-                  " of them for validation, so no best model is chosen: give --valid-src and --valid-tgt to a new run",
-                  r->recipe.hold_every);
+        train_say("the text has too few %s to keep one in %" PRId64
+                  " of them for validation, so no best model is chosen: give %s to a new run",
+                  unit, r->recipe.hold_every, valid_options(&r->recipe));
     train_say("about %.0f MB of memory on %s", 1e-6 * (double)bytes, device->name);
     if (bytes > device->memory_bytes)
         train_say("that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
@@ -169,31 +181,27 @@ static void close_all(train_run *r) {
     free(r->checkpoint);
 }
 
-/* What must be given, and what not together. */
-static int check_text(const cli_syntax *syntax, const train_recipe *o) {
-    if (!o->tsv && (!o->source || !o->target))
-        return cli_misuse(syntax, "--src and --tgt are needed, or --tsv");
-    if (o->tsv && (o->source || o->target))
-        return cli_misuse(syntax, "give --src and --tgt, or --tsv, not both");
-    if (!o->valid_source != !o->valid_target || (o->valid_tsv && o->valid_source))
-        return cli_misuse(syntax, "for validation give --valid-src and --valid-tgt, or --valid-tsv");
-    return CLI_GO;
+/* Text is read more than once, and from its middle. */
+static int check_file(const train_recipe *o, const char *file, const char *option) {
+    struct stat info;
+    if (stat(file, &info) != 0 || access(file, R_OK) != 0)
+        return cli_fail("cannot read %s: %s%s%s%s", file, strerror(errno),
+                        o->resume ? "; if it lies elsewhere now, say where by --" : "", o->resume ? option : "",
+                        o->resume ? " FILE" : "");
+    if (!S_ISREG(info.st_mode))
+        return cli_fail("cannot train on %s: it is no regular file, and text is read more than once", file);
+    return CLI_OK;
 }
 
-/* Text is read more than once, and from its middle. */
 static int check_files(const train_recipe *o) {
-    const char *files[] = {o->source, o->target, o->tsv, o->valid_source, o->valid_target, o->valid_tsv};
-    const char *const options[] = {"src", "tgt", "tsv", "valid-src", "valid-tgt", "valid-tsv"};
-    struct stat info;
-    for (size_t i = 0; i < CLI_COUNT(files); i++) {
-        if (files[i] && (stat(files[i], &info) != 0 || access(files[i], R_OK) != 0))
-            return cli_fail("cannot read %s: %s%s%s%s", files[i], strerror(errno),
-                            o->resume ? "; if it lies elsewhere now, say where by --" : "", o->resume ? options[i] : "",
-                            o->resume ? " FILE" : "");
-        if (files[i] && !S_ISREG(info.st_mode))
-            return cli_fail("cannot train on %s: it is no regular file, and text is read more than once", files[i]);
-    }
-    return CLI_OK;
+    const char *files[] = {o->source, o->target, o->tsv, o->valid_source, o->valid_target, o->valid_tsv, o->valid_text};
+    const char *const options[] = {"src", "tgt", "tsv", "valid-src", "valid-tgt", "valid-tsv", "valid-text"};
+    int code = CLI_OK;
+    for (size_t i = 0; i < CLI_COUNT(files) && code == CLI_OK; i++)
+        code = files[i] ? check_file(o, files[i], options[i]) : CLI_OK;
+    for (size_t i = 0; i < o->texts.count && code == CLI_OK; i++)
+        code = check_file(o, o->texts.items[i], "text");
+    return code;
 }
 
 static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
@@ -202,7 +210,7 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
         return cli_misuse(syntax, "-o is for a new run: --resume %s goes on where it is", r->dir);
     int code = train_recipe_resume(&r->recipe, &r->changed, syntax, argc, argv);
     if (code == CLI_GO)
-        code = check_text(syntax, &r->recipe);
+        code = train_texts_check(&r->recipe, syntax);
     if (code == CLI_GO)
         code = check_files(&r->recipe);
     return code == CLI_OK ? train_log_open(&r->log, r->dir) : code;
@@ -238,7 +246,7 @@ static int claim(train_run *r) {
 static int begin(train_run *r, const cli_syntax *syntax) {
     train_recipe *o = &r->recipe;
     const bool named = o->out && *o->out; /* "" is a shell's variable that was never set, not the root */
-    int code = named ? check_text(syntax, o) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
+    int code = named ? train_texts_check(o, syntax) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
     if (code == CLI_GO)
         code = train_model_check(o, syntax);
     if (code == CLI_GO)
@@ -248,8 +256,9 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     if (code != CLI_OK)
         return code;
     r->dir = o->out;
-    if (o->vocabulary && !train_exists(o->vocabulary, "vocab.json"))
-        return cli_fail("%s has no vocab.json: --vocab is for the directory of a tokenizer", o->vocabulary);
+    const char *file = train_of_texts(o) ? "tokenizer.json" : "vocab.json";
+    if (o->vocabulary && !train_exists(o->vocabulary, file))
+        return cli_fail("%s has no %s: --vocab is for the directory of a tokenizer", o->vocabulary, file);
     if (check_free(r->dir) != CLI_OK)
         return CLI_FAILED;
     char *snapshots = train_path(r->dir, "snapshots");
@@ -264,19 +273,24 @@ int cmd_train(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "train",
         .usage = "train -o DIR --src FILE --tgt FILE [option...]\n"
-                 "       tfm train -o DIR --from DIR --src FILE --tgt FILE [option...]\n"
+                 "       tfm train -o DIR --text FILE [--text FILE...] [option...]\n"
+                 "       tfm train -o DIR --from DIR (--src FILE --tgt FILE | --text FILE)\n"
+                 "                 [option...]\n"
                  "       tfm train --resume DIR [option...]",
         .about = "Trains an encoder-decoder Transformer on pairs of lines, as \"Attention Is All\n"
                  "You Need\" describes it, and keeps the best model so far in DIR, where tfm\n"
-                 "translate opens it. --from begins with a model that is there, of any family\n"
-                 "with an encoder and a decoder. Ctrl-C saves the run and ends it. --resume\n"
-                 "continues it, with the same result to the bit as if it had never stopped,\n"
-                 "even after a power cut.\n",
+                 "translate opens it. With --text it trains a language model on plain text, of\n"
+                 "the kind of GPT-2 or Llama, with which tfm generate goes on with prompts.\n"
+                 "--from begins with a model that is there, of any family with a decoder. Ctrl-C\n"
+                 "saves the run and ends it. --resume continues it, with the same result to the\n"
+                 "bit as if it had never stopped, even after a power cut.\n",
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
                     "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
                     "  tfm train -o law --from opus-mt-de-en --src law.de --tgt law.en \\\n"
                     "      --freeze 'model.encoder.*'\n"
+                    "  tfm train -o tales --text tales.txt --family llama --preset tiny\n"
+                    "  tfm train -o mine --from gpt2 --text mine.txt --updates 2000\n"
                     "  tfm train --resume de-en --updates 16000\n",
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),

@@ -42,6 +42,11 @@ tfm_status cli_measure_pairs(cli_measure *m, tfm_model *model, const char *const
     return status;
 }
 
+tfm_status cli_measure_texts(cli_measure *m, tfm_model *model, const char *const *texts, size_t count,
+                             const tfm_text_options *options) {
+    return tfm_score_texts(model, texts, count, options, on_score, m);
+}
+
 double cli_measure_nll(const cli_measure *m) {
     return m->tokens > 0 ? -m->log_prob / (double)m->tokens : NAN;
 }

@@ -3,9 +3,9 @@
  * A run lives in its output directory:
  *
  *     recipe.json             every option of the command line, as it came out
- *     source.spm, ...         the tokenizer, trained or copied
+ *     source.spm, ...         the tokenizer, trained or copied; of a language model tokenizer.json
  *     config.json, model.safetensors, generation_config.json
- *                             the best model so far, what `tfm translate` reads
+ *                             the best model so far, what `tfm translate` or `tfm generate` reads
  *     checkpoint.safetensors  where the run is
  *     snapshots/UPDATE.safetensors   parameters of the last validations, for the average
  *     train.jsonl             an object a report
@@ -18,16 +18,19 @@
 
 /* ---- The recipe (train_recipe.c, train_recipe_file.c) -------------------------------------------------- */
 
-enum { TRAIN_OPTIONS = 64 };
+enum { TRAIN_OPTIONS = 72 };
 
 /* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
 typedef struct train_recipe {
     const char *source, *target, *tsv;
     const char *valid_source, *valid_target, *valid_tsv;
+    cli_texts texts; /* the files that a language model learns; none: the run is of pairs */
+    const char *valid_text;
     int hold_out;
-    int64_t hold_every; /* one of so many pairs is for validation; this is not in the file, but computed from it */
+    int64_t hold_every; /* one of so many pairs, or texts, is for validation; this is not in the file, but computed from
+                           it */
     bool strict;
-    int max_length, buffer;
+    int max_length, block, buffer;
 
     const char *source_language, *target_language;
     const char *vocabulary;
@@ -37,8 +40,8 @@ typedef struct train_recipe {
     double coverage, subword_alpha;
     int normalization;
 
-    int preset;
-    int width, heads, feed_forward, encoder_layers, decoder_layers, positions;
+    int preset, family;
+    int width, heads, kv_heads, feed_forward, encoder_layers, decoder_layers, positions;
     int activation, init;
     bool pre_norm;
 
@@ -58,6 +61,16 @@ typedef struct train_recipe {
 } train_recipe;
 
 enum { BEST_BLEU, BEST_PPL };
+enum { FAMILY_GPT, FAMILY_LLAMA };
+
+/* Whether the run is of a language model, which learns texts and no pairs. */
+static inline bool train_of_texts(const train_recipe *recipe) {
+    return recipe->texts.count > 0;
+}
+/* What a run learns and is measured on: "pairs" or "texts". */
+static inline const char *train_unit(const train_recipe *recipe) {
+    return train_of_texts(recipe) ? "texts" : "pairs";
+}
 
 /* A recipe of which nothing is given yet. */
 train_recipe train_recipe_unset(void);
@@ -98,9 +111,10 @@ bool train_corpus_same(const json_t *noted, const json_t *here);
 
 /* ---- Validation (train_valid.c) ------------------------------------------------------------------------ */
 
-/* Pairs of lines that are kept in memory. */
+/* Pairs of lines, or texts, that are kept in memory. */
 typedef struct train_valid {
-    char **sources, **targets;
+    bool texts;                /* they have no sources */
+    char **sources, **targets; /* sources: NULL where there are none, and so is source_bytes */
     size_t *source_bytes, *target_bytes;
     size_t count, room;
     tfm_metrics_options metrics;
@@ -108,6 +122,7 @@ typedef struct train_valid {
     const char *source_language, *target_language; /* the recipe's, of a model that has several */
 } train_valid;
 
+/* Of texts BLEU and chrF are 0. */
 typedef struct train_score {
     double nll, ppl, bleu, chrf;
 } train_score;
@@ -121,6 +136,8 @@ int train_valid_warn(const train_valid *valid, const tfm_tokenizer *tokenizer, i
 uint64_t train_valid_hash(const train_valid *valid);
 /* Counts the lines of a file. */
 int train_count_lines(const char *path, int64_t *count);
+/* Counts those that pairs or texts are held out of: of the source side, or of all texts. */
+int train_count_all(const train_recipe *recipe, int64_t *count);
 /* Measures how good the model is on them. Returns what cli_measure_pairs returns. */
 tfm_status train_valid_run(const train_valid *valid, tfm_model *model, train_score *score);
 
@@ -202,7 +219,7 @@ typedef struct train_run {
     char measure[20];    /* a hash of what validation measures; "" where there is none */
     bool remeasure;      /* the best so far was measured otherwise */
     bool changed;        /* the recipe is not what its file says */
-    int64_t lines;       /* of the training file, or of its source side; -1: not counted yet */
+    int64_t lines;       /* of the training files, or of their source side; -1: not counted yet */
     bool cut;            /* a signal came to a validation, which is left undone */
     json_t *corpus;      /* which text, as checkpoints note it: taken once, before it is read */
     double begun;        /* the clock minus at.seconds */
@@ -218,6 +235,14 @@ typedef struct train_run {
 
 /* Whether the folder has such a file. */
 bool train_exists(const char *dir, const char *name);
+/* Refuses text that is missing, and what does not go with it. CLI_GO, or what the command is to return
+ * (train_texts.c). */
+int train_texts_check(const train_recipe *recipe, const cli_syntax *syntax);
+/* Fills in what was not given of a run on texts, before train_recipe_settle does so. */
+void train_texts_settle(train_recipe *recipe);
+/* What a new language model is. */
+tfm_model_shape train_texts_shape(const train_run *run);
+
 /* Refuses options for a new model or vocabulary beside those that are there. CLI_GO, or what the command is to
  * return. */
 int train_model_check(train_recipe *recipe, const cli_syntax *syntax);

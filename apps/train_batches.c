@@ -11,8 +11,11 @@ void train_batches_free(train_batches *b) {
     *b = (train_batches){0};
 }
 
+/* NULL where there is nothing, as of the sources of a language model. */
 static const int32_t *copy(int32_t **to, const int32_t *from, int64_t count) {
     int32_t *begin = *to;
+    if (!from)
+        return NULL;
     memcpy(begin, from, (size_t)count * sizeof(*from));
     *to += count;
     return begin;

@@ -31,16 +31,22 @@ static uint64_t hash_file(const char *path, off_t bytes) {
     return hash;
 }
 
+static void note(json_t *corpus, const char *file) {
+    struct stat info;
+    char hash[32];
+    if (!file || stat(file, &info) != 0)
+        return;
+    snprintf(hash, sizeof(hash), "%016" PRIx64, hash_file(file, info.st_size));
+    json_array_append_new(corpus, json_pack("[I, s]", (json_int_t)info.st_size, hash));
+}
+
 json_t *train_corpus_read(const train_recipe *recipe) {
     const char *files[] = {recipe->source, recipe->target, recipe->tsv};
     json_t *corpus = json_array();
-    struct stat info;
     for (size_t i = 0; i < CLI_COUNT(files); i++)
-        if (files[i] && stat(files[i], &info) == 0) {
-            char hash[32];
-            snprintf(hash, sizeof(hash), "%016" PRIx64, hash_file(files[i], info.st_size));
-            json_array_append_new(corpus, json_pack("[I, s]", (json_int_t)info.st_size, hash));
-        }
+        note(corpus, files[i]);
+    for (size_t i = 0; i < recipe->texts.count; i++)
+        note(corpus, recipe->texts.items[i]);
     return corpus;
 }
 

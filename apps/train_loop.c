@@ -26,7 +26,8 @@ static bool is_best(const train_run *r, const train_score *s) {
     const double nothing = 1;
     if (!isfinite(s->nll) || r->at.best_update == 0)
         return isfinite(s->nll);
-    if (r->recipe.best_by == BEST_PPL || s->bleu == r->at.best_bleu || (s->bleu < nothing && r->at.best_bleu < nothing))
+    if (r->recipe.best_by == BEST_PPL || r->valid.texts || s->bleu == r->at.best_bleu ||
+        (s->bleu < nothing && r->at.best_bleu < nothing))
         return s->nll < r->at.best_nll;
     return s->bleu > r->at.best_bleu;
 }
@@ -58,6 +59,26 @@ static int cut_short(train_run *r) {
     return CLI_FAILED;
 }
 
+/* What a validation has found, as one reads it. */
+static const char *score_words(char *out, size_t size, const train_run *r, const train_score *s) {
+    if (r->valid.texts)
+        snprintf(out, size, "ppl %.3f", s->ppl);
+    else
+        snprintf(out, size, "ppl %.3f  BLEU %.2f  chrF2 %.1f", s->ppl, s->bleu, s->chrf);
+    return out;
+}
+
+/* The same for the log; texts are compared with nothing. */
+static json_t *score_json(const train_run *r, const char *type, int64_t update, const train_score *s) {
+    json_t *object = json_pack("{s:s, s:I, s:o, s:o}", "type", type, "update", (json_int_t)update, "nll", real(s->nll),
+                               "ppl", real(s->ppl));
+    if (!r->valid.texts) {
+        json_object_set_new(object, "bleu", json_real(s->bleu));
+        json_object_set_new(object, "chrf2", json_real(s->chrf));
+    }
+    return object;
+}
+
 /* Scores the parameters as they are, and keeps the model if there is none better, or if it is to be kept
  * anyway. `what` is "valid", or "average". */
 static int validate(train_run *r, const char *what, bool keep) {
@@ -70,14 +91,15 @@ static int validate(train_run *r, const char *what, bool keep) {
         if (status != TFM_OK)
             return status == TFM_ERROR_CANCELLED ? cut_short(r) : fail_validation(r);
         best = keep ? isfinite(s.nll) : is_best(r, &s);
-        train_say("update %" PRId64 "  %s  ppl %.3f  BLEU %.2f  chrF2 %.1f%s", update, what, s.ppl, s.bleu, s.chrf,
+        char words[128];
+        train_say("update %" PRId64 "  %s  %s%s", update, what, score_words(words, sizeof(words), r, &s),
                   !best  ? ""
                   : keep ? "  kept"
                          : "  best so far");
-        if (train_log_put(&r->log,
-                          json_pack("{s:s, s:I, s:o, s:o, s:f, s:f, s:b, s:f}", "type", what, "update",
-                                    (json_int_t)update, "nll", real(s.nll), "ppl", real(s.ppl), "bleu", s.bleu, "chrf2",
-                                    s.chrf, "best", (int)best, "seconds", cli_seconds() - r->begun)) != CLI_OK)
+        json_t *object = score_json(r, what, update, &s);
+        json_object_set_new(object, "best", json_boolean(best));
+        json_object_set_new(object, "seconds", json_real(cli_seconds() - r->begun));
+        if (train_log_put(&r->log, object) != CLI_OK)
             return CLI_FAILED;
     }
     r->at.since_best = best ? 0 : r->at.since_best + 1;
@@ -112,18 +134,16 @@ static int remeasure(train_run *r) {
                         r->at.best_update);
     if (status != TFM_OK)
         return fail_validation(r);
-    train_say("validation has changed: measured anew, the best model so far, of update %" PRId64
-              ", has ppl %.3f  BLEU %.2f",
-              r->at.best_update, s.ppl, s.bleu);
+    char words[128];
+    train_say("validation has changed: measured anew, the best model so far, of update %" PRId64 ", has %s",
+              r->at.best_update, score_words(words, sizeof(words), r, &s));
     const bool known = isfinite(s.nll);
     r->at.best_update = known ? r->at.best_update : 0;
     r->at.best_bleu = known ? s.bleu : 0;
     r->at.best_ppl = known ? s.ppl : 0;
     r->at.best_nll = known ? s.nll : 0;
     r->at.since_best = 0;
-    return train_log_put(&r->log, json_pack("{s:s, s:I, s:o, s:o, s:f, s:f}", "type", "best", "update",
-                                            (json_int_t)r->at.best_update, "nll", real(s.nll), "ppl", real(s.ppl),
-                                            "bleu", s.bleu, "chrf2", s.chrf));
+    return train_log_put(&r->log, score_json(r, "best", r->at.best_update, &s));
 }
 
 static void forget_sums(train_run *r) {
@@ -141,12 +161,15 @@ static int say_counts(train_run *r) {
         return CLI_OK;
     r->counted = c.whole;
     r->told = bad;
-    if (bad > 0)
+    if (bad > 0 && r->valid.texts)
+        train_say("%" PRIu64 " texts %s; left out: %" PRIu64 " empty lines, %" PRIu64 " invalid", c.pairs,
+                  c.whole ? "for training" : "so far", c.empty, c.invalid);
+    else if (bad > 0)
         train_say("%" PRIu64 " pairs %s; left out: %" PRIu64 " with an empty side, %" PRIu64 " too long, %" PRIu64
                   " invalid, %" PRIu64 " without a partner",
                   c.pairs, c.whole ? "for training" : "so far", c.empty, c.long_, c.invalid, c.unpaired);
     else
-        train_say("%" PRIu64 " pairs for training", c.pairs);
+        train_say("%" PRIu64 " %s for training", c.pairs, train_unit(&r->recipe));
     if (!c.whole)
         return CLI_OK;
     return train_log_put(&r->log, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
@@ -326,9 +349,12 @@ static int finish(train_run *r) {
         return code;
     draw(r);
     cli_progress(NULL);
-    if (r->valid.count > 0 && r->at.best_update > 0)
-        printf("%s: %" PRId64 " updates; %s on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates,
-               kept && r->recipe.keep_average ? "the average" : "best", r->at.best_bleu, r->at.best_ppl);
+    const char *which = kept && r->recipe.keep_average ? "the average" : "best";
+    if (r->valid.count > 0 && r->at.best_update > 0 && r->valid.texts)
+        printf("%s: %" PRId64 " updates; %s on validation: ppl %.3f\n", r->dir, updates, which, r->at.best_ppl);
+    else if (r->valid.count > 0 && r->at.best_update > 0)
+        printf("%s: %" PRId64 " updates; %s on validation: BLEU %.2f, ppl %.3f\n", r->dir, updates, which,
+               r->at.best_bleu, r->at.best_ppl);
     else
         printf("%s: %" PRId64 " updates\n", r->dir, updates);
     return CLI_OK;

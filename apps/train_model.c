@@ -24,9 +24,9 @@ static bool shapes_vocabulary(const train_recipe *o) {
 /* What is for a new model is no option of one that is there. */
 static bool shapes_model(const train_recipe *o) {
     const train_recipe plain = train_recipe_unset();
-    return o->preset != plain.preset || o->width >= 0 || o->heads >= 0 || o->feed_forward >= 0 ||
-           o->encoder_layers >= 0 || o->decoder_layers >= 0 || o->positions != plain.positions || o->activation ||
-           o->init || o->pre_norm;
+    return o->preset != plain.preset || o->width >= 0 || o->heads >= 0 || o->kv_heads >= 0 || o->feed_forward >= 0 ||
+           o->encoder_layers >= 0 || o->decoder_layers >= 0 || o->positions >= 0 || o->activation >= 0 || o->init ||
+           o->pre_norm || o->family != plain.family;
 }
 
 int train_model_check(train_recipe *o, const cli_syntax *syntax) {
@@ -40,8 +40,9 @@ int train_model_check(train_recipe *o, const cli_syntax *syntax) {
         return cli_misuse(syntax, "--from is a model with its vocabulary: options of another one do not go with it");
     if (shapes_model(o))
         return cli_misuse(syntax,
-                          "--from is a model that is there: --preset, --width, --heads, --ffn, --encoder-layers, "
-                          "--decoder-layers, --positions, --activation, --init and --pre-norm are for a new one");
+                          "--from is a model that is there: --family, --preset, --width, --heads, --kv-heads, --ffn, "
+                          "--encoder-layers, --decoder-layers, --positions, --activation, --init and --pre-norm are "
+                          "for a new one");
     if (!train_exists(o->from, "config.json"))
         return cli_fail("%s has no config.json: --from is for the directory of a model", o->from);
     return CLI_GO;
@@ -94,36 +95,50 @@ static int copy_tokenizer(const char *from, const char *to) {
     return code;
 }
 
-/* The tokenizer of this run: there, given, or trained now. */
-static int open_tokenizer(train_run *r) {
+/* A tokenizer that is given must say what the model is to be told. It is opened where it is, for sentences that name it
+ * there. */
+static int check_given(train_run *r) {
+    const train_recipe *o = &r->recipe;
+    if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
+        return cli_fail_library();
+    const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
+    tfm_tokenizer_free(&r->tokenizer);
+    if (train_of_texts(o) && text.target_eos < 0)
+        return cli_fail("the tokenizer of %s does not say which token ends a text: name it as `eos_token` in "
+                        "tokenizer_config.json",
+                        o->vocabulary);
+    if (!train_of_texts(o) && text.target_pad < 0) /* what decoding starts with, too */
+        return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
+                        text.separate ? "target_vocab.json" : "vocab.json");
+    return CLI_OK;
+}
+
+static tfm_status learn_tokenizer(const train_run *r) {
     static const char *const rules[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
     const train_recipe *o = &r->recipe;
-    if (train_exists(r->dir, "vocab.json"))
+    const tfm_vocabulary_options options = {.size = o->vocabulary_size,
+                                            .separate = o->separate,
+                                            .unigram = o->unigram,
+                                            .coverage = o->coverage,
+                                            .sentences = o->vocabulary_lines,
+                                            .normalization = rules[o->normalization],
+                                            .source_language = o->source_language,
+                                            .target_language = o->target_language,
+                                            .seed = (uint64_t)o->seed};
+    cli_progress("training a vocabulary");
+    return train_of_texts(o) ? tfm_tokenizer_train_texts(r->dir, o->texts.items, o->texts.count, &options)
+                             : tfm_tokenizer_train(r->dir, o->tsv ? o->tsv : o->source, o->target, &options);
+}
+
+/* The tokenizer of this run: there, given, or trained now. */
+static int open_tokenizer(train_run *r) {
+    const train_recipe *o = &r->recipe;
+    if (train_exists(r->dir, train_of_texts(o) ? "tokenizer.json" : "vocab.json"))
         return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
-    if (o->vocabulary) { /* opened where it is, for sentences that name it there */
-        if (tfm_tokenizer_open(&r->tokenizer, o->vocabulary) != TFM_OK)
-            return cli_fail_library();
-        const tfm_tokenizer_info text = *tfm_tokenizer_get_info(r->tokenizer);
-        tfm_tokenizer_free(&r->tokenizer);
-        if (text.target_pad < 0) /* what decoding starts with, too */
-            return cli_fail("%s/%s has no <pad>, which training needs", o->vocabulary,
-                            text.separate ? "target_vocab.json" : "vocab.json");
-        if (copy_tokenizer(o->vocabulary, r->dir) != CLI_OK)
-            return CLI_FAILED;
-    } else {
-        cli_progress("training a vocabulary");
-        if (tfm_tokenizer_train(r->dir, o->tsv ? o->tsv : o->source, o->target,
-                                &(tfm_vocabulary_options){.size = o->vocabulary_size,
-                                                          .separate = o->separate,
-                                                          .unigram = o->unigram,
-                                                          .coverage = o->coverage,
-                                                          .sentences = o->vocabulary_lines,
-                                                          .normalization = rules[o->normalization],
-                                                          .source_language = o->source_language,
-                                                          .target_language = o->target_language,
-                                                          .seed = (uint64_t)o->seed}) != TFM_OK)
-            return cli_fail_library();
-    }
+    if (o->vocabulary && (check_given(r) != CLI_OK || copy_tokenizer(o->vocabulary, r->dir) != CLI_OK))
+        return CLI_FAILED;
+    if (!o->vocabulary && learn_tokenizer(r) != TFM_OK)
+        return cli_fail_library();
     return tfm_tokenizer_open(&r->tokenizer, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
 }
 
@@ -195,10 +210,16 @@ static int open_given(train_run *r) {
         return CLI_FAILED;
     if (tfm_tokenizer_open(&r->tokenizer, r->dir) != TFM_OK)
         return cli_fail_library();
-    const int positions = tfm_model_get_info(r->model)->max_positions;
-    if (o->max_length > positions)
-        return cli_fail("--max-length is %d, and the model of %s takes up to %d tokens: give at most that many",
-                        o->max_length, o->from, positions);
+    const tfm_model_info info = *tfm_model_get_info(r->model);
+    const bool texts = train_of_texts(o);
+    if (texts != (info.encoder_layers == 0))
+        return cli_fail("the model of %s, of the family %s, is of the kind %s: %s", o->from, info.family, info.kind,
+                        texts                     ? "it learns pairs of lines, --src and --tgt"
+                        : info.decoder_layers > 0 ? "it learns plain text, --text"
+                                                  : "tfm trains models with a decoder");
+    if ((texts ? o->block : o->max_length) > info.max_positions)
+        return cli_fail("--%s is %d, and the model of %s takes up to %d tokens: give at most that many",
+                        texts ? "block" : "max-length", texts ? o->block : o->max_length, o->from, info.max_positions);
     return CLI_OK;
 }
 
@@ -207,7 +228,7 @@ int train_model_open(train_run *r) {
         return open_given(r);
     if (open_tokenizer(r) != CLI_OK)
         return CLI_FAILED;
-    const tfm_model_shape size = shape(r);
+    const tfm_model_shape size = train_of_texts(&r->recipe) ? train_texts_shape(r) : shape(r);
     return tfm_model_new(&r->model, r->ctx, &size) == TFM_OK && tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK
                ? CLI_OK
                : cli_fail_library();

@@ -20,16 +20,19 @@ train_recipe train_recipe_unset(void) {
     return (train_recipe){
         .hold_out = 500,
         .max_length = 256,
+        .block = -1,
         .buffer = 200000,
         .vocabulary_lines = 1000000,
         .coverage = 1,
         .preset = 1,
         .width = -1,
         .heads = -1,
+        .kv_heads = -1,
         .feed_forward = -1,
         .encoder_layers = -1,
         .decoder_layers = -1,
-        .positions = 512,
+        .positions = -1,
+        .activation = -1,
         .updates = 100000,
         .batch_tokens = -1,
         .accumulate = 1,
@@ -38,7 +41,7 @@ train_recipe train_recipe_unset(void) {
         .beta1 = 0.9,
         .beta2 = 0.98,
         .epsilon = 1e-9,
-        .smoothing = 0.1,
+        .smoothing = NAN,
         .dropout = NAN,
         .seed = 1,
         .report_every = 50,
@@ -51,7 +54,9 @@ train_recipe train_recipe_unset(void) {
 
 void train_recipe_free(train_recipe *recipe) {
     json_decref(recipe->stored);
+    free(recipe->texts.items);
     recipe->stored = NULL;
+    recipe->texts = (cli_texts){0};
 }
 
 #define TEXT(letter, name, field, argument, help)                                                                      \
@@ -82,13 +87,23 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         TEXT(0, "valid-tgt", valid_target, "FILE", "their translations, line by line"),
         TEXT(0, "valid-tsv", valid_tsv, "FILE",
              "one file of lines `source TAB target` in place of --valid-src and --valid-tgt"),
+        {0, "text", CLI_LIST, &r->texts, "FILE",
+         "in place of pairs: train a language model on this plain text, each line of which is a text of its own; may "
+         "be "
+         "given several times",
+         NULL},
+        TEXT(0, "valid-text", valid_text, "FILE", "the text whose perplexity is measured at validations"),
         WHOLE("hold-out", hold_out,
-              "without validation files: keep about so many pairs, evenly over the training files, for validation, "
-              "and at most one of 20 (default 500; 0: no validation)"),
+              "without validation files: keep about so many pairs, or lines of text, evenly over the training files, "
+              "for validation, and at most one of 20 (default 500; 0: no validation)"),
         FLAG("strict", strict,
              "stop at the first bad pair and name its line; without this, bad pairs are left out and counted"),
+        COUNT("block", block,
+              "with --text: how many tokens the model reads at once. Texts are put one after another and cut into "
+              "blocks of so many (default 256)"),
         COUNT("max-length", max_length, "leave out pairs of which a side has more tokens than this (default 256)"),
-        COUNT("buffer", buffer, "how many pairs are in memory at a time and shuffled together (default 200000)"),
+        COUNT("buffer", buffer,
+              "how many pairs, or lines of text, are in memory at a time and shuffled together (default 200000)"),
         TEXT(0, "source-lang", source_language, "CODE",
              "the language of the source, such as de: a new vocabulary names it, and tfm translate --split goes by it; "
              "with --from, one that the model reads"),
@@ -115,18 +130,26 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         REAL("coverage", coverage, "the share of the text's characters that get a piece, from 0.98 to 1 (default 1)"),
         CHOICE("normalization", normalization, "nmt_nfkc|nfkc|nmt_nfkc_cf|nfkc_cf|identity",
                "SentencePiece's rule for normalizing text; those with _cf convert to lower case (default nmt_nfkc)"),
+        CHOICE(
+            "family", family, "gpt|llama",
+            "with --text: what a new language model is. gpt (default): as GPT-2, with learned positions; llama: with "
+            "rotated queries and keys, root mean square norms and gates"),
         CHOICE("preset", preset, "tiny|small|base|big",
                "the sizes to begin with: width, layers, heads, feed-forward, warm-up, batch tokens, dropout. "
                "tiny: 128, 4+4, 4, 256, 2000, 1024, 0.3; small (default): 256, 3+3, 8, 1024, 2000, 1024, 0.2; "
                "base: 512, 6+6, 8, 2048, 4000, 4096, 0.1; big: 1024, 6+6, 16, 4096, 4000, 4096, 0.3"),
         COUNT("width", width, "the width of the model (default: the preset's)"),
         COUNT("heads", heads, "the number of attention heads (default: the preset's)"),
+        COUNT("kv-heads", kv_heads,
+              "with --family llama: how many of them have keys and values of their own (default: all)"),
         COUNT("ffn", feed_forward, "the width inside the feed-forward layers (default: the preset's)"),
         COUNT("encoder-layers", encoder_layers, "the number of encoder layers (default: the preset's)"),
         COUNT("decoder-layers", decoder_layers, "the number of decoder layers (default: the preset's)"),
-        COUNT("positions", positions, "the most tokens of a line that the model can translate (default 512)"),
+        COUNT("positions", positions,
+              "the most tokens of a line that the model can translate, or of a text that it can read (default 512; "
+              "with --text: --block)"),
         CHOICE("activation", activation, "relu|gelu|gelu-tanh|silu",
-               "the activation function of the feed-forward layers (default relu)"),
+               "the activation function of the feed-forward layers (default relu; gpt: gelu-tanh; llama: silu)"),
         CHOICE("init", init, "xavier|gaussian|kaiming", "how the first values of matrices are drawn (default xavier)"),
         FLAG("pre-norm", pre_norm,
              "put the norms before the layers, not after them (Hugging Face's transformers cannot read such a Marian "
@@ -135,8 +158,10 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         WHOLE("epochs", epochs,
               "stop after N passes over the data, if that comes before --updates, by which warm-up and schedule go all "
               "the same (default 0: any number)"),
-        COUNT("batch-tokens", batch_tokens,
-              "the most tokens in a batch, counted on the longer side with padding (default: the preset's)"),
+        COUNT(
+            "batch-tokens", batch_tokens,
+            "the most tokens in a batch, counted on the longer side with padding; of text, whole blocks (default: the "
+            "preset's)"),
         COUNT("accumulate", accumulate, "the number of batches in an update (default 1)"),
         CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant",
                "how the learning rate falls after warm-up; linear and cosine reach 0 at --updates (default "
@@ -151,8 +176,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         REAL("weight-decay", decay, "the weight decay of AdamW (default 0)"),
         REAL("clip", clip, "the largest norm that the gradient may have (default 0: any)"),
         REAL("label-smoothing", smoothing,
-             "the share of the target's probability that is spread over the vocabulary (default 0.1)"),
-        REAL("dropout", dropout, "the dropout of embeddings and sublayers (default: the preset's)"),
+             "the share of the target's probability that is spread over the vocabulary (default 0.1, for text 0)"),
+        REAL("dropout", dropout, "the dropout of embeddings and sublayers (default: the preset's; with --text: 0.1)"),
         REAL("attention-dropout", attention_dropout, "the dropout of attention weights (default 0)"),
         REAL("activation-dropout", activation_dropout, "the dropout inside the feed-forward layers (default 0)"),
         WHOLE("seed", seed, "the seed of all random numbers (default 1)"),
@@ -209,7 +234,13 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
                           is_code(r->source_language) ? r->target_language : r->source_language);
     if (r->width % r->heads != 0)
         return cli_misuse(syntax, "--width %d cannot be cut into --heads %d: give a multiple", r->width, r->heads);
-    if (r->width % 2 != 0)
+    if (train_of_texts(r) && r->width / r->heads % 2 != 0 && r->family == FAMILY_LLAMA)
+        return cli_misuse(syntax, "--width %d gives --heads %d an odd width each: they turn in pairs of columns",
+                          r->width, r->heads);
+    if (r->heads % r->kv_heads != 0 || (r->kv_heads != r->heads && (!train_of_texts(r) || r->family == FAMILY_GPT)))
+        return cli_misuse(syntax, "--kv-heads %d must divide --heads %d, and is for --family llama", r->kv_heads,
+                          r->heads);
+    if (!train_of_texts(r) && r->width % 2 != 0)
         return cli_misuse(syntax, "--width %d is odd: positions are sines and cosines in pairs", r->width);
     if (!(r->rate > 0) || !(r->epsilon >= 1e-37) || r->decay < 0 || r->clip < 0) /* a float has no less */
         return cli_misuse(syntax,
@@ -222,7 +253,10 @@ static int check(const train_recipe *r, const cli_syntax *syntax) {
         return cli_misuse(syntax, "--coverage is %g: give a number from 0.98 to 1", r->coverage);
     if (r->valid_beam > TFM_MAX_BEAM) /* and not only at the first validation */
         return cli_misuse(syntax, "--valid-beam is %d: give a number from 1 to %d", r->valid_beam, TFM_MAX_BEAM);
-    if (!r->from && r->max_length > r->positions)
+    if (!r->from && train_of_texts(r) && r->block > r->positions)
+        return cli_misuse(syntax, "--block %d is more than --positions %d: the model could not read such blocks",
+                          r->block, r->positions);
+    if (!r->from && !train_of_texts(r) && r->max_length > r->positions)
         return cli_misuse(syntax, "--max-length %d is more than --positions %d: the model could not read such pairs",
                           r->max_length, r->positions);
     return CLI_GO;
@@ -243,8 +277,16 @@ static void round_reals(train_recipe *r) {
 
 int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     const int warmup = PRESETS[r->preset].warmup;
+    if (train_of_texts(r))
+        train_texts_settle(r);
+    set_default(&r->block, 256);
+    set_default(&r->positions, 512);
+    set_default(&r->activation, 0);
+    if (isnan(r->smoothing))
+        r->smoothing = 0.1;
     set_default(&r->width, PRESETS[r->preset].width);
     set_default(&r->heads, PRESETS[r->preset].heads);
+    set_default(&r->kv_heads, r->heads);
     set_default(&r->feed_forward, PRESETS[r->preset].feed_forward);
     set_default(&r->encoder_layers, PRESETS[r->preset].encoder_layers);
     set_default(&r->decoder_layers, PRESETS[r->preset].decoder_layers);

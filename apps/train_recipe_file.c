@@ -70,8 +70,17 @@ static json_t *path_json(const char *path, const char *dir) {
     return value;
 }
 
+static json_t *list_json(const cli_texts *list, const char *dir) {
+    json_t *values = list->count > 0 ? json_array() : json_null();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(values, path_json(list->items[i], dir));
+    return values;
+}
+
 static json_t *value_json(const cli_option *option, const char *dir) {
     switch (option->kind) {
+    case CLI_LIST:
+        return list_json(option->value, dir);
     case CLI_FLAG:
         return json_boolean(*(bool *)option->value);
     case CLI_TEXT:
@@ -118,19 +127,40 @@ static bool set_word(const cli_option *option, const char *word) {
     return false;
 }
 
+/* The way to a file from where the program runs, new. */
+static json_t *joined(const char *dir, const char *text) {
+    char *path = train_path(dir, text);
+    json_t *value = path ? json_string_nocheck(path) : NULL; /* the folder's name may be anything */
+    free(path);
+    return value;
+}
+
 /* A text, a path as it begins at the file's folder; it lives as long as `object`. */
 static bool set_path(const cli_option *option, json_t *object, const char *dir) {
     const char *text = json_string_value(json_object_get(object, option->name));
     if (text && text[0] != '/' && is_path(option)) {
-        char *path = train_path(dir, text);
-        json_t *joined = path ? json_string_nocheck(path) : NULL; /* the folder's name may be anything */
-        free(path);
-        if (!joined || json_object_set_new(object, option->name, joined) != 0)
+        json_t *path = joined(dir, text);
+        if (!path || json_object_set_new(object, option->name, path) != 0)
             return false;
-        text = json_string_value(joined);
+        text = json_string_value(path);
     }
     *(const char **)option->value = text;
     return true;
+}
+
+/* Several of them. */
+static bool set_paths(const cli_option *option, json_t *object, const char *dir) {
+    json_t *values = json_object_get(object, option->name);
+    cli_texts *list = option->value;
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const char *text = json_string_value(json_array_get(values, i));
+        json_t *path = !text ? NULL : text[0] == '/' ? json_incref(json_array_get(values, i)) : joined(dir, text);
+        if (!path || json_array_set_new(values, i, path) != 0 ||
+            !cli_grow(&list->items, &list->room, list->count + 1, sizeof(*list->items)))
+            return false;
+        list->items[list->count++] = json_string_value(path);
+    }
+    return json_is_array(values) || json_is_null(values);
 }
 
 /* Whether the value is one that the command line would take. */
@@ -143,6 +173,8 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
         return json_is_boolean(value);
     case CLI_TEXT:
         return (json_is_string(value) || json_is_null(value)) && set_path(option, object, dir);
+    case CLI_LIST:
+        return set_paths(option, object, dir);
     case CLI_REAL:
         *(double *)option->value = json_number_value(value);
         return json_is_number(value);
@@ -156,14 +188,17 @@ static bool set_value(const cli_option *option, json_t *object, const char *dir)
 
 /* What a run cannot change: its model, and the order of its data. */
 static const char *const FIXED[] = {
-    "hold-out",       "max-length",     "buffer",        "vocab",      "vocab-size", "vocab-lines", "separate-vocab",
-    "unigram",        "coverage",       "normalization", "preset",     "width",      "heads",       "ffn",
-    "encoder-layers", "decoder-layers", "positions",     "activation", "init",       "pre-norm",    "batch-tokens",
-    "seed",           "source-lang",    "target-lang",   "from",       "freeze",
+    "hold-out",       "max-length", "buffer",         "vocab",          "vocab-size",  "vocab-lines",
+    "separate-vocab", "unigram",    "coverage",       "normalization",  "preset",      "width",
+    "heads",          "ffn",        "encoder-layers", "decoder-layers", "positions",   "activation",
+    "init",           "pre-norm",   "batch-tokens",   "seed",           "source-lang", "target-lang",
+    "from",           "freeze",     "block",          "family",         "kv-heads",
 };
 
 /* What runs of older programs do not have: it has its default. */
-static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang", "from", "freeze"};
+static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang",
+                                      "from",          "freeze",       "text",        "valid-text",
+                                      "block",         "family",       "kv-heads"};
 
 static bool is_one_of(const char *const *names, size_t count, const char *name) {
     size_t k = 0;
@@ -212,21 +247,38 @@ static const char *find_fixed(train_recipe *recipe, train_recipe *before, bool *
 }
 
 static bool validated_apart(const train_recipe *r) {
-    return r->valid_source || r->valid_target || r->valid_tsv;
+    return r->valid_source || r->valid_target || r->valid_tsv || r->valid_text;
+}
+
+/* Parses the command line; files of text that it names stand in the place of all that the file of the recipe names,
+ * which *stored then has, for free(). */
+static int parse_over(train_recipe *recipe, cli_texts *stored, const cli_syntax *syntax, int argc, char **argv) {
+    *stored = recipe->texts;
+    recipe->texts = (cli_texts){0};
+    const int code = cli_parse(syntax, argc, argv);
+    if (recipe->texts.count > 0)
+        return code;
+    free(recipe->texts.items);
+    recipe->texts = *stored;
+    stored->items = NULL;
+    return code;
 }
 
 int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
     const char *dir = recipe->resume, *device = recipe->device;
+    cli_texts stored = {0};
+    train_recipe_free(recipe);
     *recipe = train_recipe_unset();
     recipe->resume = dir;
     int code = read_file(recipe, dir);
     train_recipe kept = *recipe;
     if (code == CLI_OK)
-        code = cli_parse(syntax, argc, argv);
+        code = parse_over(recipe, &stored, syntax, argc, argv);
+    recipe->device = device;
+    const char *fixed = code == CLI_GO ? find_fixed(recipe, &kept, changed) : NULL;
+    free(stored.items);
     if (code != CLI_GO)
         return code;
-    recipe->device = device;
-    const char *fixed = find_fixed(recipe, &kept, changed);
     if (fixed)
         return cli_misuse(syntax, "--%s was chosen when the run began: give it to a new one", fixed);
     if (validated_apart(recipe) && !validated_apart(&kept) && kept.hold_out > 0) /* it would be trained on */

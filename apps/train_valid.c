@@ -131,13 +131,77 @@ static int read_pairs(train_valid *v, const char *source, const char *target, in
     return code;
 }
 
+/* ---- Texts --------------------------------------------------------------------------------------------- */
+
+static int add_text(train_valid *v, const char *text, size_t bytes) {
+    size_t rooms[] = {v->room, v->room}; /* the same in both, unless memory is out */
+    if (!cli_grow(&v->targets, &rooms[0], v->count + 1, sizeof(*v->targets)) ||
+        !cli_grow(&v->target_bytes, &rooms[1], v->count + 1, sizeof(*v->target_bytes)) ||
+        !(v->targets[v->count] = strndup(text, bytes)))
+        return cli_fail("out of memory for %zu lines of validation", v->count);
+    v->room = rooms[0];
+    v->target_bytes[v->count++] = bytes;
+    return CLI_OK;
+}
+
+static bool is_blank(const char *text, size_t bytes) {
+    size_t blanks = 0;
+    while (blanks < bytes && (text[blanks] == ' ' || text[blanks] == '\t' || text[blanks] == '\r'))
+        blanks++;
+    return blanks == bytes;
+}
+
+/* Every `every`-th line of a file, of which *line come before it; empty ones are passed over. */
+static int read_texts(train_valid *v, const char *path, int64_t every, int64_t *line, bool strict) {
+    cli_lines lines = {.fd = -1};
+    size_t used = 0, bad = 0;
+    int code = cli_lines_open(&lines, path);
+    for (;;) {
+        if (code == CLI_OK)
+            code = refill(&lines, &used);
+        if (code != CLI_OK || lines.count == 0)
+            break;
+        const char *text = lines.text[used];
+        const size_t bytes = lines.bytes[used++];
+        if (++*line % every != 0 || is_blank(text, bytes))
+            continue;
+        if (tfm_text_check(text, bytes) == TFM_OK)
+            code = add_text(v, text, bytes);
+        else if (strict)
+            code = cli_fail("%s, line %lld: %s", path, (long long)*line, tfm_error_message());
+        else
+            bad++;
+    }
+    if (code == CLI_OK && bad > 0)
+        train_say("validation: %zu bad lines of %s are left out", bad, path);
+    cli_lines_close(&lines);
+    return code;
+}
+
+static int open_texts(train_valid *v, const train_recipe *recipe) {
+    int64_t line = 0;
+    int code = CLI_OK;
+    if (recipe->valid_text) {
+        code = read_texts(v, recipe->valid_text, 1, &line, recipe->strict);
+        return code == CLI_OK && v->count == 0 ? cli_fail("%s has no text for validation", recipe->valid_text) : code;
+    }
+    for (size_t i = 0; i < recipe->texts.count && recipe->hold_every > 0 && code == CLI_OK; i++)
+        code = read_texts(v, recipe->texts.items[i], recipe->hold_every, &line, recipe->strict);
+    return code;
+}
+
+/* ---- The set ------------------------------------------------------------------------------------------- */
+
 int train_valid_open(train_valid *v, const train_recipe *recipe) {
     *v = (train_valid){
+        .texts = train_of_texts(recipe),
         .metrics = {.tokenizer = (tfm_metrics_tokenizer)recipe->valid_tokenize, .lowercase = recipe->valid_lowercase},
         .search = {.beam = recipe->valid_beam},
         .source_language = recipe->from ? recipe->source_language : NULL,
         .target_language = recipe->from ? recipe->target_language : NULL};
     int code = CLI_OK;
+    if (v->texts)
+        return open_texts(v, recipe);
     if (recipe->valid_source || recipe->valid_tsv) {
         code = recipe->valid_tsv ? read_pairs(v, recipe->valid_tsv, NULL, 1, recipe->strict)
                                  : read_pairs(v, recipe->valid_source, recipe->valid_target, 1, recipe->strict);
@@ -154,6 +218,8 @@ int train_valid_open(train_valid *v, const train_recipe *recipe) {
 int train_valid_warn(const train_valid *v, const tfm_tokenizer *tokenizer, int positions) {
     size_t cut = 0;
     cli_spaces spaces = {0};
+    if (v->texts) /* long ones are scored in parts */
+        return CLI_OK;
     for (size_t i = 0; i < v->count; i++) {
         size_t counts[2] = {0, 0};
         cli_spaces_add(&spaces, v->targets[i], v->target_bytes[i]);
@@ -181,7 +247,8 @@ uint64_t train_valid_hash(const train_valid *v) {
     const int how[] = {(int)v->metrics.tokenizer, v->metrics.lowercase, v->search.beam};
     uint64_t hash = train_hash(TRAIN_HASH, how, sizeof(how));
     for (size_t i = 0; i < v->count; i++) {
-        hash = train_hash(hash, v->sources[i], v->source_bytes[i] + 1); /* their ends too */
+        if (!v->texts)
+            hash = train_hash(hash, v->sources[i], v->source_bytes[i] + 1); /* their ends too */
         hash = train_hash(hash, v->targets[i], v->target_bytes[i] + 1);
     }
     return hash;
@@ -199,9 +266,22 @@ int train_count_lines(const char *path, int64_t *count) {
     return code;
 }
 
+int train_count_all(const train_recipe *recipe, int64_t *count) {
+    int code = train_of_texts(recipe) ? CLI_OK : train_count_lines(recipe->tsv ? recipe->tsv : recipe->source, count);
+    if (train_of_texts(recipe))
+        *count = 0;
+    for (size_t i = 0; i < recipe->texts.count && code == CLI_OK; i++) {
+        int64_t more = 0;
+        code = train_count_lines(recipe->texts.items[i], &more);
+        *count += more;
+    }
+    return code;
+}
+
 void train_valid_close(train_valid *v) {
     for (size_t i = 0; i < v->count; i++) {
-        free(v->sources[i]);
+        if (v->sources)
+            free(v->sources[i]);
         free(v->targets[i]);
     }
     free(v->sources);
@@ -223,7 +303,17 @@ static bool on_progress(void *user, uint64_t done, uint64_t total) {
     return go_on(user);
 }
 
+static tfm_status run_texts(const train_valid *v, tfm_model *model, train_score *score) {
+    cli_measure m = {0};
+    const tfm_text_options options = {.line_bytes = v->target_bytes, .ends = true, .progress = on_progress};
+    const tfm_status status = cli_measure_texts(&m, model, (const char *const *)v->targets, v->count, &options);
+    *score = (train_score){.nll = cli_measure_nll(&m), .ppl = cli_measure_perplexity(&m)};
+    return status;
+}
+
 tfm_status train_valid_run(const train_valid *v, tfm_model *model, train_score *score) {
+    if (v->texts)
+        return run_texts(v, model, score);
     cli_measure m = {.references = (const char *const *)v->targets,
                      .reference_bytes = v->target_bytes,
                      .source_name = "the validation's source",

@@ -1,0 +1,119 @@
+# tfm train --text: language models on plain text.
+. "$(dirname "$0")/common.sh"
+
+small="--width 32 --heads 4 --ffn 64 --decoder-layers 1 --batch-tokens 128 --block 16"
+plan="--updates 12 --valid-every 4 --report-every 2 --warmup 2 --rate 0.01 --average 2"
+
+# shellcheck disable=SC2086 # words, here and below
+begin gpt --text text.en $plan
+check "--text: one line of result" both 0 says out '^gpt: 12 updates; best on validation: ppl [0-9.]*$'
+check "--text: it says what it is" says err '^gpt: [0-9]* parameters, vocabulary of [0-9]*, 12 texts for validation$'
+check "--text: and how many texts there are" says err '^228 texts for training$'
+check "--text: and how good it is" says err '^update 4  valid  ppl [0-9.]*  best so far$'
+check "--text: nothing is left lying about" tidy gpt
+check "--text: train.jsonl" json_lines gpt/train.jsonl
+check "--text: a validation has no BLEU" grep -q '^{"type":"valid","update":4,"nll":[0-9.]*,"ppl":[0-9.]*,"best":true,' gpt/train.jsonl
+check "--text: it learns" python3 -c '
+import json
+lines = [json.loads(l) for l in open("gpt/train.jsonl")]
+ppl = [l["ppl"] for l in lines if l["type"] == "valid"]
+assert ppl[-1] < 0.7 * ppl[0], ppl
+recipe, config = json.load(open("gpt/recipe.json")), json.load(open("gpt/config.json"))
+assert recipe["text"] == ["../text.en"] and recipe["positions"] == 16 and recipe["label-smoothing"] == 0, recipe
+assert config["architectures"] == ["GPT2LMHeadModel"] and config["n_positions"] == 16, config'
+if draws gpt; then
+    check "--text: curves" grep -q '</svg>' gpt/curves.svg
+else
+    skip "--text: curves" "$(cat err)"
+fi
+cp -r gpt again
+begin gpt --text text.en $plan
+check "--text: the same run again: the same bits" alike gpt again
+head -n 100 text.en >one.en
+tail -n +101 text.en >two.en
+begin parts --text one.en --text two.en $plan
+check "--text twice: as one file of both" both 0 alike parts again
+begin apart --text one.en --valid-text valid.en $plan
+check "--valid-text: no text is held out" says err ' 10 texts for validation'
+
+begin llama --text text.en --family llama --kv-heads 2 $plan
+check "--family llama" both 0 grep -q '"LlamaForCausalLM"' llama/config.json
+cp -r llama whole
+begin llama --text text.en --family llama --kv-heads 2 $plan --updates 5
+resume llama --updates 12
+check "--resume: as if it had never stopped" both 0 cmp llama/snapshots/00000012.safetensors whole/snapshots/00000012.safetensors
+mv text.en moved.en
+resume llama --updates 13
+check "--resume: text that is gone" one_sentence 1 'if it lies elsewhere now, say where by --text FILE'
+resume llama --updates 13 --text moved.en
+check "--resume: text that has moved" [ "$code" = 0 ] && grep -q '"../moved.en"' llama/recipe.json
+mv moved.en text.en
+
+# ---- What opens it
+for model in gpt llama; do
+    run generate -m $model --min-new 4 --max-new 5 "one two"
+    check "$model: tfm generate" [ "$code" = 0 -a "$(wc -w <out)" -gt 1 ]
+    run info $model
+    check "$model: tfm info" both 0 says out 'decoder'
+    run score -m $model --text valid.en
+    check "$model: tfm score" [ "$code" = 0 -a "$(grep -cE '^-[0-9.]+	[0-9]+	-[0-9.]+$' out)" = 10 ]
+    awk '{ sum += $1; n += $2 } END { printf "%.2f %d\n", exp(-sum / n), n }' out >want
+    run score -m $model --text valid.en --perplexity
+    check "$model: the perplexity is that of the lines" [ "$(awk '{ printf "%.2f %d\n", $3, $9 }' out)" = "$(cat want)" ]
+    run score -m $model --text valid.en --perplexity --end
+    check "$model: and the ends count with --end" [ "$(sed 's/.* tokens = //' out)" = $(($(sed 's/.* //' want) + 10)) ]
+done
+run score -m gpt --text text.en --perplexity --end
+tr '\n' ' ' <text.en >long
+run score -m gpt --text long
+check "a line of more tokens than positions is scored in parts" [ "$code" = 0 -a "$(cut -f2 out)" -gt 500 ]
+run score -m gpt --src text.de --tgt text.en
+check "pairs are no text for it" one_sentence 1 'has no encoder'
+run score -m gpt --text text.en --tgt text.en
+check "tfm score: one kind of text" one_sentence 2 'not both'
+
+# ---- Going on
+run train -o tuned --from llama --text text.en $plan --updates 4 --block 8 --batch-tokens 128 --freeze 'model.embed_tokens.*'
+check "--from: a language model" both 0 says out '^tuned: 4 updates'
+run generate -m tuned --min-new 2 --max-new 3 "one"
+check "--from: it generates" [ "$code" = 0 ]
+run train -o other --from llama --src text.de --tgt text.en
+check "--from a language model with pairs" one_sentence 1 'it learns plain text, --text'
+run train -o other --from llama --text text.en --block 17
+check "--from: blocks that are too long for it" one_sentence 1 'takes up to 16 tokens'
+run train -o other --from llama --text text.en --family llama
+check "--from: a family of another" one_sentence 2 '--family'
+run train -o other --from "$root/apps/demo" --text text.en
+check "--from a translator with text" one_sentence 1 'it learns pairs of lines'
+check "and none of these leaves a run" [ ! -e other/recipe.json ]
+run train -o vocab $small --text text.en --vocab gpt --updates 1
+check "--vocab: the tokenizer of another" both 0 cmp gpt/tokenizer.json vocab/tokenizer.json
+begin unigram --text text.en --unigram --vocab-size 60 --updates 2 --average 0
+run generate -m unigram --max-new 3 "one two"
+check "--unigram" [ "$code" = 0 ]
+
+# ---- Refusals
+for wrong in 'src text.de' 'valid-src text.de' 'tsv text.tsv' 'max-length 9' 'encoder-layers 2' 'source-lang de' 'subword-alpha 0.1' \
+    'valid-beam 2'; do
+    begin wrong --text text.en --$wrong
+    check "--text with --${wrong% *}" one_sentence 2 "--${wrong% *} is for pairs of lines"
+done
+begin wrong --text text.en --positions 8
+check "--block beyond --positions" one_sentence 2 '--block 16 is more than --positions 8'
+begin wrong --text text.en --kv-heads 2
+check "--kv-heads of GPT-2" one_sentence 2 '--kv-heads 2'
+begin wrong --text nowhere
+check "no such file" one_sentence 1 'cannot read nowhere: No such file'
+: >empty
+begin wrong --text empty --vocab gpt
+check "no text" one_last 1 'empty: there is no line of text to learn from'
+small=
+begin wrong $files --family llama
+check "--family with pairs" one_sentence 2 'are for runs on --text'
+begin wrong $files --valid-text valid.en
+check "--valid-text with pairs" one_sentence 2 '--valid-text is for runs on --text'
+resume gpt --block 8
+check "--resume --block" one_sentence 2 '--block was chosen when the run began'
+check "and none makes a directory" [ ! -e wrong/recipe.json ]
+
+echo "1..$count"
