@@ -16,6 +16,7 @@
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
 #   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,
 #              with other configurations every night, against what transformers computes for them
+#   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given. NIGHTLY_SEED is what new models are drawn from, the
@@ -102,13 +103,24 @@ gpu() {
     suite facts build/check --suite host device-facts
 }
 
-families() {
+# Whether Python has transformers; without it the part $1 is skipped.
+has_transformers() {
     python=${TFM_PYTHON:-python3}
     "$python" -c 'import torch, transformers, safetensors, sentencepiece' 2>/dev/null || {
-        echo "families: skipped, $python has no transformers"
+        echo "$1: skipped, $python has no transformers"
         echo "0 0 1" >>"$counts"
-        return
+        return 1
     }
+}
+curves() {
+    has_transformers curves || return 0
+    rm -rf build/curves
+    one "$python" tests/golden/make_curves.py build/curves --updates 200 --width 64
+    one env TFM_DEVICE=pocl build/check/tests/test_loss_curves build/curves/t5 build/curves/gpt2 build/curves/llama
+}
+
+families() {
+    has_transformers families || return 0
     seed=${NIGHTLY_SEED:-$(date +%Y%m%d)}
     echo "families: drawn with NIGHTLY_SEED=$seed"
     rm -rf build/families
@@ -116,14 +128,14 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families fuzzers
+[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families curves fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
     run) part sh tests/run.sh ;;
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache | gpu | students | families) within "$name" ;;
+    faults | gradients | cache | gpu | students | families | curves) within "$name" ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) minilm ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
