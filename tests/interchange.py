@@ -6,7 +6,8 @@ A directory is opened by MarianMTModel.from_pretrained and MarianTokenizer.from_
 every parameter must be found and none be left over; lines have the same tokens; the logits of every token are the same,
 given a translation; and with --tfm, sum log p as `tfm score` has it, and translations. Lines are those of --lines, or of
 the directory's test.*, else some that are here. A directory without a tokenizer is given random ids. --new has tfm make
-two directories and looks at them as well.
+two directories and looks at them as well; and with --tfm it has it train two small language models, which
+AutoModelForCausalLM and AutoTokenizer open: tokens, log p and greedy text are compared.
 
 Prints TAP. Exit code 0 if all is well, 1 if not, 77 where transformers is not installed.
 """
@@ -23,7 +24,7 @@ try:
     import transformers
     import torch
     import numpy as np
-    from transformers import MarianMTModel, MarianTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, MarianMTModel, MarianTokenizer
 except ImportError as missing:
     print(f"ok 1 - interchange with transformers # SKIP {missing}")
     sys.exit(77)
@@ -57,9 +58,9 @@ def count_equal(mine, other):
     return sum(a == b for a, b in zip(mine, other, strict=True))
 
 
-def open_model(folder):
+def open_model(folder, kind=MarianMTModel):
     """The model in fp32, after the check of its parameters."""
-    model, info = MarianMTModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    model, info = kind.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     wrong = {kind: sorted(map(str, names)) for kind, names in info.items() if names}
     check("parameters", not wrong, wrong or "none missing, none left over")
     return model.eval()
@@ -159,8 +160,51 @@ def compare(options, folder):
                    [(ids(config.vocab_size, 40), ids(config.decoder_vocab_size, 40)) for _ in range(10)])
 
 
+# ---- Language models that tfm trains on text
+
+FAMILIES = {"gpt": ["GPT2LMHeadModel"], "llama": ["LlamaForCausalLM", "--kv-heads", 2]}
+
+
+def score_by_transformers(model, ids):
+    logits = model(input_ids=torch.tensor([ids[:-1]])).logits[0].double().log_softmax(-1)
+    return logits[range(len(ids) - 1), ids[1:]].sum().item()
+
+
+def compare_language_model(options, folder, family):
+    class_name, *more = FAMILIES[family]
+    lines = [f"{a} {b} {c}." for a in LINES for b in ("Und", "Oder", "Nein,") for c in LINES]
+    text, odd = folder.parent / "text", [line for line in ODD_LINES if line]
+    text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    run([options.tfm, "train", "-o", folder, "--text", text, "--family", family, "--width", 32, "--heads", 4, "--ffn", 64,
+         "--decoder-layers", 2, "--block", 48, "--batch-tokens", 384, "--updates", 30, "--rate", 0.01, "--hold-out", 0,
+         "--average", 0, *more])
+    model, tokenizer = open_model(folder, AutoModelForCausalLM), AutoTokenizer.from_pretrained(folder)
+    check("class", type(model).__name__ == class_name, type(model).__name__)
+    ids = [tokenizer(line).input_ids for line in lines + odd]
+    mine = run([options.helper, "tokens", folder], [f"\t{line}" for line in lines + odd]).decode().splitlines()
+    mine = [[int(i) for i in line.split("\t")[1].split()] for line in mine]
+    equal = count_equal(ids, mine)
+    check("tokens", equal == len(ids), f"{equal} of {len(ids)} lines equal")
+    scored = run([options.tfm, "score", "-m", folder, "--text", text]).decode().splitlines()
+    worst = max(abs(float(line.split("\t")[0]) - score_by_transformers(model, one)) for line, one in zip(scored, ids))
+    check("tfm score --text", worst <= MOST_OFF_LOG_P, f"sum log p of {len(scored)} lines, largest difference {worst:.1e}")
+    prompts = [line[: len(line) // 2] for line in lines[::5]]
+    file = folder.parent / "prompts"
+    file.write_text("".join(f"{line}\n" for line in prompts), encoding="utf-8")
+    mine = run([options.tfm, "generate", "-m", folder, "-i", file, "--max-new", 12]).decode().splitlines()
+    equal = 0
+    for prompt, own in zip(prompts, mine, strict=True):
+        given = tokenizer(prompt, return_tensors="pt")
+        out = model.generate(input_ids=given.input_ids, max_new_tokens=12, do_sample=False)
+        equal += tokenizer.decode(out[0][given.input_ids.shape[1] :], skip_special_tokens=True).strip() == own.strip()
+    check("tfm generate", equal == len(prompts), f"{equal} of {len(prompts)} prompts equal")
+
+
 def compare_or_say(options, folder, kind=None):
     try:
+        if kind in FAMILIES:
+            compare_language_model(options, folder, kind)
+            return
         if kind:
             run([options.helper, "create", folder, kind])
         compare(options, folder)
@@ -187,9 +231,9 @@ def main():
         print(f"# {folder.resolve().name}: {versions}")
         compare_or_say(options, folder)
     with tempfile.TemporaryDirectory() as temporary:
-        for kind in ("shared", "separate") if options.new else ():
+        for kind in ("shared", "separate", *(FAMILIES if options.tfm else ())) if options.new else ():
             folder = Path(temporary) / kind
-            print(f"# a new model, {kind} vocabularies: {versions}")
+            print(f"# a new model, {kind}{'' if kind in FAMILIES else ' vocabularies'}: {versions}")
             compare_or_say(options, folder, kind)
     print(f"1..{len(checks)}")
     sys.exit(0 if all(checks) and checks else 1)
