@@ -33,3 +33,34 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(float, table), TFM_INP
             out[i] = has_positions ? word[i] * scale + place[i] : word[i] * scale;
     }
 }
+
+/* The same of a table of bytes: row id of it is scales[id] table[id].
+ *
+ * Layout: TFM_GROUP items share a row of y. */
+TFM_KERNEL void embedding_bytes(TFM_TENSOR(float, y), TFM_INPUT(char, table), TFM_INPUT(float, scales),
+                                TFM_INPUT(int, ids), TFM_INPUT(float, positions), const long rows, const long width,
+                                const long vocabulary, const long steps, const long first, const float scale) {
+    const long row = TFM_ROW();
+    if (row >= rows)
+        return;
+    const int id = TFM_AT(ids)[row], known = id >= 0 && id < vocabulary, has_positions = positions != 0;
+    const float factor = known ? scale * TFM_AT(scales)[id] : NAN;
+    __global const char *word = TFM_AT(table) + (known ? id : 0) * width;
+    __global const float *place = TFM_AT(positions) + (first + row % steps) * width;
+    __global float *out = TFM_AT(y) + row * width;
+    for (long i = TFM_LANE(); i < width; i += TFM_GROUP) {
+        const float v = factor * (float)word[i];
+        out[i] = has_positions ? v + place[i] : v;
+    }
+}
+
+/* out (count, width) is rows ids (count) of a table (V, width) of bytes; an id outside gives zeros. Layout as above. */
+TFM_KERNEL void gather_bytes(TFM_TENSOR(char, out), TFM_INPUT(char, table), TFM_INPUT(int, ids), const long count,
+                             const long width, const long vocabulary) {
+    const long row = TFM_ROW();
+    if (row >= count)
+        return;
+    const int id = TFM_AT(ids)[row], known = id >= 0 && id < vocabulary;
+    for (long i = TFM_LANE(); i < width; i += TFM_GROUP)
+        TFM_AT(out)[row * width + i] = known ? TFM_AT(table)[id * width + i] : 0;
+}

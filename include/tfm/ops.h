@@ -53,9 +53,16 @@ TFM_API tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_t
                             const tfm_gemm_options *options);
 
 /* A linear layer: y (..., N) = activation(x weight^T + bias), where x is (..., K), weight is (N, K), and bias is (N) or
- * empty. The call keeps the weight's packed copy in `weight` for the next call. */
+ * empty. The call keeps the weight's packed copy in `weight` for the next call. A weight may be bytes with scales, as
+ * tfm_param_quantize makes them. */
 TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                               tfm_activation activation);
+
+/* Turns a weight (N, K) from F32 into bytes, once and for all: each row is kept as a scale and numbers of -127 to 127,
+ * so `param` then takes a quarter of the memory, and tfm_linear with it multiplies whole numbers: each row of x becomes
+ * such numbers too, by a step of its own. Such a layer has no backward pass. K is at most 131072. A number that is not
+ * finite is TFM_ERROR_ARGUMENT. Waits for the device. */
+TFM_API tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param);
 
 /* ---- Providers: who multiplies ----
  *

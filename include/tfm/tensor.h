@@ -29,9 +29,9 @@ extern "C" {
 /* The most dimensions that a tensor may have. */
 #define TFM_MAX_RANK 8
 
-/* The type of a tensor's elements: floating point of 32 bits, IEEE half precision, bfloat16, signed 32-bit integers, or
- * unsigned bytes. */
-typedef enum tfm_dtype { TFM_F32, TFM_F16, TFM_BF16, TFM_I32, TFM_U8 } tfm_dtype;
+/* The type of a tensor's elements: floating point of 32 bits, IEEE half precision, bfloat16, signed 32-bit integers,
+ * unsigned bytes, or signed bytes. */
+typedef enum tfm_dtype { TFM_F32, TFM_F16, TFM_BF16, TFM_I32, TFM_U8, TFM_I8 } tfm_dtype;
 
 /* A block of device memory, which a context's pool owns. */
 typedef struct tfm_buffer tfm_buffer;
@@ -48,7 +48,7 @@ typedef struct tfm_tensor {
 
 /* The size of one element in bytes. */
 TFM_API size_t tfm_dtype_size(tfm_dtype dtype);
-/* The name of a type: "F32", "F16", "BF16", "I32" or "U8". */
+/* The name of a type: "F32", "F16", "BF16", "I32", "U8" or "I8". */
 TFM_API const char *tfm_dtype_name(tfm_dtype dtype);
 
 /* Makes a tensor of the given dims in the current scope. Its elements are not initialised. TFM_ERROR_ARGUMENT for a
@@ -88,6 +88,8 @@ typedef struct tfm_param {
     tfm_tensor packed;       /* The library's copy, made at first use; empty before. */
     uint64_t packed_version; /* 1 + the version of the value that was copied; 0 if there is no copy. */
     int packed_layout;       /* Which layout the copy has; the library sets and reads it. */
+    tfm_tensor scales;       /* (N) F32, of a `value` (N, K) that is I8: row j is scales[j] times its bytes, which are
+                                -127 to 127. Empty for other values. tfm_param_quantize makes both. */
 } tfm_param;
 
 /* Gives the memory of the value and of its copy back and fills the struct with zeros. Counts as a use of the context:

@@ -6,7 +6,7 @@ static const struct {
     size_t bytes;
 } DTYPES[] = {
     [TFM_F32] = {"F32", 4}, [TFM_F16] = {"F16", 2}, [TFM_BF16] = {"BF16", 2},
-    [TFM_I32] = {"I32", 4}, [TFM_U8] = {"U8", 1},
+    [TFM_I32] = {"I32", 4}, [TFM_U8] = {"U8", 1},   [TFM_I8] = {"I8", 1},
 };
 
 size_t tfm_dtype_size(tfm_dtype dtype) {

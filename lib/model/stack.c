@@ -2,6 +2,7 @@
  * arch alone. */
 #include "model/places.h"
 #include "nn/stream.h"
+#include "ops/quantize.h"
 
 void tfm__model_set_training(tfm_model *model, tfm_training *training) {
     model->training = training;
@@ -67,8 +68,8 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
     tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
     tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
     tfm_scope_open(ctx);
-    tfm_embedding(ctx, scattered ? &bare : placed, stack->table->value, ids, p->arch->embedding_scale,
-                  scattered ? (tfm_tensor){0} : positions, p->position);
+    tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
+                         scattered ? (tfm_tensor){0} : positions, p->position);
     if (scattered)
         add_positions(model, placed, p, bare, positions);
     if (typed) {

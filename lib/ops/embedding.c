@@ -1,6 +1,7 @@
 /* Embedding with scale and positions: cl/embedding.cl. */
 #include <inttypes.h>
 #include <string.h>
+#include "ops/quantize.h"
 #include "ops/selftest.h"
 #include "ops/sum.h"
 
@@ -32,23 +33,45 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return tfm__sum_indexed(ctx, tfm__tape_in(ctx, record, 0), dy, ids, 1, table.dims[0], table.dims[1], record->f[0]);
 }
 
-tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
-                         tfm_tensor positions, int64_t first) {
-    if (TFM__OP_BEGIN(ctx, OP, "fiF", table, ids, positions) != TFM_OK)
-        return tfm_context_status(ctx);
+/* Checks all but the table's dtype, and makes y. */
+static tfm_status begin(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, tfm_tensor positions,
+                        int64_t first) {
     if (table.rank != 2)
         return tfm__op_refuse(ctx, OP, "table is %s: it must be (V, E)", TFM__SHAPE(table));
     if (ids.rank >= TFM_MAX_RANK)
         return tfm__op_refuse(ctx, OP, "ids is %s: its rank must be below %d", TFM__SHAPE(ids), TFM_MAX_RANK);
-    const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
+    const int64_t width = table.dims[1], length = tfm__last_dim(ids);
     if (check_positions(ctx, positions, first, length, width) != TFM_OK)
         return tfm_context_status(ctx);
     int64_t dims[TFM_MAX_RANK];
     memcpy(dims, ids.dims, sizeof(dims));
     dims[ids.rank] = width;
-    if (tfm__op_output(ctx, OP, y, TFM_F32, ids.rank + 1, dims) != TFM_OK ||
-        TFM__OP_APART(ctx, OP, *y, table, ids, positions) != TFM_OK)
+    if (tfm__op_output(ctx, OP, y, TFM_F32, ids.rank + 1, dims) != TFM_OK)
         return tfm_context_status(ctx);
+    return TFM__OP_APART(ctx, OP, *y, table, ids, positions);
+}
+
+tfm_status tfm__embedding_param(tfm_context *ctx, tfm_tensor *y, const tfm_param *param, tfm_tensor ids, float scale,
+                                tfm_tensor positions, int64_t first) {
+    const tfm_tensor table = param->value, scales = param->scales;
+    if (table.dtype != TFM_I8)
+        return tfm_embedding(ctx, y, table, ids, scale, positions, first);
+    if (TFM__OP_BEGIN(ctx, OP, "bfiF", table, scales, ids, positions) != TFM_OK ||
+        begin(ctx, y, table, ids, positions, first) != TFM_OK || TFM__TAPE_NONE(ctx, OP, positions) != TFM_OK)
+        return tfm_context_status(ctx);
+    const int64_t rows = (int64_t)tfm_tensor_count(ids), width = table.dims[1];
+    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "embedding_bytes", ""), tfm__row_grid(ctx, rows),
+                       TFM__ARGS(TFM__T_AS("y", *y), TFM__T(table), TFM__T(scales), TFM__T(ids), TFM__T(positions),
+                                 TFM__I(rows), TFM__I(width), TFM__I_AS("vocabulary", table.dims[0]),
+                                 TFM__I_AS("steps", tfm__last_dim(ids)), TFM__I(first), TFM__F(scale)));
+}
+
+tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
+                         tfm_tensor positions, int64_t first) {
+    if (TFM__OP_BEGIN(ctx, OP, "fiF", table, ids, positions) != TFM_OK ||
+        begin(ctx, y, table, ids, positions, first) != TFM_OK)
+        return tfm_context_status(ctx);
+    const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
     const int64_t n = (int64_t)tfm_tensor_count(*y);
     tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "embedding", "");
     tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "ops/gemm.h"
+#include "ops/quantize.h"
 #include "ops/tape.h"
 
 /* Where the tape records, it needs what an activation other than ReLU was made of: then that is an op of its
@@ -149,6 +150,8 @@ tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *
                       tfm_activation activation) {
     if (TFM__NEEDS_ON(ctx, "linear", y, weight) != TFM_OK)
         return tfm_context_status(ctx);
+    if (weight->value.dtype == TFM_I8)
+        return tfm__linear_int8(ctx, y, x, weight, bias, activation);
     return linear_with(ctx, NULL, NULL, y, x, weight, bias, activation);
 }
 

@@ -131,7 +131,7 @@ static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int 
     }
     for (int i = 0; i < count; i++) {
         const tfm_tensor w = out[i].weight->value, bias = out[i].bias;
-        if (!w.buffer || w.rank != 2 || w.dims[1] != l->k || TFM__TAPE_WANTS(ctx, w, bias) ||
+        if (!w.buffer || w.dtype != TFM_F32 || w.rank != 2 || w.dims[1] != l->k || TFM__TAPE_WANTS(ctx, w, bias) ||
             (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
             return false;
         l->w[i] = w;

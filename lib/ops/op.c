@@ -35,7 +35,9 @@ static bool dtype_fits(char letter, tfm_dtype dtype) {
         return dtype == TFM_F32 || dtype == TFM_F16 || dtype == TFM_BF16;
     case 'm':
     case 'M':
-        return dtype != TFM_I32;
+        return dtype != TFM_I32 && dtype != TFM_I8;
+    case 'b':
+        return dtype == TFM_I8;
     case '4':
         return tfm_dtype_size(dtype) == 4;
     default: /* '*' */

@@ -52,5 +52,6 @@ void tfm_param_free(tfm_context *ctx, tfm_param *param) {
         return;
     tfm_tensor_free(ctx, &param->value);
     tfm_tensor_free(ctx, &param->packed);
+    tfm_tensor_free(ctx, &param->scales);
     *param = (tfm_param){0};
 }

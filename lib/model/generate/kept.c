@@ -1,6 +1,7 @@
 #include "model/generate/kept.h"
 #include <string.h>
 #include "model/file/shortlist.h"
+#include "ops/quantize.h"
 
 /* The lists of all sentences, while they are put together. */
 typedef struct lists {
@@ -60,8 +61,7 @@ static tfm_status send(tfm__kept *out, tfm_model *model, const lists *l, int64_t
     tfm_tensor_write(ctx, out->list, out->ids);
     tfm_tensor_new(ctx, &out->allowed, TFM_U8, 2, (int64_t[]){sentences, out->count});
     tfm_tensor_write(ctx, out->allowed, l->allowed);
-    tfm__tensor_new_lasting(ctx, &out->output.value, TFM_F32, 2, (int64_t[]){out->count, model->arch.decoder.width});
-    tfm_gather(ctx, &out->output.value, model->output->value, out->list);
+    tfm__param_rows(ctx, &out->output, model->output, out->list);
     tfm_tensor_reshape(ctx, &column, bias, 2, (int64_t[]){bias.dims[0], 1});
     tfm_gather(ctx, &picked, column, out->list);
     return tfm_tensor_reshape(ctx, &out->bias, picked, 1, &out->count);

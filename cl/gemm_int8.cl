@@ -1,0 +1,532 @@
+/* Linear layers whose weights are bytes: c (M, N) = activation(x w^T + bias), where row j of w is scales[j] times the
+ * bytes q[j], and row i of x is taken as steps[i] times whole numbers of -127 to 127, which are made here. So sums are
+ * of products of whole numbers, exact in 32 bits, and each is scaled once, at its end:
+ *
+ *     c[i][j] = activation(steps[i] scales[j] sum over k of a[i][k] q[j][k] + bias[j])
+ *
+ * A row of x with an element that is not finite gives NaN. Largest numbers below 1e-30 count as zeros.
+ *
+ * The plain kernels run on every device. Wide devices have tiles of rows x 4 columns, whose sums stay in registers
+ * while K goes by; a vector of sums holds parts of one sum. How two vectors are multiplied and added up is up to what
+ * the compiler says that the CPU has:
+ *
+ *     vpdpbusd    4 products a lane, of bytes without a sign by bytes with one: a is kept with 128 added, and 128 times
+ *                 the sum of a weight's row, which the host has (`row_sums`), is where its sum begins
+ *     vpmaddwd    2 products a lane, of 16 bits: the bytes are widened, those of x once for all columns. vpmaddubsw,
+ *                 which would take bytes, saturates at 16 bits, and costs two multiplies for 32 products, as this does
+ *     sdot        4 products a lane, of bytes with signs
+ *
+ * The host compares them with the plain kernels before it uses them. K stays below 2^17, so that no sum overflows.
+ *
+ * The host gives TFM_ACTIVATION, and PLAIN where only the plain kernels are wanted. */
+
+/* Few rows, and a row that an item may keep copies of, at most. */
+#ifndef MOST_ROWS
+#define MOST_ROWS 8
+#endif
+#ifndef MOST_DEPTH
+#define MOST_DEPTH 4096
+#endif
+
+/* Of a row that is made of whole numbers: elements that it is filled up to. */
+#define PADDING 64
+#define PADDED(k) (((k) + PADDING - 1) / PADDING * PADDING)
+
+#define ROUNDED(v) (tfm_as_int_vec(tfm_fma(v, (tfm_vec)(inverse), (tfm_vec)(TFM_ROUNDER))) - 0x4B400000)
+#define ROUNDED_ONE(v) (as_int(tfm_fma(v, inverse, TFM_ROUNDER)) - 0x4B400000)
+
+/* The step of a row whose largest number has these bits without its sign, and what its numbers are multiplied by. */
+static inline float step_of(int bits, float *inverse) {
+    const float largest = as_float(bits);
+    const int counts = bits < 0x7f800000 && largest > 1e-30f;
+    *inverse = counts ? 127.0f / largest : 0.0f;
+    return bits >= 0x7f800000 ? NAN : counts ? largest / 127.0f : 0.0f;
+}
+
+/* ---- Everywhere ---- */
+
+/* a (M, PADDED(K)) and steps (M) of x (M, K). Layout: TFM_GROUP items share a row. */
+TFM_KERNEL void int8_rows_plain(TFM_TENSOR(char, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
+                                const long k) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    if (row >= m)
+        return;
+    __global const float *from = TFM_AT(x) + row * k;
+    __global char *to = TFM_AT(a) + row * PADDED(k);
+    float largest = 0, inverse;
+    int odd = 0; /* what is not finite, which a maximum of floats would lose */
+    for (long i = TFM_LANE(); i < k; i += TFM_GROUP) {
+        largest = fmax(largest, fabs(from[i]));
+        odd |= (as_int(from[i]) & 0x7fffffff) >= 0x7f800000;
+    }
+    largest = tfm_group_max(largest);
+    const float any = tfm_group_max((float)odd);
+    const float step = step_of(any > 0 ? 0x7f800000 : as_int(largest), &inverse);
+    for (long i = TFM_LANE(); i < PADDED(k); i += TFM_GROUP)
+        to[i] = i < k && inverse != 0 ? (char)ROUNDED_ONE(from[i]) : 0;
+    if (TFM_LANE() == 0)
+        TFM_AT(steps)[row] = step;
+}
+
+/* Layout: one work-item for TFM_CHUNK elements of c. */
+TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps),
+                                   TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(float, bias), const long m,
+                                   const long n, const long k, const long has_bias) {
+    const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, m * n);
+    for (long e = first; e < end; e++) {
+        const long i = e / n, j = e - i * n;
+        __global const char *x = TFM_AT(a) + i * PADDED(k), *w = TFM_AT(q) + j * k;
+        int sum = 0;
+        for (int p = 0; p < (int)k; p++)
+            sum += x[p] * w[p];
+        const float scale = TFM_AT(steps)[i] * TFM_AT(scales)[j];
+        TFM_AT(c)[e] = tfm_activate(tfm_fma((float)sum, scale, has_bias ? TFM_AT(bias)[j] : 0.0f));
+    }
+}
+
+#if defined(TFM_WIDE) && !defined(PLAIN)
+
+/* ---- What the CPU multiplies with ---- */
+
+typedef struct __attribute__((packed)) loose_bytes {
+    char16 all;
+} loose_bytes;
+typedef struct __attribute__((packed)) loose_shorts {
+    short16 all;
+} loose_shorts;
+typedef struct __attribute__((packed)) loose_ints {
+    tfm_ivec all;
+} loose_ints;
+#define LOAD(SPACE, TYPE, p) (((SPACE const TYPE *)(p))->all)
+
+/* number: an element of a row of x. line: a vector of them, of STEP elements; weights: the same of w. Of `sums`,
+ * part_sums gives four sums of vectors of them. */
+#if (TFM_WIDTH == 16 && defined(__AVX512VNNI__)) || \
+    (TFM_WIDTH == 8 && (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))))
+#define STEP (4 * TFM_WIDTH)
+#define OFFSET 128
+typedef char number;
+typedef tfm_ivec line, weights, sums;
+#define NUMBERS(v) (TFM_CAT(convert_char, TFM_WIDTH)(v) ^ (char)(-128))
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_ints, p)
+#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, loose_ints, p)
+#if defined(__AVX512VNNI__)
+#define VPDPBUSD "vpdpbusd %2, %1, %0"
+#define VECTOR "v"
+#else
+#define VPDPBUSD "{vex} vpdpbusd %2, %1, %0"
+#define VECTOR "x"
+#endif
+static inline sums add_products(sums sum, line x, weights w) {
+    __asm__(VPDPBUSD : "+" VECTOR(sum) : VECTOR(x), VECTOR(w));
+    return sum;
+}
+#elif TFM_WIDTH == 4 && defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define STEP 16
+#define OFFSET 0
+typedef char number;
+typedef char16 line, weights;
+typedef int4 sums;
+#define NUMBERS(v) TFM_CAT(convert_char, TFM_WIDTH)(v)
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_bytes, p)
+#define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, loose_bytes, p)
+static inline sums add_products(sums sum, line x, weights w) {
+    __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(x), "w"(w));
+    return sum;
+}
+#else
+#define STEP 16
+#define OFFSET 0
+typedef short number;
+typedef short16 line, weights;
+typedef int8 sums;
+#define NUMBERS(v) TFM_CAT(convert_short, TFM_WIDTH)(v)
+#define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_shorts, p)
+#define LOAD_WEIGHTS(SPACE, p) convert_short16(LOAD(SPACE, loose_bytes, p))
+#ifdef __AVX2__
+typedef short words __attribute__((vector_size(32)));
+static inline sums add_products(sums sum, line x, weights w) {
+    return sum + __builtin_astype(
+                     __builtin_ia32_pmaddwd256(__builtin_astype(x, words), __builtin_astype(w, words)), int8);
+}
+#else
+static inline sums add_products(sums sum, line x, weights w) {
+    return sum + convert_int8(x.even) * convert_int8(w.even) + convert_int8(x.odd) * convert_int8(w.odd);
+}
+#endif
+#endif
+
+/* Rows of a tile: with four columns they leave registers for what is multiplied. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TILE_ROWS 4
+#else
+#define TILE_ROWS 3
+#endif
+
+static inline int4 quarter16(int16 v) {
+    const int8 half_sum = v.lo + v.hi;
+    return half_sum.lo + half_sum.hi;
+}
+static inline int4 quarter8(int8 v) {
+    return v.lo + v.hi;
+}
+static inline int4 quarter4(int4 v) {
+    return v;
+}
+#if STEP == 64
+#define QUARTER quarter16
+#elif TFM_WIDTH == 4 && defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define QUARTER quarter4
+#else
+#define QUARTER quarter8
+#endif
+static inline int4 part_sums(sums a, sums b, sums c, sums d) {
+    const int4 w = QUARTER(a), x = QUARTER(b), y = QUARTER(c), z = QUARTER(d);
+    const int4 u = (int4)(w.even, x.even) + (int4)(w.odd, x.odd), v = (int4)(y.even, z.even) + (int4)(y.odd, z.odd);
+    return (int4)(u.even, v.even) + (int4)(u.odd, v.odd);
+}
+
+/* ---- Rows of x as whole numbers ---- */
+
+/* The bits of the largest of `count` numbers, all bits but the sign: so what is not finite is larger than all others. */
+static inline int largest_bits(__global const float *x, int count) {
+    tfm_ivec best = 0;
+    int i = 0, most = 0;
+    for (; i + TFM_WIDTH <= count; i += TFM_WIDTH)
+        best = max(best, tfm_as_int_vec(tfm_load(x + i)) & 0x7fffffff);
+    for (int p = 0; p < TFM_WIDTH; p++)
+        most = max(most, ((int *)&best)[p]);
+    for (; i < count; i++)
+        most = max(most, as_int(x[i]) & 0x7fffffff);
+    return most;
+}
+
+#define DEFINE_WHOLE_NUMBERS(NAME, SPACE)                                                                              \
+    static float NAME(SPACE number *to, __global const float *x, int k) {                                              \
+        float inverse;                                                                                                 \
+        const float step = step_of(largest_bits(x, k), &inverse);                                                      \
+        int i = 0;                                                                                                     \
+        for (; inverse != 0 && i + TFM_WIDTH <= k; i += TFM_WIDTH)                                                     \
+            tfm_store(NUMBERS(ROUNDED(tfm_load(x + i))), to + i);                                                      \
+        float rest[TFM_WIDTH];                                                                                         \
+        for (; i < PADDED(k); i += TFM_WIDTH) {                                                                        \
+            for (int p = 0; p < TFM_WIDTH; p++)                                                                        \
+                rest[p] = i + p < k && inverse != 0 ? x[i + p] : 0.0f;                                                 \
+            tfm_store(NUMBERS(ROUNDED(tfm_load(rest))), to + i);                                                       \
+        }                                                                                                              \
+        return step;                                                                                                   \
+    }
+DEFINE_WHOLE_NUMBERS(whole_numbers, __global)
+DEFINE_WHOLE_NUMBERS(own_whole_numbers, __private)
+
+/* a (M, PADDED(K)) and steps (M) of x (M, K). Grid: items of `rows` rows each. */
+TFM_KERNEL void int8_rows(TFM_TENSOR(number, a), TFM_TENSOR(float, steps), TFM_INPUT(float, x), const long m,
+                          const long k, const long rows) {
+    const long first = get_global_id(0) * rows, last = min(first + rows, m);
+    for (long i = first; i < last; i++)
+        TFM_AT(steps)[i] = whole_numbers(TFM_AT(a) + i * PADDED(k), TFM_AT(x) + i * k, (int)k);
+}
+
+/* out (N): the sums of w's rows, where `a` has an offset. Layout: one work-item a row. */
+TFM_KERNEL void int8_row_sums(TFM_TENSOR(int, out), TFM_INPUT(char, q), const long n, const long k) {
+    const long row = TFM_ROW();
+    int sum = 0;
+    if (!OFFSET || row >= n)
+        return;
+    for (long i = 0; i < k; i++)
+        sum += TFM_AT(q)[row * k + i];
+    TFM_AT(out)[row] = sum;
+}
+
+/* ---- Tiles ---- */
+
+/* What a tile is made of, and where it goes. */
+typedef struct product {
+    __global float *c;
+    __global const char *q;
+    __global const float *scales, *bias; /* bias may be 0 */
+    __global const int *row_sums;
+    long n;
+    int k;
+    float least;
+} product;
+
+#define UNROLL _Pragma("unroll")
+#define EACH_ROW(R)                                                                                                    \
+    UNROLL                                                                                                             \
+    for (int i = 0; i < R; i++)
+#define EACH_COLUMN                                                                                                    \
+    UNROLL                                                                                                             \
+    for (int j = 0; j < 4; j++)
+
+/* STEP bytes of which `count` are there. */
+static inline weights last_weights(__global const char *q, int count) {
+    char part[STEP];
+    for (int i = 0; i < STEP; i++)
+        part[i] = i < count ? q[i] : 0;
+    return LOAD_WEIGHTS(__private, part);
+}
+
+/* Four results of row `row`, of columns from `column` on, of which some may be over the edge. */
+static inline void finish(const product *p, long row, long column, int4 total, float step) {
+    const int there = (int)min(p->n - column, 4L);
+    __global float *to = p->c + row * p->n + column;
+#if OFFSET
+    if (there == 4)
+        total -= OFFSET * vload4(0, p->row_sums + column);
+    else
+        for (int j = 0; j < there; j++)
+            ((int *)&total)[j] -= OFFSET * p->row_sums[column + j];
+#endif
+    if (there == 4) {
+        const float4 scale = step * vload4(0, p->scales + column);
+        const float4 add = p->bias ? vload4(0, p->bias + column) : (float4)(0.0f);
+        const float4 v = tfm_fma(convert_float4(total), scale, add);
+        vstore4(v < (float4)(p->least) ? (float4)(p->least) : v, 0, to);
+        return;
+    }
+    for (int j = 0; j < there; j++) {
+        const float v = tfm_fma((float)((const int *)&total)[j], step * p->scales[column + j],
+                                p->bias ? p->bias[column + j] : 0.0f);
+        to[j] = v < p->least ? p->least : v;
+    }
+}
+
+/* NAME: rows row .. row + rows - 1, R at most, of columns column .. column + 3. Rows and columns that are not there
+ * read the last one and are not stored. `a` is where the first row's whole numbers are. */
+#define DEFINE_TILE(NAME, SPACE, R)                                                                                    \
+    static void NAME(const product *p, SPACE const number *a, SPACE const float *steps, long row, int rows,            \
+                     long column) {                                                                                    \
+        SPACE const number *from[R];                                                                                   \
+        __global const char *w[4];                                                                                     \
+        sums sum[R][4];                                                                                                \
+        int s = 0;                                                                                                     \
+        EACH_ROW (R)                                                                                                   \
+            from[i] = a + min(i, rows - 1) * PADDED(p->k);                                                             \
+        EACH_COLUMN                                                                                                    \
+            w[j] = p->q + min(column + j, p->n - 1) * p->k;                                                            \
+        EACH_ROW (R)                                                                                                   \
+            EACH_COLUMN                                                                                                \
+                sum[i][j] = 0;                                                                                         \
+        for (; s + STEP <= p->k; s += STEP) {                                                                          \
+            line x[R];                                                                                                 \
+            EACH_ROW (R)                                                                                               \
+                x[i] = LOAD_LINE(SPACE, from[i] + s);                                                                  \
+            EACH_COLUMN {                                                                                              \
+                const weights v = LOAD_WEIGHTS(__global, w[j] + s);                                                    \
+                EACH_ROW (R)                                                                                           \
+                    sum[i][j] = add_products(sum[i][j], x[i], v);                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (s < p->k)                                                                                                  \
+            EACH_COLUMN {                                                                                              \
+                const weights v = last_weights(w[j] + s, p->k - s);                                                    \
+                EACH_ROW (R)                                                                                           \
+                    sum[i][j] = add_products(sum[i][j], LOAD_LINE(SPACE, from[i] + s), v);                             \
+            }                                                                                                          \
+        EACH_ROW (R)                                                                                                   \
+            if (i < rows)                                                                                              \
+                finish(p, row + i, column, part_sums(sum[i][0], sum[i][1], sum[i][2], sum[i][3]), steps[i]);           \
+    }
+
+#define DEFINE_TILES(NAME, SPACE)                                                                                      \
+    DEFINE_TILE(NAME##_1, SPACE, 1)                                                                                    \
+    DEFINE_TILE(NAME##_2, SPACE, 2)                                                                                    \
+    DEFINE_TILE(NAME##_most, SPACE, TILE_ROWS)                                                                         \
+    static inline void NAME(const product *p, SPACE const number *a, SPACE const float *steps, long row, int rows,     \
+                            long column) {                                                                             \
+        if (rows == 1)                                                                                                 \
+            NAME##_1(p, a, steps, row, rows, column);                                                                  \
+        else if (rows == 2)                                                                                            \
+            NAME##_2(p, a, steps, row, rows, column);                                                                  \
+        else                                                                                                           \
+            NAME##_most(p, a, steps, row, rows, column);                                                               \
+    }
+DEFINE_TILES(tile, __global)
+DEFINE_TILES(own_tile, __private)
+
+/* An activation that takes many instructions, on a part of c that was just written: vectors of it are quicker. */
+static void activate_part(const product *p, long row, int rows, long column, long end) {
+    if (TFM_ACTIVATION <= 1)
+        return;
+    for (int i = 0; i < rows; i++) {
+        __global float *line_of_c = p->c + (row + i) * p->n;
+        long j = column;
+        for (; j + TFM_WIDTH <= end; j += TFM_WIDTH)
+            tfm_store(tfm_activate_vec(tfm_load(line_of_c + j)), line_of_c + j);
+        for (; j < end; j++)
+            line_of_c[j] = tfm_activate(line_of_c[j]);
+    }
+}
+
+#define PRODUCT_PARAMETERS                                                                                             \
+    TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(int, row_sums), TFM_INPUT(float, bias), const long m,      \
+        const long n, const long k, const long has_bias, const float least
+#define PRODUCT()                                                                                                      \
+    {                                                                                                                  \
+        TFM_AT(c), TFM_AT(q), TFM_AT(scales), has_bias ? TFM_AT(bias) : 0, TFM_AT(row_sums), n, (int)k, least          \
+    }
+
+/* Many rows, whose whole numbers int8_rows has made. Grid: groups of `rows` rows x groups of `columns` columns, a
+ * multiple of four: their weights stay in the cache while the rows go by. */
+TFM_KERNEL void int8_product(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
+                             const long rows, const long columns) {
+    const product p = PRODUCT();
+    const long row = get_global_id(0) * rows, end = min(row + rows, m);
+    const long column = get_global_id(1) * columns, edge = min(column + columns, n);
+    for (long i = row; i < end; i += TILE_ROWS) {
+        const int there = (int)min(end - i, (long)TILE_ROWS);
+        for (long j = column; j < edge; j += 4)
+            tile(&p, TFM_AT(a) + i * PADDED(k), TFM_AT(steps) + i, i, there, j);
+        activate_part(&p, i, there, column, edge);
+    }
+}
+
+/* Many rows, where two products a lane are what there is: each item widens its strip of 16 columns to 16 bits, pairs of
+ * rows of w^T side by side, so that for all of its rows a step of two along K takes two loads of weights, and for each
+ * row a number pair for all lanes; and a sum is a lane, not eight. K is MOST_DEPTH at most. Grid: strips x groups of
+ * `rows` rows, so that a group's whole numbers stay in the cache while strips go by. */
+#define STRIP_ROWS 6
+#define STRIP 16
+
+/* Eight rows of eight ints, turned. */
+static inline void turn(int8 *out, const int step, const int8 *r) {
+    int8 t[8], u[8];
+    UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    UNROLL
+    for (int i = 0; i < 8; i += 4)
+        UNROLL
+        for (int j = 0; j < 2; j++) {
+            u[i + 2 * j] = __builtin_shufflevector(t[i + j], t[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            u[i + 2 * j + 1] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        out[i * step] = (int8)(u[i].lo, u[i + 4].lo);
+        out[(i + 4) * step] = (int8)(u[i].hi, u[i + 4].hi);
+    }
+}
+
+/* panel[p][v] is, for columns 8 v to 8 v + 7, the pair of their numbers 2 p and 2 p + 1, up to K rounded up to 16. */
+static void widen(int8 *panel, const product *p, long column) {
+    __global const char *w[STRIP];
+    for (int j = 0; j < STRIP; j++)
+        w[j] = p->q + min(column + j, p->n - 1) * p->k;
+    for (int s = 0; s < p->k; s += 16)
+        UNROLL
+        for (int v = 0; v < 2; v++) {
+            int8 r[8];
+            UNROLL
+            for (int j = 0; j < 8; j++) {
+                __global const char *from = w[8 * v + j] + s;
+                char part[16];
+                if (s + 16 <= p->k) {
+                    r[j] = as_int8(convert_short16(LOAD(__global, loose_bytes, from)));
+                    continue;
+                }
+                for (int i = 0; i < 16; i++)
+                    part[i] = s + i < p->k ? from[i] : 0;
+                r[j] = as_int8(convert_short16(LOAD(__private, loose_bytes, part)));
+            }
+            turn(panel + s + v, 2, r);
+        }
+}
+
+/* Eight results of a row. */
+static inline void finish_strip(const product *p, long row, long column, int8 total, float step) {
+    __global float *to = p->c + row * p->n + column;
+    if (column + 8 <= p->n) {
+        const float8 add = p->bias ? vload8(0, p->bias + column) : (float8)(0.0f);
+        const float8 v = tfm_fma(convert_float8(total), step * vload8(0, p->scales + column), add);
+        vstore8(v < (float8)(p->least) ? (float8)(p->least) : v, 0, to);
+        return;
+    }
+    for (int j = 0; column + j < p->n && j < 8; j++) {
+        const float v = tfm_fma((float)((const int *)&total)[j], step * p->scales[column + j],
+                                p->bias ? p->bias[column + j] : 0.0f);
+        to[j] = v < p->least ? p->least : v;
+    }
+}
+
+#define DEFINE_STRIP(NAME, R)                                                                                          \
+    static void NAME(const product *p, const int8 *panel, __global const short *a, __global const float *steps,        \
+                     long row, int rows, long column) {                                                                \
+        __global const int *from[R];                                                                                   \
+        int8 sum[R][2];                                                                                                \
+        const int pairs = (p->k + 1) / 2;                                                                              \
+        EACH_ROW (R) {                                                                                                 \
+            from[i] = (__global const int *)(a + min(i, rows - 1) * PADDED(p->k));                                     \
+            sum[i][0] = sum[i][1] = 0;                                                                                 \
+        }                                                                                                              \
+        for (int s = 0; s < pairs; s++) {                                                                              \
+            const short16 w0 = as_short16(panel[2 * s]), w1 = as_short16(panel[2 * s + 1]);                            \
+            EACH_ROW (R) {                                                                                             \
+                const short16 x = as_short16((int8)(from[i][s]));                                                      \
+                sum[i][0] = add_products(sum[i][0], x, w0);                                                            \
+                sum[i][1] = add_products(sum[i][1], x, w1);                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        EACH_ROW (R)                                                                                                   \
+            if (i < rows) {                                                                                            \
+                finish_strip(p, row + i, column, sum[i][0], steps[i]);                                                 \
+                if (column + 8 < p->n)                                                                                 \
+                    finish_strip(p, row + i, column + 8, sum[i][1], steps[i]);                                         \
+            }                                                                                                          \
+    }
+#if STEP == 16 && !defined(__aarch64__)
+DEFINE_STRIP(strip, STRIP_ROWS)
+DEFINE_STRIP(part_strip, 2)
+TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
+                            const long rows) {
+    const product p = PRODUCT();
+    const long column = get_global_id(0) * STRIP, edge = min(column + STRIP, n);
+    const long row = get_global_id(1) * rows, end = min(row + rows, m);
+    int8 panel[MOST_DEPTH];
+    widen(panel, &p, column);
+    for (long i = row; i < end;) {
+        const int there = (int)min(end - i, (long)STRIP_ROWS);
+        __global const number *from = TFM_AT(a) + i * PADDED(k);
+        if (there > 2)
+            strip(&p, panel, from, TFM_AT(steps) + i, i, there, column);
+        else
+            part_strip(&p, panel, from, TFM_AT(steps) + i, i, there, column);
+        activate_part(&p, i, there, column, edge);
+        i += there;
+    }
+}
+#else
+/* The same as tiles: these CPUs have better. */
+TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
+                            const long rows) {
+    const product p = PRODUCT();
+    const long column = get_global_id(0) * STRIP, edge = min(column + STRIP, n);
+    const long row = get_global_id(1) * rows, end = min(row + rows, m);
+    for (long i = row; i < end; i += TILE_ROWS) {
+        const int there = (int)min(end - i, (long)TILE_ROWS);
+        for (long j = column; j < edge; j += 4)
+            tile(&p, TFM_AT(a) + i * PADDED(k), TFM_AT(steps) + i, i, there, j);
+        activate_part(&p, i, there, column, edge);
+    }
+}
+#endif
+
+/* Few rows, MOST_ROWS of MOST_DEPTH at most, as a step of decoding has: bound by reading w. Each item makes the whole
+ * numbers for itself, since another launch takes longer. Grid: groups of `columns` columns, a multiple of four. */
+TFM_KERNEL void int8_few(TFM_TENSOR(float, c), TFM_INPUT(float, x), PRODUCT_PARAMETERS, const long columns) {
+    const product p = PRODUCT();
+    const long column = get_global_id(0) * columns, edge = min(column + columns, n);
+    number a[MOST_ROWS * MOST_DEPTH];
+    float steps[MOST_ROWS];
+    for (int i = 0; i < (int)m; i++)
+        steps[i] = own_whole_numbers(a + i * PADDED(p.k), TFM_AT(x) + i * k, (int)k);
+    for (long j = column; j < edge; j += 4)
+        for (int i = 0; i < (int)m; i += TILE_ROWS)
+            own_tile(&p, a + i * PADDED(p.k), steps + i, i, min((int)m - i, TILE_ROWS), j);
+    activate_part(&p, 0, (int)m, column, edge);
+}
+#endif

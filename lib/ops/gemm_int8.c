@@ -1,0 +1,323 @@
+/* Linear layers whose weights are bytes: cl/gemm_int8.cl. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include "ops/quantize.h"
+#include "ops/selftest.h"
+#include "ops/tape.h"
+
+#define OP "linear"
+
+/* As in the kernels: what a row of whole numbers is filled up to, and the largest that an item makes for itself. */
+enum { PADDING = 64, MOST_ROWS = 8, MOST_DEPTH = 4096 };
+
+/* Rows from which on it pays to widen weights for them. */
+enum { LEAST_FOR_STRIPS = 24 };
+
+/* Its address is the key under which a context keeps what the kernels of wide devices were found to be. */
+static char SLOT;
+typedef enum trust { UNKNOWN, TRUSTED, WRONG } trust;
+typedef struct state {
+    trust wide;
+} state;
+
+typedef struct task {
+    int64_t m, n, k;
+    tfm_tensor c, x, bias;
+    tfm_param *weight;
+    tfm_activation activation;
+} task;
+
+static int64_t padded(int64_t k) {
+    return tfm__divide_up(k, PADDING) * PADDING;
+}
+
+static bool is_wide(const tfm_context *ctx) {
+    return tfm__context_tuning(ctx)->class == TFM__WIDE;
+}
+
+/* ---- Plain ---- */
+
+static tfm__kernel *plain_kernel(tfm_context *ctx, const char *name, tfm_activation activation) {
+    return tfm__kernel_get(ctx, "gemm_int8", name, "-DPLAIN -DTFM_ACTIVATION=%d", activation);
+}
+
+static tfm_status run_plain(tfm_context *ctx, const task *t) {
+    tfm_tensor a = {0}, steps = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, padded(t->k)});
+    tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
+    if (tfm_context_status(ctx) == TFM_OK)
+        tfm__launch(
+            ctx, plain_kernel(ctx, "int8_rows_plain", t->activation), tfm__row_grid(ctx, t->m),
+            TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("m", t->m), TFM__I_AS("k", t->k)));
+    if (tfm_context_status(ctx) == TFM_OK)
+        tfm__launch(ctx, plain_kernel(ctx, "int8_product_plain", t->activation), tfm__element_grid(ctx, t->m * t->n),
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), TFM__T_AS("q", t->weight->value),
+                              TFM__T_AS("scales", t->weight->scales), TFM__T_AS("bias", t->bias), TFM__I_AS("m", t->m),
+                              TFM__I_AS("n", t->n), TFM__I_AS("k", t->k),
+                              TFM__I_AS("has_bias", t->bias.buffer != NULL)));
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* ---- Wide devices ---- */
+
+/* None and ReLU share a program. */
+static tfm__kernel *wide_kernel(tfm_context *ctx, const char *name, tfm_activation activation) {
+    return tfm__kernel_get(ctx, "gemm_int8", name, "-DMOST_ROWS=%d -DMOST_DEPTH=%d -DTFM_ACTIVATION=%d", MOST_ROWS,
+                           MOST_DEPTH, activation == TFM_RELU ? TFM_NO_ACTIVATION : activation);
+}
+
+/* The sums of the weight's rows, kept where other weights keep their packed copy. */
+static tfm_status find_row_sums(tfm_context *ctx, tfm_param *weight) {
+    const int64_t n = weight->value.dims[0];
+    if (weight->packed_version == weight->version + 1 && tfm__tensor_alive(ctx, weight->packed))
+        return TFM_OK;
+    tfm_tensor_free(ctx, &weight->packed);
+    weight->packed_version = 0;
+    if (tfm__tensor_new_lasting(ctx, &weight->packed, TFM_I32, 1, &n) != TFM_OK)
+        return tfm_context_status(ctx);
+    const tfm_status status =
+        tfm__launch(ctx, wide_kernel(ctx, "int8_row_sums", TFM_NO_ACTIVATION), tfm__row_grid(ctx, n),
+                    TFM__ARGS(TFM__T_AS("out", weight->packed), TFM__T_AS("q", weight->value), TFM__I(n),
+                              TFM__I_AS("k", weight->value.dims[1])));
+    weight->packed_version = status == TFM_OK ? weight->version + 1 : 0;
+    return status;
+}
+
+#define PRODUCT_ARGS(t)                                                                                                \
+    TFM__T_AS("q", (t)->weight->value), TFM__T_AS("scales", (t)->weight->scales),                                      \
+        TFM__T_AS("row_sums", (t)->weight->packed), TFM__T_AS("bias", (t)->bias), TFM__I_AS("m", (t)->m),              \
+        TFM__I_AS("n", (t)->n), TFM__I_AS("k", (t)->k), TFM__I_AS("has_bias", (t)->bias.buffer != NULL),               \
+        TFM__F_AS("least", (t)->activation == TFM_RELU ? 0.0f : -INFINITY)
+
+/* Columns of an item: enough that making its own whole numbers is little beside them, and some items for each core. */
+static int64_t few_columns(int64_t n) {
+    const int64_t columns = tfm__divide_up(n, 64);
+    return columns <= 64 ? 64 : tfm__divide_up(columns, 4) * 4;
+}
+
+static tfm_status run_few(tfm_context *ctx, const task *t) {
+    const int64_t columns = few_columns(t->n);
+    return tfm__launch(ctx, wide_kernel(ctx, "int8_few", t->activation),
+                       TFM__GRID_1D((size_t)tfm__divide_up(t->n, columns), 1),
+                       TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->x), PRODUCT_ARGS(t), TFM__I(columns)));
+}
+
+static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
+    const int64_t strip = 16, rows = 96; /* columns, as in the kernel; and what makes the widening of them little */
+    return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
+                       TFM__GRID_2D((size_t)tfm__divide_up(t->n, strip), (size_t)tfm__divide_up(t->m, rows), 1, 1),
+                       TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows)));
+}
+
+static tfm_status run_many(tfm_context *ctx, const task *t) {
+    const int64_t columns = 64, least_items = tfm__context_tuning(ctx)->gemm_group_items, k = t->k;
+    int64_t rows = 96, few = tfm__divide_up(t->m, 64); /* of an item that makes whole numbers */
+    while (rows > 12 && tfm__divide_up(t->m, rows) * tfm__divide_up(t->n, columns) < least_items)
+        rows /= 2;
+    tfm_tensor a = {0}, steps = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, 2 * padded(k)}); /* bytes or 16 bits, as the kernels will */
+    tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
+    if (tfm_context_status(ctx) == TFM_OK)
+        tfm__launch(ctx, wide_kernel(ctx, "int8_rows", t->activation),
+                    TFM__GRID_1D((size_t)tfm__divide_up(t->m, few), 1),
+                    TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("m", t->m), TFM__I(k),
+                              TFM__I_AS("rows", few)));
+    if (tfm_context_status(ctx) == TFM_OK && t->m >= LEAST_FOR_STRIPS && k <= MOST_DEPTH)
+        run_strips(ctx, t, a, steps);
+    else if (tfm_context_status(ctx) == TFM_OK)
+        tfm__launch(
+            ctx, wide_kernel(ctx, "int8_product", t->activation),
+            TFM__GRID_2D((size_t)tfm__divide_up(t->m, rows), (size_t)tfm__divide_up(t->n, columns), 1, 1),
+            TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows), TFM__I(columns)));
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+static tfm_status run_wide(tfm_context *ctx, const task *t) {
+    if (find_row_sums(ctx, t->weight) != TFM_OK)
+        return tfm_context_status(ctx);
+    return t->m <= MOST_ROWS && t->k <= MOST_DEPTH ? run_few(ctx, t) : run_many(ctx, t);
+}
+
+/* ---- Whether they are right here ---- */
+
+/* Of the proof: rows for each kernel, and sizes that fill no vector. */
+enum { PROOF_FEW = 4, PROOF_SOME = 13, PROOF_MANY = 27, PROOF_N = 19, PROOF_K = 213 };
+
+/* Numbers up to the ends of what bytes hold, whose products would saturate 16 bits. */
+static void fill_proof(float *x, int8_t *q, float *scales) {
+    for (int i = 0; i < PROOF_MANY * PROOF_K; i++)
+        x[i] = i % 5 == 0 ? -1.0f : i % 7 < 4 ? 1.0f : (float)(i % 255 - 127) / 127;
+    for (int i = 0; i < PROOF_N * PROOF_K; i++)
+        q[i] = (int8_t)(i % 3 == 0 ? 127 : i % 5 == 0 ? -127 : i * 37 % 255 - 127);
+    for (int i = 0; i < PROOF_N; i++)
+        scales[i] = 0.01f * (float)(i + 1);
+}
+
+/* Runs t by both, and compares: sums are whole, so they differ by the rounding of what scales them at most. */
+static bool agree(tfm_context *ctx, task *t) {
+    float want[PROOF_MANY * PROOF_N], got[PROOF_MANY * PROOF_N];
+    const int64_t count = t->m * t->n;
+    tfm_tensor plain = {0};
+    t->c = (tfm_tensor){0};
+    tfm_tensor_new(ctx, &plain, TFM_F32, 2, (int64_t[]){t->m, t->n});
+    tfm_tensor_new(ctx, &t->c, TFM_F32, 2, (int64_t[]){t->m, t->n});
+    if (tfm_context_status(ctx) != TFM_OK || run_wide(ctx, t) != TFM_OK || tfm_tensor_read(ctx, got, t->c) != TFM_OK)
+        return false;
+    t->c = plain;
+    if (run_plain(ctx, t) != TFM_OK || tfm_tensor_read(ctx, want, t->c) != TFM_OK)
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i]))))
+            return false;
+    return true;
+}
+
+static bool prove(tfm_context *ctx) {
+    float x[PROOF_MANY * PROOF_K], scales[PROOF_N];
+    int8_t q[PROOF_N * PROOF_K];
+    tfm_param weight = {0};
+    task t = {.m = PROOF_FEW, .n = PROOF_N, .k = PROOF_K, .weight = &weight};
+    const int depth = tfm__scope_depth(ctx);
+    fill_proof(x, q, scales);
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &t.x, TFM_F32, 2, (int64_t[]){PROOF_MANY, PROOF_K});
+    tfm__tensor_new_lasting(ctx, &weight.value, TFM_I8, 2, (int64_t[]){PROOF_N, PROOF_K});
+    tfm__tensor_new_lasting(ctx, &weight.scales, TFM_F32, 1, (int64_t[]){PROOF_N});
+    if (tfm_context_status(ctx) == TFM_OK) {
+        tfm_tensor_write(ctx, t.x, x);
+        tfm_tensor_write(ctx, weight.value, q);
+        tfm_tensor_write(ctx, weight.scales, scales);
+    }
+    bool right = tfm_context_status(ctx) == TFM_OK && agree(ctx, &t);
+    t.m = PROOF_SOME;
+    right = right && agree(ctx, &t);
+    t.m = PROOF_MANY;
+    right = right && agree(ctx, &t);
+    /* A compiler that does not know the instruction has failed the context, which can go on with the plain kernels. */
+    if (tfm_context_status(ctx) == TFM_ERROR_BUILD)
+        tfm__context_recover(ctx, depth);
+    else
+        tfm_scope_close(ctx, 0, NULL);
+    tfm_param_free(ctx, &weight);
+    return right;
+}
+
+/* Whether the kernels of wide devices are to be used; asked of the device once. */
+static bool trusts_wide(tfm_context *ctx) {
+    state *s = tfm__context_slot(ctx, &SLOT);
+    if (!s) {
+        s = tfm__alloc(1, sizeof(*s));
+        if (!s) {
+            tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory");
+            return false;
+        }
+        if (tfm__context_set_slot(ctx, &SLOT, s, free) != TFM_OK)
+            return false;
+    }
+    if (s->wide == UNKNOWN) {
+        const bool right = prove(ctx);
+        if (tfm_context_status(ctx) != TFM_OK)
+            return false;
+        s->wide = right ? TRUSTED : WRONG;
+        if (!right)
+            tfm__log(TFM_LOG_WARNING,
+                     "products of bytes by this CPU's own instructions are wrong on %s: going on with plain ones, "
+                     "which take longer",
+                     tfm_context_device(ctx)->name);
+    }
+    return s->wide == TRUSTED;
+}
+
+/* ---- The op ---- */
+
+uint64_t tfm__linear_int8_memory(tfm_context *ctx, int64_t rows, int64_t inputs) {
+    if (is_wide(ctx) && rows <= MOST_ROWS && inputs <= MOST_DEPTH)
+        return 0;
+    return tfm__pool_block((uint64_t)(rows * padded(inputs) * (is_wide(ctx) ? 2 : 1))) +
+           tfm__pool_block(sizeof(float) * (uint64_t)rows);
+}
+
+static tfm_status check_weight(tfm_context *ctx, tfm_tensor x, const tfm_param *weight, tfm_tensor bias) {
+    const tfm_tensor w = weight->value, scales = weight->scales;
+    if (TFM__OP_BEGIN(ctx, OP, "fbfF", x, w, scales, bias) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (w.rank != 2 || tfm__last_dim(x) != w.dims[1] || w.dims[1] > TFM__BYTES_WIDEST)
+        return tfm__op_refuse(ctx, OP, "x %s does not fit a weight %s, which must be (N, K) with K up to %d",
+                              TFM__SHAPE(x), TFM__SHAPE(w), TFM__BYTES_WIDEST);
+    if (scales.rank != 1 || scales.dims[0] != w.dims[0])
+        return tfm__op_refuse(ctx, OP, "the weight is %s and its scales %s: one for each row is needed", TFM__SHAPE(w),
+                              TFM__SHAPE(scales));
+    if (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0]))
+        return tfm__op_refuse(ctx, OP, "the bias is %s, the result has %" PRId64 " columns", TFM__SHAPE(bias),
+                              w.dims[0]);
+    if (tfm__row_count(x) > INT32_MAX || w.dims[0] > INT32_MAX)
+        return tfm__op_refuse(ctx, OP, "x %s by %s: rows and columns must stay below 2^31", TFM__SHAPE(x),
+                              TFM__SHAPE(w));
+    if (TFM__TAPE_WANTS(ctx, x, bias))
+        return tfm__op_refuse(ctx, OP,
+                              "a weight of bytes has no backward pass: open the model in floating point to train it");
+    return TFM_OK;
+}
+
+tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
+                            tfm_activation activation) {
+    if (check_weight(ctx, x, weight, bias) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (activation < TFM_NO_ACTIVATION || activation > TFM_SILU)
+        return tfm__op_refuse(ctx, OP, "there is no activation number %d", (int)activation);
+    int64_t dims[TFM_MAX_RANK];
+    memcpy(dims, x.dims, sizeof(dims));
+    dims[x.rank - 1] = weight->value.dims[0];
+    if (tfm__op_output(ctx, OP, y, TFM_F32, x.rank, dims) != TFM_OK ||
+        TFM__OP_APART(ctx, OP, *y, x, weight->value, weight->scales, bias) != TFM_OK)
+        return tfm_context_status(ctx);
+    const task t = {.m = tfm__row_count(x),
+                    .n = weight->value.dims[0],
+                    .k = weight->value.dims[1],
+                    .c = *y,
+                    .x = x,
+                    .bias = bias,
+                    .weight = weight,
+                    .activation = activation};
+    const bool wide = is_wide(ctx) && trusts_wide(ctx);
+    return tfm_context_status(ctx) != TFM_OK ? tfm_context_status(ctx) : wide ? run_wide(ctx, &t) : run_plain(ctx, &t);
+}
+
+/* ---- Selftest ---------------------------------------------------------------------------------------- */
+
+/* Rows of x whose largest number is 127 are whole numbers as they are, so the result is exact but for its scale. */
+static void check(tfm__check *c) {
+    const int64_t m = c->number, n = 37, k = 165;
+    float *x, *w, *bias;
+    tfm_param weight = {0};
+    tfm_tensor y = {0}, tx = FLOATS(x, m, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
+    double *want = WANTED(m * n);
+    if (!tfm__check_ready(c))
+        return;
+    for (int64_t i = 0; i < m * k; i++)
+        x[i] = i % k == 0 ? 127 : rintf(60 * x[i]);
+    for (int64_t i = 0; i < n * k; i++)
+        w[i] = i % k == 0 ? 127 : rintf(60 * w[i]);
+    for (int64_t i = 0; i < m * n; i++) {
+        double sum = (double)bias[i % n];
+        for (int64_t p = 0; p < k; p++)
+            sum += (double)x[i / n * k + p] * (double)w[i % n * k + p];
+        want[i] = tfm__check_activated(sum, TFM_RELU);
+    }
+    tfm_tensor_write(c->ctx, tx, x);
+    tfm_tensor_write(c->ctx, tw, w);
+    weight.value = tw;
+    if (tfm_param_quantize(c->ctx, &weight) == TFM_OK)
+        tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_RELU);
+    tfm__check_judge(c, y, want);
+    tfm_param_free(c->ctx, &weight);
+}
+
+const tfm__check_entry tfm__selftest_gemm_int8[] = {
+    {"linear int8", "few rows", check, 3},
+    {"linear int8", "many rows", check, 29},
+    {0},
+};

@@ -1,0 +1,28 @@
+/* Weights as bytes: what quantises them, and the layers that read them. */
+#ifndef TFM_LIB_QUANTIZE_H
+#define TFM_LIB_QUANTIZE_H
+
+#include "ops/ops.h"
+
+/* On the host: out[i] times *scale is in[i] as near as bytes of -127 to 127 come, *scale being the largest of `count`
+ * numbers without its sign, by 127. False where one of them is not finite. */
+bool tfm__quantize_row(int8_t *out, float *scale, const float *in, size_t count);
+
+/* The longest row that products of bytes take: their sums have 32 bits. */
+enum { TFM__BYTES_WIDEST = 1 << 17 };
+
+/* tfm_linear of a weight whose value is I8. */
+tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
+                            tfm_activation activation);
+
+/* Bytes that such a layer takes from the pool while it runs on so many rows. */
+uint64_t tfm__linear_int8_memory(tfm_context *ctx, int64_t rows, int64_t inputs);
+
+/* tfm_embedding of a table that may be I8. */
+tfm_status tfm__embedding_param(tfm_context *ctx, tfm_tensor *y, const tfm_param *table, tfm_tensor ids, float scale,
+                                tfm_tensor positions, int64_t first);
+
+/* Rows `ids` (K) of a table (V, E) as a parameter of its own, which lasts. */
+tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *table, tfm_tensor ids);
+
+#endif
