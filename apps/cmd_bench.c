@@ -171,6 +171,7 @@ static void keep_to_cores(void) {
 
 int cmd_bench(int argc, char **argv) {
     bench_options o = {.rounds = 15};
+    int precision = 0;
     const cli_option options[] = {
         CLI_DEVICE(&o.device),
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
@@ -181,6 +182,8 @@ int cmd_bench(int argc, char **argv) {
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
          "gemm: time only these of small, packed, rows, tiled, plain, clblast and openblas", NULL},
         {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
+        {0, "precision", CLI_CHOICE, &precision, "fp32|int8",
+         "gemm: time layers whose weights are bytes beside fp32 (default fp32 alone)", NULL},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
         {'m', "model", CLI_TEXT, &o.model, "DIR", "translate: the model's directory", NULL},
@@ -204,6 +207,7 @@ int cmd_bench(int argc, char **argv) {
                  "and written, and times a copy beside it; attention times a product of\n"
                  "1024x1024x1024 beside it.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant wide-16\n"
+                    "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
                     "  tfm bench attention 1x8x1024x64 --causal\n  tfm bench norm 4096x1024 --json\n"
                     "  tfm bench translate -m apps/demo\n",
         .options = options,
@@ -220,6 +224,7 @@ int cmd_bench(int argc, char **argv) {
         code = check_list(&syntax, "provider", o.providers, tfm_gemm_provider, "openblas");
     if (code != CLI_GO)
         return code;
+    o.int8 = precision == 1;
     keep_to_cores();
     const char *name = argv[optind];
     for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)

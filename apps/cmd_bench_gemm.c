@@ -110,6 +110,37 @@ static int enter_provider(bench_race *race, const shape *s, const bench_options 
     return p && enter(race, s, p, name, why) ? CLI_OK : CLI_FAILED;
 }
 
+/* ---- Bytes ---- */
+
+/* A layer of what the library takes by itself, with a weight of bytes or of floats. */
+static int run_layer(void *self, int times) {
+    product *p = self;
+    for (int i = 0; i < times; i++)
+        tfm_linear(p->ctx, &p->c, p->a, &p->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+    return tfm_context_finish(p->ctx) == TFM_OK ? CLI_OK : cli_fail("%s", tfm_context_error(p->ctx));
+}
+
+static int enter_layer(bench_race *race, const shape *s, tfm_context *ctx, bool bytes, const char *prefix) {
+    product *p = calloc(1, sizeof(*p));
+    bench_contestant *c = bench_enter(race, "gemm", s->name, "%s%s", prefix, bytes ? "int8" : "fp32");
+    if (!p || !c) {
+        free(p);
+        return c ? cli_fail("out of memory") : CLI_FAILED;
+    }
+    cli_progress("gemm %s: building %s", s->name, c->name);
+    *p = (product){.ctx = ctx};
+    c->work = 2.0 * (double)s->m * (double)s->n * (double)s->k;
+    c->precision = bytes ? "int8" : "fp32";
+    c->run = run_layer;
+    c->free = product_free;
+    c->self = p;
+    p->a = bench_fill(ctx, 2, (int64_t[]){s->m, s->k});
+    p->weight.value = bench_fill(ctx, 2, (int64_t[]){s->n, s->k});
+    if (bytes)
+        tfm_param_quantize(ctx, &p->weight);
+    return run_layer(p, 1);
+}
+
 /* ---- OpenBLAS ---- */
 
 typedef struct blas {
@@ -155,9 +186,29 @@ static int enter_blas(bench_race *race, const shape *s, const bench_options *o) 
 
 /* ---- Shapes ---- */
 
+/* Layers of bytes in each variant, beside the device's own in fp32 and OpenBLAS. */
+static int bench_bytes(const bench_devices *devices, const bench_options *o, const shape *s) {
+    bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "fp32"};
+    int code = enter_layer(&race, s, devices->contexts[0], false, "");
+    for (size_t d = 0; d < devices->count && code == CLI_OK; d++) {
+        char prefix[32] = "";
+        if (strcmp(tfm_context_variant(devices->contexts[d]), devices->own) != 0)
+            snprintf(prefix, sizeof(prefix), "%s ", tfm_context_variant(devices->contexts[d]));
+        code = enter_layer(&race, s, devices->contexts[d], true, prefix);
+    }
+    if (code == CLI_OK && bench_wanted(o->providers, "openblas"))
+        code = enter_blas(&race, s, o);
+    if (code == CLI_OK)
+        return bench_run(&race, o);
+    bench_abandon(&race);
+    return code;
+}
+
 static int bench_shape(const bench_devices *devices, const bench_options *o, const shape *s) {
     bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "openblas"};
     int code = CLI_OK;
+    if (o->int8)
+        return bench_bytes(devices, o, s);
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++) {
         tfm_context *ctx = devices->contexts[d];
         char prefix[32] = "";
@@ -198,7 +249,7 @@ static int bench_sizes(const bench_devices *devices, const bench_options *o, con
             code = bench_shape(devices, o, &s);
         }
     make(&s, e, f, 1024, "tn");
-    return code == CLI_OK ? bench_shape(devices, o, &s) : code;
+    return code == CLI_OK && !o->int8 ? bench_shape(devices, o, &s) : code;
 }
 
 static int parse(const cli_syntax *syntax, shape *s, const char *text) {
@@ -214,6 +265,8 @@ int bench_gemm(const cli_syntax *syntax, const bench_options *o, int count, char
     static char *all[] = {"tiny", "base", "big", "1024x1024x1024"};
     bench_devices devices;
     shape s;
+    if (o->int8 && o->accumulate)
+        return cli_misuse(syntax, "layers of bytes do not add to their result: leave --accumulate away");
     if (count == 0) {
         count = (int)CLI_COUNT(all);
         operands = all;
@@ -221,6 +274,8 @@ int bench_gemm(const cli_syntax *syntax, const bench_options *o, int count, char
     for (int i = 0; i < count; i++) /* before anything takes its time */
         if (!bench_model_named(operands[i]) && parse(syntax, &s, operands[i]) != CLI_GO)
             return CLI_USAGE;
+        else if (o->int8 && !bench_model_named(operands[i]) && (s.transpose_a || s.transpose_b))
+            return cli_misuse(syntax, "a layer has no '%s': with --precision int8 a shape is MxNxK alone", operands[i]);
     int code = bench_devices_open(&devices, o);
     for (int i = 0; i < count && code == CLI_OK; i++) {
         const bench_model *model = bench_model_named(operands[i]);

@@ -92,7 +92,7 @@ static double median(const bench_contestant *c) {
 
 static void print_json(const bench_race *race, const bench_contestant *c) {
     json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "bench", c->bench, "shape", c->shape, "provider", c->name,
-                             "precision", race->precision);
+                             "precision", c->precision ? c->precision : race->precision);
     json_t *more = json_pack("{s:i, s:n, s:n, s:n}", "runs", c->runs, "median_s", "min_s", race->json);
     json_object_update(line, more);
     json_decref(more);
