@@ -33,6 +33,7 @@ int cmd_embed(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
@@ -80,8 +81,17 @@ typedef struct cli_option {
             "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name", NULL                     \
     }
 
+/* Of an int `value` for cli_precision. */
+#define CLI_PRECISION(value)                                                                                           \
+    {                                                                                                                  \
+        0, "precision", CLI_CHOICE, &(value), "auto|fp32|fp16|bf16|int8",                                              \
+            "what is multiplied: fp32, or int8, which takes a quarter of the memory and changes results a little "     \
+            "(default auto: int8 where the model is stored so, else fp32)",                                            \
+            NULL                                                                                                       \
+    }
+
 /* How to search and take lines, of a tfm_search_options `search`, a tfm_text_options `text`, the penalty as an int
- * `penalty` until it is parsed, and an int `precision` for cli_check_precision. */
+ * `penalty` until it is parsed, and an int `precision` for cli_precision. */
 #define CLI_SEARCH(search, text, penalty, precision)                                                                     \
     {'k',     "beam",                                                                                                    \
      CLI_INT, &(search).beam,                                                                                            \
@@ -111,10 +121,7 @@ typedef struct cli_option {
          "N",     "the most source tokens in a batch, with padding (default 4096)",                                      \
          NULL},                                                                                                          \
         {0, "truncate", CLI_FLAG, &(text).truncate, NULL, "cut lines that are longer than the model's positions", NULL}, \
-    {                                                                                                                    \
-        0, "precision", CLI_CHOICE, &(precision), "fp32|fp16|bf16",                                                      \
-            "the precision of products and sums (default fp32, the only one there is)", NULL                             \
-    }
+        CLI_PRECISION(precision)
 
 /* The languages of a model that has several, and what stands before each source text. */
 #define CLI_LANGUAGES(text)                                                                                            \
@@ -191,8 +198,9 @@ void cli_building(void *user, int count, double seconds);
  * is read. */
 int cli_check_beam(const cli_syntax *syntax, int beam);
 
-/* Returns CLI_GO; or, where the precision that was asked for is not there, says so and returns CLI_FAILED. */
-int cli_check_precision(int precision);
+/* Sets *out to the word of CLI_PRECISION that was chosen. Returns CLI_GO; or, where that is not there, says so and
+ * returns CLI_FAILED. */
+int cli_precision(tfm_precision *out, int chosen);
 
 /* Returns the seconds of a clock that only goes forward. */
 double cli_seconds(void);

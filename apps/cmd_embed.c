@@ -108,19 +108,21 @@ static int find_prompt(embed_job *j) {
 }
 
 static int open_model(embed_job *j) {
-    const tfm_embedder_options options = {
+    tfm_embedder_options options = {
         .has_pooling = j->pooling_given,
         .pooling = POOLING_VALUES[j->pooling],
         .normalize = j->normalize      ? TFM_NORMALIZE_ON
                      : j->no_normalize ? TFM_NORMALIZE_OFF
                                        : TFM_NORMALIZE_AS_SAVED,
     };
+    if (cli_precision(&options.precision, j->precision) != CLI_GO)
+        return CLI_FAILED;
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     tfm_status status =
         tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building});
     if (status == TFM_OK && (j->task == EMBED_CLASSES || j->task == EMBED_WORDS))
-        status = tfm_model_open(&j->model, j->ctx, j->model_dir, NULL);
+        status = tfm_model_open(&j->model, j->ctx, j->model_dir, &(tfm_model_options){.precision = options.precision});
     else if (status == TFM_OK)
         status = tfm_embedder_open(&j->embedder, j->ctx, j->model_dir, &options);
     cli_progress(NULL);
@@ -242,6 +244,7 @@ int cmd_embed(int argc, char **argv) {
         {0, "batch-tokens", CLI_INT, &j.options.batch_tokens, "N",
          "the most tokens in a batch, with padding (default 2048 or 4096, as suits the device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
+        CLI_PRECISION(j.precision),
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {

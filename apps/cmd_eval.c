@@ -14,7 +14,8 @@ typedef struct job {
     const char *model_dir, *source_file, *reference_file, *hypothesis_file, *device;
     bool json;
     int tokenizer, penalty, precision;
-    cli_spaces spaces; /* of the references */
+    tfm_model_options how; /* to open the model */
+    cli_spaces spaces;     /* of the references */
     tfm_metrics_options options;
     tfm_search_options search;
     tfm_text_options text;
@@ -147,7 +148,7 @@ static int evaluate_model(job *j) {
     if (!j->rejected)
         return cli_fail("out of memory");
     if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
+        tfm_model_open(&j->model, j->ctx, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     for (size_t n; j->lines < j->source.count && code == CLI_OK; j->lines += n) {
         cli_progress("%zu of %zu lines", j->lines, j->source.count);
@@ -269,6 +270,6 @@ int cmd_eval(int argc, char **argv) {
     if (code == CLI_GO)
         code = cli_check_beam(&syntax, j.search.beam);
     if (code == CLI_GO)
-        code = cli_check_precision(j.precision);
+        code = cli_precision(&j.how.precision, j.precision);
     return code == CLI_GO ? run(&j) : code;
 }

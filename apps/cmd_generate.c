@@ -12,6 +12,7 @@ enum { BYTES_AHEAD = 1 << 18 };
 
 typedef struct job {
     const char *model_dir, *input, *output, *device;
+    int precision;
     bool ids, json, stats, sample, has_temperature, has_top_p, has_penalty;
     double temperature, top_p, min_p, repetition_penalty;
     int seed;
@@ -235,10 +236,13 @@ static void print_stats(const job *j) {
 }
 
 static int open_model(job *j) {
+    tfm_model_options how = {.no_tokenizer = j->ids};
+    if (cli_precision(&how.precision, j->precision) != CLI_GO)
+        return CLI_FAILED;
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, &(tfm_model_options){.no_tokenizer = j->ids}) != TFM_OK)
+        tfm_model_open(&j->model, j->ctx, j->model_dir, &how) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
@@ -364,6 +368,7 @@ int cmd_generate(int argc, char **argv) {
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         {0, "batch-tokens", CLI_INT, &o->batch_tokens, "N",
          "the most tokens in a batch, those that will be written counted (default 16384)", NULL},
+        CLI_PRECISION(j.precision),
         CLI_DEVICE(&j.device),
     };
     const cli_syntax syntax = {

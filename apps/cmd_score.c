@@ -14,6 +14,8 @@ typedef struct job {
     double log_prob; /* of all lines, and their tokens */
     uint64_t tokens;
     tfm_text_options text;
+    int precision;
+    tfm_model_options how; /* to open the model */
     tfm_context *ctx;
     tfm_model *model;
     cli_lines source, target;
@@ -95,7 +97,7 @@ static int score_all(job *j) {
         return cli_fail("%s has %zu lines, %s %zu: give a target line for each source line", j->source.name,
                         j->source.count, j->target.name, j->target.count);
     if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
+        tfm_model_open(&j->model, j->ctx, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     int code = CLI_OK;
     for (size_t n; j->first < j->target.count && code == CLI_OK; j->first += n) {
@@ -145,6 +147,7 @@ int cmd_score(int argc, char **argv) {
          "the most source tokens in a batch, with padding (default 4096)", NULL},
         {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "cut lines that are longer than the model's positions",
          NULL},
+        CLI_PRECISION(j->precision),
         CLI_DEVICE(&j->device),
     };
     const cli_syntax syntax = {
@@ -173,6 +176,8 @@ int cmd_score(int argc, char **argv) {
         code = cli_misuse(&syntax, "--end is for --text: the end of a translation always counts");
     if (code == CLI_GO && !j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
         code = cli_misuse(&syntax, "only one of the files can be standard input");
+    if (code == CLI_GO)
+        code = cli_precision(&j->how.precision, j->precision);
     if (code == CLI_GO)
         code = run(j);
     free(j);

@@ -15,6 +15,7 @@ enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3, LOO
 typedef struct job {
     const char *model_dir, *input, *output, *prefix_file, *device;
     int precision;
+    tfm_model_options how; /* to open the model */
     bool scores, stats, json;
     int looks; /* lines that were looked at for the hint; LOOKS once it was given */
     tfm_search_options search;
@@ -265,7 +266,7 @@ static int open_model(job *j) {
     double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, NULL) != TFM_OK)
+        tfm_model_open(&j->model, j->ctx, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
@@ -392,7 +393,7 @@ int cmd_translate(int argc, char **argv) {
         return cli_misuse(&syntax, "--alignment-layer and --alignment-head are for --alignments");
     if (j.text.alignments && !j.json)
         return cli_misuse(&syntax, "--alignments are written with --json");
-    code = cli_check_precision(j.precision);
+    code = cli_precision(&j.how.precision, j.precision);
     if (code == CLI_GO)
         code = check_n_best(&j, &syntax);
     return code == CLI_GO ? run(&j) : code;

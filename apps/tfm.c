@@ -18,6 +18,7 @@ const cli_command cli_commands[] = {
     {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words"},
     {"attend", cmd_attend, "show what the attention of a model looks at"},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
+    {"quantize", cmd_quantize, "write a model with smaller numbers"},
     {"tune", cmd_tune, "find out what this device is fastest with"},
     {"report", cmd_report, "write all about a device, to attach to an issue"},
     {"completion", cmd_completion, "make a shell complete commands and options"},

@@ -45,7 +45,7 @@ run --help
 check "help" both 0 says out 'translate'
 run help --help
 check "help of help" both 0 says out 'translate'
-for command in devices selftest info train translate score eval attend bench tune report completion generate embed; do
+for command in devices selftest info train translate score eval attend bench quantize tune report completion generate embed; do
     run $command --help
     check "$command --help has examples" both 0 says out 'examples:'
     check "$command --help fits a terminal" [ "$(wc -L <out)" -lt 80 ]
@@ -397,6 +397,10 @@ check "bench: a line a provider" [ "$code" = 0 -a "$(grep -c 'plain","precision"
 check "bench: another variant's providers are called by it" [ "$(grep -c '"provider":"scalar plain"' out)" = 2 ]
 check "bench: the keys" says out '^{"bench":"gemm","shape":"5x65x33","provider":".*","precision":"fp32","runs":2,"median_s":[0-9].*,"min_s":.*,"gflops":[0-9.e-]*}$'
 check "bench: who declines says why" says out '"shape":"33x20x7tn",.*"gflops":null,"declined":"it is for'
+run bench gemm --json --runs 2 --precision int8 --variant wide-16,scalar 5x65x33
+check "bench: int8 in two variants beside fp32" [ "$code" = 0 -a "$(grep -c '"precision":"int8"' out)" = 2 ]
+run bench gemm --precision int8 3x3x3nt
+check "bench: int8 knows no transposes" one_sentence 2 'MxNxK alone'
 run bench gemm --json --runs 2 --variant scalar --provider plain 3x3x3
 check "bench: even if it is the only one" says out '"provider":"scalar plain"'
 run bench norm --runs 2 --variant scalar 17x65
@@ -452,6 +456,30 @@ check "info: half precision, and at most 8 MB with all that goes with it" [ "$(c
     "$demo"/*.safetensors | wc -c)" -le 8000000 ]
 run info nowhere
 check "info: no such model" one_sentence 1 'nowhere'
+# ---- Smaller numbers
+run quantize "$demo"
+check "quantize: nowhere to write is a usage error" one_sentence 2 '-o is needed'
+run quantize "$demo" -o "$demo"
+check "quantize: the model's own directory" one_sentence 1 'own directory'
+run quantize "$demo" -o bytes
+check "quantize" both 0 says out '^bytes: .* million parameters, I8;'
+check "quantize: at most 4 MB of bytes" [ "$(wc -c <bytes/model.safetensors)" -le 4000000 ]
+check "quantize: the tokenizer is copied" same bytes/source.spm "$demo/source.spm"
+run quantize bytes -o again
+check "quantize: bytes of bytes" one_sentence 1 'quantised already'
+run translate -m "$demo" --precision int8 --beam 1 -i "$demo/test.de"
+mv out want
+check "int8: a line a line" [ "$(wc -l <want)" = 20 ]
+run translate -m bytes --beam 1 -i "$demo/test.de"
+check "int8: a directory of bytes writes what the model does with --precision int8" same out want
+run score -m bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
+mv out want
+run score -m "$demo" --precision int8 --src "$demo/test.de" --tgt "$demo/greedy.en"
+check "int8: the same scores" same out want
+run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+check "int8: near fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 80 ]
+run train -o more --from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
+check "int8: bytes do not learn" one_sentence 1 'bytes'
 for broken in source.spm vocab.json model.safetensors; do
     rm -rf broken
     mkdir broken

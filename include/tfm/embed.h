@@ -113,6 +113,7 @@ typedef struct tfm_embedder_options {
     bool has_pooling;        /* Whether `pooling` is given. */
     tfm_pooling pooling;     /* In the place of the directory's own; which is TFM_POOL_MEAN without modules.json. */
     tfm_normalize normalize; /* Whether vectors are made 1 long. */
+    tfm_precision precision; /* What the encoder's matrices are. */
     uint64_t reserved[8];    /* Must be 0: room for later fields. */
 } tfm_embedder_options;
 

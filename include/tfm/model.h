@@ -34,13 +34,24 @@ extern "C" {
 
 typedef struct tfm_model tfm_model;
 
+/* What a model's matrices are on the device. */
+typedef enum tfm_precision {
+    TFM_PRECISION_STORED, /* Bytes where the directory has bytes (tfm_model_quantize writes such), else F32. */
+    TFM_PRECISION_FP32,   /* F32, whatever the directory has. */
+    TFM_PRECISION_INT8,   /* Bytes: those of linear layers, embeddings and the output projection are quantised row by
+                             row (tfm_param_quantize) while they are read. A quarter of the memory; results change a
+                             little. Such a model can neither be trained nor saved by tfm_model_save. */
+} tfm_precision;
+
 typedef struct tfm_model_options {
     bool no_tokenizer; /* Opens no .spm and vocab files, so the directory needs none. Calls that take text are refused.
                         */
+    tfm_precision precision;
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_model_options;
 
-/* Reads the directory and puts the parameters on the context's device, as F32. Models of one directory that are open at
+/* Reads the directory and puts the parameters on the context's device, as F32 unless the options or the directory say
+ * otherwise. Models of one directory that are open at
  * the same time, on one context or on several of one device, share their parameters there; each model has its own
  * copies in the layout of the device's matrix multiplication. The model keeps the context alive. `options` may be NULL.
  * On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one or one that contradicts
@@ -139,6 +150,13 @@ typedef struct tfm_model_info {
     bool recurrent;            /* SSRU cells stand in the decoder where others attend to what they have written. */
     bool shortlist; /* The directory has a shortlist, which searches go by: what may be written for which words. */
 } tfm_model_info;
+
+/* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8
+ * with a scale for each output of a matrix and each word of a table, as tfm_param_quantize makes them. All other
+ * tensors and files are copied. tfm_model_open takes the result like any directory. It needs no device. A directory
+ * that is quantised already, and `out` that is `dir` itself, are TFM_ERROR_ARGUMENT; one of Marian's own files is
+ * TFM_ERROR_UNSUPPORTED. */
+TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
 /* What is known of a model. The struct and its strings belong to the model. NULL for NULL. */
 TFM_API const tfm_model_info *tfm_model_get_info(const tfm_model *model);

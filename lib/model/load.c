@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "model/bytes.h"
 #include "model/model.h"
 
 typedef struct loader {
@@ -17,7 +18,10 @@ typedef struct loader {
         tfm__shared_key key;
     } * offers; /* what others may share, once the device has all of it */
     size_t offer_count, offer_room;
-    uint64_t parameters;
+    uint64_t parameters, bytes; /* and what they take on the device */
+    tfm_precision precision;
+    tfm__place_fn see; /* is shown what is found, or NULL */
+    void *user;
     tfm_status status;
 } loader;
 
@@ -78,9 +82,10 @@ static void use(loader *l, const tfm__stored *stored) {
 }
 
 /* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
- * turned, and what is added. On the device it is F32. */
-static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p) {
-    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros, p->run};
+ * turned, and what is added. `form` is 0 where it is F32 on the device, 1 for bytes, and 2 for their scales. */
+static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p, int form) {
+    const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros + ((int64_t)form << 48),
+                            p->run};
     const size_t bytes = strlen(stored->name);
     const uint64_t file = tfm__hash64(part, sizeof(part), stored->identity);
     return (tfm__shared_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
@@ -135,16 +140,55 @@ static tfm_status add_constant(tfm_context *ctx, tfm_tensor x, float constant) {
     return tfm_scope_close(ctx, 0, NULL);
 }
 
+static void offer(loader *l, tfm_tensor x, tfm__shared_key key) {
+    /* Without host memory for the entry it is not shared. */
+    if (tfm__grow(&l->offers, &l->offer_room, l->offer_count + 1, sizeof(*l->offers)) == TFM_OK)
+        l->offers[l->offer_count++] = (struct offer){x, key};
+}
+
+/* Whether the parameter is bytes on the device. */
+static bool in_bytes(const loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+    return tfm__may_be_bytes(p) &&
+           (l->precision == TFM_PRECISION_INT8 || (l->precision == TFM_PRECISION_STORED && stored->dtype == TFM_I8));
+}
+
+static tfm_status put_bytes(loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+    tfm_context *ctx = l->model->ctx;
+    const tfm__shared_key key = key_of(stored, p, 1), scales_key = key_of(stored, p, 2);
+    l->model->in_bytes = true;
+    if (tfm__tensor_share(ctx, &p->param->value, key, TFM_I8, 2, p->dims) &&
+        tfm__tensor_share(ctx, &p->param->scales, scales_key, TFM_F32, 1, p->dims))
+        return TFM_OK;
+    tfm_param_free(ctx, p->param);
+    if (tfm__tensor_new_lasting(ctx, &p->param->value, TFM_I8, 2, p->dims) != TFM_OK ||
+        tfm__tensor_new_lasting(ctx, &p->param->scales, TFM_F32, 1, p->dims) != TFM_OK)
+        return tfm_context_status(ctx);
+    const tfm_status status = tfm__bytes_load(ctx, p, stored);
+    if (status == TFM_OK) {
+        offer(l, p->param->value, key);
+        offer(l, p->param->scales, scales_key);
+    }
+    return status;
+}
+
 /* Where a model on the same device has the parameter already, it is shared: nobody writes parameters but a trainer,
  * which makes copies of its own. */
 static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *stored) {
     tfm_context *ctx = l->model->ctx;
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
-    const tfm__shared_key key = key_of(stored, p);
+    const tfm__shared_key key = key_of(stored, p, 0);
+    if (in_bytes(l, p, stored))
+        return put_bytes(l, p, stored);
     if (tfm__tensor_share(ctx, &p->param->value, key, TFM_F32, p->rank, p->dims))
         return TFM_OK;
     if (tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, p->rank, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
+    if (stored->dtype == TFM_I8) {
+        const tfm_status status = tfm__bytes_unload(ctx, p, stored);
+        if (status == TFM_OK)
+            offer(l, p->param->value, key);
+        return status;
+    }
     unsigned char *copy = p->transposed ? turned(stored, p) : p->run ? gathered(stored, p) : NULL;
     if ((p->transposed || p->run) && !copy)
         return TFM_ERROR_MEMORY;
@@ -158,9 +202,7 @@ static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *sto
            copy ? copy : stored->data + (size_t)p->first * columns * tfm_dtype_size(stored->dtype));
     free(copy);
     add_constant(ctx, p->param->value, p->added);
-    /* Without host memory for the entry it is not shared. */
-    if (tfm__grow(&l->offers, &l->offer_room, l->offer_count + 1, sizeof(*l->offers)) == TFM_OK)
-        l->offers[l->offer_count++] = (struct offer){p->param->value, key};
+    offer(l, p->param->value, key);
     return tfm_context_status(ctx);
 }
 
@@ -177,6 +219,21 @@ static const tfm__stored *table_of(const loader *l, tfm__role role) {
     return role == TFM__TARGET_TABLE ? l->tables[1] : role == TFM__OUTPUT_TABLE ? l->tables[2] : l->tables[0];
 }
 
+/* Bytes are taken where a parameter may be that, with a scale for each of its outputs. */
+static tfm_status check_bytes(const tfm__parameter *p, const tfm__stored *stored) {
+    if (stored->dtype != TFM_I8)
+        return TFM_OK;
+    if (!tfm__may_be_bytes(p))
+        return tfm__fail(TFM_ERROR_FORMAT,
+                         "%s: tensor %s is of bytes, which only matrices of layers and tables of "
+                         "words may be",
+                         stored->file, stored->name);
+    if (stored->scale_count != (size_t)p->total)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s has %zu scales, and %lld outputs", stored->file, stored->name,
+                         stored->scale_count, (long long)p->total);
+    return TFM_OK;
+}
+
 static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     loader *l = user;
     const tfm__stored *stored;
@@ -186,11 +243,17 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     const int64_t dims[] = {p->transposed ? columns : rows, p->transposed ? rows : columns};
     const bool row = p->rank == 1 && l->family->row_vectors;
     tfm_status status = tfm__weights_get(l->file, &stored, name, row ? 2 : p->rank, row ? (int64_t[]){1, rows} : dims);
+    if (status == TFM_OK)
+        status = check_bytes(p, stored);
     if (status == TFM_OK && l->model)
         status = put(l, p, stored);
+    if (status == TFM_OK && l->see)
+        status = l->see(l->user, p, stored);
     const bool again = status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two share all of it */
     if (status == TFM_OK) {
-        l->parameters += again ? 0 : (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
+        const uint64_t count = again ? 0 : (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
+        l->parameters += count;
+        l->bytes += again ? 0 : in_bytes(l, p, stored) ? count + 4 * (uint64_t)p->dims[0] : 4 * count;
         use(l, stored);
     }
     return status;
@@ -338,8 +401,10 @@ static void load_positions(loader *l, bool decoder) {
                                                     .dims = {rows, arch->width},
                                                     .name = name,
                                                     .total = rows});
-    if (l->status == TFM_OK)
+    if (l->status == TFM_OK) {
         l->parameters -= stored->count; /* not learned */
+        l->bytes -= 4 * stored->count;
+    }
     if (l->model)
         *out = table.value; /* after a failure too: the model frees what there is of it */
     if (l->status != TFM_OK || !l->model)
@@ -349,28 +414,6 @@ static void load_positions(loader *l, bool decoder) {
     l->status = tfm_tensor_rows(l->model->ctx, &used, table.value, skipped, arch->max_positions);
     if (l->status == TFM_OK)
         *out = used;
-}
-
-/* The file's F32, F16 or BF16 numbers as host floats. */
-static float stored_float(const tfm__stored *stored, size_t index) {
-    if (stored->dtype == TFM_F32) {
-        float value;
-        memcpy(&value, stored->data + 4 * index, 4);
-        return value;
-    }
-    uint16_t half;
-    memcpy(&half, stored->data + 2 * index, 2);
-    if (stored->dtype == TFM_BF16) {
-        uint32_t bits = (uint32_t)half << 16;
-        float value;
-        memcpy(&value, &bits, 4);
-        return value;
-    }
-    int exponent = half >> 10 & 31, fraction = half & 1023;
-    double value = exponent == 31 ? (fraction ? NAN : INFINITY)
-                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
-                                  : ldexp(fraction, -24);
-    return (float)(half >> 15 ? -value : value);
 }
 
 static void load_output_bias(loader *l) {
@@ -389,8 +432,8 @@ static void load_output_bias(loader *l) {
     if (l->status != TFM_OK || !l->model || l->arch->headless)
         return;
     float *bias = tfm__alloc((size_t)rows, sizeof(*bias));
-    for (int64_t i = 0; stored && bias && i < size; i++)
-        bias[i] = stored_float(stored, (size_t)i);
+    if (stored && bias)
+        tfm__stored_floats(bias, stored, 0, (size_t)size, 1);
     l->status = bias ? tfm__model_set_biases(l->model, bias) : TFM_ERROR_MEMORY;
     free(bias);
 }
@@ -446,12 +489,22 @@ static bool is_of_block(const loader *l, const char *name) {
     return false;
 }
 
+/* Whether these are the scales of bytes. */
+static bool are_scales(const loader *l, const tfm__stored *stored) {
+    char name[1024];
+    if (!ends_with(stored->name, TFM__SCALES))
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)(strlen(stored->name) - strlen(TFM__SCALES)), stored->name);
+    const tfm__stored *bytes = tfm__weights_find(l->file, name);
+    return bytes && bytes->scales == stored->data;
+}
+
 /* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the
  * same. Anything else is said. */
 static tfm_status check_unused(const loader *l) {
     for (size_t i = 0; i < tfm__weights_count(l->file); i++) {
         const tfm__stored *stored = tfm__weights_at(l->file, i);
-        if (is_used(l, stored) || is_alias(l, stored) || is_ignored(l, stored->name))
+        if (is_used(l, stored) || is_alias(l, stored) || is_ignored(l, stored->name) || are_scales(l, stored))
             continue;
         if (is_of_block(l, stored->name) || strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
             return tfm__fail(TFM_ERROR_FORMAT,
@@ -463,25 +516,50 @@ static tfm_status check_unused(const loader *l) {
     return TFM_OK;
 }
 
-tfm_status tfm__model_load(uint64_t *parameters, const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
-                           tfm_model *model) {
-    loader l = {.family = family, .arch = arch, .file = file, .model = model};
-    l.used = tfm__alloc(tfm__weights_count(file), sizeof(*l.used));
-    if (!l.used)
+static tfm_status find_all(loader *l) {
+    l->used = tfm__alloc(tfm__weights_count(l->file), sizeof(*l->used));
+    if (!l->used)
         return TFM_ERROR_MEMORY;
-    find_head(&l);
-    find_tables(&l);
-    load_positions(&l, false);
-    load_positions(&l, true);
-    load_output_bias(&l);
-    if (l.status == TFM_OK)
-        l.status = tfm__roles_walk(family, arch, model, load_parameter, &l);
-    if (l.status == TFM_OK)
-        l.status = check_unused(&l);
-    if (l.status == TFM_OK)
-        l.status = offer_all(&l);
+    find_head(l);
+    find_tables(l);
+    load_positions(l, false);
+    load_positions(l, true);
+    load_output_bias(l);
+    if (l->status == TFM_OK)
+        l->status = tfm__roles_walk(l->family, l->arch, l->model, load_parameter, l);
+    if (l->status == TFM_OK)
+        l->status = check_unused(l);
+    return l->status;
+}
+
+tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__family *family, tfm__arch *arch,
+                           const tfm__weights *file, tfm_model *model, tfm_precision precision) {
+    loader l = {.family = family, .arch = arch, .file = file, .model = model, .precision = precision};
+    tfm_status status = find_all(&l);
+    if (status == TFM_OK)
+        status = offer_all(&l);
     *parameters = l.parameters;
+    *bytes = l.bytes;
     free(l.used);
     free(l.offers);
-    return l.status;
+    return status;
+}
+
+tfm_status tfm__model_places(const tfm__family *family, tfm__arch *arch, const tfm__weights *file, tfm__place_fn see,
+                             void *user) {
+    loader l = {.family = family, .arch = arch, .file = file, .see = see, .user = user};
+    tfm_status status = find_all(&l);
+    for (size_t i = 0; i < tfm__weights_count(file) && status == TFM_OK; i++) {
+        const tfm__stored *stored = tfm__weights_at(file, i);
+        const tfm__parameter copy = {.role = TFM__OUTPUT_TABLE,
+                                     .kind = TFM__TABLE,
+                                     .rank = 2,
+                                     .dims = {stored->dims[0], stored->dims[1]},
+                                     .name = stored->name,
+                                     .total = stored->dims[0]};
+        if (!is_used(&l, stored) && is_alias(&l, stored))
+            status = see(user, &copy, stored);
+    }
+    free(l.used);
+    return status;
 }

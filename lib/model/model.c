@@ -15,7 +15,8 @@ static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch) {
     const uint64_t kv_width = (uint64_t)arch->decoder.kv_heads * (uint64_t)arch->decoder.head_width;
     const uint64_t first = tokens * (6 * width + inner), cross = both ? 2 * tokens * width * layers : 0;
     const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocabulary;
-    return 2 * info->parameter_bytes + 4 * (first + cross + cache + logits);
+    const uint64_t copies = info->parameter_bytes < 2 * info->parameters ? 1 : 2; /* bytes are read as they lie */
+    return copies * info->parameter_bytes + 4 * (first + cross + cache + logits);
 }
 
 static int window_layers(const tfm__stack_arch *arch) {
@@ -42,7 +43,7 @@ static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
 }
 
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
-                              const tfm__rules *rules, uint64_t parameters) {
+                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes) {
     const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_writer(arch);
     *info = (tfm_model_info){
         .family = family->name,
@@ -74,7 +75,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .stored_dtype = tfm_dtype_name(TFM_F32),
         .stored_as = "none",
         .parameters = parameters,
-        .parameter_bytes = 4 * parameters,
+        .parameter_bytes = bytes,
         .pad_id = rules->pad_id,
         .eos_id = rules->eos_id,
         .start_id = rules->start_id,
@@ -168,7 +169,7 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     tfm_tokenizer *tokenizer = NULL;
     tfm__family_files files = {0};
     tfm__shortlist *list = NULL;
-    uint64_t parameters = 0;
+    uint64_t parameters = 0, bytes = 0;
     *out = (tfm_model_info){0};
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__UNKNOWN_OPTION);
@@ -179,11 +180,12 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     if (status == TFM_OK && !files.weights)
         status = tfm__weights_open_dir(&files.weights, dir);
     if (status == TFM_OK)
-        status = tfm__model_load(&parameters, family, &arch, files.weights, NULL);
+        status = tfm__model_load(&parameters, &bytes, family, &arch, files.weights, NULL,
+                                 options ? options->precision : TFM_PRECISION_STORED);
     if (status == TFM_OK)
         status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
-        tfm__model_describe_arch(out, family, &arch, rules, parameters);
+        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes);
         describe_file(out, files.weights);
         out->shortlist = list != NULL;
     }
@@ -282,7 +284,7 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
     model->arch = *arch;
     model->rules = *rules;
     tfm__model_set_tables(model);
-    tfm__model_describe_arch(&model->info, family, arch, rules, 0);
+    tfm__model_describe_arch(&model->info, family, arch, rules, 0, 0);
     tfm_status status = new_stack(&model->encoder, &arch->encoder);
     if (status == TFM_OK)
         status = new_stack(&model->decoder, &arch->decoder);
@@ -292,15 +294,15 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
     return status;
 }
 
-static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir) {
-    uint64_t parameters;
+static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir, tfm_precision precision) {
+    uint64_t parameters, bytes;
     tfm_status status = files->weights ? TFM_OK : tfm__weights_open_dir(&files->weights, dir);
     if (status == TFM_OK)
-        status = tfm__model_load(&parameters, model->family, &model->arch, files->weights, model);
+        status = tfm__model_load(&parameters, &bytes, model->family, &model->arch, files->weights, model, precision);
     if (status == TFM_OK)
         status = open_shortlist(&model->shortlist, files, &model->arch);
     if (status == TFM_OK) {
-        tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters);
+        tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes);
         describe_file(&model->info, files->weights);
         model->info.shortlist = model->shortlist != NULL;
     }
@@ -315,6 +317,8 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     *out = NULL;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
+    if (options && (options->precision < TFM_PRECISION_STORED || options->precision > TFM_PRECISION_INT8))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: there is no precision number %d", (int)options->precision);
     if (tfm__context_ready(ctx, "model_open") != TFM_OK)
         return tfm_context_status(ctx);
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
@@ -326,7 +330,7 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     if (status == TFM_OK && !(options && options->no_tokenizer))
         status = tfm_model_open_tokenizer(*out, dir);
     if (status == TFM_OK)
-        status = load_weights(*out, &files, dir);
+        status = load_weights(*out, &files, dir, options ? options->precision : TFM_PRECISION_STORED);
     if (status == TFM_OK && (*out)->arch.head.kind == TFM__CLASSES_HEAD)
         status = tfm__classes_read(&(*out)->classes, dir, (*out)->arch.head.classes);
     tfm__family_files_free(&files);

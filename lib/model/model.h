@@ -61,6 +61,7 @@ struct tfm_model {
     tfm_tokenizer *tokenizer;
     tfm_model_info info;
 
+    bool in_bytes; /* Matrices are bytes with scales: it cannot be trained, nor saved as floating point. */
     tfm_param tables[TFM__TABLES]; /* The embedding tables. Those that no role uses are empty. */
     tfm_param *output;             /* (V, E): the one of the tables that the output projection uses, or NULL. */
     tfm__stack encoder, decoder;
@@ -94,9 +95,9 @@ enum {
     TFM__NEEDS_CLASSES = 16, /* The head that tells classes. */
 };
 tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts);
-/* Fills in what is known of a model that has so many parameters. */
+/* Fills in what is known of a model that has so many parameters, of so many bytes on the device. */
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
-                              const tfm__rules *rules, uint64_t parameters);
+                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes);
 
 /* ---- What stands after an encoder (head.c) ---- */
 

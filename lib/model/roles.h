@@ -34,8 +34,15 @@ tfm_status tfm__roles_walk(const tfm__family *family, const tfm__arch *arch, tfm
 
 /* Finds a place for every stored tensor and a stored tensor for every parameter, or says why it cannot; then, if
  * `model` is not NULL, puts them there. `arch` is the model's; its ties become what the file has. *parameters: their
- * number, shared ones once, tables of sinusoids not counted. */
-tfm_status tfm__model_load(uint64_t *parameters, const tfm__family *family, tfm__arch *arch, const tfm__weights *file,
-                           tfm_model *model);
+ * number, shared ones once, tables of sinusoids not counted. *bytes: what they take on the device. `precision` says
+ * whether the matrices become bytes there. */
+tfm_status tfm__model_load(uint64_t *parameters, uint64_t *bytes, const tfm__family *family, tfm__arch *arch,
+                           const tfm__weights *file, tfm_model *model, tfm_precision precision);
+
+/* Finds the same places, and shows which stored tensor each parameter is, or is a part of; then copies of tables, which
+ * no parameter needs, as the tables that they copy. */
+typedef tfm_status (*tfm__place_fn)(void *user, const tfm__parameter *parameter, const tfm__stored *stored);
+tfm_status tfm__model_places(const tfm__family *family, tfm__arch *arch, const tfm__weights *file, tfm__place_fn see,
+                             void *user);
 
 #endif

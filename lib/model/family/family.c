@@ -62,11 +62,12 @@ static tfm_status find_family(const tfm__family **out, const tfm__config_files *
                      known_families(known, sizeof(known)));
 }
 
-/* Quantized weights are integers with scales beside them: under the same names, they are other numbers. */
+/* Quantized weights are integers with scales beside them: under the same names, they are other numbers. Those that
+ * tfm_model_quantize writes are told by their dtype. */
 static tfm_status refuse_quantized(const tfm__config_files *from) {
     const tfm__found found = tfm__network_key(from, "quantization_config");
     const json_t *method = json_object_get(found.value, "quant_method");
-    if (!found.value)
+    if (!found.value || (json_is_string(method) && strcmp(json_string_value(method), TFM__QUANT_METHOD) == 0))
         return TFM_OK;
     return tfm__fail(TFM_ERROR_UNSUPPORTED,
                      "%s: `quantization_config` says that the weights are quantized (%s), which tfm does not run: take "

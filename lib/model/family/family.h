@@ -8,6 +8,9 @@
 #include "model/generate/rules.h"
 #include "tfm/model.h"
 
+/* `quant_method` in the quantization_config of a directory that tfm_model_quantize wrote. */
+#define TFM__QUANT_METHOD "tfm"
+
 /* What a parameter does in the model. */
 typedef enum tfm__role {
     TFM__NO_ROLE,

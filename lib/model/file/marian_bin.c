@@ -112,6 +112,7 @@ static tfm_status dequantise(reader *r, tfm__stored *x, size_t size) {
     x->data = (const unsigned char *)out;
     x->bytes = x->count * sizeof(*out);
     x->coded = size == 1 ? "int8" : "int16";
+    x->unit = size == 1 ? unit : 0;
     r->next_free += x->count;
     return tfm__stored_set_dtype(x, "F32");
 }

@@ -28,7 +28,7 @@ static const struct {
 } DTYPES[] = {
     {"F32", 4, TFM_F32}, {"F16", 2, TFM_F16}, {"BF16", 2, TFM_BF16}, {"I32", 4, TFM_I32}, {"U8", 1, TFM_U8},
     {"F64", 8, -1},      {"I64", 8, -1},      {"U64", 8, -1},        {"U32", 4, -1},      {"I16", 2, -1},
-    {"U16", 2, -1},      {"I8", 1, -1},       {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},  {"F8_E5M2", 1, -1},
+    {"U16", 2, -1},      {"I8", 1, TFM_I8},   {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},  {"F8_E5M2", 1, -1},
     {"C64", 8, -1},      {"C128", 16, -1},
 };
 
@@ -139,6 +139,19 @@ static tfm_status add_file(tfm__weights *out, const char *path) {
     return TFM_OK;
 }
 
+/* Bytes are numbers only where scales lie beside them. */
+static void find_scales(const tfm__weights *weights, tfm__stored *stored) {
+    char name[MAX_NAME + sizeof(TFM__SCALES)];
+    if (!stored->usable || stored->dtype != TFM_I8)
+        return;
+    snprintf(name, sizeof(name), "%s%s", stored->name, TFM__SCALES);
+    const tfm__stored *scales = tfm__weights_find(weights, name);
+    if (!scales || !scales->usable || scales->dtype != TFM_F32 || scales->rank != 1)
+        return;
+    stored->scales = scales->data;
+    stored->scale_count = scales->count;
+}
+
 static tfm_status finish(tfm__weights *weights) {
     if (weights->count == 0)
         return tfm__fail(TFM_ERROR_FORMAT, "%s holds no tensors", weights->files[0].path);
@@ -150,6 +163,8 @@ static tfm_status finish(tfm__weights *weights) {
                        ? tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is there twice", a->file, a->name)
                        : tfm__fail(TFM_ERROR_FORMAT, "tensor %s is in both %s and %s", a->name, a->file, b->file);
     }
+    for (size_t i = 0; i < weights->count; i++)
+        find_scales(weights, &weights->tensors[i]);
     return TFM_OK;
 }
 
@@ -355,9 +370,13 @@ tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored **out
                          dims_text(is, sizeof(is), found->rank, found->dims),
                          dims_text(needed, sizeof(needed), rank, dims));
     }
-    if (!found->usable || (found->dtype != TFM_F32 && found->dtype != TFM_F16 && found->dtype != TFM_BF16))
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: tensor %s has dtype %.20s; F32, F16 and BF16 can be used",
-                         found->file, name, found->dtype_name);
+    if (found->usable && found->dtype == TFM_I8 && !found->scales)
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: tensor %s is of bytes, and its scales, %s%s, are missing", found->file,
+                         name, name, TFM__SCALES);
+    if (!found->usable || found->dtype == TFM_I32 || found->dtype == TFM_U8)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: tensor %s has dtype %.20s; F32, F16, BF16 and, with scales, I8 can be used", found->file,
+                         name, found->dtype_name);
     *out = found;
     return TFM_OK;
 }

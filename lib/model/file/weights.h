@@ -22,10 +22,13 @@ typedef struct tfm__stored {
     tfm_dtype dtype;
     int rank;
     int64_t dims[TFM_MAX_RANK];
-    const unsigned char *data; /* Where it lies in the mapped file, unaligned: row-major, the lowest byte first. */
-    const char *coded;         /* How the file has it where that is not `dtype`: "int8". NULL: as it is. */
-    size_t count;              /* How many elements it has. */
-    size_t bytes;              /* How many bytes they take. */
+    const unsigned char *data;   /* Where it lies in the mapped file, unaligned: row-major, the lowest byte first. */
+    const char *coded;           /* How the file has it where that is not `dtype`: "int8". NULL: as it is. */
+    float unit;                  /* Above 0 where all numbers are whole multiples of it, up to 128 of them. */
+    const unsigned char *scales; /* Of I8: F32 numbers, one for each output, which its bytes are multiplied by. */
+    size_t scale_count;
+    size_t count; /* How many elements it has. */
+    size_t bytes; /* How many bytes they take. */
 } tfm__stored;
 
 /* Opens one file: one whose name ends with ".bin" as Marian's where it begins like that, else as PyTorch's, one with
@@ -51,8 +54,8 @@ void tfm__weights_free(tfm__weights **weights);
 const tfm__stored *tfm__weights_find(const tfm__weights *weights, const char *name);
 
 /* The same, but missing, of a dtype that cannot be used, or of other dims than given is TFM_ERROR_FORMAT or
- * TFM_ERROR_UNSUPPORTED. A dim of -1 takes any size. F32, F16 and BF16 are taken; I32 and U8 are refused:
- * weights are real numbers. */
+ * TFM_ERROR_UNSUPPORTED. A dim of -1 takes any size. F32, F16 and BF16 are taken, and I8 beside
+ * which there are scales; I32 and U8 are refused: weights are real numbers. */
 tfm_status tfm__weights_get(const tfm__weights *weights, const tfm__stored **out, const char *name, int rank,
                             const int64_t *dims);
 
@@ -64,6 +67,9 @@ const char *tfm__weights_remark(const tfm__weights *weights, const char *name);
 /* All tensors, by name in byte order: at least one. */
 size_t tfm__weights_count(const tfm__weights *weights);
 const tfm__stored *tfm__weights_at(const tfm__weights *weights, size_t index);
+
+/* What stands after the name of a tensor of bytes in the name of its scales. */
+#define TFM__SCALES "_scale"
 
 /* The kind of the files in two or three words, static: "safetensors", "PyTorch .bin". And how many files there are. */
 const char *tfm__weights_kind(const tfm__weights *weights);

@@ -39,7 +39,9 @@ tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *d
     e->options = options ? *options : (tfm_embedder_options){0};
     status = tfm__modules_encoder_dir(&encoder, dir);
     if (status == TFM_OK)
-        status = tfm_model_open(&e->model, ctx, encoder, &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer});
+        status = tfm_model_open(
+            &e->model, ctx, encoder,
+            &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
     free(encoder);
     if (status == TFM_OK)
         status = read_modules(e, &e->model->info, dir);

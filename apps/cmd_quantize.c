@@ -1,0 +1,53 @@
+/* tfm quantize: a model's directory with smaller numbers. */
+#include <stdlib.h>
+#include <unistd.h>
+#include <getopt.h>
+#include "cli.h"
+
+static int report(const char *from, const char *to) {
+    tfm_model_info before, after;
+    const tfm_model_options options = {.no_tokenizer = true};
+    if (tfm_model_read_info(&before, from, &options) != TFM_OK || tfm_model_read_info(&after, to, &options) != TFM_OK)
+        return cli_fail_library();
+    printf("%s: %.1f million parameters, %s; on a device they take %.1f MB, before %.1f\n", to,
+           (double)after.parameters / 1e6, after.stored_dtype, (double)after.parameter_bytes / 1e6,
+           (double)before.parameter_bytes / 1e6);
+    return CLI_OK;
+}
+
+int cmd_quantize(int argc, char **argv) {
+    const char *output = NULL;
+    int precision = 0;
+    const tfm_dtype dtypes[] = {TFM_I8, TFM_F16, TFM_BF16};
+    const cli_option options[] = {
+        {'o', "output", CLI_TEXT, (void *)&output, "DIR", "the directory to write, which is made if it is missing",
+         NULL},
+        {0, "precision", CLI_CHOICE, &precision, "int8|fp16|bf16",
+         "what the matrices of layers and the tables of words become (default int8)", NULL},
+    };
+    const cli_syntax syntax = {
+        .name = "quantize",
+        .usage = "quantize MODEL -o DIR [option...]",
+        .about = "Writes a model's directory again with smaller numbers: bytes with a scale for\n"
+                 "each output, or halves. Norms, biases and positions stay as they are, and so\n"
+                 "do the tokenizer and all other files, which are copied. Every command takes\n"
+                 "the directory as it takes the model.\n"
+                 "With int8 a command also multiplies whole numbers: each row of what a layer\n"
+                 "reads is rounded to 255 steps, so results change a little, and the model takes\n"
+                 "a quarter of the memory. Halves only make the file smaller: they become fp32\n"
+                 "when they are read.\n",
+        .examples = "  tfm quantize apps/demo -o demo-int8\n"
+                    "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+        .operands = 1,
+    };
+    int code = cli_parse(&syntax, argc, argv);
+    if (code == CLI_GO && !output)
+        code = cli_misuse(&syntax, "-o is needed: the directory to write");
+    if (code != CLI_GO)
+        return code;
+    if (tfm_model_quantize(output, argv[optind], dtypes[precision]) != TFM_OK)
+        return cli_fail_library();
+    return report(argv[optind], output);
+}
