@@ -385,10 +385,13 @@ TFM_KERNEL void int8_product(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INP
 
 /* Many rows, where two products a lane are what there is: each item widens its strip of 16 columns to 16 bits, pairs of
  * rows of w^T side by side, so that for all of its rows a step of two along K takes two loads of weights, and for each
- * row a number pair for all lanes; and a sum is a lane, not eight. K is MOST_DEPTH at most. Grid: strips x groups of
- * `rows` rows, so that a group's whole numbers stay in the cache while strips go by. */
+ * row a number pair for all lanes; and a sum is a lane, not eight. K goes by in pieces of STRIP_DEPTH, so that what is
+ * widened stays in the first cache; between them sums are kept aside. Grid: strips x groups of `rows` rows, MOST_KEPT at
+ * most, so that a group's whole numbers stay in the cache while strips go by. */
 #define STRIP_ROWS 6
 #define STRIP 16
+#define STRIP_DEPTH 512
+#define MOST_KEPT 96
 
 /* Eight rows of eight ints, turned. */
 static inline void turn(int8 *out, const int step, const int8 *r) {
@@ -412,12 +415,13 @@ static inline void turn(int8 *out, const int step, const int8 *r) {
     }
 }
 
-/* panel[p][v] is, for columns 8 v to 8 v + 7, the pair of their numbers 2 p and 2 p + 1, up to K rounded up to 16. */
-static void widen(int8 *panel, const product *p, long column) {
+/* panel[p][v] is, for columns 8 v to 8 v + 7, the pair of their numbers first + 2 p and first + 2 p + 1, of `depth`
+ * numbers, rounded up to 16. */
+static void widen(int8 *panel, const product *p, long column, int first, int depth) {
     __global const char *w[STRIP];
     for (int j = 0; j < STRIP; j++)
-        w[j] = p->q + min(column + j, p->n - 1) * p->k;
-    for (int s = 0; s < p->k; s += 16)
+        w[j] = p->q + min(column + j, p->n - 1) * p->k + first;
+    for (int s = 0; s < depth; s += 16)
         UNROLL
         for (int v = 0; v < 2; v++) {
             int8 r[8];
@@ -425,12 +429,12 @@ static void widen(int8 *panel, const product *p, long column) {
             for (int j = 0; j < 8; j++) {
                 __global const char *from = w[8 * v + j] + s;
                 char part[16];
-                if (s + 16 <= p->k) {
+                if (s + 16 <= depth) {
                     r[j] = as_int8(convert_short16(LOAD(__global, loose_bytes, from)));
                     continue;
                 }
                 for (int i = 0; i < 16; i++)
-                    part[i] = s + i < p->k ? from[i] : 0;
+                    part[i] = s + i < depth ? from[i] : 0;
                 r[j] = as_int8(convert_short16(LOAD(__private, loose_bytes, part)));
             }
             turn(panel + s + v, 2, r);
@@ -453,15 +457,24 @@ static inline void finish_strip(const product *p, long row, long column, int8 to
     }
 }
 
+/* Which of the pieces along K it is. */
+typedef struct piece {
+    int first, depth;
+    int begins, ends;
+} piece;
+
+/* kept: two vectors of sums for each row, as the piece before left them. */
 #define DEFINE_STRIP(NAME, R)                                                                                          \
-    static void NAME(const product *p, const int8 *panel, __global const short *a, __global const float *steps,        \
-                     long row, int rows, long column) {                                                                \
+    static void NAME(const product *p, const piece *at, const int8 *panel, int8 *kept, __global const short *a,        \
+                     __global const float *steps, long row, int rows, long column) {                                   \
         __global const int *from[R];                                                                                   \
         int8 sum[R][2];                                                                                                \
-        const int pairs = (p->k + 1) / 2;                                                                              \
+        const int pairs = (at->depth + 1) / 2;                                                                         \
         EACH_ROW (R) {                                                                                                 \
-            from[i] = (__global const int *)(a + min(i, rows - 1) * PADDED(p->k));                                     \
-            sum[i][0] = sum[i][1] = 0;                                                                                 \
+            const int there = min(i, rows - 1);                                                                        \
+            from[i] = (__global const int *)(a + there * PADDED(p->k) + at->first);                                    \
+            sum[i][0] = at->begins ? (int8)(0) : kept[2 * there];                                                      \
+            sum[i][1] = at->begins ? (int8)(0) : kept[2 * there + 1];                                                  \
         }                                                                                                              \
         for (int s = 0; s < pairs; s++) {                                                                              \
             const short16 w0 = as_short16(panel[2 * s]), w1 = as_short16(panel[2 * s + 1]);                            \
@@ -472,7 +485,10 @@ static inline void finish_strip(const product *p, long row, long column, int8 to
             }                                                                                                          \
         }                                                                                                              \
         EACH_ROW (R)                                                                                                   \
-            if (i < rows) {                                                                                            \
+            if (i < rows && !at->ends) {                                                                               \
+                kept[2 * i] = sum[i][0];                                                                               \
+                kept[2 * i + 1] = sum[i][1];                                                                           \
+            } else if (i < rows) {                                                                                     \
                 finish_strip(p, row + i, column, sum[i][0], steps[i]);                                                 \
                 if (column + 8 < p->n)                                                                                 \
                     finish_strip(p, row + i, column + 8, sum[i][1], steps[i]);                                         \
@@ -486,18 +502,22 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
     const product p = PRODUCT();
     const long column = get_global_id(0) * STRIP, edge = min(column + STRIP, n);
     const long row = get_global_id(1) * rows, end = min(row + rows, m);
-    int8 panel[MOST_DEPTH];
-    widen(panel, &p, column);
-    for (long i = row; i < end;) {
-        const int there = (int)min(end - i, (long)STRIP_ROWS);
-        __global const number *from = TFM_AT(a) + i * PADDED(k);
-        if (there > 2)
-            strip(&p, panel, from, TFM_AT(steps) + i, i, there, column);
-        else
-            part_strip(&p, panel, from, TFM_AT(steps) + i, i, there, column);
-        activate_part(&p, i, there, column, edge);
-        i += there;
+    int8 panel[STRIP_DEPTH], kept[2 * MOST_KEPT];
+    for (int s = 0; s < p.k; s += STRIP_DEPTH) {
+        const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
+        widen(panel, &p, column, s, at.depth);
+        for (long i = row; i < end;) {
+            const int there = (int)min(end - i, (long)STRIP_ROWS);
+            __global const number *from = TFM_AT(a) + i * PADDED(k);
+            int8 *aside = kept + 2 * (i - row);
+            if (there > 2)
+                strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
+            else
+                part_strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
+            i += there;
+        }
     }
+    activate_part(&p, row, (int)(end - row), column, edge);
 }
 #else
 /* The same as tiles: these CPUs have better. */

@@ -12,7 +12,7 @@
 enum { PADDING = 64, MOST_ROWS = 8, MOST_DEPTH = 4096 };
 
 /* Rows from which on it pays to widen weights for them. */
-enum { LEAST_FOR_STRIPS = 24 };
+enum { LEAST_FOR_STRIPS = 12 };
 
 /* Its address is the key under which a context keeps what the kernels of wide devices were found to be. */
 static char SLOT;
@@ -105,7 +105,9 @@ static tfm_status run_few(tfm_context *ctx, const task *t) {
 }
 
 static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
-    const int64_t strip = 16, rows = 96; /* columns, as in the kernel; and what makes the widening of them little */
+    /* As in the kernel: columns, most rows, which make the widening of columns little, and rows of a tile. */
+    const int64_t strip = 16, most = 96, tile = 6;
+    const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tile) * tile;
     return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
                        TFM__GRID_2D((size_t)tfm__divide_up(t->n, strip), (size_t)tfm__divide_up(t->m, rows), 1, 1),
                        TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows)));
@@ -125,7 +127,7 @@ static tfm_status run_many(tfm_context *ctx, const task *t) {
                     TFM__GRID_1D((size_t)tfm__divide_up(t->m, few), 1),
                     TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("m", t->m), TFM__I(k),
                               TFM__I_AS("rows", few)));
-    if (tfm_context_status(ctx) == TFM_OK && t->m >= LEAST_FOR_STRIPS && k <= MOST_DEPTH)
+    if (tfm_context_status(ctx) == TFM_OK && t->m >= LEAST_FOR_STRIPS)
         run_strips(ctx, t, a, steps);
     else if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(
@@ -144,7 +146,7 @@ static tfm_status run_wide(tfm_context *ctx, const task *t) {
 /* ---- Whether they are right here ---- */
 
 /* Of the proof: rows for each kernel, and sizes that fill no vector. */
-enum { PROOF_FEW = 4, PROOF_SOME = 13, PROOF_MANY = 27, PROOF_N = 19, PROOF_K = 213 };
+enum { PROOF_FEW = 4, PROOF_SOME = 10, PROOF_MANY = 27, PROOF_N = 19, PROOF_K = 613 };
 
 /* Numbers up to the ends of what bytes hold, whose products would saturate 16 bits. */
 static void fill_proof(float *x, int8_t *q, float *scales) {
