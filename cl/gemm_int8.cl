@@ -115,7 +115,7 @@ typedef tfm_ivec line, weights, sums;
 #define VPDPBUSD "vpdpbusd %2, %1, %0"
 #define VECTOR "v"
 #else
-#define VPDPBUSD "{vex} vpdpbusd %2, %1, %0"
+#define VPDPBUSD "%{vex%} vpdpbusd %2, %1, %0"
 #define VECTOR "x"
 #endif
 static inline sums add_products(sums sum, line x, weights w) {
