@@ -102,7 +102,7 @@ typedef struct __attribute__((packed)) loose_ints {
 
 /* number: an element of a row of x. line: a vector of them, of STEP elements; weights: the same of w. Of `sums`,
  * part_sums gives four sums of vectors of them. */
-#if (TFM_WIDTH == 16 && defined(__AVX512VNNI__)) || \
+#if (TFM_WIDTH == 16 && defined(__AVX512VNNI__)) ||                                                                    \
     (TFM_WIDTH == 8 && (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))))
 #define STEP (4 * TFM_WIDTH)
 #define OFFSET 128
@@ -147,8 +147,8 @@ typedef int8 sums;
 #ifdef __AVX2__
 typedef short words __attribute__((vector_size(32)));
 static inline sums add_products(sums sum, line x, weights w) {
-    return sum + __builtin_astype(
-                     __builtin_ia32_pmaddwd256(__builtin_astype(x, words), __builtin_astype(w, words)), int8);
+    return sum +
+           __builtin_astype(__builtin_ia32_pmaddwd256(__builtin_astype(x, words), __builtin_astype(w, words)), int8);
 }
 #else
 static inline sums add_products(sums sum, line x, weights w) {
@@ -189,7 +189,8 @@ static inline int4 part_sums(sums a, sums b, sums c, sums d) {
 
 /* ---- Rows of x as whole numbers ---- */
 
-/* The bits of the largest of `count` numbers, all bits but the sign: so what is not finite is larger than all others. */
+/* The bits of the largest of `count` numbers, all bits but the sign: so what is not finite is larger than all others.
+ */
 static inline int largest_bits(__global const float *x, int count) {
     tfm_ivec best = 0;
     int i = 0, most = 0;
@@ -305,10 +306,10 @@ static inline void finish(const product *p, long row, long column, int4 total, f
         EACH_ROW (R)                                                                                                   \
             from[i] = a + min(i, rows - 1) * PADDED(p->k);                                                             \
         EACH_COLUMN                                                                                                    \
-            w[j] = p->q + min(column + j, p->n - 1) * p->k;                                                            \
+        w[j] = p->q + min(column + j, p->n - 1) * p->k;                                                                \
         EACH_ROW (R)                                                                                                   \
             EACH_COLUMN                                                                                                \
-                sum[i][j] = 0;                                                                                         \
+        sum[i][j] = 0;                                                                                                 \
         for (; s + STEP <= p->k; s += STEP) {                                                                          \
             line x[R];                                                                                                 \
             EACH_ROW (R)                                                                                               \
@@ -364,9 +365,7 @@ static void activate_part(const product *p, long row, int rows, long column, lon
     TFM_INPUT(char, q), TFM_INPUT(float, scales), TFM_INPUT(int, row_sums), TFM_INPUT(float, bias), const long m,      \
         const long n, const long k, const long has_bias, const float least
 #define PRODUCT()                                                                                                      \
-    {                                                                                                                  \
-        TFM_AT(c), TFM_AT(q), TFM_AT(scales), has_bias ? TFM_AT(bias) : 0, TFM_AT(row_sums), n, (int)k, least          \
-    }
+    { TFM_AT(c), TFM_AT(q), TFM_AT(scales), has_bias ? TFM_AT(bias) : 0, TFM_AT(row_sums), n, (int)k, least }
 
 /* Many rows, whose whole numbers int8_rows has made. Grid: groups of `rows` rows x groups of `columns` columns, a
  * multiple of four: their weights stay in the cache while the rows go by. */
@@ -386,8 +385,8 @@ TFM_KERNEL void int8_product(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INP
 /* Many rows, where two products a lane are what there is: each item widens its strip of 16 columns to 16 bits, pairs of
  * rows of w^T side by side, so that for all of its rows a step of two along K takes two loads of weights, and for each
  * row a number pair for all lanes; and a sum is a lane, not eight. K goes by in pieces of STRIP_DEPTH, so that what is
- * widened stays in the first cache; between them sums are kept aside. Grid: strips x groups of `rows` rows, MOST_KEPT at
- * most, so that a group's whole numbers stay in the cache while strips go by. */
+ * widened stays in the first cache; between them sums are kept aside. Grid: strips x groups of `rows` rows, MOST_KEPT
+ * at most, so that a group's whole numbers stay in the cache while strips go by. */
 #define STRIP_ROWS 6
 #define STRIP 16
 #define STRIP_DEPTH 512
@@ -404,10 +403,10 @@ static inline void turn(int8 *out, const int step, const int8 *r) {
     UNROLL
     for (int i = 0; i < 8; i += 4)
         UNROLL
-        for (int j = 0; j < 2; j++) {
-            u[i + 2 * j] = __builtin_shufflevector(t[i + j], t[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            u[i + 2 * j + 1] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
+    for (int j = 0; j < 2; j++) {
+        u[i + 2 * j] = __builtin_shufflevector(t[i + j], t[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 2 * j + 1] = __builtin_shufflevector(t[i + j], t[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
     UNROLL
     for (int i = 0; i < 4; i++) {
         out[i * step] = (int8)(u[i].lo, u[i + 4].lo);
@@ -423,22 +422,22 @@ static void widen(int8 *panel, const product *p, long column, int first, int dep
         w[j] = p->q + min(column + j, p->n - 1) * p->k + first;
     for (int s = 0; s < depth; s += 16)
         UNROLL
-        for (int v = 0; v < 2; v++) {
-            int8 r[8];
-            UNROLL
-            for (int j = 0; j < 8; j++) {
-                __global const char *from = w[8 * v + j] + s;
-                char part[16];
-                if (s + 16 <= depth) {
-                    r[j] = as_int8(convert_short16(LOAD(__global, loose_bytes, from)));
-                    continue;
-                }
-                for (int i = 0; i < 16; i++)
-                    part[i] = s + i < depth ? from[i] : 0;
-                r[j] = as_int8(convert_short16(LOAD(__private, loose_bytes, part)));
+    for (int v = 0; v < 2; v++) {
+        int8 r[8];
+        UNROLL
+        for (int j = 0; j < 8; j++) {
+            __global const char *from = w[8 * v + j] + s;
+            char part[16];
+            if (s + 16 <= depth) {
+                r[j] = as_int8(convert_short16(LOAD(__global, loose_bytes, from)));
+                continue;
             }
-            turn(panel + s + v, 2, r);
+            for (int i = 0; i < 16; i++)
+                part[i] = s + i < depth ? from[i] : 0;
+            r[j] = as_int8(convert_short16(LOAD(__private, loose_bytes, part)));
         }
+        turn(panel + s + v, 2, r);
+    }
 }
 
 /* Eight results of a row. */
