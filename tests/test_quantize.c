@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "harness.h"
-#include "model/bytes.h"
+#include "model/byte_weights.h"
 #include "model/model.h"
 #include "scratch.h"
 #include "tfm/embed.h"

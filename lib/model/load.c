@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "model/bytes.h"
+#include "model/byte_weights.h"
 #include "model/model.h"
 
 typedef struct loader {

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include "base/file.h"
 #include "base/json.h"
-#include "model/bytes.h"
+#include "model/byte_weights.h"
 #include "model/family/family.h"
 #include "model/model.h"
 #include "model/task/embedder.h"

@@ -1,6 +1,6 @@
 /* Parameters whose numbers are bytes with scales (tfm_param.scales): which they are, and how they come to be. */
-#ifndef TFM_LIB_BYTES_H
-#define TFM_LIB_BYTES_H
+#ifndef TFM_LIB_BYTE_WEIGHTS_H
+#define TFM_LIB_BYTE_WEIGHTS_H
 
 #include "model/roles.h"
 
@@ -24,7 +24,7 @@ tfm_status tfm__bytes_load(tfm_context *ctx, const tfm__parameter *p, const tfm_
 /* Fills p->param, whose value is F32, from stored bytes. */
 tfm_status tfm__bytes_unload(tfm_context *ctx, const tfm__parameter *p, const tfm__stored *stored);
 
-/* quantize.c: a number as F16 or BF16, to the nearest, ties to even. */
+/* quantize_dir.c: a number as F16 or BF16, to the nearest, ties to even. */
 uint16_t tfm__half_of(float value, tfm_dtype dtype);
 
 #endif

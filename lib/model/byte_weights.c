@@ -1,4 +1,4 @@
-#include "model/bytes.h"
+#include "model/byte_weights.h"
 #include <math.h>
 #include <string.h>
 #include "ops/quantize.h"
