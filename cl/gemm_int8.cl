@@ -78,7 +78,13 @@ TFM_KERNEL void int8_product_plain(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM
         const long i = e / n, j = e - i * n;
         __global const char *x = TFM_AT(a) + i * PADDED(k), *w = TFM_AT(q) + j * k;
         int sum = 0;
-        for (int p = 0; p < (int)k; p++)
+        int p = 0;
+        for (; p + 8 <= (int)k; p += 8) { /* llvmpipe ends a loop after 65,535 rounds */
+            const int8 v = convert_int8(vload8(0, x + p)) * convert_int8(vload8(0, w + p));
+            const int4 u = v.lo + v.hi;
+            sum += u.x + u.y + u.z + u.w;
+        }
+        for (; p < (int)k; p++)
             sum += x[p] * w[p];
         const float scale = TFM_AT(steps)[i] * TFM_AT(scales)[j];
         TFM_AT(c)[e] = tfm_activate(tfm_fma((float)sum, scale, has_bias ? TFM_AT(bias)[j] : 0.0f));
