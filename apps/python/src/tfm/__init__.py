@@ -1,0 +1,31 @@
+"""Transformers on any OpenCL device: translate, generate, embed, train, look inside.
+
+    import tfm
+    model = tfm.Translator("opus-mt-de-en")
+    print(model.translate("Guten Morgen. Wo ist Tom?"))
+
+Models are folders as Hugging Face publishes them. `device=` names a device, as `tfm.devices()` lists them; without it,
+TFM_DEVICE does, or the best one is taken. What fails raises a `tfm.Error` with one sentence: what, where, what to do.
+Lines of the library's log go to `logging.getLogger("tfm")`."""
+from . import ops
+from ._library import lib as _lib, to_str as _to_str
+from ._tokens import TranslationResult
+from .attention import Attention, AttentionMap
+from .device import Context, Device, default_context, devices
+from .embedder import Embedder, Encoder, Guess
+from .errors import (AgainError, ArgumentError, BuildError, CancelledError, DeviceError, Error, FileError, FormatError,
+                     InputError, NumericError, OutOfMemoryError, UnsupportedError)
+from .generator import Generation, Generator
+from .model import Model, ModelInfo, read_info
+from .text import Quality, Tokenizer, evaluate, sentences
+from .training import train
+from .translator import Score, Translation, Translator
+
+#: The version of the library.
+__version__: str = _to_str(_lib.tfm_version())
+
+__all__ = ["AgainError", "ArgumentError", "Attention", "AttentionMap", "BuildError", "CancelledError", "Context", "Device",
+           "DeviceError", "Embedder", "Encoder", "Error", "FileError", "FormatError", "Generation", "Generator", "Guess",
+           "InputError", "Model", "ModelInfo", "NumericError", "OutOfMemoryError", "Quality", "Score", "Tokenizer",
+           "Translation", "TranslationResult", "Translator", "UnsupportedError", "default_context", "devices", "evaluate",
+           "ops", "read_info", "sentences", "train"]

@@ -1,0 +1,163 @@
+"""The shared library, and what every call of it needs: texts, statuses, callbacks."""
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Union
+
+from ._declared import ffi as ffi
+from .errors import BY_NAME, Error
+
+NULL = ffi.NULL
+Text = Union[str, bytes]
+_LOG = logging.getLogger("tfm")
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+def _open() -> Any:
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtfm.so")
+    try:
+        return ffi.dlopen(path)
+    except OSError as error:
+        if "libOpenCL" not in str(error):
+            raise
+        raise ImportError(
+            "tfm needs an OpenCL loader, libOpenCL.so.1, which is not here: install ocl-icd-libopencl1 and a driver "
+            "such as pocl-opencl-icd (Debian), or ocl-icd and pocl (conda-forge) where you are not root") from error
+
+
+lib: Any = _open()
+
+
+# ---- Texts
+
+
+def to_bytes(text: Text) -> bytes:
+    """UTF-8; what is none stays none, so that the library can say so."""
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+
+def to_str(text: Any) -> str:
+    """A string of the library; "" for NULL."""
+    return "" if text == NULL else ffi.string(text).decode("utf-8", "replace")
+
+
+def c_text(text: Text | None) -> Any:
+    """A `char *` that lives as long as it is held, or NULL for None."""
+    return NULL if text is None else ffi.new("char[]", to_bytes(text))
+
+
+def c_path(path: str | bytes | os.PathLike[str]) -> Any:
+    """A file's name as the system has it."""
+    return ffi.new("char[]", os.fsencode(path))
+
+
+class Lines:
+    """Lines for the library, which reads them where Python has them."""
+
+    def __init__(self, lines: Sequence[Text]) -> None:
+        self._kept = [ffi.from_buffer(to_bytes(line)) for line in lines]
+        self.count = len(self._kept)
+        self.text = ffi.new("char const *[]", self._kept)
+        self.bytes = ffi.new("size_t[]", [len(line) for line in self._kept])
+
+
+# ---- Statuses
+
+
+def error_of(status: int, sentence: str | None = None) -> Error:
+    """The exception of a status: the library's last sentence on this thread, unless another is given."""
+    kind = BY_NAME.get(to_str(lib.tfm_status_name(status)), Error)
+    return kind(to_str(lib.tfm_error_message()) if sentence is None else sentence)
+
+
+def check(status: int) -> None:
+    """Raises what a call came to, unless all went well."""
+    if status != lib.TFM_OK:
+        raise error_of(status)
+
+
+class Callbacks:
+    """The callbacks of one call. The first exception in one of them stops the call, and is raised after it."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+        self.error: BaseException | None = None
+
+    def _note(self, kind: Any, error: BaseException, trace: Any) -> None:
+        self.error = self.error or error
+
+    def make(self, kind: str, function: Callable[..., Any]) -> Any:
+        """A callback of this type, whose `user` pointer is left out. Only False stops the call."""
+
+        def guarded(_user: Any, *given: Any) -> bool:
+            return self.error is None and function(*given) is not False
+
+        made = ffi.callback(kind, guarded, error=False, onerror=self._note)
+        self._kept.append(made)
+        return made
+
+    def check(self, status: int) -> None:
+        """Raises the exception of a callback, or else what the call came to."""
+        if self.error is not None:
+            raise self.error
+        check(status)
+
+
+# ---- Structs
+
+
+def as_python(value: Any, kind: Any) -> Any:
+    """A field of a struct as Python has it."""
+    if kind.kind == "pointer" and kind.item.cname == "char":
+        return to_str(value)
+    if kind.kind == "array" and kind.item.cname == "char":
+        return to_str(value)
+    if kind.kind == "enum":
+        return int(value)
+    return value
+
+
+def fields(struct: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Those fields of a struct."""
+    kinds = dict(ffi.typeof(struct).fields)
+    return {name: as_python(getattr(struct, name), kinds[name].type) for name in names}
+
+
+def set_precision(options: Any, precision: str | None) -> Any:
+    """Says the precision in the options of a call, in whatever form they have it; "auto" leaves it to the library. What it returns must be held until
+    the call is over."""
+    if precision is None or precision == "auto":
+        return None
+    field = dict(ffi.typeof(options).item.fields).get("precision")
+    if field is None:
+        if precision != "fp32":
+            raise BY_NAME["TFM_ERROR_UNSUPPORTED"](
+                f"precision {precision} is not available: leave the precision away, or give fp32")
+        return None
+    if field.type.kind == "pointer":
+        options.precision = text = c_text(precision)
+        return text
+    wanted = "_" + precision.upper()
+    for name, value in field.type.relements.items():
+        if name.endswith(wanted):
+            options.precision = value
+            return None
+    words = {name.rsplit("_", 1)[-1].lower() for name in field.type.relements} - {"stored"} | {"auto"}
+    known = ", ".join(sorted(words))
+    raise BY_NAME["TFM_ERROR_ARGUMENT"](f"precision {precision} is not known: give one of {known}")
+
+
+# ---- The log
+
+
+def _on_log(_user: Any, level: int, line: Any) -> None:
+    _LOG.log(_LEVELS[level], "%s", to_str(line))
+
+
+# Lines of the library go to logging's "tfm"; what is worth a line is chosen there, but for the flood of debug lines.
+_LOG_CALLBACK = ffi.callback("tfm_log_fn", _on_log)
+lib.tfm_log_set(_LOG_CALLBACK, NULL, lib.TFM_LOG_INFO)
+atexit.register(lambda: lib.tfm_log_set(NULL, NULL, lib.TFM_LOG_WARNING))

@@ -1,0 +1,82 @@
+"""What a call gives while it still works, as an iterator; and progress bars."""
+from __future__ import annotations
+
+import importlib
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, Union
+
+T = TypeVar("T")
+#: True shows a bar of tqdm's where tqdm is installed; a function is called with what is done and the total.
+Progress = Union[bool, Callable[[int, int], Any]]
+
+
+def stream(run: Callable[[Callable[[T], bool]], object]) -> Iterator[T]:
+    """Runs a call on a thread of its own and yields what it emits. Who stops iterating stops the call."""
+    arrived: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+    stopped = threading.Event()
+
+    def emit(item: T) -> bool:
+        arrived.put((True, item))
+        return not stopped.is_set()
+
+    def work() -> None:
+        try:
+            run(emit)
+            arrived.put((False, None))
+        except BaseException as error:  # it is raised where somebody sees it
+            arrived.put((False, error))
+
+    thread = threading.Thread(target=work, name="tfm", daemon=True)
+    thread.start()
+    try:
+        while True:
+            more, item = arrived.get()
+            if not more:
+                if item is not None:
+                    raise item
+                return
+            yield item
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def bar_of_tqdm(**options: Any) -> Any:
+    """A bar as notebooks and terminals have it, or None where tqdm is not installed: it is a nicety."""
+    try:
+        return importlib.import_module("tqdm.auto").tqdm(**options)
+    except ImportError:
+        return None
+
+
+class Bar:
+    """Tells of progress in the way that was asked for."""
+
+    def __init__(self, progress: Progress, about: str) -> None:
+        self._progress = progress
+        self._about = about
+        self._bar: Any = None
+
+    def __call__(self, done: int, total: int) -> bool:
+        """For the library's calls: False stops them."""
+        if callable(self._progress):
+            return self._progress(done, total) is not False
+        if self._progress:
+            self._show(done, total)
+        return True
+
+    def _show(self, done: int, total: int) -> None:
+        if self._bar is None:
+            self._bar = bar_of_tqdm(desc=self._about, unit=" tokens")
+            if self._bar is None:
+                self._progress = False
+                return
+        self._bar.total = total
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        """Ends the bar."""
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,215 @@
+"""Devices, and contexts on them."""
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields as dataclass_fields
+from typing import Any
+
+from ._library import NULL, c_text, check, error_of, ffi, fields, lib, to_str
+from .errors import ArgumentError, Error
+
+_TYPES = ("cpu", "gpu", "accelerator", "other")
+_AGAIN = 16  # so often a driver may refuse work-groups that are smaller each time
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a device says of itself."""
+
+    index: int  #: its number over all platforms, by which `device="2"` names it
+    platform_index: int  #: the number of its platform
+    device_index: int  #: its number there, or -1 for a platform that lists none
+    platform: str  #: the name of the platform
+    name: str  #: the name of the device
+    vendor: str  #: the name of the vendor
+    driver: str  #: the version of the driver
+    opencl: str  #: the OpenCL version
+    type: str  #: "cpu", "gpu", "accelerator" or "other"
+    integrated: bool  #: it shares the host's memory
+    emulator: bool  #: it is a GPU that the CPU emulates
+    fp16: bool  #: it computes in half precision
+    compiler: bool  #: it can build programs, which is needed
+    compute_units: int  #: cores or multiprocessors
+    memory_bytes: int  #: its memory
+    max_alloc_bytes: int  #: the largest piece of it
+    chosen: bool  #: it is the one that is taken where none is named
+    error: str  #: why it cannot be used, or ""
+
+
+_FIELDS = tuple(field.name for field in dataclass_fields(Device))
+
+
+def _device(info: Any) -> Device:
+    values = fields(info, _FIELDS)
+    values["type"] = _TYPES[values["type"]]
+    return Device(**values)
+
+
+def devices() -> list[Device]:
+    """All devices of all OpenCL platforms. A platform that fails has a row with its error."""
+    out, count = ffi.new("tfm_device_info **"), ffi.new("size_t *")
+    check(lib.tfm_devices_list(out, count))
+    try:
+        return [_device(out[0][i]) for i in range(count[0])]
+    finally:
+        lib.tfm_devices_free(out)
+
+
+class Context:
+    """A device that is open, with its memory. Models and tensors are made on one; several may share it.
+
+    `device` is "gpu", "cpu", "accel", an index of `devices()`, "platform:device" or part of a name; None takes what the
+    environment's TFM_DEVICE says, or else the best. `memory_limit` is the most bytes of its memory to hold.
+
+    Any number of Python threads may use a context: they take turns, and the GIL is free while the device works. It may
+    be closed before or after what was made on it."""
+
+    def __init__(self, device: str | None = None, *, memory_limit: int = 0, profile: bool = False,
+                 variant: str | None = None) -> None:
+        options = ffi.new("tfm_context_options *")
+        names = (c_text(device), c_text(variant))
+        options.device, options.variant = names
+        options.memory_limit, options.profile = memory_limit, profile
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._dead: deque[Callable[[], None]] = deque()
+        self._handle = ffi.new("tfm_context **")
+        self._taped: list[Any] | None = None
+        check(lib.tfm_context_open(self._handle, options))
+        self._finalizer = weakref.finalize(self, _free_unused, self._handle, self._lock)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return bool(self._handle[0] == NULL)
+
+    @property
+    def device(self) -> Device:
+        """The device that was opened."""
+        with self.use() as ctx:
+            return _device(lib.tfm_context_device(ctx)[0])
+
+    @property
+    def variant(self) -> str:
+        """Which kind of kernels it runs, such as "wide-8" or "gpu"."""
+        with self.use() as ctx:
+            return to_str(lib.tfm_context_variant(ctx))
+
+    @property
+    def memory_bytes(self) -> int:
+        """The most bytes of device memory that were held at a time."""
+        with self.use() as ctx:
+            return int(lib.tfm_context_memory(ctx))
+
+    @property
+    def build_seconds(self) -> float:
+        """The seconds that building kernels took so far."""
+        with self.use() as ctx:
+            return float(lib.tfm_context_build_seconds(ctx))
+
+    def finish(self) -> None:
+        """Waits until the device has done all that it was asked."""
+        self.call(lib.tfm_context_finish)
+
+    def close(self) -> None:
+        """Gives the device up. Models that are open on it keep working; tensors end."""
+        if not self.closed:
+            with self.turn():
+                self._finalizer.detach()
+                lib.tfm_context_free(self._handle)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<tfm.Context, closed>" if self.closed else f"<tfm.Context on {self.device.name}>"
+
+    # ---- For the modules of this package
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """A time in which no other thread uses the context."""
+        me = threading.get_ident()
+        if self._owner == me:
+            raise ArgumentError("a callback cannot use the device of the call that it is called by: let it return "
+                                "first, or open a tfm.Context for it")
+        with self._lock:
+            self._owner = me
+            try:
+                self._sweep()
+                yield
+            finally:
+                self._sweep()
+                self._owner = None
+
+    @contextmanager
+    def use(self) -> Iterator[Any]:
+        """A turn, with the pointer for calls."""
+        with self.turn():
+            if self.closed:
+                raise ArgumentError("the context is closed: open another one")
+            yield self._handle[0]
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        """A call that begins with the context. What failed is forgotten once it has been raised; where the driver has
+        refused work-groups, the call is made again with smaller ones."""
+        with self.use() as ctx:
+            status = lib.TFM_ERROR_AGAIN
+            for _ in range(_AGAIN):
+                status = function(ctx, *arguments)
+                if status != lib.TFM_ERROR_AGAIN:
+                    break
+                lib.tfm_context_clear_error(ctx)
+            if status != lib.TFM_OK:
+                raise self.failure(ctx, status)
+
+    def failure(self, ctx: Any, status: int) -> Error:
+        """The exception of a call that failed, after which the context can be used again."""
+        error = error_of(status)
+        lib.tfm_context_clear_error(ctx)
+        return error
+
+    def drop(self, free: Callable[[], None]) -> None:
+        """Frees something that was made on the context, now or as soon as nobody uses it: the collector of garbage
+        comes at any moment, on any thread."""
+        self._dead.append(free)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        while self._dead:
+            try:
+                free = self._dead.popleft()
+            except IndexError:
+                return
+            free()
+
+
+def _free_unused(handle: Any, lock: threading.Lock) -> None:
+    """For a context that nobody holds any more; when Python ends, a thread may yet be at work on one."""
+    if lock.acquire(blocking=False):
+        lib.tfm_context_free(handle)
+        lock.release()
+
+
+_default: Context | None = None
+_default_lock = threading.Lock()
+
+
+def default_context() -> Context:
+    """The context of `tfm.ops` where no tensor says another: one for the process, opened at first use."""
+    global _default
+    with _default_lock:
+        if _default is None or _default.closed:
+            _default = Context()
+        return _default

@@ -1,0 +1,164 @@
+"""Vectors of texts, classes of texts, masked words: encoders by themselves."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ._library import NULL, Callbacks, Lines, Text, c_path, c_text, ffi, lib, set_precision, to_str
+from ._stream import Bar, Progress
+from .errors import ArgumentError
+from .model import DeviceLike, Model, Path, Reject, _swapped
+
+Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+_POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+
+
+class Guess(NamedTuple):
+    """A word that may stand in the place of a mask."""
+
+    text: str  #: the word
+    probability: float  #: how likely it is
+    id: int  #: its id
+
+
+class _Call:
+    """The options of a call on lines, and what must live as long as it."""
+
+    def __init__(self, count: int, lines: Lines, about: str, progress: Progress, reject: Reject | None,
+                 batch_tokens: int | None, prompt: str | None, pairs: Sequence[Text] | None) -> None:
+        self.calls = Callbacks()
+        self.bar = Bar(progress, about)
+        self.options: Any = ffi.new("tfm_embed_options *")
+        self.options.line_bytes = lines.bytes
+        self.options.batch_tokens = batch_tokens or 0
+        self.options.progress = self.calls.make("tfm_progress_fn", self.bar)
+        self._prompt = c_text(prompt)
+        self.options.prompt = self._prompt
+        if reject is not None:
+            self.options.reject = self.calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
+        if pairs is not None:
+            if len(pairs) != count:
+                raise ValueError(f"there are {len(pairs)} second texts for {count} lines: give one for each")
+            self._pairs = Lines(pairs)
+            self.options.pairs = self._pairs.text
+
+
+class Embedder(Model):
+    """An encoder that makes vectors: a directory of sentence-transformers, or one of BERT or its kin.
+
+        vectors = tfm.Embedder("all-MiniLM-L6-v2").encode(["a cat", "a dog"])
+
+    `pooling` and `normalize` say how tokens become a vector, and whether that is made 1 long; None is what the
+    directory says."""
+
+    def __init__(self, path: Path, *, device: DeviceLike = None, precision: str | None = None,
+                 pooling: Pooling | None = None, normalize: bool | None = None) -> None:
+        self._pooling, self._normalize = pooling, normalize
+        super().__init__(path, device=device, precision=precision)
+
+    def _open(self, path: Path, precision: str | None, tokenizer: bool) -> None:
+        handle, options = ffi.new("tfm_embedder **"), ffi.new("tfm_embedder_options *")
+        kept = set_precision(options, precision)
+        options.no_tokenizer = not tokenizer
+        if self._pooling is not None:
+            options.has_pooling, options.pooling = True, _POOLINGS.index(self._pooling)
+        options.normalize = 0 if self._normalize is None else 1 if self._normalize else 2
+        self.context.call(_swapped(lib.tfm_embedder_open), handle, c_path(path), options)
+        del kept
+        self._embedder = handle
+        self._adopt(ffi.new("tfm_model *[1]", [lib.tfm_embedder_model(handle[0])]), handle, lib.tfm_embedder_free)
+
+    @property
+    def width(self) -> int:
+        """The numbers of a vector."""
+        with self._use():
+            return int(lib.tfm_embedder_get_info(self._embedder[0]).width)
+
+    @property
+    def max_tokens(self) -> int:
+        """The most tokens of a text; longer ones are cut."""
+        with self._use():
+            return int(lib.tfm_embedder_get_info(self._embedder[0]).max_tokens)
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What the directory has to be put before texts, by name."""
+        with self._use():
+            count = lib.tfm_embedder_get_info(self._embedder[0]).prompts
+            names = [lib.tfm_embedder_prompt_name(self._embedder[0], i) for i in range(count)]
+            return {to_str(name): to_str(lib.tfm_embedder_prompt(self._embedder[0], name)) for name in names}
+
+    def encode(self, lines: Text | Sequence[Text], *, prompt: str | None = None, prompt_name: str | None = None,
+               batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False,
+               out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
+        """A row of numbers for each text, or one vector for a single text. `prompt` is put before each, or the one that
+        the directory calls `prompt_name`. The numbers are written where they stay: into `out`, if it is given. Where
+        `reject` is given, a bad line's row is NaN."""
+        single = isinstance(lines, (str, bytes))
+        texts: Sequence[Text] = [lines] if isinstance(lines, (str, bytes)) else lines
+        if prompt_name is not None:
+            if prompt is not None:
+                raise ArgumentError("prompt and prompt_name are two ways to say one thing: give one of them")
+            known = self.prompts
+            if prompt_name not in known:
+                raise ArgumentError(f"there is no prompt {prompt_name!r}; the model has {', '.join(known) or 'none'}")
+            prompt = known[prompt_name]
+        vectors = np.empty((len(texts), self.width), np.float32) if out is None else out
+        if vectors.shape != (len(texts), self.width) or vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
+            raise ArgumentError(f"out must be a float32 array of {len(texts)} x {self.width} in C order")
+        if texts:
+            given = Lines(texts)
+            call = _Call(given.count, given, "embedding", progress, reject, batch_tokens, prompt, None)
+            numbers = ffi.cast("float *", ffi.from_buffer(vectors))
+            self._run(call.calls, lambda _: int(
+                lib.tfm_embed(self._embedder[0], numbers, given.text, given.count, call.options)))
+            call.bar.close()
+        return vectors[0] if single else vectors
+
+
+class Encoder(Model):
+    """An encoder with a head: one that tells classes of texts apart, or that guesses masked words."""
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes; none without a head for them."""
+        with self._use() as model:
+            return [to_str(lib.tfm_model_class_name(model, i)) for i in range(lib.tfm_model_class_count(model))]
+
+    def classify(self, lines: Sequence[Text], *, pairs: Sequence[Text] | None = None, batch_tokens: int | None = None,
+                 reject: Reject | None = None, progress: Progress = False) -> npt.NDArray[np.float32]:
+        """How likely each line is of each class: (lines, classes). `pairs` are second texts, which the model reads with
+        the lines."""
+        scores = np.empty((len(lines), len(self.classes)), np.float32)
+        if lines:
+            given = Lines(lines)
+            call = _Call(given.count, given, "classifying", progress, reject, batch_tokens, None, pairs)
+            room = scores if scores.size else np.empty(1, np.float32)  # the library says what is wrong
+            numbers = ffi.cast("float *", ffi.from_buffer(room))
+            self._run(call.calls, lambda model: int(
+                lib.tfm_classify(model, numbers, given.text, given.count, call.options)))
+            call.bar.close()
+        return scores
+
+    def guess_words(self, lines: Sequence[Text], *, top: int = 5, batch_tokens: int | None = None,
+                    reject: Reject | None = None, progress: Progress = False) -> list[list[list[Guess]]]:
+        """For each line, for each of its masks ("[MASK]" or "<mask>"), the likeliest words."""
+        found: list[list[list[Guess]]] = [[] for _ in lines]
+        if not lines:
+            return found
+        given = Lines(lines)
+        call = _Call(given.count, given, "guessing", progress, reject, batch_tokens, None, None)
+
+        def on_guess(guess: Any) -> None:
+            if guess.rank == 0:
+                found[guess.line].append([])
+            found[guess.line][-1].append(Guess(to_str(guess.text), guess.probability, guess.id))
+
+        on: Callable[..., Any] = call.calls.make("tfm_guess_fn", on_guess)
+        self._run(call.calls, lambda model: int(
+            lib.tfm_guess_words(model, given.text, given.count, top, call.options, on, NULL)))
+        call.bar.close()
+        return found

@@ -1,0 +1,149 @@
+"""Going on with a text."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Union, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ._library import NULL, Callbacks, c_text, ffi, lib, to_bytes, to_str
+from ._stream import stream as stream_of
+from .model import Model, Reject
+from .text import floats_array, ids_array
+
+_ENDS = ("end", "stop", "length")
+#: A text, or an array of ids.
+Prompt = Union[str, bytes, "npt.NDArray[np.integer[Any]]"]
+_ONE = (str, bytes, np.ndarray)
+
+
+class Generation(str):
+    """What a model has written: a text, without the prompt, and what is known of it."""
+
+    prompt: int  #: the prompt, counted from 0
+    rank: int  #: its place among the best, or which one of those drawn it is
+    score: float  #: what beams are ordered by
+    log_prob: float  #: the sum of log p of its tokens
+    end: str  #: why it ended: "end", "stop" or "length"
+    prompt_tokens: int  #: how many tokens the prompt has
+    tokens: list[str]  #: its pieces
+    ids: npt.NDArray[np.int32]  #: the ids of these
+    log_probs: npt.NDArray[np.float32]  #: log p of each
+
+
+def _generation(g: Any) -> Generation:
+    made = Generation(to_str(g.text))
+    made.prompt, made.rank, made.score, made.log_prob = g.prompt, g.best, g.score, g.log_prob
+    made.end, made.prompt_tokens = _ENDS[g.end], g.prompt_tokens
+    count = g.tokens.count
+    made.tokens = [to_str(g.tokens.tokens[i]) for i in range(count)] if g.tokens.tokens != NULL else []
+    made.ids = ids_array(g.tokens.ids, count)
+    made.log_probs = floats_array(g.log_probs, count)
+    return made
+
+
+def _fill(struct: Any, prompt: Prompt) -> Any:
+    """Puts a prompt into the library's struct, and returns what must live as long as it."""
+    if isinstance(prompt, np.ndarray):
+        ids = np.ascontiguousarray(prompt, np.int32)
+        struct.count = ids.size
+        struct.ids = kept = ffi.cast("int32_t *", ffi.from_buffer(ids)) if ids.size else ffi.new("int32_t[1]")
+        return ids, kept
+    text = to_bytes(prompt)
+    struct.bytes = len(text)
+    struct.text = kept = ffi.from_buffer(text)
+    return kept
+
+
+class Generator(Model):
+    """A model that goes on with a text: the directory of GPT-2, Llama or their kin.
+
+        for piece in tfm.Generator("gpt2").generate("Once upon a time", stream=True):
+            print(piece, end="", flush=True)
+    """
+
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Iterator[str]: ...
+
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[False] = False, n_best: None = None,
+                 **options: Any) -> Generation: ...
+
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[False] = False, n_best: int,
+                 **options: Any) -> list[Generation]: ...
+
+    @overload
+    def generate(self, prompt: Sequence[Prompt], *, stream: Literal[False] = False, n_best: None = None,
+                 **options: Any) -> list[Generation]: ...
+
+    @overload
+    def generate(self, prompt: Sequence[Prompt], *, stream: Literal[False] = False, n_best: int,
+                 **options: Any) -> list[list[Generation]]: ...
+
+    def generate(self, prompt: Prompt | Sequence[Prompt], *, stream: bool = False, n_best: int | None = None,
+                 **options: Any) -> Any:
+        """Goes on with a prompt, a text or an array of ids, or with each of several. With `stream`, which takes one prompt, the pieces of its text
+        come as they are made. `n_best` gives a list of texts for each prompt. The other options:
+
+        max_new, min_new      the most and the fewest tokens to write (default: the model's own, else 256 and 0)
+        stops                 texts before which a text ends
+        beam, alpha           a beam search, and the exponent by which its scores count tokens
+        sample                draws tokens, as each of the next four does too
+        temperature           what logits are divided by; 0 is greedy
+        top_k, top_p, min_p   of which tokens one is drawn
+        repetition_penalty    makes tokens of prompt and text less likely, from 1 on
+        seed                  which stream of random numbers (default 0)
+        batch_tokens          the most tokens of a batch (default 16384)
+        reject                is called with the number of a bad prompt and why; else it is an InputError
+        """
+        if stream:
+            if not isinstance(prompt, _ONE):
+                raise ValueError("stream takes one prompt: give a text, or several prompts without stream")
+            one = prompt
+            return stream_of(lambda emit: self._generate([one], lambda g: True, on_piece=emit, **options))
+        single = isinstance(prompt, _ONE)
+        prompts: Sequence[Prompt] = [prompt] if isinstance(prompt, _ONE) else prompt
+        found: list[list[Generation]] = [[] for _ in prompts]
+        self._generate(prompts, lambda g: found[g.prompt].append(g), n_best=n_best, **options)
+        best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
+        return best[0] if single else best
+
+    def _generate(self, prompts: Sequence[Prompt], emit: Any, *, on_piece: Any = None, n_best: int | None = None,
+                  max_new: int | None = None, min_new: int | None = None, beam: int | None = None,
+                  alpha: float | None = None, sample: bool = False, temperature: float | None = None,
+                  top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
+                  repetition_penalty: float | None = None, seed: int = 0, stops: Sequence[str] = (),
+                  batch_tokens: int | None = None, reject: Reject | None = None) -> None:
+        if not prompts:
+            return
+        calls = Callbacks()
+        options = ffi.new("tfm_generate_options *")
+        given = ffi.new("tfm_prompt[]", len(prompts))
+        kept = [_fill(given[i], each) for i, each in enumerate(prompts)]
+        if temperature == 0:  # the likeliest token, whatever else is said
+            sample, temperature, top_k, top_p, min_p = False, None, None, None, None
+        options.draw = bool(sample or temperature or top_k or top_p or min_p)
+        options.max_new, options.min_new, options.beam, options.n_best = max_new or 0, min_new or 0, beam or 0, n_best or 0
+        options.has_alpha, options.alpha = alpha is not None, alpha or 0
+        options.temperature, options.top_k, options.top_p = temperature or 0, top_k or 0, top_p or 0
+        options.min_p, options.repetition_penalty = min_p or 0, repetition_penalty or 0
+        options.seed, options.batch_tokens = seed, batch_tokens or 0
+        ends = [c_text(each) for each in stops]
+        options.stops = stop_texts = ffi.new("char const *[]", ends)
+        options.stop_count = len(ends)
+        options.go_on = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
+        if on_piece is not None:
+            options.on_piece = calls.make("tfm_piece_fn", lambda prompt, best, piece: on_piece(to_str(piece)))
+        if reject is not None:
+            options.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
+
+        def on_generation(g: Any) -> Any:
+            if g.best > 0 and g.score == float("-inf"):  # there are no more
+                return True
+            return emit(_generation(g))
+
+        on = calls.make("tfm_generation_fn", on_generation)
+        self._run(calls, lambda model: int(lib.tfm_generate(model, given, len(prompts), options, on, NULL)))
+        del kept, stop_texts

@@ -1,0 +1,26 @@
+"""Ops on arrays, as models are made of them, with gradients.
+
+    from tfm import ops
+    y = ops.attention(q, k, v, heads=8, causal=True)     # arrays of NumPy, or tensors
+    print(y.numpy())
+
+An op takes tensors, arrays and numbers, and gives a tensor, which stays on the device until `numpy()` asks for it. Ops
+are enqueued: only what reads waits. `Tape` computes gradients."""
+from ._functions import (abs, activate, add, cast, clip, concat, cumsum, div, equal, erf, exp, gather,
+    gather_elements, glu, hard_sigmoid, hardswish, l2_norm, less, less_equal, log, log_softmax, logical_and,
+    logical_or, logical_xor, max, maximum, mean, min, minimum, mul, neg, onehot, permute, pool, pow, reciprocal,
+    sigmoid, slice, softmax, sqrt, sub, sum, tanh, topk, where)
+from ._layers import (adam, align, attention, attention_scores, cross_entropy, dropout, dropout_masked, embedding,
+    gemm, layernorm, layernorm_axes, layernorm_dropout, linear, linear_cross_entropy, rmsnorm, rotary, rotary_tables,
+    sample, score_additive, score_general, sinusoid, ssru)
+from ._tape import Tape, value_and_gradients
+from ._tensor import Tensor, empty, tensor, zeros
+
+__all__ = ["Tape", "Tensor", "abs", "activate", "adam", "add", "align", "attention", "attention_scores", "cast",
+    "clip", "concat", "cross_entropy", "cumsum", "div", "dropout", "dropout_masked", "embedding", "empty", "equal",
+    "erf", "exp", "gather", "gather_elements", "gemm", "glu", "hard_sigmoid", "hardswish", "l2_norm", "layernorm",
+    "layernorm_axes", "layernorm_dropout", "less", "less_equal", "linear", "linear_cross_entropy", "log",
+    "log_softmax", "logical_and", "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mul",
+    "neg", "onehot", "permute", "pool", "pow", "reciprocal", "rmsnorm", "rotary", "rotary_tables", "sample",
+    "score_additive", "score_general", "sigmoid", "sinusoid", "slice", "softmax", "sqrt", "ssru", "sub", "sum",
+    "tanh", "tensor", "topk", "value_and_gradients", "where", "zeros"]

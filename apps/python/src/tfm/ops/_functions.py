@@ -1,0 +1,360 @@
+"""Ops on elements, over dimensions, and those that move elements."""
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .._library import ffi, lib
+from ..device import Context
+from ..errors import ArgumentError
+from ._tensor import ArrayLike, Tensor, context_of, dtype_code, tensor, value_of
+
+Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
+_ACTIVATIONS = {"none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
+Pool = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+_POOLS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+def choice(names: dict[str, int], given: str, what: str) -> int:
+    """The library's number of a word."""
+    if given not in names:
+        raise ArgumentError(f"the {what} is {given!r}: give one of {', '.join(names)}")
+    return names[given]
+
+
+def activation_code(name: Activation) -> int:
+    """The library's number of an activation."""
+    return choice(_ACTIVATIONS, name, "activation")
+
+
+def given(context: Context, value: ArrayLike | None, dtype: str | None = None) -> Tensor | None:
+    """An input as a tensor; None stays None."""
+    return None if value is None else tensor(value, dtype, context=context)
+
+
+def held(tensor: Tensor | None) -> Any:
+    """An input for `make`, which holds it until the call is over: a tensor that was made for it has no other owner."""
+    return value_of(None) if tensor is None else tensor
+
+
+def _raw(arguments: Sequence[Any]) -> list[Any]:
+    return [value_of(each) if isinstance(each, Tensor) else each for each in arguments]
+
+
+def make(context: Context, name: str, *arguments: Any) -> Tensor:
+    """Calls an op whose only output comes first."""
+    out = ffi.new("tfm_tensor *")
+    context.call(getattr(lib, name), out, *_raw(arguments))
+    return Tensor(context, out)
+
+
+def make_several(context: Context, name: str, count: int, *arguments: Any) -> tuple[Tensor, ...]:
+    """Calls an op with so many outputs."""
+    outs = [ffi.new("tfm_tensor *") for _ in range(count)]
+    context.call(getattr(lib, name), *outs, *_raw(arguments))
+    return tuple(Tensor(context, out) for out in outs)
+
+
+def pair(a: ArrayLike, b: ArrayLike) -> tuple[Context, Tensor, Tensor]:
+    """Two inputs of one type; what is no tensor takes that of the one that is."""
+    context = context_of((a, b))
+    if isinstance(a, Tensor):
+        return context, a, tensor(b, a.dtype, context=context)
+    if isinstance(b, Tensor):
+        return context, tensor(a, b.dtype, context=context), b
+    kind = np.result_type(np.asarray(a), np.asarray(b))
+    return context, tensor(np.asarray(a, kind), context=context), tensor(np.asarray(b, kind), context=context)
+
+
+def _unary(name: str, x: ArrayLike, *more: Any) -> Tensor:
+    context = context_of((x,))
+    return make(context, name, held(tensor(x, context=context)), *more)
+
+
+def _binary(name: str, a: ArrayLike, b: ArrayLike) -> Tensor:
+    context, left, right = pair(a, b)
+    return make(context, name, held(left), held(right))
+
+
+# ---- Functions of one number
+
+
+def neg(x: ArrayLike) -> Tensor:
+    """-x"""
+    return _unary("tfm_neg", x)
+
+
+def abs(x: ArrayLike) -> Tensor:
+    """|x|"""
+    return _unary("tfm_abs", x)
+
+
+def sqrt(x: ArrayLike) -> Tensor:
+    """The square root."""
+    return _unary("tfm_sqrt", x)
+
+
+def reciprocal(x: ArrayLike) -> Tensor:
+    """1 / x"""
+    return _unary("tfm_reciprocal", x)
+
+
+def exp(x: ArrayLike) -> Tensor:
+    """e^x"""
+    return _unary("tfm_exp", x)
+
+
+def log(x: ArrayLike) -> Tensor:
+    """The natural logarithm."""
+    return _unary("tfm_log", x)
+
+
+def erf(x: ArrayLike) -> Tensor:
+    """The error function."""
+    return _unary("tfm_erf", x)
+
+
+def sigmoid(x: ArrayLike) -> Tensor:
+    """1 / (1 + e^-x)"""
+    return _unary("tfm_sigmoid", x)
+
+
+def tanh(x: ArrayLike) -> Tensor:
+    """The hyperbolic tangent."""
+    return _unary("tfm_tanh", x)
+
+
+def hardswish(x: ArrayLike) -> Tensor:
+    """x min(max(x / 6 + 1/2, 0), 1)"""
+    return _unary("tfm_hardswish", x)
+
+
+def hard_sigmoid(x: ArrayLike, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+    """min(max(alpha x + beta, 0), 1)"""
+    return _unary("tfm_hard_sigmoid", x, alpha, beta)
+
+
+def clip(x: ArrayLike, low: float, high: float) -> Tensor:
+    """min(max(x, low), high)"""
+    return _unary("tfm_clip", x, low, high)
+
+
+def activate(x: ArrayLike, activation: Activation) -> Tensor:
+    """activation(x)"""
+    return _unary("tfm_activate", x, activation_code(activation))
+
+
+def cast(x: ArrayLike, dtype: str) -> Tensor:
+    """x as "F32", "F16" or "BF16"."""
+    return _unary("tfm_cast", x, dtype_code(dtype))
+
+
+def l2_norm(x: ArrayLike) -> Tensor:
+    """The root of the sum of squares, over all elements."""
+    return _unary("tfm_l2_norm", x)
+
+
+# ---- Functions of two numbers, whose dimensions broadcast as in NumPy
+
+
+def add(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """a + b"""
+    return _binary("tfm_add", a, b)
+
+
+def sub(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """a - b"""
+    return _binary("tfm_sub", a, b)
+
+
+def mul(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """a b"""
+    return _binary("tfm_mul", a, b)
+
+
+def div(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """a / b"""
+    return _binary("tfm_div", a, b)
+
+
+def pow(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """a to the power b"""
+    return _binary("tfm_pow", a, b)
+
+
+def minimum(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """The smaller of a and b."""
+    return _binary("tfm_min", a, b)
+
+
+def maximum(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """The larger of a and b."""
+    return _binary("tfm_max", a, b)
+
+
+def equal(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """1 where a is equal to b, else 0 (U8)."""
+    return _binary("tfm_equal", a, b)
+
+
+def less(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """1 where a is less than b, else 0 (U8)."""
+    return _binary("tfm_less", a, b)
+
+
+def less_equal(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """1 where a is not more than b, else 0 (U8)."""
+    return _binary("tfm_less_equal", a, b)
+
+
+def logical_and(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Of truth values (U8): both."""
+    return _binary("tfm_and", a, b)
+
+
+def logical_or(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Of truth values (U8): one or both."""
+    return _binary("tfm_or", a, b)
+
+
+def logical_xor(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Of truth values (U8): one alone."""
+    return _binary("tfm_xor", a, b)
+
+
+def where(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Tensor:
+    """a where the condition is not 0, and b elsewhere."""
+    context = context_of((condition, a, b))
+    left, right = (tensor(x, next((y.dtype for y in (a, b) if isinstance(y, Tensor)), None), context=context)
+                   for x in (a, b))
+    return make(context, "tfm_where", held(tensor(condition, "U8", context=context)), held(left),
+                held(right))
+
+
+def glu(x: ArrayLike, gate: ArrayLike | None = None, activation: Activation = "silu", *,
+        gate_last: bool = False) -> Tensor:
+    """activation(gate) x; without a gate, half of each row of x is that: the first, unless `gate_last`."""
+    context = context_of((x, gate))
+    return make(context, "tfm_glu", held(tensor(x, context=context)), held(given(context, gate)),
+                activation_code(activation), int(gate_last))
+
+
+# ---- Over dimensions
+
+
+def _reduce(name: str, x: ArrayLike, axis: int | Sequence[int] | None, keepdims: bool) -> Tensor:
+    axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    return _unary(name, x, ffi.new("int[]", axes or 1), len(axes), keepdims)
+
+
+def sum(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+    """Sums over these dimensions, or over all."""
+    return _reduce("tfm_reduce_sum", x, axis, keepdims)
+
+
+def mean(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+    """Means over these dimensions, or over all."""
+    return _reduce("tfm_reduce_mean", x, axis, keepdims)
+
+
+def max(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+    """The largest elements over these dimensions, or over all."""
+    return _reduce("tfm_reduce_max", x, axis, keepdims)
+
+
+def min(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+    """The smallest elements over these dimensions, or over all."""
+    return _reduce("tfm_reduce_min", x, axis, keepdims)
+
+
+def cumsum(x: ArrayLike, axis: int = -1, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Running sums along a dimension."""
+    return _unary("tfm_cumsum", x, axis, exclusive, reverse)
+
+
+def softmax(x: ArrayLike, axis: int = -1) -> Tensor:
+    """The softmax over a dimension."""
+    return _unary("tfm_softmax_axis", x, axis)
+
+
+def log_softmax(x: ArrayLike, axis: int = -1) -> Tensor:
+    """The logarithm of the softmax over a dimension."""
+    return _unary("tfm_log_softmax_axis", x, axis)
+
+
+def pool(x: ArrayLike, lengths: ArrayLike | None = None, pooling: Pool = "mean", first: int = 0) -> Tensor:
+    """One vector for each sequence of x (B, T, E), from its tokens from `first` on to its length."""
+    context = context_of((x, lengths))
+    return make(context, "tfm_pool", held(tensor(x, context=context)), held(given(context, lengths, "I32")),
+                _POOLS.index(pooling), first)
+
+
+# ---- Moving elements
+
+
+def permute(x: ArrayLike, axes: Sequence[int]) -> Tensor:
+    """x with its dimensions in another order, as NumPy's transpose."""
+    return _unary("tfm_permute", x, ffi.new("int[]", list(axes)))
+
+
+def concat(inputs: Sequence[ArrayLike], axis: int = 0) -> Tensor:
+    """The inputs one after another along a dimension."""
+    context = context_of(inputs)
+    tensors = [tensor(x, context=context) for x in inputs]
+    return make(context, "tfm_concat", len(tensors), [value_of(x) for x in tensors], axis)
+
+
+def slice(x: ArrayLike, index: Any) -> Tensor:
+    """x[index] for slices and whole numbers, as NumPy has it; what follows the index is taken whole."""
+    context = context_of((x,))
+    whole = tensor(x, context=context)
+    parts = index if isinstance(index, tuple) else (index,)
+    if len(parts) > whole.ndim:
+        raise ArgumentError(f"there are {len(parts)} indices for {whole.ndim} dimensions")
+    ranges, shape = [], []
+    for at, size in enumerate(whole.shape):
+        part = parts[at] if at < len(parts) else builtins.slice(None)
+        if isinstance(part, builtins.slice):
+            start, end, step = part.indices(size)
+            ranges.append((start, _INT64_MIN if end < 0 else end, step))
+            shape.append(len(range(start, end, step)))
+        else:
+            number = int(part)
+            if not -size <= number < size:
+                raise IndexError(f"index {number} of dimension {at}, which has {size}")
+            ranges.append((number % size, number % size + 1, 1))
+    made = make(context, "tfm_slice", held(whole), ranges)
+    return made if len(shape) == made.ndim else made.reshape(*(shape or [1]))
+
+
+def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
+    """x at the indices of a dimension."""
+    context = context_of((x, indices))
+    return make(context, "tfm_gather_axis", held(tensor(x, context=context)),
+                held(tensor(indices, "I32", context=context)), axis)
+
+
+def gather_elements(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
+    """The elements of x at the indices along a dimension: with axis 1 of two, y[i, j] = x[i, indices[i, j]]."""
+    context = context_of((x, indices))
+    return make(context, "tfm_gather_elements", held(tensor(x, context=context)),
+                held(tensor(indices, "I32", context=context)), axis)
+
+
+def onehot(indices: ArrayLike, depth: int, axis: int = -1, off: float = 0, on: float = 1) -> Tensor:
+    """A vector of length `depth` for each index: `on` there and `off` elsewhere."""
+    context = context_of((indices,))
+    return make(context, "tfm_onehot", held(tensor(indices, "I32", context=context)), depth, axis, off, on)
+
+
+def topk(x: ArrayLike, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest elements of each row of x (R, N), and their indices."""
+    context = context_of((x,))
+    values, indices = ffi.new("tfm_tensor *"), ffi.new("tfm_tensor *")
+    rows = tensor(x, context=context)
+    context.call(lib.tfm_topk, values, indices, ffi.NULL, value_of(rows), k)
+    return Tensor(context, values), Tensor(context, indices)

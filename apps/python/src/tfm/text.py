@@ -1,0 +1,156 @@
+"""Text to ids and back, the sentences of a line, and how good translations are."""
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ._library import NULL, Text, c_path, c_text, check, ffi, lib, to_bytes, to_str
+
+if TYPE_CHECKING:
+    from .model import Model
+
+Side = Literal["source", "target"]
+_SIDES = {"source": 0, "target": 1}
+
+
+def ids_array(ids: Any, count: int) -> npt.NDArray[np.int32]:
+    """Ids of the library as an array of their own."""
+    if count == 0:
+        return np.empty(0, np.int32)
+    return np.frombuffer(ffi.buffer(ids, 4 * count), np.int32).copy()
+
+
+def floats_array(numbers: Any, *dims: int) -> npt.NDArray[np.float32]:
+    """Numbers of the library as an array of their own."""
+    count = int(np.prod(dims))
+    if count == 0:
+        return np.empty(dims, np.float32)
+    return np.frombuffer(ffi.buffer(numbers, 4 * count), np.float32).reshape(dims).copy()
+
+
+class Tokenizer:
+    """The tokenizer of a model's directory: Marian's, Bergamot's or a tokenizer.json. Any number of threads may use
+    one at the same time; but a model's own (`model.tokenizer`) takes turns with it, and ends with it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        handle = ffi.new("tfm_tokenizer **")
+        check(lib.tfm_tokenizer_open(handle, c_path(path)))
+        self._pointer: Any = handle[0]
+        self._model: Model | None = None
+        self._finalizer = weakref.finalize(self, lib.tfm_tokenizer_free, handle)
+
+    @classmethod
+    def _of_model(cls, pointer: Any, model: Model) -> Tokenizer:
+        """A model's own."""
+        tokenizer = cls.__new__(cls)
+        tokenizer._pointer, tokenizer._model = pointer, model
+        return tokenizer
+
+    @contextmanager
+    def _use(self) -> Iterator[Any]:
+        """The tokenizer for calls, while nobody can free it."""
+        if self._model is None:
+            yield self._pointer
+        else:
+            with self._model._use():
+                yield self._pointer
+
+    def encode(self, text: Text, *, side: Side = "source", special: bool = True, language: str | None = None,
+               pair: Text | None = None) -> npt.NDArray[np.int32]:
+        """The ids of a text, with the special tokens that the model wants around it unless `special` is False. `pair`
+        is a second text that follows."""
+        options, out, count = ffi.new("tfm_encode_options *"), ffi.new("int32_t **"), ffi.new("size_t *")
+        line = to_bytes(text)
+        kept = (c_text(language), c_text(pair))
+        options.plain = not special
+        options.language, options.pair = kept
+        options.pair_bytes = 0 if pair is None else len(to_bytes(pair))
+        with self._use() as pointer:
+            check(lib.tfm_tokenizer_encode_with(pointer, out, count, _SIDES[side], ffi.from_buffer(line), len(line),
+                                                options))
+        try:
+            return ids_array(out[0], count[0])
+        finally:
+            lib.tfm_ids_free(out)
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """The text of ids of the target side, without special tokens."""
+        numbers = np.ascontiguousarray(ids, np.int32)
+        out = ffi.new("char **")
+        at = ffi.cast("int32_t *", ffi.from_buffer(numbers)) if numbers.size else NULL
+        with self._use() as pointer:
+            check(lib.tfm_tokenizer_decode(pointer, out, at, numbers.size))
+        try:
+            return to_str(out[0])
+        finally:
+            lib.tfm_text_free(out)
+
+    def piece(self, id: int, side: Side = "target") -> str | None:
+        """The piece that has an id, such as "▁Haus", or None."""
+        with self._use() as pointer:
+            found = lib.tfm_tokenizer_piece(pointer, _SIDES[side], id)
+            return None if found == NULL else to_str(found)
+
+    def find(self, piece: str, side: Side = "source") -> int | None:
+        """The id of a piece, or None."""
+        with self._use() as pointer:
+            found = int(lib.tfm_tokenizer_find(pointer, _SIDES[side], c_text(piece)))
+        return None if found < 0 else found
+
+    def language(self, side: Side = "source") -> str | None:
+        """The language of a side as the directory names it, such as "de", or None."""
+        with self._use() as pointer:
+            found = lib.tfm_tokenizer_language(pointer, _SIDES[side])
+            return None if found == NULL else to_str(found)
+
+    def special(self, name: str) -> int | None:
+        """The id of a special token: "source_eos", "target_pad", "bos", "cls", "sep", "mask" and so on, or None."""
+        with self._use() as pointer:
+            found = int(getattr(lib.tfm_tokenizer_get_info(pointer)[0], name))
+        return None if found < 0 else found
+
+
+def sentences(text: Text, language: str | None = None) -> list[str]:
+    """The sentences of a line, by Unicode's rules and the language's abbreviations, without the blanks around them."""
+    line = to_bytes(text)
+    out, count = ffi.new("tfm_sentence **"), ffi.new("size_t *")
+    check(lib.tfm_text_sentences(out, count, ffi.from_buffer(line), len(line), c_text(language)))
+    try:
+        found = [out[0][i] for i in range(count[0])]
+        return [line[s.start:s.start + s.bytes].decode() for s in found]
+    finally:
+        lib.tfm_sentences_free(out)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How close translations come to references, as sacreBLEU gives it."""
+
+    bleu: float  #: BLEU, from 0 to 100
+    chrf: float  #: chrF2, from 0 to 100
+    signature: str  #: how BLEU was computed
+
+
+def evaluate(translations: Sequence[Text], references: Sequence[Text], *, lowercase: bool = False,
+             tokenize: Literal["13a", "none", "char"] = "13a") -> Quality:
+    """BLEU and chrF2 of translations, with one reference each."""
+    if len(translations) != len(references):
+        raise ValueError(f"there are {len(translations)} translations and {len(references)} references: "
+                         "give a reference for each")
+    options, handle = ffi.new("tfm_metrics_options *"), ffi.new("tfm_metrics **")
+    options.tokenizer, options.lowercase = ("13a", "none", "char").index(tokenize), lowercase
+    check(lib.tfm_metrics_new(handle, options))
+    try:
+        for got, wanted in zip(map(to_bytes, translations), map(to_bytes, references)):
+            check(lib.tfm_metrics_add(handle[0], ffi.from_buffer(got), len(got), ffi.from_buffer(wanted), len(wanted)))
+        return Quality(float(lib.tfm_metrics_bleu(handle[0]).score), float(lib.tfm_metrics_chrf(handle[0])),
+                       to_str(lib.tfm_metrics_signature(handle[0])))
+    finally:
+        lib.tfm_metrics_free(handle)

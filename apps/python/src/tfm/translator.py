@@ -1,0 +1,247 @@
+"""Translation."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ._library import NULL, Callbacks, Lines, Text, c_text, check, ffi, lib, to_bytes, to_str
+from ._stream import Bar, Progress, stream
+from ._tokens import TokensMixin
+from .attention import Attention, attend
+from .errors import InputError
+from .model import Model, Reject
+from .text import floats_array, ids_array
+
+_AHEAD = 1024  # lines that `stream` takes at a time, so that lines of like length meet
+_PENALTIES = {"paper": 0, "hf": 1}
+Penalty = Literal["paper", "hf"]
+
+
+class Translation(str):
+    """A translation: a text, and what is known of it."""
+
+    line: int  #: the line, counted from 0
+    rank: int  #: its place among the best, counted from 0
+    score: float  #: what translations are ordered by; NaN for a line without words
+    log_prob: float  #: the sum of log p of its tokens
+    sentences: int  #: of how many sentences it is put together
+    tokens: list[str]  #: its pieces, with return_scores or return_alignments; else empty
+    ids: npt.NDArray[np.int32]  #: the ids of these
+    log_probs: npt.NDArray[np.float32]  #: log p of each
+    source_tokens: list[str]  #: the pieces that were read, with return_alignments; else empty
+    alignment: npt.NDArray[np.float32] | None  #: how much each token looked at each of these; with return_alignments
+
+    def __new__(cls, text: str) -> Translation:
+        made = super().__new__(cls, text)
+        made.line = made.rank = made.sentences = 0
+        made.score = made.log_prob = float("nan")
+        made.tokens, made.source_tokens, made.alignment = [], [], None
+        made.ids, made.log_probs = np.empty(0, np.int32), np.empty(0, np.float32)
+        return made
+
+
+class Score(NamedTuple):
+    """How likely a model finds a translation."""
+
+    log_prob: float  #: the sum of log p over its tokens, the end counted; NaN for a pair that was rejected
+    tokens: int  #: how many these are
+
+    @property
+    def average(self) -> float:
+        """log p of a token."""
+        return self.log_prob / self.tokens if self.tokens else float("nan")
+
+
+def _translation(t: Any, tokens: bool, alignments: bool) -> Translation:
+    made = Translation(to_str(t.text))
+    made.line, made.rank, made.sentences = t.line, t.best, t.sentences
+    made.score, made.log_prob = t.score, t.log_prob
+    if tokens or alignments:
+        count = t.target.count
+        made.tokens = [to_str(t.target.tokens[i]) for i in range(count)]
+        made.ids = ids_array(t.target.ids, count)
+        made.log_probs = floats_array(t.log_probs, count)
+    if alignments:
+        made.source_tokens = [to_str(t.source.tokens[i]) for i in range(t.source.count)]
+        if t.alignment != NULL:
+            made.alignment = floats_array(t.alignment, t.target.count, t.source.count)
+    return made
+
+
+class Translator(TokensMixin, Model):
+    """A model that translates: the directory of an encoder-decoder.
+
+        with tfm.Translator("opus-mt-de-en") as model:
+            print(model.translate("Guten Morgen. Wo ist Tom?"))
+    """
+
+    @overload
+    def translate(self, lines: Text, *, n_best: None = None, **options: Any) -> Translation: ...
+
+    @overload
+    def translate(self, lines: Text, *, n_best: int, **options: Any) -> list[Translation]: ...
+
+    @overload
+    def translate(self, lines: Sequence[Text], *, n_best: None = None, **options: Any) -> list[Translation]: ...
+
+    @overload
+    def translate(self, lines: Sequence[Text], *, n_best: int, **options: Any) -> list[list[Translation]]: ...
+
+    def translate(self, lines: Text | Sequence[Text], *, n_best: int | None = None, **options: Any) -> Any:
+        """Translates a text, or each of several.
+
+        A translation is a `str` with a score. `n_best` gives a list of the best ones for each text. The other options:
+
+        beam                the beam; 1 is greedy search (default: the model's own, else 4)
+        alpha               the exponent of the length penalty (default 0.6)
+        length_penalty      "paper": sum log p / ((5 + n) / 6)^alpha; "hf": sum log p / n^alpha
+        max_length          the most tokens to write (default: those of the source + 50)
+        return_scores       gives the tokens too, with their log probabilities
+        return_alignments   gives how much each token of the translation looked at each one of the source
+        alignment_layer, alignment_head    counted from 1: the layer (default: the last) and head (default: their mean)
+        split               translates the sentences of a text one by one (default: yes, but for n_best above 1)
+        language            the language of the source, by whose rules sentences end (default: the model's)
+        source_language, target_language   of a model that has several
+        source_prefix       what stands before each source text, as T5 wants it
+        prefixes            for each text the beginning of its translation, or None
+        truncate            cuts texts that are longer than the model takes; else they are rejected
+        batch_tokens        the most source tokens of a batch (default 4096)
+        reject              is called with the number of a bad line and why; else a bad line is an InputError
+        progress            True for a bar of tqdm's, or a function of what is done and the total
+        """
+        single = isinstance(lines, (str, bytes))
+        texts: Sequence[Text] = [lines] if isinstance(lines, (str, bytes)) else lines
+        found: list[list[Translation]] = [[] for _ in texts]
+        self._translate(texts, lambda t: found[t.line].append(t), n_best=n_best, **options)
+        best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
+        return best[0] if single else best
+
+    def stream(self, lines: Iterable[Text], **options: Any) -> Iterator[Translation]:
+        """Translates lines of any number, such as those of an open file, and yields each translation as soon as it and
+        all before it are done. Line ends are dropped. The options are those of `translate`."""
+        rest = iter(lines)
+        first = 0
+        while chunk := [_without_end(line) for line in islice(rest, _AHEAD)]:
+
+            def run(emit: Any, chunk: list[Text] = chunk) -> None:
+                self._translate(chunk, emit, **options)
+
+            for translation in stream(run):
+                translation.line += first
+                yield translation
+            first += len(chunk)
+
+    def _translate(self, lines: Sequence[Text], emit: Any, *, n_best: int | None = None, beam: int | None = None,
+                   alpha: float | None = None, length_penalty: Penalty = "paper", max_length: int | None = None,
+                   return_scores: bool = False, return_alignments: bool = False, alignment_layer: int = 0,
+                   alignment_head: int = 0, split: bool | None = None, language: str | None = None,
+                   source_language: str | None = None, target_language: str | None = None,
+                   source_prefix: str | None = None, prefixes: Sequence[Text | None] | None = None,
+                   truncate: bool = False, batch_tokens: int | None = None, reject: Reject | None = None,
+                   progress: Progress = False) -> None:
+        if not lines:
+            return
+        given, calls, bar = Lines(lines), Callbacks(), Bar(progress, "translating")
+        search, text = ffi.new("tfm_search_options *"), ffi.new("tfm_text_options *")
+        kept = [c_text(each) for each in (language, source_language, target_language, source_prefix)]
+        search.beam, search.n_best, search.max_length = beam or 0, n_best or 0, max_length or 0
+        search.has_alpha, search.alpha = alpha is not None, alpha or 0
+        search.penalty = _PENALTIES[length_penalty]
+        search.go_on = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
+        text.line_bytes, text.batch_tokens, text.truncate = given.bytes, batch_tokens or 0, truncate
+        text.split = split if split is not None else (n_best or 1) == 1
+        text.language, text.source_language, text.target_language, text.source_prefix = kept
+        text.alignments = return_alignments
+        text.alignment_layer, text.alignment_head = alignment_layer, alignment_head
+        text.progress = calls.make("tfm_progress_fn", bar)
+        if prefixes is not None:
+            begun = [c_text(each) for each in prefixes]
+            if len(begun) != given.count:
+                raise ValueError(f"there are {len(begun)} prefixes for {given.count} lines: give one, or None, for each")
+            text.prefixes = beginnings = ffi.new("char const *[]", begun)
+        else:
+            beginnings = None
+        if reject is not None:
+            text.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
+
+        def on_translation(t: Any) -> Any:
+            if t.best > 0 and t.score == float("-inf"):  # there are no more
+                return True
+            return emit(_translation(t, return_scores, return_alignments))
+
+        on = calls.make("tfm_translation_fn", on_translation)
+        try:
+            self._run(calls, lambda model: int(
+                lib.tfm_translate_lines(model, given.text, given.count, text, search, on, NULL)))
+        finally:
+            bar.close()
+            del kept, beginnings
+
+    def score(self, sources: Sequence[Text], targets: Sequence[Text], *, source_language: str | None = None,
+              target_language: str | None = None, source_prefix: str | None = None, truncate: bool = False,
+              batch_tokens: int | None = None, reject: Reject | None = None,
+              progress: Progress = False) -> list[Score]:
+        """How likely the model finds given translations: log p of each target given its source."""
+        if len(sources) != len(targets):
+            raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets: give a target for each")
+        if not sources:
+            return []
+        bad: set[int] = set()
+        calls, bar = Callbacks(), Bar(progress, "scoring")
+        pairs = [[to_bytes(text) for text in side] for side in (sources, targets)]
+        for i in range(len(sources)):
+            why = _why_bad(pairs[0][i]) or _why_bad(pairs[1][i])
+            if why is None:
+                continue
+            if reject is None:
+                raise InputError(f"line {i + 1}: {why}")
+            if reject(i, why) is False:
+                raise InputError(f"line {i + 1}: {why}")
+            bad.add(i)
+            pairs[0][i] = pairs[1][i] = b""
+        source, target = Lines(pairs[0]), Lines(pairs[1])
+        text = ffi.new("tfm_text_options *")
+        kept = [c_text(each) for each in (source_language, target_language, source_prefix)]
+        text.source_language, text.target_language, text.source_prefix = kept
+        text.batch_tokens, text.truncate = batch_tokens or 0, truncate
+        text.progress = calls.make("tfm_progress_fn", bar)
+        if reject is not None:
+            text.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
+        found: list[Score] = []
+
+        def on_score(line: int, log_prob: float, tokens: int) -> None:
+            found.append(Score(float("nan"), 0) if line in bad else Score(log_prob, tokens))
+
+        on = calls.make("tfm_score_fn", on_score)
+        try:
+            self._run(calls, lambda model: int(
+                lib.tfm_score(model, source.text, target.text, source.count, text, on, NULL)))
+        finally:
+            bar.close()
+            del kept
+        return found
+
+    def attend(self, source: Text, target: Text | None = None, *, kind: Literal["encoder", "self", "cross"] | None = None,
+               layer: int | None = None, head: int | None = None, beam: int | None = None) -> Attention:
+        """What attention looks at while a text is translated: the model's own translation, or `target`. In a notebook
+        it draws itself. `kind` is the encoder's attention, the decoder's over the target, or the decoder's over the
+        source; layers and heads are counted from 1."""
+        return attend(self, source, target, kind, layer, head, beam)
+
+
+def _without_end(line: Text) -> Text:
+    if isinstance(line, bytes):
+        return line[:-2] if line.endswith(b"\r\n") else line[:-1] if line.endswith(b"\n") else line
+    return line[:-2] if line.endswith("\r\n") else line[:-1] if line.endswith("\n") else line
+
+
+def _why_bad(text: bytes) -> str | None:
+    try:
+        check(lib.tfm_text_check(ffi.from_buffer(text), len(text)))
+    except InputError as error:
+        return str(error)
+    return None
