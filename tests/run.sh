@@ -23,7 +23,7 @@ die() {
 
 sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers \
     libclblast-dev libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libpcre2-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler \
-    pocl-opencl-icd mesa-opencl-icd libcairo2-dev fonts-dejavu-core librsvg2-bin python3 clang-15 libclc-15 llvm-15 \
+    pocl-opencl-icd mesa-opencl-icd libcairo2-dev fonts-dejavu-core librsvg2-bin python3 python3-venv clang-15 libclc-15 llvm-15 \
     llvm-spirv-15 spirv-tools ||
     die "the packages cannot be installed"
 
@@ -122,6 +122,15 @@ say "testing: gpu, meanwhile"
 timed long check --suite long
 wait
 unset TFM_DEVICE
+
+# What Python adds is tested with what pip fetches, where there is PyPI.
+say "testing: Python"
+TFM_DEVICE=pocl sh apps/python/tests/run.sh "$build/check" "$build/python" >"$build/python.log" 2>&1
+case $? in
+0) echo "1 0 0" >>"$counts" ;;
+77) echo "0 0 1" >>"$counts" && tail -n 1 "$build/python.log" ;;
+*) echo "0 1 0" >>"$counts" && tail -n 40 "$build/python.log" ;;
+esac
 
 say "installing"
 rm -rf "$build/install"

@@ -1,0 +1,54 @@
+"""What the tests share: the program to compare with, the models, one device for all."""
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+import tfm
+from tfm import _program
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DEMO = ROOT / "apps" / "demo"
+GOLDEN = ROOT / "tests" / "golden"
+Program = Callable[..., bytes]
+
+
+@pytest.fixture(scope="session")
+def program() -> Program:
+    """Runs `tfm` and gives what it writes."""
+
+    def run(*arguments: str | os.PathLike[str], input: bytes = b"", code: int = 0) -> bytes:
+        done = subprocess.run([_program.PATH, *(os.fspath(each) for each in arguments)], input=input, capture_output=True)
+        assert done.returncode == code, done.stderr.decode()
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def context() -> Iterator[tfm.Context]:
+    """The device that all tests share."""
+    with tfm.Context() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def demo(context: tfm.Context) -> Iterator[tfm.Translator]:
+    """The demo model."""
+    with tfm.Translator(DEMO, device=context) as model:
+        yield model
+
+
+@pytest.fixture(scope="session")
+def german() -> list[str]:
+    """500 lines: of a real test set where there is one beside the repository, else the demo's over and over."""
+    for folder in (ROOT / "shared", ROOT.parent / "shared"):
+        path = folder / "data" / "multi30k" / "test_2016_flickr.de"
+        if path.exists():
+            return path.read_text(encoding="utf-8").splitlines()[:500]
+    lines = (DEMO / "test.de").read_text(encoding="utf-8").splitlines()
+    several = [f"{a} {b}" for a, b in zip(lines, lines[1:])]
+    return [(lines + several + [""])[i % (len(lines) + len(several) + 1)] for i in range(500)]

@@ -1,0 +1,83 @@
+"""Vectors, classes and masked words: the same numbers as the program's."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import tfm
+from conftest import GOLDEN, Program
+
+LINES = ["the cat sits in the garden", "a dog", "", "the river and the water"]
+TEXT = "".join(line + "\n" for line in LINES).encode()
+
+
+@pytest.fixture(scope="module")
+def embedder(context: tfm.Context) -> Iterator[tfm.Embedder]:
+    with tfm.Embedder(GOLDEN / "embedder", device=context) as model:
+        yield model
+
+
+def test_vectors_are_the_programs(embedder: tfm.Embedder, program: Program) -> None:
+    rows = program("embed", "-m", GOLDEN / "embedder", input=TEXT).decode().splitlines()
+    want = np.array([json.loads(row) for row in rows], np.float32)  # nine digits, which tell floats apart
+    got = embedder.encode(LINES)
+    assert got.dtype == np.float32 and got.shape == (4, embedder.width)
+    assert (got == want).all()
+    one = embedder.encode(LINES[1])
+    assert one.shape == (embedder.width,) and np.allclose(one, got[1], atol=1e-6)
+    assert embedder.encode([]).shape == (0, embedder.width)
+
+
+def test_vectors_are_written_where_they_stay(embedder: tfm.Embedder) -> None:
+    room = np.zeros((6, embedder.width), np.float32)
+    assert embedder.encode(LINES, out=room[1:5]).base is room
+    assert (room[0] == 0).all() and (room[5] == 0).all() and (room[1:5] == embedder.encode(LINES)).all()
+    with pytest.raises(tfm.ArgumentError, match="float32 array of 4 x"):
+        embedder.encode(LINES, out=np.zeros((4, embedder.width), np.float64))
+
+
+def test_prompts_and_bad_lines(embedder: tfm.Embedder) -> None:
+    for name, text in embedder.prompts.items():
+        assert (embedder.encode(LINES, prompt_name=name) == embedder.encode(LINES, prompt=text)).all()
+    with pytest.raises(tfm.ArgumentError, match="no prompt 'nobody'"):
+        embedder.encode(LINES, prompt_name="nobody")
+    with pytest.raises(tfm.InputError):
+        embedder.encode(["a", b"\xff"])
+    told: list[int] = []
+    got = embedder.encode(["a dog", b"\xff"], reject=lambda line, why: told.append(line))
+    assert told == [1] and np.isfinite(got[0]).all() and np.isnan(got[1]).all()
+
+
+def test_length_and_pooling(context: tfm.Context) -> None:
+    with tfm.Embedder(GOLDEN / "embedder", device=context, normalize=True) as model:
+        assert np.allclose(np.linalg.norm(model.encode(LINES), axis=1), 1, atol=1e-5)
+    with tfm.Embedder(GOLDEN / "masked", device=context, pooling="cls") as model:
+        assert model.encode("a dog").shape == (model.width,)
+
+
+def test_classes_are_the_programs(context: tfm.Context, program: Program) -> None:
+    rows = program("embed", "-m", GOLDEN / "classifier", "--classify", "--format", "json", "--top", "9",
+                   input=TEXT).decode().splitlines()
+    with tfm.Encoder(GOLDEN / "classifier", device=context) as model:
+        scores = model.classify(LINES)
+        assert scores.shape == (4, len(model.classes))
+        for row, got in zip(map(json.loads, rows), scores):
+            want = {each["label"]: each["score"] for each in row["classes"]}
+            assert want == pytest.approx(dict(zip(model.classes, got)), abs=1e-6)
+        with pytest.raises(tfm.ArgumentError):
+            model.guess_words(["a [MASK]"])
+
+
+def test_masked_words_are_the_programs(context: tfm.Context, program: Program) -> None:
+    lines = ["the [MASK] sits in the [MASK]", "a [MASK]"]
+    rows = program("embed", "-m", GOLDEN / "masked", "--fill-mask", "--format", "json", "--top", "3",
+                   input="\n".join(lines).encode()).decode().splitlines()
+    with tfm.Encoder(GOLDEN / "masked", device=context) as model:
+        got = [mask for line in model.guess_words(lines, top=3) for mask in line]
+        want = [[(each["text"], each["id"]) for each in json.loads(row)["words"]] for row in rows]
+        assert [[(guess.text, guess.id) for guess in mask] for mask in got] == want
+        assert len(got) == 3
+        with pytest.raises(tfm.ArgumentError):
+            model.classify(["a"])

@@ -1,0 +1,116 @@
+"""Going on with texts, by a small GPT-2 that is made here: the same as the program's."""
+from __future__ import annotations
+
+import json
+import pathlib
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import tfm
+from conftest import Program
+
+WORDS, WIDTH, LAYERS, POSITIONS = 50, 24, 2, 40
+
+
+def _make(folder: pathlib.Path) -> None:
+    """A model of random parameters, and a tokenizer of fifty words."""
+    rng = np.random.default_rng(11)
+    tensors = {"wte.weight": rng.normal(0, 1, (WORDS, WIDTH)), "wpe.weight": rng.normal(0, 1, (POSITIONS, WIDTH)),
+               "ln_f.weight": np.ones(WIDTH), "ln_f.bias": np.zeros(WIDTH)}
+    for layer in range(LAYERS):
+        for name, shape in (("attn.c_attn", (WIDTH, 3 * WIDTH)), ("attn.c_proj", (WIDTH, WIDTH)),
+                            ("mlp.c_fc", (WIDTH, 4 * WIDTH)), ("mlp.c_proj", (4 * WIDTH, WIDTH))):
+            tensors[f"h.{layer}.{name}.weight"] = rng.normal(0, 0.4, shape)
+            tensors[f"h.{layer}.{name}.bias"] = rng.normal(0, 0.1, shape[1])
+        for name in ("ln_1", "ln_2"):
+            tensors[f"h.{layer}.{name}.weight"], tensors[f"h.{layer}.{name}.bias"] = np.ones(WIDTH), np.zeros(WIDTH)
+    header, body = {}, b""
+    for name, array in tensors.items():
+        data = np.asarray(array, np.float32).tobytes()
+        header["transformer." + name] = {"dtype": "F32", "shape": list(np.shape(array)),
+                                         "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": WIDTH, "n_layer": LAYERS, "n_head": 3,
+        "n_positions": POSITIONS, "vocab_size": WORDS, "bos_token_id": 1, "eos_token_id": 2}))
+    names = ["<unk>", "<s>", "</s>"] + [f"w{i}" for i in range(3, WORDS)]
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [{"id": i, "content": names[i], "single_word": False, "lstrip": False, "rstrip": False,
+                          "normalized": False, "special": True} for i in range(3)],
+        "normalizer": None, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None,
+        "model": {"type": "WordLevel", "vocab": {name: i for i, name in enumerate(names)}, "unk_token": "<unk>"}}))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    made = tmp_path_factory.mktemp("gpt2")
+    _make(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(folder: pathlib.Path, context: tfm.Context) -> Iterator[tfm.Generator]:
+    with tfm.Generator(folder, device=context) as opened:
+        yield opened
+
+
+PROMPTS = ["w10 w11 w12", "w5", "w20 w21 w22 w23"]
+
+
+def test_texts_are_the_programs(model: tfm.Generator, folder: pathlib.Path, program: Program) -> None:
+    for flags, options in (([], {}), (["--beam", "3"], {"beam": 3}), (["--temperature", "0.8", "--seed", "7"],
+                                                                      {"temperature": 0.8, "seed": 7})):
+        rows = program("generate", "-m", folder, "--json", "--max-new", "12", *flags, *PROMPTS).decode().splitlines()
+        for want, got in zip(map(json.loads, rows), model.generate(PROMPTS, max_new=12, **options)):
+            assert (want["index"], want["text"], want["end"]) == (got.prompt, str(got), got.end)
+            assert [token["id"] for token in want["tokens"]] == got.ids.tolist()
+            assert np.allclose([token["log_prob"] for token in want["tokens"]], got.log_probs, rtol=1e-6)
+
+
+def test_a_stream_is_the_text(model: tfm.Generator) -> None:
+    want = model.generate(PROMPTS[0], max_new=12)
+    pieces = list(model.generate(PROMPTS[0], max_new=12, stream=True))
+    assert len(pieces) > 3 and "".join(pieces) == want
+    some = model.generate(PROMPTS[0], max_new=30, stream=True)
+    assert next(some) == pieces[0]
+    del some
+    assert model.generate(PROMPTS[0], max_new=12) == want
+    with pytest.raises(ValueError, match="one prompt"):
+        model.generate(PROMPTS, stream=True)  # type: ignore[call-overload]
+
+
+def test_stops_and_several(model: tfm.Generator) -> None:
+    want = model.generate(PROMPTS[0], max_new=12)
+    word = want.split()[3]
+    stopped = model.generate(PROMPTS[0], max_new=12, stops=[word])
+    assert stopped.end == "stop" and want.startswith(stopped) and word not in stopped
+    drawn = model.generate(PROMPTS[0], max_new=5, n_best=3, sample=True, seed=4)
+    assert len(drawn) == 3 and [g.rank for g in drawn] == [0, 1, 2]
+    assert drawn == model.generate(PROMPTS[0], max_new=5, n_best=3, sample=True, seed=4)
+    assert model.generate(PROMPTS[0], temperature=0, top_k=5, max_new=12) == want
+    assert model.generate([]) == []
+
+
+def test_ids_without_a_tokenizer(model: tfm.Generator, folder: pathlib.Path, context: tfm.Context) -> None:
+    want = model.generate(PROMPTS[0], max_new=12)
+    with tfm.Generator(folder, device=context, tokenizer=False) as bare:
+        assert bare.tokenizer is None
+        got = bare.generate(np.array([10, 11, 12]), max_new=12)
+        assert got.ids.tolist() == want.ids.tolist() and got == ""
+        with pytest.raises(tfm.Error):
+            bare.generate("w10")
+
+
+def test_bad_prompts(model: tfm.Generator) -> None:
+    with pytest.raises(tfm.InputError):
+        model.generate(["w10", "w11 " * 50])
+    told: list[int] = []
+    got = model.generate(["w10", "w11 " * 50], max_new=3, reject=lambda line, why: told.append(line))
+    assert told == [1] and got[0] and got[1] == ""
+    with pytest.raises(tfm.ArgumentError):
+        model.generate("w10", beam=3, sample=True)

@@ -1,0 +1,65 @@
+"""A few updates of training: reports, callbacks, stopping and going on, what is wrong."""
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import tfm
+from conftest import DEMO
+
+NUMBERS = ["eins", "zwei", "drei", "vier", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"]
+ENGLISH = ["one", "two", "three", "four", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("texts")
+    pairs = [(f"{a} und {b}", f"{c} and {d}") for a, c in zip(NUMBERS, ENGLISH) for b, d in zip(NUMBERS, ENGLISH)]
+    for name, side in (("de", 0), ("en", 1)):
+        (folder / name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    return {"src": folder / "de", "tgt": folder / "en"}
+
+
+def test_fine_tuning_reports_stops_and_goes_on(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "run"
+    reports: list[dict[str, Any]] = []
+
+    def stop(report: dict[str, Any]) -> bool:
+        reports.append(report)
+        return bool(report["type"] != "train" or report["update"] < 2)
+
+    tfm.train(out, start=DEMO, **texts, updates=400, report_every=1, valid_every=200, hold_out=0, batch_tokens=256,
+              warmup=1, dropout=0, callbacks=[stop])
+    assert reports[0]["type"] == "start" and [r["update"] for r in reports if r["type"] == "train"][:2] == [1, 2]
+    last = reports[-1]["update"]
+    assert 2 <= last < 400
+    again: list[dict[str, Any]] = []
+    end = tfm.train(resume=out, updates=last + 3, callbacks=[again.append])
+    assert [r["update"] for r in again if r["type"] == "train"] == [last + 1, last + 2, last + 3]
+    assert end["type"] == "end" and end["reason"] == "updates"
+    logged = [json.loads(line) for line in (out / "train.jsonl").read_text().splitlines()]
+    assert reports + again == logged
+    assert tfm.Translator(out).translate("Danke.")
+
+
+def test_callbacks_that_fail_end_the_run(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    def fail(report: dict[str, Any]) -> None:
+        if report["type"] == "train":
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        tfm.train(tmp_path / "run", start=DEMO, **texts, updates=400, hold_out=0, batch_tokens=256, callbacks=[fail])
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+def test_what_is_wrong_is_said(texts: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    with pytest.raises(tfm.ArgumentError, match="resume="):
+        tfm.train(**texts)
+    with pytest.raises(tfm.ArgumentError, match="--tgt are needed"):
+        tfm.train(tmp_path / "run", src=texts["src"])
+    with pytest.raises(tfm.ArgumentError, match="no-such-option"):
+        tfm.train(tmp_path / "run", **texts, no_such_option=3)
+    with pytest.raises(tfm.Error, match="nowhere"):
+        tfm.train(tmp_path / "run", src="nowhere", tgt=texts["tgt"])

@@ -1,0 +1,254 @@
+"""Translation, scores and attention: the same as the program's, byte for byte; and what Python adds."""
+from __future__ import annotations
+
+import gc
+import json
+import math
+import pathlib
+import threading
+import xml.etree.ElementTree
+from typing import Any
+
+import numpy as np
+import pytest
+import tfm
+from conftest import DEMO, Program
+
+
+def _joined(lines: list[str]) -> bytes:
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def test_500_lines_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
+    assert len(german) == 500
+    for split, flags in ((False, []), (True, ["--split"])):
+        want = program("translate", "-m", DEMO, "--beam", "4", *flags, input=_joined(german))
+        assert _joined([str(t) for t in demo.translate(german, beam=4, split=split)]) == want
+
+
+def test_scores_and_n_best_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
+    lines = german[:60]
+    want = program("translate", "-m", DEMO, "--beam", "4", "--n-best", "3", input=_joined(lines)).decode()
+    found = demo.translate(lines, beam=4, n_best=3)
+    got = ["".join(f"{i} ||| {t} ||| {t.score:.6f}\n" if not math.isnan(t.score) else f"{i} |||  ||| \n" for t in best)
+           for i, best in enumerate(found)]
+    assert "".join(got) == want
+
+
+def test_scores_of_pairs_are_the_programs(demo: tfm.Translator, program: Program, german: list[str],
+                                          tmp_path: pathlib.Path) -> None:
+    lines = german[:100]
+    targets = [str(t) for t in demo.translate(lines, beam=1, split=False)]
+    (tmp_path / "de").write_bytes(_joined(lines))
+    (tmp_path / "en").write_bytes(_joined(targets))
+    want = program("score", "-m", DEMO, "--src", tmp_path / "de", "--tgt", tmp_path / "en").decode()
+    got = demo.score(lines, targets)
+    assert "".join(f"{s.log_prob:.6f}\t{s.tokens}\t{s.average:.6f}\n" for s in got) == want
+
+
+def test_tokens_and_alignments_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
+    lines = german[:20]
+    rows = program("translate", "-m", DEMO, "--json", "--alignments", input=_joined(lines)).decode().splitlines()
+    for want, got in zip(map(json.loads, rows), demo.translate(lines, split=False, return_alignments=True)):
+        assert (want["index"], want["rank"], want["text"]) == (got.line, got.rank, str(got))
+        if got.alignment is None:
+            continue
+        assert [t["piece"] for t in want["tokens"]] == got.tokens
+        assert [t["id"] for t in want["tokens"]] == got.ids.tolist()
+        assert np.allclose([t["log_prob"] for t in want["tokens"]], got.log_probs, rtol=1e-6)
+        assert want["source"] == got.source_tokens
+        assert np.allclose(want["alignment"], got.alignment, rtol=1e-6)
+        assert np.allclose(got.alignment.sum(axis=1), 1, atol=1e-5)
+
+
+def test_attention_is_the_programs(demo: tfm.Translator, program: Program) -> None:
+    text = "Ich habe das Auto gestern verkauft."
+    want = json.loads(program("attend", "-m", DEMO, text, "--json"))["layers"]
+    got = demo.attend(text)
+    assert [layer["name"] for layer in want] == [m.name for m in got]
+    for layer, m in zip(want, got):
+        assert (layer["rows"], layer["columns"]) == (m.rows, m.columns)
+        assert np.allclose(layer["weights"], m.weights, rtol=1e-6)
+    one = demo.attend(text, "I sold it.", kind="cross", layer=2, head=3)
+    assert len(one) == 1 and one[0].weights.shape == (1, len(one[0].rows), len(one[0].columns)) and one[0].heads == [3]
+    with pytest.raises(tfm.ArgumentError, match="no attention has both layer 9"):
+        demo.attend(text, layer=9)
+
+
+def test_attention_draws_itself(demo: tfm.Translator) -> None:
+    maps = demo.attend("Danke.", "<Thanks> & so on.")
+    tree = xml.etree.ElementTree.fromstring(maps._repr_svg_())
+    squares = tree.findall("{http://www.w3.org/2000/svg}rect")
+    assert len(squares) == 1 + sum(m.weights[0].size for m in maps)
+    assert xml.etree.ElementTree.fromstring(maps[0]._repr_svg_()) is not None
+
+
+def test_a_text_alone_and_bytes(demo: tfm.Translator) -> None:
+    assert demo.translate("Ich liebe dich.") == "I love you."
+    assert demo.translate(["Ich liebe dich.".encode()]) == ["I love you."]
+    assert [str(t) for t in demo.translate("Ich liebe dich.", n_best=2, beam=4)][0] == "I love you."
+    assert demo.translate([]) == []
+    empty = demo.translate("")
+    assert empty == "" and math.isnan(empty.score)
+
+
+def test_sentences_are_split_by_default(demo: tfm.Translator) -> None:
+    two = "Guten Morgen. Wo ist Tom?"
+    assert tfm.sentences(two, "de") == ["Guten Morgen.", "Wo ist Tom?"]
+    assert demo.translate(two).sentences == 2
+    assert demo.translate(two, split=False).sentences == 1
+    assert demo.translate([two], n_best=2)[0][0].sentences == 1
+
+
+def test_a_stream_is_the_same_in_any_pieces(demo: tfm.Translator, german: list[str],
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfm.translator._AHEAD", 16)
+    lines = german[:50]
+    want = demo.translate(lines, beam=1)
+    got = list(demo.stream((line + "\r\n" for line in lines), beam=1))
+    assert got == want and [t.line for t in got] == list(range(50))
+    endless = demo.stream("Hallo." for _ in iter(int, 1))
+    assert next(endless) == demo.translate("Hallo.")
+    del endless
+    assert demo.translate("Danke.")  # the device is free again
+
+
+def test_bad_lines(demo: tfm.Translator) -> None:
+    lines: list[str | bytes] = ["Danke.", b"\xff", "a\0b", "Hallo.", "\ud800"]
+    with pytest.raises(tfm.InputError, match="UTF-8"):
+        demo.translate(lines)
+    told: list[tuple[int, str]] = []
+    got = demo.translate(lines, reject=lambda line, why: told.append((line, why)))
+    assert [line for line, _ in told] == [1, 2, 4] and got[1] == got[2] == got[4] == ""
+    assert got[0] and got[3]
+    with pytest.raises(tfm.CancelledError):
+        demo.translate(lines, reject=lambda line, why: False)
+    scores = demo.score(["Danke.", "b"], ["Thanks.", b"\xff"], reject=lambda line, why: None)
+    assert scores[0].tokens > 1 and scores[1].tokens == 0 and math.isnan(scores[1].average)
+    with pytest.raises(tfm.InputError, match="line 1"):
+        demo.score(["a\0b"], ["c"])
+
+
+def test_prefixes_and_search(demo: tfm.Translator) -> None:
+    assert demo.translate("Ich liebe dich.", prefixes=["He"], split=False).startswith("He")
+    with pytest.raises(ValueError, match="2 prefixes for 1 lines"):
+        demo.translate(["a"], prefixes=["b", None])
+    with pytest.raises(tfm.ArgumentError, match="beam"):
+        demo.translate("Danke.", beam=33)
+    with pytest.raises(tfm.ArgumentError):
+        demo.translate("Danke.", split=True, n_best=2, beam=4)
+    with pytest.raises(KeyError):
+        demo.translate("Danke.", length_penalty="none")
+
+
+def test_callbacks_may_fail_and_stop(demo: tfm.Translator) -> None:
+    def fail(done: int, total: int) -> None:
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        demo.translate(["Danke."], progress=fail)
+    with pytest.raises(tfm.CancelledError):
+        demo.translate(["Danke."], progress=lambda done, total: False)
+    with pytest.raises(tfm.ArgumentError, match="a callback cannot use the device"):
+        demo.translate(["Danke."], progress=lambda done, total: demo.translate("Hallo."))
+    told: list[tuple[int, int]] = []
+    demo.translate(["Danke."], progress=lambda done, total: told.append((done, total)))
+    assert told[0][0] == 0 and told[-1][0] == told[-1][1] > 0
+
+
+def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str]) -> None:
+    tokenizer = demo.tokenizer
+    assert tokenizer is not None
+    lines = [line for line in german[:30] if line]
+    pieces = [[tokenizer.piece(i, "source") or "" for i in tokenizer.encode(line)] for line in lines]
+    want = demo.translate(lines, beam=4, split=False, length_penalty="hf", alpha=1, max_length=256, return_scores=True)
+    for given in (pieces, [each[:-1] for each in pieces]):  # with the end of sentence, and without
+        got = demo.translate_batch(given, beam_size=4, return_scores=True, max_batch_size=7)
+        for result, line in zip(got, want):
+            assert result.hypotheses == [line.tokens[:-1]]
+            assert result.scores == pytest.approx([line.score], rel=1e-4)
+    more = demo.translate_batch(pieces[:2], [["▁He"], None], beam_size=3, num_hypotheses=3, return_end_token=True)
+    assert len(more[0].hypotheses) == 3 and all(h[0] == "▁He" for h in more[0].hypotheses)
+    assert more[1].hypotheses[0][-1] == "</s>" and more[1].scores == []
+    with pytest.raises(tfm.UnsupportedError, match="return_attention"):
+        demo.translate_batch(pieces[:1], return_attention=True)
+
+
+def test_threads_take_turns(demo: tfm.Translator, german: list[str]) -> None:
+    want = [str(t) for t in demo.translate(german[:8], beam=1)]
+    found: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        found[number] = [str(t) for t in demo.translate(german[:8], beam=1)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[i] == want for i in range(4))
+
+
+def test_other_threads_run_while_the_device_works(demo: tfm.Translator, german: list[str]) -> None:
+    """The GIL is free: this thread counts on while another translates."""
+    counted = 0
+    thread = threading.Thread(target=lambda: demo.translate(german[:60], beam=4))
+    thread.start()
+    while thread.is_alive():
+        counted += 1
+        thread.join(0.001)
+    assert counted > 10
+
+
+def test_things_close_in_any_order() -> None:
+    context = tfm.Context()
+    first, second = tfm.Translator(DEMO, device=context), tfm.Translator(DEMO, device=context)
+    tokenizer = first.tokenizer
+    assert tokenizer is not None
+    context.close()
+    assert context.closed and first.translate("Danke.") == second.translate("Danke.")
+    first.close()
+    first.close()
+    for use in (lambda: first.translate("Danke."), lambda: tokenizer.encode("Danke."), lambda: first.info):
+        with pytest.raises(tfm.ArgumentError, match="this Translator is closed"):
+            use()
+    with pytest.raises(tfm.ArgumentError, match="the context is closed"):
+        tfm.Translator(DEMO, device=context)
+    del context, first
+    gc.collect()
+    assert second.translate("Danke.")
+    second.close()
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(tfm.FileError, match="nowhere"):
+        tfm.Translator("nowhere")
+    with pytest.raises(OSError):
+        tfm.Translator("nowhere")
+    with pytest.raises(tfm.DeviceError, match="zx81"):
+        tfm.Translator(DEMO, device="zx81")
+    with pytest.raises(tfm.Error, match="precision"):
+        tfm.Translator(DEMO, precision="fp4")
+    assert tfm.Translator(DEMO, precision="fp32").translate("Danke.")
+
+
+def test_devices_are_the_programs(program: Program) -> None:
+    want = json.loads(program("devices", "--json"))
+    got = tfm.devices()
+    for name in want[0]:
+        if hasattr(got[0], name):
+            assert [row[name] for row in want] == [getattr(device, name) for device in got], name
+    assert {"index", "name", "memory_bytes", "type", "chosen"} <= set(want[0])
+
+
+def test_what_is_known_of_a_model(demo: tfm.Translator) -> None:
+    info = tfm.read_info(DEMO)
+    assert (info.family, info.width, info.encoder_layers, info.decoder_layers) == ("marian", 192, 4, 2)
+    assert demo.info.parameters == info.parameters
+    assert demo.tokenizer is not None and demo.tokenizer.language() == "de"
+
+
+def test_quality() -> None:
+    assert tfm.evaluate(["the cat sat on the mat"], ["the cat sat on the mat"]).bleu == pytest.approx(100)
+    with pytest.raises(ValueError, match="1 translations and 2 references"):
+        tfm.evaluate(["a"], ["a", "b"])
