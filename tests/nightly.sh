@@ -17,6 +17,8 @@
 #   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,
 #              with other configurations every night, against what transformers computes for them
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
+#   python     the Python package as pip installs it: its wheel in a clean virtual environment (apps/python/tests/wheel.sh),
+#              where there is PyPI
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given. NIGHTLY_SEED is what new models are drawn from, the
@@ -65,6 +67,14 @@ faults() {
 }
 students() {
     TFM_DEVICE=pocl sh tests/students.sh build/check/apps/tfm
+    case $? in
+    0) echo "1 0 0" >>"$counts" ;;
+    77) echo "0 0 1" >>"$counts" ;;
+    *) return 1 ;;
+    esac
+}
+python() {
+    TFM_DEVICE=pocl sh apps/python/tests/wheel.sh build/wheel
     case $? in
     0) echo "1 0 0" >>"$counts" ;;
     77) echo "0 0 1" >>"$counts" ;;
@@ -128,14 +138,14 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families curves fuzzers
+[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families curves python fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
     run) part sh tests/run.sh ;;
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache | gpu | students | families | curves) within "$name" ;;
+    faults | gradients | cache | gpu | students | families | curves | python) within "$name" ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) minilm ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
