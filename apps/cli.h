@@ -30,6 +30,7 @@ int cmd_generate(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);

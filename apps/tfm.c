@@ -16,6 +16,7 @@ const cli_command cli_commands[] = {
     {"score", cmd_score, "say how likely given translations are"},
     {"eval", cmd_eval, "say how good translations are: BLEU, chrF2, perplexity"},
     {"embed", cmd_embed, "make vectors of lines; neighbours, classes, masked words"},
+    {"serve", cmd_serve, "serve models over HTTP, with a page to translate on"},
     {"attend", cmd_attend, "show what the attention of a model looks at"},
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
     {"quantize", cmd_quantize, "write a model with smaller numbers"},

@@ -43,7 +43,7 @@ complete() {
 if command -v bash >/dev/null; then
     check "completion: bash knows tfm" [ "$(bash -c 'eval "$("$1" completion bash)"; complete -p tfm' bash "$tfm")" = \
         "complete -o filenames -F _tfm tfm" ]
-    check "completion: commands" [ "$(complete s)" = "score selftest " ]
+    check "completion: commands" [ "$(complete s)" = "score selftest serve " ]
     check "completion: after help, too" [ "$(complete help tra)" = "train translate " ]
     check "completion: options" [ "$(complete translate --b)" = "--batch-tokens --beam " ]
     check "completion: choices" [ "$(complete translate --length-penalty '')" = "hf paper " ]

@@ -1,0 +1,232 @@
+/* tfm serve: translation, vectors and texts over HTTP. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "serve.h"
+
+/* How often the watch looks, and how long answers may take to leave when the server goes down. */
+enum { WATCH_MS = 100, LEAVE_SECONDS = 5 };
+
+/* ---- Keys ------------------------------------------------------------------------------------------------------ */
+
+/* A key for each line of the file that is not empty. */
+static int read_keys(serve_options *o, char **lines) {
+    FILE *file = o->keys_file ? fopen(o->keys_file, "r") : NULL;
+    size_t bytes = 0;
+    if (!o->keys_file)
+        return CLI_OK;
+    if (!file)
+        return cli_fail("cannot open %s: %s", o->keys_file, strerror(errno));
+    FILE *all = open_memstream(lines, &bytes);
+    for (int c; all && (c = getc(file)) != EOF;)
+        putc(c, all);
+    fclose(file);
+    if (!all || fclose(all) != 0)
+        return cli_fail("out of memory for %s", o->keys_file);
+    for (char *rest = *lines, *line; (line = strtok_r(rest, "\r\n", &rest));) {
+        if (!cli_grow(&o->keys.items, &o->keys.room, o->keys.count + 1, sizeof(*o->keys.items)))
+            return cli_fail("out of memory for %s", o->keys_file);
+        o->keys.items[o->keys.count++] = line;
+    }
+    return o->keys.count > 0 ? CLI_OK : cli_fail("%s has no key: put one on each line", o->keys_file);
+}
+
+static int check_keys(const serve_options *o) {
+    for (size_t i = 0; i < o->keys.count; i++)
+        if (strlen(o->keys.items[i]) < 8 || strlen(o->keys.items[i]) > 255)
+            return cli_fail("key %zu has %zu characters: give 8 to 255, as from `openssl rand -hex 16`", i + 1,
+                            strlen(o->keys.items[i]));
+    return CLI_OK;
+}
+
+/* ---- The threads ----------------------------------------------------------------------------------------------- */
+
+static atomic_bool watching;
+
+static void *watch(void *user) {
+    server *s = user;
+    while (atomic_load(&watching)) {
+        nanosleep(&(struct timespec){.tv_nsec = WATCH_MS * 1000000L}, NULL);
+        serve_http_watch(s);
+        serve_queue_watch(s);
+    }
+    return NULL;
+}
+
+/* Waits for one of the signals, at most so long; false when it is over. */
+static bool wait_signal(const sigset_t *signals, double seconds) {
+    const struct timespec most = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
+    return sigtimedwait(signals, NULL, &most) > 0;
+}
+
+/* No new requests; those that are here are answered, unless a second signal comes. */
+static void drain(server *s, const sigset_t *signals) {
+    const double start = cli_seconds();
+    pthread_mutex_lock(&s->lock);
+    s->draining = true;
+    pthread_mutex_unlock(&s->lock);
+    serve_http_quiesce(s);
+    while (serve_queue_waiting(s) > 0 && cli_seconds() - start < s->options->limits.seconds)
+        if (wait_signal(signals, 0.02))
+            break;
+    const double answered = cli_seconds();
+    while (atomic_load(&s->requests) > 0 && serve_queue_waiting(s) == 0 && cli_seconds() - answered < LEAVE_SECONDS)
+        if (wait_signal(signals, 0.02))
+            break;
+}
+
+/* Ends the worker; whatever still waits is dropped, and its connection goes on. */
+static void end_worker(server *s, pthread_t worker) {
+    pthread_mutex_lock(&s->lock);
+    s->ending = true;
+    for (serve_job *job = s->first; job; job = job->next)
+        atomic_store(&job->gone, true);
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(worker, NULL);
+    serve_queue_watch(s);
+}
+
+static int run_threads(server *s, const sigset_t *signals) {
+    pthread_t worker, watcher;
+    int got;
+    atomic_store(&watching, true);
+    if (pthread_create(&worker, NULL, serve_work, s) != 0)
+        return cli_fail("the system has no room for another thread");
+    const bool watched = pthread_create(&watcher, NULL, watch, s) == 0;
+    int code = watched ? serve_http_start(s) : cli_fail("the system has no room for another thread");
+    if (code == CLI_OK) {
+        const bool six = strchr(s->options->host, ':') != NULL;
+        fprintf(stderr, "tfm: listening on %s://%s%s%s:%d/\n", s->options->certificate ? "https" : "http",
+                six ? "[" : "", s->options->host, six ? "]" : "", s->options->port);
+        sigwait(signals, &got);
+        drain(s, signals);
+    }
+    end_worker(s, worker);
+    atomic_store(&watching, false);
+    if (watched)
+        pthread_join(watcher, NULL);
+    if (s->daemon)
+        serve_http_stop(s);
+    return code;
+}
+
+static int run(serve_options *o, const cli_syntax *syntax) {
+    static server s; /* large, and one */
+    sigset_t signals;
+    s.options = o;
+    s.last = &s.first;
+    s.started = cli_seconds();
+    pthread_mutex_init(&s.lock, NULL);
+    pthread_mutex_init(&s.connections_lock, NULL);
+    pthread_cond_init(&s.work, NULL);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads, the drivers' too, leave them to this one */
+    int code = serve_models_read(&s.models, o, syntax);
+    if (code == CLI_OK)
+        code = run_threads(&s, &signals);
+    serve_models_free(&s.models);
+    for (serve_client *c = s.clients, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    return code;
+}
+
+/* ---- The command ----------------------------------------------------------------------------------------------- */
+
+static int check(serve_options *o, const cli_syntax *syntax) {
+    serve_limits *l = &o->limits;
+    o->host = o->host ? o->host : "127.0.0.1";
+    l->chars = l->chars ? l->chars : 50000;
+    l->lines = l->lines ? l->lines : 1000;
+    l->queue = l->queue ? l->queue : 10000;
+    l->client = l->client ? l->client : l->queue < 4 ? l->queue : l->queue / 2;
+    l->seconds = l->seconds ? l->seconds : 60;
+    l->connections = l->connections ? l->connections : 1000;
+    l->alternatives = 8;
+    l->max_new = l->max_new ? l->max_new : 1024;
+    o->search.penalty = (tfm_length_penalty)o->penalty;
+    if (o->port > 65535)
+        return cli_misuse(syntax, "--port is %d: give 0 to 65535", o->port);
+    if (l->chars > 100000000)
+        return cli_misuse(syntax, "--max-chars is %d: give at most 100000000", l->chars);
+    if (!o->certificate != !o->certificate_key)
+        return cli_misuse(syntax, "--tls-cert and --tls-key go together: give both, or neither");
+    if (o->certificate && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        return cli_misuse(syntax, "this libmicrohttpd has no TLS: leave --tls-cert away, or put a proxy before it");
+    const int code = cli_precision(&o->how, o->precision);
+    return code == CLI_GO ? cli_check_beam(syntax, o->search.beam) : code;
+}
+
+int cmd_serve(int argc, char **argv) {
+    serve_options o = {.port = 5000};
+    serve_limits *l = &o.limits;
+    const cli_option options[] = {
+        {'m', "model", CLI_LIST, &o.models, "[NAME=]DIR",
+         "a model's directory, as often as there are models; the name of one that translates is its languages, as in "
+         "de-en=DIR, if its directory does not say them",
+         NULL},
+        {0, "host", CLI_TEXT, &o.host, "ADDRESS", "listen here; 0.0.0.0 is every IPv4 address (default 127.0.0.1)",
+         NULL},
+        {'p', "port", CLI_WHOLE, &o.port, "N", "listen on this port; 0 is any that is free (default 5000)", NULL},
+        {0, "api-key", CLI_LIST, &o.keys, "KEY", "want one of these keys; other users of the machine can see it here",
+         NULL},
+        {0, "api-keys", CLI_TEXT, &o.keys_file, "FILE", "want one of the keys in this file, one on each line", NULL},
+        {0, "allow-origin", CLI_TEXT, &o.origin, "ORIGIN",
+         "let pages of this origin read answers, as in https://example.org; * is any", NULL},
+        {0, "tls-cert", CLI_TEXT, &o.certificate, "FILE", "speak HTTPS with this certificate (PEM)", NULL},
+        {0, "tls-key", CLI_TEXT, &o.certificate_key, "FILE", "and this private key (PEM)", NULL},
+        {0, "max-chars", CLI_INT, &l->chars, "N", "the most characters of a request (default 50000)", NULL},
+        {0, "max-lines", CLI_INT, &l->lines, "N", "the most lines of a request (default 1000)", NULL},
+        {0, "max-queue", CLI_INT, &l->queue, "N", "the most lines that wait; more get 503 (default 10000)", NULL},
+        {0, "max-client", CLI_INT, &l->client, "N",
+         "the most lines of one address or key that wait; more get 429 (default: half of --max-queue)", NULL},
+        {0, "max-connections", CLI_INT, &l->connections, "N", "the most connections at a time (default 1000)", NULL},
+        {0, "max-new", CLI_INT, &l->max_new, "N", "the most tokens that a request may have written (default 1024)",
+         NULL},
+        {0, "timeout", CLI_INT, &l->seconds, "SECONDS",
+         "the most time for a request to arrive, and to be answered (default 60)", NULL},
+        {0, "memory-limit", CLI_INT, &l->memory, "MIB",
+         "the device memory for models: those that were not used for longest are dropped (default: no limit)", NULL},
+        {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "write no line for each request", NULL},
+        CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
+        CLI_DEVICE(&o.device),
+    };
+    const cli_syntax syntax = {
+        .name = "serve",
+        .usage = "serve -m [NAME=]DIR... [option...]",
+        .about = "Serves models over HTTP until SIGTERM or SIGINT, after which it answers what\n"
+                 "it has and ends. A page to translate with is at /, and what programs may ask\n"
+                 "is at /openapi.json: the API of LibreTranslate (/translate, /languages,\n"
+                 "/detect), OpenAI's /v1/embeddings, /v1/completions and /v1/chat/completions,\n"
+                 "and /metrics for Prometheus. Models are loaded when they are first asked for.\n"
+                 "Lines are split into sentences. Requests that wait at the same time are worked\n"
+                 "on as one batch, in turns between clients. Each request is a line of JSON on\n"
+                 "standard error, without its text.\n",
+        .examples = "  tfm serve -m opus-mt-de-en\n"
+                    "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
+                    "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=all-MiniLM-L6-v2\n"
+                    "  tfm serve -m opus-mt-de-en --host 0.0.0.0 --api-keys keys.txt --memory-limit 2000\n",
+        .options = options,
+        .option_count = CLI_COUNT(options),
+    };
+    char *keys = NULL;
+    int code = cli_parse(&syntax, argc, argv);
+    if (code == CLI_GO)
+        code = check(&o, &syntax);
+    if (code == CLI_GO)
+        code = read_keys(&o, &keys);
+    if (code == CLI_OK)
+        code = check_keys(&o);
+    if (code == CLI_OK)
+        code = run(&o, &syntax);
+    free(o.models.items);
+    free(o.keys.items);
+    free(keys);
+    return code;
+}

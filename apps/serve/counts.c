@@ -1,0 +1,154 @@
+/* What the server counts, for Prometheus and for the log. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "serve.h"
+
+/* Upper bounds of the buckets, in seconds. */
+static const double BOUNDS[SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+
+void serve_count_time(serve_histogram *h, double seconds) {
+    size_t bucket = 0;
+    while (bucket < SERVE_BUCKETS && seconds > BOUNDS[bucket])
+        bucket++;
+    atomic_fetch_add(&h->buckets[bucket], 1);
+    atomic_fetch_add(&h->count, 1);
+    atomic_fetch_add(&h->micros, (unsigned long long)(1e6 * (seconds > 0 ? seconds : 0)));
+}
+
+/* ---- Prometheus ------------------------------------------------------------------------------------------------ */
+
+static void head(FILE *out, const char *name, const char *type, const char *help) {
+    fprintf(out, "# HELP tfm_%s %s\n# TYPE tfm_%s %s\n", name, help, name, type);
+}
+
+static void number(FILE *out, const char *name, const char *type, const char *help, double value) {
+    head(out, name, type, help);
+    fprintf(out, "tfm_%s %.15g\n", name, value);
+}
+
+static void counter(FILE *out, const char *name, const char *help, const atomic_ullong *value) {
+    number(out, name, "counter", help, (double)atomic_load(value));
+}
+
+static void histogram(FILE *out, const char *name, const char *help, const serve_histogram *h) {
+    unsigned long long sum = 0;
+    head(out, name, "histogram", help);
+    for (size_t i = 0; i < SERVE_BUCKETS; i++) {
+        sum += atomic_load(&h->buckets[i]);
+        fprintf(out, "tfm_%s_bucket{le=\"%g\"} %llu\n", name, BOUNDS[i], sum);
+    }
+    sum += atomic_load(&h->buckets[SERVE_BUCKETS]);
+    fprintf(out, "tfm_%s_bucket{le=\"+Inf\"} %llu\ntfm_%s_sum %.6f\ntfm_%s_count %llu\n", name, sum, name,
+            1e-6 * (double)atomic_load(&h->micros), name, sum);
+}
+
+/* A label's value: what would end it is escaped. */
+static void label(FILE *out, const char *text) {
+    for (; *text; text++)
+        if (*text == '\n')
+            fputs("\\n", out);
+        else
+            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+}
+
+static void per_model(FILE *out, const server *s, const char *name, const char *help, bool memory) {
+    head(out, name, "gauge", help);
+    for (size_t i = 0; i < s->models.count; i++) {
+        serve_model *m = &s->models.items[i];
+        const bool loaded = atomic_load(&m->loaded);
+        fprintf(out, "tfm_%s{model=\"", name);
+        label(out, m->name);
+        fprintf(out, "\"} %llu\n", !loaded ? 0 : memory ? atomic_load(&m->memory) : 1);
+    }
+}
+
+static void write_all(FILE *out, server *s) {
+    const serve_counts *c = &s->counts;
+    head(out, "answers_total", "counter", "Answers, by the first digit of their status.");
+    for (int i = 1; i < 6; i++)
+        fprintf(out, "tfm_answers_total{class=\"%dxx\"} %llu\n", i, atomic_load(&c->classes[i]));
+    counter(out, "lines_total", "Lines or sentences that a model worked on.", &c->lines);
+    counter(out, "source_tokens_total", "Tokens that models read.", &c->source_tokens);
+    counter(out, "target_tokens_total", "Tokens that models wrote.", &c->target_tokens);
+    counter(out, "batches_total", "Batches; lines for each batch say how well they are filled.", &c->batches);
+    counter(out, "dropped_total", "Requests whose client hung up before they were worked on.", &c->dropped);
+    counter(out, "refused_total", "Requests that met a limit of the queue.", &c->refused);
+    counter(out, "expired_total", "Requests that waited too long.", &c->expired);
+    counter(out, "model_loads_total", "Models that were loaded.", &c->loads);
+    counter(out, "model_drops_total", "Models that were dropped for others.", &c->drops);
+    number(out, "work_seconds_total", "counter", "Time that the device worked.",
+           1e-6 * (double)atomic_load(&c->work_micros));
+    number(out, "queue_requests", "gauge", "Requests that wait or are worked on.", (double)serve_queue_waiting(s));
+    number(out, "open_requests", "gauge", "Requests that are not answered yet.", atomic_load(&s->requests));
+    number(out, "uptime_seconds", "gauge", "Time since the server began.", cli_seconds() - s->started);
+    per_model(out, s, "model_loaded", "Whether a model is loaded.", false);
+    per_model(out, s, "model_memory_bytes", "The most device memory that a loaded model has held.", true);
+    histogram(out, "request_seconds", "Time from a request's head to the end of its answer.", &c->seconds);
+    histogram(out, "wait_seconds", "Time that requests waited for the device.", &c->waits);
+}
+
+bool serve_metrics(serve_request *r, serve_reply *reply) {
+    serve_reply page = {.code = MHD_HTTP_OK, .type = "text/plain; version=0.0.4; charset=utf-8"};
+    FILE *out = open_memstream(&page.body, &page.bytes);
+    if (out) {
+        write_all(out, r->server);
+        fclose(out);
+    }
+    *reply = page.body ? page : serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the metrics");
+    return false;
+}
+
+/* ---- What the page shows --------------------------------------------------------------------------------------- */
+
+bool serve_status(serve_request *r, serve_reply *reply) {
+    server *s = r->server;
+    const double seconds = 1e-6 * (double)atomic_load(&s->counts.work_micros);
+    const double lines = (double)atomic_load(&s->counts.lines);
+    const char *device = s->options->device ? s->options->device : "";
+    json_t *models = json_array();
+    for (size_t i = 0; i < s->models.count; i++) {
+        serve_model *m = &s->models.items[i];
+        json_array_append_new(models, json_pack("{s:s, s:s, s:b}", "name", m->name, "task",
+                                                m->task == SERVE_TRANSLATE ? "translate"
+                                                : m->task == SERVE_EMBED   ? "embed"
+                                                                           : "generate",
+                                                "loaded", (int)atomic_load(&m->loaded)));
+    }
+    pthread_mutex_lock(&s->lock);
+    json_t *name = json_string(*s->device ? s->device : device);
+    pthread_mutex_unlock(&s->lock);
+    *reply = serve_reply_json(MHD_HTTP_OK,
+                              json_pack("{s:s, s:o, s:f, s:o}", "version", tfm_version(), "device", name,
+                                        "lines_per_second", seconds > 0 ? lines / seconds : 0.0, "models", models));
+    return false;
+}
+
+/* ---- The log --------------------------------------------------------------------------------------------------- */
+
+void serve_log_request(const serve_request *r) {
+    const serve_job *job = r->job;
+    struct timespec now;
+    struct tm parts;
+    char when[40];
+    if (r->server->options->quiet)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    const double end = job && job->ended > 0 ? job->ended : cli_seconds();
+    const double began = job && job->began > 0 ? job->began : end;
+    /* Nothing that a client wrote but the method, and the path where there is such a one. */
+    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:f}", "time", when, "client", r->client,
+                             "method", r->route ? r->method : "?", "path", r->route ? r->route->path : "?", "status",
+                             r->code, "lines", (json_int_t)r->lines, "bytes", (json_int_t)r->sent, "wait",
+                             job && job->arrived > 0 ? began - job->arrived : 0.0, "work", job ? end - began : 0.0,
+                             "seconds", cli_seconds() - r->start);
+    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    if (text)
+        fprintf(stderr, "%s\n", text);
+    free(text);
+    json_decref(line);
+}

@@ -1,0 +1,130 @@
+/* Server-sent events: what the worker adds, a connection sends as soon as it can, and a slow one holds nobody up. */
+#include <stdlib.h>
+#include <string.h>
+#include "serve.h"
+
+struct serve_stream {
+    server *server;
+    char *text; /* that is not sent yet */
+    size_t bytes, room, sent;
+    bool ended, starved;
+};
+
+serve_stream *serve_stream_new(server *s) {
+    serve_stream *stream = calloc(1, sizeof(*stream));
+    if (stream)
+        stream->server = s;
+    return stream;
+}
+
+void serve_stream_free(serve_stream *stream) {
+    if (stream)
+        free(stream->text);
+    free(stream);
+}
+
+/* Under the lock. */
+static void append(serve_stream *stream, const char *text) {
+    const size_t bytes = strlen(text);
+    if (stream->starved || !cli_grow(&stream->text, &stream->room, stream->bytes + bytes, 1)) {
+        stream->starved = true;
+        return;
+    }
+    memcpy(stream->text + stream->bytes, text, bytes);
+    stream->bytes += bytes;
+}
+
+static void wake(serve_job *job) {
+    if (!job->suspended || !job->connection)
+        return;
+    job->suspended = false;
+    MHD_resume_connection(job->connection);
+}
+
+static void append_json(serve_stream *stream, json_t *event) {
+    char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    json_decref(event);
+    if (text) {
+        append(stream, "data: ");
+        append(stream, text);
+        append(stream, "\n\n");
+    }
+    stream->starved = stream->starved || !text;
+    free(text);
+}
+
+/* A piece of text as OpenAI's clients want it. */
+static json_t *chunk(const serve_job *job, int index, const char *text, const char *finish) {
+    const bool chat = job->chat;
+    json_t *said = !chat ? NULL : finish ? json_object() : json_pack("{s:s}", "content", text);
+    json_t *choice =
+        chat ? json_pack("{s:i, s:o, s:s?}", "index", index, "delta", said, "finish_reason", finish)
+             : json_pack("{s:i, s:s, s:n, s:s?}", "index", index, "text", text, "logprobs", "finish_reason", finish);
+    return json_pack("{s:s, s:s, s:I, s:s, s:[o]}", "id", job->id, "object",
+                     chat ? "chat.completion.chunk" : "text_completion", "created", (json_int_t)job->created, "model",
+                     job->key.model->name, "choices", choice);
+}
+
+void serve_stream_piece(serve_job *job, int index, const char *text) {
+    serve_stream *stream = job->stream;
+    json_t *event = chunk(job, index, text, NULL);
+    pthread_mutex_lock(&stream->server->lock);
+    append_json(stream, event);
+    wake(job);
+    pthread_mutex_unlock(&stream->server->lock);
+}
+
+void serve_stream_end(serve_job *job) {
+    serve_stream *stream = job->stream;
+    for (size_t i = 0; i < job->count && !job->answer_code; i++)
+        for (int best = 0; best < job->key.n_best; best++)
+            append_json(stream, chunk(job, (int)i * job->key.n_best + best, "",
+                                      job->results[i].finish ? job->results[i].finish : "stop"));
+    if (job->answer_code)
+        append_json(stream,
+                    json_pack("{s:{s:s, s:s, s:n, s:n}}", "error", "message",
+                              job->failure ? job->failure : "out of memory", "type",
+                              job->answer_code >= 500 ? "server_error" : "invalid_request_error", "param", "code"));
+    append(stream, "data: [DONE]\n\n");
+    stream->ended = true;
+}
+
+/* Gives the connection what there is; suspends it where there is nothing yet. */
+static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most) {
+    serve_job *job = user;
+    serve_stream *stream = job->stream;
+    ssize_t given = 0;
+    (void)at;
+    pthread_mutex_lock(&stream->server->lock);
+    const size_t left = stream->bytes - stream->sent;
+    if (stream->starved) {
+        given = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (left > 0) {
+        given = (ssize_t)(left < most ? left : most);
+        memcpy(out, stream->text + stream->sent, (size_t)given);
+        stream->sent += (size_t)given;
+        if (stream->sent == stream->bytes)
+            stream->sent = stream->bytes = 0;
+    } else if (stream->ended) {
+        given = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        job->suspended = true;
+        MHD_suspend_connection(job->connection);
+    }
+    pthread_mutex_unlock(&stream->server->lock);
+    return given;
+}
+
+enum MHD_Result serve_stream_send(serve_request *r) {
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_stream, r->job, NULL);
+    if (!response)
+        return MHD_NO;
+    MHD_add_response_header(response, "Content-Type", "text/event-stream; charset=utf-8");
+    serve_reply_headers(r->server, response, NULL);
+    r->code = MHD_HTTP_OK;
+    r->answered = true;
+    const enum MHD_Result result = MHD_queue_response(r->connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    return result;
+}

@@ -1,0 +1,311 @@
+/* The door: connections by libmicrohttpd, requests on them, and the clock that runs for each. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "serve.h"
+
+typedef struct serve_connection serve_connection;
+struct serve_connection {
+    int fd;
+    bool busy;    /* a request has arrived whole, and is not answered yet */
+    double since; /* when it began to wait for one */
+    serve_connection *next, **link;
+};
+
+static const serve_route ROUTES[] = {
+    {"POST", "/translate", true, serve_translate},
+    {"POST", "/detect", true, serve_detect},
+    {"GET", "/languages", false, serve_languages},
+    {"GET", "/frontend/settings", false, serve_settings},
+    {"GET", "/health", false, serve_health},
+    {"GET", "/status", false, serve_status},
+    {"GET", "/metrics", true, serve_metrics},
+    {"GET", "/openapi.json", false, serve_openapi},
+    {"GET", "/", false, serve_page},
+    {"GET", "/v1/models", true, serve_v1_models},
+    {"POST", "/v1/embeddings", true, serve_v1_embeddings},
+    {"POST", "/v1/completions", true, serve_v1_completions},
+    {"POST", "/v1/chat/completions", true, serve_v1_chat},
+};
+
+/* ---- Requests -------------------------------------------------------------------------------------------------- */
+
+static serve_connection *connection_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void set_busy(serve_request *r, bool busy) {
+    pthread_mutex_lock(&r->server->connections_lock);
+    if (r->of) {
+        r->of->busy = busy;
+        r->of->since = cli_seconds();
+    }
+    pthread_mutex_unlock(&r->server->connections_lock);
+}
+
+/* The address of the other side, without its port. */
+static void name_client(char *out, size_t bytes, struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    snprintf(out, bytes, "unknown");
+    if (address && address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, out, (socklen_t)bytes);
+    else if (address && address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, out, (socklen_t)bytes);
+}
+
+static serve_request *begin_request(server *s, struct MHD_Connection *connection, const char *url, const char *method) {
+    serve_request *r = calloc(1, sizeof(*r));
+    const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (!r)
+        return NULL;
+    *r =
+        (serve_request){.server = s, .connection = connection, .start = cli_seconds(), .of = connection_of(connection)};
+    r->url = url;
+    r->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    name_client(r->client, sizeof(r->client), connection);
+    for (size_t i = 0; i < CLI_COUNT(ROUTES); i++)
+        if (strcmp(url, ROUTES[i].path) == 0)
+            r->route = &ROUTES[i];
+    r->too_large =
+        length && strtoull(length, NULL, 10) > (unsigned long long)s->options->limits.chars * 12 + (64 << 10);
+    atomic_fetch_add(&s->requests, 1);
+    return r;
+}
+
+static serve_reply too_large(const serve_request *r) {
+    serve_reply reply =
+        serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "Invalid request: the body exceeds the limit of %d characters",
+                          r->server->options->limits.chars);
+    reply.close = true;
+    return reply;
+}
+
+/* A request has arrived whole: its answer, or false where a job makes it. */
+static bool answer_now(serve_request *r, serve_reply *reply) {
+    server *s = r->server;
+    if (r->too_large) {
+        *reply = too_large(r);
+    } else if (s->options->origin && strcmp(r->method, "OPTIONS") == 0 && r->route) {
+        *reply = (serve_reply){.code = MHD_HTTP_NO_CONTENT};
+    } else if (!r->route) {
+        *reply = serve_reply_error(r, MHD_HTTP_NOT_FOUND, "There is nothing at this path; see /openapi.json");
+    } else if (strcmp(r->method, r->route->method) != 0) {
+        *reply = serve_reply_error(r, MHD_HTTP_METHOD_NOT_ALLOWED, "%s takes %s", r->route->path, r->route->method);
+    } else if (strcmp(r->method, "POST") == 0 && !serve_request_parse(r, reply)) {
+        return true;
+    } else if (r->route->guarded && !serve_request_allowed(r, reply)) {
+        return true;
+    } else {
+        return !r->route->begin(r, reply);
+    }
+    return true;
+}
+
+/* The answer of a job that is done. */
+static serve_reply answer_job(serve_request *r) {
+    const serve_job *job = r->job;
+    if (atomic_load(&job->gone) && !job->answer_code)
+        return (serve_reply){.code = 499, .close = true}; /* nobody reads it */
+    if (!job->answer_code)
+        return r->answer(r);
+    serve_reply reply = serve_reply_error(r, job->answer_code, "%s", job->failure ? job->failure : "out of memory");
+    reply.retry_after = job->retry_after;
+    return reply;
+}
+
+static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *bytes, void **state) {
+    serve_request *r = *state;
+    serve_reply reply;
+    (void)version;
+    if (!r) {
+        *state = r = begin_request(user, connection, url, method);
+        if (!r)
+            return MHD_NO;
+        return r->too_large ? serve_reply_send(r, too_large(r)) : MHD_YES;
+    }
+    if (*bytes > 0) {
+        serve_request_body(r, data, *bytes);
+        *bytes = 0;
+        return MHD_YES;
+    }
+    if (r->answered)
+        return MHD_YES;
+    if (r->job) /* its connection goes on */
+        return serve_reply_send(r, answer_job(r));
+    set_busy(r, true);
+    if (answer_now(r, &reply))
+        return serve_reply_send(r, reply);
+    if (r->job->stream)
+        return serve_stream_send(r);
+    return MHD_YES; /* suspended */
+}
+
+static void on_completed(void *user, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why) {
+    server *s = user;
+    serve_request *r = *state;
+    (void)connection, (void)why;
+    if (!r)
+        return;
+    const double seconds = cli_seconds() - r->start;
+    set_busy(r, false);
+    serve_count_time(&s->counts.seconds, seconds);
+    if (r->code >= 100 && r->code < 600)
+        atomic_fetch_add(&s->counts.classes[r->code / 100], 1);
+    serve_log_request(r);
+    if (r->job)
+        serve_queue_leave(s, r->job);
+    json_decref(r->fields);
+    json_decref(r->guess);
+    free(r->body);
+    free(r);
+    *state = NULL;
+    atomic_fetch_sub(&s->requests, 1);
+}
+
+/* ---- Connections ----------------------------------------------------------------------------------------------- */
+
+static void on_connection(void *user, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what) {
+    server *s = user;
+    serve_connection *c = *context;
+    pthread_mutex_lock(&s->connections_lock);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED && (c = calloc(1, sizeof(*c)))) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        c->fd = info ? info->connect_fd : -1;
+        c->since = cli_seconds();
+        c->next = s->connections;
+        c->link = &s->connections;
+        if (c->next)
+            c->next->link = &c->next;
+        s->connections = c;
+        *context = c;
+    } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && c) {
+        *c->link = c->next;
+        if (c->next)
+            c->next->link = c->link;
+        free(c);
+        *context = NULL;
+    }
+    pthread_mutex_unlock(&s->connections_lock);
+}
+
+bool serve_hung_up(int fd) {
+    struct pollfd one = {.fd = fd, .events = POLLRDHUP};
+    return fd >= 0 && poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
+/* libmicrohttpd's own clock starts anew with every byte; this one does not. */
+void serve_http_watch(server *s) {
+    const double now = cli_seconds();
+    pthread_mutex_lock(&s->connections_lock);
+    for (serve_connection *c = s->connections; c; c = c->next)
+        if (!c->busy && c->fd >= 0 && now - c->since > s->options->limits.seconds) {
+            shutdown(c->fd, SHUT_RDWR);
+            c->fd = -1;
+        }
+    pthread_mutex_unlock(&s->connections_lock);
+}
+
+/* ---- The port -------------------------------------------------------------------------------------------------- */
+
+static int bind_to(const struct addrinfo *address) {
+    const int on = 1, fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int open_port(serve_options *o) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    struct sockaddr_storage taken;
+    socklen_t length = sizeof(taken);
+    char port[16];
+    snprintf(port, sizeof(port), "%d", o->port);
+    const int error = getaddrinfo(o->host, port, &hints, &found);
+    if (error) {
+        cli_fail("--host %s: %s", o->host, gai_strerror(error));
+        return -1;
+    }
+    const int fd = bind_to(found);
+    freeaddrinfo(found);
+    if (fd < 0)
+        cli_fail("cannot listen on %s, port %d: %s; give another --port, or 0 for any that is free", o->host, o->port,
+                 strerror(errno));
+    else if (getsockname(fd, (struct sockaddr *)&taken, &length) == 0)
+        o->port = ntohs(taken.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&taken)->sin6_port
+                                                    : ((struct sockaddr_in *)&taken)->sin_port);
+    return fd;
+}
+
+static void no_log(void *user, const char *format, va_list args) {
+    (void)user, (void)format, (void)args; /* of clients' mistakes */
+}
+
+static char *read_file(const char *path) {
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    char *text = file ? calloc(1, (1 << 20) + 1) : NULL;
+    if (text && fread(text, 1, 1 << 20, file) == 0) {
+        free(text);
+        text = NULL;
+    }
+    if (file)
+        fclose(file);
+    if (!text && path)
+        cli_fail("cannot read %s", path);
+    return text;
+}
+
+int serve_http_start(server *s) {
+    serve_options *o = s->options;
+    char *certificate = read_file(o->certificate), *key = read_file(o->certificate_key);
+    const int fd = (o->certificate && !certificate) || (o->certificate_key && !key) ? -1 : open_port(o);
+    const unsigned flags =
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    const struct MHD_OptionItem secure[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, certificate}, {MHD_OPTION_HTTPS_MEM_KEY, 0, key}, {MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
+    if (fd >= 0)
+        s->daemon = MHD_start_daemon(
+            flags | (certificate ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, no_log,
+            NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+            MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
+            (unsigned)o->limits.connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->limits.seconds,
+            MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, certificate ? secure : plain, MHD_OPTION_END);
+    free(certificate);
+    free(key);
+    if (s->daemon)
+        return CLI_OK;
+    if (fd >= 0) {
+        close(fd);
+        return cli_fail("the server does not start%s",
+                        o->certificate ? ": is the certificate PEM, and the key its own?" : "");
+    }
+    return CLI_FAILED;
+}
+
+void serve_http_quiesce(server *s) {
+    const int fd = MHD_quiesce_daemon(s->daemon);
+    if (fd >= 0)
+        close(fd);
+}
+
+void serve_http_stop(server *s) {
+    MHD_stop_daemon(s->daemon);
+    s->daemon = NULL;
+}

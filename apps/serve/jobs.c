@@ -1,0 +1,345 @@
+/* Jobs, and the queue of them: limits, fair turns, and what nobody waits for any more. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "markup.h"
+#include "serve.h"
+
+/* Bytes that make about one token; and milliseconds that the worker waits for clients that it has just answered, so
+ * that their next sentences come into one batch. */
+enum { BYTES_PER_TOKEN = 3, DEFAULT_BATCH_TOKENS = 4096, RETURN_MS = 2 };
+
+/* ---- Jobs ------------------------------------------------------------------------------------------------------ */
+
+serve_job *serve_job_new(size_t count) {
+    serve_job *job = calloc(1, sizeof(*job));
+    if (!job)
+        return NULL;
+    job->pieces = calloc(count ? count : 1, sizeof(*job->pieces));
+    job->results = calloc(count ? count : 1, sizeof(*job->results));
+    job->count = count;
+    job->key.n_best = 1;
+    job->fd = -1;
+    if (!job->pieces || !job->results)
+        serve_job_free(job), job = NULL;
+    return job;
+}
+
+void serve_job_free(serve_job *job) {
+    if (!job)
+        return;
+    for (size_t i = 0; job->results && i < job->count; i++) {
+        for (int best = 0; job->results[i].texts && best < job->key.n_best; best++)
+            free(job->results[i].texts[best]);
+        free(job->results[i].texts);
+        json_decref(job->results[i].detail);
+    }
+    for (size_t i = 0; i < job->generate.stop_count; i++)
+        free(job->stops[i]);
+    free(job->stops);
+    free(job->results);
+    free(job->pieces);
+    free(job->vectors);
+    free(job->failure);
+    json_decref(job->source);
+    serve_stream_free(job->stream);
+    serve_markup_free(job->markup);
+    free(job);
+}
+
+void serve_job_fail(serve_job *job, int code, const char *format, ...) {
+    char sentence[1024];
+    va_list args;
+    if (job->answer_code)
+        return;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    job->failure = strdup(sentence);
+    job->answer_code = code;
+}
+
+/* ---- Clients, under the lock ----------------------------------------------------------------------------------- */
+
+static serve_client *client_named(server *s, const char *name) {
+    serve_client **at = &s->clients, *unused = NULL;
+    uint64_t least = UINT64_MAX;
+    for (; *at; at = &(*at)->next) {
+        if (strcmp((*at)->name, name) == 0)
+            break;
+        if ((*at)->waiting > 0 && (*at)->turn < least)
+            least = (*at)->turn;
+        if ((*at)->waiting == 0)
+            unused = *at;
+    }
+    serve_client *client = *at;
+    if (!client && unused) { /* so there are never more of them than jobs */
+        client = unused;
+        client->turn = 0;
+        snprintf(client->name, sizeof(client->name), "%s", name);
+    } else if (!client) {
+        client = calloc(1, sizeof(*client));
+        if (!client)
+            return NULL;
+        snprintf(client->name, sizeof(client->name), "%s", name);
+        *at = client;
+    }
+    for (serve_client *c = client->next; c; c = c->next)
+        least = c->waiting > 0 && c->turn < least ? c->turn : least;
+    if (client->waiting == 0 && least != UINT64_MAX && client->turn < least)
+        client->turn = least; /* who was away has saved up no turns */
+    return client;
+}
+
+/* ---- In -------------------------------------------------------------------------------------------------------- */
+
+/* Seconds after which a client may try again: what waits, at the pace so far. */
+static int retry_after(const server *s) {
+    const double lines = (double)atomic_load(&s->counts.lines),
+                 work = 1e-6 * (double)atomic_load(&s->counts.work_micros);
+    const double seconds = lines > 0 ? (double)s->waiting * work / lines : 1;
+    return seconds < 1 ? 1 : seconds > 60 ? 60 : (int)seconds;
+}
+
+static bool refuse(server *s, serve_job *job, int code, const char *why) {
+    job->retry_after = retry_after(s);
+    serve_job_fail(job, code, "%s: try again in %d s", why, job->retry_after);
+    atomic_fetch_add(&s->counts.refused, 1);
+    return false;
+}
+
+static bool admit(server *s, serve_job *job, const char *name) {
+    const serve_limits *limits = &s->options->limits;
+    if (s->draining)
+        return refuse(s, job, MHD_HTTP_SERVICE_UNAVAILABLE, "The server is going down");
+    if (s->waiting + job->count > (size_t)limits->queue)
+        return refuse(s, job, MHD_HTTP_SERVICE_UNAVAILABLE, "The queue is full");
+    job->client = client_named(s, name);
+    if (!job->client) {
+        serve_job_fail(job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+        return false;
+    }
+    if (job->client->waiting + job->count > (size_t)limits->client)
+        return refuse(s, job, MHD_HTTP_TOO_MANY_REQUESTS, "Slowdown: too many of your lines wait already");
+    return true;
+}
+
+bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connection, const char *client) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    pthread_mutex_lock(&s->lock);
+    const bool in = admit(s, job, client);
+    if (in) {
+        job->connection = connection;
+        job->fd = info ? info->connect_fd : -1;
+        job->number = ++s->numbers;
+        job->arrived = cli_seconds();
+        job->client->waiting += job->count;
+        s->waiting += job->count;
+        *s->last = job;
+        s->last = &job->next;
+        if (!job->stream) { /* a stream sends its head first, and suspends itself */
+            MHD_suspend_connection(connection);
+            job->suspended = true;
+        }
+        pthread_cond_signal(&s->work);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return in;
+}
+
+/* ---- Out, under the lock --------------------------------------------------------------------------------------- */
+
+static void remove_job(server *s, serve_job *job) {
+    serve_job **at = &s->first;
+    while (*at && *at != job)
+        at = &(*at)->next;
+    if (*at)
+        *at = job->next;
+    s->last = &s->first;
+    while (*s->last)
+        s->last = &(*s->last)->next;
+    job->next = NULL;
+}
+
+static void stop_waiting(server *s, serve_job *job, size_t pieces) {
+    job->client->waiting -= pieces;
+    s->waiting -= pieces;
+}
+
+/* The job is over: its connection goes on, or it is freed where that has left. */
+static void complete(server *s, serve_job *job) {
+    stop_waiting(s, job, job->count - job->taken);
+    job->taken = job->count;
+    remove_job(s, job);
+    s->completed++;
+    job->state = SERVE_DONE;
+    job->ended = cli_seconds();
+    serve_count_time(&s->counts.waits, (job->began > 0 ? job->began : job->ended) - job->arrived);
+    if (!job->connection) {
+        serve_job_free(job);
+        return;
+    }
+    if (job->stream)
+        serve_stream_end(job);
+    if (job->suspended) {
+        job->suspended = false;
+        MHD_resume_connection(job->connection);
+    }
+}
+
+static bool same_key(const serve_key *a, const serve_key *b) {
+    return a->model == b->model && a->n_best == b->n_best && a->layer == b->layer && a->head == b->head &&
+           a->split == b->split && a->detail == b->detail && a->max_new == b->max_new && a->alone == b->alone;
+}
+
+static bool before(const serve_job *a, const serve_job *b) {
+    if (a->client->turn != b->client->turn)
+        return a->client->turn < b->client->turn;
+    return a->turn != b->turn ? a->turn < b->turn : a->number < b->number;
+}
+
+/* Whose turn it is. */
+static serve_job *next_job(const server *s, const serve_key *key) {
+    serve_job *best = NULL;
+    for (serve_job *job = s->first; job; job = job->next)
+        if (job->taken < job->count && !job->answer_code && !atomic_load(&job->gone) && !job->expired &&
+            (!key || same_key(key, &job->key)) && (!best || before(job, best)))
+            best = job;
+    return best;
+}
+
+static void take_piece(server *s, serve_job *job, serve_unit *unit) {
+    const serve_piece *piece = &job->pieces[job->taken];
+    const uint64_t cost = 1 + piece->bytes / BYTES_PER_TOKEN;
+    *unit = (serve_unit){job, job->taken++};
+    job->in_work++;
+    job->turn += cost;
+    job->client->turn += cost;
+    stop_waiting(s, job, 1);
+    if (job->began == 0)
+        job->began = cli_seconds();
+}
+
+/* Waits a little for clients that were answered a moment ago: their next sentences make a batch with those that are
+ * here. A client that is alone never waits. */
+static void wait_for_returns(server *s) {
+    struct timespec until;
+    if (s->answered_last < 2 || s->ending)
+        return;
+    for (size_t seen = 0; seen != s->waiting && s->waiting < s->answered_last;) {
+        seen = s->waiting;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += RETURN_MS * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000L;
+        }
+        while (s->waiting < s->answered_last && pthread_cond_timedwait(&s->work, &s->lock, &until) == 0)
+            ;
+    }
+}
+
+size_t serve_queue_take(server *s, serve_unit *units) {
+    const size_t budget =
+        (size_t)(s->options->text.batch_tokens ? s->options->text.batch_tokens : DEFAULT_BATCH_TOKENS);
+    size_t count = 0, tokens = 0;
+    pthread_mutex_lock(&s->lock);
+    while (!s->ending && !next_job(s, NULL))
+        pthread_cond_wait(&s->work, &s->lock);
+    wait_for_returns(s);
+    serve_job *job = s->ending ? NULL : next_job(s, NULL);
+    const serve_key key = job ? job->key : (serve_key){0};
+    for (; job && count < SERVE_BATCH; job = next_job(s, &key)) {
+        const size_t cost = 1 + job->pieces[job->taken].bytes / BYTES_PER_TOKEN;
+        if (count > 0 && tokens + cost > budget)
+            break;
+        if (serve_hung_up(job->fd)) {
+            atomic_store(&job->gone, true);
+            continue;
+        }
+        tokens += cost;
+        take_piece(s, job, &units[count++]);
+    }
+    const bool ending = s->ending;
+    pthread_mutex_unlock(&s->lock);
+    return count > 0 || ending ? count : serve_queue_take(s, units);
+}
+
+/* A piece less is worked on; true where that completes the job, which may be freed then. */
+static void one_done(server *s, serve_job *job) {
+    job->in_work--;
+    job->done++;
+    if (job->in_work == 0 && (job->done == job->count || job->answer_code || atomic_load(&job->gone) || job->expired)) {
+        if (job->done < job->count && job->expired)
+            serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request took longer than %d s: try again later",
+                           s->options->limits.seconds);
+        complete(s, job);
+    }
+}
+
+void serve_queue_piece_done(server *s, serve_unit unit) {
+    pthread_mutex_lock(&s->lock);
+    one_done(s, unit.job);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void serve_queue_finish(server *s, const serve_unit *units, size_t count) {
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < count; i++)
+        if (units[i].job)
+            one_done(s, units[i].job);
+    s->answered_last = s->completed;
+    s->completed = 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- The watch ------------------------------------------------------------------------------------------------- */
+
+void serve_queue_watch(server *s) {
+    const double now = cli_seconds();
+    pthread_mutex_lock(&s->lock);
+    for (serve_job *job = s->first, *next; job; job = next) {
+        next = job->next;
+        if (!atomic_load(&job->gone) && serve_hung_up(job->fd))
+            atomic_store(&job->gone, true);
+        if (!job->expired && now - job->arrived > s->options->limits.seconds) {
+            job->expired = true;
+            job->retry_after = retry_after(s);
+            atomic_fetch_add(&s->counts.expired, 1);
+        }
+        if (job->in_work > 0 || !(atomic_load(&job->gone) || job->expired))
+            continue;
+        if (job->expired)
+            serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request has waited for %d s: try again in %d s",
+                           s->options->limits.seconds, job->retry_after);
+        else
+            atomic_fetch_add(&s->counts.dropped, 1);
+        complete(s, job);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void serve_queue_leave(server *s, serve_job *job) {
+    pthread_mutex_lock(&s->lock);
+    if (job->state == SERVE_DONE || job->number == 0) { /* done, or never queued */
+        serve_job_free(job);
+    } else {
+        job->connection = NULL;
+        job->fd = -1;
+        job->suspended = false;
+        atomic_store(&job->gone, true);
+        if (job->in_work == 0)
+            complete(s, job);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+size_t serve_queue_waiting(server *s) {
+    pthread_mutex_lock(&s->lock);
+    size_t jobs = 0;
+    for (const serve_job *job = s->first; job; job = job->next)
+        jobs++;
+    pthread_mutex_unlock(&s->lock);
+    return jobs;
+}

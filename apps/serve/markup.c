@@ -1,0 +1,221 @@
+/* HTML to runs of text, and back. */
+#include <libxml/HTMLtree.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "../cli.h"
+#include "markup_tree.h"
+
+static const char *const INLINE[] = {
+    "a",     "abbr", "acronym", "b", "bdi",   "bdo",  "big",    "cite",   "del", "dfn", "em",   "font", "i", "ins",
+    "label", "mark", "q",       "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt",   "u", "var"};
+/* What stays as it is in the middle of a text, and what holds no text to translate at all. */
+static const char *const ATOMS[] = {"code", "img", "input", "kbd", "math", "samp", "svg", "wbr"};
+static const char *const SILENT[] = {"script", "style", "template", "textarea", "noscript", "object", "iframe", "head"};
+
+static bool is_one(const xmlNode *node, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (node->type == XML_ELEMENT_NODE && strcasecmp((const char *)node->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_text(const xmlNode *node) {
+    return node->type == XML_TEXT_NODE;
+}
+
+/* Whether an element says that it is not to be translated. */
+static bool is_kept(const xmlNode *node) {
+    if (node->type != XML_ELEMENT_NODE)
+        return false;
+    xmlChar *value = xmlGetProp(node, (const xmlChar *)"translate");
+    const bool kept = value && strcasecmp((const char *)value, "no") == 0;
+    xmlFree(value);
+    return kept;
+}
+
+static bool is_atom(const xmlNode *node) {
+    return node->type == XML_COMMENT_NODE || is_one(node, ATOMS, CLI_COUNT(ATOMS)) ||
+           (is_one(node, INLINE, CLI_COUNT(INLINE)) && is_kept(node));
+}
+
+/* Text, what is kept in the middle of text, and elements of nothing else. */
+static bool flows(const xmlNode *node) {
+    if (is_text(node) || is_atom(node))
+        return true;
+    if (!is_one(node, INLINE, CLI_COUNT(INLINE)))
+        return false;
+    for (const xmlNode *child = node->children; child; child = child->next)
+        if (!flows(child))
+            return false;
+    return true;
+}
+
+bool markup_is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------------------------ */
+
+static bool add_char(markup *m, markup_run *run, char c) {
+    if (!cli_grow(&run->text, &run->room, run->bytes + 2, 1)) {
+        m->starved = true;
+        return false;
+    }
+    run->text[run->bytes++] = c;
+    run->text[run->bytes] = 0;
+    return true;
+}
+
+static bool is_stop(char c) {
+    return strchr(".,;:!?)\"'", c) != NULL;
+}
+
+static void add_text(markup *m, markup_run *run, const char *text, xmlNode *mark) {
+    for (; *text && !m->starved; text++) {
+        if (markup_is_blank(*text)) {
+            run->blank_before = run->blank_before || run->bytes == 0;
+            run->blank_after = true;
+            continue;
+        }
+        const bool begins = run->bytes == 0 || run->blank_after;
+        if (run->blank_after && run->bytes > 0)
+            add_char(m, run, ' ');
+        run->blank_after = false;
+        if (begins && !cli_grow(&run->words, &run->word_room, run->word_count + 1, sizeof(*run->words)))
+            m->starved = true;
+        if (m->starved)
+            return;
+        if (begins)
+            run->words[run->word_count++] = (markup_word){mark, mark};
+        markup_word *word = &run->words[run->word_count - 1];
+        if (!word->mark && !is_stop(*text) && word->mark != mark)
+            word->mark = mark; /* a bracket before <b> */
+        word->end = mark;
+        add_char(m, run, *text);
+    }
+}
+
+static void fill_run(markup *m, markup_run *run, xmlNode *node, xmlNode *mark) {
+    if (is_text(node)) {
+        add_text(m, run, node->content ? (const char *)node->content : "", mark);
+    } else if (is_atom(node)) {
+        if (!cli_grow(&run->atoms, &run->atom_room, run->atom_count + 1, sizeof(*run->atoms)))
+            m->starved = true;
+        else
+            run->atoms[run->atom_count++] = (markup_atom){node, run->word_count};
+    } else {
+        for (xmlNode *child = node->children; child && !m->starved; child = child->next)
+            fill_run(m, run, child, node);
+    }
+}
+
+static void free_run(markup_run *run) {
+    free(run->text);
+    free(run->words);
+    free(run->atoms);
+}
+
+/* Makes a run of neighbours, unless they have no text. */
+static void add_run(markup *m, xmlNode *first, xmlNode *last) {
+    markup_run run = {.parent = first->parent, .first = first, .last = last};
+    for (xmlNode *node = first; node && !m->starved; node = node == last ? NULL : node->next)
+        fill_run(m, &run, node, NULL);
+    if (!m->starved && run.bytes > 0 && cli_grow(&m->runs, &m->room, m->count + 1, sizeof(*m->runs))) {
+        m->runs[m->count++] = run;
+        return;
+    }
+    m->starved = m->starved || run.bytes > 0;
+    free_run(&run);
+}
+
+static void find_runs(markup *m, xmlNode *parent) {
+    xmlNode *first = NULL;
+    for (xmlNode *node = parent->children; node && !m->starved; node = node->next) {
+        if (flows(node)) {
+            first = first ? first : node;
+            if (!node->next || !flows(node->next)) {
+                add_run(m, first, node);
+                first = NULL;
+            }
+        } else if (node->type == XML_ELEMENT_NODE && !is_one(node, SILENT, CLI_COUNT(SILENT)) && !is_kept(node)) {
+            find_runs(m, node); /* libxml2 nests no deeper than 256 */
+        }
+    }
+}
+
+/* ---- In and out ------------------------------------------------------------------------------------------------ */
+
+bool serve_markup_there(void) {
+    return true;
+}
+
+static bool is_document(const char *html) {
+    return strcasestr(html, "<html") || strcasestr(html, "<body") || strcasestr(html, "<!doctype");
+}
+
+markup *serve_markup_read(const char *html, size_t bytes) {
+    static const char before[] = "<html><body><div>", after[] = "</div></body></html>";
+    const int options =
+        HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET | HTML_PARSE_NODEFDTD;
+    const bool whole = is_document(html);
+    markup *m = calloc(1, sizeof(*m));
+    char *text = malloc(bytes + sizeof(before) + sizeof(after));
+    if (m && text) {
+        const int length = sprintf(text, "%s%s%s", whole ? "" : before, html, whole ? "" : after);
+        m->document = htmlReadMemory(text, length, NULL, "UTF-8", options);
+    }
+    free(text);
+    xmlNode *root = m && m->document ? xmlDocGetRootElement(m->document) : NULL;
+    if (root && !whole && root->children)
+        m->fragment = root->children; /* the body: what closes the div early goes on behind it */
+    if (root)
+        find_runs(m, root);
+    if (m && root && !m->starved)
+        return m;
+    serve_markup_free(m);
+    return NULL;
+}
+
+size_t serve_markup_runs(const markup *m) {
+    return m->count;
+}
+
+const char *serve_markup_text(const markup *m, size_t run) {
+    return m->runs[run].text;
+}
+
+static void write_fragment(xmlOutputBufferPtr out, const markup *m) {
+    for (xmlNode *node = m->fragment->children; node; node = node->next) {
+        if (node != m->fragment->children) { /* behind the div, which is the first child */
+            htmlNodeDumpFormatOutput(out, m->document, node, "UTF-8", 0);
+            continue;
+        }
+        for (xmlNode *child = node->children; child; child = child->next)
+            htmlNodeDumpFormatOutput(out, m->document, child, "UTF-8", 0);
+    }
+}
+
+char *serve_markup_write(const markup *m) {
+    xmlOutputBufferPtr out = xmlAllocOutputBuffer(NULL);
+    if (!out)
+        return NULL;
+    if (m->fragment)
+        write_fragment(out, m);
+    else
+        htmlDocContentDumpFormatOutput(out, m->document, "UTF-8", 0);
+    xmlOutputBufferFlush(out);
+    char *text = strdup((const char *)xmlOutputBufferGetContent(out));
+    xmlOutputBufferClose(out);
+    return text;
+}
+
+void serve_markup_free(markup *m) {
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->count; i++)
+        free_run(&m->runs[i]);
+    free(m->runs);
+    xmlFreeDoc(m->document);
+    free(m);
+}

@@ -1,0 +1,206 @@
+/* The models of a server: what their directories say, and which of them are loaded. */
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include "serve.h"
+
+/* ---- What is said of a model ----------------------------------------------------------------------------------- */
+
+static bool is_code(const char *text, size_t length) {
+    if (length < 2 || length >= SERVE_CODE)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!(text[i] >= 'a' && text[i] <= 'z') && !(text[i] >= 'A' && text[i] <= 'Z') && text[i] != '_')
+            return false;
+    return true;
+}
+
+/* "de-en" to its two codes. */
+static bool read_pair(serve_model *m, const char *text) {
+    const char *dash = strchr(text, '-');
+    if (!dash || !is_code(text, (size_t)(dash - text)) || !is_code(dash + 1, strlen(dash + 1)))
+        return false;
+    snprintf(m->source, sizeof(m->source), "%.*s", (int)(dash - text), text);
+    snprintf(m->target, sizeof(m->target), "%s", dash + 1);
+    return true;
+}
+
+/* The languages of a translator: what the name says, or the directory. */
+static int read_languages(serve_model *m, bool named) {
+    tfm_tokenizer *tokenizer = NULL;
+    if (tfm_tokenizer_open(&tokenizer, m->dir) != TFM_OK)
+        return cli_fail_library();
+    const char *source = tfm_tokenizer_language(tokenizer, TFM_SOURCE);
+    const char *target = tfm_tokenizer_language(tokenizer, TFM_TARGET);
+    int code = CLI_OK;
+    if (named && !read_pair(m, m->name))
+        code = cli_fail("--model %s=%s: this model translates, so its name is two languages, as in de-en=%s", m->name,
+                        m->dir, m->dir);
+    else if (!named && (!source || !target))
+        code = cli_fail("--model %s: its tokenizer_config.json names no languages: give them, as in --model de-en=%s",
+                        m->dir, m->dir);
+    else if (!named) {
+        snprintf(m->source, sizeof(m->source), "%s", source);
+        snprintf(m->target, sizeof(m->target), "%s", target);
+    }
+    snprintf(m->name, sizeof(m->name), "%.*s-%.*s", (int)sizeof(m->source) - 2, m->source, (int)sizeof(m->target) - 2,
+             m->target);
+    m->says_source = tfm_tokenizer_language_id(tokenizer, m->source) >= 0;
+    m->says_target = tfm_tokenizer_language_id(tokenizer, m->target) >= 0;
+    tfm_tokenizer_free(&tokenizer);
+    return code;
+}
+
+/* The chat template of a directory, if it has one as text. */
+static char *read_chat(const char *dir) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir);
+    json_t *config = json_load_file(path, 0, NULL);
+    const char *text = json_string_value(json_object_get(config, "chat_template"));
+    char *copy = text ? strdup(text) : NULL;
+    json_decref(config);
+    return copy;
+}
+
+/* The last part of a path. */
+static void name_of(char *out, size_t bytes, const char *dir) {
+    char *copy = strdup(dir);
+    snprintf(out, bytes, "%.*s", (int)bytes - 1, copy ? basename(copy) : dir);
+    free(copy);
+}
+
+/* What the directory says, or of one of sentence-transformers the folder of its encoder. */
+static tfm_status read_info(tfm_model_info *info, const char *dir) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/modules.json", dir);
+    json_t *modules = json_load_file(path, 0, NULL);
+    const char *folder = json_string_value(json_object_get(json_array_get(modules, 0), "path"));
+    snprintf(path, sizeof(path), "%s%s%s", dir, folder && *folder ? "/" : "", folder ? folder : "");
+    json_decref(modules);
+    /* a tokenizer may lie beside the folder; tfm_embedder_open finds it */
+    return tfm_model_read_info(info, path, &(tfm_model_options){.no_tokenizer = folder != NULL});
+}
+
+static int read_one(serve_model *m, const char *text) {
+    tfm_model_info info;
+    const char *equals = strchr(text, '=');
+    const bool named = equals && equals > text && (size_t)(equals - text) < sizeof(m->name);
+    m->dir = named ? equals + 1 : text;
+    if (named)
+        snprintf(m->name, sizeof(m->name), "%.*s", (int)(equals - text), text);
+    else
+        name_of(m->name, sizeof(m->name), m->dir);
+    if (read_info(&info, m->dir) != TFM_OK)
+        return cli_fail_library();
+    m->bytes = info.estimated_bytes;
+    m->task = strcmp(info.kind, "encoder") == 0   ? SERVE_EMBED
+              : strcmp(info.kind, "decoder") == 0 ? SERVE_GENERATE
+                                                  : SERVE_TRANSLATE;
+    if (m->task == SERVE_GENERATE)
+        m->chat = read_chat(m->dir);
+    return m->task == SERVE_TRANSLATE ? read_languages(m, named) : CLI_OK;
+}
+
+int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax) {
+    const uint64_t limit = (uint64_t)options->limits.memory << 20;
+    if (options->models.count == 0)
+        return cli_misuse(syntax, "which model? give --model [NAME=]DIR, as often as there are models");
+    models->items = calloc(options->models.count, sizeof(*models->items));
+    if (!models->items)
+        return cli_fail("out of memory for %zu models", options->models.count);
+    while (models->count < options->models.count) {
+        serve_model *m = &models->items[models->count];
+        const int code = read_one(m, options->models.items[models->count++]);
+        if (code != CLI_OK)
+            return code;
+        for (size_t i = 0; i + 1 < models->count; i++)
+            if (strcmp(models->items[i].name, m->name) == 0)
+                return cli_fail("two models are called %s, %s and %s: give one another name, as in --model NAME=%s",
+                                m->name, models->items[i].dir, m->dir, m->dir);
+        if (limit > 0 && m->bytes > limit)
+            return cli_fail("%s takes about %llu MiB, more than --memory-limit %d", m->dir,
+                            (unsigned long long)(m->bytes >> 20), options->limits.memory);
+    }
+    return CLI_OK;
+}
+
+void serve_models_free(serve_models *models) {
+    for (size_t i = 0; i < models->count; i++) {
+        serve_model_drop(&models->items[i]);
+        free(models->items[i].chat);
+    }
+    free(models->items);
+    *models = (serve_models){0};
+}
+
+serve_model *serve_model_pair(const serve_models *models, const char *source, const char *target) {
+    for (size_t i = 0; i < models->count; i++) {
+        serve_model *m = &models->items[i];
+        if (m->task == SERVE_TRANSLATE && strcmp(m->source, source) == 0 && strcmp(m->target, target) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+serve_model *serve_model_named(const serve_models *models, const char *name) {
+    for (size_t i = 0; i < models->count; i++)
+        if (strcmp(models->items[i].name, name) == 0)
+            return &models->items[i];
+    return NULL;
+}
+
+/* ---- What is loaded -------------------------------------------------------------------------------------------- */
+
+void serve_model_drop(serve_model *model) {
+    if (model->embedder)
+        model->model = NULL; /* the embedder's */
+    tfm_model_free(&model->model);
+    tfm_embedder_free(&model->embedder);
+    tfm_context_free(&model->ctx);
+    atomic_store(&model->loaded, false);
+}
+
+/* Drops what was used longest ago until there is room. */
+static void make_room(server *s, const serve_model *model) {
+    const uint64_t limit = (uint64_t)s->options->limits.memory << 20;
+    while (limit > 0) {
+        uint64_t held = model->bytes;
+        serve_model *oldest = NULL;
+        for (size_t i = 0; i < s->models.count; i++) {
+            serve_model *m = &s->models.items[i];
+            if (!m->ctx || m == model)
+                continue;
+            held += m->bytes;
+            oldest = !oldest || m->used < oldest->used ? m : oldest;
+        }
+        if (held <= limit || !oldest)
+            return;
+        serve_model_drop(oldest);
+        atomic_fetch_add(&s->counts.drops, 1);
+    }
+}
+
+tfm_status serve_model_need(server *s, serve_model *model) {
+    model->used = ++s->models.clock;
+    if (model->ctx)
+        return TFM_OK;
+    make_room(s, model);
+    const tfm_context_options options = {.device = s->options->device, .on_build = cli_building};
+    const tfm_model_options how = {.precision = s->options->how};
+    tfm_status status = tfm_context_open(&model->ctx, &options);
+    if (status == TFM_OK && model->task == SERVE_EMBED) {
+        status = tfm_embedder_open(&model->embedder, model->ctx, model->dir,
+                                   &(tfm_embedder_options){.precision = how.precision});
+        model->model = status == TFM_OK ? tfm_embedder_model(model->embedder) : NULL;
+    } else if (status == TFM_OK) {
+        status = tfm_model_open(&model->model, model->ctx, model->dir, &how);
+    }
+    cli_progress(NULL);
+    if (status != TFM_OK) {
+        serve_model_drop(model);
+        return status;
+    }
+    atomic_fetch_add(&s->counts.loads, 1);
+    atomic_store(&model->loaded, true);
+    return TFM_OK;
+}

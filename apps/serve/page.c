@@ -1,0 +1,50 @@
+/* What is served as it was built: the page, and the description of the API. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "serve.h"
+#include "built_in.h"
+
+/* The mark in the page that stands for a number of this answer alone: only what has it runs. */
+static const char MARK[] = "@NONCE@";
+enum { NONCE = 16 };
+
+static bool draw_nonce(char out[2 * NONCE + 1]) {
+    unsigned char bytes[NONCE];
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        return false;
+    for (size_t i = 0; i < NONCE; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+bool serve_page(serve_request *r, serve_reply *reply) {
+    static char policy[512]; /* of the one thread that answers; copied into the answer's headers at once */
+    char nonce[2 * NONCE + 1];
+    serve_reply page = {.code = MHD_HTTP_OK, .type = "text/html; charset=utf-8", .policy = policy};
+    FILE *out = draw_nonce(nonce) ? open_memstream(&page.body, &page.bytes) : NULL;
+    for (const char *at = serve_text_page; out && *at;) {
+        const char *mark = strstr(at, MARK);
+        fwrite(at, 1, mark ? (size_t)(mark - at) : strlen(at), out);
+        at = mark ? mark + sizeof(MARK) - 1 : "";
+        if (mark)
+            fputs(nonce, out);
+    }
+    if (out)
+        fclose(out);
+    snprintf(policy, sizeof(policy),
+             "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; connect-src 'self'; base-uri 'none'; "
+             "form-action 'none'; frame-ancestors 'none'",
+             nonce, nonce);
+    *reply = page.body ? page : serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the page");
+    return false;
+}
+
+bool serve_openapi(serve_request *r, serve_reply *reply) {
+    *reply = (serve_reply){.code = MHD_HTTP_OK, .type = "application/json; charset=utf-8"};
+    reply->body = strdup(serve_text_openapi);
+    reply->bytes = strlen(serve_text_openapi);
+    if (!reply->body)
+        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the answer");
+    return false;
+}

@@ -1,0 +1,217 @@
+/* What a request says: its body, the fields of it, and its key. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "serve.h"
+
+/* Bytes of a body beside its texts; the most bytes that a character takes, as JSON may write it; a key's length. */
+enum { SPARE = 64 << 10, CHARACTER = 12, KEY = 256 };
+
+void serve_request_body(serve_request *r, const char *data, size_t bytes) {
+    const size_t most = (size_t)r->server->options->limits.chars * CHARACTER + SPARE;
+    if (r->too_large || r->starved || r->bytes + bytes > most) {
+        r->too_large = r->too_large || !r->starved;
+        return;
+    }
+    if (!cli_grow(&r->body, &r->room, r->bytes + bytes + 1, 1)) {
+        r->starved = true;
+        return;
+    }
+    memcpy(r->body + r->bytes, data, bytes);
+    r->bytes += bytes;
+}
+
+/* ---- Forms ----------------------------------------------------------------------------------------------------- */
+
+enum { FORM_FIELDS = 32 };
+typedef struct form_field {
+    char name[64];
+    char *text;
+    size_t bytes, room;
+} form_field;
+
+typedef struct form {
+    form_field fields[FORM_FIELDS];
+    size_t count;
+    bool starved, many;
+} form;
+
+static enum MHD_Result form_add(form *f, const char *name, const char *data, uint64_t offset, size_t bytes) {
+    form_field *field = NULL;
+    for (size_t i = 0; i < f->count && !field; i++)
+        if (strncmp(f->fields[i].name, name, sizeof(f->fields[i].name) - 1) == 0)
+            field = &f->fields[i];
+    if (field && field->bytes != offset) /* given twice: the first holds */
+        return MHD_YES;
+    if (!field && f->count == FORM_FIELDS) {
+        f->many = true;
+        return MHD_NO;
+    }
+    if (!field) {
+        field = &f->fields[f->count++];
+        snprintf(field->name, sizeof(field->name), "%s", name);
+    }
+    if (!cli_grow(&field->text, &field->room, field->bytes + bytes + 1, 1)) {
+        f->starved = true;
+        return MHD_NO;
+    }
+    memcpy(field->text + field->bytes, data ? data : "", bytes);
+    field->bytes += bytes;
+    return MHD_YES;
+}
+
+static enum MHD_Result on_field(void *user, enum MHD_ValueKind kind, const char *key, const char *file,
+                                const char *type, const char *encoding, const char *data, uint64_t offset,
+                                size_t bytes) {
+    (void)kind, (void)file, (void)type, (void)encoding;
+    return key ? form_add(user, key, data, offset, bytes) : MHD_YES;
+}
+
+static enum MHD_Result on_argument(void *user, enum MHD_ValueKind kind, const char *key, const char *value) {
+    (void)kind;
+    return key && value ? form_add(user, key, value, 0, strlen(value)) : MHD_YES;
+}
+
+/* A form's line ends are CRLF; as text they are LF. */
+static size_t line_ends(char *text, size_t bytes) {
+    size_t out = 0;
+    for (size_t i = 0; i < bytes; i++)
+        if (text[i] != '\r' || i + 1 == bytes || text[i + 1] != '\n')
+            text[out++] = text[i];
+    return out;
+}
+
+/* The fields as JSON; NULL where a text is not UTF-8, a form is none, or there is no memory. */
+static json_t *form_json(serve_request *r) {
+    form f = {0};
+    bool good = true;
+    if (r->bytes > 0) {
+        struct MHD_PostProcessor *reader = MHD_create_post_processor(r->connection, 4096, on_field, &f);
+        good = reader && MHD_post_process(reader, r->body, r->bytes) == MHD_YES;
+        if (reader)
+            good = MHD_destroy_post_processor(reader) == MHD_YES && good;
+    }
+    MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, on_argument, &f);
+    json_t *object = good && !f.starved && !f.many ? json_object() : NULL;
+    for (size_t i = 0; i < f.count; i++) {
+        const size_t bytes = line_ends(f.fields[i].text, f.fields[i].bytes);
+        if (object && json_object_set_new(object, f.fields[i].name, json_stringn(f.fields[i].text, bytes)) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+        free(f.fields[i].text);
+    }
+    return object;
+}
+
+/* ---- Fields ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the header says that the body is of this type. */
+static bool is_type(const char *header, const char *type) {
+    const size_t length = strlen(type);
+    return header && strncasecmp(header, type, length) == 0 && strchr("; \t", header[length]);
+}
+
+bool serve_request_parse(serve_request *r, serve_reply *refusal) {
+    const char *type = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+    json_error_t error;
+    if (r->starved) {
+        *refusal = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the request");
+        return false;
+    }
+    if (is_type(type, "application/json")) {
+        r->fields = json_loadb(r->body ? r->body : "", r->bytes, 0, &error);
+        if (!r->fields)
+            *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is no JSON: line %d: %s",
+                                         error.line, error.text);
+        else if (!json_is_object(r->fields))
+            *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is no JSON object");
+        return json_is_object(r->fields);
+    }
+    if (r->bytes > 0 && !is_type(type, "application/x-www-form-urlencoded") && !is_type(type, "multipart/form-data")) {
+        *refusal = serve_reply_error(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                     "Invalid request: Content-Type is not application/json, "
+                                     "application/x-www-form-urlencoded or multipart/form-data");
+        return false;
+    }
+    r->form = true;
+    r->fields = form_json(r);
+    if (!r->fields)
+        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST,
+                                     "Invalid request: the form is damaged, is not UTF-8 or has more than %d fields",
+                                     FORM_FIELDS);
+    return r->fields != NULL;
+}
+
+const char *serve_request_text(const serve_request *r, const char *name) {
+    const json_t *value = json_object_get(r->fields, name);
+    const char *text = json_string_value(value);
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+bool serve_request_whole(const serve_request *r, const char *name, int low, int high, int fallback, int *out,
+                         serve_reply *refusal) {
+    const json_t *value = json_object_get(r->fields, name);
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    long long number = fallback;
+    bool good = true;
+    errno = 0;
+    if (json_is_integer(value))
+        number = json_integer_value(value);
+    else if (text && *text && r->form)
+        number = strtoll(text, &end, 10), good = end != text && *end == 0 && errno == 0;
+    else if (value && !json_is_null(value) && !(text && r->form))
+        good = false;
+    if (!good)
+        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s parameter is not a number", name);
+    else if (value && !json_is_null(value) && (number < low || number > high))
+        good = false,
+        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s parameter must be from %d to %d",
+                                     name, low, high);
+    *out = (int)number;
+    return good;
+}
+
+size_t serve_characters(const char *text, size_t bytes) {
+    size_t count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
+/* ---- Keys ------------------------------------------------------------------------------------------------------ */
+
+/* Whether two keys are one. Takes as long for any two. */
+static bool same_key(const char *a, const char *b) {
+    unsigned char left[KEY] = {0}, right[KEY] = {0};
+    volatile unsigned char differs = 0;
+    memcpy(left, a, strnlen(a, KEY - 1));
+    memcpy(right, b, strnlen(b, KEY - 1));
+    for (size_t i = 0; i < KEY; i++)
+        differs = (unsigned char)(differs | (left[i] ^ right[i]));
+    return differs == 0;
+}
+
+bool serve_request_allowed(serve_request *r, serve_reply *refusal) {
+    const cli_texts *keys = &r->server->options->keys;
+    const char *header = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    const char *key = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : serve_request_text(r, "api_key");
+    size_t found = keys->count;
+    if (keys->count == 0)
+        return true;
+    for (size_t i = 0; i < keys->count && key; i++) /* all of them, so that time does not tell which */
+        if (same_key(keys->items[i], key) && strlen(key) < KEY)
+            found = i;
+    if (found < keys->count) {
+        snprintf(r->client, sizeof(r->client), "key %zu", found + 1);
+        return true;
+    }
+    const int code = strncmp(r->url, "/v1/", 4) == 0 || strcmp(r->url, "/metrics") == 0 ? MHD_HTTP_UNAUTHORIZED
+                     : key                                                              ? MHD_HTTP_FORBIDDEN
+                                                                                        : MHD_HTTP_BAD_REQUEST;
+    *refusal = key ? serve_reply_error(r, code, "Invalid API key")
+                   : serve_reply_error(r, code, "Please contact the server operator to get an API key");
+    return false;
+}

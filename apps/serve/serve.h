@@ -1,0 +1,359 @@
+/* What the files of tfm serve share.
+ *
+ * Three kinds of threads: that of libmicrohttpd reads requests and sends answers, and never works; the worker alone
+ * uses the device; the watch closes what is too slow and drops what nobody waits for any more. A request that needs
+ * the device becomes a job: its connection is suspended, the worker does its pieces, and the connection goes on with
+ * the answer. The lock of the server guards jobs, clients and the queue. */
+#ifndef TFM_SERVE_H
+#define TFM_SERVE_H
+
+#include <jansson.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include "../cli.h"
+
+typedef struct server server;
+typedef struct serve_job serve_job;
+typedef struct serve_request serve_request;
+
+/* ---- Options (cmd_serve.c) ------------------------------------------------------------------------------------- */
+
+typedef struct serve_limits {
+    int chars, lines;          /* of one request */
+    int queue, client;         /* lines that wait, of all and of one client */
+    int seconds;               /* that a request may wait, and may take to arrive */
+    int connections;           /* at a time */
+    int alternatives, max_new; /* what a request may ask for */
+    int memory;                /* MiB of models; 0: no limit */
+} serve_limits;
+
+typedef struct serve_options {
+    const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
+    int port, penalty, precision;
+    tfm_precision how; /* what `precision` says */
+    bool quiet;
+    cli_texts models, keys;
+    serve_limits limits;
+    tfm_search_options search;
+    tfm_text_options text;
+} serve_options;
+
+/* ---- Models (models.c) ----------------------------------------------------------------------------------------- */
+
+typedef enum serve_task { SERVE_TRANSLATE, SERVE_EMBED, SERVE_GENERATE } serve_task;
+
+enum { SERVE_CODE = 32 };
+
+typedef struct serve_model {
+    char name[64];
+    const char *dir;
+    serve_task task;
+    char source[SERVE_CODE], target[SERVE_CODE]; /* of a translator */
+    bool says_source, says_target;               /* the model is told the language */
+    char *chat;                                  /* the chat template of its directory; NULL: none */
+    uint64_t bytes;                              /* an estimate of what it takes on the device */
+    atomic_bool loaded;
+    atomic_ullong memory; /* what it took there at most, while it was loaded */
+    /* The worker's alone: */
+    tfm_context *ctx;
+    tfm_model *model; /* the embedder's, of an encoder */
+    tfm_embedder *embedder;
+    uint64_t used; /* a count of batches: when it last worked */
+} serve_model;
+
+typedef struct serve_models {
+    serve_model *items;
+    size_t count;
+    uint64_t clock;
+} serve_models;
+
+/* Reads what each directory says, without a device. CLI_OK, or another code after its sentence; freed in any case. */
+int serve_models_read(serve_models *models, const serve_options *options, const cli_syntax *syntax);
+void serve_models_free(serve_models *models);
+/* The translator of a pair; the model of a name; NULL where there is none. */
+serve_model *serve_model_pair(const serve_models *models, const char *source, const char *target);
+serve_model *serve_model_named(const serve_models *models, const char *name);
+/* Has a model loaded, and others dropped for it if memory is limited. The worker calls it. */
+tfm_status serve_model_need(server *s, serve_model *model);
+void serve_model_drop(serve_model *model);
+
+/* ---- Jobs (jobs.c) --------------------------------------------------------------------------------------------- */
+
+/* A text that is worked on by itself. */
+typedef struct serve_piece {
+    const char *text;
+    size_t bytes;
+    size_t of;       /* which text of the request it belongs to */
+    const char *gap; /* what stands before it there, and stays */
+    size_t gap_bytes;
+} serve_piece;
+
+/* What the model made of a piece. */
+typedef struct serve_result {
+    char **texts; /* [n_best], NULL where there are no more */
+    double score;
+    json_t *detail; /* tokens and alignment, where they were asked for */
+    size_t source_tokens, target_tokens;
+    const char *finish; /* why a generated text ended: static */
+} serve_result;
+
+/* Pieces of jobs whose keys are equal go into one batch. */
+typedef struct serve_key {
+    serve_model *model;
+    int n_best, layer, head;
+    bool split, detail;
+    int max_new;
+    uint64_t alone; /* not 0: a number of this job's alone */
+} serve_key;
+
+typedef struct serve_client {
+    char name[72]; /* an address, or a key by its number */
+    uint64_t turn; /* work that it was given so far; who has least is next */
+    size_t waiting;
+    struct serve_client *next;
+} serve_client;
+
+typedef enum serve_state { SERVE_WAITING, SERVE_DONE } serve_state;
+
+struct serve_job {
+    serve_key key;
+    serve_piece *pieces; /* [count] */
+    serve_result *results;
+    size_t count, texts; /* pieces, and texts of the request that they belong to */
+    float *vectors;      /* [count][width], of embeddings */
+    int width;
+    tfm_generate_options generate; /* of generation; stops are the job's own */
+    char **stops;
+    char id[40]; /* of a generation, as its answer names it */
+    bool chat;
+    int64_t created;
+    int answer_code; /* the status of a failure; 0: none */
+    char *failure;   /* its sentence */
+    int retry_after;
+    /* Under the server's lock: */
+    serve_client *client;
+    serve_state state;
+    size_t taken, done, in_work; /* pieces */
+    uint64_t number, turn;
+    double arrived, began, ended;
+    atomic_bool gone; /* nobody waits for it */
+    bool expired;
+    struct MHD_Connection *connection; /* NULL: it has left, and the worker frees the job */
+    bool suspended;
+    int fd;
+    serve_job *next;
+    struct serve_stream *stream; /* of server-sent events, else NULL */
+    json_t *source;              /* owns the texts of the pieces */
+    void *markup;                /* documents of HTML, or NULL (markup.h) */
+};
+
+/* A piece of a job in a batch. */
+typedef struct serve_unit {
+    serve_job *job;
+    size_t piece;
+} serve_unit;
+
+enum { SERVE_BATCH = 1024 };
+
+/* A job of `count` pieces; NULL without memory. */
+serve_job *serve_job_new(size_t count);
+void serve_job_free(serve_job *job);
+/* Keeps the first failure of a job, and its sentence. */
+void serve_job_fail(serve_job *job, int code, const char *format, ...) TFM_PRINTF(3, 4);
+/* Puts a job into the queue and suspends its connection. Returns false where a limit forbids that; the job has
+ * failed then. Called from the handler of the connection. */
+bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connection, const char *client);
+/* Waits for work and takes a batch of it: pieces of one key, in fair turns between clients, and between the requests
+ * of one client. 0: the server ends. */
+size_t serve_queue_take(server *s, serve_unit *units);
+/* Says that a batch is done. What is complete goes on to its answer. */
+void serve_queue_finish(server *s, const serve_unit *units, size_t count);
+/* Says that a piece is done: a job that is complete by it does not wait for its batch. */
+void serve_queue_piece_done(server *s, serve_unit unit);
+/* Fails what has waited too long, and drops what nobody waits for any more. */
+void serve_queue_watch(server *s);
+/* The request of a job is over; the job is freed now, or by the worker when it is done with it. */
+void serve_queue_leave(server *s, serve_job *job);
+size_t serve_queue_waiting(server *s);
+
+/* ---- The worker (worker.c, work_*.c) --------------------------------------------------------------------------- */
+
+void *serve_work(void *server);
+/* Each works on one batch, and fails the jobs whose pieces cannot be worked on. */
+tfm_status serve_work_translate(server *s, serve_model *model, const serve_unit *units, size_t count);
+tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *units, size_t count);
+tfm_status serve_work_generate(server *s, serve_model *model, const serve_unit *units, size_t count);
+/* Whether somebody still waits for a batch. */
+bool serve_wanted(const serve_unit *units, size_t count);
+
+/* ---- Answers (reply.c) ----------------------------------------------------------------------------------------- */
+
+typedef struct serve_reply {
+    int code;
+    char *body; /* freed when it is sent */
+    size_t bytes;
+    const char *type;   /* static */
+    const char *policy; /* of content; NULL: none may be used */
+    int retry_after;
+    bool close;
+} serve_reply;
+
+/* An answer of JSON, which takes `value` over; 500 where that is NULL. */
+serve_reply serve_reply_json(int code, json_t *value);
+/* An error as the path's clients expect it: LibreTranslate's, or under /v1/ OpenAI's. */
+serve_reply serve_reply_error(const serve_request *r, int code, const char *format, ...) TFM_PRINTF(3, 4);
+/* Queues the answer and writes the log's line later, when it has been sent. */
+enum MHD_Result serve_reply_send(serve_request *r, serve_reply reply);
+/* Adds the headers that every answer has. */
+void serve_reply_headers(const server *s, struct MHD_Response *response, const char *policy);
+
+/* ---- Requests (request.c, http.c) ------------------------------------------------------------------------------ */
+
+struct serve_request {
+    server *server;
+    struct serve_connection *of;
+    struct MHD_Connection *connection;
+    const char *method, *url; /* libmicrohttpd's */
+    const struct serve_route *route;
+    char client[72];
+    char *body;
+    size_t bytes, room;
+    bool too_large, starved, answered, counted;
+    json_t *fields; /* of the body, JSON or a form */
+    json_t *guess;  /* the language that was detected; NULL: it was given */
+    bool form;
+    serve_job *job;
+    serve_reply (*answer)(serve_request *r); /* makes the answer when the job is done */
+    int code;                                /* of the answer */
+    size_t sent, lines;
+    double start;
+};
+
+/* Appends to the body. What is beyond the limit is read and forgotten. */
+void serve_request_body(serve_request *r, const char *data, size_t bytes);
+/* Makes `fields` of the body. True, or false with the answer. */
+bool serve_request_parse(serve_request *r, serve_reply *refusal);
+/* A field as text, or NULL. */
+const char *serve_request_text(const serve_request *r, const char *name);
+/* A whole number from low to high, `fallback` where there is none. False, with the answer, for anything else. */
+bool serve_request_whole(const serve_request *r, const char *name, int low, int high, int fallback, int *out,
+                         serve_reply *refusal);
+/* Whether the request has one of the keys; also names the client. True, or false with the answer. */
+bool serve_request_allowed(serve_request *r, serve_reply *refusal);
+/* The characters of UTF-8. */
+size_t serve_characters(const char *text, size_t bytes);
+
+typedef struct serve_route {
+    const char *method, *path;
+    bool guarded;                                        /* wants a key, where there are any */
+    bool (*begin)(serve_request *r, serve_reply *reply); /* false: `reply` is the answer; true: the job makes it */
+} serve_route;
+
+bool serve_translate(serve_request *r, serve_reply *reply);
+bool serve_languages(serve_request *r, serve_reply *reply);
+bool serve_detect(serve_request *r, serve_reply *reply);
+bool serve_settings(serve_request *r, serve_reply *reply);
+bool serve_health(serve_request *r, serve_reply *reply);
+bool serve_metrics(serve_request *r, serve_reply *reply);
+bool serve_openapi(serve_request *r, serve_reply *reply);
+bool serve_page(serve_request *r, serve_reply *reply);
+bool serve_status(serve_request *r, serve_reply *reply);
+bool serve_v1_models(serve_request *r, serve_reply *reply);
+bool serve_v1_embeddings(serve_request *r, serve_reply *reply);
+bool serve_v1_completions(serve_request *r, serve_reply *reply);
+bool serve_v1_chat(serve_request *r, serve_reply *reply);
+/* The messages of a chat as a list of one prompt (chat.c); NULL with the answer where the model's template is none that
+ * is run here. */
+json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply);
+
+/* ---- Pieces of texts (pieces.c) -------------------------------------------------------------------------------- */
+
+/* A job of the lines of `texts`, or with `sentences` of the sentences of each. NULL with the answer where a limit
+ * forbids it or a text is damaged. */
+serve_job *serve_pieces_cut(serve_request *r, const char *const *texts, size_t count, bool sentences,
+                            const char *language, serve_reply *refusal);
+/* Text `of` of the request, put together from the best-th results of its pieces; NULL without memory. */
+char *serve_pieces_join(const serve_job *job, size_t of, int best);
+
+/* ---- Events (events.c) ----------------------------------------------------------------------------------------- */
+
+typedef struct serve_stream serve_stream;
+serve_stream *serve_stream_new(server *s);
+void serve_stream_free(serve_stream *stream);
+/* Adds a piece of the index-th text. The worker calls it, without the lock. */
+void serve_stream_piece(serve_job *job, int index, const char *text);
+/* The answer that sends a job's events. */
+enum MHD_Result serve_stream_send(serve_request *r);
+/* Adds the end of a job's stream, under the server's lock. */
+void serve_stream_end(serve_job *job);
+
+/* ---- Languages (detect_*, language_list.c) -------------------------------------------------------------------------
+ */
+
+typedef struct serve_guess {
+    char code[SERVE_CODE];
+    double confidence; /* 0 to 100 */
+} serve_guess;
+
+enum { SERVE_GUESSES = 3 };
+/* Whether languages can be detected at all. */
+bool serve_detect_there(void);
+/* The likeliest languages of a text; returns how many, 0 where it is none that is known. */
+int serve_detect_text(serve_guess out[SERVE_GUESSES], const char *text, size_t bytes);
+/* What a language is called in English. */
+void serve_language_name(char *out, size_t bytes, const char *code);
+
+/* ---- Counts (counts.c) ---------------------------------------------------------------------------------------- */
+
+enum { SERVE_BUCKETS = 12 };
+typedef struct serve_histogram {
+    atomic_ullong buckets[SERVE_BUCKETS + 1];
+    atomic_ullong count, micros;
+} serve_histogram;
+
+typedef struct serve_counts {
+    atomic_ullong classes[6]; /* answers by the first digit of their status */
+    atomic_ullong lines, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
+    atomic_ullong work_micros;
+    serve_histogram seconds, waits;
+} serve_counts;
+
+void serve_count_time(serve_histogram *h, double seconds);
+
+/* ---- The server ------------------------------------------------------------------------------------------------ */
+
+struct server {
+    serve_options *options;
+    serve_models models;
+    struct MHD_Daemon *daemon;
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* there is some, or the server ends */
+    serve_job *first, **last;
+    serve_client *clients;
+    size_t waiting; /* pieces */
+    uint64_t numbers;
+    size_t completed, answered_last; /* requests, by this batch so far and by the last one */
+    bool draining, ending;
+    atomic_int requests; /* that are not answered yet */
+    pthread_mutex_t connections_lock;
+    struct serve_connection *connections;
+    serve_counts counts;
+    double started;
+    char device[128];
+    bool (*stopped)(void);
+};
+
+/* Opens the port. The port that was taken is left in the options. CLI_OK, or CLI_FAILED after its sentence. */
+int serve_http_start(server *s);
+/* Closes the door for new connections. */
+void serve_http_quiesce(server *s);
+void serve_http_stop(server *s);
+/* Closes connections that take too long to say what they want, and marks jobs whose clients have hung up. */
+void serve_http_watch(server *s);
+/* Whether the other side has gone. */
+bool serve_hung_up(int fd);
+/* One line of JSON on standard error. */
+void serve_log_request(const serve_request *r);
+
+#endif

@@ -1,0 +1,59 @@
+/* Vectors of a batch. */
+#include <stdlib.h>
+#include <string.h>
+#include "serve.h"
+
+static bool on_reject(void *user, size_t line, const char *message) {
+    const serve_unit *unit = &((const serve_unit *)user)[line];
+    serve_job_fail(unit->job, MHD_HTTP_BAD_REQUEST, "input %zu: %s", unit->piece, message);
+    return true;
+}
+
+/* Where a job's vectors go. */
+static bool make_room(serve_job *job, int width) {
+    if (!job->vectors)
+        job->vectors = calloc(job->count * (size_t)width, sizeof(*job->vectors));
+    job->width = width;
+    return job->vectors != NULL;
+}
+
+/* The tokens of a line, which its answer counts. */
+static size_t count_tokens(const serve_model *model, const char *line, size_t bytes) {
+    int32_t *ids = NULL;
+    size_t count = 0;
+    if (tfm_tokenizer_encode(tfm_model_tokenizer(model->model), &ids, &count, TFM_SOURCE, line, bytes) != TFM_OK)
+        count = 0;
+    tfm_ids_free(&ids);
+    return count;
+}
+
+tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *units, size_t count) {
+    const int width = tfm_embedder_get_info(model->embedder)->width;
+    const char **lines = calloc(count, sizeof(*lines));
+    size_t *bytes = calloc(count, sizeof(*bytes));
+    float *vectors = calloc(count * (size_t)width, sizeof(*vectors));
+    tfm_status status = lines && bytes && vectors ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        const serve_piece *piece = &units[i].job->pieces[units[i].piece];
+        lines[i] = piece->text;
+        bytes[i] = piece->bytes;
+        units[i].job->results[units[i].piece].source_tokens = count_tokens(model, lines[i], bytes[i]);
+        status = make_room(units[i].job, width) ? TFM_OK : TFM_ERROR_MEMORY;
+    }
+    tfm_embed_stats stats = {0};
+    const tfm_embed_options options = {.line_bytes = bytes,
+                                       .batch_tokens = s->options->text.batch_tokens,
+                                       .reject = on_reject,
+                                       .reject_user = (void *)(uintptr_t)units,
+                                       .stats = &stats};
+    if (status == TFM_OK)
+        status = tfm_embed(model->embedder, vectors, lines, count, &options);
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        memcpy(units[i].job->vectors + units[i].piece * (size_t)width, vectors + i * (size_t)width,
+               (size_t)width * sizeof(*vectors));
+    atomic_fetch_add(&s->counts.source_tokens, stats.tokens);
+    free(lines);
+    free(bytes);
+    free(vectors);
+    return status;
+}

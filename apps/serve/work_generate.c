@@ -1,0 +1,79 @@
+/* Going on with the prompts of a batch. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "serve.h"
+
+typedef struct batch {
+    server *server;
+    const serve_unit *units;
+    size_t count;
+    bool starved;
+} batch;
+
+static const char *finish_of(tfm_generation_end end) {
+    return end == TFM_CUT ? "length" : "stop";
+}
+
+static bool on_generation(void *user, const tfm_generation *g) {
+    batch *b = user;
+    const serve_unit *unit = &b->units[g->prompt];
+    serve_job *job = unit->job;
+    serve_result *r = &job->results[unit->piece];
+    if (!r->texts)
+        r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
+    if (!r->texts || !(r->texts[g->best] = strdup(g->text))) {
+        b->starved = true;
+        return false;
+    }
+    r->finish = finish_of(g->end);
+    r->source_tokens = g->prompt_tokens;
+    r->target_tokens += g->tokens.count;
+    atomic_fetch_add(&b->server->counts.source_tokens, g->best == 0 ? g->prompt_tokens : 0);
+    atomic_fetch_add(&b->server->counts.target_tokens, g->tokens.count);
+    return true;
+}
+
+static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
+    const batch *b = user;
+    const serve_unit *unit = &b->units[prompt];
+    if (atomic_load(&unit->job->gone))
+        return false;
+    if (unit->job->stream && *piece)
+        serve_stream_piece(unit->job, (int)unit->piece * unit->job->key.n_best + best, piece);
+    return true;
+}
+
+static bool on_reject(void *user, size_t prompt, const char *message) {
+    const batch *b = user;
+    serve_job_fail(b->units[prompt].job, MHD_HTTP_BAD_REQUEST, "prompt %zu: %s", b->units[prompt].piece, message);
+    return true;
+}
+
+static bool go_on(void *user) {
+    const batch *b = user;
+    return serve_wanted(b->units, b->count);
+}
+
+tfm_status serve_work_generate(server *s, serve_model *model, const serve_unit *units, size_t count) {
+    batch b = {.server = s, .units = units, .count = count};
+    tfm_prompt *prompts = calloc(count, sizeof(*prompts));
+    if (!prompts)
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const serve_piece *piece = &units[i].job->pieces[units[i].piece];
+        prompts[i] = (tfm_prompt){.text = piece->text, .bytes = piece->bytes};
+    }
+    tfm_generate_options options = units[0].job->generate; /* equal for all: who draws or stops is alone */
+    options.on_piece = on_piece;
+    options.on_piece_user = &b;
+    options.reject = on_reject;
+    options.reject_user = &b;
+    options.go_on = go_on;
+    options.go_on_user = &b;
+    const tfm_status status = tfm_generate(model->model, prompts, count, &options, on_generation, &b);
+    for (size_t i = 0; i < count && b.starved; i++)
+        serve_job_fail(units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the text");
+    free(prompts);
+    return b.starved ? TFM_OK : status;
+}

@@ -1,0 +1,125 @@
+/* Translation of a batch. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "serve.h"
+
+typedef struct batch {
+    server *server;
+    serve_unit *units;
+    size_t count;
+    int n_best;
+    bool starved;
+} batch;
+
+static json_t *tokens_json(const tfm_attention_axis *axis) {
+    json_t *all = json_array();
+    for (size_t i = 0; all && i < axis->count; i++)
+        json_array_append_new(all, json_string(axis->tokens[i]));
+    return all;
+}
+
+static json_t *detail_json(const tfm_translation *t) {
+    json_t *rows = json_array();
+    for (size_t r = 0; t->alignment && r < t->target.count; r++) {
+        json_t *row = json_array();
+        for (size_t c = 0; c < t->source.count; c++)
+            json_array_append_new(row, json_real((double)t->alignment[r * t->source.count + c]));
+        json_array_append_new(rows, row);
+    }
+    return json_pack("{s:o, s:o, s:o}", "source", tokens_json(&t->source), "target", tokens_json(&t->target), "weights",
+                     rows);
+}
+
+/* Takes what the piece's job needs of one hypothesis. False without memory. */
+static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
+    if (!r->texts)
+        r->texts = calloc((size_t)job->key.n_best, sizeof(*r->texts));
+    if (!r->texts)
+        return false;
+    if (t->best > 0 && (t->score == -INFINITY || isnan(t->score))) /* there are no more */
+        return true;
+    r->texts[t->best] = strdup(t->text);
+    if (t->best == 0) {
+        r->score = t->score;
+        r->source_tokens = t->source.count;
+        r->target_tokens = t->target.count;
+        if (job->key.detail && t->alignment && !(r->detail = detail_json(t)))
+            return false;
+    }
+    return r->texts[t->best] != NULL;
+}
+
+static bool on_translation(void *user, const tfm_translation *t) {
+    batch *b = user;
+    serve_unit *unit = &b->units[t->line];
+    serve_job *job = unit->job;
+    if (!job)
+        return true;
+    if (!keep(job, &job->results[unit->piece], t)) {
+        b->starved = true;
+        return false;
+    }
+    atomic_fetch_add(&b->server->counts.source_tokens, t->best == 0 ? t->source.count : 0);
+    atomic_fetch_add(&b->server->counts.target_tokens, t->best == 0 ? t->target.count : 0);
+    if (t->best + 1 == b->n_best || isnan(t->score)) {
+        const serve_unit done = *unit;
+        unit->job = NULL; /* which may be freed from here on */
+        serve_queue_piece_done(b->server, done);
+    }
+    return true;
+}
+
+static bool on_reject(void *user, size_t line, const char *message) {
+    const batch *b = user;
+    const serve_unit *unit = &b->units[line];
+    const size_t of = unit->job->pieces[unit->piece].of;
+    if (unit->job->texts > 1)
+        serve_job_fail(unit->job, MHD_HTTP_BAD_REQUEST, "Cannot translate text %zu: %s", of + 1, message);
+    else
+        serve_job_fail(unit->job, MHD_HTTP_BAD_REQUEST, "Cannot translate text: %s", message);
+    return true;
+}
+
+static bool go_on(void *user) {
+    const batch *b = user;
+    return serve_wanted(b->units, b->count);
+}
+
+tfm_status serve_work_translate(server *s, serve_model *model, const serve_unit *units, size_t count) {
+    const serve_key key = units[0].job->key;
+    batch b = {.server = s, .units = (serve_unit *)(uintptr_t)units, .count = count, .n_best = key.n_best};
+    const char **lines = calloc(count, sizeof(*lines));
+    size_t *bytes = calloc(count, sizeof(*bytes));
+    tfm_status status = lines && bytes ? TFM_OK : TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        const serve_piece *piece = &units[i].job->pieces[units[i].piece];
+        lines[i] = piece->text;
+        bytes[i] = piece->bytes;
+    }
+    tfm_text_options text = s->options->text;
+    tfm_search_options search = s->options->search;
+    text.line_bytes = bytes;
+    text.split = key.split;
+    text.language = key.split ? model->source : NULL;
+    text.alignments = key.detail;
+    text.alignment_layer = key.layer;
+    text.alignment_head = key.head;
+    text.source_language = model->says_source ? model->source : NULL;
+    text.target_language = model->says_target ? model->target : NULL;
+    text.reject = on_reject;
+    text.reject_user = &b;
+    search.n_best = key.n_best;
+    if (key.n_best > (search.beam ? search.beam : tfm_model_get_info(model->model)->beam))
+        search.beam = key.n_best;
+    search.go_on = go_on;
+    search.go_on_user = &b;
+    if (status == TFM_OK)
+        status = tfm_translate_lines(model->model, lines, count, &text, &search, on_translation, &b);
+    for (size_t i = 0; i < count && (b.starved || !lines || !bytes); i++)
+        if (units[i].job)
+            serve_job_fail(units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");
+    free(lines);
+    free(bytes);
+    return b.starved ? TFM_OK : status;
+}

@@ -1,0 +1,53 @@
+/* The worker: the one thread that uses the device. */
+#include <string.h>
+#include "serve.h"
+
+bool serve_wanted(const serve_unit *units, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (units[i].job && !atomic_load(&units[i].job->gone))
+            return true;
+    return false;
+}
+
+/* A batch that failed fails its requests. After a failure of the device the model is opened anew for the next one. */
+static void fail_all(serve_model *model, const serve_unit *units, size_t count, tfm_status status) {
+    const int code = status == TFM_ERROR_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    for (size_t i = 0; i < count; i++) {
+        if (!units[i].job)
+            continue;
+        units[i].job->retry_after = status == TFM_ERROR_MEMORY ? 1 : 0;
+        serve_job_fail(units[i].job, code, "%s", tfm_error_message());
+    }
+    if (model->ctx && tfm_context_status(model->ctx) != TFM_OK)
+        serve_model_drop(model);
+}
+
+static void work_on(server *s, serve_unit *units, size_t count) {
+    serve_model *model = units[0].job->key.model;
+    const double start = cli_seconds();
+    tfm_status status = serve_model_need(s, model);
+    if (status == TFM_OK && *s->device == 0)
+        snprintf(s->device, sizeof(s->device), "%s", tfm_context_device(model->ctx)->name);
+    if (status == TFM_OK)
+        status = model->task == SERVE_TRANSLATE ? serve_work_translate(s, model, units, count)
+                 : model->task == SERVE_EMBED   ? serve_work_embed(s, model, units, count)
+                                                : serve_work_generate(s, model, units, count);
+    if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
+        fail_all(model, units, count, status);
+    if (model->ctx)
+        atomic_store(&model->memory, tfm_context_memory(model->ctx));
+    atomic_fetch_add(&s->counts.batches, 1);
+    atomic_fetch_add(&s->counts.lines, count);
+    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * (cli_seconds() - start)));
+    serve_queue_finish(s, units, count);
+}
+
+void *serve_work(void *user) {
+    server *s = user;
+    static serve_unit units[SERVE_BATCH];
+    for (size_t count; (count = serve_queue_take(s, units)) > 0;)
+        work_on(s, units, count);
+    for (size_t i = 0; i < s->models.count; i++)
+        serve_model_drop(&s->models.items[i]);
+    return NULL;
+}

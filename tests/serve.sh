@@ -1,0 +1,279 @@
+# tfm serve as its clients meet it: LibreTranslate's API and OpenAI's, limits, keys, turns, the end.
+#     sh tests/serve.sh PROGRAM SOURCE_ROOT MAKE_DECODER [REQUESTS]
+# REQUESTS are malformed ones, 220 if not given. Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+make_decoder=$(realpath "$3")
+requests=${4:-220}
+demo=$root/apps/demo
+. "$root/tests/checks.sh"
+if "$tfm" serve 2>&1 | grep -q libmicrohttpd-dev; then
+    echo "1..0 # SKIP tfm was built without libmicrohttpd"
+    exit 0
+fi
+command -v curl >/dev/null || {
+    echo "1..0 # SKIP there is no curl"
+    exit 0
+}
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$here"' EXIT
+
+# start ARGUMENT...: a server on a free port; leaves $server and $port. Its log is in `log`.
+start() {
+    stop
+    "$tfm" serve --port 0 "$@" >served 2>log &
+    server=$!
+    port=
+    for _ in $(seq 600); do
+        port=$(sed -n 's,^tfm: listening on .*:\([0-9]*\)/$,\1,p' log)
+        [ -z "$port" ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    at=http://127.0.0.1:$port
+}
+# stop: ends it by SIGTERM; leaves its exit code in $ended
+stop() {
+    ended=
+    [ -n "$server" ] || return
+    kill "$server" 2>/dev/null
+    wait "$server"
+    ended=$?
+    server=
+}
+# ask ARGUMENT...: a request by curl; leaves `out`, `head` and the status in $code
+ask() {
+    code=$(curl -s -g --path-as-is -m 120 -D head -o out -w '%{http_code}' "$@" 2>err)
+}
+# json PATH JSON
+json() {
+    ask "$at$1" -H 'Content-Type: application/json' -d "$2"
+}
+# form ARGUMENT...: to /translate, from German to English
+form() {
+    ask "$at/translate" -d source=de -d target=en "$@"
+}
+
+# ---- What is wrong before it starts
+run serve
+check "no model: what to give" one_sentence 2 'which model? give --model'
+run serve -m "$demo" -m "$demo"
+check "two models of one name" one_sentence 1 'two models are called de-en'
+run serve -m x=$demo
+check "a translator's name is its languages" one_sentence 1 'its name is two languages, as in de-en='
+run serve -m nowhere
+check "a model that is not there" one_sentence 1 'nowhere'
+run serve -m "$demo" --api-key short
+check "a short key" one_sentence 1 'give 8 to 255'
+run serve -m "$demo" --memory-limit 1
+check "a limit that is too small for a model" one_sentence 1 'more than --memory-limit 1'
+run serve -m "$demo" --host 256.1.1.1
+check "an address that is none" one_sentence 1 '--host 256.1.1.1'
+
+# ---- LibreTranslate's API
+start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 400
+line=$(sed -n 1p "$demo/test.de")
+"$tfm" translate -m "$demo" --split <"$demo/test.de" >want
+translation=$(sed -n 1p want)
+ask "$at/health"
+check "health" [ "$code" = 200 -a "$(cat out)" = '{"status":"ok"}' ]
+ask "$at/languages"
+check "languages and their targets" says out '{"code":"de","name":"German","targets":\["en"\]}'
+ask "$at/frontend/settings"
+check "settings" says out '"keyRequired":false,"charLimit":50000,'
+form -d "q=$line"
+check "a form: the translation" [ "$code" = 200 -a "$(cat out)" = "{\"translatedText\":\"$translation\"}" ]
+ask "$at/translate" -F "q=$line" -F source=de -F target=en
+check "a form of parts: the same" [ "$(cat out)" = "{\"translatedText\":\"$translation\"}" ]
+json /translate "{\"q\":\"$line\",\"source\":\"de\",\"target\":\"en\"}"
+check "JSON: the same" [ "$code" = 200 -a "$(cat out)" = "{\"translatedText\":\"$translation\"}" ]
+json /translate "{\"q\":[\"$line\",\"\",\"Danke.\"],\"source\":\"de\",\"target\":\"en\"}"
+check "a list: a list" says out "^{\"translatedText\":\[\"$translation\",\"\",\"Thank"
+json /translate "{\"q\":\"$line\",\"source\":\"de\",\"target\":\"en\",\"alternatives\":3}"
+check "alternatives" says out '^{"translatedText":"[^"]*","alternatives":\["[^"]*","[^"]*"'
+json /translate "{\"q\":\"Danke.\",\"source\":\"de\",\"target\":\"en\",\"alignments\":true}"
+check "alignments: tokens and weights" says out '"alignments":\[{"source":\["▁Danke.*"weights":\[\[0\.'
+curl -s "$at/translate" --data-urlencode "q@$demo/test.de" -d source=de -d target=en >out
+check "lines of a text: those of tfm translate --split" python3 -c 'import json, sys
+assert json.load(open("out", encoding="utf-8"))["translatedText"] == open("want", encoding="utf-8").read()'
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do # 500 lines, no two alike
+    awk -v n="$i" '{ lines[NR] = $0 } END { for (k = 1; k <= NR; k++) print lines[k] " " lines[(k * 7 + n) % NR + 1] }' "$demo/test.de"
+done >lines
+"$tfm" translate -m "$demo" --split <lines >many
+python3 "$root/tests/serve/load.py" "$port" lines --want many --connections 32 >out
+check "500 lines over 32 connections: byte for byte tfm translate's" says out '"lines": 500,.*"wrong": 0'
+ask "$at/detect" -d "q=Das ist ein ganz gewöhnlicher deutscher Satz."
+if [ "$code" = 501 ]; then
+    skip "detection" "built without libcld2"
+    skip "source auto" "built without libcld2"
+else
+    check "detection" [ "$code" = 200 -a "$(sed 's/.*\[{"confidence":[0-9.]*,"language":"\([a-z]*\)".*/\1/' out)" = de ]
+    ask "$at/translate" -d "q=$line" -d source=auto -d target=en
+    check "source auto: what was detected" says out "\"$translation\",\"detectedLanguage\":{\"confidence\":[0-9.]*,\"language\":\"de\"}"
+fi
+form --data-urlencode 'q=<p>Ich habe <b>Hunger</b>.</p><script>x</script><p>Danke.</p>' -d format=html
+if [ "$code" = 501 ]; then
+    skip "HTML: its marks" "built without libxml2"
+else
+    check "HTML: its marks are around what they were around" says out "<p>I'm <b>hungry</b>.</p><script>x</script><p>Thank"
+fi
+
+# ---- What is refused
+form -d q=
+check "no text: LibreTranslate's words" [ "$code" = 400 -a "$(cat out)" = '{"error":"Invalid request: missing q parameter"}' ]
+ask "$at/translate" -d q=a -d source=xx -d target=en
+check "a language that is not served" [ "$code" = 400 -a "$(cat out)" = '{"error":"xx is not supported"}' ]
+ask "$at/translate" -d q=a -d source=en -d target=de
+check "a pair that is not served" [ "$code" = 400 ]
+form -d q=a -d alternatives=many
+check "alternatives that are no number" [ "$code" = 400 ]
+ask "$at/translate" -H 'Content-Type: text/plain' -d q=a
+check "another type of body" [ "$code" = 415 ]
+ask "$at/translate"
+check "another method" [ "$code" = 405 -a -n "$(grep -i '^allow: POST' head)" ]
+ask "$at/../../etc/passwd"
+check "nothing of the host is here" [ "$code" = 404 ]
+python3 -c 'print("q=" + "a" * 60000 + "&source=de&target=en")' >large
+ask "$at/translate" -d @large
+check "too many characters" [ "$code" = 413 ]
+python3 -c 'print("q=" + "a" * 900000 + "&source=de&target=en")' >large
+ask "$at/translate" -d @large
+check "too large a body" [ "$code" = 413 ]
+ask "$at/health"
+for header in 'cache-control: no-store' 'x-content-type-options: nosniff' 'x-frame-options: DENY' \
+    "content-security-policy: default-src 'none'; frame-ancestors 'none'" 'referrer-policy: no-referrer'; do
+    check "header: ${header%%:*}" grep -qi "^$header" head
+done
+
+# ---- Others
+ask "$at/openapi.json"
+check "the description is JSON, and has the paths" python3 -c 'import json
+assert "/v1/chat/completions" in json.load(open("out"))["paths"]'
+ask "$at/"
+check "the page" [ "$code" = 200 -a -n "$(grep -i "^content-type: text/html" head)" ]
+nonce=$(sed -n 's/.*script-src .nonce-\([0-9a-f]*\).*/\1/p' head)
+check "its script has the number that its policy has" grep -q "<script nonce=\"$nonce\"" out
+check "it loads nothing from outside" [ "$(grep -cE '(src|href)="(https?:)?//' out)" = 0 ]
+ask "$at/v1/models"
+check "OpenAI: models" says out '"id":"embedder"'
+"$tfm" embed -m "$root/tests/golden/embedder" >want.json <<END
+the cat sits in the garden
+END
+json /v1/embeddings '{"model":"embedder","input":"the cat sits in the garden"}'
+check "OpenAI: the vector is tfm embed's" [ "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' out)" = "$(cat want.json)" ]
+json /v1/embeddings '{"model":"nobody","input":"a"}'
+check "OpenAI: an error in its form" [ "$code" = 404 -a -n "$(grep '^{"error":{"message":.*"type":"invalid_request_error"' out)" ]
+json /v1/chat/completions '{"model":"de-en","messages":[{"role":"user","content":"a"}]}'
+check "OpenAI: a task that a model does not do" [ "$code" = 400 ]
+ask "$at/translate" -d "q=$line" -d source=fr -d target=en
+check "another model takes the place of one that was used longest ago" [ "$code" = 200 ]
+ask "$at/metrics"
+check "metrics: answers, models, times" [ -n "$(grep '^tfm_answers_total{class="2xx"} [1-9]' out)" -a \
+    -n "$(grep '^tfm_model_loaded{model="fr-en"} 1' out)" -a -n "$(grep '^tfm_request_seconds_bucket{le="+Inf"}' out)" ]
+check "metrics: batches hold several lines" awk '/^tfm_lines_total/ { l = $2 } /^tfm_batches_total/ { b = $2 } END { exit l < 1.5 * b }' out
+
+# ---- Clients that leave, and the end
+for _ in 1 2 3 4; do
+    curl -s -m 0.05 "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >left
+done
+sleep 0.5
+form -d "q=$line"
+check "after clients that hung up: the translation" says out "$translation"
+curl -s "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >drained &
+drained=$!
+sleep 0.5
+stop
+wait $drained
+check "SIGTERM: what is here is answered" [ "$(python3 -c 'import json; print(len(json.load(open("drained"))["translatedText"].split("\n")))')" = 501 ]
+check "and the server ends well" [ "$ended" = 0 ]
+check "the log: a line of JSON for each request, without its text" [ -n "$(grep '"path":"/translate","status":200' log)" -a \
+    "$(grep -c "Fahrrad" log)" = 0 ]
+
+# ---- Keys and limits
+printf '0123456789abcdef\nfedcba9876543210\n' >keys
+start -m "$demo" --api-keys keys --max-queue 40 --max-client 30 --timeout 3
+form -d "q=$line"
+check "no key" [ "$code" = 400 -a "$(cat out)" = '{"error":"Please contact the server operator to get an API key"}' ]
+form -d "q=$line" -d api_key=0123456789abcdeX
+check "a wrong key" [ "$code" = 403 -a "$(cat out)" = '{"error":"Invalid API key"}' ]
+form -d "q=$line" -d api_key=0123456789abcdef
+check "a key" [ "$code" = 200 ]
+form -d "q=$line" -H 'Authorization: Bearer fedcba9876543210'
+check "a key as OpenAI's clients send it" [ "$code" = 200 ]
+ask "$at/v1/models"
+check "OpenAI: no key" [ "$code" = 401 ]
+head -31 lines >some
+ask "$at/translate" --data-urlencode "q@some" -d source=de -d target=en -d api_key=0123456789abcdef
+check "too many lines of a client: 429, and when to come again" [ "$code" = 429 -a -n "$(grep -i '^retry-after: [1-9]' head)" ]
+head -41 lines >some
+ask "$at/translate" --data-urlencode "q@some" -d source=de -d target=en -d api_key=0123456789abcdef
+check "a full queue: 503, and when to come again" [ "$code" = 503 -a -n "$(grep -i '^retry-after: [1-9]' head)" ]
+python3 - "$port" <<'END' >slow
+import socket, sys, time
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+said = "held"
+try:
+    for byte in b"POST /translate HTTP/1.1\r\nHost: x\r\nX: " + 300 * b"x": # a byte every 0.1 s, for half a minute
+        s.send(bytes([byte]))
+        s.settimeout(0.1)
+        try:
+            if s.recv(1) == b"":
+                said = "closed"
+                break
+        except TimeoutError:
+            pass
+except OSError:
+    said = "closed"
+print(said)
+END
+check "a client that sends a byte now and then is closed" says slow '^closed$'
+python3 "$root/tests/serve/abuse.py" "$port" "$requests" 0123456789abcdef "$line" "$translation" >out
+code=$?
+check "$requests malformed requests: the right statuses, and good ones between them" both 0 says out '"wrong": 0'
+stop
+check "and then the server ends well" [ "$ended" = 0 ]
+
+# ---- Texts: a small model of random parameters, whose tokens are words
+mkdir chatty
+"$make_decoder" chatty
+python3 - <<'END'
+import json
+words = {"<unk>": 0, "<s>": 1, "</s>": 2} | {"w%d" % i: i for i in range(3, 50)}
+json.dump({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "WhitespaceSplit"},
+           "post_processor": None, "decoder": None, "model": {"type": "WordLevel", "vocab": words, "unk_token": "<unk>"}},
+          open("chatty/tokenizer.json", "w"))
+json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "chat_template":
+           "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+           "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"},
+          open("chatty/tokenizer_config.json", "w"))
+END
+cp -r chatty other
+sed 's/im_start/turn/g' chatty/tokenizer_config.json >other/tokenizer_config.json
+start -m chatty -m other --max-new 20
+"$tfm" generate -m chatty --max-new 12 "w10 w11 w12" >want
+json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0}'
+check "OpenAI: a text is tfm generate's" says out "\"text\":\"$(cat want)\",\"logprobs\":null,\"finish_reason\":\"length\""
+check "and its tokens are counted" says out '"usage":{"prompt_tokens":3,"completion_tokens":12,"total_tokens":15}'
+json /v1/completions '{"model":"chatty","prompt":"w10 w11 w12","max_tokens":12,"temperature":0,"stream":true}'
+python3 - <<'END' >joined
+import json
+events = [line[6:] for line in open("out") if line.startswith("data: ")]
+assert events[-1].strip() == "[DONE]" and len(events) > 4
+print("".join(json.loads(e)["choices"][0]["text"] for e in events[:-1]))
+END
+check "OpenAI: the pieces of a stream are that text" cmp -s joined want
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":8,"seed":7,"n":2}'
+cp out drawn
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":8,"seed":7,"n":2}'
+check "OpenAI: equal seeds draw the same" [ "$(sed 's/.*"choices"/"choices"/' drawn)" = "$(sed 's/.*"choices"/"choices"/' out)" ]
+json /v1/chat/completions '{"model":"chatty","messages":[{"role":"user","content":"w20"}],"max_tokens":4,"temperature":0}'
+check "OpenAI: a chat" [ "$code" = 200 -a -n "$(grep '"message":{"role":"assistant","content":" *w[0-9]' out)" ]
+json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content":"w20"}]}'
+check "OpenAI: a template that is not run is refused" [ "$code" = 400 -a -n "$(grep 'not ChatML' out)" ]
+json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
+check "OpenAI: more tokens than --max-new" [ "$code" = 400 ]
+json /v1/completions '{"model":"chatty","prompt":"w10","echo":true}'
+check "OpenAI: what is not done is refused by its name" [ "$code" = 400 -a -n "$(grep 'echo is not done' out)" ]
+stop
+check "and the server ends well" [ "$ended" = 0 ]
+echo "1..$count"
