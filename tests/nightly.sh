@@ -19,6 +19,8 @@
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
 #   python     the Python package as pip installs it: its wheel in a clean virtual environment (apps/python/tests/wheel.sh),
 #              where there is PyPI
+#   serve      under the sanitizers, tests/serve.sh with 10,000 malformed requests to the server; and published clients and
+#              a browser against it (tests/serve/published.sh), where there is PyPI
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given. NIGHTLY_SEED is what new models are drawn from, the
@@ -113,6 +115,20 @@ gpu() {
     suite facts build/check --suite host device-facts
 }
 
+server() {
+    (
+        sanitizer_environment || exit
+        one sh -c "sh tests/serve.sh build/sanitized/apps/tfm . build/sanitized/tests/make_decoder 10000 | tee build/serve.tap
+                   ! grep -q '^not ok' build/serve.tap && tail -n 1 build/serve.tap | grep -q '^1\.\.[1-9]'"
+    )
+    export TFM_DEVICE=pocl
+    sh apps/packages.sh chromium || echo "there is no browser"
+    echo "== published"
+    sh tests/serve/published.sh build/check/apps/tfm build/check/tests/make_decoder build/published | tee "$counts.part"
+    line=$(tail -n 1 "$counts.part" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+    echo "${line:-0 1 0}" >>"$counts"
+}
+
 # Whether Python has transformers; without it the part $1 is skipped.
 has_transformers() {
     python=${TFM_PYTHON:-python3}
@@ -138,7 +154,7 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families curves python fuzzers
+[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families curves python serve fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -146,6 +162,7 @@ for name; do
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
     faults | gradients | cache | gpu | students | families | curves | python) within "$name" ;;
+    serve) within server ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) minilm ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;

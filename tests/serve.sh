@@ -93,6 +93,10 @@ json /translate "{\"q\":\"$line\",\"source\":\"de\",\"target\":\"en\",\"alternat
 check "alternatives" says out '^{"translatedText":"[^"]*","alternatives":\["[^"]*","[^"]*"'
 json /translate "{\"q\":\"Danke.\",\"source\":\"de\",\"target\":\"en\",\"alignments\":true}"
 check "alignments: tokens and weights" says out '"alignments":\[{"source":\["▁Danke.*"weights":\[\[0\.'
+json /translate "{\"q\":\"Danke.\",\"source\":\"de\",\"target\":\"en\",\"alignments\":true,\"head\":99}"
+check "a head that the model does not have" [ "$code" = 400 -a -n "$(grep 'the head of alignments is 99' out)" ]
+json /translate "{\"q\":\"Danke.\",\"source\":\"de\",\"target\":\"en\",\"api_key\":7}"
+check "a key that is no text" [ "$code" = 400 ]
 curl -s "$at/translate" --data-urlencode "q@$demo/test.de" -d source=de -d target=en >out
 check "lines of a text: those of tfm translate --split" python3 -c 'import json, sys
 assert json.load(open("out", encoding="utf-8"))["translatedText"] == open("want", encoding="utf-8").read()'
@@ -227,6 +231,7 @@ except OSError:
 print(said)
 END
 check "a client that sends a byte now and then is closed" says slow '^closed$'
+start -m "$demo" --api-keys keys
 python3 "$root/tests/serve/abuse.py" "$port" "$requests" 0123456789abcdef "$line" "$translation" >out
 code=$?
 check "$requests malformed requests: the right statuses, and good ones between them" both 0 says out '"wrong": 0'
@@ -236,17 +241,7 @@ check "and then the server ends well" [ "$ended" = 0 ]
 # ---- Texts: a small model of random parameters, whose tokens are words
 mkdir chatty
 "$make_decoder" chatty
-python3 - <<'END'
-import json
-words = {"<unk>": 0, "<s>": 1, "</s>": 2} | {"w%d" % i: i for i in range(3, 50)}
-json.dump({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "WhitespaceSplit"},
-           "post_processor": None, "decoder": None, "model": {"type": "WordLevel", "vocab": words, "unk_token": "<unk>"}},
-          open("chatty/tokenizer.json", "w"))
-json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "chat_template":
-           "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-           "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"},
-          open("chatty/tokenizer_config.json", "w"))
-END
+python3 "$root/tests/serve/make_words.py" chatty
 cp -r chatty other
 sed 's/im_start/turn/g' chatty/tokenizer_config.json >other/tokenizer_config.json
 start -m chatty -m other --max-new 20

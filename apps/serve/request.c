@@ -113,6 +113,24 @@ static bool is_type(const char *header, const char *type) {
     return header && strncasecmp(header, type, length) == 0 && strchr("; \t", header[length]);
 }
 
+/* Whether the fields that are texts or yes and no are that, where they are there. */
+static bool check_types(const serve_request *r, serve_reply *refusal) {
+    static const struct {
+        const char *name;
+        bool boolean;
+    } fields[] = {{"api_key", false}, {"source", false},          {"target", false},    {"format", false},
+                  {"model", false},   {"encoding_format", false}, {"alignments", true}, {"stream", true}};
+    for (size_t i = 0; i < CLI_COUNT(fields); i++) {
+        const json_t *value = json_object_get(r->fields, fields[i].name);
+        if (!value || json_is_null(value) || (fields[i].boolean ? json_is_boolean(value) : json_is_string(value)))
+            continue;
+        *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: %s parameter is not %s", fields[i].name,
+                                     fields[i].boolean ? "true or false" : "a text");
+        return false;
+    }
+    return true;
+}
+
 bool serve_request_parse(serve_request *r, serve_reply *refusal) {
     const char *type = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
     json_error_t error;
@@ -127,7 +145,7 @@ bool serve_request_parse(serve_request *r, serve_reply *refusal) {
                                          error.line, error.text);
         else if (!json_is_object(r->fields))
             *refusal = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the body is no JSON object");
-        return json_is_object(r->fields);
+        return json_is_object(r->fields) && check_types(r, refusal);
     }
     if (r->bytes > 0 && !is_type(type, "application/x-www-form-urlencoded") && !is_type(type, "multipart/form-data")) {
         *refusal = serve_reply_error(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,

@@ -11,7 +11,11 @@ bool serve_wanted(const serve_unit *units, size_t count) {
 
 /* A batch that failed fails its requests. After a failure of the device the model is opened anew for the next one. */
 static void fail_all(serve_model *model, const serve_unit *units, size_t count, tfm_status status) {
-    const int code = status == TFM_ERROR_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    const bool asked_wrongly =
+        status == TFM_ERROR_ARGUMENT || status == TFM_ERROR_INPUT || status == TFM_ERROR_UNSUPPORTED;
+    const int code = status == TFM_ERROR_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE
+                     : asked_wrongly            ? MHD_HTTP_BAD_REQUEST
+                                                : MHD_HTTP_INTERNAL_SERVER_ERROR;
     for (size_t i = 0; i < count; i++) {
         if (!units[i].job)
             continue;

@@ -1,0 +1,35 @@
+# Clients that others have published, and a browser, against tfm serve (clients.py, page.py). Their packages come from PyPI
+# into an environment in FOLDER, chromium is Debian's; what is not to be had is skipped.
+#     sh tests/serve/published.sh PROGRAM MAKE_DECODER FOLDER
+# Ends with a line "N passed, N failed, N skipped".
+set -u
+tfm=$(realpath "$1")
+make_decoder=$(realpath "$2")
+mkdir -p "$3"
+folder=$(realpath "$3")
+here=$(dirname "$(realpath "$0")")
+root=$(realpath "$here/../..")
+python=$folder/venv/bin/python
+if ! "$python" -c 'import libretranslatepy, openai, schemathesis, playwright' 2>/dev/null; then
+    python3 -m venv "$folder/venv" && "$python" -m pip install --quiet libretranslatepy openai schemathesis playwright \
+        axe-core-python >"$folder/pip.log" 2>&1 || {
+        echo "PyPI cannot be reached: skipped ($(tail -n 1 "$folder/pip.log"))"
+        echo "0 passed, 0 failed, 1 skipped"
+        exit 0
+    }
+fi
+cd "$folder" || exit 1
+rm -rf chatty && mkdir chatty && "$make_decoder" chatty && python3 "$here/make_words.py" chatty || exit 1
+"$tfm" serve --port 0 -m "$root/apps/demo" -m chatty -m "embedder=$root/tests/golden/embedder" --max-new 64 2>log &
+server=$!
+trap 'kill $server' EXIT
+for _ in $(seq 600); do
+    port=$(sed -n 's,^tfm: listening on .*:\([0-9]*\)/$,\1,p' log)
+    [ -z "$port" ] && kill -0 $server 2>/dev/null || break
+    sleep 0.1
+done
+line=$(sed -n 1p "$root/apps/demo/test.de")
+want=$(printf '%s\n' "$line" | "$tfm" translate -m "$root/apps/demo" 2>/dev/null)
+"$python" "$here/clients.py" "$port" "$line" "$want" chatty embedder | tee clients
+"$python" "$here/page.py" "$port" "$line" "$want" . | tee page
+tail -qn 1 clients page | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }'
