@@ -11,7 +11,7 @@ static const char *const INLINE[] = {
     "label", "mark", "q",       "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt",   "u", "var"};
 /* What stays as it is in the middle of a text, and what holds no text to translate at all. */
 static const char *const ATOMS[] = {"code", "img", "input", "kbd", "math", "samp", "svg", "wbr"};
-static const char *const SILENT[] = {"script", "style", "template", "textarea", "noscript", "object", "iframe", "head"};
+static const char *const SILENT[] = {"script", "style", "template", "textarea", "noscript", "object", "iframe"};
 
 static bool is_one(const xmlNode *node, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++)

@@ -334,7 +334,8 @@ struct server {
     size_t waiting; /* pieces */
     uint64_t numbers;
     size_t completed, answered_last; /* requests, by this batch so far and by the last one */
-    bool draining, ending;
+    atomic_bool draining;
+    bool ending;
     atomic_int requests; /* that are not answered yet */
     pthread_mutex_t connections_lock;
     struct serve_connection *connections;

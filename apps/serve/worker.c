@@ -30,8 +30,11 @@ static void work_on(server *s, serve_unit *units, size_t count) {
     serve_model *model = units[0].job->key.model;
     const double start = cli_seconds();
     tfm_status status = serve_model_need(s, model);
-    if (status == TFM_OK && *s->device == 0)
+    if (status == TFM_OK) {
+        pthread_mutex_lock(&s->lock);
         snprintf(s->device, sizeof(s->device), "%s", tfm_context_device(model->ctx)->name);
+        pthread_mutex_unlock(&s->lock);
+    }
     if (status == TFM_OK)
         status = model->task == SERVE_TRANSLATE ? serve_work_translate(s, model, units, count)
                  : model->task == SERVE_EMBED   ? serve_work_embed(s, model, units, count)

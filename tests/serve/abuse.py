@@ -144,7 +144,7 @@ for number in range(count):
     data, right = kind()
     if right is None or right == "hang up": # what is not whole is closed by the client, so that nobody waits
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
                 s.sendall(data)
                 if rng.random() < 0.2 and right is None:
                     s.shutdown(socket.SHUT_WR)
