@@ -37,7 +37,9 @@ def send(data, hang_up=False):
                 answer += piece
                 if b"\r\n\r\n" in answer and answer.startswith(b"HTTP/1.1 100"):
                     answer = answer.split(b"\r\n\r\n", 1)[1]
-        except (ConnectionError, BrokenPipeError):
+        except TimeoutError:
+            return -2, b"" # it hangs, which is wrong
+        except ConnectionError:
             return 0, b""
     head, _, body = answer.partition(b"\r\n\r\n")
     parts = head.split(b" ", 2)
