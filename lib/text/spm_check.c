@@ -220,18 +220,18 @@ tfm_status tfm__spm_check(const void *bytes, size_t size, const char *path) {
 /* ---- The table itself --------------------------------------------------------------------------------- */
 
 /* The bytes of a field of a message, the last that there is; empty where there is none. */
-static span find_bytes(span message, uint64_t number) {
-    span found = {NULL, NULL};
-    field f;
-    while (message.at < message.end && take_field(&message, &f))
+static tfm__message find_bytes(tfm__message message, uint64_t number) {
+    tfm__message found = {NULL, NULL};
+    tfm__field f;
+    while (message.at < message.end && tfm__message_next(&message, &f))
         if (f.number == number && f.wire == 2)
             found = f.bytes;
     return found;
 }
 
 const void *tfm__spm_charsmap(size_t *table_bytes, const void *bytes, size_t size) {
-    const span normalizer = find_bytes((span){bytes, (const unsigned char *)bytes + size}, 3);
-    const span found = find_bytes(normalizer, 2);
+    const tfm__message normalizer = find_bytes((tfm__message){bytes, (const unsigned char *)bytes + size}, 3);
+    const tfm__message found = find_bytes(normalizer, 2);
     *table_bytes = (size_t)(found.end - found.at);
     return *table_bytes > 0 ? found.at : NULL;
 }
