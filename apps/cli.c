@@ -318,6 +318,9 @@ int cli_parse(const cli_syntax *syntax, int argc, char **argv) {
     }
     char letters[2 * MAX_OPTIONS + 3];
     struct option table[MAX_OPTIONS + 2];
+    if (syntax->option_count > MAX_OPTIONS)
+        return cli_fail("%s has %zu options, and there is room for %d: this is a fault of tfm, please report it",
+                        syntax->name, (size_t)syntax->option_count, MAX_OPTIONS);
     make_tables(syntax, letters, table);
     opterr = 0;
     optind = 1;

@@ -26,6 +26,16 @@ static const char *known_families(char *text, size_t size) {
     return text;
 }
 
+/* Whether a class's name goes on as names of classes of one family do: "PhiForCausalLM" is Phi's, "PhimoeForCausalLM"
+ * is another's. */
+static bool ends_class(const char *rest) {
+    static const char *const KNOWN[] = {"For", "Model", "MT", "LMHead", "DoubleHeads"};
+    for (size_t i = 0; i < TFM__COUNT(KNOWN); i++)
+        if (strncmp(rest, KNOWN[i], strlen(KNOWN[i])) == 0)
+            return true;
+    return !*rest;
+}
+
 /* The family of a `model_type`; or of a class, that whose name for its classes is the longest, since Gemma2 begins as
  * Gemma does. NULL: nobody has registered it. */
 static const tfm__family *lookup(const char *name, bool is_class) {
@@ -34,7 +44,10 @@ static const tfm__family *lookup(const char *name, bool is_class) {
     for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++)
         for (const char *const *known = is_class ? FAMILIES[i]->classes : FAMILIES[i]->types; *known; known++) {
             const size_t length = strlen(*known);
-            if (is_class ? strncmp(name, *known, length) == 0 && length > most : strcmp(name, *known) == 0) {
+            const bool is_it = is_class
+                                   ? strncmp(name, *known, length) == 0 && ends_class(name + length) && length > most
+                                   : strcmp(name, *known) == 0;
+            if (is_it) {
                 best = FAMILIES[i];
                 most = length;
             }
