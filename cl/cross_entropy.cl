@@ -55,7 +55,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     const float maximum = tfm_group_max(lane_best);
 
     /* Without an `add`, the exponentials wait in dz, unless the slopes want the logits themselves. */
-    const int waits = has_dz && !add && !CAPPED;
+    const int waits = CAPPED ? 0 : has_dz && !add;
     tfm_vec exps = (tfm_vec)(0.0f), plain = (tfm_vec)(0.0f);
     EACH_VECTOR (i) {
         const tfm_vec d = SEEN(tfm_load(in + i)) - maximum, e = tfm_exp_down_vec(d);

@@ -36,9 +36,9 @@
 #define SIGMOID_AT(T, V, e) ((e) / ((T)(1.0f) + (e)) / ((T)(1.0f) + (e)))
 #define SIGMOID_SLOPE(T, V, x) SIGMOID_AT(T, V, TFM_CAT(tfm_exp_down, V)(-fabs(x)))
 #define HYPERBOLIC_SLOPE(T, V, x) ((T)(4.0f) * SIGMOID_AT(T, V, TFM_CAT(tfm_exp_down, V)((T)(-2.0f) * fabs(x))))
-#define CLIPPED_SLOPE(T, V, x) (((x) < (T)(p)) | ((x) > (T)(q)) ? (T)(0.0f) : (T)(1.0f))
+#define CLIPPED_SLOPE(T, V, x) ((((x) < (T)(p)) | ((x) > (T)(q))) ? (T)(0.0f) : (T)(1.0f))
 #define HARD_SIGMOID_SLOPE(T, V, x)                                                                                    \
-    ((tfm_fma((T)(p), x, (T)(q)) <= (T)(0.0f)) | (tfm_fma((T)(p), x, (T)(q)) >= (T)(1.0f)) ? (T)(0.0f) : (T)(p))
+    (((tfm_fma((T)(p), x, (T)(q)) <= (T)(0.0f)) | (tfm_fma((T)(p), x, (T)(q)) >= (T)(1.0f))) ? (T)(0.0f) : (T)(p))
 #define HARD_SWISH_SLOPE(T, V, x)                                                                                      \
     ((x) <= (T)(-3.0f) ? (T)(0.0f) : (x) >= (T)(3.0f) ? (T)(1.0f) : tfm_fma(x, (T)(1.0f / 3.0f), (T)(0.5f)))
 
