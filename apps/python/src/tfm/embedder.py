@@ -107,8 +107,9 @@ class Embedder(Model):
                 raise ArgumentError(f"there is no prompt {prompt_name!r}; the model has {', '.join(known) or 'none'}")
             prompt = known[prompt_name]
         vectors = np.empty((len(texts), self.width), np.float32) if out is None else out
-        if vectors.shape != (len(texts), self.width) or vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
-            raise ArgumentError(f"out must be a float32 array of {len(texts)} x {self.width} in C order")
+        fits = vectors.shape == (len(texts), self.width) and vectors.dtype == np.float32
+        if not (fits and vectors.flags.c_contiguous and vectors.flags.writeable):
+            raise ArgumentError(f"out must be a writable float32 array of {len(texts)} x {self.width} in C order")
         if texts:
             given = Lines(texts)
             call = _Call(given.count, given, "embedding", progress, reject, batch_tokens, prompt, None)

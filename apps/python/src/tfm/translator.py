@@ -127,8 +127,14 @@ class Translator(TokensMixin, Model):
         first = 0
         while chunk := [_without_end(line) for line in islice(rest, _AHEAD)]:
 
-            def run(emit: Any, chunk: list[Text] = chunk) -> None:
-                self._translate(chunk, emit, **options)
+            def run(emit: Any, chunk: list[Text] = chunk, before: int = first) -> None:
+                told = dict(options)
+                reject = options.get("reject")
+                if reject is not None:  # with the number of the line among all
+                    told["reject"] = lambda line, why: reject(line + before, why)
+                if options.get("prefixes") is not None:
+                    told["prefixes"] = options["prefixes"][before:before + len(chunk)]
+                self._translate(chunk, emit, **told)
 
             for translation in stream(run):
                 translation.line += first

@@ -226,7 +226,10 @@ def _as_array(value: Any, dtype: str | None) -> npt.NDArray[Any]:
     if dtype == "I32" and array.dtype.itemsize > 4 and array.size and \
             (int(array.max()) > 2**31 - 1 or int(array.min()) < -2**31):
         raise ArgumentError("the array has integers that do not fit into 32 bits, which is what devices compute with")
-    return np.require(array, wanted, "C")
+    made = np.require(array, wanted, "C")
+    if dtype in ("I32", "U8") and array.dtype != wanted and not np.array_equal(made, array):
+        raise ArgumentError(f"there are numbers that {dtype} does not hold: make the other operand float32, or round them")
+    return made
 
 
 def tensor(value: ArrayLike, dtype: str | None = None, *, context: Context | None = None) -> Tensor:
