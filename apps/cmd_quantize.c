@@ -4,10 +4,19 @@
 #include <getopt.h>
 #include "cli.h"
 
+/* Of a directory of sentence-transformers what its encoder is, which may lie in a folder of its own. */
+static tfm_status read_info(tfm_model_info *info, const char *dir) {
+    char path[4096];
+    tfm_embedder_info vectors;
+    const int length = snprintf(path, sizeof(path), "%s/modules.json", dir);
+    if (length < (int)sizeof(path) && access(path, F_OK) == 0)
+        return tfm_embedder_read_info(&vectors, info, dir, &(tfm_embedder_options){.no_tokenizer = true});
+    return tfm_model_read_info(info, dir, &(tfm_model_options){.no_tokenizer = true});
+}
+
 static int report(const char *from, const char *to) {
     tfm_model_info before, after;
-    const tfm_model_options options = {.no_tokenizer = true};
-    if (tfm_model_read_info(&before, from, &options) != TFM_OK || tfm_model_read_info(&after, to, &options) != TFM_OK)
+    if (read_info(&before, from) != TFM_OK || read_info(&after, to) != TFM_OK)
         return cli_fail_library();
     printf("%s: %.1f million parameters, %s; on a device they take %.1f MB, before %.1f\n", to,
            (double)after.parameters / 1e6, after.stored_dtype, (double)after.parameter_bytes / 1e6,

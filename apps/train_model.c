@@ -217,6 +217,9 @@ static int open_given(train_run *r) {
                         texts                     ? "it learns pairs of lines, --src and --tgt"
                         : info.decoder_layers > 0 ? "it learns plain text, --text"
                                                   : "tfm trains models with a decoder");
+    if (!info.written)
+        return cli_fail("the model of %s is of the family %s, which tfm runs and does not write: it cannot be trained",
+                        o->from, info.family);
     if ((texts ? o->block : o->max_length) > info.max_positions)
         return cli_fail("--%s is %d, and the model of %s takes up to %d tokens: give at most that many",
                         texts ? "block" : "max-length", texts ? o->block : o->max_length, o->from, info.max_positions);

@@ -149,6 +149,7 @@ typedef struct tfm_model_info {
     bool has_output;           /* There is an output projection, so that the model can write. */
     bool recurrent;            /* SSRU cells stand in the decoder where others attend to what they have written. */
     bool shortlist; /* The directory has a shortlist, which searches go by: what may be written for which words. */
+    bool written;   /* tfm_model_save writes models of its family, so that they can be trained and kept. */
 } tfm_model_info;
 
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8

@@ -95,7 +95,8 @@ static tfm_status read_described(tfm__arch *arch, tfm__rules *rules, const tfm__
     char name[] = "model_new";
     tfm__config_files from = {.config = family->describe(s), .config_path = name, .generation_path = name};
     *arch = (tfm__arch){0};
-    tfm_status status = from.config ? family->read(arch, rules, &from) : TFM_ERROR_MEMORY;
+    tfm_status status = from.config ? family->read(arch, rules, &from)
+                                    : tfm__fail(TFM_ERROR_MEMORY, "model_new: there is no memory left on the host");
     if (status == TFM_OK && s->kv_heads > 0 && arch->decoder.kv_heads != s->kv_heads)
         status =
             tfm__fail(TFM_ERROR_UNSUPPORTED,

@@ -251,9 +251,9 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
         status = l->see(l->user, p, stored);
     const bool again = status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two share all of it */
     if (status == TFM_OK) {
-        const uint64_t count = again ? 0 : (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
-        l->parameters += count;
-        l->bytes += again ? 0 : in_bytes(l, p, stored) ? count + 4 * (uint64_t)p->dims[0] : 4 * count;
+        const uint64_t count = (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
+        l->parameters += again ? 0 : count;
+        l->bytes += in_bytes(l, p, stored) ? count + 4 * (uint64_t)p->dims[0] : 4 * count; /* each has its own */
         use(l, stored);
     }
     return status;

@@ -47,6 +47,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
     const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_writer(arch);
     *info = (tfm_model_info){
         .family = family->name,
+        .written = family->write != NULL,
         .kind = !decoder->layers  ? "encoder"
                 : encoder->layers ? "encoder-decoder"
                                   : "decoder",
@@ -160,6 +161,13 @@ static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *
                             : TFM_OK;
 }
 
+static bool precision_known(const char *what, const tfm_model_options *options) {
+    if (!options || (options->precision >= TFM_PRECISION_STORED && options->precision <= TFM_PRECISION_INT8))
+        return true;
+    tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no precision number %d", what, (int)options->precision);
+    return false;
+}
+
 /* The same checks in the same order as tfm_model_open makes, so that both say the same of a damaged directory. */
 tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options) {
     if (TFM__NEEDS("model_read_info", out, dir) != TFM_OK)
@@ -173,6 +181,8 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     *out = (tfm_model_info){0};
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_read_info: %s", TFM__UNKNOWN_OPTION);
+    if (!precision_known("model_read_info", options))
+        return TFM_ERROR_ARGUMENT;
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !(options && options->no_tokenizer))
@@ -317,8 +327,8 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     *out = NULL;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
-    if (options && (options->precision < TFM_PRECISION_STORED || options->precision > TFM_PRECISION_INT8))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: there is no precision number %d", (int)options->precision);
+    if (!precision_known("model_open", options))
+        return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(ctx, "model_open") != TFM_OK)
         return tfm_context_status(ctx);
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */

@@ -201,13 +201,18 @@ static bool is_weights(const char *name) {
     return false;
 }
 
-/* Copies the files of a folder, and of those in it. Of the folder of the encoder, `weights` is false: they and its
- * config.json are left out. */
-static tfm_status copy_folder(const char *to, const char *from, const char *encoder, int depth) {
+static bool same_folder(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Copies the files of a folder, and of those in it, but `out`. Of the folder of the encoder, `weights` is false: they
+ * and its config.json are left out. */
+static tfm_status copy_folder(const char *to, const char *from, const char *encoder, const char *out, int depth) {
     char **names = NULL;
     size_t count = 0;
     tfm_status status = tfm__dir_list(&names, &count, from);
-    const bool own = strcmp(from, encoder) == 0;
+    const bool own = same_folder(from, encoder);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         char *source = tfm__path_join(from, names[i]), *target = tfm__path_join(to, names[i]);
         struct stat about = {0};
@@ -217,8 +222,8 @@ static tfm_status copy_folder(const char *to, const char *from, const char *enco
         else if (stat(source, &about) != 0)
             status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore it, or take it away", source);
         else if (S_ISDIR(about.st_mode) && depth > 0 && strcmp(names[i], "onnx") != 0 &&
-                 strcmp(names[i], "openvino") != 0)
-            status = copy_folder(target, source, encoder, depth - 1);
+                 strcmp(names[i], "openvino") != 0 && !same_folder(source, out))
+            status = copy_folder(target, source, encoder, out, depth - 1);
         else if (S_ISREG(about.st_mode) && !(own && (is_weights(names[i]) || strcmp(names[i], "config.json") == 0))) {
             status = tfm__dir_make(to);
             if (status == TFM_OK)
@@ -252,16 +257,12 @@ static tfm_status write_config(const char *to, const char *from, tfm_dtype dtype
 
 /* ---- The call ----------------------------------------------------------------------------------------- */
 
-static bool same_folder(const char *a, const char *b) {
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* Of the encoder's folder, which lies in `dir` or is it, the one that it has in `out`. */
 static char *folder_in(const char *out, const char *dir, const char *encoder) {
     const size_t length = strlen(dir);
-    return strncmp(encoder, dir, length) == 0 && encoder[length] == '/' ? tfm__path_join(out, encoder + length + 1)
-                                                                        : tfm__strdup(out);
+    const char *rest = strncmp(encoder, dir, length) == 0 ? encoder + length : "";
+    rest += strspn(rest, "/");
+    return *rest ? tfm__path_join(out, rest) : tfm__strdup(out);
 }
 
 static tfm_status quantize(job *j, const char *out, const char *dir, const char *encoder, tfm__rules *rules) {
@@ -285,7 +286,7 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     if (status == TFM_OK)
         status = write_file(j, path);
     if (status == TFM_OK)
-        status = copy_folder(out, dir, encoder, 3);
+        status = copy_folder(out, dir, encoder, out, 3);
     if (status == TFM_OK)
         status = write_config(folder, encoder, j->dtype);
     tfm__family_files_free(&files);

@@ -169,8 +169,8 @@ static tfm_status read_merges(json_t *merges, const char *path) {
     while (status == TFM_OK && (status = tfm__lines_next(&lines, &more)) == TFM_OK && more) {
         if (lines.bytes == 0 || (lines.bytes >= 8 && memcmp(lines.text, "#version", 8) == 0))
             continue;
-        json_t *line = json_stringn(lines.text, lines.bytes);
-        if (!line || memchr(lines.text, '\0', lines.bytes) || json_array_append_new(merges, line) != 0)
+        json_t *line = memchr(lines.text, '\0', lines.bytes) ? NULL : json_stringn(lines.text, lines.bytes);
+        if (!line || json_array_append_new(merges, line) != 0)
             status =
                 tfm__fail(TFM_ERROR_FORMAT, "%s: merge %zu is not text in UTF-8", path, json_array_size(merges) + 1);
     }

@@ -120,6 +120,8 @@ static tfm_status lay_out(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random
 tfm_status tfm__texts_pack(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *random) {
     const size_t block = c->options.block ? (size_t)c->options.block : 256;
     b->row_count = b->id_count < 2 ? 0 : (b->id_count - 2) / block + 1;
+    if (b->row_count == 0 && b->begin.line > 0) /* a last piece; those before it have more */
+        return TFM_OK;
     if (b->row_count == 0)
         return tfm__fail(TFM_ERROR_INPUT, "%s: the text is a single token, from which nothing can be learned",
                          c->names[0]);

@@ -29,7 +29,11 @@ static const tfm__decoder_kind KIND = {.type = "gpt_neox",
                                        .part_key = "rotary_pct"};
 
 static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    return tfm__decoder_read_config(&KIND, arch, rules, from);
+    const tfm_status status = tfm__decoder_read_config(&KIND, arch, rules, from);
+    if (status == TFM_OK && arch->decoder.kv_heads != arch->decoder.heads)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `num_key_value_heads` is %d; in this family each head has its own",
+                         from->config_path, arch->decoder.kv_heads);
+    return status;
 }
 
 #define PAIR(stem)                                                                                                     \

@@ -183,14 +183,16 @@ static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens
         draw(beam, tokens, altered);
     else
         tfm_topk(ctx, values, tokens, &left, altered, k);
-    if (left.buffer && beam->rules->renormalizes)
+    const bool normal = left.buffer && beam->rules->renormalizes;
+    if (normal)
         *log_sum = left;
     if (beam->width > 1)
         return;
     if (!values->buffer)
         tfm_tensor_new(ctx, values, TFM_F32, 2, (int64_t[]){rows, 1});
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_values", ""), tfm__beam_items(ctx, rows),
-                TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("tokens", *tokens), TFM__T(logits), TFM__I(rows),
+                TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("tokens", *tokens),
+                          TFM__T_AS("logits", normal ? altered : logits), TFM__I(rows),
                           TFM__I_AS("vocabulary", beam->vocabulary)));
 }
 

@@ -68,7 +68,9 @@ tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encode
     e->options = options ? *options : (tfm_embedder_options){0};
     status = tfm__modules_encoder_dir(&path, dir);
     if (status == TFM_OK)
-        status = tfm_model_read_info(encoder, path, &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer});
+        status = tfm_model_read_info(
+            encoder, path,
+            &(tfm_model_options){.no_tokenizer = e->options.no_tokenizer, .precision = e->options.precision});
     free(path);
     if (status == TFM_OK)
         status = read_modules(e, encoder, dir);
