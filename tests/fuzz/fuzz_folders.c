@@ -114,7 +114,11 @@ static bool modules(const uint8_t *data, size_t size) {
                                         "0_Transformer/sentence_bert_config.json", "config_sentence_transformers.json"};
     static const char *const FOLDERS[] = {"0_Transformer", "1_Pooling", "2_Dense", "3_Normalize"};
     static bool made;
-    tfm_embedder read = {.model = encoder()};
+    tfm_model *model = encoder();
+    tfm_embedder read = {.ctx = model->ctx,
+                         .model = model,
+                         .encoder_width = model->info.width,
+                         .encoder_positions = model->info.max_positions};
     for (size_t i = 0; i < TFM__COUNT(FOLDERS) && !made; i++) {
         char path[512];
         snprintf(path, sizeof(path), "%s/%s", fuzz_folder(), FOLDERS[i]);

@@ -88,10 +88,10 @@ seeds() {
         done
         ;;
     tokenizer)
-        echo '{"clean_up_tokenization_spaces": true}' >"$corpus/config"
+        echo '{"clean_up_tokenization_spaces": true}' >"$corpus/tokenizer_config"
         echo "$line" >"$corpus/line"
         for kind in "$golden"/tokenizers/*/tokenizer.json; do
-            join "$into/$(basename "$(dirname "$kind")")" "$corpus/config" "$corpus/line" "$kind"
+            join "$into/$(basename "$(dirname "$kind")")" "$corpus/tokenizer_config" "$corpus/line" "$kind"
         done
         ;;
     older_words) older "$into" none none vocab.txt ;;
