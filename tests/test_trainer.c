@@ -132,7 +132,7 @@ static void test_other_families(void **state) {
     check_gradients("tests/golden/gradients-bart", 1e-5);
     check_gradients("tests/golden/gradients-m2m100", 1e-5);
     check_gradients("tests/golden/gradients-t5", 1e-5);
-    check_gradients("tests/golden/gradients-umt5", 2e-5); /* up to 5.3 */
+    check_gradients("tests/golden/gradients-umt5", 5e-5); /* its gradients are up to 5.3 */
     check_gradients("tests/golden/gradients-mbart", 1e-5);
     check_gradients("tests/golden/gradients-pegasus", 1e-5);
     check_gradients("tests/golden/gradients-mt5", 2e-5); /* its gradients are up to 1.5 */
