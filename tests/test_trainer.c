@@ -135,7 +135,7 @@ static void test_other_families(void **state) {
     check_gradients("tests/golden/gradients-umt5", 5e-5); /* its gradients are up to 5.3 */
     check_gradients("tests/golden/gradients-mbart", 1e-5);
     check_gradients("tests/golden/gradients-pegasus", 1e-5);
-    check_gradients("tests/golden/gradients-mt5", 2e-5); /* its gradients are up to 1.5 */
+    check_gradients("tests/golden/gradients-mt5", 5e-5); /* up to 1.5, and summed otherwise as a GPU */
 }
 
 /* Learned positions, matrices the other way round and three in one; rotation, root mean square norms, gates and fewer
