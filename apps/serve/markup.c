@@ -96,10 +96,27 @@ static void add_text(markup *m, markup_run *run, const char *text, xmlNode *mark
     }
 }
 
+/* Whether there is text in a node that flows; a blank alone counts where `blanks` is set. */
+static bool has_text(const xmlNode *node, bool blanks) {
+    if (is_text(node)) {
+        const char *text = node->content ? (const char *)node->content : "";
+        for (; *text && !blanks && markup_is_blank(*text); text++)
+            ;
+        return *text != 0;
+    }
+    for (const xmlNode *child = is_atom(node) ? NULL : node->children; child; child = child->next)
+        if (has_text(child, blanks))
+            return true;
+    return false;
+}
+
+/* An element without a word, such as an anchor or a link around a picture, is kept whole. */
 static void fill_run(markup *m, markup_run *run, xmlNode *node, xmlNode *mark) {
     if (is_text(node)) {
         add_text(m, run, node->content ? (const char *)node->content : "", mark);
-    } else if (is_atom(node)) {
+    } else if (is_atom(node) || !has_text(node, false)) {
+        if (has_text(node, true))
+            add_text(m, run, " ", mark); /* it parts the words around it */
         if (!cli_grow(&run->atoms, &run->atom_room, run->atom_count + 1, sizeof(*run->atoms)))
             m->starved = true;
         else

@@ -5,8 +5,11 @@
 #include "../cli.h"
 #include "markup_tree.h"
 
+/* Larger ones would take too much memory and time. */
+enum { MOST_WEIGHTS = 1 << 22 };
+
 typedef struct matrix {
-    double *at; /* [rows][columns] */
+    double *at; /* [rows][columns]; NULL: there are no weights, and words go by place */
     size_t rows, columns;
 } matrix;
 
@@ -90,7 +93,7 @@ static bool weigh(matrix *m, const json_t *alignment) {
 static void choose(size_t *from, const matrix *m) {
     for (size_t r = 0; r < m->rows; r++) {
         size_t best = m->columns * r / m->rows; /* by place, where nothing weighs */
-        for (size_t c = 0; c < m->columns; c++)
+        for (size_t c = 0; m->at && c < m->columns; c++)
             if (m->at[r * m->columns + c] > m->at[r * m->columns + best])
                 best = c;
         from[r] = best;
@@ -108,6 +111,19 @@ static void keep_marks(size_t *from, const matrix *m, const markup_run *run) {
         }
         if (!used)
             from[best] = c;
+    }
+}
+
+/* The same where words go by place: marks are looked for in the order of the words, each once. */
+static void keep_by_place(size_t *from, const matrix *m, const markup_run *run) {
+    for (size_t c = 0, r = 0, next; c < m->columns; c = next) {
+        bool used = run->words[c].mark == NULL;
+        for (next = c + 1; next < m->columns && run->words[next].mark == run->words[c].mark; next++)
+            ;
+        for (; r < m->rows && m->columns * r / m->rows < next; r++)
+            used = true;
+        if (!used)
+            from[c * m->rows / m->columns] = c;
     }
 }
 
@@ -230,10 +246,10 @@ static void write_words(writer *w, const markup_run *run, const char *translatio
         put_text(w, " ", 1);
 }
 
-/* The new nodes in the place of the old ones. */
-static void exchange(markup_run *run, xmlNode *root) {
-    xmlNode *behind = run->last->next;
-    for (xmlNode *node = run->first, *next; node && node != behind; node = next) {
+/* The new nodes in the place of the old ones, which are those between `before` and `behind`: of the run's own first and
+ * last node nothing is known any more, since atoms have moved to the new ones. */
+static void exchange(xmlNode *parent, xmlNode *before, xmlNode *behind, xmlNode *root) {
+    for (xmlNode *node = before ? before->next : parent->children, *next; node && node != behind; node = next) {
         next = node->next;
         xmlUnlinkNode(node);
         xmlFreeNode(node);
@@ -244,25 +260,27 @@ static void exchange(markup_run *run, xmlNode *root) {
         if (behind)
             xmlAddPrevSibling(behind, node);
         else
-            xmlAddChild(run->parent, node);
+            xmlAddChild(parent, node);
     }
 }
 
 bool serve_markup_put(markup *m, size_t index, const char *translation, const json_t *alignment) {
-    markup_run *run = &m->runs[index];
+    const markup_run *run = &m->runs[index];
+    xmlNode *before = run->first->prev, *behind = run->last->next;
     matrix weights = {.rows = count_words(translation), .columns = run->word_count};
     size_t *from = calloc(weights.rows + 1, sizeof(*from));
     bool *put = calloc(run->atom_count + 1, sizeof(*put));
     writer w = {.root = xmlNewNode(NULL, (const xmlChar *)"div")};
-    bool good = from && put && w.root && weigh(&weights, alignment);
+    const bool weighed = weights.columns > 0 && weights.rows <= MOST_WEIGHTS / weights.columns;
+    bool good = from && put && w.root && (!weighed || weigh(&weights, alignment));
     if (good && weights.rows > 0) {
         choose(from, &weights);
-        keep_marks(from, &weights, run);
+        (weighed ? keep_marks : keep_by_place)(from, &weights, run);
     }
     if (good) {
         xmlSetTreeDoc(w.root, m->document);
         write_words(&w, run, translation, from, put);
-        exchange(run, w.root); /* also of a part: atoms have moved */
+        exchange(run->parent, before, behind, w.root); /* also of a part: atoms have moved */
     }
     xmlFreeNode(w.root);
     free(weights.at);
