@@ -259,6 +259,31 @@ check "$requests malformed requests: the right statuses, and good ones between t
 stop
 check "and then the server ends well" [ "$ended" = 0 ]
 
+
+# ---- What takes too long, what a second signal cuts off, and what the host has wrong
+cp -r "$demo" damaged
+start -m "$demo" -m fr-en=damaged --timeout 1 --beam 8
+: >damaged/model.safetensors
+ask "$at/translate" -d q=a -d source=fr -d target=en
+check "a damaged model: 500, and not where it is" [ "$code" = 500 -a "$(cat out)" = '{"error":"The model or the device failed"}' ]
+check "the log says what it is" grep -q '^tfm: damaged/model.safetensors' log
+form --data-urlencode "q@lines"
+check "--timeout ends what is worked on: 503" [ "$code" = 503 -a \
+    "$(cat out)" = '{"error":"The request took longer than 1 s: try again later"}' ]
+form -d q=Danke.
+check "and the next request gets its translation" [ "$code" = 200 ]
+start -m "$demo" --beam 8
+form -d q=Danke. # it is loaded
+curl -s -w '%{http_code}' "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >drained &
+drained=$!
+sleep 0.5
+kill "$server"
+sleep 0.2
+stop
+wait $drained
+check "a second SIGTERM: what is cut off gets 503" says drained '^{"error":"The server is going down"}503$'
+check "and the server ends well" [ "$ended" = 0 ]
+
 # ---- Texts: a small model of random parameters, whose tokens are words
 mkdir chatty
 "$make_decoder" chatty

@@ -71,18 +71,22 @@ static void drain(server *s, const sigset_t *signals) {
     while (serve_queue_waiting(s) > 0 && cli_seconds() - start < s->options->limits.seconds)
         if (wait_signal(signals, 0.02))
             break;
-    const double answered = cli_seconds();
-    while (atomic_load(&s->requests) > 0 && serve_queue_waiting(s) == 0 && cli_seconds() - answered < LEAVE_SECONDS)
+}
+
+/* Lets the answers leave, those also that say that the server goes down. */
+static void leave(server *s, const sigset_t *signals) {
+    const double start = cli_seconds();
+    while (atomic_load(&s->requests) > 0 && cli_seconds() - start < LEAVE_SECONDS)
         if (wait_signal(signals, 0.02))
             break;
 }
 
-/* Ends the worker; whatever still waits is dropped, and its connection goes on. */
+/* Ends the worker; whatever still waits fails, and its connection goes on. */
 static void end_worker(server *s, pthread_t worker) {
     pthread_mutex_lock(&s->lock);
     s->ending = true;
     for (serve_job *job = s->first; job; job = job->next)
-        atomic_store(&job->gone, true);
+        serve_job_stop(job, SERVE_ENDING);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     pthread_join(worker, NULL);
@@ -105,6 +109,8 @@ static int run_threads(server *s, const sigset_t *signals) {
         drain(s, signals);
     }
     end_worker(s, worker);
+    if (code == CLI_OK)
+        leave(s, signals);
     atomic_store(&watching, false);
     if (watched)
         pthread_join(watcher, NULL);

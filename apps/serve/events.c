@@ -79,7 +79,7 @@ void serve_stream_end(serve_job *job) {
     for (size_t i = 0; i < job->count && !job->answer_code; i++)
         for (int best = 0; best < job->key.n_best; best++)
             append_json(stream, chunk(job, (int)i * job->key.n_best + best, "",
-                                      job->results[i].finish ? job->results[i].finish : "stop"));
+                                      job->results[i].finish[best] ? job->results[i].finish[best] : "stop"));
     if (job->answer_code)
         append_json(stream,
                     json_pack("{s:{s:s, s:s, s:n, s:n}}", "error", "message",
@@ -87,6 +87,7 @@ void serve_stream_end(serve_job *job) {
                               job->answer_code >= 500 ? "server_error" : "invalid_request_error", "param", "code"));
     append(stream, "data: [DONE]\n\n");
     stream->ended = true;
+    serve_http_answered(stream->server, job->connection);
 }
 
 /* Gives the connection what there is; suspends it where there is nothing yet. */

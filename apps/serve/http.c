@@ -12,8 +12,8 @@
 typedef struct serve_connection serve_connection;
 struct serve_connection {
     int fd;
-    bool busy;    /* a request has arrived whole, and is not answered yet */
-    double since; /* when it began to wait for one */
+    bool busy;    /* a request has arrived whole, and its answer is not made yet */
+    double since; /* when it began to wait for one, or to take its answer */
     serve_connection *next, **link;
 };
 
@@ -40,13 +40,23 @@ static serve_connection *connection_of(struct MHD_Connection *connection) {
     return info ? info->socket_context : NULL;
 }
 
-static void set_busy(serve_request *r, bool busy) {
-    pthread_mutex_lock(&r->server->connections_lock);
-    if (r->of) {
-        r->of->busy = busy;
-        r->of->since = cli_seconds();
+static void set_busy(server *s, serve_connection *c, bool busy) {
+    pthread_mutex_lock(&s->connections_lock);
+    if (c) {
+        c->busy = busy;
+        c->since = cli_seconds();
     }
-    pthread_mutex_unlock(&r->server->connections_lock);
+    pthread_mutex_unlock(&s->connections_lock);
+}
+
+void serve_http_answered(server *s, struct MHD_Connection *connection) {
+    set_busy(s, connection_of(connection), false);
+}
+
+/* Hands an answer over; from now on the time for taking it counts. */
+static enum MHD_Result send_answer(serve_request *r, serve_reply reply) {
+    set_busy(r->server, r->of, false);
+    return serve_reply_send(r, reply);
 }
 
 /* The address of the other side, without its port. */
@@ -111,7 +121,7 @@ static bool answer_now(serve_request *r, serve_reply *reply) {
 /* The answer of a job that is done. */
 static serve_reply answer_job(serve_request *r) {
     const serve_job *job = r->job;
-    if (atomic_load(&job->gone) && !job->answer_code)
+    if (serve_job_stopped(job) == SERVE_GONE && !job->answer_code)
         return (serve_reply){.code = 499, .close = true}; /* nobody reads it */
     if (!job->answer_code)
         return r->answer(r);
@@ -139,10 +149,10 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     if (r->answered)
         return MHD_YES;
     if (r->job) /* its connection goes on */
-        return serve_reply_send(r, answer_job(r));
-    set_busy(r, true);
+        return send_answer(r, answer_job(r));
+    set_busy(r->server, r->of, true);
     if (answer_now(r, &reply))
-        return serve_reply_send(r, reply);
+        return send_answer(r, reply);
     if (r->job->stream)
         return serve_stream_send(r);
     return MHD_YES; /* suspended */
@@ -156,7 +166,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
     if (!r)
         return;
     const double seconds = cli_seconds() - r->start;
-    set_busy(r, false);
+    set_busy(s, r->of, false);
     serve_count_time(&s->counts.seconds, seconds);
     if (r->code >= 100 && r->code < 600)
         atomic_fetch_add(&s->counts.classes[r->code / 100], 1);

@@ -60,23 +60,37 @@ void serve_job_fail(serve_job *job, int code, const char *format, ...) {
     job->answer_code = code;
 }
 
+bool serve_job_stop(serve_job *job, serve_stop why) {
+    int none = SERVE_GOES_ON;
+    return atomic_compare_exchange_strong(&job->stop, &none, (int)why);
+}
+
+serve_stop serve_job_stopped(const serve_job *job) {
+    return (serve_stop)atomic_load(&job->stop);
+}
+
+void serve_job_cut(const server *s, serve_job *job) {
+    const serve_stop why = serve_job_stopped(job);
+    if (why == SERVE_ENDING)
+        serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The server is going down");
+    else if (why == SERVE_EXPIRED && job->taken == 0)
+        serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request has waited for %d s: try again in %d s",
+                       s->options->limits.seconds, job->retry_after);
+    else if (why == SERVE_EXPIRED)
+        serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request took longer than %d s: try again later",
+                       s->options->limits.seconds);
+}
+
 /* ---- Clients, under the lock ----------------------------------------------------------------------------------- */
 
 static serve_client *client_named(server *s, const char *name) {
     serve_client **at = &s->clients, *unused = NULL;
-    uint64_t least = UINT64_MAX;
-    for (; *at; at = &(*at)->next) {
-        if (strcmp((*at)->name, name) == 0)
-            break;
-        if ((*at)->waiting > 0 && (*at)->turn < least)
-            least = (*at)->turn;
+    for (; *at && strcmp((*at)->name, name) != 0; at = &(*at)->next)
         if ((*at)->waiting == 0)
             unused = *at;
-    }
     serve_client *client = *at;
     if (!client && unused) { /* so there are never more of them than jobs */
         client = unused;
-        client->turn = 0;
         snprintf(client->name, sizeof(client->name), "%s", name);
     } else if (!client) {
         client = calloc(1, sizeof(*client));
@@ -85,10 +99,8 @@ static serve_client *client_named(server *s, const char *name) {
         snprintf(client->name, sizeof(client->name), "%s", name);
         *at = client;
     }
-    for (serve_client *c = client->next; c; c = c->next)
-        least = c->waiting > 0 && c->turn < least ? c->turn : least;
-    if (client->waiting == 0 && least != UINT64_MAX && client->turn < least)
-        client->turn = least; /* who was away has saved up no turns */
+    if (client->waiting == 0)
+        client->turn = s->clock; /* who was away has saved up nothing, and owes nothing */
     return client;
 }
 
@@ -203,19 +215,26 @@ static bool before(const serve_job *a, const serve_job *b) {
 static serve_job *next_job(const server *s, const serve_key *key) {
     serve_job *best = NULL;
     for (serve_job *job = s->first; job; job = job->next)
-        if (job->taken < job->count && !job->answer_code && !atomic_load(&job->gone) && !job->expired &&
+        if (job->taken < job->count && !job->answer_code && !serve_job_stopped(job) &&
             (!key || same_key(key, &job->key)) && (!best || before(job, best)))
             best = job;
     return best;
 }
 
+/* What the next piece of a job takes, in tokens: of a generation also what it writes, for each of its texts. */
+static uint64_t cost_of(const serve_job *job) {
+    const uint64_t read = 1 + job->pieces[job->taken].bytes / BYTES_PER_TOKEN;
+    return job->key.max_new > 0 ? (read + (uint64_t)job->key.max_new) * (uint64_t)job->key.n_best : read;
+}
+
 static void take_piece(server *s, serve_job *job, serve_unit *unit) {
-    const serve_piece *piece = &job->pieces[job->taken];
-    const uint64_t cost = 1 + piece->bytes / BYTES_PER_TOKEN;
+    const uint64_t cost = cost_of(job);
     *unit = (serve_unit){job, job->taken++};
     job->in_work++;
     job->turn += cost;
     job->client->turn += cost;
+    if (job->client->turn > s->clock)
+        s->clock = job->client->turn;
     stop_waiting(s, job, 1);
     if (job->began == 0)
         job->began = cli_seconds();
@@ -243,7 +262,8 @@ static void wait_for_returns(server *s) {
 size_t serve_queue_take(server *s, serve_unit *units) {
     const size_t budget =
         (size_t)(s->options->text.batch_tokens ? s->options->text.batch_tokens : DEFAULT_BATCH_TOKENS);
-    size_t count = 0, tokens = 0;
+    size_t count = 0;
+    uint64_t tokens = 0;
     pthread_mutex_lock(&s->lock);
     while (!s->ending && !next_job(s, NULL))
         pthread_cond_wait(&s->work, &s->lock);
@@ -251,11 +271,11 @@ size_t serve_queue_take(server *s, serve_unit *units) {
     serve_job *job = s->ending ? NULL : next_job(s, NULL);
     const serve_key key = job ? job->key : (serve_key){0};
     for (; job && count < SERVE_BATCH; job = next_job(s, &key)) {
-        const size_t cost = 1 + job->pieces[job->taken].bytes / BYTES_PER_TOKEN;
+        const uint64_t cost = cost_of(job);
         if (count > 0 && tokens + cost > budget)
             break;
         if (serve_hung_up(job->fd)) {
-            atomic_store(&job->gone, true);
+            serve_job_stop(job, SERVE_GONE);
             continue;
         }
         tokens += cost;
@@ -266,29 +286,29 @@ size_t serve_queue_take(server *s, serve_unit *units) {
     return count > 0 || ending ? count : serve_queue_take(s, units);
 }
 
-/* A piece less is worked on; true where that completes the job, which may be freed then. */
-static void one_done(server *s, serve_job *job) {
+/* A piece less is worked on, and may have been cut off. That may complete the job, which may be freed then. */
+static void one_done(server *s, serve_job *job, bool cut) {
+    const bool stopped = serve_job_stopped(job) != SERVE_GOES_ON;
     job->in_work--;
-    job->done++;
-    if (job->in_work == 0 && (job->done == job->count || job->answer_code || atomic_load(&job->gone) || job->expired)) {
-        if (job->done < job->count && job->expired)
-            serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request took longer than %d s: try again later",
-                           s->options->limits.seconds);
-        complete(s, job);
-    }
+    job->done += !(cut && stopped);
+    if (job->in_work > 0 || !(job->done == job->count || job->answer_code || stopped))
+        return;
+    if (job->done < job->count)
+        serve_job_cut(s, job);
+    complete(s, job);
 }
 
 void serve_queue_piece_done(server *s, serve_unit unit) {
     pthread_mutex_lock(&s->lock);
-    one_done(s, unit.job);
+    one_done(s, unit.job, false);
     pthread_mutex_unlock(&s->lock);
 }
 
-void serve_queue_finish(server *s, const serve_unit *units, size_t count) {
+void serve_queue_finish(server *s, const serve_unit *units, size_t count, bool cut) {
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < count; i++)
         if (units[i].job)
-            one_done(s, units[i].job);
+            one_done(s, units[i].job, cut);
     s->answered_last = s->completed;
     s->completed = 0;
     pthread_mutex_unlock(&s->lock);
@@ -301,20 +321,17 @@ void serve_queue_watch(server *s) {
     pthread_mutex_lock(&s->lock);
     for (serve_job *job = s->first, *next; job; job = next) {
         next = job->next;
-        if (!atomic_load(&job->gone) && serve_hung_up(job->fd))
-            atomic_store(&job->gone, true);
-        if (!job->expired && now - job->arrived > s->options->limits.seconds) {
-            job->expired = true;
+        if (serve_hung_up(job->fd))
+            serve_job_stop(job, SERVE_GONE);
+        if (now - job->arrived > s->options->limits.seconds && serve_job_stop(job, SERVE_EXPIRED)) {
             job->retry_after = retry_after(s);
             atomic_fetch_add(&s->counts.expired, 1);
         }
-        if (job->in_work > 0 || !(atomic_load(&job->gone) || job->expired))
+        if (job->in_work > 0 || !serve_job_stopped(job))
             continue;
-        if (job->expired)
-            serve_job_fail(job, MHD_HTTP_SERVICE_UNAVAILABLE, "The request has waited for %d s: try again in %d s",
-                           s->options->limits.seconds, job->retry_after);
-        else
+        if (serve_job_stopped(job) == SERVE_GONE)
             atomic_fetch_add(&s->counts.dropped, 1);
+        serve_job_cut(s, job);
         complete(s, job);
     }
     pthread_mutex_unlock(&s->lock);
@@ -328,7 +345,7 @@ void serve_queue_leave(server *s, serve_job *job) {
         job->connection = NULL;
         job->fd = -1;
         job->suspended = false;
-        atomic_store(&job->gone, true);
+        serve_job_stop(job, SERVE_GONE);
         if (job->in_work == 0)
             complete(s, job);
     }

@@ -221,7 +221,7 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
     int seed = 0, n = 1, max_new = most < 256 ? most : 256;
     if (!serve_request_whole(r, "max_tokens", 1, most, max_new, &max_new, reply) ||
         !serve_request_whole(r, "max_completion_tokens", 1, most, max_new, &max_new, reply) ||
-        !serve_request_whole(r, "n", 1, 16, 1, &n, reply) ||
+        !serve_request_whole(r, "n", 1, SERVE_TEXTS, 1, &n, reply) ||
         !serve_request_whole(r, "seed", 0, INT32_MAX, -1, &seed, reply) ||
         !read_real(r, "temperature", 0, 2, 1, &temperature, reply) ||
         !read_real(r, "top_p", 1e-6, 1, 1, &top_p, reply) || !refuse_rest(r, reply) || !read_stops(r, job, reply))
@@ -253,7 +253,7 @@ static bool read_options(serve_request *r, serve_job *job, serve_reply *reply) {
 static json_t *choice_json(const serve_job *job, size_t piece, int best) {
     const serve_result *result = &job->results[piece];
     const char *text = result->texts && result->texts[best] ? result->texts[best] : "";
-    const char *finish = result->finish ? result->finish : "stop";
+    const char *finish = result->finish[best] ? result->finish[best] : "stop";
     const int index = (int)piece * job->key.n_best + best;
     if (job->chat)
         return json_pack("{s:i, s:{s:s, s:s}, s:s}", "index", index, "message", "role", "assistant", "content", text,

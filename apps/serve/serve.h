@@ -89,13 +89,16 @@ typedef struct serve_piece {
     size_t gap_bytes;
 } serve_piece;
 
+/* The most texts that a prompt may have written, and the most weights of alignments that a job may have. */
+enum { SERVE_TEXTS = 16, SERVE_WEIGHTS = 1 << 20 };
+
 /* What the model made of a piece. */
 typedef struct serve_result {
     char **texts; /* [n_best], NULL where there are no more */
     double score;
     json_t *detail; /* tokens and alignment, where they were asked for */
     size_t source_tokens, target_tokens;
-    const char *finish; /* why a generated text ended: static */
+    const char *finish[SERVE_TEXTS]; /* why each generated text ended: static */
 } serve_result;
 
 /* Pieces of jobs whose keys are equal go into one batch. */
@@ -109,12 +112,14 @@ typedef struct serve_key {
 
 typedef struct serve_client {
     char name[72]; /* an address, or a key by its number */
-    uint64_t turn; /* work that it was given so far; who has least is next */
+    uint64_t turn; /* work that it was given so far, from the server's clock on; who has least is next */
     size_t waiting;
     struct serve_client *next;
 } serve_client;
 
 typedef enum serve_state { SERVE_WAITING, SERVE_DONE } serve_state;
+/* Why a job is not worked on any more: nobody waits for it, it took too long, or the server ends. */
+typedef enum serve_stop { SERVE_GOES_ON, SERVE_GONE, SERVE_EXPIRED, SERVE_ENDING } serve_stop;
 
 struct serve_job {
     serve_key key;
@@ -131,14 +136,14 @@ struct serve_job {
     int answer_code; /* the status of a failure; 0: none */
     char *failure;   /* its sentence */
     int retry_after;
+    size_t weights; /* of alignments, so far */
     /* Under the server's lock: */
     serve_client *client;
     serve_state state;
     size_t taken, done, in_work; /* pieces */
     uint64_t number, turn;
     double arrived, began, ended;
-    atomic_bool gone; /* nobody waits for it */
-    bool expired;
+    atomic_int stop;                   /* a serve_stop; the first reason stays */
     struct MHD_Connection *connection; /* NULL: it has left, and the worker frees the job */
     bool suspended;
     int fd;
@@ -161,14 +166,20 @@ serve_job *serve_job_new(size_t count);
 void serve_job_free(serve_job *job);
 /* Keeps the first failure of a job, and its sentence. */
 void serve_job_fail(serve_job *job, int code, const char *format, ...) TFM_PRINTF(3, 4);
+/* Says that a job is not to be worked on any more; false where that was said before. */
+bool serve_job_stop(serve_job *job, serve_stop why);
+serve_stop serve_job_stopped(const serve_job *job);
+/* Fails a job that was stopped before it was done, for the reason that it has. One that nobody waits for does not. */
+void serve_job_cut(const server *s, serve_job *job);
 /* Puts a job into the queue and suspends its connection. Returns false where a limit forbids that; the job has
  * failed then. Called from the handler of the connection. */
 bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connection, const char *client);
 /* Waits for work and takes a batch of it: pieces of one key, in fair turns between clients, and between the requests
  * of one client. 0: the server ends. */
 size_t serve_queue_take(server *s, serve_unit *units);
-/* Says that a batch is done. What is complete goes on to its answer. */
-void serve_queue_finish(server *s, const serve_unit *units, size_t count);
+/* Says that a batch is over. What is complete goes on to its answer; where the batch was `cut`, what was stopped fails.
+ */
+void serve_queue_finish(server *s, const serve_unit *units, size_t count, bool cut);
 /* Says that a piece is done: a job that is complete by it does not wait for its batch. */
 void serve_queue_piece_done(server *s, serve_unit unit);
 /* Fails what has waited too long, and drops what nobody waits for any more. */
@@ -184,7 +195,7 @@ void *serve_work(void *server);
 tfm_status serve_work_translate(server *s, serve_model *model, const serve_unit *units, size_t count);
 tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *units, size_t count);
 tfm_status serve_work_generate(server *s, serve_model *model, const serve_unit *units, size_t count);
-/* Whether somebody still waits for a batch. */
+/* Whether somebody still waits for a batch, and not for too long. */
 bool serve_wanted(const serve_unit *units, size_t count);
 
 /* ---- Answers (reply.c) ----------------------------------------------------------------------------------------- */
@@ -234,6 +245,8 @@ struct serve_request {
 void serve_request_body(serve_request *r, const char *data, size_t bytes);
 /* Makes `fields` of the body. True, or false with the answer. */
 bool serve_request_parse(serve_request *r, serve_reply *refusal);
+/* Drops the body, and of the fields what no answer asks for: the job has what it needs, and may wait for long. */
+void serve_request_slim(serve_request *r);
 /* A field as text, or NULL. */
 const char *serve_request_text(const serve_request *r, const char *name);
 /* A whole number from low to high, `fallback` where there is none. False, with the answer, for anything else. */
@@ -333,6 +346,7 @@ struct server {
     serve_client *clients;
     size_t waiting; /* pieces */
     uint64_t numbers;
+    uint64_t clock;                  /* the turn of the client that was served last */
     size_t completed, answered_last; /* requests, by this batch so far and by the last one */
     atomic_bool draining;
     bool ending;
@@ -352,6 +366,8 @@ void serve_http_quiesce(server *s);
 void serve_http_stop(server *s);
 /* Closes connections that take too long to say what they want, and marks jobs whose clients have hung up. */
 void serve_http_watch(server *s);
+/* Says that the answer of a connection is complete: the time for taking it begins. */
+void serve_http_answered(server *s, struct MHD_Connection *connection);
 /* Whether the other side has gone. */
 bool serve_hung_up(int fd);
 /* One line of JSON on standard error. */

@@ -26,7 +26,7 @@ static bool on_generation(void *user, const tfm_generation *g) {
         b->starved = true;
         return false;
     }
-    r->finish = finish_of(g->end);
+    r->finish[g->best] = finish_of(g->end);
     r->source_tokens = g->prompt_tokens;
     r->target_tokens += g->tokens.count;
     atomic_fetch_add(&b->server->counts.source_tokens, g->best == 0 ? g->prompt_tokens : 0);
@@ -37,8 +37,10 @@ static bool on_generation(void *user, const tfm_generation *g) {
 static bool on_piece(void *user, size_t prompt, int best, const char *piece) {
     const batch *b = user;
     const serve_unit *unit = &b->units[prompt];
-    if (atomic_load(&unit->job->gone))
+    if (serve_job_stopped(unit->job)) {
+        serve_job_cut(b->server, unit->job); /* others may still wait for the batch, which is not cut off then */
         return false;
+    }
     if (unit->job->stream && *piece)
         serve_stream_piece(unit->job, (int)unit->piece * unit->job->key.n_best + best, piece);
     return true;

@@ -4,23 +4,29 @@
 
 bool serve_wanted(const serve_unit *units, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (units[i].job && !atomic_load(&units[i].job->gone))
+        if (units[i].job && !serve_job_stopped(units[i].job))
             return true;
     return false;
 }
 
-/* A batch that failed fails its requests. After a failure of the device the model is opened anew for the next one. */
-static void fail_all(serve_model *model, const serve_unit *units, size_t count, tfm_status status) {
+/* A batch that failed fails its requests. What is the host's fault, as a model that cannot be loaded always is, is said
+ * on standard error and not to clients. After a failure of the device the model is opened anew for the next one. */
+static void fail_all(serve_model *model, const serve_unit *units, size_t count, tfm_status status, bool loaded) {
     const bool asked_wrongly =
-        status == TFM_ERROR_ARGUMENT || status == TFM_ERROR_INPUT || status == TFM_ERROR_UNSUPPORTED;
+        loaded && (status == TFM_ERROR_ARGUMENT || status == TFM_ERROR_INPUT || status == TFM_ERROR_UNSUPPORTED);
     const int code = status == TFM_ERROR_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE
                      : asked_wrongly            ? MHD_HTTP_BAD_REQUEST
                                                 : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    const char *sentence = asked_wrongly                ? tfm_error_message()
+                           : status == TFM_ERROR_MEMORY ? "The server has not enough memory for this: try again later"
+                                                        : "The model or the device failed";
+    if (!asked_wrongly)
+        cli_fail_library();
     for (size_t i = 0; i < count; i++) {
         if (!units[i].job)
             continue;
         units[i].job->retry_after = status == TFM_ERROR_MEMORY ? 1 : 0;
-        serve_job_fail(units[i].job, code, "%s", tfm_error_message());
+        serve_job_fail(units[i].job, code, "%s", sentence);
     }
     if (model->ctx && tfm_context_status(model->ctx) != TFM_OK)
         serve_model_drop(model);
@@ -30,23 +36,24 @@ static void work_on(server *s, serve_unit *units, size_t count) {
     serve_model *model = units[0].job->key.model;
     const double start = cli_seconds();
     tfm_status status = serve_model_need(s, model);
-    if (status == TFM_OK) {
+    const bool loaded = status == TFM_OK;
+    if (loaded) {
         pthread_mutex_lock(&s->lock);
         snprintf(s->device, sizeof(s->device), "%s", tfm_context_device(model->ctx)->name);
         pthread_mutex_unlock(&s->lock);
     }
-    if (status == TFM_OK)
+    if (loaded)
         status = model->task == SERVE_TRANSLATE ? serve_work_translate(s, model, units, count)
                  : model->task == SERVE_EMBED   ? serve_work_embed(s, model, units, count)
                                                 : serve_work_generate(s, model, units, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
-        fail_all(model, units, count, status);
+        fail_all(model, units, count, status, loaded);
     if (model->ctx)
         atomic_store(&model->memory, tfm_context_memory(model->ctx));
     atomic_fetch_add(&s->counts.batches, 1);
     atomic_fetch_add(&s->counts.lines, count);
     atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * (cli_seconds() - start)));
-    serve_queue_finish(s, units, count);
+    serve_queue_finish(s, units, count, status == TFM_ERROR_CANCELLED);
 }
 
 void *serve_work(void *user) {
