@@ -153,6 +153,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     set_busy(r->server, r->of, true);
     if (answer_now(r, &reply))
         return send_answer(r, reply);
+    serve_request_slim(r);
     if (r->job->stream)
         return serve_stream_send(r);
     return MHD_YES; /* suspended */

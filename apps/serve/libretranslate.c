@@ -175,14 +175,28 @@ static json_t *guess_json(const serve_guess *guess) {
     return json_pack("{s:f, s:s}", "confidence", guess->confidence, "language", guess->code);
 }
 
+/* The weights of the pieces of a run; NULL where some have none, since there were too many. */
+static json_t *run_details(const serve_job *job, size_t run) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < job->count; i++) {
+        const serve_result *result = &job->results[i];
+        if (job->pieces[i].of != run)
+            continue;
+        if (result->detail)
+            json_array_append(list, result->detail);
+        else if (result->target_tokens > 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 /* The document, with the translations of its runs. */
 static json_t *document_json(const serve_job *job) {
     bool good = true;
     for (size_t i = 0; i < job->texts && good; i++) {
-        json_t *details = json_array();
-        for (size_t k = 0; k < job->count; k++)
-            if (job->pieces[k].of == i && job->results[k].detail)
-                json_array_append(details, job->results[k].detail);
+        json_t *details = run_details(job, i);
         char *text = serve_pieces_join(job, i, 0);
         good = text && serve_markup_put(job->markup, i, text, details);
         free(text);
@@ -260,6 +274,10 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
         return false;
     }
     job->markup = document;
+    if (document) { /* which has the texts */
+        json_decref(job->source);
+        job->source = NULL;
+    }
     job->key = (serve_key){.model = a->model,
                            .n_best = 1 + a->alternatives,
                            .layer = a->layer,

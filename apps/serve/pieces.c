@@ -82,7 +82,7 @@ serve_job *serve_pieces_cut(serve_request *r, const char *const *texts, size_t c
     if (job) {
         memcpy(job->pieces, c.items, c.count * sizeof(*c.items));
         job->texts = count;
-        job->source = json_incref(r->fields);
+        job->source = json_incref(json_object_get(r->fields, "q"));
         r->lines = c.count;
     } else if (good && c.count > most) {
         *refusal = serve_reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE,

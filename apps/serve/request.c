@@ -162,6 +162,23 @@ bool serve_request_parse(serve_request *r, serve_reply *refusal) {
     return r->fields != NULL;
 }
 
+void serve_request_slim(serve_request *r) {
+    static const char *const KEPT[] = {"q", "alignments", "encoding_format"};
+    json_t *kept = json_object();
+    for (size_t i = 0; kept && i < CLI_COUNT(KEPT); i++) {
+        json_t *value = json_object_get(r->fields, KEPT[i]);
+        if (value && (i > 0 || value == r->job->source)) /* texts only where they are the job's */
+            json_object_set(kept, KEPT[i], value);
+    }
+    if (kept) {
+        json_decref(r->fields);
+        r->fields = kept;
+    }
+    free(r->body);
+    r->body = NULL;
+    r->bytes = r->room = 0;
+}
+
 const char *serve_request_text(const serve_request *r, const char *name) {
     const json_t *value = json_object_get(r->fields, name);
     const char *text = json_string_value(value);

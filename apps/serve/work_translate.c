@@ -31,6 +31,24 @@ static json_t *detail_json(const tfm_translation *t) {
                      rows);
 }
 
+/* The weights of one sentence, unless its job has too many then: marks of a document go by place without them, but who
+ * asked for them must ask for less. False without memory. */
+static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *t) {
+    const size_t most = SERVE_WEIGHTS, count = t->source.count * t->target.count;
+    if (!job->key.detail || !t->alignment || job->answer_code)
+        return true;
+    if (count <= most - job->weights) {
+        job->weights += count;
+        r->detail = detail_json(t);
+        return r->detail != NULL;
+    }
+    if (!job->markup)
+        serve_job_fail(job, MHD_HTTP_CONTENT_TOO_LARGE,
+                       "Invalid request: the alignments are more than %zu numbers: send fewer or shorter sentences",
+                       most);
+    return true;
+}
+
 /* Takes what the piece's job needs of one hypothesis. False without memory. */
 static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
     if (!r->texts)
@@ -44,7 +62,7 @@ static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
         r->score = t->score;
         r->source_tokens = t->source.count;
         r->target_tokens = t->target.count;
-        if (job->key.detail && t->alignment && !(r->detail = detail_json(t)))
+        if (!keep_detail(job, r, t))
             return false;
     }
     return r->texts[t->best] != NULL;
