@@ -39,7 +39,7 @@ static void check_all(const char *name) {
     } WANTED[] = {
         {"bool", "BOOL", false, 1, {2}}, {"column", "F32", true, 1, {5}}, {"deep", "F32", false, 9, {0}},
         {"f16", "F16", true, 1, {5}},    {"f32", "F32", true, 2, {2, 3}}, {"f64", "F64", false, 1, {3}},
-        {"i32", "I32", true, 2, {2, 2}}, {"i8", "I8", true, 1, {4}},     {"none", "F32", true, 2, {0, 7}},
+        {"i32", "I32", true, 2, {2, 2}}, {"i8", "I8", true, 1, {4}},      {"none", "F32", true, 2, {0, 7}},
         {"row", "F32", true, 2, {1, 6}}, {"scalar", "F32", true, 0, {0}},
     };
     tfm__weights *weights;
