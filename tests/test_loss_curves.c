@@ -109,7 +109,7 @@ static void test_curves(void **state) {
                                        "tests/golden/curves/llama"};
     for (int i = 0; i < folder_count; i++)
         compare(folders[i]);
-    for (size_t i = 0; i < sizeof(OURS) / sizeof(*OURS) && folder_count == 0; i++) {
+    for (size_t i = 0; folder_count == 0 && i < (harness_slow() ? 1 : sizeof(OURS) / sizeof(*OURS)); i++) {
         char *folder = harness_source(OURS[i]);
         compare(folder);
         free(folder);
