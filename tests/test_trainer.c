@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/dev.h"
 #include "harness.h"
 #include "model/file/weights.h"
 #include "scratch.h"
@@ -129,13 +130,16 @@ static void test_gradients(void **state) {
  * mean square norms, gates, and a scaled output; a bias by distance in each layer. */
 static void test_other_families(void **state) {
     (void)state;
+    /* Gradients like those of UMT5 and mT5 are up to 6 and 1.5. Work-groups that share a row, as on GPUs, sum in
+     * another order, and were off by up to 3.3e-5. */
+    const double large = tfm__context_tuning(harness_context())->class == TFM__WIDE ? 2e-5 : 5e-5;
     check_gradients("tests/golden/gradients-bart", 1e-5);
     check_gradients("tests/golden/gradients-m2m100", 1e-5);
     check_gradients("tests/golden/gradients-t5", 1e-5);
-    check_gradients("tests/golden/gradients-umt5", 5e-5); /* its gradients are up to 5.3 */
+    check_gradients("tests/golden/gradients-umt5", large);
     check_gradients("tests/golden/gradients-mbart", 1e-5);
     check_gradients("tests/golden/gradients-pegasus", 1e-5);
-    check_gradients("tests/golden/gradients-mt5", 5e-5); /* up to 1.5, and summed otherwise as a GPU */
+    check_gradients("tests/golden/gradients-mt5", large);
 }
 
 /* Learned positions, matrices the other way round and three in one; rotation, root mean square norms, gates and fewer
