@@ -57,6 +57,8 @@ form() {
 }
 
 # ---- What is wrong before it starts
+run serve --help
+check "its help fits a terminal" [ "$(wc -L <out)" -lt 80 ]
 run serve
 check "no model: what to give" one_sentence 2 'which model? give --model'
 run serve -m "$demo" -m "$demo"

@@ -216,8 +216,8 @@ int cmd_serve(int argc, char **argv) {
                  "standard error, without its text.\n",
         .examples = "  tfm serve -m opus-mt-de-en\n"
                     "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
-                    "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=all-MiniLM-L6-v2\n"
-                    "  tfm serve -m opus-mt-de-en --host 0.0.0.0 --api-keys keys.txt --memory-limit 2000\n",
+                    "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=MiniLM\n"
+                    "  tfm serve -m opus-mt-de-en --host 0.0.0.0 --api-keys keys --memory-limit 2000\n",
         .options = options,
         .option_count = CLI_COUNT(options),
     };
