@@ -8,9 +8,10 @@ layer=$(realpath "$3")
 demo=$root/apps/demo
 . "$root/tests/checks.sh"
 
-# As a GPU whose groups are so small that there is little to try: PoCL builds for a second or so each time.
+# As a GPU whose groups are so small that there is little to try: PoCL builds for a second or so each time, and less
+# where it does not optimize.
 as_gpu() {
-    OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" "$@" >out 2>err
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" "$@" >out 2>err
     code=$?
 }
 tables() {
@@ -41,8 +42,10 @@ for line in open("out"):
     check "a model that is not there" both 1 says err 'nowhere'
     as_gpu tune -m "$demo" --seconds 1
     check "a model's sizes" both 0 says out "^4x$(sed -n 's/.*"d_model": *\([0-9]*\).*/\1/p' "$demo/config.json")x"
-    as_gpu translate -m "$demo" -i "$demo/test.de"
-    check "the table changes no translation" same out "$demo/beam4.en"
+    head -n 4 "$demo/test.de" >in
+    head -n 4 "$demo/beam4.en" >translated
+    as_gpu translate -m "$demo" -i in
+    check "the table changes no translation" same out translated
     as_gpu tune --reset
     check "--reset forgets it" [ "$code" = 0 -a "$(tables)" = 0 ]
     TFM_CACHE_DIR=off as_gpu tune --preset tiny --seconds 1
@@ -61,7 +64,7 @@ if [ "${TFM_FACTS_ALL:-}" ]; then
     as_gpu report -o seen
     check "report: the products of a GPU" grep -q '"provider": *"tiled"' seen.json
 else
-    run report -o seen
+    TFM_CACHE_DIR=off run report -o seen # whose binaries would have to be compiled once more
 fi
 check "report: both files, and what to do with them" both 0 says err 'seen.md and seen.json are written; attach both'
 check "report: all that is asked for" python3 -c '

@@ -1,5 +1,6 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
+#   host       the suite `host` without sanitizers, which run.sh runs under them
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 70 (TFM_FAULT_ALL=1)
@@ -8,6 +9,7 @@
 #   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
 #   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
 #              then loaded, where run.sh only compiles them
+#   emulator   on llvmpipe, whole models and trainers (the suite `models`), where run.sh takes ops and one model
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs (tests/platforms.sh)
 #   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh, where run.sh
 #              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
@@ -54,6 +56,10 @@ optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows --suite computed-rows \
         --suite estimated-rows
 }
+host() {
+    export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
+    suite plain-host build/check --suite host --no-suite unsanitized
+}
 # Each test that compares gradients.
 gradients() {
     sanitizer_environment || return
@@ -66,6 +72,10 @@ faults() {
     sanitizer_environment || return
     export TFM_FAULT_SAMPLE=300
     suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault limits
+}
+emulator() {
+    export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe TFM_CACHE_DIR=off
+    suite emulator build/check --suite models
 }
 students() {
     TFM_DEVICE=pocl sh tests/students.sh build/check/apps/tfm
@@ -154,14 +164,15 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run rows fault faults gradients cache platforms gpu minilm students families curves python serve fuzzers
+[ $# -gt 0 ] || set -- run host rows fault faults gradients cache emulator platforms gpu minilm students families curves python serve fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
     run) part sh tests/run.sh ;;
+    host) within host ;;
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache | gpu | students | families | curves | python) within "$name" ;;
+    faults | gradients | cache | emulator | gpu | students | families | curves | python) within "$name" ;;
     serve) within server ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) minilm ;;

@@ -1,8 +1,8 @@
 # Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
-# PoCL and what computes on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a row;
-# a model whose products CLBlast computes; what a GPU would be asked for, built for GPUs that are not here; `device` and
-# `host` again under the address and undefined-behaviour sanitizers, and under them five seconds of damaged files for each
-# reader; and builds the examples against the installed library.
+# PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a row;
+# a model whose products CLBlast computes; what a GPU would be asked for, built for GPUs that are not here; `host`, and
+# `device` again, under the address and undefined-behaviour sanitizers, and under them five seconds of damaged files for
+# each reader; and builds the examples against the installed library.
 #     sh tests/run.sh
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
@@ -72,6 +72,7 @@ timed() {
 }
 
 say "building"
+command -v ld.gold >/dev/null && export CC_LD=gold CXX_LD=gold # there are hundreds of programs to link
 configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib
 # Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
 configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \
@@ -88,13 +89,13 @@ TFM_CACHE_DIR=off timed pocl check --suite device --suite computed-rows --suite 
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's; but
 # what computes for long takes longer so.
 POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off timed rows check --suite rows
-timed host check --suite host
+timed host check --suite unsanitized
 TFM_CACHE_DIR=off TFM_GEMM=clblast timed clblast check model
 sanitized() {
     sanitizer_environment || return
     # Five seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
     TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" nice sh tests/fuzz/run.sh 5 &
-    timed sanitized-host sanitized --suite host --wrapper "$wrapper"
+    timed sanitized-host sanitized --suite host --no-suite unsanitized --wrapper "$wrapper"
     TFM_CACHE_DIR=off timed sanitized-device sanitized --suite device --wrapper "$wrapper"
     wait
 }
@@ -103,7 +104,9 @@ llvmpipe() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
     if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
         count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
-        timed llvmpipe check --suite device
+        # Ops, and one model; more of them is nightly's.
+        timed llvmpipe check --suite device --no-suite models
+        timed llvmpipe-model check model
     else
         echo "0 0 1" >>"$counts"
         say "there is no llvmpipe here: skipped"
