@@ -1,7 +1,7 @@
 /* y is x in another dtype, on n elements. -DFROM and -DTO are numbers of enum tfm_dtype: 0 F32, 1 F16, 2 BF16.
  *
- * Numbers are rounded to the nearest, and ties to even. F16 is read by vload_half and written by vstore_half_rte, which
- * every device of OpenCL 1.2 has. BF16 is the upper half of a float: adding 0x7fff and the lowest bit kept rounds; a
+ * Numbers are rounded to the nearest, and ties to even. F16 is written by vstore_half_rte, which every device of
+ * OpenCL 1.2 has. BF16 is the upper half of a float: adding 0x7fff and the lowest bit kept rounds; a
  * NaN is made quiet instead, since the addition could carry it to infinity.
  *
  * Layout: a work-item takes TFM_CHUNK elements. */
@@ -9,41 +9,23 @@
 #if TFM_WIDTH == 1
 typedef uint uvec;
 typedef ushort svec;
-#define vload_halves vload_half
 #define vstore_halves vstore_half_rte
-#define as_floats as_float
 #define as_uints as_uint
-#define to_uints convert_uint
 #define to_ushorts convert_ushort
 #else
 typedef TFM_CAT(uint, TFM_WIDTH) uvec;
 typedef TFM_CAT(ushort, TFM_WIDTH) svec;
-#define vload_halves TFM_CAT(vload_half, TFM_WIDTH)
 #define vstore_halves TFM_CAT(TFM_CAT(vstore_half, TFM_WIDTH), _rte)
-#define as_floats TFM_CAT(as_float, TFM_WIDTH)
 #define as_uints TFM_CAT(as_uint, TFM_WIDTH)
-#define to_uints TFM_CAT(convert_uint, TFM_WIDTH)
 #define to_ushorts TFM_CAT(convert_ushort, TFM_WIDTH)
 #endif
 
-#define BF16_WIDEN(u) ((u) << 16)
 #define BF16_NARROW(u) (((u) + 0x7fffu + (((u) >> 16) & 1u)) >> 16)
 #define BF16_QUIET(u) (((u) >> 16) | 0x40u)
 #define IS_NAN(u) (((u)&0x7fffffffu) > 0x7f800000u)
 
-#if FROM == 0
-#define FROM_TYPE float
-#define LOAD(p) tfm_load(p)
-#define LOAD1(p) (*(p))
-#elif FROM == 1
-#define FROM_TYPE half
-#define LOAD(p) vload_halves(0, p)
-#define LOAD1(p) vload_half(0, p)
-#else
-#define FROM_TYPE ushort
-#define LOAD(p) as_floats(BF16_WIDEN(to_uints(tfm_load(p))))
-#define LOAD1(p) as_float(BF16_WIDEN((uint) * (p)))
-#endif
+#define STORED FROM
+#include "stored.cl"
 
 #if TO == 0
 #define TO_TYPE float
@@ -65,13 +47,13 @@ static inline uint narrow1(const uint u) {
 }
 #endif
 
-TFM_KERNEL void cast(TFM_TENSOR(TO_TYPE, y), TFM_INPUT(FROM_TYPE, x), const long n) {
+TFM_KERNEL void cast(TFM_TENSOR(TO_TYPE, y), TFM_INPUT(stored, x), const long n) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
-    __global const FROM_TYPE *in = TFM_AT(x);
+    __global const stored *in = TFM_AT(x);
     __global TO_TYPE *out = TFM_AT(y);
     for (; i + TFM_WIDTH <= end; i += TFM_WIDTH)
-        STORE(LOAD(in + i), out + i);
+        STORE(stored_load_vec(in + i), out + i);
     for (; i < end; i++)
-        STORE1(LOAD1(in + i), out + i);
+        STORE1(stored_load(in + i), out + i);
 }

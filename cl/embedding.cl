@@ -5,8 +5,9 @@
  * NaN is not mistaken for a result.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
- * ones both spread over the device. */
-TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(float, table), TFM_INPUT(int, ids),
+ * ones both spread over the device. The table may be of 16 bits (stored.cl). */
+#include "stored.cl"
+TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(stored, table), TFM_INPUT(int, ids),
                           TFM_INPUT(float, positions), const long n, const long width, const long vocabulary,
                           const long steps, const long first, const float scale) {
     long i = TFM_ELEMENT();
@@ -23,14 +24,14 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(float, table), TFM_INP
             continue;
         }
         /* Both are read at i, as out is. */
-        __global const float *word = TFM_AT(table) + (id - row) * width;
+        __global const stored *word = TFM_AT(table) + (id - row) * width;
         __global const float *place = TFM_AT(positions) + (first + row % steps - row) * width;
         for (; i + TFM_WIDTH <= stop; i += TFM_WIDTH) {
-            const tfm_vec v = tfm_load(word + i) * scale;
+            const tfm_vec v = stored_load_vec(word + i) * scale;
             tfm_store(has_positions ? v + tfm_load(place + i) : v, out + i);
         }
         for (; i < stop; i++)
-            out[i] = has_positions ? word[i] * scale + place[i] : word[i] * scale;
+            out[i] = has_positions ? stored_load(word + i) * scale + place[i] : stored_load(word + i) * scale;
     }
 }
 
@@ -54,9 +55,13 @@ TFM_KERNEL void embedding_bytes(TFM_TENSOR(float, y), TFM_INPUT(char, table), TF
     }
 }
 
-/* out (count, width) is rows ids (count) of a table (V, width) of bytes; an id outside gives zeros. Layout as above. */
-TFM_KERNEL void gather_bytes(TFM_TENSOR(char, out), TFM_INPUT(char, table), TFM_INPUT(int, ids), const long count,
-                             const long width, const long vocabulary) {
+/* out (count, width) is rows ids (count) of a table (V, width) of numbers that take a byte or, where the host says so,
+ * two; an id outside gives zeros. Layout as above. */
+#ifndef GATHERED
+#define GATHERED char
+#endif
+TFM_KERNEL void gather_small(TFM_TENSOR(GATHERED, out), TFM_INPUT(GATHERED, table), TFM_INPUT(int, ids),
+                             const long count, const long width, const long vocabulary) {
     const long row = TFM_ROW();
     if (row >= count)
         return;

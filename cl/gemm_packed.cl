@@ -6,18 +6,19 @@
 #define A_ROW (long)k
 #define A_STEP 1
 #define B_LINE TFM_PANEL
+#include "stored.cl"
 #include "gemm_tile.cl"
 
 /* packed (B, ceil(N / TFM_PANEL), K, TFM_PANEL) from b with b[z][i][j] at z b_batch + i b_row + j b_column.
  * Grid: panels x blocks of `block` rows x B. */
-TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const long n, const long k, const long block,
-                          const long b_batch, const long b_row, const long b_column) {
+TFM_KERNEL void gemm_pack(TFM_TENSOR(stored, packed), TFM_INPUT(stored, b), const long n, const long k,
+                          const long block, const long b_batch, const long b_row, const long b_column) {
     const long panel = get_global_id(0), z = get_global_id(2);
     const long first = get_global_id(1) * block, last = min(first + block, k);
     const long panels = get_global_size(0), column = panel * TFM_PANEL;
     const int width = (int)min((long)TFM_PANEL, n - column);
-    __global float *to = TFM_AT(packed) + (z * panels + panel) * k * TFM_PANEL;
-    __global const float *from = TFM_AT(b) + z * b_batch + column * b_column;
+    __global stored *to = TFM_AT(packed) + (z * panels + panel) * k * TFM_PANEL;
+    __global const stored *from = TFM_AT(b) + z * b_batch + column * b_column;
     if (width == TFM_PANEL && b_column == 1) {
         for (long i = first; i < last; i++)
             for (int j = 0; j < TFM_VECTORS; j++)
@@ -26,12 +27,12 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(float, packed), TFM_INPUT(float, b), const 
     }
     for (long i = first; i < last; i++)
         for (int j = 0; j < TFM_PANEL; j++)
-            to[i * TFM_PANEL + j] = j < width ? from[i * b_row + j * b_column] : 0.0f;
+            to[i * TFM_PANEL + j] = j < width ? from[i * b_row + j * b_column] : 0;
 }
 
 /* What the kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. */
 #define GEMM_PARAMETERS                                                                                                \
-    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, packed), TFM_INPUT(float, addend), const long m,       \
+    TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, packed), TFM_INPUT(float, addend), const long m,      \
         const long n, const long k, const long group, const long b_batch, const long addend_batch,                     \
         const long addend_row, const long has_addend, const float alpha, const float least
 
@@ -54,7 +55,7 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS, z = get_global_id(2);
     EACH_PANEL (panel) {
         const tile_out out = TILE_OUT(row, panel * TFM_PANEL, z, (int)min((long)TFM_ROWS, m - row));
-        __global const float *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
+        __global const stored *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
         RUN_TILE(&out, TFM_AT(a) + (z * m + row) * k, line, (int)k)
     }
 }
@@ -65,7 +66,7 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     DEFINE_TILE(NAME##_2, 2, 2, LINE, LOAD)                                                                            \
     DEFINE_TILE(NAME##_4, 4, 1, LINE, LOAD)                                                                            \
     DEFINE_TILE(NAME##_8, 8, 1, LINE, LOAD)                                                                            \
-    static void NAME(const tile_out *out, __global const float *a, __global const float *b, int k) {                   \
+    static void NAME(const tile_out *out, __global const float *a, __global const stored *b, int k) {                  \
         if (out->rows == 1)                                                                                            \
             NAME##_1(out, a, b, k);                                                                                    \
         else if (out->rows == 2)                                                                                       \
@@ -92,7 +93,8 @@ TFM_KERNEL void gemm_small_loose(GEMM_PARAMETERS) {
     EACH_PANEL (panel) {
         const long column = panel * TFM_PANEL;
         const tile_out out = TILE_OUT(0, column, z, (int)m);
-        __global const float *from = TFM_AT(a) + z * m * k, *line = TFM_AT(packed) + z * b_batch + column;
+        __global const float *from = TFM_AT(a) + z * m * k;
+        __global const stored *line = TFM_AT(packed) + z * b_batch + column;
         if (out.width == TFM_PANEL)
             loose(&out, from, line, (int)k);
         else

@@ -6,7 +6,8 @@
  * that neighbours read neighbouring words of local memory and write neighbouring words of c.
  * Work-group: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M, down to 1 x 1. Grid: tiles of N x tiles of M x B,
  * the last two in loops where they are more than the grid has. The host gives the sizes (a table in
- * lib/ops/gemm_plain.c). */
+ * lib/ops/gemm_plain.c). b may be of 16 bits (stored.cl). */
+#include "stored.cl"
 #ifndef TILE_M
 #define TILE_M 8
 #define TILE_N 8
@@ -19,7 +20,7 @@
 #define ITEMS (LX * LY)
 
 __kernel __attribute__((reqd_work_group_size(LX, LY, 1))) void
-gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, addend), const long batch,
+gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend), const long batch,
            const long m, const long n, const long k, const long a_batch, const long a_row, const long a_column,
            const long b_batch, const long b_row, const long b_column, const long addend_batch, const long addend_row,
            const long has_addend, const float alpha) {
@@ -39,7 +40,7 @@ gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_I
             continue;
         const int rows = (int)min((long)TILE_M, m - row);
         __global const float *from_a = TFM_AT(a) + z * a_batch + row * a_row;
-        __global const float *from_b = TFM_AT(b) + z * b_batch + column * b_column;
+        __global const stored *from_b = TFM_AT(b) + z * b_batch + column * b_column;
         float sum[ITEM_M][ITEM_N];
 #pragma unroll
         for (int i = 0; i < ITEM_M; i++)
@@ -57,7 +58,8 @@ gemm_plain(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_I
             for (int e = id; e < TILE_N * TILE_K; e += ITEMS) {
                 const int j = b_row == 1 ? e / TILE_K : e % TILE_N;
                 const int s = b_row == 1 ? e % TILE_K : e / TILE_N;
-                b_tile[s][j] = j < columns && s < depth ? from_b[(start + s) * b_row + j * b_column] : 0.0f;
+                b_tile[s][j] =
+                    j < columns && s < depth ? stored_load(from_b + (start + s) * b_row + j * b_column) : 0.0f;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             for (int s = 0; s < TILE_K; s++) {

@@ -9,7 +9,9 @@
  * Layout: TEAMS teams of LANES work-items. A team has ROWS rows and 4 columns: its items read four floats each of a
  * line, side by side, and add up what they have read; then the items' sums meet in local memory and are added in a
  * fixed order. K, and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all
- * products for the first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each. */
+ * products for the first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each.
+ * Weights may be of 16 bits (stored.cl). */
+#include "stored.cl"
 #ifndef ROWS
 #define ROWS 8
 #define NORMED 0
@@ -41,8 +43,8 @@ static inline __attribute__((always_inline)) float team_sum(const float v, __loc
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), TFM_INPUT(float, w0),
-          TFM_INPUT(float, w1), TFM_INPUT(float, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
+gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), TFM_INPUT(stored, w0),
+          TFM_INPUT(stored, w1), TFM_INPUT(stored, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
           TFM_INPUT(float, bias2), const long n0, const long n1, const long n2, TFM_INPUT(float, a),
           TFM_INPUT(float, residual), TFM_INPUT(float, gamma), TFM_INPUT(float, beta), TFM_TENSOR(float, sum),
           TFM_TENSOR(float, normed), const long m, const long k, const float epsilon) {
@@ -54,7 +56,7 @@ gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), T
     const int which = (all >= blocks0) + (all >= blocks0 + blocks1);
     const int block = all - (which > 0 ? blocks0 : 0) - (which > 1 ? blocks1 : 0);
     const int n = (int)(which == 0 ? n0 : which == 1 ? n1 : n2), depth = (int)k, rows = min(ROWS, (int)m - row);
-    __global const float *w = which == 0 ? TFM_AT(w0) : which == 1 ? TFM_AT(w1) : TFM_AT(w2);
+    __global const stored *w = which == 0 ? TFM_AT(w0) : which == 1 ? TFM_AT(w1) : TFM_AT(w2);
 
 #if NORMED
     __local float *x = local_floats, *parts = local_floats + ROWS * WIDTH;
@@ -113,7 +115,7 @@ gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), T
 
     /* Rows and columns after the last are the last again: what is made of them is not stored. */
     const int column = block * COLUMNS + team * 4;
-    __global const float *line[4];
+    __global const stored *line[4];
     float acc[SUMS];
 #pragma unroll
     for (int j = 0; j < 4; j++)
@@ -122,8 +124,8 @@ gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), T
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0.0f;
     for (int s = lane * 4; s < depth; s += LANES * 4) {
-        const float4 b0 = *(__global const float4 *)(line[0] + s), b1 = *(__global const float4 *)(line[1] + s);
-        const float4 b2 = *(__global const float4 *)(line[2] + s), b3 = *(__global const float4 *)(line[3] + s);
+        const float4 b0 = stored_load4(line[0] + s), b1 = stored_load4(line[1] + s);
+        const float4 b2 = stored_load4(line[2] + s), b3 = stored_load4(line[3] + s);
 #define ADD(e, v, b) acc[e] = tfm_fma(v.x, b.x, tfm_fma(v.y, b.y, tfm_fma(v.z, b.z, tfm_fma(v.w, b.w, acc[e]))));
         EACH_ROW {
             const float4 v = X(r, s);

@@ -6,6 +6,8 @@
  *     A_ROW, A_STEP    what lies between two lines, and between two elements of one
  *     B_LINE           what lies between two rows of a panel of b
  *
+ * and include stored.cl before it: b may be of 16 bits, and becomes floats in registers.
+ *
  * A panel is TFM_PANEL = TFM_VECTORS * TFM_WIDTH columns of b, laid out [K][TFM_PANEL], so that the inner loop reads it
  * in one stream; the last panel is filled up with zeros.
  *
@@ -69,6 +71,13 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
     }
 }
 
+static inline tfm_vec first_stored(__global const stored *from, int count) {
+    float part[TFM_WIDTH];
+    for (int x = 0; x < TFM_WIDTH; x++)
+        part[x] = x < count ? stored_load(from + x) : 0.0f;
+    return tfm_load(part);
+}
+
 #define UNROLL _Pragma("unroll")
 #define EACH_PART(P)                                                                                                   \
     UNROLL                                                                                                             \
@@ -80,11 +89,11 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
     UNROLL                                                                                                             \
     for (int j = 0; j < TFM_VECTORS; j++)
 
-#define LOAD_WHOLE(j) tfm_load(at + j * TFM_WIDTH)
-#define LOAD_PART(j) first_floats(at + j * TFM_WIDTH, out->width - j * TFM_WIDTH)
+#define LOAD_WHOLE(j) stored_load_vec(at + j * TFM_WIDTH)
+#define LOAD_PART(j) first_stored(at + j * TFM_WIDTH, out->width - j * TFM_WIDTH)
 #define STEP_OF_K(R, P, S, LINE, LOAD)                                                                                 \
     {                                                                                                                  \
-        __global const float *at = b + (long)(S) * (LINE);                                                             \
+        __global const stored *at = b + (long)(S) * (LINE);                                                            \
         tfm_vec line[TFM_VECTORS];                                                                                     \
         EACH_VECTOR                                                                                                    \
             line[j] = LOAD(j);                                                                                         \
@@ -100,7 +109,7 @@ static void store_tile(const tile_out *out, const tfm_vec *sums) {
  * are too few sums to have a sum ready when it is wanted again: they have P each, for steps of K that lie P apart.
  * `sums` is a second array because one that is indexed by a variable would live in memory, not in registers. */
 #define DEFINE_TILE(NAME, R, P, LINE, LOAD)                                                                            \
-    static void NAME(const tile_out *out, A_SPACE const float *a, __global const float *b, int k) {                    \
+    static void NAME(const tile_out *out, A_SPACE const float *a, __global const stored *b, int k) {                   \
         A_SPACE const float *row[R];                                                                                   \
         EACH_ROW (R)                                                                                                   \
             row[i] = a + A_LINE(i, out->rows) * A_ROW;                                                                 \

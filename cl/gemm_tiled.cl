@@ -14,7 +14,8 @@
  * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too: the tiles
  * of c in bands of BAND rows of tiles, for the caches' sake; of each matrix of the batch; of each of `parts` cuts of K
  * into chunks, whose sums go to `c` one after the other, to be added up by gemm_tiled_sum. The host gives the sizes (a
- * table in lib/ops/gemm_tiled.c). */
+ * table in lib/ops/gemm_tiled.c). b may be of 16 bits (stored.cl). */
+#include "stored.cl"
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
@@ -39,8 +40,10 @@
 
 #if UNIT == 4
 typedef float4 unit;
+#define stored_unit stored_load4
 #else
 typedef float unit;
+#define stored_unit stored_load
 #endif
 #define UNITS_A (TILE_M * TILE_K / UNIT / ITEMS)
 #define UNITS_B (TILE_N * TILE_K / UNIT / ITEMS)
@@ -91,7 +94,7 @@ typedef float2 rows_type;
 #define QUAD_COLUMN(j) (x * 4 + (j) / 4 * 4 * LX + (j) % 4)
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_INPUT(float, addend), const long batch,
+gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_INPUT(float, addend), const long batch,
            const long m, const long n, const long k, const long parts, const long chunk, const long b_batch,
            const long addend_batch, const long addend_row, const long has_addend, const float alpha) {
     __local float a_tile[TILE_K * A_LINE] __attribute__((aligned(16)));
@@ -117,7 +120,7 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_I
     const int b_along = LINES_B ? min(ALONG(LINES_B, TILE_N), columns - UNIT) : ALONG(LINES_B, TILE_N);
     const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
     __global const float *from_a = TFM_AT(a) + (INDEX)z * (INDEX)m * (INDEX)k + row * a_row + first * a_step;
-    __global const float *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
+    __global const stored *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
     const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
     __local float *to_a = a_tile + steps_a * A_LINE + ALONG(LINES_A, TILE_M);
     __local float *to_b = b_tile + steps_b * B_LINE + ALONG(LINES_B, TILE_N);
@@ -139,7 +142,7 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(float, b), TFM_I
                     : (unit)(0.0f);                                                                                    \
     EACH_B                                                                                                             \
     next_b[u] = steps_b + u * STEPS(LINES_B, TILE_N) < (left) && b_along + u * OVER(LINES_B) < columns                 \
-                    ? *(__global const unit *)(from_b + u * B_STRIDE + b_at)                                           \
+                    ? stored_unit(from_b + u * B_STRIDE + b_at)                                                        \
                     : (unit)(0.0f);
 #define A_STRIDE (STEPS(LINES_A, TILE_M) * a_step + OVER(LINES_A) * a_row)
 #define B_STRIDE (STEPS(LINES_B, TILE_N) * b_step + OVER(LINES_B) * b_column)

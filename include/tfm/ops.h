@@ -53,8 +53,10 @@ TFM_API tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_t
                             const tfm_gemm_options *options);
 
 /* A linear layer: y (..., N) = activation(x weight^T + bias), where x is (..., K), weight is (N, K), and bias is (N) or
- * empty. The call keeps the weight's packed copy in `weight` for the next call. A weight may be bytes with scales, as
- * tfm_param_quantize makes them. */
+ * empty. The call keeps the weight's packed copy in `weight` for the next call. A weight may be F16 or
+ * BF16, as tfm_cast makes it, or bytes with scales, as tfm_param_quantize makes them: such layers have no backward
+ * pass.
+ */
 TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                               tfm_activation activation);
 

@@ -83,7 +83,7 @@ TFM_API tfm_status tfm_scope_close(tfm_context *ctx, size_t count, tfm_tensor *c
 /* A learned tensor, with a copy in the layout that matrix multiplication on the device prefers. Start it as {0} and set
  * `value`. Whoever writes to `value` later adds 1 to `version`, so that the copy is made again. */
 typedef struct tfm_param {
-    tfm_tensor value;        /* The parameter itself. */
+    tfm_tensor value;        /* The parameter itself: F32, or what tfm_linear says of weights. */
     uint64_t version;        /* A count of changes to `value`, kept by whoever writes it. */
     tfm_tensor packed;       /* The library's copy, made at first use; empty before. */
     uint64_t packed_version; /* 1 + the version of the value that was copied; 0 if there is no copy. */

@@ -68,12 +68,14 @@ tfm_status tfm__embedding_param(tfm_context *ctx, tfm_tensor *y, const tfm_param
 
 tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
                          tfm_tensor positions, int64_t first) {
-    if (TFM__OP_BEGIN(ctx, OP, "fiF", table, ids, positions) != TFM_OK ||
+    if (TFM__OP_BEGIN(ctx, OP, "hiF", table, ids, positions) != TFM_OK ||
         begin(ctx, y, table, ids, positions, first) != TFM_OK)
         return tfm_context_status(ctx);
+    if (table.dtype != TFM_F32 && TFM__TAPE_WANTS(ctx, table, positions))
+        return tfm__op_refuse(ctx, OP, "a table of 16 bits has no backward pass: open the model as fp32 to train it");
     const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
     const int64_t n = (int64_t)tfm_tensor_count(*y);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "embedding", "");
+    tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "embedding", "%s", tfm__stored_define(table.dtype));
     tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
                 TFM__ARGS(TFM__T_AS("y", *y), TFM__T(table), TFM__T(ids), TFM__T(positions), TFM__I(n), TFM__I(width),
                           TFM__I(vocabulary), TFM__I_AS("steps", length), TFM__I(first), TFM__F(scale)));

@@ -121,11 +121,14 @@ static tfm_status linear_with(tfm_context *ctx, const tfm__gemm_provider *provid
     if (why)
         *why = NULL;
     tfm_tensor w = weight ? weight->value : (tfm_tensor){0};
-    if (TFM__OP_BEGIN(ctx, "linear", "ffF", x, w, bias) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, "linear", "fhF", x, w, bias) != TFM_OK)
         return tfm_context_status(ctx);
     if (w.rank != 2 || tfm__last_dim(x) != w.dims[1])
         return tfm__op_refuse(ctx, "linear", "x %s does not fit a weight %s, which must be (N, K)", TFM__SHAPE(x),
                               TFM__SHAPE(w));
+    if (w.dtype != TFM_F32 && TFM__TAPE_WANTS(ctx, x, w, bias))
+        return tfm__op_refuse(ctx, "linear",
+                              "a weight of 16 bits has no backward pass: open the model as fp32 to train it");
     tfm__gemm_task task = {
         .batch = 1,
         .m = tfm__row_count(x),

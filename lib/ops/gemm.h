@@ -9,7 +9,8 @@
 #include "ops/tape.h"
 
 /* c (batch, m, n) = activation(alpha a b + bias), or c += alpha a b; a (batch, m, k), b (batch, k, n) or (k,
- * n), or their transposes. c exists, and all was checked. */
+ * n), or their transposes. All are F32, but b may be F16 or BF16 where it is the weight of a linear layer. c exists,
+ * and all was checked. */
 typedef struct tfm__gemm_task {
     int64_t batch, m, n, k;
     tfm_tensor c, a, b;
@@ -182,7 +183,7 @@ typedef struct tfm__gemm_state {
     size_t row_count;
     tfm__gemm_proof proofs[TFM__GEMM_PROVIDERS]; /* by their places in tfm__gemm_all */
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_SILU + 1];
+    tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_SILU + 1][TFM_BF16 + 1];
 } tfm__gemm_state;
 
 /* The provider of that name, or NULL. */
@@ -194,8 +195,9 @@ tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx);
 
 /* Columns of a panel on this device. */
 int tfm__gemm_panel_width(const tfm_context *ctx);
-/* One of their kernels, built for this activation. */
-tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation);
+/* One of their kernels, built for this activation and the dtype of b. */
+tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
+                                    tfm_dtype stored);
 /* b in panels: the weight's copy if it is of this value, else made now. A weight's copy outlives all scopes;
  * another one dies with the scope that the caller has opened. */
 tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task);

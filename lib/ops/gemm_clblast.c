@@ -42,6 +42,8 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
                        end_of(task->c, task->batch, task->m, task->n);
     if (!tfm_context_device(ctx)->compiler)
         return "the device has no compiler, which CLBlast needs";
+    if (task->b.dtype != TFM_F32)
+        return "it is for fp32, and b is of 16 bits";
     if (batch > most_batch || task->m > most_rows || task->n > most_rows || task->k > most_rows || end >= INT32_MAX)
         return "CLBlast counts in 32 bits, and this is too large";
     return NULL;

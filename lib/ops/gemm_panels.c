@@ -17,7 +17,8 @@ const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *ta
 }
 
 /* No activation and ReLU share a program: see `least` in the kernel. */
-tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation) {
+tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
+                                    tfm_dtype stored) {
     static const struct {
         const char *file, *name;
     } kernels[] = {{"gemm_packed", "gemm_pack"},
@@ -29,13 +30,13 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
     tfm__gemm_state *state = tfm__gemm_state_of(ctx);
     if (activation == TFM_RELU)
         activation = TFM_NO_ACTIVATION;
-    tfm__kernel **kernel = state ? &state->panel_kernels[which][activation] : NULL;
+    tfm__kernel **kernel = state ? &state->panel_kernels[which][activation][stored] : NULL;
     if (kernel && !*kernel)
         *kernel = tfm__kernel_get(ctx, kernels[which].file, kernels[which].name,
                                   "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_TILES=%d "
-                                  "-DTFM_ACTIVATION=%d",
+                                  "-DTFM_ACTIVATION=%d%s",
                                   tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
-                                  tuning->gemm_strip_tiles, activation);
+                                  tuning->gemm_strip_tiles, activation, tfm__stored_define(stored));
     return kernel ? *kernel : NULL;
 }
 
@@ -44,7 +45,7 @@ static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task
     const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
     tfm__grid grid =
         TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(k, block), (size_t)packed.dims[0], 1, 1, 1);
-    return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION), grid,
+    return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION, task->b.dtype), grid,
                        TFM__ARGS(TFM__T(packed), TFM__T_AS("b", task->b), TFM__I(n), TFM__I(k), TFM__I(block),
                                  TFM__I(b_batch), TFM__I(b_row), TFM__I(b_column)));
 }
@@ -60,15 +61,15 @@ tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__g
     const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width), task->k, width};
     tfm_param *weight = task->weight;
     if (!weight) {
-        tfm_status status = tfm_tensor_new(ctx, packed, TFM_F32, 4, dims);
+        tfm_status status = tfm_tensor_new(ctx, packed, task->b.dtype, 4, dims);
         return status == TFM_OK ? pack(ctx, *packed, task) : status;
     }
     bool fits = tfm__tensor_alive(ctx, weight->packed) && weight->packed_layout == width && weight->packed.rank == 4 &&
-                memcmp(weight->packed.dims, dims, sizeof(dims)) == 0;
+                weight->packed.dtype == task->b.dtype && memcmp(weight->packed.dims, dims, sizeof(dims)) == 0;
     if (!fits) {
         tfm_tensor_free(ctx, &weight->packed);
         weight->packed_version = 0;
-        if (tfm_tensor_new(ctx, &weight->packed, TFM_F32, 4, dims) != TFM_OK)
+        if (tfm_tensor_new(ctx, &weight->packed, task->b.dtype, 4, dims) != TFM_OK)
             return tfm_context_status(ctx);
         tfm__tensor_keep(ctx, weight->packed);
         weight->packed_layout = width;
@@ -100,7 +101,7 @@ tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm
     const tfm__grid grid =
         TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), (size_t)task->batch, 1, 1, 1);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
-    tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, kernel, task->activation), grid,
+    tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, kernel, task->activation, task->b.dtype), grid,
                 TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T(packed),
                           TFM__T_AS("addend", addend.tensor), TFM__I_AS("m", task->m), TFM__I_AS("n", task->n),
                           TFM__I_AS("k", task->k), TFM__I(group), TFM__I(b_batch),

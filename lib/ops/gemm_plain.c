@@ -37,10 +37,10 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const struct tile *tile = TILES, *last = TILES + TFM__COUNT(TILES) - 1;
     while (tile < last && !fits(tile, tfm__context_limits(ctx), m))
         tile++;
-    tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "gemm_plain", "gemm_plain",
-                        "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d", tile->m,
-                        tile->n, tile->k, tile->item_m, tile->item_n, task->activation);
+    tfm__kernel *kernel = tfm__kernel_get(
+        ctx, "gemm_plain", "gemm_plain",
+        "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DTFM_ACTIVATION=%d%s", tile->m, tile->n, tile->k,
+        tile->item_m, tile->item_n, task->activation, tfm__stored_define(task->b.dtype));
     const size_t x = (size_t)(tile->n / tile->item_n), y = (size_t)(tile->m / tile->item_m);
     tfm__grid grid = TFM__GRID_3D((size_t)tfm__divide_up(n, tile->n) * x,
                                   at_most(tfm__divide_up(m, tile->m), widest) * y, at_most(batch, widest), x, y, 1);

@@ -37,7 +37,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (task->batch > 1 || task->transpose_a || !task->transpose_b || task->accumulate || task->alpha != 1)
         return "it is for linear layers alone";
     if (task->k < 4 || task->k % 4 != 0 || task->k * task->n > INT32_MAX || !by_fours(task->a) || !by_fours(task->b))
-        return "it reads four floats at a time, of weights with fewer than 2^31";
+        return "it reads four numbers at a time, of weights with fewer than 2^31";
     if (limits->max_group < ITEMS || limits->max_items[0] < ITEMS || rows_of(ctx, task->m, task->k, false) == 0)
         return "the device's work-groups or local memory are too small";
     return NULL;
@@ -47,6 +47,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
 typedef struct launch {
     tfm_tensor c[MOST_JOINED], w[MOST_JOINED], bias[MOST_JOINED];
     int64_t n[MOST_JOINED];
+    tfm_dtype stored; /* of all of w */
     tfm_tensor a, residual, gamma, beta, sum, normed;
     int64_t m, k;
     int norm; /* 0 for none, 1 layer, 2 root mean square */
@@ -60,8 +61,8 @@ static tfm_status enqueue(tfm_context *ctx, const launch *l) {
     for (int i = 0; i < MOST_JOINED; i++)
         blocks += tfm__divide_up(l->n[i], COLUMNS);
     tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d", rows,
-                        l->norm, l->norm ? (int)l->k : 4, (int)l->activation);
+        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s", rows,
+                        l->norm, l->norm ? (int)l->k : 4, (int)l->activation, tfm__stored_define(l->stored));
     return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)(blocks * tfm__divide_up(l->m, rows)) * ITEMS, ITEMS),
                        TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),
                                  TFM__T_AS("w0", l->w[0]), TFM__T_AS("w1", l->w[1]), TFM__T_AS("w2", l->w[2]),
@@ -78,6 +79,7 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
                                   .w = {task->b},
                                   .bias = {task->bias},
                                   .n = {task->n},
+                                  .stored = task->b.dtype,
                                   .a = task->a,
                                   .m = task->m,
                                   .k = task->k,
@@ -131,7 +133,8 @@ static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int 
     }
     for (int i = 0; i < count; i++) {
         const tfm_tensor w = out[i].weight->value, bias = out[i].bias;
-        if (!w.buffer || w.dtype != TFM_F32 || w.rank != 2 || w.dims[1] != l->k || TFM__TAPE_WANTS(ctx, w, bias) ||
+        if (!w.buffer || w.dtype > TFM_BF16 || w.dtype != out[0].weight->value.dtype || w.rank != 2 ||
+            w.dims[1] != l->k || TFM__TAPE_WANTS(ctx, w, bias) ||
             (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
             return false;
         l->w[i] = w;
@@ -151,6 +154,7 @@ static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int 
                                                     .weight = out[i].weight}) != &tfm__gemm_rows)
             return false;
     }
+    l->stored = out[0].weight->value.dtype;
     return rows_of(ctx, l->m, l->k, in->normed) > 0;
 }
 
@@ -168,7 +172,7 @@ tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *in, int coun
         int64_t dims[TFM_MAX_RANK];
         memcpy(dims, in->x.dims, sizeof(dims));
         dims[in->x.rank - 1] = l.n[i];
-        if (TFM__OP_BEGIN(ctx, op, "fF", l.w[i], l.bias[i]) != TFM_OK ||
+        if (TFM__OP_BEGIN(ctx, op, "hF", l.w[i], l.bias[i]) != TFM_OK ||
             tfm__op_output(ctx, op, out[i].y, TFM_F32, in->x.rank, dims) != TFM_OK ||
             TFM__OP_APART(ctx, op, *out[i].y, in->x, l.residual, l.w[i], l.bias[i]) != TFM_OK)
             return tfm_context_status(ctx);

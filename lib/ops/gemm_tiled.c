@@ -139,10 +139,11 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_t
     const struct tile *tile = p->tile;
     return tfm__kernel_get(ctx, "gemm_tiled", "gemm_tiled",
                            "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DUNIT=%d -DINDEX=%s "
-                           "-DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d",
+                           "-DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
                            tile->m, tile->n, p->unit == 4 ? tile->k : tile->k / 2, tile->item_m, tile->item_n, p->unit,
                            p->large ? "long" : "int", task->transpose_a, task->transpose_b,
-                           p->parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION);
+                           p->parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
+                           tfm__stored_define(task->b.dtype));
 }
 
 /* The best tile whose kernel the driver takes in groups of so many items. */

@@ -54,7 +54,7 @@ static void launch(tfm_context *ctx, const tfm__gemm_task *task, const target *t
     const int64_t group = items < few ? tfm__divide_up(p.count * items, few) : p.count;
     const tfm__grid grid =
         TFM__GRID_3D((size_t)strips, (size_t)tfm__divide_up(p.count, group), (size_t)(task->batch * parts), 1, 1, 1);
-    tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_TURNED, task->activation), grid,
+    tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_TURNED, task->activation, TFM_F32), grid,
                 TFM__ARGS(TFM__T_AS("c", to->c), TFM__T_AS("a_sums", to->a_sums), TFM__T_AS("a", task->a),
                           TFM__T_AS("b", p.b), TFM__T_AS("addend", to->addend.tensor), TFM__I_AS("m", task->m),
                           TFM__I_AS("n", task->n), TFM__I_AS("k", task->k), TFM__I(group), TFM__I(chunk), TFM__I(parts),

@@ -141,3 +141,7 @@ tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
     int64_t per_group = (int64_t)tuning->chunk * tuning->group;
     return folded(tfm__divide_up(elements, per_group), tuning->group);
 }
+
+const char *tfm__stored_define(tfm_dtype dtype) {
+    return dtype == TFM_F16 ? " -DSTORED=1" : dtype == TFM_BF16 ? " -DSTORED=2" : "";
+}

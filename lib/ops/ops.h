@@ -65,6 +65,10 @@ tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows);
  * that start at TFM_ELEMENT(). */
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);
 
+/* The define that tells a kernel text with stored.cl of what dtype its stored numbers are, F32, F16 or BF16; for the
+ * end of a list of defines. Empty for F32. */
+const char *tfm__stored_define(tfm_dtype dtype);
+
 /* Rows of logits that tfm_linear_cross_entropy has in memory at a time, where its caller says nothing. */
 int64_t tfm__cross_entropy_chunk(int64_t rows, int64_t vocabulary);
 

@@ -81,13 +81,18 @@ tfm_status tfm__param_rows(tfm_context *ctx, tfm_param *out, const tfm_param *ta
     const int64_t count = ids.dims[0], width = value.dims[1];
     tfm_tensor from = {0}, to = {0};
     tfm__tensor_new_lasting(ctx, &out->value, value.dtype, 2, (int64_t[]){count, width});
-    if (value.dtype != TFM_I8)
+    if (value.dtype == TFM_F32)
         return tfm_gather(ctx, &out->value, value, ids);
-    if (TFM__OP_BEGIN(ctx, "param_rows", "bi", value, ids) != TFM_OK)
+    const bool bytes = value.dtype == TFM_I8;
+    if (TFM__OP_BEGIN(ctx, "param_rows", bytes ? "bi" : "hi", value, ids) != TFM_OK)
         return tfm_context_status(ctx);
-    tfm__launch(ctx, tfm__kernel_get(ctx, "embedding", "gather_bytes", ""), tfm__row_grid(ctx, count),
+    const char *type = bytes ? "char" : "ushort";
+    tfm__launch(ctx, tfm__kernel_get(ctx, "embedding", "gather_small", "-DGATHERED=%s", type),
+                tfm__row_grid(ctx, count),
                 TFM__ARGS(TFM__T_AS("out", out->value), TFM__T_AS("table", value), TFM__T(ids), TFM__I(count),
                           TFM__I(width), TFM__I_AS("vocabulary", value.dims[0])));
+    if (!bytes)
+        return tfm_context_status(ctx);
     tfm__tensor_new_lasting(ctx, &out->scales, TFM_F32, 1, &count);
     tfm_tensor_reshape(ctx, &from, table->scales, 2, (int64_t[]){value.dims[0], 1});
     tfm_tensor_reshape(ctx, &to, out->scales, 2, (int64_t[]){count, 1});
