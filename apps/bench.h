@@ -17,7 +17,7 @@ typedef struct bench_options {
     int rounds;
     bool json;
     bool accumulate, causal;   /* gemm; attention */
-    bool int8;                 /* gemm: weights of bytes, beside fp32 */
+    tfm_dtype stored;          /* gemm: what weights are, beside fp32 */
     const char *model, *input; /* translate */
 } bench_options;
 
@@ -56,7 +56,7 @@ typedef struct bench_contestant {
     void (*free)(void *self);          /* may be NULL */
     void *self;
     double rest;           /* seconds to wait when its turn is over, until its threads sleep */
-    const char *precision; /* "int8"; NULL: the race's */
+    const char *precision; /* "fp16"; NULL: the race's */
     const char *declined;  /* why it does not run at all, static; or NULL */
     bool chosen;           /* the table marks it: what the library takes by itself */
     double *seconds;       /* [runs], of one run each, sorted after the race */

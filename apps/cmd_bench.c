@@ -182,8 +182,8 @@ int cmd_bench(int argc, char **argv) {
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
          "gemm: time only these of small, packed, rows, tiled, plain, clblast and openblas", NULL},
         {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
-        {0, "precision", CLI_CHOICE, &precision, "fp32|int8",
-         "gemm: time layers whose weights are bytes beside fp32 (default fp32 alone)", NULL},
+        {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
+         "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", NULL},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
         {'m', "model", CLI_TEXT, &o.model, "DIR", "translate: the model's directory", NULL},
@@ -224,7 +224,7 @@ int cmd_bench(int argc, char **argv) {
         code = check_list(&syntax, "provider", o.providers, tfm_gemm_provider, "openblas");
     if (code != CLI_GO)
         return code;
-    o.int8 = precision == 1;
+    o.stored = (const tfm_dtype[]){TFM_F32, TFM_F16, TFM_BF16, TFM_I8}[precision];
     keep_to_cores();
     const char *name = argv[optind];
     for (size_t i = 0; i < CLI_COUNT(BENCHES); i++)

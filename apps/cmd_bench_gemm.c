@@ -110,9 +110,9 @@ static int enter_provider(bench_race *race, const shape *s, const bench_options 
     return p && enter(race, s, p, name, why) ? CLI_OK : CLI_FAILED;
 }
 
-/* ---- Bytes ---- */
+/* ---- Smaller numbers ---- */
 
-/* A layer of what the library takes by itself, with a weight of bytes or of floats. */
+/* A layer of what the library takes by itself, with a weight of bytes, of 16 bits or of floats. */
 static int run_layer(void *self, int times) {
     product *p = self;
     for (int i = 0; i < times; i++)
@@ -120,9 +120,22 @@ static int run_layer(void *self, int times) {
     return tfm_context_finish(p->ctx) == TFM_OK ? CLI_OK : cli_fail("%s", tfm_context_error(p->ctx));
 }
 
-static int enter_layer(bench_race *race, const shape *s, tfm_context *ctx, bool bytes, const char *prefix) {
+/* Makes the weight what `stored` says. */
+static void shrink(tfm_context *ctx, tfm_param *weight, tfm_dtype stored) {
+    tfm_tensor half = {0};
+    if (stored == TFM_I8)
+        tfm_param_quantize(ctx, weight);
+    if (stored != TFM_F16 && stored != TFM_BF16)
+        return;
+    tfm_cast(ctx, &half, weight->value, stored);
+    tfm_tensor_free(ctx, &weight->value);
+    weight->value = half;
+}
+
+static int enter_layer(bench_race *race, const shape *s, tfm_context *ctx, tfm_dtype stored, const char *prefix) {
+    static const char *const names[] = {[TFM_F32] = "fp32", [TFM_F16] = "fp16", [TFM_BF16] = "bf16", [TFM_I8] = "int8"};
     product *p = calloc(1, sizeof(*p));
-    bench_contestant *c = bench_enter(race, "gemm", s->name, "%s%s", prefix, bytes ? "int8" : "fp32");
+    bench_contestant *c = bench_enter(race, "gemm", s->name, "%s%s", prefix, names[stored]);
     if (!p || !c) {
         free(p);
         return c ? cli_fail("out of memory") : CLI_FAILED;
@@ -130,14 +143,13 @@ static int enter_layer(bench_race *race, const shape *s, tfm_context *ctx, bool 
     cli_progress("gemm %s: building %s", s->name, c->name);
     *p = (product){.ctx = ctx};
     c->work = 2.0 * (double)s->m * (double)s->n * (double)s->k;
-    c->precision = bytes ? "int8" : "fp32";
+    c->precision = names[stored];
     c->run = run_layer;
     c->free = product_free;
     c->self = p;
     p->a = bench_fill(ctx, 2, (int64_t[]){s->m, s->k});
     p->weight.value = bench_fill(ctx, 2, (int64_t[]){s->n, s->k});
-    if (bytes)
-        tfm_param_quantize(ctx, &p->weight);
+    shrink(ctx, &p->weight, stored);
     return run_layer(p, 1);
 }
 
@@ -186,15 +198,15 @@ static int enter_blas(bench_race *race, const shape *s, const bench_options *o) 
 
 /* ---- Shapes ---- */
 
-/* Layers of bytes in each variant, beside the device's own in fp32 and OpenBLAS. */
-static int bench_bytes(const bench_devices *devices, const bench_options *o, const shape *s) {
+/* Layers of bytes or of 16 bits in each variant, beside the device's own in fp32 and OpenBLAS. */
+static int bench_small(const bench_devices *devices, const bench_options *o, const shape *s) {
     bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "fp32"};
-    int code = enter_layer(&race, s, devices->contexts[0], false, "");
+    int code = enter_layer(&race, s, devices->contexts[0], TFM_F32, "");
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++) {
         char prefix[32] = "";
         if (strcmp(tfm_context_variant(devices->contexts[d]), devices->own) != 0)
             snprintf(prefix, sizeof(prefix), "%s ", tfm_context_variant(devices->contexts[d]));
-        code = enter_layer(&race, s, devices->contexts[d], true, prefix);
+        code = enter_layer(&race, s, devices->contexts[d], o->stored, prefix);
     }
     if (code == CLI_OK && bench_wanted(o->providers, "openblas"))
         code = enter_blas(&race, s, o);
@@ -207,8 +219,8 @@ static int bench_bytes(const bench_devices *devices, const bench_options *o, con
 static int bench_shape(const bench_devices *devices, const bench_options *o, const shape *s) {
     bench_race race = {.precision = "fp32", .unit = "GFLOP/s", .factor = 1e-9, .json = "gflops", .than = "openblas"};
     int code = CLI_OK;
-    if (o->int8)
-        return bench_bytes(devices, o, s);
+    if (o->stored != TFM_F32)
+        return bench_small(devices, o, s);
     for (size_t d = 0; d < devices->count && code == CLI_OK; d++) {
         tfm_context *ctx = devices->contexts[d];
         char prefix[32] = "";
@@ -249,7 +261,7 @@ static int bench_sizes(const bench_devices *devices, const bench_options *o, con
             code = bench_shape(devices, o, &s);
         }
     make(&s, e, f, 1024, "tn");
-    return code == CLI_OK && !o->int8 ? bench_shape(devices, o, &s) : code;
+    return code == CLI_OK && o->stored == TFM_F32 ? bench_shape(devices, o, &s) : code;
 }
 
 static int parse(const cli_syntax *syntax, shape *s, const char *text) {
@@ -265,8 +277,8 @@ int bench_gemm(const cli_syntax *syntax, const bench_options *o, int count, char
     static char *all[] = {"tiny", "base", "big", "1024x1024x1024"};
     bench_devices devices;
     shape s;
-    if (o->int8 && o->accumulate)
-        return cli_misuse(syntax, "layers of bytes do not add to their result: leave --accumulate away");
+    if (o->stored != TFM_F32 && o->accumulate)
+        return cli_misuse(syntax, "layers of --precision do not add to their result: leave --accumulate away");
     if (count == 0) {
         count = (int)CLI_COUNT(all);
         operands = all;
@@ -274,8 +286,8 @@ int bench_gemm(const cli_syntax *syntax, const bench_options *o, int count, char
     for (int i = 0; i < count; i++) /* before anything takes its time */
         if (!bench_model_named(operands[i]) && parse(syntax, &s, operands[i]) != CLI_GO)
             return CLI_USAGE;
-        else if (o->int8 && !bench_model_named(operands[i]) && (s.transpose_a || s.transpose_b))
-            return cli_misuse(syntax, "a layer has no '%s': with --precision int8 a shape is MxNxK alone", operands[i]);
+        else if (o->stored != TFM_F32 && !bench_model_named(operands[i]) && (s.transpose_a || s.transpose_b))
+            return cli_misuse(syntax, "a layer has no '%s': with --precision a shape is MxNxK alone", operands[i]);
     int code = bench_devices_open(&devices, o);
     for (int i = 0; i < count && code == CLI_OK; i++) {
         const bench_model *model = bench_model_named(operands[i]);

@@ -399,6 +399,8 @@ check "bench: the keys" says out '^{"bench":"gemm","shape":"5x65x33","provider":
 check "bench: who declines says why" says out '"shape":"33x20x7tn",.*"gflops":null,"declined":"it is for'
 run bench gemm --json --runs 2 --precision int8 --variant scalar 5x65x33
 check "bench: int8 beside fp32" [ "$code" = 0 -a "$(grep -c '"precision":"int8"' out)" = 1 ]
+run bench gemm --json --runs 2 --precision bf16 --variant scalar 5x65x33
+check "bench: bf16 beside fp32" [ "$code" = 0 -a "$(grep -c '"precision":"bf16"' out)" = 1 ]
 run bench gemm --precision int8 3x3x3nt
 check "bench: int8 knows no transposes" one_sentence 2 'MxNxK alone'
 run bench gemm --json --runs 2 --variant scalar --provider plain 3x3x3
