@@ -109,14 +109,10 @@ int cli_misuse(const cli_syntax *syntax, const char *format, ...) {
     return CLI_USAGE;
 }
 
-int cli_precision(tfm_precision *out, int chosen) {
-    static const tfm_precision known[] = {TFM_PRECISION_STORED, TFM_PRECISION_FP32, TFM_PRECISION_STORED,
-                                          TFM_PRECISION_STORED, TFM_PRECISION_INT8};
-    *out = known[chosen];
-    if (chosen != 2 && chosen != 3)
-        return CLI_GO;
-    return cli_fail("precision %s is not available: leave --precision away, or give fp32 or int8",
-                    chosen == 2 ? "fp16" : "bf16");
+tfm_precision cli_precision(int chosen) {
+    static const tfm_precision known[] = {TFM_PRECISION_STORED, TFM_PRECISION_FP32, TFM_PRECISION_FP16,
+                                          TFM_PRECISION_BF16, TFM_PRECISION_INT8};
+    return known[chosen];
 }
 
 int cli_check_beam(const cli_syntax *syntax, int beam) {

@@ -86,8 +86,8 @@ typedef struct cli_option {
 #define CLI_PRECISION(value)                                                                                           \
     {                                                                                                                  \
         0, "precision", CLI_CHOICE, &(value), "auto|fp32|fp16|bf16|int8",                                              \
-            "what is multiplied: fp32, or int8, which takes a quarter of the memory and changes results a little "     \
-            "(default auto: int8 where the model is stored so, else fp32)",                                            \
+            "what the model's matrices are kept as: fp32; fp16 or bf16, in half the memory; or int8, in a quarter of " \
+            "it, which changes results a little (default auto: int8 where the model is stored so, else fp32)",         \
             NULL                                                                                                       \
     }
 
@@ -199,9 +199,8 @@ void cli_building(void *user, int count, double seconds);
  * is read. */
 int cli_check_beam(const cli_syntax *syntax, int beam);
 
-/* Sets *out to the word of CLI_PRECISION that was chosen. Returns CLI_GO; or, where that is not there, says so and
- * returns CLI_FAILED. */
-int cli_precision(tfm_precision *out, int chosen);
+/* What the word of CLI_PRECISION that was chosen means. */
+tfm_precision cli_precision(int chosen);
 
 /* Returns the seconds of a clock that only goes forward. */
 double cli_seconds(void);

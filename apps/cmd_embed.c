@@ -114,9 +114,8 @@ static int open_model(embed_job *j) {
         .normalize = j->normalize      ? TFM_NORMALIZE_ON
                      : j->no_normalize ? TFM_NORMALIZE_OFF
                                        : TFM_NORMALIZE_AS_SAVED,
+        .precision = cli_precision(j->precision),
     };
-    if (cli_precision(&options.precision, j->precision) != CLI_GO)
-        return CLI_FAILED;
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     tfm_status status =

@@ -269,7 +269,6 @@ int cmd_eval(int argc, char **argv) {
         code = check_asked(&syntax, &j);
     if (code == CLI_GO)
         code = cli_check_beam(&syntax, j.search.beam);
-    if (code == CLI_GO)
-        code = cli_precision(&j.how.precision, j.precision);
+    j.how.precision = cli_precision(j.precision);
     return code == CLI_GO ? run(&j) : code;
 }

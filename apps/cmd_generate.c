@@ -236,9 +236,7 @@ static void print_stats(const job *j) {
 }
 
 static int open_model(job *j) {
-    tfm_model_options how = {.no_tokenizer = j->ids};
-    if (cli_precision(&how.precision, j->precision) != CLI_GO)
-        return CLI_FAILED;
+    const tfm_model_options how = {.no_tokenizer = j->ids, .precision = cli_precision(j->precision)};
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
     if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||

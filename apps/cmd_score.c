@@ -176,8 +176,7 @@ int cmd_score(int argc, char **argv) {
         code = cli_misuse(&syntax, "--end is for --text: the end of a translation always counts");
     if (code == CLI_GO && !j->text_file && strcmp(j->source_file, "-") == 0 && strcmp(j->target_file, "-") == 0)
         code = cli_misuse(&syntax, "only one of the files can be standard input");
-    if (code == CLI_GO)
-        code = cli_precision(&j->how.precision, j->precision);
+    j->how.precision = cli_precision(j->precision);
     if (code == CLI_GO)
         code = run(j);
     free(j);

@@ -393,8 +393,7 @@ int cmd_translate(int argc, char **argv) {
         return cli_misuse(&syntax, "--alignment-layer and --alignment-head are for --alignments");
     if (j.text.alignments && !j.json)
         return cli_misuse(&syntax, "--alignments are written with --json");
-    code = cli_precision(&j.how.precision, j.precision);
-    if (code == CLI_GO)
-        code = check_n_best(&j, &syntax);
+    j.how.precision = cli_precision(j.precision);
+    code = check_n_best(&j, &syntax);
     return code == CLI_GO ? run(&j) : code;
 }

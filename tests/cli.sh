@@ -80,8 +80,8 @@ translate --language de
 check "--language without --split is one" one_sentence 2 '--language is for --split'
 translate stray
 check "a stray operand is one" one_sentence 2 "'stray'"
-translate --precision fp16 </dev/null
-check "a precision that is not there" one_sentence 1 'not available'
+translate --precision fp8 </dev/null
+check "a precision that is not there" one_sentence 2 'fp8'
 
 # ---- Translations
 translate --beam 1 -i "$demo/test.de"
@@ -480,6 +480,11 @@ run score -m "$demo" --precision int8 --src "$demo/test.de" --tgt "$demo/greedy.
 check "int8: the same scores" same out want
 run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
 check "int8: near fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 80 ]
+# Halves: the demo's are fp16, so nothing is lost; bf16 has fewer digits.
+run translate -m "$demo" --precision fp16 --beam 1 -i "$demo/test.de"
+check "fp16: as the original framework" same out "$demo/greedy.en"
+run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+check "bf16: near fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 90 ]
 run train -o more --from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
 check "int8: bytes do not learn" one_sentence 1 'bytes'
 for broken in source.spm vocab.json model.safetensors; do

@@ -1,5 +1,5 @@
-/* Models whose matrices are bytes: quantised while they are opened, or before, in a directory of their own; of families
- * that store matrices as they are, transposed, several in one tensor, and in several files. */
+/* Models whose matrices are bytes or of 16 bits: quantised while they are opened, or before, in a directory of their
+ * own; of families that store matrices as they are, transposed, several in one tensor, and in several files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +134,92 @@ static void test_halves(void **state) {
     }
 }
 
+/* Halves stay halves on the device where they are asked for, of directories of any dtype: results are near those of
+ * F32, and where the directory has such halves, those are the numbers that F32 is made of. */
+static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision precision, double most) {
+    char *dir = golden(name), made[4200];
+    size_t count;
+    snprintf(made, sizeof(made), "%s/kept-%d/%s", scratch_root, (int)dtype,
+             strrchr(name, '/') ? strrchr(name, '/') + 1 : name);
+    harness_ok(tfm_model_quantize(made, dir, dtype));
+    tfm_model *plain = open_model(dir, TFM_PRECISION_FP32), *now = open_model(dir, precision);
+    tfm_model *stored = open_model(made, precision), *back = open_model(made, TFM_PRECISION_FP32);
+    float *want = results(plain, &count), *got = results(now, &count), *again = results(stored, &count);
+    float *floats = results(back, &count);
+    if (!harness_poses()) {
+        assert_true(distance(want, got, count) < most);
+        assert_true(distance(floats, again, count) < 1e-5);
+        assert_true(distance(got, again, count) < most); /* norms and biases were halves once */
+    }
+    const tfm_model_info a = *tfm_model_get_info(plain), b = *tfm_model_get_info(now), c = *tfm_model_get_info(stored);
+    assert_int_equal(a.parameters, b.parameters);
+    assert_true(b.parameter_bytes < 4 * a.parameters * 3 / 4 && b.parameter_bytes >= 2 * a.parameters);
+    assert_int_equal(b.parameter_bytes, c.parameter_bytes);
+    assert_int_equal(a.parameter_bytes, tfm_model_get_info(back)->parameter_bytes);
+    tfm_model_info read;
+    harness_ok(tfm_model_read_info(&read, made, &(tfm_model_options){.no_tokenizer = true, .precision = precision}));
+    assert_int_equal(read.parameter_bytes, b.parameter_bytes);
+    const char *word = dtype == TFM_F16 ? "matrices are fp16" : "matrices are bf16";
+    tfm_trainer *trainer = NULL;
+    harness_refused(tfm_model_save(now, scratch_root, TFM_F32), TFM_ERROR_UNSUPPORTED, word);
+    if (now->arch.decoder.layers)
+        harness_refused(tfm_trainer_new(&trainer, now, NULL), TFM_ERROR_UNSUPPORTED, word);
+    free(want);
+    free(got);
+    free(again);
+    free(floats);
+    tfm_model_free(&plain);
+    tfm_model_free(&now);
+    tfm_model_free(&stored);
+    tfm_model_free(&back);
+    free(dir);
+}
+
+static void test_kept_halves(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof(FOLDERS) / sizeof(*FOLDERS); i++) {
+        if (i % 4 > 1 || (i > 0 && harness_slow()))
+            continue;
+        check_kept_halves(FOLDERS[i], TFM_F16, TFM_PRECISION_FP16, 3e-3);
+        check_kept_halves(FOLDERS[i], TFM_BF16, TFM_PRECISION_BF16, 2.5e-2);
+    }
+}
+
+/* Halves of bytes are the bytes times their scales; and a number that fp16 does not reach is refused, not infinite. */
+static void test_halves_of_others(void **state) {
+    (void)state;
+    char *dir = golden("families/bart-untied-f32"), made[4200], path[4300], *text;
+    size_t count, size;
+    snprintf(made, sizeof(made), "%s/halves-of-bytes", scratch_root);
+    harness_ok(tfm_model_quantize(made, dir, TFM_I8));
+    tfm_model *plain = open_model(made, TFM_PRECISION_FP32), *half = open_model(made, TFM_PRECISION_FP16),
+              *model = NULL;
+    float *want = results(plain, &count), *got = results(half, &count);
+    assert_true(harness_poses() || distance(want, got, count) < 3e-3);
+    free(want);
+    free(got);
+    tfm_model_free(&plain);
+    tfm_model_free(&half);
+    snprintf(made, sizeof(made), "%s/far", scratch_root);
+    harness_ok(tfm_model_quantize(made, dir, TFM_BF16));
+    snprintf(path, sizeof(path), "%s/model.safetensors", made);
+    harness_ok(tfm__file_read(&text, &size, path));
+    /* The first number of the first layer's matrix of the decoder becomes 70144. */
+    const char *name = strstr(text + 8, "model.decoder.layers.0.fc1.weight"), *place = strstr(name, "data_offsets\":[");
+    const size_t at = 8 + (size_t)(unsigned char)text[0] + 256 * (size_t)(unsigned char)text[1] +
+                      (size_t)strtoul(strchr(place, '[') + 1, NULL, 10);
+    text[at] = (char)0x89;
+    text[at + 1] = 0x47;
+    harness_ok(tfm__file_write(path, text, size));
+    harness_refused(tfm_model_open(&model, harness_context(), made,
+                                   &(tfm_model_options){.no_tokenizer = true, .precision = TFM_PRECISION_FP16}),
+                    TFM_ERROR_FORMAT, "decoder.layers.0.fc1.weight has a number as large as 70144");
+    tfm_model *far = open_model(made, TFM_PRECISION_BF16);
+    tfm_model_free(&far);
+    free(text);
+    free(dir);
+}
+
 /* Every half there is, and what lies around the steps, beside the device's cast. */
 static void test_half_values(void **state) {
     (void)state;
@@ -206,8 +292,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),    cmocka_unit_test(test_halves),  cmocka_unit_test(test_half_values),
-        cmocka_unit_test(test_embedder), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_halves),           cmocka_unit_test(test_half_values),
+        cmocka_unit_test(test_kept_halves), cmocka_unit_test(test_halves_of_others), cmocka_unit_test(test_embedder),
+        cmocka_unit_test(test_refused),
     };
     int code = scratch_setup(NULL);
     code = code ? code : cmocka_run_group_tests(tests, harness_setup, harness_teardown);

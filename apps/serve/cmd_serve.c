@@ -165,8 +165,8 @@ static int check(serve_options *o, const cli_syntax *syntax) {
         return cli_misuse(syntax, "--tls-cert and --tls-key go together: give both, or neither");
     if (o->certificate && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return cli_misuse(syntax, "this libmicrohttpd has no TLS: leave --tls-cert away, or put a proxy before it");
-    const int code = cli_precision(&o->how, o->precision);
-    return code == CLI_GO ? cli_check_beam(syntax, o->search.beam) : code;
+    o->how = cli_precision(o->precision);
+    return cli_check_beam(syntax, o->search.beam);
 }
 
 int cmd_serve(int argc, char **argv) {

@@ -41,6 +41,9 @@ typedef enum tfm_precision {
     TFM_PRECISION_INT8,   /* Bytes: those of linear layers, embeddings and the output projection are quantised row by
                              row (tfm_param_quantize) while they are read. A quarter of the memory; results change a
                              little. Such a model can neither be trained nor saved by tfm_model_save. */
+    TFM_PRECISION_FP16,   /* F16: the same matrices take half the memory; products read them as they are, and sum in
+                             F32. A number beyond 65504 is TFM_ERROR_FORMAT. Neither trained nor saved either. */
+    TFM_PRECISION_BF16,   /* The same as BF16, which has the reach of F32 and three decimal digits. */
 } tfm_precision;
 
 typedef struct tfm_model_options {

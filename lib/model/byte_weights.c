@@ -129,14 +129,30 @@ tfm_status tfm__bytes_load(tfm_context *ctx, const tfm__parameter *p, const tfm_
     return status;
 }
 
-tfm_status tfm__bytes_unload(tfm_context *ctx, const tfm__parameter *p, const tfm__stored *stored) {
+float *tfm__parameter_floats(const tfm__parameter *p, const tfm__stored *stored) {
     const size_t rows = (size_t)p->dims[0], columns = (size_t)p->dims[1];
     float *all = tfm__alloc(rows * columns, sizeof(*all));
-    if (!all)
-        return TFM_ERROR_MEMORY;
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; all && i < rows; i++)
         tfm__parameter_row(all + i * columns, p, stored, (int64_t)i);
-    const tfm_status status = tfm_tensor_write(ctx, p->param->value, all);
-    free(all);
-    return status;
+    return all;
+}
+
+tfm_status tfm__check_halves(const tfm__parameter *p, const tfm__stored *stored) {
+    const size_t columns = (size_t)p->dims[1];
+    const float end = 65520; /* from here on it would be rounded to what is after 65504, the last one */
+    float *row = tfm__alloc(columns, sizeof(*row)), most = 0;
+    if (!row)
+        return TFM_ERROR_MEMORY;
+    for (int64_t i = 0; i < p->dims[0] && most < end; i++) {
+        tfm__parameter_row(row, p, stored, i);
+        for (size_t k = 0; k < columns; k++)
+            most = fabsf(row[k]) > most && isfinite(row[k]) ? fabsf(row[k]) : most;
+    }
+    free(row);
+    return most < end
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_FORMAT,
+                           "%s: tensor %s has a number as large as %g, and fp16 ends at 65504: open the model with "
+                           "the precision bf16 or fp32",
+                           stored->file, stored->name, (double)most);
 }

@@ -82,7 +82,8 @@ static void use(loader *l, const tfm__stored *stored) {
 }
 
 /* What tells this parameter from all others: its tensor's file and name, and which part of that it is, how it is
- * turned, and what is added. `form` is 0 where it is F32 on the device, 1 for bytes, and 2 for their scales. */
+ * turned, and what is added. `form` is 0 where it is F32 on the device, 1 for bytes, 2 for their scales, 3 for F16 and
+ * 4 for BF16. */
 static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p, int form) {
     const int64_t part[] = {p->first, p->transposed, (int64_t)(1024 * p->added), p->zeros + ((int64_t)form << 48),
                             p->run};
@@ -91,17 +92,17 @@ static tfm__shared_key key_of(const tfm__stored *stored, const tfm__parameter *p
     return (tfm__shared_key){tfm__hash64(stored->name, bytes, file), tfm__hash64(stored->name, bytes, ~file)};
 }
 
-/* The numbers at `data` as F32: halves are sent as they are and cast there. */
-static tfm_status upload(tfm_context *ctx, tfm_tensor out, const tfm__stored *stored, const unsigned char *data) {
-    if (stored->dtype == TFM_F32)
+/* The numbers at `data` in the dtype of `out`: they are sent as they are and cast there. */
+static tfm_status upload(tfm_context *ctx, tfm_tensor out, tfm_dtype dtype, const void *data) {
+    if (dtype == out.dtype)
         return tfm_tensor_write(ctx, out, data);
     const int depth = tfm__scope_depth(ctx);
     do {
         tfm_tensor raw = {0};
         tfm_scope_open(ctx);
-        tfm_tensor_new(ctx, &raw, stored->dtype, out.rank, out.dims);
+        tfm_tensor_new(ctx, &raw, dtype, out.rank, out.dims);
         tfm_tensor_write(ctx, raw, data);
-        tfm_cast(ctx, &out, raw, TFM_F32);
+        tfm_cast(ctx, &out, raw, out.dtype);
         tfm_scope_close(ctx, 0, NULL);
     } while (tfm__context_again(ctx, depth, tfm_context_status(ctx)));
     return tfm_context_status(ctx);
@@ -146,16 +147,21 @@ static void offer(loader *l, tfm_tensor x, tfm__shared_key key) {
         l->offers[l->offer_count++] = (struct offer){x, key};
 }
 
-/* Whether the parameter is bytes on the device. */
-static bool in_bytes(const loader *l, const tfm__parameter *p, const tfm__stored *stored) {
-    return tfm__may_be_bytes(p) &&
-           (l->precision == TFM_PRECISION_INT8 || (l->precision == TFM_PRECISION_STORED && stored->dtype == TFM_I8));
+/* What the parameter is on the device. */
+static tfm_dtype dtype_of(const loader *l, const tfm__parameter *p, const tfm__stored *stored) {
+    static const tfm_dtype small[] = {
+        [TFM_PRECISION_INT8] = TFM_I8, [TFM_PRECISION_FP16] = TFM_F16, [TFM_PRECISION_BF16] = TFM_BF16};
+    if (!tfm__may_be_bytes(p) || l->precision == TFM_PRECISION_FP32)
+        return TFM_F32;
+    if (l->precision == TFM_PRECISION_STORED)
+        return stored->dtype == TFM_I8 ? TFM_I8 : TFM_F32;
+    return small[l->precision];
 }
 
 static tfm_status put_bytes(loader *l, const tfm__parameter *p, const tfm__stored *stored) {
     tfm_context *ctx = l->model->ctx;
     const tfm__shared_key key = key_of(stored, p, 1), scales_key = key_of(stored, p, 2);
-    l->model->in_bytes = true;
+    l->model->small = "bytes";
     if (tfm__tensor_share(ctx, &p->param->value, key, TFM_I8, 2, p->dims) &&
         tfm__tensor_share(ctx, &p->param->scales, scales_key, TFM_F32, 1, p->dims))
         return TFM_OK;
@@ -176,15 +182,24 @@ static tfm_status put_bytes(loader *l, const tfm__parameter *p, const tfm__store
 static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *stored) {
     tfm_context *ctx = l->model->ctx;
     const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
-    const tfm__shared_key key = key_of(stored, p, 0);
-    if (in_bytes(l, p, stored))
+    const tfm_dtype dtype = dtype_of(l, p, stored);
+    if (dtype == TFM_I8)
         return put_bytes(l, p, stored);
-    if (tfm__tensor_share(ctx, &p->param->value, key, TFM_F32, p->rank, p->dims))
+    const bool half = dtype != TFM_F32;
+    const tfm__shared_key key = key_of(stored, p, !half ? 0 : dtype == TFM_F16 ? 3 : 4);
+    if (half)
+        l->model->small = dtype == TFM_F16 ? "fp16" : "bf16";
+    if (tfm__tensor_share(ctx, &p->param->value, key, dtype, p->rank, p->dims))
         return TFM_OK;
-    if (tfm__tensor_new_lasting(ctx, &p->param->value, TFM_F32, p->rank, p->dims) != TFM_OK)
+    const tfm_status fits = dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__check_halves(p, stored) : TFM_OK;
+    if (fits != TFM_OK)
+        return fits;
+    if (tfm__tensor_new_lasting(ctx, &p->param->value, dtype, p->rank, p->dims) != TFM_OK)
         return tfm_context_status(ctx);
     if (stored->dtype == TFM_I8) {
-        const tfm_status status = tfm__bytes_unload(ctx, p, stored);
+        float *all = tfm__parameter_floats(p, stored);
+        const tfm_status status = all ? upload(ctx, p->param->value, TFM_F32, all) : TFM_ERROR_MEMORY;
+        free(all);
         if (status == TFM_OK)
             offer(l, p->param->value, key);
         return status;
@@ -198,7 +213,7 @@ static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *sto
         tfm__tensor_fill(ctx, p->param->value, &zero);
         tfm_tensor_rows(ctx, &from_file, p->param->value, 0, p->dims[0] - p->zeros);
     }
-    upload(ctx, from_file, stored,
+    upload(ctx, from_file, stored->dtype,
            copy ? copy : stored->data + (size_t)p->first * columns * tfm_dtype_size(stored->dtype));
     free(copy);
     add_constant(ctx, p->param->value, p->added);
@@ -253,7 +268,9 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
     if (status == TFM_OK) {
         const uint64_t count = (uint64_t)((p->dims[0] - p->zeros) * (p->rank == 2 ? p->dims[1] : 1));
         l->parameters += again ? 0 : count;
-        l->bytes += in_bytes(l, p, stored) ? count + 4 * (uint64_t)p->dims[0] : 4 * count; /* each has its own */
+        const tfm_dtype dtype = dtype_of(l, p, stored);
+        l->bytes += tfm_dtype_size(dtype) * count; /* each has its own */
+        l->bytes += dtype == TFM_I8 ? 4 * (uint64_t)p->dims[0] : 0;
         use(l, stored);
     }
     return status;

@@ -162,7 +162,7 @@ static tfm_status open_shortlist(tfm__shortlist **out, const tfm__family_files *
 }
 
 static bool precision_known(const char *what, const tfm_model_options *options) {
-    if (!options || (options->precision >= TFM_PRECISION_STORED && options->precision <= TFM_PRECISION_INT8))
+    if (!options || (options->precision >= TFM_PRECISION_STORED && options->precision <= TFM_PRECISION_BF16))
         return true;
     tfm__fail(TFM_ERROR_ARGUMENT, "%s: there is no precision number %d", what, (int)options->precision);
     return false;

@@ -61,7 +61,8 @@ struct tfm_model {
     tfm_tokenizer *tokenizer;
     tfm_model_info info;
 
-    bool in_bytes; /* Matrices are bytes with scales: it cannot be trained, nor saved as floating point. */
+    const char *small; /* What its matrices are, "bytes", "fp16" or "bf16": then it can neither be trained nor saved.
+                          NULL where they are F32. */
     tfm_param tables[TFM__TABLES]; /* The embedding tables. Those that no role uses are empty. */
     tfm_param *output;             /* (V, E): the one of the tables that the output projection uses, or NULL. */
     tfm__stack encoder, decoder;

@@ -120,9 +120,11 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_save: parameters are stored as F32, F16 or BF16, not %s",
                          tfm_dtype_name(dtype));
-    if (model->in_bytes)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: the model's matrices are bytes: open it as fp32 to save "
-                                                "it, or let tfm_model_quantize write a directory of bytes");
+    if (model->small)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "model_save: the model's matrices are %s: open it as fp32 to save it, "
+                         "or let tfm_model_quantize write such a directory",
+                         model->small);
     if (!model->family->write)
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: models of the family %s are not written",
                          model->family->name);

@@ -262,9 +262,11 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
     status = tfm__model_needs(model, "trainer_new", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
     if (status != TFM_OK)
         return status;
-    if (model->in_bytes)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "trainer_new: the model's matrices are bytes, which cannot learn: open "
-                                                "it as fp32, or better the model that it was made of");
+    if (model->small)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "trainer_new: the model's matrices are %s, which cannot learn: open "
+                         "it as fp32, or better the model that it was made of",
+                         model->small);
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
