@@ -11,10 +11,9 @@
  * is 4 where every line of a, b and c begins at a multiple of four floats, so that vectors are moved, else 1. INDEX is
  * int where no element of them lies after 2^31, else long.
  *
- * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too: the tiles
- * of c in bands of BAND rows of tiles, for the caches' sake; of each matrix of the batch; of each of `parts` cuts of K
- * into chunks, whose sums go to `c` one after the other, to be added up by gemm_tiled_sum. The host gives the sizes (a
- * table in lib/ops/gemm_tiled.c). b may be of 16 bits (stored.cl). */
+ * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too, as
+ * gemm_place.cl has them; gemm_tiled_sum adds up the sums of all parts. The host gives the sizes (a table in
+ * lib/ops/gemm_tiled.c). b may be of 16 bits (stored.cl). */
 #include "stored.cl"
 #ifndef TILE_M
 #define TILE_M 64
@@ -27,10 +26,10 @@
 #define TURNED_A 0
 #define TURNED_B 0
 #endif
+#include "gemm_place.cl"
 #define LX (TILE_N / ITEM_N)
 #define LY (TILE_M / ITEM_M)
 #define ITEMS (LX * LY)
-#define BAND 8
 /* Steps in a row without a branch: more of them, and compilers hold more of local memory in registers than there are.
  */
 #define UNROLL (ITEM_M * ITEM_N > 32 ? 2 : 4)
@@ -101,15 +100,7 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
     __local float b_tile[TILE_K * B_LINE] __attribute__((aligned(16)));
     const int id = (int)get_local_id(0), x = id % LX, y = id / LX;
 
-    /* Which tile, of which matrix and which part of the sum. */
-    const int tiles_m = (int)((m + TILE_M - 1) / TILE_M), tiles_n = (int)((n + TILE_N - 1) / TILE_N);
-    const long group = (long)get_group_id(0), tiles = (long)tiles_m * tiles_n, z = group / tiles % batch;
-    const long part = group / tiles / batch;
-    const int tile = (int)(group % tiles), band = tile / (BAND * tiles_n), in_band = tile % (BAND * tiles_n);
-    const int band_rows = min(BAND, tiles_m - band * BAND);
-    const INDEX row = (INDEX)(band * BAND + in_band % band_rows) * TILE_M;
-    const INDEX column = (INDEX)(in_band / band_rows) * TILE_N;
-    const int rows = (int)min((INDEX)TILE_M, (INDEX)m - row), columns = (int)min((INDEX)TILE_N, (INDEX)n - column);
+    GEMM_PLACE
 
     /* This item's units. Where they go along a line of the operand, those after the last row or column of c are read
      * from before it: what is made of them is not stored. */

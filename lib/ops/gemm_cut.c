@@ -1,0 +1,105 @@
+/* Products in tiles: how they are cut, and the launch. */
+#include "ops/gemm_cut.h"
+
+static int64_t cores_of(tfm_context *ctx) {
+    const unsigned units = tfm_context_device(ctx)->compute_units;
+    return units > 0 ? units : 1;
+}
+
+/* Few tiles leave cores idle, so the inner dimension is cut too, until each core has two groups: into chunks that are
+ * long enough to be worth the sum over them, and not more than fit a sensible share of memory. */
+tfm__gemm_cut tfm__gemm_cut_of(tfm_context *ctx, const tfm__gemm_task *task, int m, int n, double speed,
+                               int64_t asked) {
+    enum { LEAST_CHUNK = 64, MOST_PARTS = 64 };
+    tfm__gemm_cut cut = {
+        .m = m,
+        .n = n,
+        .speed = speed,
+        .tiles_m = tfm__divide_up(task->m, m),
+        .tiles_n = tfm__divide_up(task->n, n),
+    };
+    const int64_t groups = cut.tiles_m * cut.tiles_n * task->batch, cores = cores_of(ctx);
+    int64_t parts = asked > 0 ? asked : groups < 2 * cores ? 2 * cores / groups : 1;
+    const int64_t most = task->k / LEAST_CHUNK;
+    parts = parts > most ? most : parts;
+    parts = parts > MOST_PARTS ? MOST_PARTS : parts < 1 ? 1 : parts;
+    cut.chunk = tfm__divide_up(tfm__divide_up(task->k, parts), LEAST_CHUNK) * LEAST_CHUNK;
+    cut.parts = task->k > cut.chunk ? tfm__divide_up(task->k, cut.chunk) : 1;
+    return cut;
+}
+
+/* As many rounds as the busiest core has, which goes on with two groups at a time, and the sum over parts, which reads
+ * as slowly as it is short. */
+double tfm__gemm_cut_cost(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    const int64_t cores = cores_of(ctx);
+    const double rounds = (double)tfm__divide_up(cut->tiles_m * cut->tiles_n * task->batch * cut->parts, cores);
+    const double depth = (double)(cut->chunk < task->k ? cut->chunk : task->k) + 32; /* and a group begins and ends */
+    const double made = rounds * cut->m * cut->n * depth / cut->speed;
+    const double summed =
+        cut->parts == 1 ? 0 : 32.0 * (double)(cut->parts + 1) * (double)(task->batch * task->m * task->n);
+    return made + summed / (double)cores;
+}
+
+/* Groups of 4 floats begin at multiples of 4 everywhere: buffers do. */
+bool tfm__gemm_by_fours(const tfm__gemm_task *task) {
+    const int64_t a_line = task->transpose_a ? task->m : task->k, b_line = task->transpose_b ? task->k : task->n;
+    return (a_line | b_line | task->n) % 4 == 0 && (task->a.offset | task->b.offset | task->c.offset) % 4 == 0;
+}
+
+bool tfm__gemm_cut_large(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    const int64_t most = INT32_MAX;
+    return tfm__context_tuning(ctx)->gemm_large || task->batch * task->m * task->k > most ||
+           task->batch * task->k * task->n > most || cut->parts * task->batch * task->m * task->n > most;
+}
+
+const char *tfm__gemm_cut_declines(const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    if (task->k < 1)
+        return "there is nothing to add up";
+    return cut->tiles_m * cut->tiles_n > INT32_MAX / 256 ||
+                   task->batch * cut->parts * cut->tiles_m * cut->tiles_n > INT32_MAX / 256
+               ? "there are more tiles than a grid has groups"
+               : NULL;
+}
+
+uint64_t tfm__gemm_cut_memory(const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
+    return cut->parts > 1 ? tfm__pool_block(sizeof(float) * (uint64_t)(cut->parts * task->batch * task->m * task->n))
+                          : 0;
+}
+
+/* c = activation(alpha times the sum of all parts + addend). */
+static tfm_status add_parts(tfm_context *ctx, int64_t parts, const tfm__gemm_task *task, tfm_tensor sums) {
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    const int64_t count = task->batch * task->m * task->n;
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "gemm_tiled", "gemm_tiled_sum", "-DTFM_ACTIVATION=%d", task->activation);
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, count),
+                       TFM__ARGS(TFM__T_AS("c", task->c), TFM__T(sums), TFM__T_AS("addend", addend.tensor),
+                                 TFM__I(count), TFM__I_AS("rows", task->m), TFM__I_AS("n", task->n), TFM__I(parts),
+                                 TFM__I_AS("addend_batch", addend.batch), TFM__I_AS("addend_row", addend.row),
+                                 TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
+                                 TFM__F_AS("alpha", task->alpha)));
+}
+
+tfm_status tfm__gemm_cut_run(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut,
+                             tfm__kernel *kernel, size_t items) {
+    const bool whole = cut->parts == 1;
+    const tfm__gemm_addend none = {0}, addend = whole ? tfm__gemm_addend_of(task) : none;
+    tfm_tensor to = task->c;
+    if (tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (!whole) {
+        to = (tfm_tensor){0};
+        tfm_tensor_new(ctx, &to, TFM_F32, 1, (int64_t[]){cut->parts * task->batch * task->m * task->n});
+    }
+    const size_t groups = (size_t)(cut->tiles_m * cut->tiles_n * task->batch * cut->parts);
+    const int64_t b_batch = task->shared_b ? 0 : task->k * task->n;
+    tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
+                TFM__ARGS(TFM__T_AS("c", to), TFM__T_AS("a", task->a), TFM__T_AS("b", task->b),
+                          TFM__T_AS("addend", addend.tensor), TFM__I_AS("batch", task->batch), TFM__I_AS("m", task->m),
+                          TFM__I_AS("n", task->n), TFM__I_AS("k", task->k), TFM__I_AS("parts", cut->parts),
+                          TFM__I_AS("chunk", cut->chunk), TFM__I(b_batch), TFM__I_AS("addend_batch", addend.batch),
+                          TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
+                          TFM__F_AS("alpha", task->alpha)));
+    if (!whole)
+        add_parts(ctx, cut->parts, task, to);
+    return tfm_scope_close(ctx, 0, NULL);
+}
