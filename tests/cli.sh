@@ -389,7 +389,7 @@ check "no platform: the package is named" one_sentence 1 'pocl-opencl-icd'
 export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here are kernels that no other check needs
 run selftest
 check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
-check "selftest: a line a provider, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 7 ]
+check "selftest: a line a provider, two for engines, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 9 ]
 
 # ---- Timings
 run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn

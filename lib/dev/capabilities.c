@@ -21,6 +21,8 @@ static const struct {
     {"cles_khr_int64", TFM__HAS_INT64, 12},
     {"cl_khr_subgroups", TFM__HAS_SUBGROUPS, 20},
     {"cl_khr_integer_dot_product", TFM__HAS_INT_DOT, 30},
+    {"cl_nv_device_attribute_query", TFM__HAS_NV_QUERIES, 12},
+    {"cl_amd_device_attribute_query", TFM__HAS_AMD_QUERIES, 12},
 };
 
 /* What a kernel text asks for by the word, which is defined where the device has it. */
@@ -88,6 +90,22 @@ static uint32_t ask_extensions(cl_device_id device, int c) {
     return has;
 }
 
+/* The matrix engine that devices of this kind have. Of AMD's instruction sets 9 only some have one, and none of them
+ * tells: a kernel that cannot be built will. */
+static tfm__engine ask_engine(cl_device_id device, uint32_t has) {
+    enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_WAVE = 0x4043, AMD_MAJOR = 0x404a };
+    cl_uint major = 0, minor = 0, wave = 0;
+    if (has & TFM__HAS_NV_QUERIES && answers(device, NV_MAJOR, &major, sizeof(major)) &&
+        answers(device, NV_MINOR, &minor, sizeof(minor)))
+        return major >= 8 ? TFM__ENGINE_MMA : major == 7 && minor >= 5 ? TFM__ENGINE_MMA_8 : TFM__NO_ENGINE;
+    if (has & TFM__HAS_AMD_QUERIES && answers(device, AMD_MAJOR, &major, sizeof(major)) &&
+        answers(device, AMD_WAVE, &wave, sizeof(wave)))
+        return major == 11 && wave == 32  ? TFM__ENGINE_WMMA
+               : major == 9 && wave == 64 ? TFM__ENGINE_MFMA
+                                          : TFM__NO_ENGINE;
+    return TFM__NO_ENGINE;
+}
+
 /* CL_DEVICE_MAX_WORK_ITEM_SIZES; what a driver does not say is no limit. */
 static void ask_items(size_t out[3], cl_device_id device) {
     size_t items[16] = {0}; /* a device may have more dimensions than three */
@@ -121,6 +139,7 @@ void tfm__capabilities_ask(tfm__capabilities *out, cl_device_id device) {
                (config & CL_FP_FMA ? TFM__HAS_FMA : 0) | (config & CL_FP_INF_NAN ? TFM__HAS_INF_NAN : 0) |
                (images ? TFM__HAS_IMAGES : 0) | (unified ? TFM__HAS_UNIFIED_MEMORY : 0) |
                (type == CL_LOCAL ? TFM__HAS_LOCAL_MEMORY : 0);
+    out->engine = ask_engine(device, out->has);
 }
 
 char *tfm__capability_options(const tfm__capabilities *caps, const char *source, const char *options) {

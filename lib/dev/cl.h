@@ -76,6 +76,8 @@ enum {
     TFM__HAS_IMAGES = 1 << 7,         /* CL_DEVICE_IMAGE_SUPPORT */
     TFM__HAS_LOCAL_MEMORY = 1 << 8,   /* local memory is faster than global memory: CL_LOCAL */
     TFM__HAS_UNIFIED_MEMORY = 1 << 9, /* the device's memory is the host's: CL_DEVICE_HOST_UNIFIED_MEMORY */
+    TFM__HAS_NV_QUERIES = 1 << 10,    /* it tells its compute capability: cl_nv_device_attribute_query */
+    TFM__HAS_AMD_QUERIES = 1 << 11,   /* it tells its instruction set: cl_amd_device_attribute_query */
 };
 
 typedef struct tfm__capabilities {
@@ -83,6 +85,7 @@ typedef struct tfm__capabilities {
     int c;                  /* the newest OpenCL C, times ten: 12, 20, 30; 0 where the driver does not say */
     unsigned width;         /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT */
     size_t parameter_bytes; /* CL_DEVICE_MAX_PARAMETER_SIZE */
+    tfm__engine engine;     /* that devices of its kind have */
     tfm__limits limits;     /* what the device says of itself */
 } tfm__capabilities;
 
@@ -162,6 +165,9 @@ void tfm__slots_free(tfm_context *ctx);
 void tfm__programs_export(tfm_context *ctx);
 void tfm__programs_free(tfm_context *ctx);
 void tfm__pool_free(tfm_context *ctx);
+
+/* A hash of the text of cl/<file>.cl with all that stands before it and in it; false after a failure. */
+bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file);
 
 /* Asks the driver for everything; what it does not answer is not there. */
 void tfm__capabilities_ask(tfm__capabilities *out, cl_device_id device);

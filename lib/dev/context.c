@@ -191,6 +191,12 @@ const tfm__tuning *tfm__context_tuning(const tfm_context *ctx) {
     return &ctx->tuning;
 }
 
+tfm_dtype tfm__context_set_inputs(tfm_context *ctx, tfm_dtype inputs) {
+    const tfm_dtype before = ctx->tuning.gemm_inputs;
+    ctx->tuning.gemm_inputs = inputs;
+    return before;
+}
+
 const tfm__limits *tfm__context_limits(const tfm_context *ctx) {
     return &ctx->limits;
 }

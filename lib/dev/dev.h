@@ -34,6 +34,17 @@ typedef struct tfm__attention_block {
 
 enum { TFM__PREFERENCES = 5, TFM__ATTENTION_BLOCKS = 3 };
 
+/* Matrix engines, which multiply matrices of 16-bit numbers by one instruction of a wave (cl/matrix_engine.cl). Kernels
+ * know them by their numbers. */
+typedef enum tfm__engine {
+    TFM__NO_ENGINE,
+    TFM__ENGINE_MMA,   /* NVIDIA, compute capability 8.0 and later: mma.m16n8k16 */
+    TFM__ENGINE_MMA_8, /* NVIDIA, 7.5: mma.m16n8k8, of F16 alone */
+    TFM__ENGINE_WMMA,  /* AMD, RDNA 3 */
+    TFM__ENGINE_MFMA,  /* AMD, CDNA */
+    TFM__ENGINES
+} tfm__engine;
+
 /* What a kind of device is good at, chosen by what the device can do (lib/dev/tuning.c, which says why the numbers are
  * what they are). Its name is what the public headers call a variant. */
 typedef struct tfm__tuning {
@@ -51,6 +62,12 @@ typedef struct tfm__tuning {
     int gemm_tile;      /* of SIMT devices' register tiles: the one of this place in their table, from 1; 0: the best */
     int64_t gemm_parts; /* cuts of the inner dimension; 0: as many as the device has room for */
     bool gemm_large;    /* elements are counted in 64 bits even where there are few: for tests */
+
+    /* Matrix engines. */
+    tfm_dtype gemm_inputs; /* what products may round the numbers to that they read: F16, BF16, or F32, which rounds
+                              nothing. Not the device's: whoever opens a context for less than F32 says it */
+    tfm__engine engine;    /* asked of the device; it may yet not do what it says, which is tried */
+    bool engine_emulated;  /* its fragments by plain OpenCL C, without the instruction: for tests */
 
     /* The packed GEMM, of WIDE devices. */
     int gemm_rows;            /* rows of A per micro-tile; 0: the device has no packed GEMM */
@@ -82,6 +99,9 @@ typedef struct tfm__tuning {
 } tfm__tuning;
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
+
+/* Sets what products may round the numbers to that they read (tfm__tuning.gemm_inputs); returns what that was. */
+tfm_dtype tfm__context_set_inputs(tfm_context *ctx, tfm_dtype inputs);
 
 typedef struct tfm__limits {
     size_t max_group;    /* CL_DEVICE_MAX_WORK_GROUP_SIZE */
@@ -118,6 +138,14 @@ void tfm__tuned_apply(tfm_context *ctx);
 uint64_t tfm__tuned_hash(const tfm_context *ctx);
 /* Stores the rows for contexts that open later; without rows, what is stored goes. The caller's failure. */
 tfm_status tfm__tuned_save(tfm_context *ctx);
+
+/* ---- What was proven on this device (proven.c) ------------------------------------------------------------------- */
+
+/* What was found once of a kernel on this device, by this version of its text and under this driver: kept in the disk
+ * cache, so that the next context need not try it again. `what` names the kernel, its sizes and what was tried. False
+ * where nothing is known. */
+bool tfm__proven_get(tfm_context *ctx, int *verdict, const char *file, const char *what);
+void tfm__proven_set(tfm_context *ctx, int verdict, const char *file, const char *what);
 
 /* ---- What a layer above keeps with a context ---------------------------------------------------------------- */
 

@@ -186,6 +186,14 @@ static char *assemble(tfm_context *ctx, const char *file) {
     return NULL;
 }
 
+bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file) {
+    char *source = assemble(ctx, file);
+    if (source)
+        *out = hash_text(source, 0);
+    free(source);
+    return source != NULL;
+}
+
 static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *given) {
     char *source = assemble(ctx, file), *options = NULL;
     if (source && !(options = tfm__capability_options(&ctx->capabilities, source, given)))

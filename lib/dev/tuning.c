@@ -43,6 +43,7 @@ static const struct {
                 .chunk = 1,
                 /* CLBlast pads its tiles to 32 and more rows, so few rows cost it as much as many. */
                 .gemm_order = {{.provider = "rows"},
+                               {.provider = "engine", .least_rows = 9}, /* its tiles have 16 rows or more */
                                {.provider = "clblast", .least_rows = 9},
                                {.provider = "tiled"},
                                {.provider = "plain"}}}},
@@ -75,6 +76,7 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
         return tfm__fail(TFM_ERROR_ARGUMENT, "there is no variant '%s': tfm_variant_name lists them", variant);
     tfm__tuning tuning = TUNINGS[i].tuning;
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
+    tuning.engine = capabilities->engine;
     while ((size_t)tuning.group > most && tuning.group > 1)
         tuning.group /= 2;
     *out = tuning;

@@ -58,11 +58,12 @@ extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide d
 extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
 extern const tfm__gemm_provider tfm__gemm_rows;    /* linear layers of few rows, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, SIMT devices */
+extern const tfm__gemm_provider tfm__gemm_engine;  /* matrix engines, where 16 bits of what is read are enough */
 extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
 extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
 
 /* All of them, whatever the device prefers. */
-#define TFM__GEMM_PROVIDERS 6
+#define TFM__GEMM_PROVIDERS 7
 extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 
 /* tfm_gemm by this one provider, or by the chosen one if it is NULL. *why, if `why` is not NULL, gets the

@@ -2,7 +2,8 @@
 #include "ops/gemm.h"
 
 const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
-    &tfm__gemm_small, &tfm__gemm_packed, &tfm__gemm_rows, &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_clblast};
+    &tfm__gemm_small, &tfm__gemm_packed, &tfm__gemm_rows,   &tfm__gemm_tiled,
+    &tfm__gemm_plain, &tfm__gemm_engine, &tfm__gemm_clblast};
 
 static size_t place_of(const tfm__gemm_provider *provider) {
     size_t i = 0;
@@ -35,7 +36,9 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
         return NULL;
     if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
         return &tfm__gemm_clblast;
-    const tfm__gemm_row *row = tfm__gemm_tuned(state, task);
+    /* The table was filled with products of floats of 32 bits. */
+    const bool tuned = tfm__context_tuning(ctx)->gemm_inputs == TFM_F32;
+    const tfm__gemm_row *row = tuned ? tfm__gemm_tuned(state, task) : NULL;
     if (row && (state->mode != TFM__GEMM_BUILTIN || !row->provider->must_prove) &&
         takes(ctx, state, row->provider, task))
         return row->provider;

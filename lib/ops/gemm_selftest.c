@@ -1,4 +1,5 @@
 /* The selftest of matrix multiplication, by each provider. */
+#include <math.h>
 #include "ops/gemm.h"
 #include "ops/selftest.h"
 
@@ -30,6 +31,56 @@ static void check(tfm__check *c) {
     }
     if (ran == 0)
         c->why = declined;
+}
+
+/* To 16 bits and back, the nearest with ties to even; of numbers that are no subnormals there. */
+static double rounded(double x, tfm_dtype dtype) {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    const int bits = dtype == TFM_BF16 ? 8 : 11;
+    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+}
+
+static void engine_shape(tfm__check *c, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
+    const tfm_dtype dtype = (tfm_dtype)c->number;
+    float *a, *b;
+    tfm_tensor y = {0};
+    tfm_tensor ta = transpose_a ? FLOATS(a, k, m) : FLOATS(a, m, k);
+    tfm_tensor tb = transpose_b ? FLOATS(b, n, k) : FLOATS(b, k, n);
+    double *want = WANTED(m * n);
+    const tfm_gemm_options options = {.transpose_a = transpose_a, .transpose_b = transpose_b};
+    if (!tfm__check_ready(c) || tfm__gemm_with(c->ctx, &tfm__gemm_engine, &c->why, &y, ta, tb, &options) != TFM_OK ||
+        c->why)
+        return;
+    /* Its first run was its trial: what it declines now is why another provider has made the product. */
+    const tfm__gemm_task task = {.batch = 1,
+                                 .m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .c = y,
+                                 .a = ta,
+                                 .b = tb,
+                                 .shared_b = true,
+                                 .alpha = 1,
+                                 .transpose_a = transpose_a,
+                                 .transpose_b = transpose_b};
+    c->why = tfm__gemm_engine.declines(c->ctx, &task);
+    for (int64_t i = 0; !c->why && i < m * n; i++)
+        for (int64_t p = 0; p < k; p++)
+            want[i] += rounded((double)(transpose_a ? a[p * m + i / n] : a[i / n * k + p]), dtype) *
+                       rounded((double)(transpose_b ? b[i % n * k + p] : b[p * n + i % n]), dtype);
+    if (!c->why)
+        tfm__check_judge(c, y, want);
+}
+
+/* Whatever the context's products may round to: each mix of transposes, and what is read by fours. */
+static void check_engine(tfm__check *c) {
+    const tfm_dtype before = tfm__context_set_inputs(c->ctx, (tfm_dtype)c->number);
+    for (int t = 0; t < 4 && !c->why && tfm__check_ready(c); t++)
+        engine_shape(c, 17, 65, 33, t & 1, t & 2);
+    if (!c->why && tfm__check_ready(c))
+        engine_shape(c, 100, 96, 64, false, true);
+    tfm__context_set_inputs(c->ctx, before);
 }
 
 /* CLBlast multiplies in another way from a size on that its tables give each device, 1984^3 at most: where it is what
@@ -80,8 +131,10 @@ const tfm__check_entry tfm__selftest_gemm[] = {
     {"gemm", "rows", check, 2},
     {"gemm", "tiled", check, 3},
     {"gemm", "plain", check, 4},
-    {"gemm", "clblast", check, 5},
-    {"gemm", "clblast, large", check_large, 5},
+    {"gemm", "engine, f16", check_engine, TFM_F16},
+    {"gemm", "engine, bf16", check_engine, TFM_BF16},
+    {"gemm", "clblast", check, 6},
+    {"gemm", "clblast, large", check_large, 6},
     {"linear", "silu", check_linear, 0},
     {0},
 };

@@ -1,0 +1,182 @@
+/* GEMM by matrix engines: what gemm_tiled.cl computes, with operands rounded to 16 bits on their way to local memory,
+ * and with the products and sums of a tile by the instruction of matrix_engine.cl. Sums are floats, and what becomes of
+ * them is the same.
+ *
+ * A work-group computes TILE_M x TILE_N of c in steps of TILE_K of the inner dimension. Each of its waves computes
+ * WAVE_M x WAVE_N of that, in pieces of the engine's size, whose sums stay in registers. In local memory lie rows of a
+ * and columns of b, along the inner dimension, as words of two numbers. While the products of a tile are added up, the
+ * next one is on its way from global memory to registers.
+ *
+ * TURNED_A, TURNED_B, UNIT and INDEX are those of gemm_tiled.cl, and so are the arguments and the grid, of ITEMS items
+ * a group. The host gives the sizes (a table in lib/ops/gemm_engine.c). LOAD_A and LOAD_B are how a unit of an operand
+ * is read; A_STORED and B_STORED are what it is stored in. */
+#ifndef TILE_M
+#define TILE_M 64
+#define TILE_N 64
+#define TILE_K 32
+#define WAVE_M 32
+#define WAVE_N 32
+#define UNIT 1
+#define INDEX long
+#define TURNED_A 0
+#define TURNED_B 0
+#endif
+#include "gemm_place.cl"
+#include "matrix_engine.cl"
+
+#define WAVES_N (TILE_N / WAVE_N)
+#define ITEMS (TILE_M / WAVE_M * WAVES_N * LANES)
+#define PIECES_M (WAVE_M / ENGINE_M)
+#define PIECES_N (WAVE_N / ENGINE_N)
+/* Words of a line of local memory: four more than it has, so that what lanes read together lies in different banks. */
+#define LINE (TILE_K / 2 + 4)
+
+#if UNIT == 4
+typedef float4 unit;
+#else
+typedef float unit;
+#endif
+#define A_STORED float
+#define B_STORED float
+#define LOAD_A(from) (*(__global const unit *)(from))
+#define LOAD_B(from) (*(__global const unit *)(from))
+
+/* What an item brings: of an operand whose lines are along the inner dimension and which is read by fours, one unit a
+ * round, which is two words; else two units, of neighbours along the inner dimension, which are a word for each of
+ * their floats. LINES says that the operand's lines are across. Then SPAN items read neighbouring units, and those
+ * after them other steps, which share a line of local memory. */
+#define LINES_A TURNED_A
+#define LINES_B (!TURNED_B)
+#define UNITS(lines) (UNIT == 4 && !(lines) ? 1 : 2)
+#define ROUNDS(lines, tile) ((tile)*TILE_K / UNIT / UNITS(lines) / ITEMS)
+#define ACROSS (TILE_K / (UNIT == 4 ? 4 : 2))
+#define SPAN(tile) ((tile) / UNIT < 8 ? (tile) / UNIT : 8)
+#define BLOCK(tile) (SPAN(tile) * (TILE_K / 2))
+/* Row or column of the tile and step of an item's first unit, and how far those of its u-th round are from it. */
+#define ALONG(lines, tile) ((lines) ? (id % SPAN(tile) + id / BLOCK(tile) * SPAN(tile)) * UNIT : id / ACROSS)
+#define STEP(lines, tile) ((lines) ? id / SPAN(tile) % (TILE_K / 2) * 2 : id % ACROSS * (TILE_K / ACROSS))
+#define OVER(lines, tile, u) ((lines) ? (u)*ITEMS / BLOCK(tile) * SPAN(tile) * UNIT : (u)*ITEMS / ACROSS)
+#define LATER(lines, tile, u) ((lines) ? (u)*ITEMS % BLOCK(tile) / SPAN(tile) * 2 : 0)
+
+/* To a tile: the two units, or the one. */
+static inline void put(__local uint *to, const unit first, const unit second) {
+#if UNIT == 4
+    to[0] = engine_word(first.x, second.x);
+    to[LINE] = engine_word(first.y, second.y);
+    to[2 * LINE] = engine_word(first.z, second.z);
+    to[3 * LINE] = engine_word(first.w, second.w);
+#else
+    to[0] = engine_word(first, second);
+#endif
+}
+static inline void put_whole(__local uint *to, const unit all) {
+#if UNIT == 4
+    *(__local uint2 *)to = (uint2)(engine_word(all.x, all.y), engine_word(all.z, all.w));
+#endif
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(A_STORED, a), TFM_INPUT(B_STORED, b), TFM_INPUT(float, addend),
+            const long batch, const long m, const long n, const long k, const long parts, const long chunk,
+            const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
+            const float alpha) {
+    __local uint a_tile[TILE_M * LINE] __attribute__((aligned(16)));
+    __local uint b_tile[TILE_N * LINE] __attribute__((aligned(16)));
+    ENGINE_SCRATCH(ITEMS)
+    const int id = (int)get_local_id(0), lane = id % LANES, wave = id / LANES;
+    const int wave_row = wave / WAVES_N * WAVE_M, wave_column = wave % WAVES_N * WAVE_N;
+    GEMM_PLACE
+
+    const INDEX first = (INDEX)(part * chunk), stop = (INDEX)min(part * chunk + chunk, k);
+    const INDEX a_step = TURNED_A ? (INDEX)m : 1, b_step = TURNED_B ? 1 : (INDEX)n;
+    const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
+    const int a_along = ALONG(LINES_A, TILE_M), b_along = ALONG(LINES_B, TILE_N);
+    const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
+    __global const A_STORED *from_a = TFM_AT(a) + (INDEX)z * (INDEX)m * (INDEX)k + row * a_row + first * a_step;
+    __global const B_STORED *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
+    const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
+    __local uint *to_a = a_tile + a_along * LINE + steps_a / 2;
+    __local uint *to_b = b_tile + b_along * LINE + steps_b / 2;
+
+    float sum[PIECES_M][PIECES_N][SUMS];
+    UNROLLED
+    for (int i = 0; i < PIECES_M; i++)
+        UNROLLED
+    for (int j = 0; j < PIECES_N; j++)
+        UNROLLED
+    for (int s = 0; s < SUMS; s++)
+        sum[i][j][s] = 0.0f;
+
+    /* `left` steps from `from_a` and `from_b` on: zeros after them, of both, since 0 times what is there may be NaN. */
+    unit next_a[ROUNDS(LINES_A, TILE_M)][UNITS(LINES_A)], next_b[ROUNDS(LINES_B, TILE_N)][UNITS(LINES_B)];
+    int left = (int)(stop - first);
+#define EACH(lines, tile)                                                                                              \
+    UNROLLED                                                                                                           \
+    for (int u = 0; u < ROUNDS(lines, tile); u++)                                                                      \
+        UNROLLED                                                                                                       \
+    for (int h = 0; h < UNITS(lines); h++)
+#define FETCH(left)                                                                                                    \
+    EACH(LINES_A, TILE_M)                                                                                              \
+    next_a[u][h] =                                                                                                     \
+        steps_a + LATER(LINES_A, TILE_M, u) + h < (left) && a_along + OVER(LINES_A, TILE_M, u) < rows                  \
+            ? LOAD_A(from_a + a_at + OVER(LINES_A, TILE_M, u) * a_row + (LATER(LINES_A, TILE_M, u) + h) * a_step)      \
+            : (unit)(0.0f);                                                                                            \
+    EACH(LINES_B, TILE_N)                                                                                              \
+    next_b[u][h] =                                                                                                     \
+        steps_b + LATER(LINES_B, TILE_N, u) + h < (left) && b_along + OVER(LINES_B, TILE_N, u) < columns               \
+            ? LOAD_B(from_b + b_at + OVER(LINES_B, TILE_N, u) * b_column + (LATER(LINES_B, TILE_N, u) + h) * b_step)   \
+            : (unit)(0.0f);
+#define PUT(to, next, lines, tile)                                                                                     \
+    UNROLLED                                                                                                           \
+    for (int u = 0; u < ROUNDS(lines, tile); u++) {                                                                    \
+        __local uint *at = (to) + OVER(lines, tile, u) * LINE + LATER(lines, tile, u) / 2;                             \
+        if (UNITS(lines) == 2)                                                                                         \
+            put(at, next[u][0], next[u][UNITS(lines) - 1]);                                                            \
+        else                                                                                                           \
+            put_whole(at, next[u][0]);                                                                                 \
+    }
+    FETCH(left)
+    for (; left > 0; left -= TILE_K) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
+        PUT(to_a, next_a, LINES_A, TILE_M)
+        PUT(to_b, next_b, LINES_B, TILE_N)
+        barrier(CLK_LOCAL_MEM_FENCE);
+        from_a += TILE_K * a_step;
+        from_b += TILE_K * b_step;
+        FETCH(left - TILE_K)
+        UNROLLED
+        for (int s = 0; s < TILE_K; s += ENGINE_K) {
+            uint over[PIECES_N][B_WORDS];
+            UNROLLED
+            for (int j = 0; j < PIECES_N; j++)
+                engine_read_b(over[j], b_tile + (wave_column + j * ENGINE_N) * LINE + s / 2, LINE, lane);
+            UNROLLED
+            for (int i = 0; i < PIECES_M; i++) {
+                uint down[A_WORDS];
+                engine_read_a(down, a_tile + (wave_row + i * ENGINE_M) * LINE + s / 2, LINE, lane);
+                UNROLLED
+                for (int j = 0; j < PIECES_N; j++)
+                    engine_multiply(sum[i][j], down, over[j], lane);
+            }
+        }
+    }
+
+    /* A part of a sum goes to its place as it is. */
+    const int whole = parts == 1;
+    __global float *to = TFM_AT(c) + ((INDEX)part * (INDEX)batch + (INDEX)z) * (INDEX)m * (INDEX)n;
+    __global const float *more = TFM_AT(addend) + (INDEX)z * (INDEX)addend_batch;
+    UNROLLED
+    for (int i = 0; i < PIECES_M; i++)
+        UNROLLED
+    for (int j = 0; j < PIECES_N; j++)
+        UNROLLED
+    for (int s = 0; s < SUMS; s++) {
+        const int down = wave_row + i * ENGINE_M + D_ROW(lane, s);
+        const int over = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
+        if (down < rows && over < columns) {
+            const INDEX y = row + down, x = column + over;
+            const float add = has_addend ? more[y * (INDEX)addend_row + x] : 0.0f, made = sum[i][j][s];
+            to[y * (INDEX)n + x] = whole ? tfm_activate(tfm_fma(alpha, made, add)) : made;
+        }
+    }
+}

@@ -1,0 +1,268 @@
+/* Matrix engines: one instruction by which the lanes of a wave multiply two small matrices of 16-bit numbers and add
+ * the products to sums in floats, D (ENGINE_M, ENGINE_N) = A (ENGINE_M, ENGINE_K) B (ENGINE_K, ENGINE_N) + D. Each lane
+ * holds a fragment of each matrix in registers: words of two numbers that are neighbours along K, the first in the low
+ * half, and sums of one float. Here is, for each engine, which fragments these are, the instruction, and the same in
+ * plain OpenCL C.
+ *
+ * The host says which by ENGINE, a number of enum tfm__engine, and of which numbers by INPUT, one of enum tfm_dtype:
+ * 1 F16, 2 BF16. Where TFM_HAS_ENGINE is defined it is the instruction, else the emulation: for tests on devices that
+ * have none, of everything but the instruction. */
+#ifndef ENGINE
+#define ENGINE 1
+#define INPUT 1
+#endif
+
+/* What a lane holds: A_ROW and A_K are the row and the first of two columns of A in its word w, B_COLUMN and B_K the
+ * column and the first of two rows of B, D_ROW and D_COLUMN the place of its sum i. RUN words follow each other along
+ * K. For the emulation the other way round: the lane and word that have a number of A or B. */
+#if ENGINE == 1
+/* NVIDIA from sm_80 on: "Matrix Fragments for mma.m16n8k16 with floating point type" in NVIDIA's PTX ISA. */
+#define LANES 32
+#define ENGINE_M 16
+#define ENGINE_N 8
+#define ENGINE_K 16
+#define A_WORDS 4
+#define B_WORDS 2
+#define SUMS 4
+#define RUN 1
+#define A_ROW(lane, w) ((lane) / 4 + (w) % 2 * 8)
+#define A_K(lane, w) ((lane) % 4 * 2 + (w) / 2 * 8)
+#define B_COLUMN(lane, w) ((lane) / 4)
+#define B_K(lane, w) ((lane) % 4 * 2 + (w)*8)
+#define D_ROW(lane, i) ((lane) / 4 + (i) / 2 * 8)
+#define D_COLUMN(lane, i) ((lane) % 4 * 2 + (i) % 2)
+#define A_LANE(row, k, lane) ((row) % 8 * 4 + (k) % 8 / 2)
+#define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)
+#define B_LANE(column, k, lane) ((column)*4 + (k) % 8 / 2)
+#define B_WORD(k) ((k) / 8)
+#elif ENGINE == 2
+/* NVIDIA's sm_75, of F16 alone: "Matrix Fragments for mma.m16n8k8" there. */
+#define LANES 32
+#define ENGINE_M 16
+#define ENGINE_N 8
+#define ENGINE_K 8
+#define A_WORDS 2
+#define B_WORDS 1
+#define SUMS 4
+#define RUN 1
+#define A_ROW(lane, w) ((lane) / 4 + (w)*8)
+#define A_K(lane, w) ((lane) % 4 * 2)
+#define B_COLUMN(lane, w) ((lane) / 4)
+#define B_K(lane, w) ((lane) % 4 * 2)
+#define D_ROW(lane, i) ((lane) / 4 + (i) / 2 * 8)
+#define D_COLUMN(lane, i) ((lane) % 4 * 2 + (i) % 2)
+#define A_LANE(row, k, lane) ((row) % 8 * 4 + (k) / 2)
+#define A_WORD(row, k) ((row) / 8)
+#define B_LANE(column, k, lane) ((column)*4 + (k) / 2)
+#define B_WORD(k) 0
+#elif ENGINE == 3
+/* AMD's RDNA 3, in waves of 32: "How to accelerate AI applications on RDNA 3 using WMMA", gpuopen.com, and the RDNA3
+ * ISA guide on WMMA. Lanes 16 to 31 hold A and B once more: each half of the wave has what its own sums need. */
+#define LANES 32
+#define ENGINE_M 16
+#define ENGINE_N 16
+#define ENGINE_K 16
+#define A_WORDS 8
+#define B_WORDS 8
+#define SUMS 8
+#define RUN 4
+#define A_ROW(lane, w) ((lane) % 16)
+#define A_K(lane, w) ((w)*2)
+#define B_COLUMN(lane, w) ((lane) % 16)
+#define B_K(lane, w) ((w)*2)
+#define D_ROW(lane, i) ((i)*2 + (lane) / 16)
+#define D_COLUMN(lane, i) ((lane) % 16)
+#define A_LANE(row, k, lane) ((row) + (lane) / 16 * 16)
+#define A_WORD(row, k) ((k) / 2)
+#define B_LANE(column, k, lane) ((column) + (lane) / 16 * 16)
+#define B_WORD(k) ((k) / 2)
+#elif ENGINE == 4
+/* AMD's CDNA, in waves of 64: the instruction set guides of MI100 and MI200, and AMD's matrix instruction calculator,
+ * v_mfma_f32_16x16x16_f16 and v_mfma_f32_16x16x16_bf16_1k. */
+#define LANES 64
+#define ENGINE_M 16
+#define ENGINE_N 16
+#define ENGINE_K 16
+#define A_WORDS 2
+#define B_WORDS 2
+#define SUMS 4
+#define RUN 2
+#define A_ROW(lane, w) ((lane) % 16)
+#define A_K(lane, w) ((lane) / 16 * 4 + (w)*2)
+#define B_COLUMN(lane, w) ((lane) % 16)
+#define B_K(lane, w) ((lane) / 16 * 4 + (w)*2)
+#define D_ROW(lane, i) ((lane) / 16 * 4 + (i))
+#define D_COLUMN(lane, i) ((lane) % 16)
+#define A_LANE(row, k, lane) ((row) + (k) / 4 * 16)
+#define A_WORD(row, k) ((k) % 4 / 2)
+#define B_LANE(column, k, lane) ((column) + (k) / 4 * 16)
+#define B_WORD(k) ((k) % 4 / 2)
+#else
+#error "ENGINE is not a number of enum tfm__engine"
+#endif
+
+#ifdef TFM_HAS_ENGINE
+#if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
+#error "this is not the machine that has the engine's instruction"
+#endif
+#if ENGINE >= 3
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+/* Fragments must be registers, so that every loop over them is unrolled. */
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED
+#endif
+
+/* A word of two numbers, each rounded to the nearest, ties to even. */
+#if INPUT == 1
+static inline uint engine_word(const float low, const float high) {
+#if defined(TFM_HAS_ENGINE) && ENGINE <= 2
+    uint word;
+    __asm("{\n\t.reg .b16 low, high;\n\tcvt.rn.f16.f32 low, %1;\n\tcvt.rn.f16.f32 high, %2;\n\t"
+          "mov.b32 %0, {low, high};\n\t}"
+          : "=r"(word)
+          : "f"(low), "f"(high));
+    return word;
+#elif defined(TFM_HAS_ENGINE)
+    return as_uint((half2)((half)low, (half)high));
+#else
+    ushort pair[2];
+    vstore_half_rte(low, 0, (half *)pair);
+    vstore_half_rte(high, 1, (half *)pair);
+    return pair[0] | (uint)pair[1] << 16;
+#endif
+}
+#else
+static inline uint engine_round(const uint u) {
+    return (u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : u + 0x7fffu + (u >> 16 & 1u); /* NaN stays that */
+}
+static inline uint engine_word(const float low, const float high) {
+#if defined(TFM_HAS_ENGINE) && ENGINE == 1
+    uint word;
+    __asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high));
+    return word;
+#else
+    return engine_round(as_uint(low)) >> 16 | (engine_round(as_uint(high)) & 0xffff0000u);
+#endif
+}
+#endif
+
+/* A lane's fragment out of a tile in local memory, whose lines, `line` words apart, are rows of A or columns of B. */
+static inline void engine_run(uint *to, __local const uint *from) {
+#if RUN == 4
+    const uint4 words = *(__local const uint4 *)from;
+    to[0] = words.x;
+    to[1] = words.y;
+    to[2] = words.z;
+    to[3] = words.w;
+#elif RUN == 2
+    const uint2 words = *(__local const uint2 *)from;
+    to[0] = words.x;
+    to[1] = words.y;
+#else
+    to[0] = *from;
+#endif
+}
+static inline void engine_read_a(uint *a, __local const uint *tile, const int line, const int lane) {
+    UNROLLED
+    for (int w = 0; w < A_WORDS; w += RUN)
+        engine_run(a + w, tile + A_ROW(lane, w) * line + A_K(lane, w) / 2);
+}
+static inline void engine_read_b(uint *b, __local const uint *tile, const int line, const int lane) {
+    UNROLLED
+    for (int w = 0; w < B_WORDS; w += RUN)
+        engine_run(b + w, tile + B_COLUMN(lane, w) * line + B_K(lane, w) / 2);
+}
+
+/* d += a b, by all lanes of the wave together. ENGINE_SCRATCH(items) declares what it needs for that in a kernel. */
+#ifdef TFM_HAS_ENGINE
+#define ENGINE_SCRATCH(items)
+#define engine_multiply(d, a, b, lane) engine_instruction(d, a, b)
+#if ENGINE <= 2
+#if ENGINE == 1 && INPUT == 1
+#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#elif ENGINE == 1
+#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#else
+#define MMA "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
+#endif
+static inline void engine_instruction(float *d, const uint *a, const uint *b) {
+#if ENGINE == 1
+    __asm volatile(MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                   : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    __asm volatile(MMA " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                   : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                   : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#endif
+}
+#elif ENGINE == 3
+static inline void engine_instruction(float *d, const uint *a, const uint *b) {
+    const uint8 x = (uint8)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+    const uint8 y = (uint8)(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
+    float8 sums = (float8)(d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+#if INPUT == 1
+    sums = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16(x), as_half16(y), sums);
+#else
+    sums = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16(x), as_short16(y), sums);
+#endif
+    d[0] = sums.s0;
+    d[1] = sums.s1;
+    d[2] = sums.s2;
+    d[3] = sums.s3;
+    d[4] = sums.s4;
+    d[5] = sums.s5;
+    d[6] = sums.s6;
+    d[7] = sums.s7;
+}
+#else
+static inline void engine_instruction(float *d, const uint *a, const uint *b) {
+    const uint2 x = (uint2)(a[0], a[1]), y = (uint2)(b[0], b[1]);
+    float4 sums = (float4)(d[0], d[1], d[2], d[3]);
+#if INPUT == 1
+    sums = __builtin_amdgcn_mfma_f32_16x16x16f16(as_half4(x), as_half4(y), sums, 0, 0, 0);
+#else
+    sums = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(as_short4(x), as_short4(y), sums, 0, 0, 0);
+#endif
+    d[0] = sums.x;
+    d[1] = sums.y;
+    d[2] = sums.z;
+    d[3] = sums.w;
+}
+#endif
+#else
+/* The emulation: every lane lays its words open in local memory, and takes those of other lanes that its sums need. */
+#define ENGINE_SCRATCH(items) __local uint engine_open[(items) * (A_WORDS + B_WORDS)];
+#define engine_multiply(d, a, b, lane) engine_emulate(d, a, b, lane, engine_open)
+static inline float engine_number(const uint word, const int high) {
+#if INPUT == 1
+    const ushort bits = (ushort)(high ? word >> 16 : word);
+    return vload_half(0, (const half *)&bits);
+#else
+    return as_float(high ? word & 0xffff0000u : word << 16);
+#endif
+}
+/* Inlined for certain, as tfm_group_reduce of the prelude is. */
+static inline __attribute__((always_inline)) void engine_emulate(float *d, const uint *a, const uint *b, const int lane,
+                                                                 __local uint *open) {
+    const int id = (int)get_local_id(0);
+    __local uint *own = open + id * (A_WORDS + B_WORDS);
+    __local const uint *wave = open + (id - lane) * (A_WORDS + B_WORDS);
+    barrier(CLK_LOCAL_MEM_FENCE); /* what was open has been read */
+    for (int w = 0; w < A_WORDS; w++)
+        own[w] = a[w];
+    for (int w = 0; w < B_WORDS; w++)
+        own[A_WORDS + w] = b[w];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < SUMS; i++) {
+        const int row = D_ROW(lane, i), column = D_COLUMN(lane, i);
+        for (int k = 0; k < ENGINE_K; k++) {
+            const uint x = wave[A_LANE(row, k, lane) * (A_WORDS + B_WORDS) + A_WORD(row, k)];
+            const uint y = wave[B_LANE(column, k, lane) * (A_WORDS + B_WORDS) + A_WORDS + B_WORD(k)];
+            d[i] = tfm_fma(engine_number(x, k % 2), engine_number(y, k % 2), d[i]);
+        }
+    }
+}
+#endif

@@ -1,0 +1,289 @@
+/* Matrix engines: cl/gemm_engine.cl, where the context's products may round to 16 bits what they read.
+ *
+ * What an engine does is known from its maker's documents, and from compilers, but for most devices nobody has run it
+ * here. So each form of its kernel is tried before it is used: once for a device, its driver and the kernel's text, on
+ * a small product whose result is compared with the plain kernel's on the same rounded numbers. A form that fails is
+ * not used, and the next provider computes. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include "ops/gemm_cut.h"
+
+enum { TILE_K = 32, LINE = TILE_K / 2 + 4, TILES = 4 };
+
+/* Largest first; `speed` as in gemm_tiled.c. A wave has wave_m x wave_n of a tile. */
+struct tile {
+    int m, n, wave_m, wave_n;
+    double speed;
+};
+
+static const struct tile MMA_TILES[TILES] = {
+    {128, 128, 64, 32, 1}, {64, 64, 32, 32, 0.7}, {32, 32, 16, 16, 0.3}, {16, 64, 16, 32, 0.3}};
+static const struct tile WMMA_TILES[TILES] = {
+    {128, 64, 32, 32, 1}, {64, 64, 32, 16, 0.8}, {32, 32, 16, 16, 0.4}, {16, 32, 16, 16, 0.3}};
+static const struct tile MFMA_TILES[TILES] = {
+    {128, 128, 64, 64, 1}, {64, 64, 32, 32, 0.7}, {32, 32, 16, 32, 0.3}, {16, 64, 16, 64, 0.3}};
+
+static const struct engine {
+    int lanes, words; /* of a wave; of a lane's fragments of a and b: as cl/matrix_engine.cl has them */
+    bool bf16;
+    const struct tile *tiles;
+} ENGINE[TFM__ENGINES] = {
+    [TFM__ENGINE_MMA] = {32, 6, true, MMA_TILES},
+    [TFM__ENGINE_MMA_8] = {32, 3, false, MMA_TILES},
+    [TFM__ENGINE_WMMA] = {32, 16, true, WMMA_TILES},
+    [TFM__ENGINE_MFMA] = {64, 4, true, MFMA_TILES},
+};
+
+/* A product as it is run. */
+typedef struct plan {
+    const struct tile *tile; /* NULL: none fits the device */
+    int unit;                /* floats that are read at once: 4 or 1 */
+    bool large;              /* elements after 2^31 */
+    tfm__gemm_cut cut;
+} plan;
+
+/* Of a form of the kernel that was tried: by tile, transposes, unit and inputs. */
+typedef enum verdict { UNKNOWN, GOOD, WRONG, NOT_BUILT, VERDICTS } verdict;
+enum { CLASSES = TILES << 4 };
+
+typedef struct state {
+    unsigned char verdicts[2 * TFM__ENGINES][CLASSES]; /* of engines, and of their emulations */
+} state;
+
+/* Its address is the key under which a context keeps what was tried. */
+static char SLOT;
+
+static state *state_of(tfm_context *ctx) {
+    state *s = tfm__context_slot(ctx, &SLOT);
+    if (s || tfm_context_status(ctx) != TFM_OK)
+        return s;
+    s = tfm__alloc(1, sizeof(*s));
+    if (!s) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
+        return NULL;
+    }
+    return tfm__context_set_slot(ctx, &SLOT, s, free) == TFM_OK ? s : NULL;
+}
+
+static const struct engine *engine_of(tfm_context *ctx) {
+    return &ENGINE[tfm__context_tuning(ctx)->engine];
+}
+
+static size_t items_of(tfm_context *ctx, const struct tile *tile) {
+    return (size_t)(tile->m / tile->wave_m * (tile->n / tile->wave_n) * engine_of(ctx)->lanes);
+}
+
+static bool fits(tfm_context *ctx, const struct tile *tile) {
+    const tfm__limits *limits = tfm__context_limits(ctx);
+    const size_t items = items_of(ctx, tile),
+                 emulation = tfm__context_tuning(ctx)->engine_emulated ? items * (size_t)engine_of(ctx)->words : 0;
+    return items <= limits->max_group && items <= limits->max_items[0] &&
+           sizeof(uint32_t) * ((size_t)(LINE * (tile->m + tile->n)) + emulation) <= limits->local_bytes;
+}
+
+static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    plan best = {0};
+    double least = 0;
+    for (int i = 0; i < TILES; i++) {
+        plan p = {.tile = &engine_of(ctx)->tiles[i], .unit = tfm__gemm_by_fours(task) ? 4 : 1};
+        if (!fits(ctx, p.tile) || (tuning->gemm_tile > 0 && tuning->gemm_tile != i + 1))
+            continue;
+        p.cut = tfm__gemm_cut_of(ctx, task, p.tile->m, p.tile->n, p.tile->speed, tuning->gemm_parts);
+        const double c = tfm__gemm_cut_cost(ctx, task, &p.cut);
+        if (!best.tile || c < least) {
+            best = p;
+            least = c;
+        }
+    }
+    best.large = tfm__gemm_cut_large(ctx, task, &best.cut);
+    return best;
+}
+
+/* The place of what is known about the plan's kernel; NULL after a failure. */
+static unsigned char *verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    state *s = state_of(ctx);
+    const size_t class = (size_t)(p->tile - engine_of(ctx)->tiles) << 4 | (p->unit == 4 ? 8U : 0U) |
+                         (tuning->gemm_inputs == TFM_BF16 ? 4U : 0U) | (task->transpose_a ? 2U : 0U) |
+                         (task->transpose_b ? 1U : 0U);
+    return s ? &s->verdicts[2 * tuning->engine + tuning->engine_emulated][class] : NULL;
+}
+
+static const char *trouble(verdict v) {
+    static const char *const WHY[VERDICTS] = {
+        [WRONG] = "the result of the device's matrix engine was wrong when it was tried",
+        [NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
+    };
+    return WHY[v];
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    if (tuning->class != TFM__SIMT)
+        return "the device vectorises what one work-item says";
+    if (tuning->gemm_inputs == TFM_F32)
+        return "the context's products read numbers of 32 bits";
+    if (tuning->engine == TFM__NO_ENGINE)
+        return "the device has no matrix engine that this version knows";
+    if (tuning->gemm_inputs == TFM_BF16 && !engine_of(ctx)->bf16)
+        return "the device's matrix engine has no bf16";
+    const plan p = plan_of(ctx, task);
+    if (!p.tile)
+        return "the device's work-groups or local memory are too small for its tiles";
+    const char *why = tfm__gemm_cut_declines(task, &p.cut);
+    if (why)
+        return why;
+    const unsigned char *v = verdict_on(ctx, task, &p);
+    return v ? trouble((verdict)*v) : NULL;
+}
+
+static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return tfm__kernel_get(ctx, "gemm_engine", "gemm_engine",
+                           "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
+                           "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
+                           (int)tuning->engine, (int)tuning->gemm_inputs, p->tile->m, p->tile->n, TILE_K,
+                           p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int", task->transpose_a,
+                           task->transpose_b, p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
+                           tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
+}
+
+/* ---- The trial --------------------------------------------------------------------------------------------------- */
+
+/* Random numbers of [-1, 1), the same at each trial: (rows, columns), as they are and rounded as the engine does. */
+static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *rounded, int64_t rows, int64_t columns) {
+    const size_t count = (size_t)(rows * columns);
+    float *host = tfm__alloc(count, sizeof(*host));
+    tfm_tensor narrow = {0};
+    uint64_t random = 17;
+    if (!host) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the trial of a matrix engine");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        host[i] = (float)(int32_t)(random >> 32) / 2147483648.0f;
+    }
+    tfm_tensor_new(ctx, raw, TFM_F32, 2, (int64_t[]){rows, columns});
+    tfm_tensor_write(ctx, *raw, host);
+    tfm_cast(ctx, &narrow, *raw, tfm__context_tuning(ctx)->gemm_inputs);
+    tfm_cast(ctx, rounded, narrow, TFM_F32);
+    free(host);
+}
+
+/* Whether c is what `want` is, but for the order of its sums. */
+static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
+    const size_t count = tfm_tensor_count(c);
+    float *x = tfm__alloc(count, sizeof(*x)), *y = tfm__alloc(count, sizeof(*y));
+    double worst = 0, squares = 0;
+    if (!x || !y)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the trial of a matrix engine");
+    else if (tfm_tensor_read(ctx, x, c) == TFM_OK && tfm_tensor_read(ctx, y, want) == TFM_OK)
+        for (size_t i = 0; i < count; i++) {
+            const double error = fabs((double)x[i] - (double)y[i]);
+            worst = error <= worst ? worst : isnan(error) ? INFINITY : error;
+            squares += (double)y[i] * (double)y[i];
+        }
+    free(x);
+    free(y);
+    return squares > 0 && worst < 1e-4 * sqrt(squares / (double)count);
+}
+
+/* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole. */
+static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    const int64_t odd = p->unit == 4 ? 4 : 5, m = p->tile->m + odd, n = p->tile->n + odd, k = 2 * TILE_K + odd;
+    tfm_tensor a = {0}, b = {0}, c = {0}, want = {0}, round_a = {0}, round_b = {0};
+    const float poison = NAN;
+    fill(ctx, &a, &round_a, task->transpose_a ? k : m, task->transpose_a ? m : k);
+    fill(ctx, &b, &round_b, task->transpose_b ? n : k, task->transpose_b ? k : n);
+    tfm_tensor_new(ctx, &c, TFM_F32, 2, (int64_t[]){m, n});
+    tfm_tensor_new(ctx, &want, TFM_F32, 2, (int64_t[]){m, n});
+    tfm__tensor_fill(ctx, c, &poison);
+    tfm__gemm_task trial = {.batch = 1, .m = m, .n = n, .k = k, .c = c, .a = a, .b = b, .shared_b = true, .alpha = 1};
+    trial.transpose_a = task->transpose_a;
+    trial.transpose_b = task->transpose_b;
+    plan own = *p;
+    own.large = false;
+    own.cut = tfm__gemm_cut_of(ctx, &trial, p->tile->m, p->tile->n, 1, 1);
+    tfm__kernel *kernel = kernel_of(ctx, &trial, &own);
+    tfm__gemm_cut_run(ctx, &trial, &own.cut, kernel, items_of(ctx, own.tile));
+    trial.c = want;
+    trial.a = round_a;
+    trial.b = round_b;
+    tfm__gemm_plain.run(ctx, &trial);
+    return agree(ctx, c, want);
+}
+
+/* Tries the plan's kernel. UNKNOWN where it could not be tried, and the context has failed: for want of memory, or to
+ * begin anew in smaller groups. */
+static verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    const int depth = tfm__scope_depth(ctx);
+    const bool recorded = tfm__tape_pause(ctx);
+    verdict v = UNKNOWN;
+    if (tfm_scope_open(ctx) == TFM_OK) {
+        tfm__kernel *kernel = kernel_of(ctx, task, p);
+        if (kernel && tfm__kernel_most(ctx, kernel) < items_of(ctx, p->tile))
+            v = NOT_BUILT;
+        else
+            v = compare(ctx, task, p) ? GOOD : WRONG;
+    }
+    const tfm_status status = tfm_context_status(ctx);
+    if (status == TFM_OK) {
+        tfm_scope_close(ctx, 0, NULL);
+    } else if (status == TFM_ERROR_BUILD || status == TFM_ERROR_DEVICE) {
+        v = status == TFM_ERROR_BUILD ? NOT_BUILT : WRONG;
+        tfm__context_recover(ctx, depth);
+    } else {
+        v = UNKNOWN;
+    }
+    tfm__tape_resume(ctx, recorded);
+    return v;
+}
+
+/* What is known of the plan's kernel, by now. Emulations, which only tests run, are tried in each context. */
+static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    unsigned char *known = verdict_on(ctx, task, p);
+    int stored = UNKNOWN;
+    char what[96];
+    if (!known || *known != UNKNOWN)
+        return known ? (verdict)*known : UNKNOWN;
+    snprintf(what, sizeof(what), "engine %d of %s, tile %dx%d, %c%c by %d", (int)tuning->engine,
+             tfm_dtype_name(tuning->gemm_inputs), p->tile->m, p->tile->n, task->transpose_a ? 't' : 'n',
+             task->transpose_b ? 't' : 'n', p->unit);
+    if (!tuning->engine_emulated && tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN &&
+        stored < VERDICTS)
+        return (verdict)(*known = (unsigned char)stored);
+    const verdict v = try_it(ctx, task, p);
+    *known = (unsigned char)v;
+    if (v > GOOD)
+        tfm__log(TFM_LOG_WARNING, "%s: %s (%s): going on without it", tfm_context_device(ctx)->name, trouble(v), what);
+    if (v != UNKNOWN && !tuning->engine_emulated)
+        tfm__proven_set(ctx, v, "gemm_engine", what);
+    return v;
+}
+
+/* ---- The provider ------------------------------------------------------------------------------------------------ */
+
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    const plan p = plan_of(ctx, task);
+    const verdict v = prove(ctx, task, &p);
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (v != GOOD)
+        return tfm__gemm_run(ctx, tfm__gemm_choose(ctx, task), task); /* which is another one now */
+    return tfm__gemm_cut_run(ctx, task, &p.cut, kernel_of(ctx, task, &p), items_of(ctx, p.tile));
+}
+
+/* A trial has a few matrices of a tile's size. */
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const plan p = plan_of(ctx, task);
+    const unsigned char *known = verdict_on(ctx, task, &p);
+    const uint64_t trial = known && *known == UNKNOWN ? 8 * tfm__pool_block(sizeof(float) * 256 * 256) : 0;
+    const uint64_t parts = tfm__gemm_cut_memory(task, &p.cut);
+    return parts > trial ? parts : trial;
+}
+
+const tfm__gemm_provider tfm__gemm_engine = {.name = "engine", .declines = declines, .run = run, .memory = memory};

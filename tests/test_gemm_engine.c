@@ -1,0 +1,335 @@
+/* Products by matrix engines, whose instructions are emulated: each engine's fragments and each of its tiles against
+ * double precision over inputs rounded to 16 bits. And what becomes of an engine that does not do what it says. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/cl.h"
+#include "harness.h"
+#include "ops/gemm.h"
+#include "ops/selftest.h"
+#include "scratch.h"
+
+typedef struct shape {
+    int64_t m, n, k, batch; /* batch 0: one matrix */
+    bool transpose_a, transpose_b, shared_b;
+} shape;
+
+typedef struct extras {
+    bool bias, accumulate;
+    tfm_activation activation; /* none or ReLU */
+    float alpha;               /* 0: 1 */
+} extras;
+
+static tfm__tuning *tuning(void) {
+    return &harness_context()->tuning;
+}
+
+static void need_simt(void) {
+    if (tuning()->class != TFM__SIMT) {
+        printf("skipped: the device vectorises what one work-item says\n");
+        skip();
+    }
+}
+
+/* The nearest number of so many bits, ties to even. */
+static double rounded(double x) {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    const int bits = tuning()->gemm_inputs == TFM_BF16 ? 8 : 11;
+    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+}
+
+static void oracle(double *c, const float *a, const float *b, const float *bias, const shape *s, const extras *e) {
+    const int64_t a_row = s->transpose_a ? 1 : s->k, a_column = s->transpose_a ? s->m : 1;
+    const int64_t b_row = s->transpose_b ? 1 : s->n, b_column = s->transpose_b ? s->k : 1;
+    for (int64_t i = 0; i < s->batch * s->m * s->n; i++) {
+        const int64_t z = i / (s->m * s->n), row = i / s->n % s->m, column = i % s->n;
+        const float *x = a + z * s->m * s->k + row * a_row;
+        const float *y = b + (s->shared_b ? 0 : z * s->n * s->k) + column * b_column;
+        double sum = 0;
+        for (int64_t l = 0; l < s->k; l++)
+            sum += rounded((double)x[l * a_column]) * rounded((double)y[l * b_row]);
+        sum = sum * (e->alpha != 0 ? (double)e->alpha : 1) + (bias ? (double)bias[column] : e->accumulate ? c[i] : 0);
+        c[i] = e->activation == TFM_RELU && sum < 0 ? 0 : sum;
+    }
+}
+
+static float *normals(harness_random *random, int64_t count) {
+    float *host = malloc((size_t)count * sizeof(float));
+    assert_non_null(host);
+    harness_fill(random, host, (size_t)count, 1);
+    return host;
+}
+
+static tfm_tensor operand(const float *host, bool batched, int64_t batch, int64_t rows, int64_t columns,
+                          bool transposed) {
+    const int64_t dims[] = {batch, transposed ? columns : rows, transposed ? rows : columns};
+    return harness_tensor(TFM_F32, batched ? 3 : 2, batched ? dims : dims + 1, host);
+}
+
+/* One product by the engine, or if `any`, by whoever takes it. Why the engine declined, or NULL. */
+static const char *check(bool any, shape s, extras e) {
+    static harness_random random = {1};
+    tfm_context *ctx = harness_context();
+    s.batch = s.batch > 1 ? s.batch : 1;
+    const int64_t count = s.batch * s.m * s.n;
+    float *a = normals(&random, s.batch * s.m * s.k), *b = normals(&random, s.batch * s.n * s.k);
+    float *bias = e.bias ? normals(&random, s.n) : NULL, *before = e.accumulate ? normals(&random, count) : NULL;
+    harness_ok(tfm_scope_open(ctx));
+    tfm_gemm_options options = {.transpose_a = s.transpose_a,
+                                .transpose_b = s.transpose_b,
+                                .alpha = e.alpha,
+                                .accumulate = e.accumulate,
+                                .activation = e.activation};
+    if (bias)
+        options.bias = HARNESS_TENSOR(TFM_F32, bias, s.n);
+    tfm_tensor ta = operand(a, s.batch > 1, s.batch, s.m, s.k, s.transpose_a);
+    tfm_tensor tb = operand(b, s.batch > 1 && !s.shared_b, s.batch, s.k, s.n, s.transpose_b);
+    tfm_tensor c = operand(before, s.batch > 1, s.batch, s.m, s.n, false);
+    const char *why = NULL;
+    harness_ok(tfm__gemm_with(ctx, any ? NULL : &tfm__gemm_engine, &why, &c, ta, tb, &options));
+    if (!why) {
+        char what[160];
+        snprintf(what, sizeof(what), "engine %d of %s, tile %d: batch %d, m %d, n %d, k %d%s%s%s",
+                 (int)tuning()->engine, tfm_dtype_name(tuning()->gemm_inputs), tuning()->gemm_tile, (int)s.batch,
+                 (int)s.m, (int)s.n, (int)s.k, s.transpose_a ? ", a transposed" : "",
+                 s.transpose_b ? ", b transposed" : "", e.accumulate ? ", accumulated" : "");
+        double *want = malloc((size_t)count * sizeof(double));
+        assert_non_null(want);
+        for (int64_t i = 0; before && i < count; i++)
+            want[i] = (double)before[i];
+        oracle(want, a, b, bias, &s, &e);
+        float *got = harness_floats(c);
+        /* Another provider rounds nothing: then it is near, as far as 16 bits go. */
+        harness_close(got, want, (size_t)count, any ? 0.1 : 2e-5, what);
+        harness_guards(c);
+        free(got);
+        free(want);
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    free(a);
+    free(b);
+    free(bias);
+    free(before);
+    return why;
+}
+
+/* The emulation of this engine, where the device has room for the tile; else false. */
+static bool pose(tfm__engine engine, tfm_dtype inputs, int tile) {
+    const tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .shared_b = true, .alpha = 1};
+    tuning()->engine = engine;
+    tuning()->engine_emulated = true;
+    tuning()->gemm_inputs = inputs;
+    tuning()->gemm_tile = tile;
+    return !tfm__gemm_engine.declines(harness_context(), &task);
+}
+
+/* Each engine's fragments, with numbers of both kinds, through a tile for each mix of transposes: all of its tiles, and
+ * operands that are read by fours and one by one. */
+static void test_fragments(void **state) {
+    (void)state;
+    need_simt();
+    const tfm__tuning own = *tuning();
+    int ran = 0;
+    for (tfm__engine engine = TFM__ENGINE_MMA; engine < TFM__ENGINES; engine++)
+        for (int t = 0; t < 4; t++) {
+            const bool halves = t % 2 == 0 || engine == TFM__ENGINE_MMA_8, odd = (t / 2 + (int)engine) % 2;
+            const int tile = harness_slow() ? 3 : 1 + (t + (int)engine) % 4;
+            if (!pose(engine, halves ? TFM_F16 : TFM_BF16, tile))
+                continue; /* no room on this device */
+            const shape s = {
+                .m = odd ? 37 : 36, .n = odd ? 69 : 68, .k = odd ? 41 : 68, .transpose_a = t & 1, .transpose_b = t & 2};
+            assert_null(check(false, s, (extras){0}));
+            ran++;
+        }
+    assert_false(pose(TFM__ENGINE_MMA_8, TFM_BF16, 0));
+    *tuning() = own;
+    if (ran == 0) {
+        printf("skipped: no tile fits the device\n");
+        skip();
+    }
+}
+
+/* Odd shapes, batches, parts of the inner dimension, epilogues, and indices of 64 bits: of one engine, since these are
+ * the tile's. */
+static void test_shapes(void **state) {
+    (void)state;
+    need_simt();
+    const tfm__tuning own = *tuning();
+    const extras plain = {0}, sum = {.accumulate = true, .alpha = -0.5f};
+    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
+        const bool t = true;
+        const int64_t sizes[] = {1, 3, 17, 65};
+        for (int i = 0; i < 64; i += harness_slow() ? 21 : 5)
+            check(false, (shape){.m = sizes[i % 4], .n = sizes[i / 4 % 4], .k = sizes[i / 16], .transpose_b = t},
+                  plain);
+        tuning()->gemm_parts = 3;
+        assert_null(
+            check(false, (shape){.m = 7, .n = 65, .k = 197, .batch = 2, .transpose_b = t}, (extras){.alpha = 2}));
+        assert_null(check(false, (shape){.m = 36, .n = 8, .k = 192, .transpose_b = t}, sum));
+        tuning()->gemm_parts = 1;
+        assert_null(check(false, (shape){.m = 33, .n = 9, .k = 40, .batch = 3, .transpose_b = t}, sum));
+        assert_null(check(false, (shape){.m = 33, .n = 9, .k = 40, .batch = 3, .transpose_b = t, .shared_b = true},
+                          (extras){.bias = true, .activation = TFM_RELU}));
+        assert_null(check(false, (shape){.m = 20, .n = 36, .k = 8, .transpose_b = t},
+                          (extras){.bias = true, .activation = TFM_RELU, .alpha = 0.5f}));
+        tuning()->gemm_large = true;
+        assert_null(check(false, (shape){.m = 40, .n = 65, .k = 33, .transpose_b = t}, plain));
+        tuning()->gemm_large = false;
+    }
+    *tuning() = own;
+}
+
+/* NaN and infinity of a row stay in it, and what overflows 16 bits is infinity. */
+static void test_special(void **state) {
+    (void)state;
+    need_simt();
+    const tfm__tuning own = *tuning();
+    tfm_context *ctx = harness_context();
+    for (tfm_dtype inputs = TFM_F16; inputs <= TFM_BF16 && pose(TFM__ENGINE_MMA, inputs, 4); inputs++) {
+        float a[4][5] = {{1, 1, 1, 1, 1}, {1, 1, 1, 1, NAN}, {INFINITY, 1, 1, 1, 1}, {1e5f, 0, 0, 0, 0}}, b[5][37];
+        for (int i = 0; i < 5 * 37; i++)
+            b[i / 37][i % 37] = 1;
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor ta = HARNESS_TENSOR(TFM_F32, a, 4, 5), tb = HARNESS_TENSOR(TFM_F32, b, 5, 37), c = {0};
+        const char *why;
+        harness_ok(tfm__gemm_with(ctx, &tfm__gemm_engine, &why, &c, ta, tb, NULL));
+        assert_null(why);
+        float *got = harness_floats(c);
+        for (int j = 0; j < 37; j++) {
+            assert_true(got[j] == 5 && isnan(got[37 + j]) && isinf(got[2 * 37 + j]));
+            assert_true(inputs == TFM_F16 ? isinf(got[3 * 37 + j]) : got[3 * 37 + j] == 99840); /* 1e5 in 8 bits */
+        }
+        free(got);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    *tuning() = own;
+}
+
+/* It is chosen where products may round, and not where they may not. */
+static void test_chosen(void **state) {
+    (void)state;
+    need_simt();
+    const tfm__tuning own = *tuning();
+    const tfm__gemm_task task = {.batch = 1, .m = 100, .n = 100, .k = 100, .shared_b = true, .alpha = 1};
+    const bool gpu = strcmp(tuning()->name, "gpu") == 0;
+    if (pose(TFM__ENGINE_WMMA, TFM_BF16, 0)) {
+        assert_int_equal(tfm__gemm_choose(harness_context(), &task) == &tfm__gemm_engine, gpu);
+        assert_int_equal(tfm__context_set_inputs(harness_context(), TFM_F32), TFM_BF16);
+        assert_ptr_not_equal(tfm__gemm_choose(harness_context(), &task), &tfm__gemm_engine);
+        assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task), "32 bits"));
+    }
+    *tuning() = own;
+}
+
+/* The self-test's checks of engines, beside the emulation. */
+static void test_selftest(void **state) {
+    (void)state;
+    need_simt();
+    extern const tfm__check_entry tfm__selftest_gemm[];
+    const tfm__tuning own = *tuning();
+    int seen = 0;
+    if (harness_slow() || !pose(TFM__ENGINE_MFMA, TFM_F32, 0))
+        tuning()->engine = TFM__NO_ENGINE; /* then they say so */
+    const bool there = tuning()->engine != TFM__NO_ENGINE;
+    for (const tfm__check_entry *entry = tfm__selftest_gemm; entry->op; entry++) {
+        if (strncmp(entry->form, "engine", 6) != 0)
+            continue;
+        tfm__check c = {.ctx = harness_context(), .number = entry->number, .random = 2017};
+        harness_ok(tfm_scope_open(c.ctx));
+        entry->run(&c);
+        harness_ok(tfm_scope_close(c.ctx, 0, NULL));
+        assert_int_equal(c.why == NULL, there);
+        assert_true(c.error < 2e-5);
+        assert_int_equal(tuning()->gemm_inputs, TFM_F32);
+        for (size_t i = 0; i < c.block_count; i++)
+            free(c.blocks[i]);
+        seen++;
+    }
+    assert_int_equal(seen, 2);
+    *tuning() = own;
+}
+
+static int warnings;
+
+static void count_warnings(void *user, tfm_log_level level, const char *line) {
+    (void)user;
+    warnings += level == TFM_LOG_WARNING && strstr(line, "matrix engine") != NULL;
+}
+
+/* A fresh context, for a fresh state of what was tried. */
+static void again(void **state) {
+    harness_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+}
+
+/* An engine whose fragments are not what the tile takes them for: its first product finds that out, another provider
+ * computes it, and there is one warning. */
+static void test_wrong(void **state) {
+    need_simt();
+    size_t size;
+    char *text = scratch_source("cl/matrix_engine.cl", &size);
+    const char *right = "#define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)",
+               *wrong = "#define A_WORD(row, k) ((row) / 8 * 2 + (k) / 8)";
+    size_t at = 0;
+    while (at < size && strncmp(text + at, right, strlen(right)) != 0)
+        at++;
+    assert_true(at < size && strlen(right) == strlen(wrong));
+    memcpy(text + at, wrong, strlen(wrong));
+    assert_int_equal(scratch_setup(state), 0);
+    scratch_write("matrix_engine.cl", text, size);
+    free(text);
+    assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
+    again(state);
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    warnings = 0;
+    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
+        tuning()->gemm_order[0] = (tfm__preference){.provider = "engine"};
+        tuning()->gemm_order[1] = (tfm__preference){.provider = "plain"};
+        assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
+        assert_int_equal(warnings, 1);
+        assert_null(check(true, (shape){.m = 33, .n = 35, .k = 41}, (extras){0}));
+        assert_int_equal(warnings, 1);
+        assert_non_null(strstr(check(false, (shape){.m = 33, .n = 35, .k = 41}, (extras){0}), "wrong"));
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    unsetenv("TFM_CL_DIR");
+    again(state);
+    scratch_teardown(state);
+}
+
+/* The instruction itself, which no device here has: its kernel does not build, another provider computes, and the next
+ * context knows that without trying. */
+static void test_not_built(void **state) {
+    need_simt();
+    assert_int_equal(scratch_setup(state), 0);
+    assert_int_equal(setenv("TFM_CACHE_DIR", scratch_root, 1), 0);
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    for (int run = 0; run < 2; run++) {
+        again(state);
+        if (!pose(TFM__ENGINE_MMA, TFM_BF16, 4))
+            continue;
+        tuning()->engine_emulated = false;
+        warnings = 0;
+        assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
+        const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
+        if (strcmp(tuning()->name, "gpu") == 0) {
+            assert_int_equal(warnings, run == 0);
+            assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task), "does not build"));
+        }
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    unsetenv("TFM_CACHE_DIR");
+    again(state);
+    scratch_teardown(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fragments), cmocka_unit_test(test_shapes),   cmocka_unit_test(test_special),
+        cmocka_unit_test(test_chosen),    cmocka_unit_test(test_selftest), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_not_built),
+    };
+    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
