@@ -119,6 +119,7 @@ gpu() {
     export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
         TFM_POSES=group=1024,local=65536
     part sh tests/gpu/check.sh "$build/check" gfx1100 nvptx spirv
+    part sh tests/gpu/engines.sh "$build/check"
     count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
 }
 say "testing: gpu, meanwhile"

@@ -7,6 +7,8 @@
  *         local=N      bytes of local memory, 32768 if not given
  *         fp16=1       it has cl_khr_fp16
  *         subgroups=1  it has cl_khr_subgroups, and OpenCL C 3.0
+ *         compute=N    it is NVIDIA's, of compute capability N / 10
+ *         gfx=N,wave=N it is AMD's, of instruction set N, with waves of so many items
  *         run=1        kernels do run, and results are right: slow, to compare what is found with what is found without
  *     TFM_POSE_PROGRAMS=FOLDER   where the programs are written
  */
@@ -52,7 +54,10 @@ static cl_int say(const void *answer, size_t bytes, ANSWER) {
 static cl_int say_extensions(cl_device_id device, ANSWER) {
     static const struct {
         const char *pose, *name;
-    } DECIDED[] = {{"fp16", "cl_khr_fp16"}, {"subgroups", "cl_khr_subgroups"}};
+    } DECIDED[] = {{"fp16", "cl_khr_fp16"},
+                   {"subgroups", "cl_khr_subgroups"},
+                   {"compute", "cl_nv_device_attribute_query"},
+                   {"gfx", "cl_amd_device_attribute_query"}};
     enum { COUNT = sizeof(DECIDED) / sizeof(DECIDED[0]) };
     size_t bytes = 0;
     cl_int code = next.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes);
@@ -78,6 +83,21 @@ static cl_int say_extensions(cl_device_id device, ANSWER) {
     free(real);
     free(list);
     return code;
+}
+
+/* What vendors' own queries say of a pose; false for any other question. */
+static bool say_vendors(cl_device_info what, cl_int *code, ANSWER) {
+    enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_WAVE = 0x4043, AMD_MAJOR = 0x404a };
+    const cl_uint compute = (cl_uint)pose("compute", 0), gfx = (cl_uint)pose("gfx", 0);
+    const bool nvidia = compute > 0 && (what == NV_MAJOR || what == NV_MINOR);
+    const bool amd = gfx > 0 && (what == AMD_WAVE || what == AMD_MAJOR);
+    const cl_uint answer = what == NV_MAJOR   ? compute / 10
+                           : what == NV_MINOR ? compute % 10
+                           : what == AMD_WAVE ? (cl_uint)pose("wave", 32)
+                                              : gfx;
+    if (nvidia || amd)
+        *code = say(&answer, sizeof(answer), size, value, needed);
+    return nvidia || amd;
 }
 
 static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info what, ANSWER) {
@@ -110,7 +130,9 @@ static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info
         if (pose("subgroups", 0))
             return say(C, sizeof(C), size, value, needed);
     }
-    return next.clGetDeviceInfo(device, what, size, value, needed);
+    cl_int code;
+    return say_vendors(what, &code, size, value, needed) ? code
+                                                         : next.clGetDeviceInfo(device, what, size, value, needed);
 }
 
 static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,

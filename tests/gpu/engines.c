@@ -1,0 +1,55 @@
+/* Asks for products by the matrix engine of the GPU that the device poses as (pose.c): each tile, each mix of
+ * transposes, both kinds of 16-bit numbers. engines.sh runs it.
+ *
+ *     gpu_engines            ends with 1 where the device is taken for one without an engine */
+#include <stdio.h>
+#include "dev/cl.h"
+#include "ops/gemm.h"
+
+static const struct product {
+    int tile;
+    tfm_dtype inputs;
+    tfm_gemm_options options;
+    int64_t size; /* a multiple of 4, or odd: units of 4 or of 1 */
+} PRODUCTS[] = {
+    {1, TFM_F16, {.transpose_b = true}, 256},  {2, TFM_F16, {0}, 256},
+    {3, TFM_F16, {.transpose_a = true}, 251},  {4, TFM_F16, {.transpose_a = true, .transpose_b = true}, 251},
+    {1, TFM_BF16, {.transpose_b = true}, 256},
+};
+
+static tfm_tensor zeros(tfm_context *ctx, int64_t size) {
+    tfm_tensor x = {0};
+    tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){size, size});
+    return x;
+}
+
+/* What is not computed is not right, so another provider takes over; its program is asked for by then. */
+static int ask(tfm_context *ctx, const struct product *p) {
+    const char *why = NULL;
+    tfm_tensor c = {0};
+    tfm_scope_open(ctx);
+    tfm__context_set_inputs(ctx, p->inputs);
+    ctx->tuning.gemm_tile = p->tile;
+    tfm__gemm_with(ctx, &tfm__gemm_engine, &why, &c, zeros(ctx, p->size), zeros(ctx, p->size), &p->options);
+    const bool none = why && !(p->inputs == TFM_BF16 && ctx->tuning.engine == TFM__ENGINE_MMA_8);
+    if (none || tfm_context_status(ctx) != TFM_OK) {
+        fprintf(stderr, "tile %d: %s\n", p->tile, why ? why : tfm_context_error(ctx));
+        tfm_context_clear_error(ctx);
+        return 1;
+    }
+    tfm_scope_close(ctx, 0, NULL);
+    return 0;
+}
+
+int main(void) {
+    tfm_context *ctx = NULL;
+    int failures = 0;
+    if (tfm_context_open(&ctx, NULL) != TFM_OK) {
+        fprintf(stderr, "%s\n", tfm_error_message());
+        return 1;
+    }
+    for (size_t i = 0; i < TFM__COUNT(PRODUCTS); i++)
+        failures += ask(ctx, &PRODUCTS[i]);
+    tfm_context_free(&ctx);
+    return failures > 0;
+}

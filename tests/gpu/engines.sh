@@ -1,0 +1,80 @@
+# The kernels of matrix engines: found as find.sh finds others, by a device that poses as each GPU that has one, built for
+# it, and judged as judge.sh does; and their machine code has the engine's instruction.
+#     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx, gfx90a and gfx1100 if none is named
+# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+set -u
+here=$(dirname "$0")
+build=$(realpath "${1:?give a build folder}")
+shift
+[ $# -gt 0 ] || set -- nvptx gfx90a gfx1100
+. "$here/targets.sh"
+out=$build/gpu/engines
+rm -rf "$out"
+mkdir -p "$out/pocl" "$out/tmp"
+passed=0 failed=0 skipped=0
+
+# ask NAME POSE: the programs that this GPU is asked for, in $out/NAME
+ask() {
+    mkdir "$out/$1"
+    env -u TFM_LOG -u TFM_CL_DIR -u TFM_PROFILE OPENCL_LAYERS="$build/tests/gpu/pose_layer.so" TFM_CACHE_DIR=off \
+        TFM_DEVICE=pocl TFM_POSE="group=1024,local=65536,$2" TFM_POSE_PROGRAMS="$out/$1" \
+        POCL_CACHE_DIR="${POCL_CACHE_DIR:-$out/pocl}" TMPDIR="$out/tmp" "$build/tests/gpu/gpu_engines" \
+        >"$out/$1.log" 2>&1 || echo "$1: $(tail -n 1 "$out/$1.log")" # and programs are missing, then
+    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' -exec rm {} +
+}
+
+# judge TARGET NAME COUNT INSTRUCTION: its programs, of which there are so many, for this target
+judge() {
+    missing=$(options='' "have_$1" | sort -u | paste -sd ';')
+    if [ "$missing" ]; then
+        echo "$1 $2: skipped: $missing"
+        skipped=$((skipped + 1))
+        return
+    fi
+    found=$(find "$out/$2" -name '*.cl' | wc -l)
+    if [ "$found" -ne "$3" ]; then
+        echo "$1 $2: $found programs are asked for, not $3"
+        failed=$((failed + 1))
+        return
+    fi
+    set -- "$@" "$out/$2"/*.cl
+    target=$1 name=$2 instruction=$4
+    shift 4
+    for program; do
+        said=$(sh "$here/judge.sh" "$target" "$program" "$out/code")
+        code=$out/code/$target/$(basename "$program" .cl).s
+        case $said in
+        *" good") grep -qE "$instruction" "$code" || said="$said, but without $instruction" ;;
+        esac
+        case $said in
+        *" good") passed=$((passed + 1)) ;;
+        *)
+            echo "$name: $said"
+            failed=$((failed + 1))
+            ;;
+        esac
+    done
+}
+
+ask mma compute=80 &
+ask mma8 compute=75 &
+wait
+ask wmma gfx=11,wave=32 &
+ask mfma gfx=9,wave=64 &
+wait
+for target; do
+    case $target in
+    nvptx | sm_80)
+        judge "$target" mma 5 'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(f16\.f16|bf16\.bf16)\.f32'
+        judge "$target" mma8 4 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32'
+        ;;
+    gfx90a) judge "$target" mfma 5 'v_mfma_f32_16x16x16_?b?f16' ;;
+    gfx1100) judge "$target" wmma 5 'v_wmma_f32_16x16x16_b?f16' ;;
+    *)
+        echo "$target has no matrix engine that is known"
+        failed=$((failed + 1))
+        ;;
+    esac
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
