@@ -123,6 +123,8 @@ struct tfm_context {
     tfm__program *programs;
     tfm__kernel *kernels[TFM__KERNEL_SLOTS];
     tfm__profile *profile;
+    uint64_t launches; /* kernels, copies and fills that were enqueued: what tests hold steps of decoding to */
+    uint64_t waits;    /* times that the host waited for the device, but for builds */
 
     tfm__slot *slots; /* what layers above keep here, the last one first */
 

@@ -183,6 +183,7 @@ void tfm_context_clear_error(tfm_context *ctx) {
 tfm_status tfm_context_finish(tfm_context *ctx) {
     if (!ctx)
         return tfm__context_sticky(ctx);
+    ctx->waits++;
     cl_int error = clFinish(ctx->queue);
     return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail_wait(ctx, error, "clFinish");
 }

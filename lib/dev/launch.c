@@ -143,6 +143,7 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
     if (grid.global[0] == 0 || grid.global[1] == 0 || grid.global[2] == 0)
         return TFM_OK;
     cl_event event = NULL;
+    ctx->launches++;
     /* PoCL compiles when a kernel first runs, and again for other groups: that is waited for and counted. */
     const bool compiles = kernel->fresh && memcmp(kernel->local, grid.local, sizeof(grid.local)) != 0;
     cl_int waited = compiles ? clFinish(ctx->queue) : CL_SUCCESS;

@@ -27,6 +27,7 @@ tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *host) {
         return tfm_context_status(ctx);
     if (check(ctx, "tensor_write", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
+    ctx->waits++;
     cl_int error =
         clEnqueueWriteBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_write: clEnqueueWriteBuffer");
@@ -37,6 +38,7 @@ tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x) {
         return tfm_context_status(ctx);
     if (check(ctx, "tensor_read", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
+    ctx->waits++;
     cl_int error =
         clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_TRUE, byte_offset(x), byte_count(x), host, 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail_wait(ctx, error, "tensor_read: clEnqueueReadBuffer");
@@ -50,6 +52,7 @@ tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
                                  byte_count(from));
     if (byte_count(to) == 0)
         return TFM_OK;
+    ctx->launches++;
     cl_int error = clEnqueueCopyBuffer(ctx->queue, from.buffer->memory, to.buffer->memory, byte_offset(from),
                                        byte_offset(to), byte_count(to), 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_copy: clEnqueueCopyBuffer");
@@ -58,6 +61,7 @@ tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from) {
 tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element) {
     if (check(ctx, "tensor_fill", x) != TFM_OK || byte_count(x) == 0)
         return ctx->status;
+    ctx->launches++;
     cl_int error = clEnqueueFillBuffer(ctx->queue, x.buffer->memory, element, tfm_dtype_size(x.dtype), byte_offset(x),
                                        byte_count(x), 0, NULL, NULL);
     return error == CL_SUCCESS ? TFM_OK : tfm__cl_fail(ctx, error, "tensor_fill: clEnqueueFillBuffer");
@@ -95,6 +99,7 @@ tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x) {
 const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
     if (!read || ctx->status != TFM_OK)
         return NULL;
+    ctx->waits++;
     cl_int error = clWaitForEvents(1, &read->event);
     if (error != CL_SUCCESS) {
         tfm__cl_fail_wait(ctx, error, "read_wait: clWaitForEvents");
