@@ -8,11 +8,18 @@
  *
  * Letters, parameters, what a query sees, and dropout are explained in attention_parts.cl. A work-group of TFM_GROUP
  * items takes QUERIES queries that share keys. For the scores an item has a key and all QUERIES of them; for the sums
- * it has a column of v, or, where v is narrower than the group, a column and one of PARTS shares of the keys. */
+ * it has a column of v, or, where v is narrower than the group, a column and one of PARTS shares of the keys.
+ *
+ * With SPLIT several work-groups share the keys of such queries, as a step of decoding has few queries and many keys
+ * ("Flash-Decoding for long-context inference", Dao et al. 2023): each makes the sums over its span of keys, under its
+ * own maximum, and attention_join adds them up in the order of the spans. */
 #include "attention_parts.cl"
 
 #ifndef QUERIES
 #define QUERIES 1
+#endif
+#ifndef SPLIT
+#define SPLIT 0
 #endif
 #define TILE (TFM_GROUP < 32 ? 32 : TFM_GROUP) /* keys per step */
 /* The columns of v rounded up to a power of two, as far as the group reaches. */
@@ -123,9 +130,17 @@ static inline uint kept_by(const tfm_drops drops, const long first, const long b
 #define KEEPS(i, j) 1
 #endif
 
-/* One work-group per QUERIES queries of one (b, kv_head). */
+#if SPLIT
+/* y (spans, rows, DV) gets the sums, and log_sum (spans, rows, 2) the maximum that they are under and the sum of the
+ * weights. A span has `span` keys, the last one all that are left. */
+#define SPLIT_PARAMETERS const long spans, const long span, const long query_rows,
+#else
+#define SPLIT_PARAMETERS
+#endif
+
+/* One work-group per QUERIES queries of one (b, kv_head), and with SPLIT for each span of their keys. */
 TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
-                                const float scale, const float cap, ATTENTION_PARAMETERS) {
+                                const float scale, const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
     __local float qs[QUERIES * DK], weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float reached[QUERIES];
     __local int row[TILE], begin[QUERIES], limit[QUERIES];
@@ -134,12 +149,19 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     __local uint kept[TILE]; /* bit i: query i keeps its weight of the key */
 #endif
     const attention_shape shape = ATTENTION_SHAPE;
-    const long item = TFM_ROW(), queries = heads / kv_heads * targets;
+#if SPLIT
+    const long turn = TFM_ROW(), own_span = turn / items, item = turn - own_span * items;
+    if (own_span >= spans)
+        return;
+#else
+    const long item = TFM_ROW();
+    if (item >= items)
+        return;
+#endif
+    const long queries = heads / kv_heads * targets;
     const long blocks = (queries + QUERIES - 1) / QUERIES;
     const int lane = get_local_id(0), column = lane % SPAN, part = lane / SPAN;
     __global float *out = TFM_AT(y);
-    if (item >= items)
-        return;
     const long kv_head = item % kv_heads, block = item / kv_heads % blocks, b = item / (kv_heads * blocks);
     const shared_keys keys = keys_at(shape, b, kv_head);
 
@@ -165,6 +187,12 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             nearest = min(nearest, begin[i]);
             furthest = max(furthest, limit[i]);
         }
+#if SPLIT
+    if (nearest < furthest) {
+        nearest += (int)min(own_span * span, (long)(furthest - nearest));
+        furthest = own_span + 1 < spans ? (int)min((long)furthest, nearest + span) : furthest;
+    }
+#endif
 
     for (int pass = 0; pass < COLUMNS; pass += OWN) {
         /* Every item keeps the maxima for itself: shared ones, written after a barrier, PoCL 3.1 loses. */
@@ -235,17 +263,54 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         }
 #pragma unroll
         for (int i = 0; i < QUERIES; i++) {
-            const float all = lanes_sum(total[i], 1, scratch), inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
+            const float all = lanes_sum(total[i], 1, scratch);
+#if SPLIT
+            const float inverse = 1.0f;
+            const long row_out = own_span * query_rows + rows[i];
+#else
+            const float inverse = all == 0.0f ? 0.0f : KEPT(1.0f / all);
+            const long row_out = rows[i];
+#endif
             const int exists = block * QUERIES + i < queries;
 #pragma unroll
             for (int c = 0; c < OWN; c++) {
                 const float value = PARTS > 1 ? lanes_sum(sum[i][c], SPAN, scratch) : sum[i][c];
                 const int at = column + (pass + c) * SPAN;
                 if (exists && part == 0 && at < DV)
-                    out[rows[i] * DV + at] = value * inverse;
+                    out[row_out * DV + at] = value * inverse;
             }
+#if SPLIT
+            if (exists && lane == 0) {
+                TFM_AT(log_sum)[row_out * 2] = maximum[i];
+                TFM_AT(log_sum)[row_out * 2 + 1] = all;
+            }
+#else
             if (summed && exists && lane == 0)
                 TFM_AT(log_sum)[sums[i]] = LN_2 * (maximum[i] + log2(all));
+#endif
         }
     }
 }
+
+#if SPLIT
+/* y (rows, DV) of the sums that attention_group has made over each span of keys: those under a lower maximum are scaled
+ * down to the highest. n is the number of y's elements; an item takes TFM_CHUNK of them. */
+TFM_KERNEL void attention_join(TFM_TENSOR(float, y), TFM_INPUT(float, span_sums), TFM_INPUT(float, tops), const long n,
+                               const long spans, const long query_rows) {
+    const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, n);
+    for (long i = first; i < end; i++) {
+        __global const float *top = TFM_AT(tops) + i / DV * 2;
+        __global const float *from = TFM_AT(span_sums) + i;
+        float highest = -INFINITY, total = 0.0f, sum = 0.0f;
+        for (long s = 0; s < spans; s++)
+            highest = fmax(highest, top[s * query_rows * 2]);
+        const float base = highest == -INFINITY ? 0.0f : highest;
+        for (long s = 0; s < spans; s++) {
+            const float share = exp2(top[s * query_rows * 2] - base);
+            total = tfm_fma(top[s * query_rows * 2 + 1], share, total);
+            sum = tfm_fma(from[s * n], share, sum);
+        }
+        TFM_AT(y)[i] = total == 0.0f ? 0.0f : sum * (1.0f / total);
+    }
+}
+#endif

@@ -93,6 +93,11 @@ typedef struct tfm__tuning {
     int64_t attention_shared_widest; /* a value, at most */
     int64_t attention_shared_local;  /* their share of local memory, at most: one part in so many */
 
+    /* Where a step of decoding has few rows, several work-groups share one, until each compute unit has so many. */
+    int64_t split_groups;
+    int64_t split_keys;    /* keys of attention, at least, that a work-group has; 0: they are not shared */
+    int64_t split_entries; /* entries of a row of logits, at least; 0: they are not shared */
+
     /* Decoding. */
     int64_t read_tokens;     /* tokens of a batch that is only read, where the caller does not say */
     int64_t search_interval; /* steps between two looks of the host at how many sentences are not over */

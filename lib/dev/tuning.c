@@ -41,6 +41,11 @@ static const struct {
                 SIMT,
                 .group = 128,
                 .chunk = 1,
+                /* A group of 128 items reads too little at a time to keep a core's memory busy. Two tiles of keys, or
+                 * 64 entries an item, take longer than what putting the parts together adds. */
+                .split_groups = 4,
+                .split_keys = 256,
+                .split_entries = 8192,
                 /* CLBlast pads its tiles to 32 and more rows, so few rows cost it as much as many. */
                 .gemm_order = {{.provider = "rows"},
                                {.provider = "engine", .least_rows = 9}, /* its tiles have 16 rows or more */

@@ -27,6 +27,9 @@ static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
                               "use more heads",
                               a->key_width, local_bytes(ctx, a, 1), tfm_context_device(ctx)->name, there);
     const int64_t items = a->q.dims[0] * a->kv_heads * tfm__divide_up(queries, block);
+    const int64_t spans = tfm__attention_spans(ctx, a, items);
+    if (spans > 1)
+        return tfm__attention_split(ctx, a, (int)block, items, spans);
     return tfm__attention_fused(ctx, a, "attention", "attention_group", (int)block, items, items);
 }
 

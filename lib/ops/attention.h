@@ -79,5 +79,19 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
 /* The same for one that makes y and log_sum, built for `block` queries a work-group, `items` of which have work. */
 tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
                                 int block, int64_t groups, int64_t items);
+/* Such a kernel, with `more` defines, and the arguments that it begins with. */
+tfm__kernel *tfm__attention_kernel(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
+                                   int block, const char *more);
+#define TFM__ATTENTION_LOG2_E 1.44269504088896340736F
+#define TFM__ATTENTION_FUSED_ARGS(a, items)                                                                            \
+    TFM__T_AS("y", (a)->y), TFM__T_AS("log_sum", (a)->log_sum), TFM__I_AS("summed", (a)->log_sum.buffer != NULL),      \
+        TFM__I_AS("items", items),                                                                                     \
+        TFM__F_AS("scale", (a)->cap > 0 ? (a)->scale / (a)->cap : (a)->scale * TFM__ATTENTION_LOG2_E),                 \
+        TFM__F_AS("cap", (a)->cap *TFM__ATTENTION_LOG2_E)
+
+/* Spans that the keys are cut into where a call has `items` work-groups, 1 for none; and the forward of those that are:
+ * lib/ops/attention_split.c. */
+int64_t tfm__attention_spans(const tfm_context *ctx, const tfm__attention *a, int64_t items);
+tfm_status tfm__attention_split(tfm_context *ctx, const tfm__attention *a, int block, int64_t items, int64_t spans);
 
 #endif

@@ -41,15 +41,15 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
     return tfm__launch(ctx, kernel, grid, count, all);
 }
 
+tfm__kernel *tfm__attention_kernel(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
+                                   int block, const char *more) {
+    return tfm__kernel_get(ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d%s",
+                           (int)a->key_width, (int)a->value_width, block, (int)a->q.dtype, a->cap > 0 || a->mask.buffer,
+                           tfm__dropout_on(&a->dropout), more);
+}
+
 tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
                                 int block, int64_t groups, int64_t items) {
-    tfm__kernel *kernel = tfm__kernel_get(
-        ctx, file, name, "-DDK=%d -DDV=%d -DQUERIES=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d", (int)a->key_width,
-        (int)a->value_width, block, (int)a->q.dtype, a->cap > 0 || a->mask.buffer, tfm__dropout_on(&a->dropout));
-    const float log2e = 1.44269504088896340736F;
-    return tfm__attention_enqueue(ctx, a, kernel, tfm__row_grid(ctx, groups),
-                                  TFM__ARGS(TFM__T_AS("y", a->y), TFM__T_AS("log_sum", a->log_sum),
-                                            TFM__I_AS("summed", a->log_sum.buffer != NULL), TFM__I(items),
-                                            TFM__F_AS("scale", a->cap > 0 ? a->scale / a->cap : a->scale * log2e),
-                                            TFM__F_AS("cap", a->cap * log2e)));
+    return tfm__attention_enqueue(ctx, a, tfm__attention_kernel(ctx, a, file, name, block, ""),
+                                  tfm__row_grid(ctx, groups), TFM__ARGS(TFM__ATTENTION_FUSED_ARGS(a, items)));
 }
