@@ -4,6 +4,9 @@
  * copied. positions (B, T) may be null: then the position is first + t, or, with per_token, b T + t. A position
  * outside [0, P) gives NaN. `sign` is 1, or -1 to turn back, as a gradient is.
  *
+ * more_y and more_x are other tensors of `more` heads, H of a token being more_H there, which come after the first
+ * ones; more is 0 where there are none.
+ *
  * Layout: a work-group takes `share` heads; its TFM_GROUP items step over the pairs of a head together, a vector of
  * pairs each. An item reads both of a pair before it writes them, so y may be x. */
 
@@ -57,13 +60,16 @@ static inline void turn_head(__global float *out, __global const float *in, __gl
             turn(out, in, i, half_width + i, cosine[i], sine[i] * sign);
 }
 
-TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(float, cosines), TFM_INPUT(float, sines),
-                       TFM_INPUT(int, positions), const long vectors, const long share, const long T, const long H,
-                       const long D, const long P, const long half_width, const long first, const long heads_first,
-                       const long per_token, const long interleaved, const float sign) {
-    const long end = min((TFM_ROW() + 1) * share, vectors);
-    for (long v = TFM_ROW() * share; v < end; v++) {
-        const long b = v / (T * H), t = heads_first ? v % T : v / H % T, token = b * T + t;
+TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(float, more_y), TFM_INPUT(float, more_x),
+                       TFM_INPUT(float, cosines), TFM_INPUT(float, sines), TFM_INPUT(int, positions),
+                       const long vectors, const long more, const long share, const long T, const long H,
+                       const long more_H, const long D, const long P, const long half_width, const long first,
+                       const long heads_first, const long per_token, const long interleaved, const float sign) {
+    const long end = min((TFM_ROW() + 1) * share, vectors + more);
+    for (long i = TFM_ROW() * share; i < end; i++) {
+        const int second = i >= vectors;
+        const long v = second ? i - vectors : i, heads = second ? more_H : H;
+        const long b = v / (T * heads), t = heads_first ? v % T : v / heads % T, token = b * T + t;
         long position = per_token ? token : first + t;
         int outside = 0;
         if (positions != 0) {
@@ -71,16 +77,16 @@ TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(floa
             outside = given < 0 || given >= P;
             position = outside ? 0 : given;
         }
-        __global const float *in = TFM_AT(x) + v * D;
-        __global float *out = TFM_AT(y) + v * D;
+        __global const float *in = (second ? TFM_AT(more_x) : TFM_AT(x)) + v * D;
+        __global float *out = (second ? TFM_AT(more_y) : TFM_AT(y)) + v * D;
         if (outside) {
-            for (long i = TFM_LANE(); i < D; i += TFM_GROUP)
-                out[i] = NAN;
+            for (long j = TFM_LANE(); j < D; j += TFM_GROUP)
+                out[j] = NAN;
             continue;
         }
         turn_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
                   interleaved, sign);
-        for (long i = 2 * half_width + TFM_LANE(); i < D; i += TFM_GROUP)
-            out[i] = in[i];
+        for (long j = 2 * half_width + TFM_LANE(); j < D; j += TFM_GROUP)
+            out[j] = in[j];
     }
 }

@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/cl.h"
 #include "gradient.h"
-#include "tfm/ops.h"
+#include "ops/rotary.h"
 
 enum { FIRST, POSITIONS, PER_TOKEN, FORMS };
 
@@ -288,11 +289,56 @@ static void test_shared_memory(void **state) {
     harness_ok(tfm_rotary(ctx, &x, x, c, c, NULL)); /* in place is well */
 }
 
+/* Queries and keys in one launch are what they are one by one, to the bit. */
+static void test_both(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    enum { B = 2, T = 3, D = 10, P = 9 };
+    harness_random random = {6};
+    const int heads[] = {5, 2};
+    float host[B * T * 5 * D], tables[2 * P * 4];
+    int32_t positions[B * T] = {0, 8, 3, 9, -1, 4}; /* two outside */
+    harness_fill(&random, host, B * T * 5 * D, 1);
+    harness_fill(&random, tables, 2 * P * 4, 1);
+    for (int placed = 0; placed < 2; placed++) {
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor cosines = HARNESS_TENSOR(TFM_F32, tables, P, 4),
+                   sines = HARNESS_TENSOR(TFM_F32, tables + P * 4, P, 4);
+        tfm_rotary_options options = {.first = placed ? 0 : 2};
+        tfm_tensor x[2], y[2], one[2] = {{0}};
+        if (placed)
+            options.positions = HARNESS_TENSOR(TFM_I32, positions, B, T);
+        for (int i = 0; i < 2; i++) {
+            x[i] = HARNESS_TENSOR(TFM_F32, host, B, T, heads[i] * D);
+            y[i] = HARNESS_TENSOR(TFM_F32, NULL, B, T, heads[i] * D);
+            options.heads = heads[i];
+            harness_ok(tfm_rotary(ctx, &one[i], x[i], cosines, sines, &options));
+        }
+        const uint64_t launches = ctx->launches;
+        harness_ok(tfm__rotary_both(ctx, &y[0], x[0], heads[0], &y[1], x[1], cosines, sines, &options));
+        assert_int_equal(ctx->launches - launches, 1);
+        for (int i = 0; i < 2; i++) {
+            float *got = harness_floats(y[i]), *want = harness_floats(one[i]);
+            harness_guards(y[i]);
+            assert_memory_equal(got, want, (size_t)(B * T * heads[i] * D) * sizeof(float));
+            free(got);
+            free(want);
+        }
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, B, T, 20), other = HARNESS_TENSOR(TFM_F32, NULL, B, T, 40),
+               y[2] = {{0}};
+    tfm_tensor table = HARNESS_TENSOR(TFM_F32, NULL, P, 4);
+    harness_refused(tfm__rotary_both(ctx, &y[0], x, 2, &y[1], other, table, table, &(tfm_rotary_options){.heads = 2}),
+                    TFM_ERROR_ARGUMENT, "of one D");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_backward), cmocka_unit_test(test_positions_outside),
-        cmocka_unit_test(test_tables),        cmocka_unit_test(test_distance), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_both),     cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_backward), cmocka_unit_test(test_positions_outside),
+        cmocka_unit_test(test_tables),   cmocka_unit_test(test_distance),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -1,6 +1,7 @@
 /* Rotary position embedding and its tables: cl/rotary.cl. */
 #include <inttypes.h>
 #include <math.h>
+#include "ops/rotary.h"
 #include "ops/selftest.h"
 #include "ops/sum.h"
 #include "ops/tape.h"
@@ -52,54 +53,93 @@ typedef struct turn {
     bool heads_first, interleaved;
 } turn;
 
+/* Heads that are turned with others: of (B, T, H D) as they. */
+typedef struct more_heads {
+    tfm_tensor y, x;
+    int64_t count; /* H; 0: there are none */
+} more_heads;
+
 /* y = x turned by the angles of the tables, or back by them. */
-static tfm_status launch(tfm_context *ctx, const turn *t, bool back, tfm_tensor y, tfm_tensor x, tfm_tensor cosines,
-                         tfm_tensor sines, tfm_tensor positions) {
+static tfm_status launch(tfm_context *ctx, const turn *t, bool back, tfm_tensor y, tfm_tensor x, const more_heads *m,
+                         tfm_tensor cosines, tfm_tensor sines, tfm_tensor positions) {
     /* A work-item of a wide device gets a row's worth of elements, for a head alone is small. */
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const shape s = t->s;
     const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)tuning->chunk * tuning->group / s.D;
-    const int64_t share = wish < 1 ? 1 : wish, groups = tfm__divide_up(vectors, share);
+    const int64_t more = s.B * s.T * m->count, share = wish < 1 ? 1 : wish;
+    const int64_t groups = tfm__divide_up(vectors + more, share);
     return tfm__launch(ctx, tfm__kernel_get(ctx, "rotary", "rotary", ""), tfm__row_grid(ctx, groups),
-                       TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T(cosines), TFM__T(sines), TFM__T(positions),
-                                 TFM__I(vectors), TFM__I(share), TFM__I_AS("T", s.T), TFM__I_AS("H", s.H),
+                       TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T_AS("more_y", m->y), TFM__T_AS("more_x", m->x),
+                                 TFM__T(cosines), TFM__T(sines), TFM__T(positions), TFM__I(vectors), TFM__I(more),
+                                 TFM__I(share), TFM__I_AS("T", s.T), TFM__I_AS("H", s.H), TFM__I_AS("more_H", m->count),
                                  TFM__I_AS("D", s.D), TFM__I_AS("P", cosines.dims[0]),
                                  TFM__I_AS("half_width", tfm__last_dim(cosines)), TFM__I_AS("first", t->first),
                                  TFM__I_AS("heads_first", t->heads_first), TFM__I_AS("per_token", cosines.rank == 3),
                                  TFM__I_AS("interleaved", t->interleaved), TFM__F_AS("sign", back ? -1.0f : 1.0f)));
 }
 
+static const more_heads NO_MORE;
+
 /* dx = dy turned back: into its place, or within dy and then added. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
     const tfm_tensor dy = tfm__tape_out(ctx, record, 0), *keep = record->keep;
-    launch(ctx, record->data, true, dx.add ? dy : dx.to, dy, keep[0], keep[1], keep[2]);
+    launch(ctx, record->data, true, dx.add ? dy : dx.to, dy, &NO_MORE, keep[0], keep[1], keep[2]);
     return dx.add ? tfm__accumulate(ctx, dx, dy) : tfm_context_status(ctx);
+}
+
+/* Checks, and makes y. */
+static tfm_status begin(tfm_context *ctx, shape *s, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
+                        const tfm_rotary_options *options, int heads) {
+    const char *op = "rotary";
+    const tfm_tensor positions = options->positions;
+    if (TFM__OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
+        TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
+        TFM__TAPE_NONE(ctx, "rotary of tables", cosines, sines) != TFM_OK || read_shape(ctx, s, x, heads) != TFM_OK ||
+        check_tables(ctx, *s, cosines, sines, options) != TFM_OK || tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
+        TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
+        return tfm_context_status(ctx);
+    return TFM__OP_APART(ctx, op, *y, cosines, sines, positions);
 }
 
 tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
                       const tfm_rotary_options *options) {
-    const char *op = "rotary";
     const tfm_rotary_options defaults = {0};
     options = options ? options : &defaults;
-    const tfm_tensor positions = options->positions;
     shape s = {0};
-    if (TFM__OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
-        TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
-        TFM__TAPE_NONE(ctx, "rotary of tables", cosines, sines) != TFM_OK ||
-        read_shape(ctx, &s, x, options->heads) != TFM_OK || check_tables(ctx, s, cosines, sines, options) != TFM_OK ||
-        tfm__op_output_like(ctx, op, y, x) != TFM_OK || TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK ||
-        TFM__OP_APART(ctx, op, *y, cosines, sines, positions) != TFM_OK)
+    if (begin(ctx, &s, y, x, cosines, sines, options, options->heads) != TFM_OK)
         return tfm_context_status(ctx);
     const turn t = {s, options->first, x.rank == 4, options->interleaved};
-    launch(ctx, &t, false, *y, x, cosines, sines, positions);
-    return tfm__tape_add(ctx, &(tfm__record){.op = op,
+    launch(ctx, &t, false, *y, x, &NO_MORE, cosines, sines, options->positions);
+    return tfm__tape_add(ctx, &(tfm__record){.op = "rotary",
                                              .backward = backward,
                                              .out = {*y},
                                              .in = {x},
-                                             .keep = {cosines, sines, positions},
+                                             .keep = {cosines, sines, options->positions},
                                              .data = &t,
                                              .data_bytes = sizeof(t)});
+}
+
+tfm_status tfm__rotary_both(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int heads, tfm_tensor *more_y,
+                            tfm_tensor more_x, tfm_tensor cosines, tfm_tensor sines,
+                            const tfm_rotary_options *options) {
+    shape s = {0}, more = {0};
+    if (TFM__TAPE_WANTS(ctx, x, more_x)) {
+        tfm_rotary_options own = *options;
+        own.heads = heads;
+        tfm_rotary(ctx, y, x, cosines, sines, &own);
+        return tfm_rotary(ctx, more_y, more_x, cosines, sines, options);
+    }
+    if (begin(ctx, &s, y, x, cosines, sines, options, heads) != TFM_OK ||
+        begin(ctx, &more, more_y, more_x, cosines, sines, options, options->heads) != TFM_OK ||
+        TFM__OP_APART(ctx, "rotary", *y, *more_y, more_x) != TFM_OK ||
+        TFM__OP_APART(ctx, "rotary", *more_y, x) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (x.rank != 3 || more_x.rank != 3 || s.B != more.B || s.T != more.T || s.D != more.D)
+        return tfm__op_refuse(ctx, "rotary", "%s and %s are turned together: both must be (B, T, H D), of one D",
+                              TFM__SHAPE(x), TFM__SHAPE(more_x));
+    const turn t = {s, options->first, false, options->interleaved};
+    return launch(ctx, &t, false, *y, x, &(more_heads){*more_y, more_x, more.H}, cosines, sines, options->positions);
 }
 
 /* On the host, in double precision: a float argument of sin() would be wrong by 1e-4 at position 2000. */
