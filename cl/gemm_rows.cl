@@ -4,7 +4,11 @@
  *
  * which are bound by the reading of the weights. With NORMED 1 or 2, x is a layer or root mean square normalisation of
  * a + residual, which each work-group makes again for its rows, since that is less than another launch takes; those of
- * the first columns write it down, and the sum, where they are wanted.
+ * the first columns write it down, and the sum, where they are wanted. With GATED there is one result of two layers,
+ *
+ *     c_0 = (x w_0^T + bias_0) activation(x w_1^T + bias_1),
+ *
+ * of which a team makes two columns, from two rows of each.
  *
  * Layout: TEAMS teams of LANES work-items. A team has ROWS rows and 4 columns: its items read four floats each of a
  * line, side by side, and add up what they have read; then the items' sums meet in local memory and are added in a
@@ -17,10 +21,14 @@
 #define NORMED 0
 #define WIDTH 4
 #endif
+#ifndef GATED
+#define GATED 0
+#endif
 #define LANES 32
 #define TEAMS 4
 #define ITEMS (LANES * TEAMS)
-#define COLUMNS (4 * TEAMS)
+#define EACH (GATED ? 2 : 4) /* columns of a team */
+#define COLUMNS (EACH * TEAMS)
 #define SUMS (ROWS * 4)
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
@@ -39,6 +47,14 @@ static inline __attribute__((always_inline)) float team_sum(const float v, __loc
 #pragma unroll 4
     for (int l = 0; l < LANES; l++)
         sum += parts[id / LANES * LANES + l];
+    return sum;
+}
+
+/* What the items of a team have added up. */
+static inline float line_sum(__local const float *from) {
+    float sum = 0.0f;
+    for (int l = 0; l < LANES; l++)
+        sum += from[l];
     return sum;
 }
 
@@ -114,12 +130,12 @@ gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), T
 #endif
 
     /* Rows and columns after the last are the last again: what is made of them is not stored. */
-    const int column = block * COLUMNS + team * 4;
+    const int column = block * COLUMNS + team * EACH;
     __global const stored *line[4];
     float acc[SUMS];
 #pragma unroll
     for (int j = 0; j < 4; j++)
-        line[j] = w + (long)min(column + j, n - 1) * depth;
+        line[j] = (j < EACH ? w : TFM_AT(w1)) + (long)min(column + j % EACH, n - 1) * depth;
 #pragma unroll
     for (int e = 0; e < SUMS; e++)
         acc[e] = 0.0f;
@@ -144,13 +160,17 @@ gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), T
     __global float *c = which == 0 ? TFM_AT(c0) : which == 1 ? TFM_AT(c1) : TFM_AT(c2);
     __global const float *bias = which == 0 ? bias0 : which == 1 ? bias1 : bias2;
     const long bias_offset = which == 0 ? bias0_offset : which == 1 ? bias1_offset : bias2_offset;
-    for (int e = id; e < SUMS * TEAMS; e += ITEMS) {
+    for (int e = id; e < ROWS * COLUMNS; e += ITEMS) {
         const int r = e / COLUMNS, j = e % COLUMNS, q = block * COLUMNS + j;
-        __local const float *from = local_floats + (r * 4 + j % 4) * SUMS_LINE + j / 4 * LANES;
-        float total = 0.0f;
-        for (int l = 0; l < LANES; l++)
-            total += from[l];
+        __local const float *from = local_floats + (r * 4 + j % EACH) * SUMS_LINE + j / EACH * LANES;
+        const float total = line_sum(from) + (bias ? TFM_AT(bias)[min(q, n - 1)] : 0.0f);
+#if GATED
+        const float gate = line_sum(from + EACH * SUMS_LINE) + (bias1 ? TFM_AT(bias1)[min(q, n - 1)] : 0.0f);
+        const float result = tfm_activate(gate) * total;
+#else
+        const float result = tfm_activate(total);
+#endif
         if (r < rows && q < n)
-            c[(long)(row + r) * n + q] = tfm_activate(total + (bias ? TFM_AT(bias)[q] : 0.0f));
+            c[(long)(row + r) * n + q] = result;
     }
 }

@@ -14,6 +14,7 @@ typedef struct shape {
     int count;
     int64_t n[3];
     bool normed, root_mean_square, residual, affine, biased;
+    bool even; /* all lie at multiples of four elements */
 } shape;
 
 static void make_input(double *sum, double *norm, const float *x, const float *residual, const float *gamma,
@@ -31,6 +32,24 @@ static void make_input(double *sum, double *norm, const float *x, const float *r
                                  (s->affine && !s->root_mean_square ? beta[i] : 0.0);
     }
 }
+
+/* A guarded tensor at a multiple of four elements, as the kernel for few rows wants them, or at an odd place. */
+static tfm_tensor placed(bool even, const float *host, int rank, const int64_t *dims) {
+    if (!even)
+        return harness_tensor(TFM_F32, rank, dims, host);
+    int64_t count = 1;
+    for (int i = 0; i < rank; i++)
+        count *= dims[i];
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, count + 4);
+    x.offset = (x.offset + 3) / 4 * 4;
+    x.rank = rank;
+    memcpy(x.dims, dims, (size_t)rank * sizeof(*dims));
+    if (host)
+        harness_ok(tfm_tensor_write(harness_context(), x, host));
+    return x;
+}
+#define PLACED(even, host, ...)                                                                                        \
+    placed(even, host, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
 static float *normals(harness_random *random, int64_t count) {
     float *host = malloc((size_t)count * sizeof(float));
@@ -55,30 +74,29 @@ static void check(shape s, harness_random *random) {
     assert_true(sum && norm);
     make_input(sum, norm, x, residual, gamma, beta, &s);
     harness_ok(tfm_scope_open(ctx));
-    tfm_tensor y[3] = {{0}}, got_sum = HARNESS_TENSOR(TFM_F32, NULL, s.rows, s.k),
-               got_norm = HARNESS_TENSOR(TFM_F32, NULL, s.rows, s.k);
+    tfm_tensor y[3] = {{0}}, got_sum = PLACED(s.even, NULL, s.rows, s.k), got_norm = PLACED(s.even, NULL, s.rows, s.k);
     tfm_param weights[3];
     tfm__linear_output outputs[3];
     for (int i = 0; i < s.count; i++) {
         w[i] = normals(random, s.n[i] * s.k);
         bias[i] = normals(random, s.n[i]);
         weights[i] = (tfm_param){.value = {0}};
-        weights[i].value = HARNESS_TENSOR(TFM_F32, w[i], s.n[i], s.k);
-        y[i] = HARNESS_TENSOR(TFM_F32, NULL, s.rows, s.n[i]);
+        weights[i].value = PLACED(s.even, w[i], s.n[i], s.k);
+        y[i] = PLACED(s.even, NULL, s.rows, s.n[i]);
         outputs[i] = (tfm__linear_output){&y[i], &weights[i], {0}};
         if (s.biased)
-            outputs[i].bias = HARNESS_TENSOR(TFM_F32, bias[i], s.n[i]);
+            outputs[i].bias = PLACED(s.even, bias[i], s.n[i]);
     }
-    tfm__linears_input input = {.x = HARNESS_TENSOR(TFM_F32, x, s.rows, s.k),
+    tfm__linears_input input = {.x = PLACED(s.even, x, s.rows, s.k),
                                 .normed = s.normed,
                                 .root_mean_square = s.root_mean_square,
                                 .epsilon = 1e-5f};
     if (s.residual)
-        input.residual = HARNESS_TENSOR(TFM_F32, residual, s.rows, s.k);
+        input.residual = PLACED(s.even, residual, s.rows, s.k);
     if (s.affine) {
-        input.gamma = HARNESS_TENSOR(TFM_F32, gamma, s.k);
+        input.gamma = PLACED(s.even, gamma, s.k);
         if (!s.root_mean_square)
-            input.beta = HARNESS_TENSOR(TFM_F32, beta, s.k);
+            input.beta = PLACED(s.even, beta, s.k);
     }
     if (s.normed) {
         input.sum = &got_sum;
@@ -130,8 +148,88 @@ static void test_shapes(void **state) {
         s.residual = s.normed && number % 4 != 1;
         s.affine = s.normed && number % 4 != 2;
         s.biased = number % 7 != 3;
+        s.even = number % 3 == 1;
         check(s, &random);
     }
+}
+
+/* Two layers of which one is the gate of the other. */
+static void check_gated(const shape *s, bool gelu, harness_random *random) {
+    tfm_context *ctx = harness_context();
+    const int64_t n = s->n[0];
+    float *x = normals(random, s->rows * s->k), *residual = normals(random, s->rows * s->k),
+          *gamma = normals(random, s->k);
+    float *w[2], *bias[2];
+    double *sum = calloc((size_t)(s->rows * s->k), sizeof(double)),
+           *norm = calloc((size_t)(s->rows * s->k), sizeof(double));
+    double *want = calloc((size_t)(s->rows * n), sizeof(double));
+    char what[120];
+    assert_true(sum && norm && want);
+    make_input(sum, norm, x, residual, gamma, gamma, s);
+    harness_ok(tfm_scope_open(ctx));
+    tfm_tensor y = PLACED(s->even, NULL, s->rows, n), got_sum = PLACED(s->even, NULL, s->rows, s->k);
+    tfm_param weights[2];
+    tfm__linear_output layers[2];
+    for (int i = 0; i < 2; i++) {
+        w[i] = normals(random, n * s->k);
+        bias[i] = normals(random, n);
+        weights[i] = (tfm_param){.value = PLACED(s->even, w[i], n, s->k)};
+        layers[i] = (tfm__linear_output){NULL, &weights[i], {0}};
+        if (s->biased)
+            layers[i].bias = PLACED(s->even, bias[i], n);
+    }
+    tfm__linears_input input = {.x = PLACED(s->even, x, s->rows, s->k),
+                                .normed = s->normed,
+                                .root_mean_square = s->root_mean_square,
+                                .epsilon = 1e-5f};
+    if (s->normed) {
+        input.residual = PLACED(s->even, residual, s->rows, s->k);
+        input.sum = &got_sum;
+    }
+    harness_ok(tfm__linears_gated(ctx, &input, &y, layers[0], layers[1], gelu ? TFM_GELU_TANH : TFM_SILU));
+    for (int64_t e = 0; e < s->rows * n; e++) {
+        double v[2] = {0};
+        for (int i = 0; i < 2; i++) {
+            for (int64_t k = 0; k < s->k; k++)
+                v[i] += (s->normed ? norm[e / n * s->k + k] : (double)x[e / n * s->k + k]) * w[i][e % n * s->k + k];
+            v[i] += s->biased ? (double)bias[i][e % n] : 0;
+        }
+        const double u = gelu ? 1.5957691216057308 * (v[1] + 0.044715 * v[1] * v[1] * v[1]) : v[1];
+        want[e] = v[0] * v[1] / (1 + exp(-u));
+    }
+    snprintf(what, sizeof(what), "a gate: %d x %d, %d rows, norm %d%s", (int)n, (int)s->k, (int)s->rows,
+             s->normed + s->root_mean_square, s->biased ? ", bias" : "");
+    close_to(y, want, what);
+    if (s->normed)
+        close_to(got_sum, sum, "the sum");
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    for (int i = 0; i < 2; i++) {
+        tfm_param_free(ctx, &weights[i]);
+        free(w[i]);
+        free(bias[i]);
+    }
+    free(x);
+    free(residual);
+    free(gamma);
+    free(sum);
+    free(norm);
+    free(want);
+}
+
+static void test_gated(void **state) {
+    (void)state;
+    harness_random random = {3};
+    const int64_t rows[] = {1, 3, 11, 8, 33, 5}, widths[] = {36, 132}, outputs[] = {1, 17, 48, 65};
+    for (int i = 0; i < 6; i++)
+        check_gated(&(shape){.rows = rows[i],
+                             .k = widths[i / 3],
+                             .n = {outputs[i % 4]},
+                             .normed = i % 3 > 0,
+                             .root_mean_square = i % 3 > 1,
+                             .residual = i % 3 > 0,
+                             .biased = i % 2,
+                             .even = i < 5},
+                    i % 4 == 1, &random);
 }
 
 /* Numbers far from 0, where a mean of floats is not exact enough for the variance. */
@@ -203,6 +301,7 @@ static void test_joined(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_gated),
         cmocka_unit_test(test_far),
         cmocka_unit_test(test_joined),
     };

@@ -7,26 +7,36 @@
  * Norms on results:        x <- x + norm(f(x)).
  * In parallel:             x <- x + f(norm(x)) + g(norm'(x)), for the two sub-layers f and g. */
 #include "nn/stream.h"
+#include "ops/rotary.h"
 
-/* *out (B, T, H D) gets x of the same dims with a norm over each head's columns, or over those of all, turned to its
- * position, as far as the layer has a norm and the memory has tables: one of them, at least. */
-static void place_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm,
-                        const tfm_block_memory *memory) {
-    const bool turned = memory->cosines.buffer != NULL;
-    tfm_tensor by_head = {0}, normed = {0};
-    if (norm->gamma.value.buffer) {
-        const int64_t parts = norm->gamma.value.dims[0] == x.dims[2] ? 1 : heads;
-        const int64_t dims[] = {x.dims[0], x.dims[1], parts, x.dims[2] / parts};
-        tfm_tensor_reshape(ctx, &by_head, x, 4, dims);
-        if (!turned && out->buffer)
-            tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
-        tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
-        tfm_tensor_reshape(ctx, &x, normed, 3, x.dims);
-        *out = turned ? *out : x;
-    }
-    if (turned)
-        tfm_rotary(ctx, out, x, memory->cosines, memory->sines,
-                   &(tfm_rotary_options){.heads = heads, .positions = memory->positions, .first = memory->position});
+/* x (B, T, H D) with a norm over each head's columns, or over those of all, where the layer has one; in *out where
+ * that is not NULL, for then nothing turns it. */
+static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm) {
+    tfm_tensor by_head = {0}, normed = {0}, whole = {0};
+    if (!norm->gamma.value.buffer)
+        return x;
+    const int64_t parts = norm->gamma.value.dims[0] == x.dims[2] ? 1 : heads;
+    const int64_t dims[] = {x.dims[0], x.dims[1], parts, x.dims[2] / parts};
+    tfm_tensor_reshape(ctx, &by_head, x, 4, dims);
+    if (out && out->buffer)
+        tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
+    tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
+    tfm_tensor_reshape(ctx, &whole, normed, 3, x.dims);
+    if (out)
+        *out = whole;
+    return whole;
+}
+
+/* Queries, unless they are NULL, and keys, turned to their positions. */
+static void turn_heads(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_queries, tfm_tensor *keys,
+                       tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_memory *memory) {
+    const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
+    const tfm_rotary_options options = {.heads = kv_heads, .positions = memory->positions, .first = memory->position};
+    if (queries)
+        tfm__rotary_both(ctx, queries, raw_queries, layer->heads, keys, raw_keys, memory->cosines, memory->sines,
+                         &options);
+    else
+        tfm_rotary(ctx, keys, raw_keys, memory->cosines, memory->sines, &options);
 }
 
 /* Queries, unless they are NULL, keys and values of the block's own input, (B, T, ...) each, from the stream. What lies
@@ -51,9 +61,11 @@ static void project_self(tfm_context *ctx, tfm_tensor *queries, tfm_keys_values 
     const int skipped = queries ? 0 : 1;
     tfm__stream_read(ctx, s, before, 3 - skipped, layers + skipped, TFM_NO_ACTIVATION);
     if (queries_move)
-        place_heads(ctx, queries, raw_queries, layer->heads, &layer->query_norm, memory);
+        raw_queries = norm_heads(ctx, turned ? NULL : queries, raw_queries, layer->heads, &layer->query_norm);
     if (keys_move)
-        place_heads(ctx, &own->keys, raw_keys, kv_heads, &layer->key_norm, memory);
+        raw_keys = norm_heads(ctx, turned ? NULL : &own->keys, raw_keys, kv_heads, &layer->key_norm);
+    if (turned)
+        turn_heads(ctx, queries, raw_queries, &own->keys, raw_keys, layer, memory);
 }
 
 /* Attention over the block's own input: a whole one, or steps whose keys and values join the log. */
@@ -113,13 +125,14 @@ static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weig
 
 static void feed(tfm_context *ctx, tfm_tensor *fed, tfm_block *block, tfm__stream *s, const tfm_norm *before) {
     tfm_feed_forward *layer = &block->feed_forward;
-    const bool gated = layer->gate.weight.value.buffer != NULL;
-    tfm_tensor up = {0}, gate = {0};
-    const tfm__linear_output layers[] = {tfm__reads(&up, &layer->up), tfm__reads(&gate, &layer->gate)};
-    tfm__stream_read(ctx, s, before, gated ? 2 : 1, layers, gated ? TFM_NO_ACTIVATION : layer->activation);
-    tfm__feed_forward_end(ctx, fed, layer, up, gate);
-    tfm_tensor_free(ctx, &up);
-    tfm_tensor_free(ctx, &gate);
+    tfm_tensor hidden = {0};
+    const tfm__linear_output layers[] = {tfm__reads(&hidden, &layer->up), tfm__reads(NULL, &layer->gate)};
+    if (layer->gate.weight.value.buffer)
+        tfm__stream_read_gated(ctx, &hidden, s, before, layers, layer->activation);
+    else
+        tfm__stream_read(ctx, s, before, 1, layers, layer->activation);
+    tfm__feed_forward_end(ctx, fed, layer, hidden);
+    tfm_tensor_free(ctx, &hidden);
 }
 
 /* The norm that a sub-layer's first matrices read through, or NULL. */

@@ -51,16 +51,11 @@ void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
     tfm_param_free(ctx, &layer->beta);
 }
 
-tfm_status tfm__feed_forward_end(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor up,
-                                 tfm_tensor gate) {
-    tfm_tensor hidden = up, dropped = {0}; /* (..., F) */
+tfm_status tfm__feed_forward_end(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden) {
+    tfm_tensor dropped = {0}; /* (..., F) */
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(layer->training, TFM_DROP_ACTIVATION, &draw);
     tfm_scope_open(ctx);
-    if (gate.buffer) {
-        hidden = (tfm_tensor){0};
-        tfm_glu(ctx, &hidden, up, gate, layer->activation, TFM_GLU_GATE_FIRST);
-    }
     if (dropout)
         tfm_dropout(ctx, &dropped, hidden, dropout);
     tfm_dense_forward(ctx, y, &layer->down, dropout ? dropped : hidden, TFM_NO_ACTIVATION);
@@ -71,12 +66,14 @@ tfm_status tfm_feed_forward_forward(tfm_context *ctx, tfm_tensor *y, tfm_feed_fo
     if (TFM__NEEDS_ON(ctx, "feed_forward_forward", y, layer) != TFM_OK)
         return tfm_context_status(ctx);
     const bool gated = layer->gate.weight.value.buffer != NULL;
-    tfm_tensor up = {0}, gate = {0};
+    tfm_tensor hidden = {0};
     tfm_scope_open(ctx);
-    tfm_dense_forward(ctx, &up, &layer->up, x, gated ? TFM_NO_ACTIVATION : layer->activation);
     if (gated)
-        tfm_dense_forward(ctx, &gate, &layer->gate, x, TFM_NO_ACTIVATION);
-    tfm__feed_forward_end(ctx, y, layer, up, gate);
+        tfm__linears_gated(ctx, &(tfm__linears_input){.x = x}, &hidden, tfm__reads(NULL, &layer->up),
+                           tfm__reads(NULL, &layer->gate), layer->activation);
+    else
+        tfm_dense_forward(ctx, &hidden, &layer->up, x, layer->activation);
+    tfm__feed_forward_end(ctx, y, layer, hidden);
     return tfm_scope_close(ctx, 1, (tfm_tensor *[]){y});
 }
 

@@ -45,8 +45,20 @@ static void norm_dropped(tfm_context *ctx, tfm_tensor *normed, tfm__stream *s, c
     s->added = (tfm_tensor){0};
 }
 
-tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, int count,
-                            const tfm__linear_output *layers, tfm_activation activation) {
+/* What reads the stream: layers, or two of which one is the gate of the other. */
+typedef struct reader {
+    int count;
+    const tfm__linear_output *layers;
+    tfm_activation activation;
+    tfm_tensor *gated; /* gets the result of the two; NULL: the layers have theirs */
+} reader;
+
+static tfm_status run(tfm_context *ctx, const tfm__linears_input *in, const reader *r) {
+    return r->gated ? tfm__linears_gated(ctx, in, r->gated, r->layers[0], r->layers[1], r->activation)
+                    : tfm__linears(ctx, in, r->count, r->layers, r->activation);
+}
+
+static tfm_status read_by(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, const reader *r) {
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
         s->added.buffer ? tfm_training_draw(s->training, TFM_DROP_RESIDUAL, &draw) : NULL;
@@ -55,7 +67,7 @@ tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *be
     if (dropout && before && !s->after) {
         norm_dropped(ctx, &normed, s, before, dropout);
         in.x = normed;
-        return tfm__linears(ctx, &in, count, layers, activation);
+        return run(ctx, &in, r);
     }
     /* What is dropped is joined apart; so is a sum without a norm, or with one on either side. */
     if (dropout || (s->added.buffer && (s->after != NULL) == (before != NULL)))
@@ -70,12 +82,22 @@ tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *be
     } else {
         in.x = s->x;
     }
-    tfm__linears(ctx, &in, count, layers, activation);
+    run(ctx, &in, r);
     if (s->added.buffer) {
         s->x = whole;
         s->added = (tfm_tensor){0};
     }
     return tfm_context_status(ctx);
+}
+
+tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, int count,
+                            const tfm__linear_output *layers, tfm_activation activation) {
+    return read_by(ctx, s, before, &(reader){.count = count, .layers = layers, .activation = activation});
+}
+
+tfm_status tfm__stream_read_gated(tfm_context *ctx, tfm_tensor *y, tfm__stream *s, const tfm_norm *before,
+                                  const tfm__linear_output *up_and_gate, tfm_activation activation) {
+    return read_by(ctx, s, before, &(reader){.layers = up_and_gate, .activation = activation, .gated = y});
 }
 
 tfm_status tfm__stream_settle(tfm_context *ctx, tfm_tensor *out, tfm__stream *s) {

@@ -19,6 +19,9 @@ typedef struct tfm__stream {
  * becomes of the stream's x. */
 tfm_status tfm__stream_read(tfm_context *ctx, tfm__stream *stream, const tfm_norm *before, int count,
                             const tfm__linear_output *layers, tfm_activation activation);
+/* y = up(input) activation(gate(input)), of the two layers that are given; the results by themselves are not made. */
+tfm_status tfm__stream_read_gated(tfm_context *ctx, tfm_tensor *y, tfm__stream *stream, const tfm_norm *before,
+                                  const tfm__linear_output *up_and_gate, tfm_activation activation);
 /* A dense layer, as tfm__stream_read takes it. */
 static inline tfm__linear_output tfm__reads(tfm_tensor *y, tfm_dense *layer) {
     return (tfm__linear_output){y, &layer->weight, layer->bias.value};
@@ -40,8 +43,7 @@ tfm_status tfm__block_remember(tfm_context *ctx, const tfm__stream *s, tfm_block
 /* y = out(attention(queries, memory)): multi-head attention after its queries' projection (layers.c). */
 tfm_status tfm__multi_head_mix(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,
                                tfm_keys_values memory, const tfm_attention_options *options);
-/* y = down(hidden), after what training drops of it; `gate` is the other half of a gated layer, or empty (layers.c). */
-tfm_status tfm__feed_forward_end(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor up,
-                                 tfm_tensor gate);
+/* y = down(hidden), after what training drops of it (layers.c). */
+tfm_status tfm__feed_forward_end(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "ops/gemm.h"
 
-enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, COLUMNS = 4 * TEAMS, MOST_JOINED = 3, MOST_ROWS = 8 };
+enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, MOST_JOINED = 3, MOST_ROWS = 8 };
 
 /* Bytes of local memory of a group of so many rows. */
 static size_t local_bytes(int rows, int64_t width, bool normed) {
@@ -43,7 +43,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     return NULL;
 }
 
-/* One launch. Products that there are not have no columns. */
+/* One launch. Products that there are not have no columns; nor has a gate, whose product is no result by itself. */
 typedef struct launch {
     tfm_tensor c[MOST_JOINED], w[MOST_JOINED], bias[MOST_JOINED];
     int64_t n[MOST_JOINED];
@@ -51,18 +51,21 @@ typedef struct launch {
     tfm_tensor a, residual, gamma, beta, sum, normed;
     int64_t m, k;
     int norm; /* 0 for none, 1 layer, 2 root mean square */
+    bool gated;
     float epsilon;
     tfm_activation activation;
 } launch;
 
 static tfm_status enqueue(tfm_context *ctx, const launch *l) {
     const int rows = rows_of(ctx, l->m, l->k, l->norm != 0);
+    const int64_t columns = (l->gated ? 2 : 4) * TEAMS;
     int64_t blocks = 0;
     for (int i = 0; i < MOST_JOINED; i++)
-        blocks += tfm__divide_up(l->n[i], COLUMNS);
+        blocks += tfm__divide_up(l->n[i], columns);
     tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s", rows,
-                        l->norm, l->norm ? (int)l->k : 4, (int)l->activation, tfm__stored_define(l->stored));
+        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s", rows,
+                        l->norm, l->norm ? (int)l->k : 4, (int)l->activation, l->gated ? " -DGATED=1" : "",
+                        tfm__stored_define(l->stored));
     return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)(blocks * tfm__divide_up(l->m, rows)) * ITEMS, ITEMS),
                        TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),
                                  TFM__T_AS("w0", l->w[0]), TFM__T_AS("w1", l->w[1]), TFM__T_AS("w2", l->w[2]),
@@ -158,34 +161,63 @@ static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int 
     return rows_of(ctx, l->m, l->k, in->normed) > 0;
 }
 
-tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *in, int count, const tfm__linear_output *out,
-                        tfm_activation activation) {
+/* Makes the outputs of a launch for `count` layers, of which those of a gate have none, and enqueues it. */
+static tfm_status run_joined(tfm_context *ctx, launch *l, const tfm__linears_input *in, int count,
+                             const tfm__linear_output *out) {
     const char *op = "linears";
-    launch l;
-    if (count > MOST_JOINED)
-        return tfm__op_refuse(ctx, op, "%d layers of one input are asked for: %d are the most", count, MOST_JOINED);
-    if (!plan(ctx, &l, in, count, out, activation) || (!in->normed && count == 1))
-        return one_by_one(ctx, in, count, out, activation);
-    if (TFM__OP_BEGIN(ctx, op, "fFFF", in->x, l.residual, l.gamma, l.beta) != TFM_OK)
+    if (TFM__OP_BEGIN(ctx, op, "fFFF", in->x, l->residual, l->gamma, l->beta) != TFM_OK)
         return tfm_context_status(ctx);
     for (int i = 0; i < count; i++) {
         int64_t dims[TFM_MAX_RANK];
         memcpy(dims, in->x.dims, sizeof(dims));
-        dims[in->x.rank - 1] = l.n[i];
-        if (TFM__OP_BEGIN(ctx, op, "hF", l.w[i], l.bias[i]) != TFM_OK ||
-            tfm__op_output(ctx, op, out[i].y, TFM_F32, in->x.rank, dims) != TFM_OK ||
-            TFM__OP_APART(ctx, op, *out[i].y, in->x, l.residual, l.w[i], l.bias[i]) != TFM_OK)
+        dims[in->x.rank - 1] = l->n[i];
+        if (TFM__OP_BEGIN(ctx, op, "hF", l->w[i], l->bias[i]) != TFM_OK)
             return tfm_context_status(ctx);
-        l.c[i] = *out[i].y;
+        if (l->n[i] == 0)
+            continue;
+        if (tfm__op_output(ctx, op, out[i].y, TFM_F32, in->x.rank, dims) != TFM_OK ||
+            TFM__OP_APART(ctx, op, *out[i].y, in->x, l->residual, l->w[i], l->bias[i]) != TFM_OK)
+            return tfm_context_status(ctx);
+        l->c[i] = *out[i].y;
     }
-    tfm_tensor *more[] = {in->normed ? in->sum : NULL, in->normed ? in->norm : NULL}, *to[] = {&l.sum, &l.normed};
+    tfm_tensor *more[] = {in->normed ? in->sum : NULL, in->normed ? in->norm : NULL}, *to[] = {&l->sum, &l->normed};
     for (int i = 0; i < 2; i++) {
         if (!more[i])
             continue;
         if (tfm__op_output_like(ctx, op, more[i], in->x) != TFM_OK ||
-            TFM__OP_APART(ctx, op, *more[i], in->x, l.residual, l.gamma, l.beta) != TFM_OK)
+            TFM__OP_APART(ctx, op, *more[i], in->x, l->residual, l->gamma, l->beta) != TFM_OK)
             return tfm_context_status(ctx);
         *to[i] = *more[i];
     }
-    return enqueue(ctx, &l);
+    return enqueue(ctx, l);
+}
+
+tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *in, int count, const tfm__linear_output *out,
+                        tfm_activation activation) {
+    launch l;
+    if (count > MOST_JOINED)
+        return tfm__op_refuse(ctx, "linears", "%d layers of one input are asked for: %d are the most", count,
+                              MOST_JOINED);
+    if (!plan(ctx, &l, in, count, out, activation) || (!in->normed && count == 1))
+        return one_by_one(ctx, in, count, out, activation);
+    return run_joined(ctx, &l, in, count, out);
+}
+
+tfm_status tfm__linears_gated(tfm_context *ctx, const tfm__linears_input *in, tfm_tensor *y, tfm__linear_output up,
+                              tfm__linear_output gate, tfm_activation activation) {
+    launch l;
+    tfm_tensor values = {0}, gates = {0};
+    if (plan(ctx, &l, in, 2, (tfm__linear_output[]){up, gate}, TFM_NO_ACTIVATION) && l.n[0] == l.n[1]) {
+        l.gated = true;
+        l.activation = activation;
+        l.n[1] = 0;
+        up.y = y;
+        return run_joined(ctx, &l, in, 2, (tfm__linear_output[]){up, gate});
+    }
+    up.y = &values;
+    gate.y = &gates;
+    tfm_scope_open(ctx);
+    one_by_one(ctx, in, 2, (tfm__linear_output[]){up, gate}, TFM_NO_ACTIVATION);
+    tfm_glu(ctx, y, values, gates, activation, TFM_GLU_GATE_FIRST);
+    return tfm_scope_close(ctx, 3, (tfm_tensor *[]){y, in->sum, in->norm}); /* NULL is none */
 }

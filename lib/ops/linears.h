@@ -28,5 +28,9 @@ typedef struct tfm__linear_output {
  * Backward: as of those ops. */
 tfm_status tfm__linears(tfm_context *ctx, const tfm__linears_input *input, int count, const tfm__linear_output *outputs,
                         tfm_activation activation);
+/* y = (x w_up^T + bias_up) activation(x w_gate^T + bias_gate), as tfm_glu makes it of the two; their own outputs are
+ * not asked for. */
+tfm_status tfm__linears_gated(tfm_context *ctx, const tfm__linears_input *input, tfm_tensor *y, tfm__linear_output up,
+                              tfm__linear_output gate, tfm_activation activation);
 
 #endif
