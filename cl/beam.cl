@@ -6,8 +6,14 @@
  *
  * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: as many as are looked at,
  * or the whole vocabulary if that is smaller. With AS_TRANSFORMERS, what finishes and when a sentence is over are as in
- * transformers' generate. */
+ * transformers' generate. With MERGES, continuations come as the best of each of `parts` parts of the vocabulary. */
 #ifdef BEAM
+#ifdef MERGES
+#include "topk_parts.cl"
+#define MERGE_PARAMETERS const long parts,
+#else
+#define MERGE_PARAMETERS
+#endif
 
 /* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
  * each place, and is unused where all do. table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent,
@@ -74,9 +80,17 @@ static inline float sum_of(__global const float *values, __global const float *l
     return score + (certain ? 0.0f : logit - log_sum);
 }
 
+/* The token of a row's `list`-th continuation. */
+#ifdef MERGES
+#define TOKEN_OF(b, list) merged[(b)*CANDIDATES + (list)]
+#else
+#define TOKEN_OF(b, list) TFM_AT(tokens)[(base + (b)) * CANDIDATES + (list)]
+#endif
+
 /* A work-group for each live sentence: merges its rows' best continuations, keeps BEAM live ones and the best finished
  * ones; and where `extends`, for then no sentence leaves the batch, makes the rows of the next step.
- *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser
+ *   values, tokens (R, CANDIDATES): the best logits of each row, largest first; log_sum (R): their normaliser. With
+ *     MERGES they are (R, parts, CANDIDATES), and (R, parts, 2) as tops in topk.cl; then SUMS is 1024 at most
  *   logits (R, vocabulary): for forced tokens
  *   scores (R): sum log p of each row; -inf: dead
  *   sentences (n): index of the sentence; limits, prefix_counts (N); prefixes (N, prefix_width): forced tokens
@@ -100,8 +114,12 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                           TFM_TENSOR(int, finished_count), TFM_TENSOR(int, remaining), const long vocabulary,
                           const long prefix_width, const long step, TFM_INPUT(int, ends), const long end_count,
                           const long walk, const long early, const long last_token, const long certain_first,
-                          const long certain_last, const long extends, EXTEND_PARAMETERS) {
+                          const long certain_last, const long extends, MERGE_PARAMETERS EXTEND_PARAMETERS) {
     __local float sums[SUMS_KEPT];
+#ifdef MERGES
+    __local int merged[SUMS];
+    __local float normaliser[BEAM];
+#endif
     __local int head[BEAM]; /* how many of each row's list are taken */
     const long group = TFM_ROW();
     if (group >= m)
@@ -113,7 +131,34 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     int forced = last ? (int)last_token : -1;
     if (!last && step < TFM_AT(prefix_counts)[sentence])
         forced = TFM_AT(prefixes)[sentence * prefix_width + step];
-#if SUMS <= 1024
+#ifdef MERGES
+    for (int e = (int)TFM_LANE(); e < SUMS; e += TFM_GROUP) {
+        sums[e] = -INFINITY;
+        merged[e] = 0;
+        if (e % CANDIDATES == 0)
+            normaliser[e / CANDIDATES] =
+                parts_log_sum(TFM_AT(log_sum) + (base + e / CANDIDATES) * parts * 2, (int)parts);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int all = (int)parts * CANDIDATES;
+    for (int e = (int)TFM_LANE(); e < BEAM * all; e += TFM_GROUP) {
+        const int b = e / all;
+        __global const float *list = TFM_AT(values) + (base + b) * all;
+        __global const int *places = TFM_AT(tokens) + (base + b) * all;
+        const float value = list[e - b * all];
+        const int token = places[e - b * all];
+        const int rank =
+            value > -INFINITY ? rank_in_parts(list, places, (int)parts, CANDIDATES, value, token) : CANDIDATES;
+        if (forced < 0 && rank < CANDIDATES) {
+            sums[b * CANDIDATES + rank] = TFM_AT(scores)[base + b] + (certain ? 0.0f : value - normaliser[b]);
+            merged[b * CANDIDATES + rank] = token;
+        }
+        if (forced >= 0 && e == b * all)
+            sums[b * CANDIDATES] = TFM_AT(scores)[base + b] +
+                                   (certain ? 0.0f : TFM_AT(logits)[(base + b) * vocabulary + forced] - normaliser[b]);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#elif SUMS <= 1024
     for (int e = (int)TFM_LANE(); e < SUMS; e += TFM_GROUP) {
         const long row = base + e / CANDIDATES;
         sums[e] = sum_of(TFM_AT(values) + row * CANDIDATES, TFM_AT(logits) + row * vocabulary, TFM_AT(scores)[row],
@@ -153,7 +198,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                 if (best_beam < 0)
                     break;
                 const int list = head[best_beam]++;
-                const int best_token = forced >= 0 ? forced : TFM_AT(tokens)[(base + best_beam) * CANDIDATES + list];
+                const int best_token = forced >= 0 ? forced : TOKEN_OF(best_beam, list);
                 bool ended = ENDS_AT_LIMIT(generated >= limit);
                 for (int e = 0; e < end_count; e++)
                     ended = ended || best_token == TFM_AT(ends)[e];

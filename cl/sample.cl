@@ -6,6 +6,9 @@
  * largest t whose entries >= t weigh at least p of all; min p is a threshold by itself. The draw is the first index at
  * which the weights passed exceed u times their total, u from a counter-based generator: equal seeds give equal draws.
  *
+ * With VALUED, where work-items share rows, values (rows) gets the logits of the ids, and log_sum (rows) the logarithm
+ * of the sum of e to a row's logits; and streams has one for each of the texts that sources (rows) says rows are of.
+ *
  * Layout: TFM_GROUP work-items share a row (one on wide devices). Sums step over it together, a vector each; for the
  * draw, which goes by index, each item has one contiguous share. */
 
@@ -161,9 +164,17 @@ static inline float walk(const row_type *r, const long begin, const long end, co
     return passed;
 }
 
+#ifdef VALUED
+#define VALUED_PARAMETERS TFM_INPUT(int, sources), TFM_TENSOR(float, values), TFM_TENSOR(float, log_sum),
+#define STREAM(row) TFM_AT(streams)[TFM_AT(sources)[row]]
+#else
+#define VALUED_PARAMETERS
+#define STREAM(row) (streams != 0 ? TFM_AT(streams)[row] : (row))
+#endif
+
 TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), TFM_INPUT(float, logits),
-                       TFM_INPUT(int, streams), const long rows, const long n, const long k, const float p,
-                       const float depth, const float sharpness, const long seed, const long counter) {
+                       TFM_INPUT(int, streams), VALUED_PARAMETERS const long rows, const long n, const long k,
+                       const float p, const float depth, const float sharpness, const long seed, const long counter) {
     TFM_SCRATCH
     const long row = TFM_ROW();
     if (row >= rows)
@@ -182,9 +193,20 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
             TFM_AT(ids)[row] = -1;
             if (probabilities != 0)
                 TFM_AT(probabilities)[row] = 0.0f;
+#ifdef VALUED
+            TFM_AT(values)[row] = TFM_AT(log_sum)[row] = -INFINITY;
+#endif
         }
         return;
     }
+#ifdef VALUED
+    float exps = 0.0f;
+    for (long i = TFM_LANE(); i < n; i += TFM_GROUP)
+        exps += full.x[i] > -INFINITY ? exp(full.x[i] - full.maximum) : 0.0f;
+    exps = tfm_group_sum(exps);
+    if (TFM_LANE() == 0)
+        TFM_AT(log_sum)[row] = full.maximum == INFINITY ? INFINITY : full.maximum + log(exps);
+#endif
 
     /* The k largest. */
     float t = -FLT_MAX;
@@ -223,13 +245,16 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     long drawn = -1;
     own = walk(r, begin, end, t, quota, -1.0f, &drawn);
     const float before = sum_before(own, &total LOCAL);
-    const uint word = philox((ulong)seed, (ulong)counter, (uint)(streams != 0 ? TFM_AT(streams)[row] : row));
+    const uint word = philox((ulong)seed, (ulong)counter, (uint)STREAM(row));
     const float goal = (float)(word >> 8) * 0x1p-24f * total;
     if (goal < before || !(goal < before + own))
         return;
     /* Not below 0, where goal is `before` and a compiler does not round the product before it subtracts. */
     walk(r, begin, end, t, quota, fmax(goal - before, 0.0f), &drawn);
     TFM_AT(ids)[row] = (int)drawn;
+#ifdef VALUED
+    TFM_AT(values)[row] = full.x[drawn];
+#endif
     if (probabilities != 0)
         TFM_AT(probabilities)[row] = WEIGHT(float, full.x[drawn]) / total;
 }

@@ -62,10 +62,7 @@ static inline void fill_rest(__global float *values, __global int *indices, __gl
         }
 }
 
-/* maximum + log sum, where sum is of e^(x - maximum). */
-static inline float log_sum_of(const float maximum, const float sum) {
-    return maximum == -INFINITY || maximum == INFINITY ? maximum : maximum + log(sum);
-}
+#include "topk_parts.cl"
 
 #if TFM_WIDTH > 1
 /* ---- Wide devices: one work-item per row; a share is one lane of one block of the row ---- */
@@ -214,15 +211,15 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 /* An item keeps that many of its best, and reads its share again only when they are used up. */
 #define KEEP 4
 
-/* The KEEP largest of the item's share that come after (value, index). */
-static inline void keep_best(float *kept, int *at, __global const float *x, const long n, const float value,
-                             const long index) {
+/* The KEEP largest of the item's share of first .. n - 1 that come after (value, index). */
+static inline void keep_best(float *kept, int *at, __global const float *x, const long first, const long n,
+                             const float value, const long index) {
 #pragma unroll
     for (int p = 0; p < KEEP; p++) {
         kept[p] = -INFINITY;
         at[p] = 0;
     }
-    for (long i = TFM_LANE(); i < n; i += TFM_GROUP) {
+    for (long i = first + TFM_LANE(); i < n; i += TFM_GROUP) {
         const float v = x[i];
         if (v > kept[KEEP - 1] && (v < value || (v == value && i > index))) {
             kept[KEEP - 1] = v;
@@ -261,6 +258,56 @@ static inline void group_best(__local float *best, __local int *where, const flo
     }
 }
 
+/* Writes the k best of first .. end - 1, of which `first` is a multiple of TFM_GROUP; *highest is the best. Returns how
+ * many there are above -inf. Inlined for certain, as group_best has to be. */
+static inline __attribute__((always_inline)) long take_best(float *highest, __global float *value_out,
+                                                            __global int *index_out, __global const float *in,
+                                                            const long first, const long end, const long k,
+                                                            __local float *best, __local int *where) {
+    float kept[KEEP];
+    int at[KEEP];
+    keep_best(kept, at, in, first, end, INFINITY, -1);
+    int more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
+    long found = 0;
+    *highest = -INFINITY;
+    /* No break: every item comes to the barriers of every turn. PoCL 3.1 writes past its own memory where a loop
+     * with barriers is left early, even by all items at once. */
+    for (long turn = 0; turn < k; turn++) {
+        group_best(best, where, kept[0], at[0]);
+        const float value = best[0];
+        const int index = where[0];
+        if (value == -INFINITY)
+            continue;
+        *highest = found == 0 ? value : *highest;
+        if (index % TFM_GROUP == TFM_LANE()) {
+            value_out[found] = value;
+            index_out[found] = index;
+#pragma unroll
+            for (int p = 0; p + 1 < KEEP; p++) {
+                kept[p] = kept[p + 1];
+                at[p] = at[p + 1];
+            }
+            kept[KEEP - 1] = -INFINITY;
+            if (more && kept[0] == -INFINITY) {
+                keep_best(kept, at, in, first, end, value, index);
+                more = kept[KEEP - 1] > -INFINITY;
+            }
+        }
+        found++;
+    }
+    return found;
+}
+
+/* The item's part of the sum of e^(x - highest) over first .. end - 1. */
+static inline float lane_exps(__global const float *in, const long first, const long end, const float highest) {
+    const float shift = highest == -INFINITY ? 0.0f : highest;
+    float sum = 0.0f;
+    for (long i = first + TFM_LANE(); i < end; i += TFM_GROUP)
+        sum += in[i] > -INFINITY ? exp(in[i] - shift) : 0.0f;
+    return sum;
+}
+
+#ifndef PARTS
 TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
                            TFM_INPUT(float, x), const long rows, const long n, const long k, const long summed) {
     TFM_SCRATCH
@@ -272,47 +319,80 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     __global const float *in = TFM_AT(x) + row * n;
     __global float *value_out = TFM_AT(values) + row * k;
     __global int *index_out = TFM_AT(indices) + row * k;
-    float kept[KEEP], highest = -INFINITY;
-    int at[KEEP];
-    keep_best(kept, at, in, n, INFINITY, -1);
-    int more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
-    long found = 0;
-    /* No break: every item comes to the barriers of every turn. PoCL 3.1 writes past its own memory where a loop
-     * with barriers is left early, even by all items at once. */
-    for (long turn = 0; turn < k; turn++) {
-        group_best(best, where, kept[0], at[0]);
-        const float value = best[0];
-        const int index = where[0];
-        if (value == -INFINITY)
-            continue;
-        highest = found == 0 ? value : highest;
-        if (index % TFM_GROUP == TFM_LANE()) {
-            value_out[found] = value;
-            index_out[found] = index;
-#pragma unroll
-            for (int p = 0; p + 1 < KEEP; p++) {
-                kept[p] = kept[p + 1];
-                at[p] = at[p + 1];
-            }
-            kept[KEEP - 1] = -INFINITY;
-            if (more && kept[0] == -INFINITY) {
-                keep_best(kept, at, in, n, value, index);
-                more = kept[KEEP - 1] > -INFINITY;
-            }
-        }
-        found++;
-    }
+    float highest;
+    const long found = take_best(&highest, value_out, index_out, in, 0, n, k, best, where);
     if (found < k && TFM_LANE() == 0)
         fill_rest(value_out, index_out, in, found, k, n);
     if (summed) {
-        const float shift = highest == -INFINITY ? 0.0f : highest;
-        float lane_sum = 0.0f;
-        for (long i = TFM_LANE(); i < n; i += TFM_GROUP)
-            lane_sum += in[i] > -INFINITY ? exp(in[i] - shift) : 0.0f;
-        const float sum = tfm_group_sum(lane_sum);
+        const float sum = tfm_group_sum(lane_exps(in, 0, n, highest));
         if (TFM_LANE() == 0)
             TFM_AT(log_sum)[row] = log_sum_of(highest, sum);
     }
 }
+
+#else
+/* ---- Long rows: a work-group for each of `parts` parts of `length` entries, a multiple of TFM_GROUP ----
+ *
+ * values and indices (rows, parts, k) get the best of each part, -inf and -1 where it has no more above -inf, and tops
+ * (rows, parts, 2) its maximum and the sum of e^(x - maximum). */
+TFM_KERNEL void topk_part(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, tops),
+                          TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
+                          const long length) {
+    TFM_SCRATCH
+    __local float best[TFM_GROUP];
+    __local int where[TFM_GROUP];
+    const long place = TFM_ROW(), row = place / parts, first = (place - row * parts) * length;
+    if (row >= rows)
+        return;
+    __global const float *in = TFM_AT(x) + row * n;
+    __global float *value_out = TFM_AT(values) + place * k;
+    __global int *index_out = TFM_AT(indices) + place * k;
+    const long end = min(first + length, n);
+    float highest;
+    const long found = take_best(&highest, value_out, index_out, in, first, end, k, best, where);
+    for (long i = found + TFM_LANE(); i < k; i += TFM_GROUP) {
+        value_out[i] = -INFINITY;
+        index_out[i] = -1;
+    }
+    const float sum = tfm_group_sum(lane_exps(in, first, end, highest));
+    if (TFM_LANE() == 0) {
+        TFM_AT(tops)[place * 2] = highest;
+        TFM_AT(tops)[place * 2 + 1] = sum;
+    }
+}
+
+/* A work-group per row: the best of what topk_part has found. No turn of the loop is left early: PoCL 3.1 never comes
+ * to the barriers after it then. */
+TFM_KERNEL void topk_merge(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TFM_TENSOR(float, log_sum),
+                           TFM_INPUT(float, found_values), TFM_INPUT(int, found_indices), TFM_INPUT(float, tops),
+                           TFM_INPUT(float, x), const long rows, const long n, const long k, const long parts,
+                           const long summed) {
+    TFM_SCRATCH
+    const long row = TFM_ROW();
+    const int lists = (int)parts, most = (int)k, all = lists * most;
+    if (row >= rows)
+        return;
+    __global const float *list = TFM_AT(found_values) + row * all;
+    __global const int *places = TFM_AT(found_indices) + row * all;
+    __global float *value_out = TFM_AT(values) + row * k;
+    __global int *index_out = TFM_AT(indices) + row * k;
+    float mine = 0.0f;
+    for (int e = (int)TFM_LANE(); e < all; e += TFM_GROUP) {
+        const float value = list[e];
+        const int place = places[e];
+        const int rank = value > -INFINITY ? rank_in_parts(list, places, lists, most, value, place) : most;
+        mine += value > -INFINITY ? 1.0f : 0.0f;
+        if (rank < most) {
+            value_out[rank] = value;
+            index_out[rank] = place;
+        }
+    }
+    const long found = (long)tfm_group_sum(mine);
+    if (found < k && TFM_LANE() == 0)
+        fill_rest(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
+    if (summed && TFM_LANE() == 0)
+        TFM_AT(log_sum)[row] = parts_log_sum(TFM_AT(tops) + row * parts * 2, lists);
+}
+#endif
 #endif
 #endif

@@ -298,11 +298,66 @@ static void test_shared_memory(void **state) {
     harness_refused(tfm_sample(ctx, &ids, &same, x, NULL), no, why);
 }
 
+/* In one launch: the same draws, of the streams of the rows' texts; the logits of what is drawn, and the normalisers.
+ */
+static void test_scored(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    enum { ROWS = 4, N = 333, TEXTS = 6 };
+    float host[ROWS * N];
+    const int32_t streams[TEXTS] = {11, 7, 0, 123456, 5, 9}, sources[ROWS] = {5, 0, 3, 1};
+    int32_t own[ROWS];
+    harness_random random = {31};
+    const tfm_sample_options options[] = {{.seed = 3, .step = 9},
+                                          {.seed = 4, .temperature = 0.7f, .top_k = 20, .top_p = 0.8f},
+                                          {.seed = 5, .min_p = 0.1f}};
+    harness_fill(&random, host, ROWS * N, 3);
+    for (int i = 0; i < N; i++)
+        host[N + i] = i % 3 ? -INFINITY : host[N + i];
+    for (int i = 0; i < N; i++)
+        host[2 * N + i] = i % 2 ? -INFINITY : NAN; /* nothing to draw */
+    for (int r = 0; r < ROWS; r++)
+        own[r] = streams[sources[r]];
+    for (size_t k = 0; k < sizeof(options) / sizeof(*options); k++) {
+        harness_ok(tfm_scope_open(ctx));
+        tfm_tensor logits = HARNESS_TENSOR(TFM_F32, host, ROWS, N), ids = HARNESS_TENSOR(TFM_I32, NULL, ROWS),
+                   one = {0};
+        tfm_tensor values = HARNESS_TENSOR(TFM_F32, NULL, ROWS), sums = HARNESS_TENSOR(TFM_F32, NULL, ROWS);
+        harness_ok(tfm__sample(ctx, &one, NULL, logits, HARNESS_TENSOR(TFM_I32, own, ROWS), &options[k]));
+        harness_ok(tfm__sample_scored(ctx, &ids, &values, &sums, logits, HARNESS_TENSOR(TFM_I32, streams, TEXTS),
+                                      HARNESS_TENSOR(TFM_I32, sources, ROWS), &options[k]));
+        harness_guards(ids);
+        harness_guards(values);
+        harness_guards(sums);
+        int32_t *got = harness_ints(ids), *want = harness_ints(one);
+        float *value = harness_floats(values), *sum = harness_floats(sums);
+        double exact[ROWS] = {0};
+        for (int r = 0; r < ROWS; r++) {
+            for (int i = 0; i < N; i++)
+                exact[r] += isnan(host[r * N + i]) ? 0 : exp((double)host[r * N + i]);
+            exact[r] = log(exact[r]);
+            assert_int_equal(got[r], want[r]);
+            assert_int_equal(got[r] < 0, r == 2);
+            assert_true(value[r] == (r == 2 ? -INFINITY : host[r * N + got[r]]));
+        }
+        harness_close(sum, exact, ROWS, 1e-6, "log sums");
+        free(got);
+        free(want);
+        free(value);
+        free(sum);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+    }
+    tfm_tensor logits = HARNESS_TENSOR(TFM_F32, NULL, 2, 5), few = HARNESS_TENSOR(TFM_I32, NULL, 3), out[3] = {{0}};
+    harness_refused(tfm__sample_scored(ctx, &out[0], &out[1], &out[2], logits, few, few, &options[0]),
+                    TFM_ERROR_ARGUMENT, "they must be (N) and (2)");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox), cmocka_unit_test(test_shapes),  cmocka_unit_test(test_min_p),
-        cmocka_unit_test(test_ties),   cmocka_unit_test(test_streams), cmocka_unit_test(test_odd_rows),
-        cmocka_unit_test(test_stream), cmocka_unit_test(test_refused), cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_scored),        cmocka_unit_test(test_philox), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_min_p),         cmocka_unit_test(test_ties),   cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_odd_rows),      cmocka_unit_test(test_stream), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

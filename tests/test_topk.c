@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "dev/cl.h"
 #include "harness.h"
 #include "tfm/ops.h"
 
@@ -182,6 +183,33 @@ static void test_integers(void **state) {
     free(at);
 }
 
+/* Rows that several work-groups share, where a device has them share any: in parts of one group's step and more. */
+static void test_parts(void **state) {
+    tfm__tuning *tuning = &harness_context()->tuning;
+    const tfm__tuning before = *tuning;
+    const int64_t sizes[] = {129, 1000, 17000}, parts[] = {1, 200, 3000};
+    harness_random random = {8};
+    if (tuning->class != TFM__SIMT || harness_slow())
+        skip();
+    tuning->split_groups = 1 << 20;
+    for (size_t i = 0; i < 3; i++) {
+        float *host = floats(3 * sizes[i]);
+        tuning->split_entries = parts[i];
+        harness_fill(&random, host, (size_t)(3 * sizes[i]), 3);
+        check(host, 3, sizes[i], 1);
+        check(host, 3, sizes[i], 64);
+        free(host);
+    }
+    tuning->split_entries = 200;
+    test_ties_and_orders(state);
+    test_missing(state);
+    const uint64_t launches = harness_context()->launches;
+    tfm_tensor x = HARNESS_TENSOR(TFM_F32, NULL, 2, 9000), values = {0}, indices = {0};
+    harness_ok(tfm_topk(harness_context(), &values, &indices, NULL, x, 5));
+    assert_int_equal(harness_context()->launches - launches, 2);
+    *tuning = before;
+}
+
 static void test_refusals(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -215,9 +243,9 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_ties_and_orders), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_sums),          cmocka_unit_test(test_many_rows),       cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_parts),    cmocka_unit_test(test_shapes),        cmocka_unit_test(test_ties_and_orders),
+        cmocka_unit_test(test_missing),  cmocka_unit_test(test_sums),          cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_integers),
     };
     return cmocka_run_group_tests_name("topk", all, harness_setup, harness_teardown);
 }

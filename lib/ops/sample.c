@@ -1,6 +1,7 @@
 /* Drawing tokens: cl/sample.cl. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "ops/sample.h"
 #include "ops/selftest.h"
 #include "ops/tape.h"
@@ -25,18 +26,48 @@ tfm_status tfm_sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabiliti
     return tfm__sample(ctx, ids, probabilities, logits, (tfm_tensor){0}, options);
 }
 
+/* What the kernel is told besides tensors: room for it after those. */
+enum { NUMBERS = 8 };
+
+static void number_args(tfm__arg *args, tfm_tensor logits, const tfm_sample_options *options) {
+    const int64_t n = logits.dims[1];
+    const float sharpness = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
+    const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
+    /* How far below the largest logit min p reaches; no real distance where all stay. */
+    const float depth = options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / sharpness;
+    const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
+    const tfm__arg all[NUMBERS] = {TFM__I_AS("rows", logits.dims[0]),
+                                   TFM__I(n),
+                                   TFM__I(k),
+                                   TFM__F(p),
+                                   TFM__F(depth),
+                                   TFM__F(sharpness),
+                                   TFM__I_AS("seed", options->seed),
+                                   TFM__I_AS("counter", options->step)};
+    memcpy(args, all, sizeof(all));
+}
+
+static tfm_status begin(tfm_context *ctx, tfm_tensor logits, tfm_tensor streams, tfm_tensor sources,
+                        const tfm_sample_options *options) {
+    const char *op = "sample";
+    if (TFM__OP_BEGIN(ctx, op, "fII", logits, streams, sources) != TFM_OK ||
+        TFM__TAPE_NONE(ctx, op, logits) != TFM_OK || TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
+        check_options(ctx, options) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (logits.rank != 2 || logits.dims[1] > 1 << 24)
+        return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM__SHAPE(logits));
+    return TFM_OK;
+}
+
 tfm_status tfm__sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilities, tfm_tensor logits,
                        tfm_tensor streams, const tfm_sample_options *options) {
     const char *op = "sample";
     const tfm_sample_options defaults = {0};
     const tfm_tensor none = {0};
     options = options ? options : &defaults;
-    if (TFM__OP_BEGIN(ctx, op, "fI", logits, streams) != TFM_OK || TFM__TAPE_NONE(ctx, op, logits) != TFM_OK ||
-        TFM__OP_OPTIONS(ctx, op, options) != TFM_OK || check_options(ctx, options) != TFM_OK)
+    if (begin(ctx, logits, streams, none, options) != TFM_OK)
         return tfm_context_status(ctx);
-    if (logits.rank != 2 || logits.dims[1] > 1 << 24)
-        return tfm__op_refuse(ctx, op, "logits is %s: it must be (R, V), V at most 2^24", TFM__SHAPE(logits));
-    const int64_t rows = logits.dims[0], n = logits.dims[1];
+    const int64_t rows = logits.dims[0];
     if (streams.buffer && (streams.rank != 1 || streams.dims[0] != rows))
         return tfm__op_refuse(ctx, op, "streams is %s: it must be (%lld)", TFM__SHAPE(streams), (long long)rows);
     if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
@@ -45,17 +76,43 @@ tfm_status tfm__sample(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *probabilit
     const tfm_tensor chances = probabilities ? *probabilities : none;
     if (TFM__OP_APART(ctx, op, *ids, logits, chances) != TFM_OK || TFM__OP_APART(ctx, op, chances, logits) != TFM_OK)
         return tfm_context_status(ctx);
-    const float sharpness = options->temperature == 0.0f ? 1.0f : 1.0f / options->temperature;
-    const float p = options->top_p == 0.0f ? 1.0f : options->top_p;
-    /* How far below the largest logit min p reaches; no real distance where all stay. */
-    const float depth = options->min_p == 0.0f ? INFINITY : -logf(options->min_p) / sharpness;
-    const int64_t k = options->top_k == 0 || options->top_k > n ? n : options->top_k;
-    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "sample", "");
-    return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
-                       TFM__ARGS(TFM__T_AS("ids", *ids), TFM__T_AS("probabilities", chances), TFM__T(logits),
-                                 TFM__T(streams), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__F(p), TFM__F(depth),
-                                 TFM__F(sharpness), TFM__I_AS("seed", options->seed),
-                                 TFM__I_AS("counter", options->step)));
+    const tfm__arg tensors[] = {TFM__T_AS("ids", *ids), TFM__T_AS("probabilities", chances), TFM__T(logits),
+                                TFM__T(streams)};
+    tfm__arg args[TFM__COUNT(tensors) + NUMBERS];
+    memcpy(args, tensors, sizeof(tensors));
+    number_args(args + TFM__COUNT(tensors), logits, options);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", ""), tfm__row_grid(ctx, rows), TFM__COUNT(args), args);
+}
+
+tfm_status tfm__sample_scored(tfm_context *ctx, tfm_tensor *ids, tfm_tensor *values, tfm_tensor *log_sum,
+                              tfm_tensor logits, tfm_tensor streams, tfm_tensor sources,
+                              const tfm_sample_options *options) {
+    const char *op = "sample";
+    if (begin(ctx, logits, streams, sources, options) != TFM_OK)
+        return tfm_context_status(ctx);
+    const int64_t rows = logits.dims[0];
+    if (streams.rank != 1 || sources.rank != 1 || sources.dims[0] != rows)
+        return tfm__op_refuse(ctx, op, "streams is %s and sources %s: they must be (N) and (%lld)", TFM__SHAPE(streams),
+                              TFM__SHAPE(sources), (long long)rows);
+    if (tfm__op_output(ctx, op, ids, TFM_I32, 1, &rows) != TFM_OK ||
+        tfm__op_output(ctx, op, values, TFM_F32, 1, &rows) != TFM_OK ||
+        tfm__op_output(ctx, op, log_sum, TFM_F32, 1, &rows) != TFM_OK ||
+        TFM__OP_APART(ctx, op, *ids, logits, streams, sources, *values, *log_sum) != TFM_OK ||
+        TFM__OP_APART(ctx, op, *values, logits, streams, sources, *log_sum) != TFM_OK ||
+        TFM__OP_APART(ctx, op, *log_sum, logits, streams, sources) != TFM_OK)
+        return tfm_context_status(ctx);
+    const tfm__arg tensors[] = {TFM__T_AS("ids", *ids),
+                                TFM__T_AS("probabilities", ((tfm_tensor){0})),
+                                TFM__T(logits),
+                                TFM__T(streams),
+                                TFM__T(sources),
+                                TFM__T_AS("values", *values),
+                                TFM__T_AS("log_sum", *log_sum)};
+    tfm__arg args[TFM__COUNT(tensors) + NUMBERS];
+    memcpy(args, tensors, sizeof(tensors));
+    number_args(args + TFM__COUNT(tensors), logits, options);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "sample", "-DVALUED"), tfm__row_grid(ctx, rows), TFM__COUNT(args),
+                       args);
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

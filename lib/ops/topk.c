@@ -3,6 +3,44 @@
 #include <math.h>
 #include "ops/selftest.h"
 #include "ops/tape.h"
+#include "ops/topk.h"
+
+int64_t tfm__topk_parts(const tfm_context *ctx, int64_t rows, int64_t n) {
+    enum { MOST_PARTS = 64 };
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    if (tuning->split_entries == 0 || rows < 1)
+        return 1;
+    const int64_t units = tfm_context_device(ctx)->compute_units, most = n / tuning->split_entries;
+    int64_t parts = tfm__divide_up((units > 0 ? units : 1) * tuning->split_groups, rows);
+    parts = parts > most ? most : parts;
+    return parts > MOST_PARTS ? MOST_PARTS : parts > 1 ? parts : 1;
+}
+
+tfm_status tfm__topk_of_parts(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *tops, tfm_tensor x,
+                              int k, int64_t parts) {
+    const int64_t rows = x.dims[0], n = x.dims[1], group = tfm__context_tuning(ctx)->group;
+    const int64_t length = tfm__divide_up(tfm__divide_up(n, parts), group) * group;
+    tfm_tensor_new(ctx, values, TFM_F32, 3, (int64_t[]){rows, parts, k});
+    tfm_tensor_new(ctx, indices, TFM_I32, 3, (int64_t[]){rows, parts, k});
+    tfm_tensor_new(ctx, tops, TFM_F32, 3, (int64_t[]){rows, parts, 2});
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_part", "-DPARTS"), tfm__row_grid(ctx, rows * parts),
+                       TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices), TFM__T_AS("tops", *tops),
+                                 TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__I(parts), TFM__I(length)));
+}
+
+/* The same as one work-group a row makes of it. */
+static tfm_status by_parts(tfm_context *ctx, tfm_tensor values, tfm_tensor indices, tfm_tensor log_sum, tfm_tensor x,
+                           int k, int64_t parts) {
+    const int64_t rows = x.dims[0], n = x.dims[1];
+    tfm_tensor found_values = {0}, found_indices = {0}, tops = {0};
+    tfm_scope_open(ctx);
+    tfm__topk_of_parts(ctx, &found_values, &found_indices, &tops, x, k, parts);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_merge", "-DPARTS"), tfm__row_grid(ctx, rows),
+                TFM__ARGS(TFM__T(values), TFM__T(indices), TFM__T(log_sum), TFM__T(found_values), TFM__T(found_indices),
+                          TFM__T(tops), TFM__T(x), TFM__I(rows), TFM__I(n), TFM__I(k), TFM__I(parts),
+                          TFM__I_AS("summed", log_sum.buffer != NULL)));
+    return tfm_scope_close(ctx, 0, NULL);
+}
 
 tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, tfm_tensor *log_sum, tfm_tensor x,
                     int k) {
@@ -31,6 +69,9 @@ tfm_status tfm_topk(tfm_context *ctx, tfm_tensor *values, tfm_tensor *indices, t
         return tfm__launch(ctx, tfm__kernel_get(ctx, "topk", "topk_integers", "-DINTEGERS"), tfm__row_grid(ctx, rows),
                            TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices), TFM__T(x),
                                      TFM__I(rows), TFM__I(n), TFM__I(k)));
+    const int64_t parts = tfm__topk_parts(ctx, rows, n);
+    if (parts > 1)
+        return by_parts(ctx, *values, *indices, sums, x, k, parts);
     tfm__kernel *kernel = tfm__kernel_get(ctx, "topk", vectors ? "topk_row" : "topk_group", "%s", "");
     return tfm__launch(ctx, kernel, tfm__row_grid(ctx, rows),
                        TFM__ARGS(TFM__T_AS("values", *values), TFM__T_AS("indices", *indices),

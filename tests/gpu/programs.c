@@ -55,6 +55,27 @@ static void attend(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype d
     done(ctx, "attention in heads of", width);
 }
 
+/* A step of decoding one text, whose past several work-groups share; `sharing` query heads to a key head. */
+static void attend_past(tfm_context *ctx, int64_t width, int sharing, float soft_cap) {
+    enum { KEYS = 4096 };
+    tfm_scope_open(ctx);
+    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, 1, sharing * width), k = ZEROS(ctx, TFM_F32, 1, KEYS, width),
+               v = ZEROS(ctx, TFM_F32, 1, KEYS, width), y = {0};
+    tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.heads = sharing, .kv_heads = 1, .soft_cap = soft_cap});
+    done(ctx, "attention of a step in heads of", width);
+}
+
+/* The best of large vocabularies. */
+static void vocabularies(tfm_context *ctx) {
+    static const int64_t ENTRIES[] = {8000, 262144};
+    for (size_t i = 0; i < sizeof(ENTRIES) / sizeof(*ENTRIES); i++) {
+        tfm_tensor values = {0}, indices = {0}, log_sum = {0};
+        tfm_scope_open(ctx);
+        tfm_topk(ctx, &values, &indices, &log_sum, ZEROS(ctx, TFM_F32, 4, ENTRIES[i]), 8);
+        done(ctx, "the best of", ENTRIES[i]);
+    }
+}
+
 static void attention(tfm_context *ctx) {
     static const int64_t WIDTHS[] = {16, 32, 48, 64, 80, 96, 128, 192, 256}, QUERIES[] = {1, 4, 64};
     const tfm_dropout_options drops = {.rate = 0.1f, .seed = 1};
@@ -62,7 +83,10 @@ static void attention(tfm_context *ctx) {
         for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++)
             attend(ctx, WIDTHS[i], QUERIES[j], TFM_F32, false, (tfm_attention_options){.causal = QUERIES[j] > 1});
         attend(ctx, WIDTHS[i], 64, TFM_F32, true, (tfm_attention_options){.causal = true});
+        attend_past(ctx, WIDTHS[i], 1, 0);
+        attend_past(ctx, WIDTHS[i], 8, 0);
     }
+    attend_past(ctx, 256, 2, 50);
     for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++) {
         attend(ctx, 64, QUERIES[j], TFM_F16, false, (tfm_attention_options){0});
         attend(ctx, 64, QUERIES[j], TFM_BF16, false, (tfm_attention_options){0});
@@ -105,6 +129,7 @@ int main(void) {
     }
     attention(ctx);
     products(ctx);
+    vocabularies(ctx);
     tfm_context_free(&ctx);
     return failures > 0;
 }

@@ -222,10 +222,10 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
     memcpy(args, all, sizeof(all));
 }
 
-static tfm__kernel *kernel(const tfm__beam *beam, const char *name) {
+static tfm__kernel *kernel(const tfm__beam *beam, const char *name, const char *more) {
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
-    return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s", beam->width, candidates,
-                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "");
+    return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s", beam->width, candidates,
+                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "", more);
 }
 
 /* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. */
@@ -233,7 +233,8 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
     tfm_context *ctx = beam->ctx;
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
     tfm_tensor values = {0}, tokens = {0}, log_sum = {0};
-    tfm__beam_candidates(beam, &values, &tokens, &log_sum, logits, candidates);
+    const int64_t parts = tfm__beam_candidates(beam, &values, &tokens, &log_sum, logits, candidates);
+    const bool merges = parts > 1;
     const tfm__arg own[] = {TFM__T(values),
                             TFM__T(tokens),
                             TFM__T(log_sum),
@@ -259,11 +260,14 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
                             TFM__I_AS("last_token", beam->rules->forced_eos_id),
                             TFM__I_AS("certain_first", beam->certain && beam->rules->forced_bos_id >= 0),
                             TFM__I_AS("certain_last", beam->certain),
-                            TFM__I_AS("extends", to->m == beam->live)};
+                            TFM__I_AS("extends", to->m == beam->live),
+                            TFM__I(parts)}; /* the last one counts only where it merges */
+    const size_t count = TFM__COUNT(own) - !merges;
     tfm__arg all[TFM__COUNT(own) + EXTEND_ARGS];
     memcpy(all, own, sizeof(own));
-    extend_args(all + TFM__COUNT(own), beam, next, to, beam->live);
-    tfm__launch(ctx, kernel(beam, "beam_step"), tfm__row_grid(ctx, beam->live), TFM__COUNT(all), all);
+    extend_args(all + count, beam, next, to, beam->live);
+    tfm__launch(ctx, kernel(beam, "beam_step", merges ? " -DMERGES" : ""), tfm__row_grid(ctx, beam->live),
+                count + EXTEND_ARGS, all);
 }
 
 /* The next rows where sentences that are over leave the batch. */
@@ -275,7 +279,7 @@ static void extend_rows(tfm__beam *beam, const chosen *next, made *to) {
                 TFM__ARGS(TFM__T_AS("done", beam->done), TFM__T_AS("keep", to->keep), TFM__I_AS("n", beam->live),
                           TFM__I_AS("m", to->m)));
     extend_args(args, beam, next, to, to->m);
-    tfm__launch(ctx, kernel(beam, "beam_extend"), tfm__row_grid(ctx, to->m), EXTEND_ARGS, args);
+    tfm__launch(ctx, kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to->m), EXTEND_ARGS, args);
 }
 
 static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {

@@ -102,9 +102,10 @@ tfm_status tfm__beam_stop(tfm__beam *beam, const int32_t *stops);
 /* Puts the words that are forbidden, and the ends, where the steps look for them. */
 tfm_status tfm__beam_put_words(tfm__beam *beam);
 /* What each row may go on with, best first: the logits (R, k), tokens (R, k), and log_sum (R), the normaliser of the
- * row: the logarithm of the sum of e to all of its logits. Changes `logits`. */
-void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                          tfm_tensor logits, int k);
+ * row: the logarithm of the sum of e to all of its logits. Changes `logits`. Returns 1; or a number of parts, where the
+ * device has cut the vocabulary into such, and the three are what tfm__topk_of_parts makes. */
+int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                             tfm_tensor logits, int k);
 
 /* ---- Results (hypotheses.c) ---- */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "model/generate/beam.h"
 #include "ops/sample.h"
+#include "ops/topk.h"
 
 /* ---- Words that are forbidden -------------------------------------------------------------------------- */
 
@@ -88,6 +89,13 @@ static int64_t words_now(const tfm__beam *beam, int64_t *first) {
     return beam->first_words - *first + beam->words + (beam->step < beam->choice.min_new ? beam->end_count : 0);
 }
 
+/* Whether the rules may forbid any word in this step. */
+static bool forbids(const tfm__beam *beam) {
+    int64_t first;
+    const int64_t repeat = beam->rules->no_repeat, past = beam->before + beam->step + 1;
+    return words_now(beam, &first) > 0 || (repeat > 0 && past >= repeat);
+}
+
 /* Makes -inf of the logits that the rules forbid after each row's past, and *removed (R) what they weighed. Returns
  * whether any may be forbidden in this step. */
 static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
@@ -161,6 +169,17 @@ static void draw(const tfm__beam *beam, tfm_tensor *tokens, tfm_tensor logits) {
     tfm_tensor_reshape(ctx, tokens, drawn, 2, (int64_t[]){beam->live, 1});
 }
 
+/* The same, with what the model gives the token and its normaliser, in one launch. */
+static void draw_at_once(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                         tfm_tensor logits) {
+    tfm_context *ctx = beam->ctx;
+    tfm_tensor drawn = {0};
+    tfm_sample_options options = beam->choice.draw;
+    options.step = (uint64_t)beam->step;
+    tfm__sample_scored(ctx, &drawn, values, log_sum, logits, beam->streams, beam->sources, &options);
+    tfm_tensor_reshape(ctx, tokens, drawn, 2, (int64_t[]){beam->live, 1});
+}
+
 /* What is chosen by more than its probability has that of the model all the same, but in a beam search with a
  * penalty. */
 static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
@@ -205,24 +224,46 @@ static void name_kept(const tfm__beam *beam, tfm_tensor *tokens) {
     tfm_tensor_reshape(ctx, tokens, ids, tokens->rank, tokens->dims);
 }
 
-void tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
-                          tfm_tensor logits, int k) {
+/* The k best of each row; in parts of the vocabulary, where the device cuts it, if the step's kernel can merge them:
+ * its list of all continuations of a sentence lies in local memory. Returns how many parts. */
+static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                       tfm_tensor logits, int k) {
+    enum { MOST_MERGED = 1024 };
+    const int64_t parts = tfm__topk_parts(beam->ctx, logits.dims[0], logits.dims[1]);
+    if (parts > 1 && beam->width * k <= MOST_MERGED) {
+        tfm__topk_of_parts(beam->ctx, values, tokens, log_sum, logits, k, parts);
+        return parts;
+    }
+    tfm_topk(beam->ctx, values, tokens, log_sum, logits, k);
+    return 1;
+}
+
+int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
+                             tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->live * beam->width;
+    const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer;
     tfm_tensor removed = {0};
-    if (beam->choice.draws || beam->choice.repetition_penalty != 0 || beam->bias.buffer) {
+    if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__SIMT) {
+        draw_at_once(beam, values, tokens, log_sum, logits);
+        return 1;
+    }
+    if (beam->choice.draws || altered) {
         choose(beam, values, tokens, log_sum, logits, k);
-        return;
+        return 1;
     }
     if (beam->kept)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_keep", ""), tfm__row_grid(ctx, rows),
                     TFM__ARGS(TFM__T(logits), TFM__T_AS("allowed", beam->kept->allowed),
                               TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("words", beam->vocabulary)));
-    const bool some = forbid(beam, &removed, logits);
+    const bool restores = forbid(beam, &removed, logits) && beam->keeps;
+    if (!restores && !beam->kept && tfm_context_status(ctx) == TFM_OK)
+        return best_of(beam, values, tokens, log_sum, logits, k);
     tfm_topk(ctx, values, tokens, log_sum, logits, k);
-    if (some && beam->keeps)
+    if (restores)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_restore", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T_AS("log_sum", *log_sum), TFM__T(removed), TFM__I(rows)));
     if (beam->kept)
         name_kept(beam, tokens);
+    return 1;
 }

@@ -1,0 +1,30 @@
+/* What the best of a row's parts are as the best of the row: for topk.cl and beam.cl. */
+
+/* maximum + log sum, where sum is of e^(x - maximum). */
+static inline float log_sum_of(const float maximum, const float sum) {
+    return maximum == -INFINITY || maximum == INFINITY ? maximum : maximum + log(sum);
+}
+
+/* The logarithm of the sum of e to a row's elements, from the maximum and the sum of e^(x - maximum) of each part. */
+static inline float parts_log_sum(__global const float *tops, const int parts) {
+    float highest = -INFINITY, sum = 0.0f;
+    for (int p = 0; p < parts; p++)
+        highest = fmax(highest, tops[2 * p]);
+    for (int p = 0; p < parts; p++)
+        sum += tops[2 * p] > -INFINITY ? tops[2 * p + 1] * exp(tops[2 * p] - highest) : 0.0f;
+    return log_sum_of(highest, sum);
+}
+
+/* How many entries of the parts' lists, (parts, k) each with the best first, come before (value, index); k where there
+ * are more. */
+static inline int rank_in_parts(__global const float *values, __global const int *indices, const int parts, const int k,
+                                const float value, const int index) {
+    int rank = 0;
+    for (int p = 0; p < parts && rank < k; p++)
+        for (int i = p * k; i < (p + 1) * k && rank < k; i++) {
+            if (!(values[i] > value || (values[i] == value && indices[i] < index)))
+                break;
+            rank++;
+        }
+    return rank;
+}
