@@ -33,6 +33,10 @@ tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform,
 /* The choice itself, over rows already found and without a word in the log; *out points into `devices`. */
 tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count, const char *wanted);
 
+/* The same of all devices that a list such as `gpu,cpu` or `all` names, in its order. `out` has room for `count`. */
+tfm_status tfm__devices_select(const tfm__device **out, size_t *taken, const tfm__device *devices, size_t count,
+                               const char *wanted);
+
 /* The row of one device of the caller's, for a context that is wrapped around it: its indices are -1 where
  * the device is not in the list (a sub-device). TFM_ERROR_DEVICE if the driver does not answer. */
 tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, cl_device_id device);

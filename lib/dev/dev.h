@@ -191,6 +191,14 @@ void tfm__context_recover(tfm_context *ctx, int depth);
  * forgotten with the scopes above `depth`. It ends by itself, since groups only get smaller. */
 bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status);
 
+/* ---- Several devices -------------------------------------------------------------------------------------------- */
+
+/* Whether `wanted`, or where that is NULL or "" TFM_DEVICE, may be a list of devices: it is `all` or has a comma. */
+bool tfm__devices_listed(const char *wanted);
+/* The indices of the devices that such a list names, in its order; *out is freed with free(). A comma may also be one
+ * of a device's name: then it is one device. The errors are those of tfm_context_open. */
+tfm_status tfm__devices_choose(int **out, size_t *count, const char *wanted);
+
 /* ---- Kernels and launches --------------------------------------------------------------------------------------- */
 
 typedef struct tfm__kernel tfm__kernel;
