@@ -12,6 +12,7 @@
 #include "tfm/tfm.h"
 
 static tfm_context *context;
+static tfm_fleet *fleet;
 static tfm_model *model;
 static tfm_embedder *embedder;
 static tfm_trainer *trainer;
@@ -123,6 +124,7 @@ static void test_nulls(void **state) {
         tensors[i] = &x;
     }
     context = harness_context();
+    harness_ok(tfm_fleet_new(&fleet, &context, 1));
     harness_ok(tfm_model_new(&model, context, &SMALL));
     const tfm_trainer_options options = plain_options();
     harness_ok(tfm_trainer_new(&trainer, model, &options));
@@ -140,6 +142,7 @@ static void test_nulls(void **state) {
     signal(SIGABRT, SIG_DFL);
     again();
     assert_int_equal(accepted, 0);
+    tfm_fleet_free(&fleet);
     tfm_embedder_free(&embedder);
     tfm_metrics_free(&metrics);
     tfm_data_free(&data);

@@ -13,6 +13,8 @@
  *     1:0                    platform 1, device 0
  *     nvidia                 any part of the name of a device, vendor or platform; case does not matter
  *
+ * TFM_DEVICE may also list several with commas between them, for a fleet (fleet.h); a context takes one device.
+ *
  * If the options name no device, TFM_DEVICE does. If that is not set either, the best device is taken: discrete GPUs
  * come first, then integrated GPUs, accelerators, CPUs, and emulators last. Among several devices that a name fits, the
  * same order decides. Where there is a choice, a device that fails a small test kernel is passed over. A name that fits
@@ -64,8 +66,9 @@ typedef struct tfm_device_info {
     unsigned compute_units;   /* The number of its cores or multiprocessors. */
     uint64_t memory_bytes;    /* Its global memory in bytes. */
     uint64_t max_alloc_bytes; /* The largest single allocation in bytes. */
-    bool chosen;              /* tfm_context_open would take it now if its options name no device. */
-    char error[256];          /* Why this platform or device cannot be used, or "" if it can. */
+    bool chosen;     /* tfm_context_open, or for a list tfm_fleet_open, would take it now if its options name no
+                        device. */
+    char error[256]; /* Why this platform or device cannot be used, or "" if it can. */
 } tfm_device_info;
 
 /* Lists every device of every platform. A platform that fails has one row with its error. The caller frees *out with

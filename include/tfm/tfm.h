@@ -19,6 +19,8 @@
  *     ----------------------------------------|----------------------------------------------------------------
  *     tfm_context, and all that is made on it | One thread at a time: a program with several takes a lock. Several
  *     (tensors, models, trainers, parameters) | contexts run side by side, on one device too.
+ *     tfm_fleet, and the models on it         | One thread at a time: these are all of its contexts. The fleet's own
+ *                                             | threads use them while a call runs.
  *     tfm_tokenizer                           | Any number of threads at once.
  *     tfm_data                                | One thread at a time. Its own thread reads ahead meanwhile.
  *     tfm_metrics                             | One thread at a time.
@@ -52,6 +54,7 @@
 #include "metrics.h"
 #include "model.h"
 #include "embed.h"
+#include "fleet.h"
 #include "train.h"
 #include "data.h"
 #include "selftest.h"

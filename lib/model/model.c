@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "model/file/shortlist.h"
+#include "model/fleet.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
@@ -150,6 +151,9 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
         return TFM_ERROR_ARGUMENT;
     if (model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
+    if (tfm__batches_shared(model))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: a model on several devices gets its tokenizer when it is opened",
+                         dir);
     return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
 }
 
@@ -391,6 +395,7 @@ void tfm_model_free(tfm_model **pointer) {
     if (atomic_fetch_sub(&model->owners, 1) > 1)
         return;
     tfm_context *ctx = model->ctx;
+    tfm__mates_free(&model->mates);
     for (int i = 0; i < TFM__TABLES; i++)
         tfm_param_free(ctx, &model->tables[i]);
     tfm_tensor_free(ctx, &model->logits_bias);

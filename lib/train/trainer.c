@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "train/trainer.h"
+#include "model/task/batch.h"
 
 void tfm_trainer_paper(tfm_trainer_options *options) {
     if (!options)
@@ -267,6 +268,9 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
                          "trainer_new: the model's matrices are %s, which cannot learn: open "
                          "it as fp32, or better the model that it was made of",
                          model->small);
+    if (tfm__batches_shared(model))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, and is trained on one: "
+                                             "open it on a context");
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)

@@ -20,6 +20,7 @@ typedef struct tfm__line {
     size_t first; /* Of two texts: how many ids are of the first one. 0: there is one text. */
     size_t cost;  /* How wide its batch must be: count, or the tokens of its translation if they are more. */
     bool rejected;
+    bool done; /* its results are there; nobody but the thread that made the call looks */
 } tfm__line;
 
 /* Encodes one line in a language and sets its ids and count. A line of more tokens than the model has positions is cut,
@@ -60,13 +61,60 @@ tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int
 /* Returns how many lines from `first` on make one batch; at least one. */
 size_t tfm__batch_next(tfm__line *const *order, size_t first, size_t count, tfm__batch_limit limit);
 
-typedef tfm_status (*tfm__batch_fn)(void *user, tfm__line *const *batch, size_t n);
+/* Sorts the lines from `first` on that are sorted together, longest first, and returns how many they are. */
+size_t tfm__batch_window(tfm__line **order, size_t first, size_t count, tfm__batch_limit limit);
 
-/* Calls `run` on batches of the lines that have ids. Those that are sorted together go longest first: the batch that
- * needs most memory comes first, and what it took serves all others. A batch that the device has no room for is run as
- * two. The options are asked whether to go on. */
+/* What is done with lines. How fast a device is at one says nothing of another. */
+typedef enum tfm__batch_kind {
+    TFM__TRANSLATING,
+    TFM__SCORING,
+    TFM__READING,
+    TFM__GENERATING,
+    TFM__BATCH_KINDS
+} tfm__batch_kind;
+
+/* Whether the caller wants a call to go on, where several devices work on it: the thread that made the call asks
+ * `go_on`, every hundredth of a second, and theirs ask tfm__halt_no. */
+typedef struct tfm__halt {
+    bool (*go_on)(void *user);
+    void *user;
+    atomic_bool halted;
+} tfm__halt;
+bool tfm__halt_no(void *halt);
+/* Whether several devices work on calls of this model. */
+bool tfm__batches_shared(const tfm_model *model);
+
+/* Work on batches. `run` does it on the device of the model `on`, perhaps in a thread of its own: it leaves results in
+ * places of its lines alone, is called again for a batch that failed, whole or in parts, on the same device or another
+ * one, and calls back nothing of the caller's unless `in_turn`. `done`, which may be NULL, comes once for each batch
+ * when its results are there, on the thread that made the call. */
+typedef struct tfm__batch_work {
+    tfm__batch_kind kind;
+    tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n);
+    tfm_status (*done)(void *user, tfm__line *const *batch, size_t n);
+    void *user;
+    tfm__halt *halt; /* NULL: nobody asks */
+    bool in_turn;    /* One device at a time works, on the thread that made the call. */
+} tfm__batch_work;
+
+/* Does the work on all lines that have ids, on the model's device or on all on which it lies. Those that are sorted
+ * together go longest first: the batch that needs most memory comes first, and what it took serves all others. A batch
+ * that the device has no room for is run as two. The options are asked whether to go on (batches.c). */
 tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tfm__batch_limit limit,
-                            const tfm_text_options *options, tfm__batch_fn run, void *user);
+                            const tfm_text_options *options, const tfm__batch_work *work);
+
+/* Does the work on one batch on one device, in two or in smaller work-groups if need be. */
+tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work);
+/* The same by all devices on which the model lies, for `count` lines in the order in which they are to be done
+ * (crew.c).
+ */
+tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
+                         const tfm_text_options *options, const tfm__batch_work *work);
+
+/* Tells the caller of the progress. TFM_ERROR_CANCELLED if it wants no more. */
+tfm_status tfm__batches_tell(const tfm_text_options *options, uint64_t done, uint64_t total);
+/* The source tokens of lines. */
+uint64_t tfm__batch_tokens(tfm__line *const *lines, size_t count);
 
 /* One sentence and what was written for it, with EOS; the alignment of the two goes to `weights`, [written][source]. */
 typedef struct tfm__aligned {

@@ -6,8 +6,6 @@
 typedef struct job {
     tfm__reader reader;
     float *scores; /* [count][classes] */
-    float *batch;  /* the logits of one batch */
-    size_t room;
 } job;
 
 static void softmax(float *x, size_t count) {
@@ -27,26 +25,27 @@ static void score(float *x, size_t count, tfm__scores scores) {
         x[i] = (float)(1 / (1 + exp(-(double)x[i])));
 }
 
-static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
+static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batch, size_t n) {
     job *j = user;
-    tfm_model *model = j->reader.model;
     tfm_context *ctx = model->ctx;
-    const size_t classes = (size_t)model->classes.count;
+    const size_t classes = (size_t)j->reader.model->classes.count;
     tfm__read_batch in = {{0}, {0}, {0}};
     tfm_tensor encoded = {0}, logits = {0};
-    if (tfm__grow(&j->batch, &j->room, n * classes, sizeof(*j->batch)) != TFM_OK)
+    float *host = tfm__alloc(n * classes, sizeof(*host));
+    if (!host)
         return TFM_ERROR_MEMORY;
     tfm_scope_open(ctx);
-    tfm__reader_upload(&j->reader, &in, batch, n);
+    tfm__reader_upload(&j->reader, ctx, &in, batch, n);
     tfm__model_encode_typed(model, &encoded, in.ids, in.types, in.lengths);
     tfm_model_class_logits(model, &logits, encoded, in.lengths);
-    tfm_tensor_read(ctx, j->batch, logits);
+    tfm_tensor_read(ctx, host, logits);
     const tfm_status status = tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++) {
         float *to = j->scores + batch[i]->index * classes;
-        memcpy(to, j->batch + i * classes, classes * sizeof(*to));
-        score(to, classes, model->classes.scores);
+        memcpy(to, host + i * classes, classes * sizeof(*to));
+        score(to, classes, j->reader.model->classes.scores);
     }
+    free(host);
     return status;
 }
 
@@ -81,6 +80,5 @@ tfm_status tfm_classify(tfm_model *model, float *scores, const char *const *line
     if (status == TFM_OK)
         tfm__reader_count(&j.reader, start);
     tfm__lines_free(&encoded, encoded ? count : 0);
-    free(j.batch);
     return status;
 }

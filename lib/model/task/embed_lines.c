@@ -9,25 +9,25 @@ typedef struct job {
     tfm__reader reader;
     int64_t skipped;
     float *vectors; /* [count][W] */
-    float *batch;   /* of one batch */
-    size_t room;
 } job;
 
-static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
+static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
     job *j = user;
-    tfm_context *ctx = j->embedder->model->ctx;
+    tfm_context *ctx = on->ctx;
     const size_t width = (size_t)j->embedder->info.width;
     tfm__read_batch in = {{0}, {0}, {0}};
     tfm_tensor vectors = {0};
-    if (tfm__grow(&j->batch, &j->room, n * width, sizeof(*j->batch)) != TFM_OK)
+    float *host = tfm__alloc(n * width, sizeof(*host));
+    if (!host)
         return TFM_ERROR_MEMORY;
     tfm_scope_open(ctx);
-    tfm__reader_upload(&j->reader, &in, batch, n);
-    tfm__embed_batch(j->embedder, &vectors, in.ids, in.types, in.lengths, j->skipped);
-    tfm_tensor_read(ctx, j->batch, vectors);
+    tfm__reader_upload(&j->reader, ctx, &in, batch, n);
+    tfm__embed_batch(tfm__embedder_on(j->embedder, on), &vectors, in.ids, in.types, in.lengths, j->skipped);
+    tfm_tensor_read(ctx, host, vectors);
     const tfm_status status = tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
-        memcpy(j->vectors + batch[i]->index * width, j->batch + i * width, width * sizeof(*j->vectors));
+        memcpy(j->vectors + batch[i]->index * width, host + i * width, width * sizeof(*host));
+    free(host);
     return status;
 }
 
@@ -71,6 +71,5 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
     if (status == TFM_OK)
         tfm__reader_count(&j.reader, start);
     tfm__lines_free(&encoded, encoded ? count : 0);
-    free(j.batch);
     return status;
 }

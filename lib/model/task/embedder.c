@@ -91,8 +91,18 @@ void tfm_embedder_free(tfm_embedder **pointer) {
     json_decref(e->prompts);
     free(e->default_prompt);
     tfm_model_free(&e->model);
+    for (size_t i = 0; i < e->mate_count; i++)
+        tfm_embedder_free(&e->mates[i]);
+    free(e->mates);
     free(e);
     *pointer = NULL;
+}
+
+tfm_embedder *tfm__embedder_on(tfm_embedder *e, const tfm_model *on) {
+    for (size_t i = 0; i < e->mate_count && e->model != on; i++)
+        if (e->mates[i] && e->mates[i]->model == on)
+            return e->mates[i];
+    return e;
 }
 
 const tfm_embedder_info *tfm_embedder_get_info(const tfm_embedder *e) {

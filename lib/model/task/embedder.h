@@ -38,7 +38,12 @@ struct tfm_embedder {
     json_t *prompts;  /* Names and texts, or NULL. */
     char *default_prompt;
     tfm_embedder_info info;
+    tfm_embedder **mates; /* [mate_count]: those on the other devices of a fleet, or NULL for one that is not there */
+    size_t mate_count;
 };
+
+/* The embedder on whose device the model `on` lies: `embedder`, or one of its mates. */
+tfm_embedder *tfm__embedder_on(tfm_embedder *embedder, const tfm_model *on);
 
 /* Reads what a directory says besides its encoder, of which *out has context and sizes, and obeys its options. `dir` is
  * the whole one. */

@@ -27,12 +27,19 @@ typedef struct job {
     tfm_generation_fn emit;
     void *user;
     tfm__line *lines; /* [count]: the prompts as ids */
-    bool *done;       /* [count] */
     text *texts;      /* [count * n_best] */
     size_t emitted;
-    tfm__line *const *batch; /* the one that runs */
-    tfm_status status;       /* of what callbacks of the batch did */
+    tfm_generate_stats *spent; /* [count]: of a batch, with its first prompt; of the others 0 */
+    tfm__halt halt;
+    bool shared; /* several devices work on the call */
 } job;
+
+/* A batch that runs. */
+typedef struct running {
+    job *job;
+    tfm__line *const *batch;
+    tfm_status status; /* of what its callbacks did */
+} running;
 
 /* ---- Prompts ------------------------------------------------------------------------------------------- */
 
@@ -98,8 +105,9 @@ static void tell_piece(const job *j, text *t, size_t prompt, int best, bool ende
 
 /* Hears a token of a running batch. */
 static bool see(void *user, size_t number, int32_t id) {
-    job *j = user;
-    const size_t copies = (size_t)j->rules.copies, prompt = j->batch[number / copies]->index;
+    running *r = user;
+    job *j = r->job;
+    const size_t copies = (size_t)j->rules.copies, prompt = r->batch[number / copies]->index;
     const int best = (int)(number % copies);
     text *t = &j->texts[prompt * (size_t)j->rules.n_best + (size_t)best];
     if (++t->at <= t->told)
@@ -107,10 +115,10 @@ static bool see(void *user, size_t number, int32_t id) {
     t->told = t->at;
     if (j->options->on_token && !j->options->on_token(j->options->on_token_user, prompt, best, id))
         t->ended = true;
-    if (j->model->tokenizer && j->status == TFM_OK)
-        j->status = tfm__speaker_hear(&t->speaker, id);
+    if (j->model->tokenizer && r->status == TFM_OK)
+        r->status = tfm__speaker_hear(&t->speaker, id);
     tell_piece(j, t, prompt, best, false);
-    t->ended = t->ended || t->refused || t->speaker.stopped || j->status != TFM_OK;
+    t->ended = t->ended || t->refused || t->speaker.stopped || r->status != TFM_OK;
     return !t->ended;
 }
 
@@ -163,7 +171,7 @@ static tfm_status emit_done(job *j) {
     tfm_status status = TFM_OK;
     for (; j->emitted < j->count && status == TFM_OK; j->emitted++) {
         const size_t i = j->emitted;
-        if (!j->done[i] && !j->lines[i].rejected)
+        if (!j->lines[i].done && !j->lines[i].rejected)
             break;
         for (int best = 0; best < (j->lines[i].rejected ? 1 : j->rules.n_best) && status == TFM_OK; best++)
             status = emit_text(j, i, best);
@@ -176,11 +184,12 @@ static tfm_status emit_done(job *j) {
 /* ---- Batches ------------------------------------------------------------------------------------------- */
 
 /* Takes over what was found, makes the rest of the texts, and tells of it. */
-static tfm_status keep(job *j, tfm_hypotheses *found, const tfm_generation_end *ended, size_t n) {
+static tfm_status keep(job *j, tfm__line *const *batch, tfm_hypotheses *found, const tfm_generation_end *ended,
+                       size_t n) {
     const size_t n_best = (size_t)j->rules.n_best;
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
-        const size_t prompt = j->batch[i / n_best]->index;
+        const size_t prompt = batch[i / n_best]->index;
         text *t = &j->texts[prompt * n_best + i % n_best];
         tfm__hypothesis_clear(&t->hypothesis);
         t->hypothesis = found->items[i];
@@ -191,18 +200,22 @@ static tfm_status keep(job *j, tfm_hypotheses *found, const tfm_generation_end *
             t->end = TFM_STOPPED; /* what was left had it */
         if (status == TFM_OK)
             tell_piece(j, t, prompt, (int)(i % n_best), true);
-        j->done[prompt] = true;
     }
     return status;
 }
 
-static tfm_status begin_texts(job *j, size_t n) {
+static tfm_status begin_texts(job *j, tfm__line *const *batch, size_t n) {
     const size_t n_best = (size_t)j->rules.n_best;
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < n * n_best && status == TFM_OK; i++) {
-        const tfm__line *line = j->batch[i / n_best];
+        const tfm__line *line = batch[i / n_best];
+        j->spent[line->index] = (tfm_generate_stats){0};
         text *t = &j->texts[line->index * n_best + i % n_best];
         t->at = 0;
+        if (!j->options->on_token && !j->options->on_piece) { /* nobody was told, so the text begins anew too */
+            t->told = 0;
+            t->ended = false;
+        }
         if (t->told > 0 || !j->model->tokenizer)
             continue;
         tfm__speaker_free(&t->speaker);
@@ -212,16 +225,17 @@ static tfm_status begin_texts(job *j, size_t n) {
     return status;
 }
 
-static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
+static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
     job *j = user;
+    running r = {j, batch, TFM_OK};
     const tfm_generate_options *o = j->options;
     const size_t texts = n * (size_t)j->rules.n_best;
-    const tfm__watch watch = {see, j};
+    const tfm__watch watch = {see, &r};
     const bool watched = j->rules.beam == 1 && (o->on_token || o->on_piece || o->stop_count > 0);
     tfm_generate_stats done = {0};
     const tfm__generate_run how = {.watch = watched ? &watch : NULL,
-                                   .go_on = o->go_on,
-                                   .go_on_user = o->go_on_user,
+                                   .go_on = j->shared ? tfm__halt_no : o->go_on,
+                                   .go_on_user = j->shared ? &j->halt : o->go_on_user,
                                    .stats = o->stats ? &done : NULL};
     tfm_hypotheses found = {.sentences = n, .n_best = j->rules.n_best};
     const int32_t **ids = tfm__alloc(n, sizeof(*ids));
@@ -229,55 +243,75 @@ static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
     uint64_t *numbers = tfm__alloc(n, sizeof(*numbers));
     tfm_generation_end *ended = tfm__alloc(texts, sizeof(*ended));
     found.items = tfm__alloc(texts, sizeof(*found.items));
-    j->batch = batch;
-    j->status = TFM_OK;
-    tfm_status status = ids && counts && numbers && ended && found.items ? begin_texts(j, n) : TFM_ERROR_MEMORY;
+    tfm_status status = ids && counts && numbers && ended && found.items ? begin_texts(j, batch, n) : TFM_ERROR_MEMORY;
     for (size_t i = 0; status == TFM_OK && i < n; i++) {
         ids[i] = batch[i]->ids;
         counts[i] = batch[i]->count;
         numbers[i] = o->first + batch[i]->index;
     }
     if (status == TFM_OK)
-        status = tfm__generate_batch(j->model, &found, ended, &(tfm__generate_input){ids, counts, numbers, n},
-                                     &j->rules, &how);
+        status =
+            tfm__generate_batch(on, &found, ended, &(tfm__generate_input){ids, counts, numbers, n}, &j->rules, &how);
     if (status == TFM_OK)
-        status = j->status == TFM_OK ? keep(j, &found, ended, n) : j->status;
-    if (status == TFM_OK && o->stats) {
-        o->stats->prompts += done.prompts;
-        o->stats->prompt_tokens += done.prompt_tokens;
-        o->stats->new_tokens += done.new_tokens;
-        o->stats->prefill_seconds += done.prefill_seconds;
-        o->stats->decode_seconds += done.decode_seconds;
-    }
+        status = r.status == TFM_OK ? keep(j, batch, &found, ended, n) : r.status;
+    if (status == TFM_OK)
+        j->spent[batch[0]->index] = done;
     tfm_hypotheses_free(&found);
     free(ids);
     free(counts);
     free(numbers);
     free(ended);
-    return status == TFM_OK ? emit_done(j) : status;
+    return status;
+}
+
+/* Counts a batch, and emits the prompts that are done with it. */
+static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
+    job *j = user;
+    tfm_generate_stats *stats = j->options->stats;
+    for (size_t i = 0; i < n; i++) {
+        const tfm_generate_stats *spent = &j->spent[batch[i]->index];
+        batch[i]->done = true;
+        if (!stats)
+            continue;
+        stats->prompts += spent->prompts;
+        stats->prompt_tokens += spent->prompt_tokens;
+        stats->new_tokens += spent->new_tokens;
+        stats->prefill_seconds += spent->prefill_seconds;
+        stats->decode_seconds += spent->decode_seconds;
+    }
+    return emit_done(j);
 }
 
 static tfm_status run(job *j) {
     const tfm_text_options plain = {0};
     const int tokens = j->options->batch_tokens ? j->options->batch_tokens : BATCH_TOKENS;
     const int rows = j->rules.beam * j->rules.copies;
+    const tfm__batch_work work = {.kind = TFM__GENERATING,
+                                  .run = run_batch,
+                                  .done = batch_done,
+                                  .user = j,
+                                  .halt = &j->halt,
+                                  .in_turn = j->options->on_token || j->options->on_piece};
+    j->halt.go_on = j->options->go_on;
+    j->halt.user = j->options->go_on_user;
+    j->shared = tfm__batches_shared(j->model) && !work.in_turn;
     tfm_status status = read_prompts(j);
-    j->done = tfm__alloc(j->count, sizeof(*j->done));
+    j->spent = tfm__alloc(j->count, sizeof(*j->spent));
     j->texts = tfm__alloc(j->count * (size_t)j->rules.n_best, sizeof(*j->texts));
-    if (status == TFM_OK && (!j->done || !j->texts))
+    if (status == TFM_OK && (!j->spent || !j->texts))
         status = TFM_ERROR_MEMORY;
     if (status == TFM_OK)
         status = emit_done(j); /* those that are rejected at the beginning */
     if (status == TFM_OK)
-        status = tfm__batches_run(j->model, j->lines, j->count, tfm__batch_limits(j->model, tokens, rows), &plain,
-                                  run_batch, j);
+        status =
+            tfm__batches_run(j->model, j->lines, j->count, tfm__batch_limits(j->model, tokens, rows), &plain, &work);
     if (status == TFM_OK)
         status = emit_done(j); /* those at the end, where none was gone on with */
     for (size_t i = 0; j->texts && i < j->count * (size_t)j->rules.n_best; i++)
         clear(&j->texts[i]);
     tfm__lines_free(&j->lines, j->count);
     free(j->texts);
-    free(j->done);
+    free(j->spent);
     return status;
 }
 

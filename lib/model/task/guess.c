@@ -49,9 +49,8 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
 }
 
 /* The likeliest words at `count` rows of encoded (R, E), to the host. */
-static tfm_status guess(job *j, int32_t *ids, float *values, float *sums, tfm_tensor encoded, const int32_t *rows,
-                        size_t count) {
-    tfm_model *model = j->reader.model;
+static tfm_status guess(job *j, tfm_model *model, int32_t *ids, float *values, float *sums, tfm_tensor encoded,
+                        const int32_t *rows, size_t count) {
     tfm_context *ctx = model->ctx;
     const int64_t size = (int64_t)count;
     tfm_tensor index = {0}, picked = {0}, logits = {0}, best = {0}, which = {0}, sum = {0};
@@ -70,13 +69,14 @@ static tfm_status guess(job *j, int32_t *ids, float *values, float *sums, tfm_te
 /* Masks of a batch are looked at some at a time, since each has as many logits as there are words. */
 enum { AT_ONCE = 256 };
 
-static tfm_status guess_some(job *j, tfm_tensor encoded, const int32_t *rows, const size_t *places, size_t count) {
+static tfm_status guess_some(job *j, tfm_model *model, tfm_tensor encoded, const int32_t *rows, const size_t *places,
+                             size_t count) {
     const size_t top = (size_t)j->top;
     int32_t *ids = tfm__alloc(count * top, sizeof(*ids));
     float *values = tfm__alloc(count * (top + 1), sizeof(*values));
     tfm_status status = ids && values ? TFM_OK : TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = guess(j, ids, values, values + count * top, encoded, rows, count);
+        status = guess(j, model, ids, values, values + count * top, encoded, rows, count);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         for (size_t k = 0; k < top; k++) {
             j->ids[places[i] * top + k] = ids[i * top + k];
@@ -87,16 +87,15 @@ static tfm_status guess_some(job *j, tfm_tensor encoded, const int32_t *rows, co
     return status;
 }
 
-static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
+static tfm_status run_batch(void *user, tfm_model *model, tfm__line *const *batch, size_t n) {
     job *j = user;
-    tfm_model *model = j->reader.model;
     tfm_context *ctx = model->ctx;
     tfm__read_batch in = {{0}, {0}, {0}};
     tfm_tensor encoded = {0}, flat = {0};
     int32_t rows[AT_ONCE];
     size_t places[AT_ONCE], waiting = 0;
     tfm_scope_open(ctx);
-    tfm__reader_upload(&j->reader, &in, batch, n);
+    tfm__reader_upload(&j->reader, ctx, &in, batch, n);
     tfm__model_encode_typed(model, &encoded, in.ids, in.types, in.lengths);
     tfm_status status = tfm_context_status(ctx);
     const int64_t width = status == TFM_OK ? encoded.dims[1] : 0;
@@ -110,13 +109,13 @@ static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
             rows[waiting] = (int32_t)((int64_t)i * width + (int64_t)k);
             places[waiting++] = place++;
             if (waiting == AT_ONCE) {
-                status = guess_some(j, flat, rows, places, waiting);
+                status = guess_some(j, model, flat, rows, places, waiting);
                 waiting = 0;
             }
         }
     }
     if (status == TFM_OK && waiting > 0)
-        status = guess_some(j, flat, rows, places, waiting);
+        status = guess_some(j, model, flat, rows, places, waiting);
     const tfm_status closed = tfm_scope_close(ctx, 0, NULL);
     return status == TFM_OK ? closed : status;
 }

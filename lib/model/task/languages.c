@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include "model/fleet.h"
 
 enum { CODE = 32, SHOWN = 24 };
 
@@ -174,6 +175,13 @@ void tfm__spoken_search(tfm_search_options *out, const tfm__spoken *spoken, cons
     }
 }
 
+static void set_target(tfm_model *model, const tfm__spoken *spoken) {
+    if (spoken->start >= 0)
+        model->rules.start_id = spoken->start;
+    else
+        model->rules.forced_bos_id = spoken->first;
+}
+
 tfm_status tfm_model_set_target_language(tfm_model *model, const char *language) {
     tfm__spoken spoken;
     if (TFM__NEEDS("model_set_target_language", model, language) != TFM_OK)
@@ -184,10 +192,11 @@ tfm_status tfm_model_set_target_language(tfm_model *model, const char *language)
                            "the model is told its target language by \"%.40s\" before each source text: write that "
                            "there, and name no language",
                            spoken.before);
-    if (status == TFM_OK && spoken.start >= 0)
-        model->rules.start_id = spoken.start;
-    else if (status == TFM_OK)
-        model->rules.forced_bos_id = spoken.first;
+    if (status == TFM_OK)
+        set_target(model, &spoken);
+    for (size_t i = 0; status == TFM_OK && model->mates && i < model->mates->fleet->count; i++)
+        if (model->mates->models[i])
+            set_target(model->mates->models[i], &spoken);
     tfm__spoken_free(&spoken);
     return status;
 }

@@ -13,9 +13,8 @@ typedef struct job {
 
 /* Pads one side of a batch: `shift` 1 puts the start token in front and leaves the last one out, as the decoder
  * reads. */
-static tfm_status upload_ids(const job *j, tfm_tensor *out, tfm__line *const *batch, const tfm__line *lines, size_t n,
-                             int64_t width, int shift) {
-    tfm_model *model = j->model;
+static tfm_status upload_ids(const job *j, tfm_model *model, tfm_tensor *out, tfm__line *const *batch,
+                             const tfm__line *lines, size_t n, int64_t width, int shift) {
     const int32_t start = j->spoken.start >= 0 ? j->spoken.start : model->rules.start_id;
     int32_t *ids = tfm__alloc(n * (size_t)width, sizeof(*ids));
     if (!ids)
@@ -75,15 +74,21 @@ static tfm_status keep_score(job *j, size_t index, const float *picked) {
                          "line %zu: the model's probabilities are no numbers: its weights are damaged", index + 1);
     j->log_prob[index] = sum;
     j->tokens[index] = j->targets[index].count;
-    j->stats.sentences++;
-    j->stats.source_tokens += j->sources[index].count;
-    j->stats.target_tokens += j->targets[index].count;
     return TFM_OK;
 }
 
-static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
+static tfm_status count_batch(void *user, tfm__line *const *batch, size_t n) {
     job *j = user;
-    tfm_model *model = j->model;
+    for (size_t i = 0; i < n; i++) {
+        j->stats.sentences++;
+        j->stats.source_tokens += j->sources[batch[i]->index].count;
+        j->stats.target_tokens += j->targets[batch[i]->index].count;
+    }
+    return TFM_OK;
+}
+
+static tfm_status score_batch(void *user, tfm_model *model, tfm__line *const *batch, size_t n) {
+    job *j = user;
     tfm_context *ctx = model->ctx;
     const tfm__line *sources = j->sources, *targets = j->targets;
     const int64_t source_width = widest(batch, sources, n), width = widest(batch, targets, n), count = (int64_t)n;
@@ -98,9 +103,9 @@ static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
     for (size_t i = 0; i < n; i++)
         host_lengths[i] = (int32_t)sources[batch[i]->index].count;
     tfm_scope_open(ctx);
-    upload_ids(j, &source_ids, batch, sources, n, source_width, 0);
-    upload_ids(j, &input, batch, targets, n, width, 1);
-    upload_ids(j, &target, batch, targets, n, width, 0);
+    upload_ids(j, model, &source_ids, batch, sources, n, source_width, 0);
+    upload_ids(j, model, &input, batch, targets, n, width, 1);
+    upload_ids(j, model, &target, batch, targets, n, width, 0);
     tfm_tensor_new(ctx, &lengths, TFM_I32, 1, &count);
     tfm_tensor_write(ctx, lengths, host_lengths);
     tfm_model_encode(model, &encoded, source_ids, lengths);
@@ -181,7 +186,9 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
     limit.lines = SIZE_MAX; /* logits come in chunks here */
     limit.ahead = SIZE_MAX; /* nothing is emitted before the end */
     if (status == TFM_OK)
-        status = tfm__batches_run(model, j.sources, count, limit, options, score_batch, &j);
+        status = tfm__batches_run(
+            model, j.sources, count, limit, options,
+            &(tfm__batch_work){.kind = TFM__SCORING, .run = score_batch, .done = count_batch, .user = &j});
     j.stats.seconds = tfm__seconds() - start;
     if (status == TFM_OK && options->stats)
         tfm__stats_add(options->stats, &j.stats);

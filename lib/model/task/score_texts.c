@@ -10,6 +10,7 @@ typedef struct job {
     int32_t **ids;    /* [count]: of the texts */
     double *log_prob; /* [count] */
     size_t *tokens;   /* [count] */
+    double *sums;     /* [window_count]: log p of what counts of each */
     tfm__line *lines; /* [window_count]: the windows; their ids lie in those of the texts */
     size_t *skipped;  /* [window_count]: how many tokens belong to the window before */
     size_t window_count, window_room, skipped_room;
@@ -81,8 +82,7 @@ static tfm_status encode_all(job *j, const char *const *texts, size_t count, con
 
 /* ---- Windows to scores ---- */
 
-static tfm_status send(job *j, tfm_tensor *out, tfm__line *const *batch, size_t n, int64_t width, int shift) {
-    tfm_context *ctx = j->model->ctx;
+static tfm_status send(tfm_context *ctx, tfm_tensor *out, tfm__line *const *batch, size_t n, int64_t width, int shift) {
     int32_t *ids = tfm__alloc(n * (size_t)width, sizeof(*ids));
     if (!ids)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "score: out of host memory");
@@ -101,19 +101,28 @@ static tfm_status keep_scores(job *j, const tfm__line *w, const float *picked) {
     if (isnan(sum))
         return tfm__fail(TFM_ERROR_FORMAT,
                          "line %zu: the model's probabilities are no numbers: its weights are damaged", w->line + 1);
-    if (j->tokens[w->line] == 0) {
-        j->log_prob[w->line] = 0;
-        j->stats.sentences++;
-    }
-    j->log_prob[w->line] += sum;
-    j->tokens[w->line] += w->count - 1 - j->skipped[w->index];
-    j->stats.target_tokens += w->count - 1 - j->skipped[w->index];
+    j->sums[w->index] = sum;
     return TFM_OK;
 }
 
-static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
+/* Windows to texts. */
+static void add_up(job *j) {
+    for (size_t i = 0; i < j->window_count; i++) {
+        const tfm__line *w = &j->lines[i];
+        const size_t tokens = w->count - 1 - j->skipped[i];
+        if (j->tokens[w->line] == 0) {
+            j->log_prob[w->line] = 0;
+            j->stats.sentences++;
+        }
+        j->log_prob[w->line] += j->sums[i];
+        j->tokens[w->line] += tokens;
+        j->stats.target_tokens += tokens;
+    }
+}
+
+static tfm_status score_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
     job *j = user;
-    tfm_context *ctx = j->model->ctx;
+    tfm_context *ctx = on->ctx;
     size_t width = 0;
     for (size_t i = 0; i < n; i++)
         width = batch[i]->cost > width ? batch[i]->cost : width;
@@ -122,10 +131,10 @@ static tfm_status score_batch(void *user, tfm__line *const *batch, size_t n) {
     if (!picked)
         return TFM_ERROR_MEMORY;
     tfm_scope_open(ctx);
-    send(j, &input, batch, n, (int64_t)width, 0);
-    send(j, &target, batch, n, (int64_t)width, 1);
-    tfm__model_decode_hidden(j->model, &hidden, input, (tfm_tensor){0}, (tfm_tensor){0}, NULL);
-    tfm_status status = tfm__token_log_probs(j->model, picked, hidden, target);
+    send(ctx, &input, batch, n, (int64_t)width, 0);
+    send(ctx, &target, batch, n, (int64_t)width, 1);
+    tfm__model_decode_hidden(on, &hidden, input, (tfm_tensor){0}, (tfm_tensor){0}, NULL);
+    tfm_status status = tfm__token_log_probs(on, picked, hidden, target);
     tfm_scope_close(ctx, 0, NULL);
     for (size_t i = 0; i < n && status == TFM_OK; i++)
         status = keep_scores(j, batch[i], picked + i * width);
@@ -159,6 +168,7 @@ static void free_job(job *j, size_t count) {
     free(j->tokens);
     free(j->lines);
     free(j->skipped);
+    free(j->sums);
 }
 
 tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count, const tfm_text_options *options,
@@ -184,8 +194,13 @@ tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t co
     tfm__batch_limit limit = tfm__batch_limits(model, options->batch_tokens, 1);
     limit.lines = SIZE_MAX; /* logits come in chunks here */
     limit.ahead = SIZE_MAX; /* nothing is emitted before the end */
+    if (status == TFM_OK && !(j.sums = tfm__alloc(j.window_count, sizeof(*j.sums))))
+        status = TFM_ERROR_MEMORY;
     if (status == TFM_OK)
-        status = tfm__batches_run(model, j.lines, j.window_count, limit, options, score_batch, &j);
+        status = tfm__batches_run(model, j.lines, j.window_count, limit, options,
+                                  &(tfm__batch_work){.kind = TFM__SCORING, .run = score_batch, .user = &j});
+    if (status == TFM_OK)
+        add_up(&j);
     j.stats.seconds = tfm__seconds() - start;
     if (status == TFM_OK && options->stats)
         tfm__stats_add(options->stats, &j.stats);

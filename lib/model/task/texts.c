@@ -184,8 +184,8 @@ static size_t widest(tfm__line *const *batch, size_t n) {
     return most;
 }
 
-tfm_status tfm__reader_upload(const tfm__reader *r, tfm__read_batch *out, tfm__line *const *batch, size_t n) {
-    tfm_context *ctx = r->model->ctx;
+tfm_status tfm__reader_upload(const tfm__reader *r, tfm_context *ctx, tfm__read_batch *out, tfm__line *const *batch,
+                              size_t n) {
     const size_t width = widest(batch, n);
     const bool typed = r->between == 1 && r->model->arch.encoder.token_types > 1;
     const int64_t dims[] = {(int64_t)n, (int64_t)width};
@@ -211,13 +211,16 @@ tfm_status tfm__reader_upload(const tfm__reader *r, tfm__read_batch *out, tfm__l
     return tfm_context_status(ctx);
 }
 
-tfm_status tfm__reader_run(tfm__reader *r, tfm__line *lines, size_t count, tfm__batch_fn run, void *user) {
+tfm_status tfm__reader_run(tfm__reader *r, tfm__line *lines, size_t count,
+                           tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n),
+                           void *user) {
     const tfm_embed_options *o = r->options;
     const tfm_text_options text = {.progress = o->progress, .progress_user = o->progress_user};
     const int64_t tokens = o->batch_tokens > 0 ? o->batch_tokens : tfm__context_tuning(r->model->ctx)->read_tokens;
     const tfm__batch_limit limit = {
         .tokens = (size_t)tokens, .lines = SIZE_MAX, .ahead = SIZE_MAX}; /* nothing is given out before the end */
-    const tfm_status status = tfm__batches_run(r->model, lines, count, limit, &text, run, user);
+    const tfm_status status = tfm__batches_run(r->model, lines, count, limit, &text,
+                                               &(tfm__batch_work){.kind = TFM__READING, .run = run, .user = user});
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         r->now.lines += lines[i].ids != NULL;
         r->now.tokens += lines[i].count;

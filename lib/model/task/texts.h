@@ -31,10 +31,12 @@ tfm_status tfm__reader_prompt_tokens(const tfm__reader *reader, int64_t *out);
 typedef struct tfm__read_batch {
     tfm_tensor ids, types, lengths;
 } tfm__read_batch;
-tfm_status tfm__reader_upload(const tfm__reader *reader, tfm__read_batch *out, tfm__line *const *batch, size_t n);
+tfm_status tfm__reader_upload(const tfm__reader *reader, tfm_context *ctx, tfm__read_batch *out,
+                              tfm__line *const *batch, size_t n);
 
-/* Calls `run` on batches of lines that are sorted by length, all together, and counts them. */
-tfm_status tfm__reader_run(tfm__reader *reader, tfm__line *lines, size_t count, tfm__batch_fn run, void *user);
+/* Has `run` work on batches of lines that are sorted by length, all together, and counts them. */
+tfm_status tfm__reader_run(tfm__reader *reader, tfm__line *lines, size_t count,
+                           tfm_status (*run)(void *user, tfm_model *on, tfm__line *const *batch, size_t n), void *user);
 
 /* Adds what was done, since `start`, to the counts that the options ask for. */
 void tfm__reader_count(const tfm__reader *reader, double start);

@@ -16,26 +16,16 @@ static tfm_status keep_result(tfm__translations *t, tfm__result *r, tfm_hypothes
     return status;
 }
 
-/* Keeps a batch's results, and counts them in *done. */
-static tfm_status keep_results(tfm__translations *t, tfm_search_stats *done, tfm__line *const *batch, size_t n,
-                               tfm_hypotheses *found) {
+static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, size_t n, tfm_hypotheses *found) {
     const size_t n_best = (size_t)t->n_best;
-    for (size_t i = 0; i < n; i++) {
-        for (size_t best = 0; best < n_best; best++) {
-            tfm_hypothesis *hypothesis = &found->items[i * n_best + best];
-            done->target_tokens += best == 0 ? (uint64_t)hypothesis->tokens : 0;
-            tfm_status status = keep_result(t, &t->results[batch[i]->index * n_best + best], hypothesis);
-            if (status != TFM_OK)
-                return status;
-        }
-        done->source_tokens += batch[i]->count;
-        done->sentences++;
-    }
-    return TFM_OK;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < n * n_best && status == TFM_OK; i++)
+        status = keep_result(t, &t->results[batch[i / n_best]->index * n_best + i % n_best], &found->items[i]);
+    return status;
 }
 
 /* Makes the alignments of a batch's results. */
-static tfm_status align(tfm__translations *t, tfm__line *const *batch, size_t n) {
+static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *batch, size_t n) {
     const size_t n_best = (size_t)t->n_best;
     tfm__aligned *pairs = tfm__alloc(n * n_best, sizeof(*pairs));
     size_t count = 0;
@@ -51,7 +41,7 @@ static tfm_status align(tfm__translations *t, tfm__line *const *batch, size_t n)
         status = r->alignment ? TFM_OK : TFM_ERROR_MEMORY;
     }
     if (status == TFM_OK)
-        status = tfm__align(t->model, pairs, count, t->text);
+        status = tfm__align(on, pairs, count, t->text);
     free(pairs);
     return status;
 }
@@ -68,7 +58,8 @@ static tfm_status join(int32_t **ids, size_t *counts, tfm__line *const *batch, s
     return *ids ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
-static tfm_status search_batch(tfm__translations *t, tfm_hypotheses *found, tfm__line *const *batch, size_t n) {
+static tfm_status search_batch(tfm__translations *t, tfm_model *on, tfm_hypotheses *found, tfm__line *const *batch,
+                               size_t n) {
     int32_t *ids = NULL, *forced = NULL;
     size_t *counts = tfm__alloc(2 * n, sizeof(*counts));
     tfm__line **prefixes = t->prefixes ? tfm__alloc(n, sizeof(*prefixes)) : NULL;
@@ -79,7 +70,7 @@ static tfm_status search_batch(tfm__translations *t, tfm_hypotheses *found, tfm_
         status = join(&forced, counts + n, prefixes, n, 1);
     }
     if (status == TFM_OK)
-        status = tfm_search(t->model, found, ids, counts, n, forced, forced ? counts + n : NULL, t->search);
+        status = tfm_search(on, found, ids, counts, n, forced, forced ? counts + n : NULL, t->search);
     free(prefixes);
     free(counts);
     free(forced);
@@ -87,30 +78,35 @@ static tfm_status search_batch(tfm__translations *t, tfm_hypotheses *found, tfm_
     return status;
 }
 
-static tfm_status run_batch(void *user, tfm__line *const *batch, size_t n) {
+static tfm_status run_batch(void *user, tfm_model *on, tfm__line *const *batch, size_t n) {
     tfm__translations *t = user;
     tfm_hypotheses found = {0};
-    tfm_search_stats done = {0};
-    tfm_status status = search_batch(t, &found, batch, n);
+    tfm_status status = search_batch(t, on, &found, batch, n);
     if (status == TFM_OK)
-        status = keep_results(t, &done, batch, n, &found);
+        status = keep_results(t, batch, n, &found);
     tfm_hypotheses_free(&found);
     if (status == TFM_OK && t->text->alignments && t->detailed)
-        status = align(t, batch, n);
-    if (status == TFM_OK) {
-        tfm_search_stats unseen = {0}, *stats = t->text->stats ? t->text->stats : &unseen;
-        const tfm_search_stats before = *stats;
-        tfm__stats_add(stats, &done); /* Not before, since a batch that fails is run once more. */
-        status = tfm__translations_emit(t);
-        if (status == TFM_OK)
-            return TFM_OK;
-        if (status == TFM_ERROR_MEMORY)
-            *stats = before;
-    }
+        status = align(t, on, batch, n);
+    if (status == TFM_OK)
+        return TFM_OK;
     for (size_t i = 0; i < n; i++) /* the batch may be run once more, as two */
         for (size_t best = 0; best < (size_t)t->n_best; best++)
             tfm__result_clear(&t->results[batch[i]->index * (size_t)t->n_best + best]);
     return status;
+}
+
+/* Counts a batch, and emits the lines that are done with it. */
+static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
+    tfm__translations *t = user;
+    tfm_search_stats *stats = t->text->stats;
+    for (size_t i = 0; i < n && stats; i++) {
+        stats->target_tokens += (uint64_t)t->results[batch[i]->index * (size_t)t->n_best].hypothesis.tokens;
+        stats->source_tokens += batch[i]->count;
+        stats->sentences++;
+    }
+    for (size_t i = 0; i < n; i++)
+        batch[i]->done = true;
+    return tfm__translations_emit(t);
 }
 
 /* Makes the texts that are translated, which are lines or their sentences. */
@@ -170,6 +166,19 @@ static tfm_status check(const tfm__translations *t) {
     return TFM_OK;
 }
 
+/* Where several devices work, they ask whether to go on in the caller's place. */
+static tfm_status run_batches(tfm__translations *t, int beam) {
+    tfm__halt halt = {.go_on = t->own.go_on, .user = t->own.go_on_user};
+    const tfm__batch_work work = {
+        .kind = TFM__TRANSLATING, .run = run_batch, .done = batch_done, .user = t, .halt = &halt};
+    if (tfm__batches_shared(t->model)) {
+        t->own.go_on = tfm__halt_no;
+        t->own.go_on_user = &halt;
+    }
+    return tfm__batches_run(t->model, t->lines, t->texts.count,
+                            tfm__batch_limits(t->model, t->text->batch_tokens, beam), t->text, &work);
+}
+
 static tfm_status run(tfm__translations *t, const char *const *lines) {
     tfm__search_rules rules;
     const double start = tfm__seconds();
@@ -196,9 +205,7 @@ static tfm_status run(tfm__translations *t, const char *const *lines) {
     if (status == TFM_OK)
         status = tfm__translations_begin(t);
     if (status == TFM_OK)
-        status =
-            tfm__batches_run(t->model, t->lines, t->texts.count,
-                             tfm__batch_limits(t->model, t->text->batch_tokens, rules.beam), t->text, run_batch, t);
+        status = run_batches(t, rules.beam);
     if (t->text->stats)
         t->text->stats->seconds += tfm__seconds() - start;
     tfm__translations_free(t);

@@ -233,8 +233,7 @@ tfm_status tfm__translations_emit(tfm__translations *t) {
         bool translated = false;
         for (; t->next + texts < t->texts.count && t->lines[t->next + texts].line == t->emitted; texts++) {
             const size_t text = t->next + texts;
-            const tfm__result *last = &t->results[(text + 1) * (size_t)t->n_best - 1];
-            if (t->lines[text].ids && !last->text)
+            if (t->lines[text].ids && !t->lines[text].done)
                 return TFM_OK;
             translated = translated || t->lines[text].ids;
         }

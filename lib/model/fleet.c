@@ -1,0 +1,282 @@
+/* A fleet's life, and models on it. Who does what while a call runs is crew.c. */
+#include "model/fleet.h"
+#include <stdio.h>
+#include <string.h>
+#include "model/task/embedder.h"
+
+/* ---- A fleet's life -------------------------------------------------------------------------------------------- */
+
+static tfm_status fleet_make(tfm_fleet **out, size_t count) {
+    tfm_fleet *fleet = *out = tfm__alloc(1, sizeof(*fleet));
+    if (!fleet)
+        return TFM_ERROR_MEMORY;
+    atomic_init(&fleet->owners, 1);
+    pthread_mutex_init(&fleet->building, NULL);
+    fleet->members = tfm__alloc(count, sizeof(*fleet->members));
+    for (size_t i = 0; i < count && fleet->members; i++)
+        fleet->members[i].reason = "";
+    fleet->count = fleet->members ? count : 0;
+    return fleet->members ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+void tfm_fleet_free(tfm_fleet **pointer) {
+    tfm_fleet *fleet = pointer ? *pointer : NULL;
+    if (!fleet)
+        return;
+    *pointer = NULL;
+    if (atomic_fetch_sub(&fleet->owners, 1) > 1)
+        return;
+    for (size_t i = 0; i < fleet->count; i++) {
+        tfm_fleet_member *m = &fleet->members[i];
+        if (m->reason[0])
+            free((char *)(uintptr_t)m->reason);
+        tfm_context_free(&m->context);
+    }
+    pthread_mutex_destroy(&fleet->building);
+    free(fleet->members);
+    free(fleet);
+}
+
+static size_t count_left(const tfm_fleet *fleet) {
+    size_t left = 0;
+    for (size_t i = 0; i < fleet->count; i++)
+        left += !fleet->members[i].dropped;
+    return left;
+}
+
+bool tfm__fleet_may_drop(tfm_status status) {
+    return status == TFM_ERROR_DEVICE || status == TFM_ERROR_MEMORY || status == TFM_ERROR_BUILD ||
+           status == TFM_ERROR_NUMERIC || status == TFM_ERROR_AGAIN;
+}
+
+void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence) {
+    tfm_fleet_member *m = &fleet->members[who];
+    char *reason = sentence[0] ? tfm__strdup(sentence) : NULL;
+    m->dropped = true;
+    m->reason = reason ? reason : "";
+    tfm_context_clear_error(m->context); /* so that models are freed, and calls for the host alone go on */
+    tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out from now on, and others do its work: %s",
+             who + 1, m->context ? tfm_context_device(m->context)->name : "which cannot be opened", sentence);
+}
+
+/* Several devices may build at the same time. */
+static void build(void *user, int count, double seconds) {
+    tfm_fleet *fleet = user;
+    pthread_mutex_lock(&fleet->building);
+    fleet->on_build(fleet->on_build_user, count, seconds);
+    pthread_mutex_unlock(&fleet->building);
+}
+
+/* Opens the contexts: of the devices with these indices, or where there are none of the one that is named. */
+static tfm_status open_all(tfm_fleet *fleet, const int *indices, const char *name) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < fleet->count && status == TFM_OK; i++) {
+        char index[32];
+        snprintf(index, sizeof(index), "%d", indices ? indices[i] : 0);
+        status = tfm_context_open(&fleet->members[i].context,
+                                  &(tfm_context_options){.device = indices ? index : name,
+                                                         .on_build = fleet->on_build ? build : NULL,
+                                                         .on_build_user = fleet});
+        if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
+            tfm__fleet_drop(fleet, i, tfm_error_message());
+            status = TFM_OK;
+        }
+    }
+    return status;
+}
+
+tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
+    static const tfm_fleet_options defaults;
+    if (TFM__NEEDS("fleet_open", out) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    options = options ? options : &defaults;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %s", TFM__UNKNOWN_OPTION);
+    int *indices = NULL;
+    size_t count = 1;
+    tfm_status status = TFM_OK;
+    if (tfm__devices_listed(options->devices))
+        status = tfm__devices_choose(&indices, &count, options->devices);
+    if (status == TFM_OK)
+        status = fleet_make(out, count);
+    if (status == TFM_OK) {
+        (*out)->on_build = options->on_build;
+        (*out)->on_build_user = options->on_build_user;
+        status = open_all(*out, indices, options->devices);
+    }
+    free(indices);
+    if (status != TFM_OK)
+        tfm_fleet_free(out);
+    return status;
+}
+
+tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t count) {
+    if (TFM__NEEDS("fleet_new", out, contexts) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    if (count == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_new: a fleet has at least one context");
+    for (size_t i = 0; i < count; i++) {
+        if (!contexts[i])
+            return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_new: contexts[%zu] is NULL", i);
+        for (size_t k = 0; k < i; k++)
+            if (contexts[k] == contexts[i])
+                return tfm__fail(TFM_ERROR_ARGUMENT,
+                                 "fleet_new: contexts[%zu] and contexts[%zu] are one: open a context for each", k, i);
+    }
+    const tfm_status status = fleet_make(out, count);
+    for (size_t i = 0; i < count && status == TFM_OK; i++)
+        (*out)->members[i].context = tfm_context_retain(contexts[i]);
+    if (status != TFM_OK)
+        tfm_fleet_free(out);
+    return status;
+}
+
+size_t tfm_fleet_count(const tfm_fleet *fleet) {
+    return fleet ? fleet->count : 0;
+}
+
+const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t index) {
+    return fleet && index < fleet->count ? &fleet->members[index] : NULL;
+}
+
+/* ---- Models on it ---------------------------------------------------------------------------------------------- */
+
+void tfm__mates_free(struct tfm__mates **pointer) {
+    struct tfm__mates *mates = *pointer;
+    *pointer = NULL;
+    if (!mates)
+        return;
+    for (size_t i = 0; mates->models && i < mates->fleet->count; i++)
+        if (!mates->joined || i != mates->lead)
+            tfm_model_free(&mates->models[i]);
+    for (int k = 0; k < TFM__BATCH_KINDS; k++)
+        free(mates->paces[k]);
+    free(mates->models);
+    tfm_fleet_free(&mates->fleet);
+    free(mates);
+}
+
+bool tfm__mates_has(const struct tfm__mates *mates, size_t who) {
+    return mates->models[who] && !mates->fleet->members[who].dropped;
+}
+
+size_t tfm__mates_count(const struct tfm__mates *mates) {
+    size_t count = 0;
+    for (size_t i = 0; i < mates->fleet->count; i++)
+        count += tfm__mates_has(mates, i);
+    return count;
+}
+
+static tfm_status mates_new(struct tfm__mates **out, tfm_fleet *fleet) {
+    struct tfm__mates *mates = *out = tfm__alloc(1, sizeof(*mates));
+    if (!mates)
+        return TFM_ERROR_MEMORY;
+    mates->fleet = fleet;
+    atomic_fetch_add(&fleet->owners, 1);
+    mates->models = tfm__alloc(fleet->count, sizeof(*mates->models));
+    bool made = mates->models != NULL;
+    for (int k = 0; k < TFM__BATCH_KINDS; k++) {
+        mates->paces[k] = tfm__alloc(fleet->count, sizeof(*mates->paces[k]));
+        made = made && mates->paces[k];
+    }
+    if (made)
+        return TFM_OK;
+    tfm__mates_free(out);
+    return TFM_ERROR_MEMORY;
+}
+
+/* Opens the model, or the embedder, of device `who`. The first one has the tokenizer for all. */
+typedef struct opening {
+    const char *dir;
+    tfm_model_options model_how;
+    tfm_embedder_options embedder_how;
+    tfm_embedder **embedders; /* [fleet->count]; NULL for models alone */
+} opening;
+
+static tfm_status open_on(opening *o, tfm_model **out, tfm_context *ctx, size_t who) {
+    if (!o->embedders)
+        return tfm_model_open(out, ctx, o->dir, &o->model_how);
+    const tfm_status status = tfm_embedder_open(&o->embedders[who], ctx, o->dir, &o->embedder_how);
+    *out = status == TFM_OK ? tfm__model_retain(o->embedders[who]->model) : NULL;
+    return status;
+}
+
+/* Opens models on all devices that have not failed. *lead is the first. */
+static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t *who, opening *o) {
+    tfm_fleet *fleet = mates->fleet;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < fleet->count && status == TFM_OK; i++) {
+        if (fleet->members[i].dropped)
+            continue;
+        status = open_on(o, &mates->models[i], fleet->members[i].context, i);
+        if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
+            tfm__fleet_drop(fleet, i, tfm_error_message());
+            status = TFM_OK;
+        } else if (status == TFM_OK && !*lead) {
+            *lead = mates->models[i];
+            *who = i;
+            o->model_how.no_tokenizer = o->embedder_how.no_tokenizer = true;
+        }
+    }
+    return status;
+}
+
+/* Opens a directory on all devices, and joins the models: *lead owns its mates. */
+static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, opening *o) {
+    struct tfm__mates *mates;
+    *lead = NULL;
+    *who = 0;
+    tfm_status status = mates_new(&mates, fleet);
+    if (status != TFM_OK)
+        return status;
+    status = open_models(mates, lead, who, o);
+    if (status == TFM_OK) { /* mates or none: the contexts call on_build by the fleet */
+        mates->lead = *who;
+        mates->joined = true;
+        (*lead)->mates = mates;
+        return TFM_OK;
+    }
+    char kept[TFM__MESSAGE];
+    snprintf(kept, sizeof(kept), "%s", tfm_error_message());
+    tfm__mates_free(&mates);
+    tfm__error_restore(kept);
+    *lead = NULL;
+    return status;
+}
+
+tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *dir, const tfm_model_options *options) {
+    if (TFM__NEEDS("fleet_open_model", out, fleet, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    size_t who;
+    opening o = {.dir = dir, .model_how = options ? *options : (tfm_model_options){0}};
+    return open_joined(out, &who, fleet, &o);
+}
+
+tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const char *dir,
+                                   const tfm_embedder_options *options) {
+    if (TFM__NEEDS("fleet_open_embedder", out, fleet, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    opening o = {.dir = dir,
+                 .embedder_how = options ? *options : (tfm_embedder_options){0},
+                 .embedders = tfm__alloc(fleet->count, sizeof(*o.embedders))};
+    if (!o.embedders)
+        return TFM_ERROR_MEMORY;
+    tfm_model *lead;
+    size_t who;
+    const tfm_status status = open_joined(&lead, &who, fleet, &o);
+    if (status == TFM_OK) {
+        *out = o.embedders[who];
+        o.embedders[who] = NULL;
+        (*out)->mates = o.embedders;
+        (*out)->mate_count = fleet->count;
+        tfm_model_free(&lead); /* the embedder is an owner too */
+        return TFM_OK;
+    }
+    for (size_t i = 0; i < fleet->count; i++)
+        tfm_embedder_free(&o.embedders[i]);
+    free(o.embedders);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* Fleets, and models that lie on all devices of one (fleet.c). */
+#ifndef TFM_LIB_FLEET_H
+#define TFM_LIB_FLEET_H
+
+#include <pthread.h>
+#include "model/model.h"
+#include "model/task/deal.h"
+#include "tfm/fleet.h"
+
+struct tfm_fleet {
+    atomic_int owners; /* Who opened it, and the models on it. */
+    size_t count;
+    tfm_fleet_member *members;
+    pthread_mutex_t building; /* Held while on_build is called. */
+    tfm_build_fn on_build;
+    void *on_build_user;
+};
+
+/* The models of one directory on the devices of a fleet. One of them is the caller's and owns this. */
+struct tfm__mates {
+    tfm_fleet *fleet;
+    tfm_model **models;                 /* [fleet->count]; NULL where a device was left out before. */
+    tfm__pace *paces[TFM__BATCH_KINDS]; /* [fleet->count] each */
+    size_t lead;                        /* Which of the models is the caller's, */
+    bool joined;                        /* once it owns this. */
+};
+
+void tfm__mates_free(struct tfm__mates **mates);
+
+/* How many of the models lie on devices that have not failed. At least 1. */
+size_t tfm__mates_count(const struct tfm__mates *mates);
+bool tfm__mates_has(const struct tfm__mates *mates, size_t who);
+
+/* Whether a failure may be the device's own, so that another one may do better. */
+bool tfm__fleet_may_drop(tfm_status status);
+/* Leaves a device out from now on, with a warning, for the reason that `sentence` gives. */
+void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence);
+
+#endif
