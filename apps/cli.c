@@ -37,6 +37,7 @@ void cli_progress(const char *format, ...) {
     char line[512];
     if ((!format && !progress_shown) || !isatty(STDERR_FILENO))
         return;
+    flockfile(stderr); /* devices that build may say so at the same time */
     fputs("\r\033[K", stderr);
     progress_shown = format != NULL;
     if (format) {
@@ -48,6 +49,7 @@ void cli_progress(const char *format, ...) {
         fputs(line, stderr);
     }
     fflush(stderr);
+    funlockfile(stderr);
 }
 
 /* The fields up to this rank, so many blanks between them; returns whether they fit. */

@@ -82,6 +82,15 @@ typedef struct cli_option {
             "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name", NULL                     \
     }
 
+/* The same where a command works on several. */
+#define CLI_DEVICES(value)                                                                                             \
+    {                                                                                                                  \
+        'd', "device", CLI_TEXT, (value), "DEVICE",                                                                    \
+            "gpu, cpu, accel, an index of `tfm devices`, platform:device, or part of a name; several with commas "     \
+            "between them, or all, share the work",                                                                    \
+            NULL                                                                                                       \
+    }
+
 /* Of an int `value` for cli_precision. */
 #define CLI_PRECISION(value)                                                                                           \
     {                                                                                                                  \
@@ -194,6 +203,11 @@ void cli_progress_fields(const cli_field *fields, size_t count);
 /* A context calls this before each program that it builds, to show a line of progress. Where standard error is not a
  * terminal, one sentence says so once building has taken some seconds. */
 void cli_building(void *user, int count, double seconds);
+
+/* Opens the devices that --device or TFM_DEVICE lists (open_fleet.c). */
+tfm_status cli_open_fleet(tfm_fleet **out, const char *devices);
+/* The seconds that they have spent on building kernels: the most of one, since they build at the same time. */
+double cli_build_seconds(const tfm_fleet *fleet);
 
 /* Returns CLI_GO; or, where tfm_translate would refuse this beam, says so and returns CLI_USAGE. Called before anything
  * is read. */

@@ -76,8 +76,8 @@ int cmd_devices(int argc, char **argv) {
     const cli_syntax syntax = {
         .name = "devices",
         .usage = "devices [--json]",
-        .about = "Lists the devices of all OpenCL platforms. A star marks the one that tfm takes\n"
-                 "now: the one that TFM_DEVICE names if it is set, else the best by rank:\n"
+        .about = "Lists the devices of all OpenCL platforms. A star marks what tfm takes\n"
+                 "now: what TFM_DEVICE names if it is set, else the best by rank:\n"
                  "discrete GPU, integrated GPU, accelerator, CPU, emulator. A platform that\n"
                  "shows no device has a row that says why.\n",
         .examples = "  tfm devices\n  TFM_DEVICE=nvidia tfm devices\n  tfm devices --json | jq '.[] | "

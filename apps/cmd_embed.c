@@ -80,7 +80,7 @@ static int embed_chunk(embed_job *j) {
 static int embed_all(embed_job *j) {
     const int tokens = j->options.batch_tokens ? j->options.batch_tokens : DEFAULT_BATCH_TOKENS;
     for (;;) {
-        int code = cli_lines_next(&j->in, (size_t)tokens * BATCHES_AHEAD * BYTES_PER_TOKEN);
+        int code = cli_lines_next(&j->in, (size_t)tokens * BATCHES_AHEAD * BYTES_PER_TOKEN * tfm_fleet_count(j->fleet));
         if (code != CLI_OK || j->in.count == 0)
             return code;
         code = embed_chunk(j);
@@ -118,17 +118,18 @@ static int open_model(embed_job *j) {
     };
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
-    tfm_status status =
-        tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building});
+    tfm_status status = cli_open_fleet(&j->fleet, j->device);
     if (status == TFM_OK && (j->task == EMBED_CLASSES || j->task == EMBED_WORDS))
-        status = tfm_model_open(&j->model, j->ctx, j->model_dir, &(tfm_model_options){.precision = options.precision});
+        status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir,
+                                      &(tfm_model_options){.precision = options.precision});
     else if (status == TFM_OK)
-        status = tfm_embedder_open(&j->embedder, j->ctx, j->model_dir, &options);
+        status = tfm_fleet_open_embedder(&j->embedder, j->fleet, j->model_dir, &options);
     cli_progress(NULL);
     if (status != TFM_OK)
         return cli_fail_library();
     j->load_seconds = cli_seconds() - start;
-    j->load_build = tfm_context_build_seconds(j->ctx);
+    j->load_build = cli_build_seconds(j->fleet);
+    j->ctx = tfm_model_context(j->embedder ? tfm_embedder_model(j->embedder) : j->model);
     return find_prompt(j);
 }
 
@@ -166,12 +167,12 @@ static int run(embed_job *j) {
     const int closing = cli_output_close(&j->out, code == CLI_OK);
     code = code == CLI_OK ? closing : code;
     cli_progress(NULL);
-    j->build_seconds = j->ctx ? tfm_context_build_seconds(j->ctx) : 0;
+    j->build_seconds = cli_build_seconds(j->fleet);
     if (j->ctx)
         tfm_tensor_free(j->ctx, &j->neighbours);
     tfm_model_free(&j->model);
     tfm_embedder_free(&j->embedder);
-    tfm_context_free(&j->ctx);
+    tfm_fleet_free(&j->fleet);
     if (code == CLI_OK && j->stats)
         print_stats(j);
     cli_lines_close(&j->in);
@@ -244,7 +245,7 @@ int cmd_embed(int argc, char **argv) {
          "the most tokens in a batch, with padding (default 2048 or 4096, as suits the device)", NULL},
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_PRECISION(j.precision),
-        CLI_DEVICE(&j.device),
+        CLI_DEVICES(&j.device),
     };
     const cli_syntax syntax = {
         .name = "embed",

@@ -20,7 +20,7 @@ typedef struct job {
     tfm_search_options search;
     tfm_text_options text;
     tfm_metrics *metrics;
-    tfm_context *ctx;
+    tfm_fleet *fleet;
     tfm_model *model;
     cli_lines source, reference, hypothesis;
     size_t lines;   /* done */
@@ -147,8 +147,8 @@ static int evaluate_model(job *j) {
     j->rejected = calloc(PAIRS, sizeof(*j->rejected));
     if (!j->rejected)
         return cli_fail("out of memory");
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, &j->how) != TFM_OK)
+    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+        tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     for (size_t n; j->lines < j->source.count && code == CLI_OK; j->lines += n) {
         cli_progress("%zu of %zu lines", j->lines, j->source.count);
@@ -203,7 +203,7 @@ static int run(job *j) {
     cli_lines_close(&j->reference);
     cli_lines_close(&j->source);
     tfm_model_free(&j->model);
-    tfm_context_free(&j->ctx);
+    tfm_fleet_free(&j->fleet);
     tfm_metrics_free(&j->metrics);
     free(j->rejected);
     return code == CLI_OK && j->rejected_count > 0 ? CLI_FAILED : code;
@@ -242,7 +242,7 @@ int cmd_eval(int argc, char **argv) {
         {0, "json", CLI_FLAG, &j.json, NULL, "write a JSON object, with all digits, instead of lines", NULL},
         CLI_LANGUAGES(j.text),
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
-        CLI_DEVICE(&j.device),
+        CLI_DEVICES(&j.device),
     };
     const cli_syntax syntax = {
         .name = "eval",

@@ -18,7 +18,7 @@ typedef struct job {
     int seed;
     cli_texts stops;
     tfm_generate_options options;
-    tfm_context *ctx;
+    tfm_fleet *fleet;
     tfm_model *model;
     cli_lines in;
     cli_output out;
@@ -188,7 +188,7 @@ static int generate_some(job *j, const char *const *texts, const size_t *bytes, 
 static int generate_lines(job *j) {
     j->source = "line";
     for (;;) {
-        int code = cli_lines_next(&j->in, BYTES_AHEAD);
+        int code = cli_lines_next(&j->in, BYTES_AHEAD * tfm_fleet_count(j->fleet));
         j->first = j->in.first;
         if (code != CLI_OK || j->in.count == 0)
             return code;
@@ -239,12 +239,12 @@ static int open_model(job *j) {
     const tfm_model_options how = {.no_tokenizer = j->ids, .precision = cli_precision(j->precision)};
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, &how) != TFM_OK)
+    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+        tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &how) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
-    j->load_build = tfm_context_build_seconds(j->ctx);
+    j->load_build = cli_build_seconds(j->fleet);
     return CLI_OK;
 }
 
@@ -286,9 +286,9 @@ static int run(job *j, char **prompts, size_t count) {
     const int closing = cli_output_close(&j->out, code == CLI_OK);
     code = code == CLI_OK ? closing : code;
     cli_progress(NULL);
-    j->build_seconds = j->ctx ? tfm_context_build_seconds(j->ctx) : 0;
+    j->build_seconds = cli_build_seconds(j->fleet);
     tfm_model_free(&j->model);
-    tfm_context_free(&j->ctx);
+    tfm_fleet_free(&j->fleet);
     if (code == CLI_OK && j->stats) /* this is the last line, also after the table of a profile */
         print_stats(j);
     if (j->input)
@@ -367,7 +367,7 @@ int cmd_generate(int argc, char **argv) {
         {0, "batch-tokens", CLI_INT, &o->batch_tokens, "N",
          "the most tokens in a batch, those that will be written counted (default 16384)", NULL},
         CLI_PRECISION(j.precision),
-        CLI_DEVICE(&j.device),
+        CLI_DEVICES(&j.device),
     };
     const cli_syntax syntax = {
         .name = "generate",

@@ -16,7 +16,7 @@ typedef struct job {
     tfm_text_options text;
     int precision;
     tfm_model_options how; /* to open the model */
-    tfm_context *ctx;
+    tfm_fleet *fleet;
     tfm_model *model;
     cli_lines source, target;
     cli_output out;
@@ -96,8 +96,8 @@ static int score_all(job *j) {
     if (!j->text_file && j->source.count != j->target.count)
         return cli_fail("%s has %zu lines, %s %zu: give a target line for each source line", j->source.name,
                         j->source.count, j->target.name, j->target.count);
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, &j->how) != TFM_OK)
+    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+        tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     int code = CLI_OK;
     for (size_t n; j->first < j->target.count && code == CLI_OK; j->first += n) {
@@ -121,7 +121,7 @@ static int run(job *j) {
         code = score_all(j);
     int closing = cli_output_close(&j->out, code == CLI_OK);
     tfm_model_free(&j->model);
-    tfm_context_free(&j->ctx);
+    tfm_fleet_free(&j->fleet);
     cli_lines_close(&j->source);
     cli_lines_close(&j->target);
     code = code == CLI_OK ? closing : code;
@@ -148,7 +148,7 @@ int cmd_score(int argc, char **argv) {
         {0, "truncate", CLI_FLAG, &j->text.truncate, NULL, "cut lines that are longer than the model's positions",
          NULL},
         CLI_PRECISION(j->precision),
-        CLI_DEVICE(&j->device),
+        CLI_DEVICES(&j->device),
     };
     const cli_syntax syntax = {
         .name = "score",

@@ -21,7 +21,7 @@ typedef struct job {
     tfm_search_options search;
     tfm_text_options text;
     int penalty;
-    tfm_context *ctx;
+    tfm_fleet *fleet;
     tfm_model *model;
     cli_lines in, prefixes;
     cli_output out;
@@ -227,7 +227,7 @@ static int translate_chunk(job *j) {
 
 static int translate_all(job *j) {
     int tokens = j->text.batch_tokens ? j->text.batch_tokens : DEFAULT_BATCH_TOKENS;
-    size_t ahead = (size_t)tokens * BATCHES_AHEAD * BYTES_PER_TOKEN;
+    size_t ahead = (size_t)tokens * BATCHES_AHEAD * BYTES_PER_TOKEN * tfm_fleet_count(j->fleet);
     j->bytes = input_bytes(j->in.fd);
     for (;;) {
         int code = cli_lines_next(&j->in, ahead);
@@ -265,12 +265,12 @@ static int read_prefixes(job *j) {
 static int open_model(job *j) {
     double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
-    if (tfm_context_open(&j->ctx, &(tfm_context_options){.device = j->device, .on_build = cli_building}) != TFM_OK ||
-        tfm_model_open(&j->model, j->ctx, j->model_dir, &j->how) != TFM_OK)
+    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+        tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
     j->load_seconds = cli_seconds() - start;
-    j->load_build = tfm_context_build_seconds(j->ctx);
+    j->load_build = cli_build_seconds(j->fleet);
     return CLI_OK;
 }
 
@@ -309,9 +309,9 @@ static int run(job *j) {
     int closing = cli_output_close(&j->out, code == CLI_OK || spare != CLI_OK); /* the translations are whole */
     code = code == CLI_OK ? closing : code;
     cli_progress(NULL);
-    j->build_seconds = j->ctx ? tfm_context_build_seconds(j->ctx) : 0;
+    j->build_seconds = cli_build_seconds(j->fleet);
     tfm_model_free(&j->model);
-    tfm_context_free(&j->ctx);
+    tfm_fleet_free(&j->fleet);
     if (code == CLI_OK && j->stats) /* this is the last line, also after the table of a profile */
         print_stats(j);
     cli_lines_close(&j->prefixes);
@@ -351,7 +351,7 @@ int cmd_translate(int argc, char **argv) {
         CLI_LANGUAGES(j.text),
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
-        CLI_DEVICE(&j.device),
+        CLI_DEVICES(&j.device),
     };
     const cli_syntax syntax = {
         .name = "translate",

@@ -20,7 +20,8 @@ typedef struct embed_job {
     bool format_given;
     tfm_embed_options options;
     tfm_embed_stats done;
-    tfm_context *ctx;
+    tfm_fleet *fleet;
+    tfm_context *ctx;       /* of its first device, where neighbours are found */
     tfm_embedder *embedder; /* of vectors and neighbours */
     tfm_model *model;       /* of the other tasks its own, else the embedder's */
     cli_lines in, others;   /* others: those of --similar */
