@@ -21,8 +21,8 @@
  *
  * Work is handed out by how fast each device has been: a device that is done gets half of its share of what is left, at
  * most a full batch. So a slow device gets few lines at a time, and none that another one would be done with sooner. A
- * device of which nothing is known yet begins with a few lines. Results come in the order of the lines, as ever. What
- * is kept of a device's speed is kept with the model, for its next call.
+ * device of which nothing is known yet begins with a few lines, which are waited for however slow it is. Results come
+ * in the order of the lines, as ever. What is kept of a device's speed is kept with the model, for its next call.
  *
  * What the result is: each line gets what one of the devices gives for it, and that does not hang on the lines that are
  * in its batch but for rounding. Devices round differently, as batches of different sizes do on one device. So texts
