@@ -24,7 +24,7 @@ die() {
 sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers \
     libclblast-dev libsentencepiece-dev libjansson-dev libyaml-dev libmicrohttpd-dev libcld2-dev libxml2-dev curl \
     libicu-dev libpcre2-dev libcmocka-dev libprotobuf-c-dev protobuf-c-compiler pocl-opencl-icd mesa-opencl-icd \
-    libcairo2-dev fonts-dejavu-core librsvg2-bin python3 python3-venv clang-15 libclc-15 llvm-15 \
+    libcairo2-dev fonts-dejavu-core librsvg2-bin cmake python3 python3-venv clang-15 libclc-15 llvm-15 \
     llvm-spirv-15 spirv-tools ||
     die "the packages cannot be installed"
 
@@ -167,6 +167,13 @@ rm -rf "$build/moved"
 mv "$build/install" "$build/moved"
 count_one "the installed program after its prefix has moved" "$build/moved/bin/tfm" info "$build/moved/share/tfm/demo"
 mv "$build/moved" "$build/install"
+say "testing: a consumer"
+sh tests/consumer.sh "$build/install" "$build/consumer" >"$build/last.log" 2>&1
+case $? in
+0) echo "1 0 0" >>"$counts" ;;
+77) echo "0 0 1" >>"$counts" && tail -n 1 "$build/last.log" ;;
+*) echo "0 1 0" >>"$counts" && echo "consumer: failed" && tail -n 20 "$build/last.log" ;;
+esac
 count_one "its licence" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
 count_one "what a program needs that links all of it" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
 count_one "its page" test -s "$build/install/share/man/man1/tfm.1"

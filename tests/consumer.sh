@@ -1,0 +1,54 @@
+# The example that translates, built against an installed tfm as other projects build: by pkg-config and by CMake. Both
+# must translate as the demo model does, and CMake must refuse versions that the library does not stand for.
+#     sh tests/consumer.sh PREFIX FOLDER
+# Exit code 77 where there is no CMake.
+set -eu
+prefix=$(realpath "$1")
+mkdir -p "$2"
+folder=$(realpath "$2")
+cd "$(dirname "$0")/.."
+root=$PWD
+unset LD_LIBRARY_PATH
+pc=$(find "$prefix" -name tfm.pc | head -n 1)
+[ -n "$pc" ] || { echo "no tfm.pc is below $prefix: is it installed?"; exit 1; }
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
+
+# translates PROGRAM
+translates() {
+    "$1" "$root/apps/demo" "$(sed -n 6p "$root/apps/demo/test.de")" >"$folder/out" || return
+    grep -qxF "$(sed -n 6p "$root/apps/demo/beam4.en")" "$folder/out" && return
+    echo "$1 gave:"
+    cat "$folder/out"
+    return 1
+}
+# shellcheck disable=SC2046 # words
+cc -std=c11 "$root/apps/examples/translate.c" $(pkg-config --cflags --libs tfm) \
+    -Wl,-rpath,"$(pkg-config --variable=libdir tfm)" -o "$folder/by-pkg-config"
+translates "$folder/by-pkg-config"
+
+command -v cmake >/dev/null || { echo "skipped: there is no CMake here"; exit 77; }
+rm -rf "$folder/cmake"
+# finds VERSION: whether CMake takes the installed tfm for it
+finds() {
+    cmake -S "$root/tests/consumer" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DWANTED="$1" \
+        -DEXAMPLE="$root/apps/examples/translate.c" >"$folder/cmake.log" 2>&1
+}
+version=$(pkg-config --modversion tfm)
+major=${version%%.*}
+minor=${version#*.}
+patch=${minor#*.}
+minor=${minor%%.*}
+for wanted in "" "$version" "$major.$minor" "$major.$minor...$major.$((minor + 1))" "$version;EXACT"; do
+    finds "$wanted" || { echo "CMake does not find tfm $version as \"$wanted\":"; cat "$folder/cmake.log"; exit 1; }
+done
+cmake --build "$folder/cmake" >"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; exit 1; }
+translates "$folder/cmake/consumer"
+
+# What shares no soname with it, or is newer.
+for wanted in "$major.$minor.$((patch + 1))" "$major.$((minor + 1))" $((major + 1)) "0...<$version"; do
+    rm -rf "$folder/cmake"
+    finds "$wanted" && { echo "CMake takes tfm $version for $wanted"; exit 1; }
+    grep -q "version: $version" "$folder/cmake.log" || { cat "$folder/cmake.log"; exit 1; }
+done
+[ "$major" != 0 ] || [ "$minor" = 0 ] || ! finds "0.$((minor - 1))" || { echo "CMake takes tfm $version for 0.$((minor - 1))"; exit 1; }
