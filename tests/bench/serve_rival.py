@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""tfm serve beside CTranslate2 behind FastAPI and uvicorn, on loopback, in turns, on the cores that their client shares.
+
+    pip install ctranslate2 fastapi 'uvicorn[standard]' sentencepiece      # to convert MODEL also: torch transformers
+    python3 tests/bench/serve_rival.py build/release/apps/tfm MODEL LINES --work FOLDER [--connections 1,8,64,256]
+                                       [--rounds 5] [--limit 2000] [--beam 4] [--keep FILE]
+
+MODEL is a Marian model such as apps/demo, LINES has a sentence on each line. FOLDER keeps the rival's conversion of MODEL
+and the logs of both servers. tests/serve/load.py is the client: each connection sends a line when it has the answer to its
+last. In each round the servers take turns at every number of connections, and `tfm translate` has the same lines once.
+Both servers compute in fp32 on all cores, with the same beam and length penalty, and both are warm.
+
+The rival batches as it can: what waits while the model is busy is its next batch, sorted and cut by CTranslate2 into
+batches of up to 4096 tokens. It does not split lines into sentences, which tfm serve does. Its threads spin for a while
+when they have nothing to do, which its client feels: try OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 before the command
+too, and take what is better for it. Prints each run, with how much
+of the cores others took, and then the medians as a table, over runs in which that was less than a tenth (--others).
+Where a machine cannot be had for long at a time, few rounds and --keep FILE, run as often as needed, give medians of all
+rounds in FILE."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LOAD = Path(__file__).resolve().parent.parent / "serve" / "load.py"
+TOKENS = 4096
+MAX_NEW = 256
+PENALTY = ("--length-penalty", "hf")  # the rival's: sums over lengths
+
+
+# ---- The rival --------------------------------------------------------------------------------------------------------
+
+
+def convert(model, folder):
+    """MODEL as CTranslate2 keeps it. Its own way with Marian takes the decoder to begin with zeros, as OPUS-MT's models
+    do, whose row of <pad> is zero; models that were trained elsewhere have learned that row, so here it stays."""
+    from ctranslate2.converters import transformers as conversion
+
+    class Loader(conversion.MarianMTLoader):
+        def set_decoder(self, spec, decoder, *rest, **options):
+            super().set_decoder(spec, decoder, *rest, **options)
+            spec.start_from_zero_embedding = False
+
+        def set_config(self, config, model, tokenizer):
+            super().set_config(config, model, tokenizer)
+            config.decoder_start_token = tokenizer.pad_token
+
+        def get_model_spec(self, model):
+            model.config.normalize_before = getattr(model.config, "normalize_before", False)
+            model.config.normalize_embedding = False
+            return conversion.BartLoader.get_model_spec(self, model)
+
+        def get_vocabulary(self, model, tokenizer):
+            return conversion.BartLoader.get_vocabulary(self, model, tokenizer)
+
+    conversion._MODEL_LOADERS["MarianConfig"] = Loader()
+    conversion.TransformersConverter(str(model)).convert(str(folder))
+
+
+class Rival:
+    """Translates what has come while it was busy, in one batch."""
+
+    def __init__(self, folder, model, cores, beam):
+        import ctranslate2
+        import sentencepiece
+
+        self.source = sentencepiece.SentencePieceProcessor(model_file=str(Path(model) / "source.spm"))
+        self.target = sentencepiece.SentencePieceProcessor(model_file=str(Path(model) / "target.spm"))
+        self.model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", inter_threads=1,
+                                            intra_threads=cores)
+        self.beam, self.waiting, self.come = beam, [], asyncio.Event()
+
+    def translate(self, lines):
+        tokens = [pieces + ["</s>"] for pieces in self.source.encode(lines, out_type=str)]
+        found = self.model.translate_batch(tokens, beam_size=self.beam, max_batch_size=TOKENS, batch_type="tokens",
+                                           max_decoding_length=MAX_NEW)
+        return [self.target.decode(one.hypotheses[0]) for one in found]
+
+    async def ask(self, line):
+        answer = asyncio.get_running_loop().create_future()
+        self.waiting.append((line, answer))
+        self.come.set()
+        return await answer
+
+    async def work(self):
+        while True:
+            await self.come.wait()
+            self.come.clear()
+            batch, self.waiting = self.waiting, []
+            try:
+                texts = await asyncio.to_thread(self.translate, [line for line, _ in batch])
+            except Exception as error:  # every one of them is told, and the next batch goes on
+                for _, answer in batch:
+                    answer.cancelled() or answer.set_exception(error)
+                continue
+            for (_, answer), text in zip(batch, texts, strict=True):
+                answer.cancelled() or answer.set_result(text)
+
+
+def serve(arguments):
+    """The rival's server, a process of its own."""
+    import uvicorn
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("model")
+    parser.add_argument("--beam", type=int, required=True)
+    a = parser.parse_args(arguments)
+    rival = Rival(a.folder, a.model, len(os.sched_getaffinity(0)), a.beam)
+
+    class Asked(BaseModel):
+        q: str
+        source: str
+        target: str
+
+    @contextlib.asynccontextmanager
+    async def life(_):
+        worker = asyncio.create_task(rival.work())
+        yield
+        worker.cancel()
+
+    app = FastAPI(lifespan=life)
+
+    @app.post("/translate")
+    async def translate(asked: Asked):
+        return {"translatedText": await rival.ask(asked.q)}
+
+    door = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    print("listening on http://127.0.0.1:%d/" % door.getsockname()[1], file=sys.stderr, flush=True)
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    asyncio.run(uvicorn.Server(config).serve(sockets=[door]))
+
+
+# ---- The race ---------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A process that says where it listens."""
+
+    def __init__(self, name, command, log):
+        self.name, self.log = name, log
+        with open(log, "w", encoding="utf-8") as err:
+            self.process = subprocess.Popen(command, stderr=err)
+        for _ in range(1200):
+            found = re.search(r"listening on https?://[^ ]*:(\d+)/", log.read_text(encoding="utf-8"))
+            if found or self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        if not found:
+            self.end()
+            raise SystemExit("%s does not listen: see %s" % (name, log))
+        self.port = found[1]
+
+    def load(self, lines, connections, codes):
+        done = subprocess.run([sys.executable, LOAD, self.port, lines, "--connections", str(connections), "--source",
+                               codes[0], "--target", codes[1]], stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise SystemExit("%s answers wrongly:\n%s" % (self.name, done.stdout))
+        return json.loads(done.stdout.split("\n")[0])
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+def by_command(program, model, lines, out, beam):
+    """How many seconds `tfm translate` takes, without loading and building."""
+    done = subprocess.run([program, "translate", "-m", model, "-i", lines, "-o", out, "--split", "--beam", str(beam),
+                           *PENALTY, "--stats"], stderr=subprocess.PIPE, check=True, text=True)
+    return {"seconds": json.loads(re.search(r"^stats (.*)$", done.stderr, re.MULTILINE)[1])["seconds"]}
+
+
+def busy(pids):
+    """Seconds that all cores have worked, and those of them that these processes and this one's ended children did."""
+    tick = os.sysconf("SC_CLK_TCK")
+    fields = [int(x) for x in Path("/proc/stat").read_text(encoding="utf-8").split("\n")[0].split()[1:9]]
+    own = sum(os.times()[:4])
+    for pid in pids:
+        own += sum(int(x) for x in Path("/proc/%d/stat" % pid).read_text(encoding="utf-8").rsplit(")", 1)[1].split()[11:13]) / tick
+    return (sum(fields) - fields[3] - fields[4]) / tick, own
+
+
+def watched(run, pids):
+    """What run gives, with the part of the cores that others took meanwhile."""
+    time.sleep(0.3)  # threads that wait for more work by spinning give up
+    start, before = time.perf_counter(), busy(pids)
+    record = run()
+    after, passed = busy(pids), time.perf_counter() - start
+    others = (after[0] - before[0]) - (after[1] - before[1])
+    return {**record, "others": max(0.0, others / passed / os.cpu_count())}
+
+
+def race(a, servers, lines, codes):
+    pids = [server.process.pid for server in servers]
+    count = lines.read_text(encoding="utf-8").count("\n")
+    for _ in range(a.rounds):
+        made = watched(lambda: by_command(a.program, a.model, str(lines), str(Path(a.work) / "tfm.txt"), a.beam), pids)
+        yield {"who": "tfm translate", "connections": 0, "lines_per_s": count / made["seconds"], "others": made["others"]}
+        for connections in a.connections:
+            for server in servers:
+                yield {"who": server.name, **watched(lambda s=server, c=connections: s.load(lines, c, codes), pids)}
+
+
+def table(kept, connections, most):
+    """The medians, as Markdown."""
+    def median(who, number, key):
+        found = [k[key] for k in kept if k["who"] == who and k["connections"] == number and k["others"] < most]
+        return (statistics.median(found), len(found)) if found else (float("nan"), 0)
+
+    print("\n`tfm translate`: %.1f lines/s (%d rounds)\n" % median("tfm translate", 0, "lines_per_s"))
+    print("| connections | tfm serve: lines/s | median ms | p99 ms | CTranslate2: lines/s | median ms | p99 ms "
+          "| tfm serve / CTranslate2 | tfm serve / tfm translate | rounds |")
+    print("|" + "---|" * 10)
+    for number in connections:
+        cells, rounds = [], []
+        for who in ("tfm serve", "CTranslate2"):
+            for key, form in (("lines_per_s", "%.1f"), ("median_ms", "%.0f"), ("p99_ms", "%.0f")):
+                value, count = median(who, number, key)
+                cells.append(form % value)
+                rounds.append(count)
+        rate, other, whole = median("tfm serve", number, "lines_per_s")[0], median("CTranslate2", number, "lines_per_s")[0], \
+            median("tfm translate", 0, "lines_per_s")[0]
+        print("| %d | %s | %.2f | %.2f | %d |" % (number, " | ".join(cells), rate / other, rate / whole, min(rounds)))
+
+
+def agree(a, servers, lines, codes):
+    """How many of the first lines both servers give alike; and both are warm afterwards."""
+    import urllib.request
+
+    def ask(server, line):
+        body = json.dumps({"q": line, "source": codes[0], "target": codes[1]}).encode()
+        request = urllib.request.Request("http://127.0.0.1:%s/translate" % server.port, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=600) as answer:
+            return json.load(answer)["translatedText"]
+
+    first = lines[:50]
+    alike = sum(len({ask(server, line) for server in servers}) == 1 for line in first)
+    print("of %d lines both give %d alike" % (len(first), alike))
+    if alike < 0.8 * len(first):
+        raise SystemExit("that is too few for the same model: something is wrong with the conversion in " + a.work)
+    for server in servers:
+        server.load(Path(a.work) / "lines.txt", max(a.connections), codes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("model")
+    parser.add_argument("lines")
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--connections", type=lambda text: [int(n) for n in text.split(",")], default=[1, 8, 64, 256])
+    parser.add_argument("--languages", default="de-en")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=int, default=2000)
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--others", type=float, default=0.1)
+    parser.add_argument("--keep")
+    a = parser.parse_args()
+    work, codes = Path(a.work), a.languages.split("-")
+    work.mkdir(parents=True, exist_ok=True)
+    lines = [line for line in Path(a.lines).read_text(encoding="utf-8").split("\n") if line.strip()][: a.limit]
+    (work / "lines.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    converted = work / "ctranslate2"
+    if not (converted / "model.bin").exists():
+        convert(a.model, converted)
+    kept = [json.loads(line) for line in Path(a.keep).read_text(encoding="utf-8").split("\n")[:-1]] if a.keep and Path(a.keep).exists() else []
+    commands = {"tfm serve": [a.program, "serve", "-m", "%s=%s" % (a.languages, a.model), "--port", "0", "--quiet", *PENALTY,
+                              "--beam", str(a.beam)],
+                "CTranslate2": [sys.executable, __file__, "--serve", str(converted), a.model, "--beam", str(a.beam)]}
+    servers = []
+    try:
+        for name, command in commands.items():
+            servers.append(Server(name, command, work / (name.replace(" ", "-") + ".log")))
+        agree(a, servers, lines, codes)
+        for record in race(a, servers, work / "lines.txt", codes):
+            kept.append(record)
+            print(json.dumps(record), flush=True)
+            if a.keep:
+                with open(a.keep, "a", encoding="utf-8") as file:
+                    print(json.dumps(record), file=file)
+    finally:
+        for server in servers:
+            server.end()
+    table(kept, a.connections, a.others)
+
+
+if sys.argv[1:2] == ["--serve"]:
+    serve(sys.argv[2:])
+else:
+    main()
