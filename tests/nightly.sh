@@ -23,6 +23,8 @@
 #              where there is PyPI
 #   serve      under the sanitizers, tests/serve.sh with 10,000 malformed requests to the server; and published clients and
 #              a browser against it (tests/serve/published.sh), where there is PyPI
+#   packages   as root: the tarball of meson dist, Debian's packages in a clean Debian, and the steps of the Dockerfile
+#              (tests/packages.sh), where Debian's archive can be reached
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
 #     sh tests/nightly.sh [PART...]      all of them in this order if none is named
 # NIGHTLY_SECONDS are the seconds for each reader, 600 if not given. NIGHTLY_SEED is what new models are drawn from, the
@@ -100,10 +102,10 @@ cache() {
     suite cache-loaded build/check --suite device
 }
 
-# Where there is no PyPI it is skipped, which is no failure.
-minilm() {
-    echo "== minilm"
-    sh tests/minilm.sh build/check/apps/tfm build/minilm 2>&1 | tee "$counts.part"
+# perhaps COMMAND...: what ends with a line of counts, and may have skipped all: where there is no PyPI that is no failure
+perhaps() {
+    echo "== $*"
+    "$@" 2>&1 | tee "$counts.part"
     line=$(tail -n 1 "$counts.part" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
     echo "${line:-0 1 0}" >>"$counts"
 }
@@ -134,10 +136,7 @@ server() {
     )
     export TFM_DEVICE=pocl
     sh apps/packages.sh chromium || echo "there is no browser"
-    echo "== published"
-    sh tests/serve/published.sh build/check/apps/tfm build/check/tests/make_decoder build/published | tee "$counts.part"
-    line=$(tail -n 1 "$counts.part" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
-    echo "${line:-0 1 0}" >>"$counts"
+    perhaps sh tests/serve/published.sh build/check/apps/tfm build/check/tests/make_decoder build/published
 }
 
 # Whether Python has transformers; without it the part $1 is skipped.
@@ -165,7 +164,7 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run host rows fault faults gradients cache emulator platforms gpu minilm students families curves python serve fuzzers
+[ $# -gt 0 ] || set -- run host rows fault faults gradients cache emulator platforms gpu minilm students families curves python serve packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -176,7 +175,8 @@ for name; do
     faults | gradients | cache | emulator | gpu | students | families | curves | python) within "$name" ;;
     serve) within server ;;
     platforms) part sh tests/platforms.sh build/check ;;
-    minilm) minilm ;;
+    minilm) perhaps sh tests/minilm.sh build/check/apps/tfm build/minilm ;;
+    packages) perhaps sh tests/packages.sh build/packages ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
     *) one sh -c "echo '$name is no part of it'; false" ;;
     esac

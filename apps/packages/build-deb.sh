@@ -1,0 +1,37 @@
+# Builds Debian's packages of tfm, unsigned, into FOLDER, from TARBALL (as `meson dist` writes it) or, where none is given,
+# from the files here. debian/ must be at the top of a source while it is built, so that is done in a copy.
+#     sh apps/packages/build-deb.sh FOLDER [TARBALL]
+# Needs dpkg-dev, and what debian/control names: as root, apt-get build-dep ./apps/packages
+set -eu
+fail() {
+    echo "build-deb.sh: $*" >&2
+    exit 1
+}
+[ $# -ge 1 ] || fail "where to? Give a folder"
+mkdir -p "$1"
+out=$(realpath "$1")
+tarball=${2:+$(realpath "$2")}
+cd "$(dirname "$0")/../.."
+
+version=$(sed -n "s/^project(.* version: '\([^']*\)'.*/\1/p" meson.build)
+packaged=$(dpkg-parsechangelog -l apps/packages/debian/changelog -S Version)
+[ "${packaged%-*}" = "$version" ] ||
+    fail "apps/packages/debian/changelog is of $packaged, meson.build of $version: add an entry to the former"
+dpkg-checkbuilddeps apps/packages/debian/control || fail "install them: apt-get build-dep ./apps/packages"
+
+top=tfm-$version
+orig=$out/tfm_$version.orig.tar.xz
+rm -rf "${out:?}/$top"
+if [ -n "$tarball" ]; then
+    cp "$tarball" "$orig"
+elif git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files -z --cached --others --exclude-standard |
+        tar --null --ignore-failed-read -T - --sort=name --owner=0 --group=0 --transform "s,^,$top/," -cJf "$orig"
+else
+    tar --exclude-vcs --exclude='./build*' --sort=name --owner=0 --group=0 --transform "s,^[.],$top," -cJf "$orig" .
+fi
+tar -C "$out" -xf "$orig"
+[ -f "$out/$top/meson.build" ] || fail "$tarball holds no folder $top: is it of this version?"
+cp -r apps/packages/debian "$out/$top/"
+cd "$out/$top"
+DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-} parallel=${JOBS:-$(nproc)}" dpkg-buildpackage -us -uc
