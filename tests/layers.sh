@@ -90,6 +90,17 @@ nothing "no work is left for later in the code" "$(grep -rnwE 'TODO|FIXME' lib c
     grep -v '^tests/layers\.sh:')"
 nothing "file names are unique" "$(find lib cl apps tests -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' |
     grep -v '^apps/examples/' | sed 's|.*/||' | sort | uniq -d)"
+version=$(sed -n "s/^project(.* version: '\([^']*\)'.*/\1/p" meson.build)
+nothing "the version is the same in all places" "$(
+    while read -r file line; do
+        grep -qF -- "$line" "$file" || echo "$file has no \"$line\""
+    done <<END
+include/tfm/version.h "$version"
+apps/tfm.1 "tfm $version"
+apps/packages/CHANGELOG.md ## $version
+apps/packages/debian/changelog tfm ($version-
+END
+)"
 if command -v clang-format >/dev/null; then
     nothing "everything is as .clang-format says, 120 columns wide at the most" "$(
         find lib cl include apps tests \( -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' \) -exec clang-format --dry-run {} + 2>&1 |
