@@ -227,6 +227,39 @@ bool cli_grow(void *array, size_t *room, size_t count, size_t size);
 struct json_t;
 void cli_json_print(struct json_t *value);
 
+/* ---- Texts in pieces (cut.c) --------------------------------------------------------------------------- */
+
+/* A text that is translated by itself. */
+typedef struct cli_piece {
+    const char *text;
+    size_t bytes;
+    size_t of;       /* which of the caller's texts it belongs to */
+    const char *gap; /* what stands before it there, and stays */
+    size_t gap_bytes;
+} cli_piece;
+
+typedef struct cli_pieces {
+    cli_piece *items; /* the caller frees them */
+    size_t count, room;
+} cli_pieces;
+
+/* Adds the lines of text `of`, or with `sentences` the sentences of each. False without memory. */
+bool cli_pieces_cut(cli_pieces *p, const char *text, size_t of, bool sentences, const char *language);
+/* What became of piece `i`. */
+typedef const char *(*cli_result_fn)(const void *user, size_t i);
+/* Text `of`, put together from what its pieces became. The caller frees it; NULL without memory. */
+char *cli_pieces_join(const cli_piece *pieces, size_t count, size_t of, cli_result_fn result, const void *user);
+
+/* ---- What is known of a translation, as JSON (details.c) ------------------------------------------------ */
+
+/* A number, or null where it is none that JSON has. */
+struct json_t *cli_number_json(double value);
+struct json_t *cli_tokens_json(const tfm_attention_axis *axis);
+/* A row for each token of the translation: how much it looked at each one of the source. Empty without alignment. */
+struct json_t *cli_weights_json(const tfm_translation *t);
+/* {"source": tokens, "target": tokens, "weights": rows} */
+struct json_t *cli_details_json(const tfm_translation *t);
+
 /* ---- Lines in (lines.c) -------------------------------------------------------------------------------- */
 
 /* A reader of lines, and the lines it has read last. "\r\n" ends a line as "\n" does, the last one needs no
@@ -253,6 +286,8 @@ int cli_lines_open(cli_lines *lines, const char *path);
 int cli_lines_next(cli_lines *lines, size_t bytes);
 void cli_lines_close(cli_lines *lines);
 
+/* Reads a file into the buffer, and finds no lines in it. */
+int cli_lines_whole(cli_lines *lines, const char *path);
 /* Reads all lines of a file at once. */
 int cli_lines_all(cli_lines *lines, const char *path);
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cli.h"
+#include "document.h"
 
 /* Batches that are read ahead, so that lines of like length meet; bytes that make about one token; and lines whose
  * sentences are counted for the hint, each of which costs ICU an iterator. */
@@ -23,6 +24,8 @@ typedef struct job {
     int penalty;
     tfm_fleet *fleet;
     tfm_model *model;
+    int format; /* of FORMATS */
+    document document;
     cli_lines in, prefixes;
     cli_output out;
     size_t bad;
@@ -35,6 +38,9 @@ typedef struct job {
     tfm_search_stats done;
 } job;
 
+/* The words of --format; lines are none. */
+static const document_kind *const FORMATS[] = {NULL, &document_html, &document_srt};
+
 static bool on_reject(void *user, size_t line, const char *message) {
     job *j = user;
     j->bad++;
@@ -44,40 +50,23 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 /* ---- One translation ------------------------------------------------------------------------------------------- */
 
-static json_t *number_json(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *tokens_json(const tfm_translation *t) {
     json_t *all = json_array();
     for (size_t i = 0; i < t->target.count; i++)
-        json_array_append_new(all, json_pack("{s:i, s:s, s:o}", "id", (int)t->target.ids[i], "piece",
-                                             t->target.tokens[i], "log_prob", number_json((double)t->log_probs[i])));
+        json_array_append_new(all,
+                              json_pack("{s:i, s:s, s:o}", "id", (int)t->target.ids[i], "piece", t->target.tokens[i],
+                                        "log_prob", cli_number_json((double)t->log_probs[i])));
     return all;
-}
-
-static json_t *alignment_json(const tfm_translation *t) {
-    json_t *rows = json_array();
-    for (size_t r = 0; r < t->target.count; r++) {
-        json_t *row = json_array();
-        for (size_t c = 0; c < t->source.count; c++)
-            json_array_append_new(row, number_json((double)t->alignment[r * t->source.count + c]));
-        json_array_append_new(rows, row);
-    }
-    return rows;
 }
 
 /* An object a line. */
 static bool write_json(job *j, const tfm_translation *t) {
     json_t *object = json_pack("{s:I, s:i, s:s, s:o, s:o, s:o}", "index", (json_int_t)(j->in.first + t->line), "rank",
-                               t->best, "text", t->text, "score", number_json(t->score), "log_prob",
-                               number_json(t->log_prob), "tokens", tokens_json(t));
+                               t->best, "text", t->text, "score", cli_number_json(t->score), "log_prob",
+                               cli_number_json(t->log_prob), "tokens", tokens_json(t));
     if (object && t->alignment) {
-        json_t *source = json_array();
-        for (size_t i = 0; i < t->source.count; i++)
-            json_array_append_new(source, json_string(t->source.tokens[i]));
-        json_object_set_new(object, "source", source);
-        json_object_set_new(object, "alignment", alignment_json(t));
+        json_object_set_new(object, "source", cli_tokens_json(&t->source));
+        json_object_set_new(object, "alignment", cli_weights_json(t));
     }
     j->starved = !object ||
                  (json_dumpf(object, j->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 && !ferror(j->out.file));
@@ -294,15 +283,20 @@ static int run(job *j) {
     j->text.stats = &j->done;
     j->text.progress = on_progress;
     j->text.progress_user = j;
-    int code = cli_lines_open(&j->in, j->input), spare = CLI_OK;
+    const document_kind *kind = FORMATS[j->format];
+    int code = kind ? document_read(&j->document, kind, j->input) : cli_lines_open(&j->in, j->input), spare = CLI_OK;
     if (code == CLI_OK)
         code = read_prefixes(j);
     if (code == CLI_OK)
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
         code = open_model(j);
-    if (code == CLI_OK)
+    if (code == CLI_OK && kind)
+        code = document_translate(&j->document, j->model, &j->text, &j->search, &j->bad);
+    else if (code == CLI_OK)
         code = translate_all(j);
+    if (code == CLI_OK && kind)
+        code = document_write(&j->document, &j->out);
     if (code == CLI_OK && j->prefix_file && j->prefixes.count != j->in.first)
         code = spare = cli_fail("%s has %zu lines, %s %zu: the lines that follow were not used", j->prefix_file,
                                 j->prefixes.count, j->in.name, j->in.first);
@@ -314,6 +308,8 @@ static int run(job *j) {
     tfm_fleet_free(&j->fleet);
     if (code == CLI_OK && j->stats) /* this is the last line, also after the table of a profile */
         print_stats(j);
+    if (kind)
+        document_free(&j->document);
     cli_lines_close(&j->prefixes);
     cli_lines_close(&j->in);
     return code == CLI_OK && j->bad > 0 ? CLI_FAILED : code;
@@ -341,9 +337,14 @@ int cmd_translate(int argc, char **argv) {
          "take the alignments from this decoder layer, from 1", NULL},
         {0, "alignment-head", CLI_INT, &j.text.alignment_head, "N", "take the alignments from this head alone, from 1",
          NULL},
+        {0, "format", CLI_CHOICE, &j.format, "text|html|srt",
+         "html: keep the markup of a document around its words; srt: keep the numbers, times and tags of subtitles; "
+         "both are read whole and translated sentence by sentence (default text: lines)",
+         NULL},
         {0, "split", CLI_FLAG, &j.text.split, NULL, "translate the sentences of a line one by one", NULL},
         {0, "language", CLI_TEXT, &j.text.language, "CODE",
-         "the language of the source, such as de, by whose rules --split works (default: what tokenizer_config.json "
+         "the language of the source, such as de, by whose rules sentences are found (default: what "
+         "tokenizer_config.json "
          "says)",
          NULL},
         {0, "prefix-file", CLI_TEXT, &j.prefix_file, "FILE",
@@ -363,11 +364,12 @@ int cmd_translate(int argc, char **argv) {
                  "FILE.partial.\n"
                  "A line that cannot be translated (invalid UTF-8, a NUL, too long) is named on\n"
                  "standard error and gives an empty line. The other lines are still translated,\n"
-                 "and the exit code is 1.\n",
+                 "and the exit code is 1. What cannot be translated in a document stays there.\n",
         .examples = "  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n"
                     "  tfm translate -m apps/demo -i book.de -o book.en --beam 1 --stats\n"
                     "  tfm translate -m apps/demo --beam 8 --n-best 3 < book.de\n"
-                    "  echo \"Guten Morgen. Wo ist Tom?\" | tfm translate -m apps/demo --split --json\n",
+                    "  echo \"Guten Morgen. Wo ist Tom?\" | tfm translate -m apps/demo --split --json\n"
+                    "  tfm translate -m apps/demo --format srt -i film.de.srt -o film.en.srt\n",
         .options = options,
         .option_count = CLI_COUNT(options),
     };
@@ -383,12 +385,17 @@ int cmd_translate(int argc, char **argv) {
         return code;
     if (j.search.beam && j.search.n_best > j.search.beam)
         return cli_misuse(&syntax, "--n-best is %d, more than --beam %d", j.search.n_best, j.search.beam);
+    if (j.format && (j.scores || j.json || j.text.alignments || j.search.n_best || j.prefix_file))
+        return cli_misuse(&syntax,
+                          "a document is translated as a whole: --format %s goes without --scores, --json, "
+                          "--alignments, --n-best and --prefix-file",
+                          j.format == 1 ? "html" : "srt");
     if (j.text.split && j.search.n_best)
         return cli_misuse(&syntax,
                           "--split gives one translation for a line, put together from those of its sentences: "
                           "leave --n-best or --split away");
-    if (j.text.language && !j.text.split)
-        return cli_misuse(&syntax, "--language is for --split: give both, or neither");
+    if (j.text.language && !j.text.split && !j.format)
+        return cli_misuse(&syntax, "--language is for --split and --format: give both, or neither");
     if ((j.text.alignment_layer || j.text.alignment_head) && !j.text.alignments)
         return cli_misuse(&syntax, "--alignment-layer and --alignment-head are for --alignments");
     if (j.text.alignments && !j.json)

@@ -108,12 +108,17 @@ int cli_lines_next(cli_lines *lines, size_t bytes) {
     return split(lines, lines->ended ? lines->used : whole);
 }
 
-int cli_lines_all(cli_lines *lines, const char *path) {
+int cli_lines_whole(cli_lines *lines, const char *path) {
     int code = cli_lines_open(lines, path);
     if (code != CLI_OK)
         return code;
     do { /* until the end, whatever blocks */
         code = read_more(lines);
     } while (code == CLI_OK && !lines->ended);
+    return code;
+}
+
+int cli_lines_all(cli_lines *lines, const char *path) {
+    const int code = cli_lines_whole(lines, path);
     return code == CLI_OK ? split(lines, lines->used) : code;
 }

@@ -124,6 +124,9 @@ if [ "$code" = 501 ]; then
     skip "HTML: its marks" "built without libxml2"
 else
     check "HTML: its marks are around what they were around" says out "<p>I'm <b>hungry</b>.</p><script>x</script><p>Thank"
+    printf '<p>Ich habe <b>Hunger</b>.</p><script>x</script><p>Danke.</p>' | "$tfm" translate -m "$demo" --format html >want.html
+    check "HTML: tfm translate --format html gives the same bytes" python3 -c 'import json
+assert json.load(open("out", encoding="utf-8"))["translatedText"] == open("want.html", encoding="utf-8").read()'
     form --data-urlencode 'q=<div>Nimm <code>x</code><p>Danke.</p></div>' -d format=html
     check "HTML: what is kept at the end of a text" says out '^{"translatedText":"<div>[A-Z][^<]*<code>x</code>[^<]*<p>Thank[^<]*</p></div>"}$'
     form --data-urlencode 'q=<p><img src=a.png> Guten Morgen</p>' -d format=html

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "markup.h"
+#include "../markup.h"
 #include "serve.h"
 
 /* Bytes that make about one token; and milliseconds that the worker waits for clients that it has just answered, so
@@ -44,7 +44,7 @@ void serve_job_free(serve_job *job) {
     free(job->failure);
     json_decref(job->source);
     serve_stream_free(job->stream);
-    serve_markup_free(job->markup);
+    markup_free(job->markup);
     free(job);
 }
 

@@ -1,7 +1,7 @@
 /* The API of LibreTranslate, with two fields more: `alignments`, which a page draws, and its layer and head. */
 #include <stdlib.h>
 #include <string.h>
-#include "markup.h"
+#include "../markup.h"
 #include "serve.h"
 
 typedef struct ask {
@@ -107,7 +107,7 @@ static bool read_format(serve_request *r, ask *a, serve_reply *reply) {
     a->html = format && strcmp(format, "html") == 0;
     if (format && *format && !a->html && strcmp(format, "text") != 0)
         *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "%.40s format is not supported", format);
-    else if (a->html && !serve_markup_there())
+    else if (a->html && !markup_there())
         *reply = serve_reply_error(r, MHD_HTTP_NOT_IMPLEMENTED,
                                    "this tfm was built without libxml2 and reads no HTML: give format=text, or install "
                                    "libxml2-dev and build it again");
@@ -198,11 +198,11 @@ static json_t *document_json(const serve_job *job) {
     for (size_t i = 0; i < job->texts && good; i++) {
         json_t *details = run_details(job, i);
         char *text = serve_pieces_join(job, i, 0);
-        good = text && serve_markup_put(job->markup, i, text, details);
+        good = text && markup_put(job->markup, i, text, details);
         free(text);
         json_decref(details);
     }
-    return good ? text_json(serve_markup_write(job->markup)) : NULL;
+    return good ? text_json(markup_write(job->markup)) : NULL;
 }
 
 static serve_reply answer(serve_request *r) {
@@ -245,16 +245,16 @@ static serve_reply answer(serve_request *r) {
 
 /* The runs of a document in the place of its text. */
 static markup *read_document(ask *a) {
-    markup *document = serve_markup_read(a->texts[0], strlen(a->texts[0]));
-    const size_t count = document ? serve_markup_runs(document) : 0;
+    markup *document = markup_read(a->texts[0], strlen(a->texts[0]));
+    const size_t count = document ? markup_runs(document) : 0;
     const char **texts = calloc(count ? count : 1, sizeof(*texts));
     if (!document || !texts) {
         free(texts);
-        serve_markup_free(document);
+        markup_free(document);
         return NULL;
     }
     for (size_t i = 0; i < count; i++)
-        texts[i] = serve_markup_text(document, i);
+        texts[i] = markup_text(document, i);
     free(a->texts);
     a->texts = texts;
     a->count = count;
@@ -270,7 +270,7 @@ static bool begin(serve_request *r, ask *a, serve_reply *reply) {
     }
     serve_job *job = serve_pieces_cut(r, a->texts, a->count, sentences, a->model->source, reply);
     if (!job) {
-        serve_markup_free(document);
+        markup_free(document);
         return false;
     }
     job->markup = document;

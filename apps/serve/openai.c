@@ -70,7 +70,7 @@ static serve_job *job_of(serve_request *r, json_t *list, serve_model *model, ser
     job->key.model = model;
     for (size_t i = 0; i < job->count; i++) {
         const json_t *text = json_array_get(list, i);
-        job->pieces[i] = (serve_piece){.text = json_string_value(text), .bytes = json_string_length(text), .of = i};
+        job->pieces[i] = (cli_piece){.text = json_string_value(text), .bytes = json_string_length(text), .of = i};
     }
     return job;
 }

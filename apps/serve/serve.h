@@ -80,15 +80,6 @@ void serve_model_drop(serve_model *model);
 
 /* ---- Jobs (jobs.c) --------------------------------------------------------------------------------------------- */
 
-/* A text that is worked on by itself. */
-typedef struct serve_piece {
-    const char *text;
-    size_t bytes;
-    size_t of;       /* which text of the request it belongs to */
-    const char *gap; /* what stands before it there, and stays */
-    size_t gap_bytes;
-} serve_piece;
-
 /* The most texts that a prompt may have written, and the most weights of alignments that a job may have. */
 enum { SERVE_TEXTS = 16, SERVE_WEIGHTS = 1 << 20 };
 
@@ -123,7 +114,7 @@ typedef enum serve_stop { SERVE_GOES_ON, SERVE_GONE, SERVE_EXPIRED, SERVE_ENDING
 
 struct serve_job {
     serve_key key;
-    serve_piece *pieces; /* [count] */
+    cli_piece *pieces; /* [count] */
     serve_result *results;
     size_t count, texts; /* pieces, and texts of the request that they belong to */
     float *vectors;      /* [count][width], of embeddings */

@@ -34,7 +34,7 @@ tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *uni
     float *vectors = calloc(count * (size_t)width, sizeof(*vectors));
     tfm_status status = lines && bytes && vectors ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        const serve_piece *piece = &units[i].job->pieces[units[i].piece];
+        const cli_piece *piece = &units[i].job->pieces[units[i].piece];
         lines[i] = piece->text;
         bytes[i] = piece->bytes;
         units[i].job->results[units[i].piece].source_tokens = count_tokens(model, lines[i], bytes[i]);

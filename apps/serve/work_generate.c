@@ -63,7 +63,7 @@ tfm_status serve_work_generate(server *s, serve_model *model, const serve_unit *
     if (!prompts)
         return TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        const serve_piece *piece = &units[i].job->pieces[units[i].piece];
+        const cli_piece *piece = &units[i].job->pieces[units[i].piece];
         prompts[i] = (tfm_prompt){.text = piece->text, .bytes = piece->bytes};
     }
     tfm_generate_options options = units[0].job->generate; /* equal for all: who draws or stops is alone */

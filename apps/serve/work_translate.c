@@ -12,25 +12,6 @@ typedef struct batch {
     bool starved;
 } batch;
 
-static json_t *tokens_json(const tfm_attention_axis *axis) {
-    json_t *all = json_array();
-    for (size_t i = 0; all && i < axis->count; i++)
-        json_array_append_new(all, json_string(axis->tokens[i]));
-    return all;
-}
-
-static json_t *detail_json(const tfm_translation *t) {
-    json_t *rows = json_array();
-    for (size_t r = 0; t->alignment && r < t->target.count; r++) {
-        json_t *row = json_array();
-        for (size_t c = 0; c < t->source.count; c++)
-            json_array_append_new(row, json_real((double)t->alignment[r * t->source.count + c]));
-        json_array_append_new(rows, row);
-    }
-    return json_pack("{s:o, s:o, s:o}", "source", tokens_json(&t->source), "target", tokens_json(&t->target), "weights",
-                     rows);
-}
-
 /* The weights of one sentence, unless its job has too many then: marks of a document go by place without them, but who
  * asked for them must ask for less. False without memory. */
 static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *t) {
@@ -39,7 +20,7 @@ static bool keep_detail(serve_job *job, serve_result *r, const tfm_translation *
         return true;
     if (count <= most - job->weights) {
         job->weights += count;
-        r->detail = detail_json(t);
+        r->detail = cli_details_json(t);
         return r->detail != NULL;
     }
     if (!job->markup)
@@ -111,7 +92,7 @@ tfm_status serve_work_translate(server *s, serve_model *model, const serve_unit 
     size_t *bytes = calloc(count, sizeof(*bytes));
     tfm_status status = lines && bytes ? TFM_OK : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        const serve_piece *piece = &units[i].job->pieces[units[i].piece];
+        const cli_piece *piece = &units[i].job->pieces[units[i].piece];
         lines[i] = piece->text;
         bytes[i] = piece->bytes;
     }

@@ -1,8 +1,10 @@
-/* What the program reads back: recipes of runs, and their reports. */
+/* What the program reads: recipes of runs, their reports, and documents. */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "curves.h"
+#include "document.h"
 #include "fuzz.h"
 #include "train.h"
 
@@ -54,4 +56,40 @@ static bool reports(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_apps[] = {{"recipe", recipe, NULL}, {"reports", reports, NULL}, {NULL, NULL, NULL}};
+/* A document whose texts are translated to themselves. */
+static bool document_of(const document_kind *kind, const uint8_t *data, size_t size) {
+    size_t bytes;
+    char *text = fuzz_part(&data, &size, &bytes), *out = NULL;
+    const int old = quiet();
+    void *content = tfm_text_check(text, bytes) == TFM_OK ? kind->read("file", text, bytes) : NULL;
+    loud(old);
+    for (size_t i = 0; content && i < kind->count(content); i++) {
+        char *same = strdup(kind->text(content, i));
+        if (!same || !kind->put(content, i, same, NULL))
+            abort();
+        free(same);
+    }
+    if (content) {
+        out = kind->write(content);
+        fuzz_touch(out, strlen(out));
+        kind->free(content);
+    }
+    free(out);
+    free(text);
+    return content != NULL;
+}
+
+static bool html(const uint8_t *data, size_t size) {
+    return document_of(&document_html, data, size);
+}
+
+static bool subtitles(const uint8_t *data, size_t size) {
+    return document_of(&document_srt, data, size);
+}
+
+/* What libxml2 reads is last: the list ends before it where that is missing. */
+const fuzz_target fuzz_apps[] = {{"recipe", recipe, NULL},
+                                 {"reports", reports, NULL},
+                                 {TFM_FUZZ_MARKUP ? "html" : NULL, html, NULL},
+                                 {"subtitles", subtitles, NULL},
+                                 {NULL, NULL, NULL}};

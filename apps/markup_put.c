@@ -2,7 +2,7 @@
  * wrote it. Words are what blanks part; in a text without blanks all words have the marks of the first one. */
 #include <stdlib.h>
 #include <string.h>
-#include "../cli.h"
+#include "cli.h"
 #include "markup_tree.h"
 
 /* Larger ones would take too much memory and time. */
@@ -264,7 +264,7 @@ static void exchange(xmlNode *parent, xmlNode *before, xmlNode *behind, xmlNode 
     }
 }
 
-bool serve_markup_put(markup *m, size_t index, const char *translation, const json_t *alignment) {
+bool markup_put(markup *m, size_t index, const char *translation, const json_t *alignment) {
     const markup_run *run = &m->runs[index];
     xmlNode *before = run->first->prev, *behind = run->last->next;
     matrix weights = {.rows = count_words(translation), .columns = run->word_count};

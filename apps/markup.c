@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "../cli.h"
+#include "cli.h"
 #include "markup_tree.h"
 
 static const char *const INLINE[] = {
@@ -163,7 +163,7 @@ static void find_runs(markup *m, xmlNode *parent) {
 
 /* ---- In and out ------------------------------------------------------------------------------------------------ */
 
-bool serve_markup_there(void) {
+bool markup_there(void) {
     return true;
 }
 
@@ -171,7 +171,7 @@ static bool is_document(const char *html) {
     return strcasestr(html, "<html") || strcasestr(html, "<body") || strcasestr(html, "<!doctype");
 }
 
-markup *serve_markup_read(const char *html, size_t bytes) {
+markup *markup_read(const char *html, size_t bytes) {
     static const char before[] = "<html><body><div>", after[] = "</div></body></html>";
     const int options =
         HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET | HTML_PARSE_NODEFDTD;
@@ -190,16 +190,28 @@ markup *serve_markup_read(const char *html, size_t bytes) {
         find_runs(m, root);
     if (m && root && !m->starved)
         return m;
-    serve_markup_free(m);
+    markup_free(m);
     return NULL;
 }
 
-size_t serve_markup_runs(const markup *m) {
+size_t markup_runs(const markup *m) {
     return m->count;
 }
 
-const char *serve_markup_text(const markup *m, size_t run) {
+const char *markup_text(const markup *m, size_t run) {
     return m->runs[run].text;
+}
+
+bool markup_marked(const markup *m, size_t run) {
+    const markup_run *r = &m->runs[run];
+    bool marked = r->atom_count > 0;
+    for (size_t i = 0; i < r->word_count && !marked; i++)
+        marked = r->words[i].mark || r->words[i].end;
+    return marked;
+}
+
+long markup_line(const markup *m, size_t run) {
+    return xmlGetLineNo(m->runs[run].first);
 }
 
 static void write_fragment(xmlOutputBufferPtr out, const markup *m) {
@@ -213,7 +225,7 @@ static void write_fragment(xmlOutputBufferPtr out, const markup *m) {
     }
 }
 
-char *serve_markup_write(const markup *m) {
+char *markup_write(const markup *m) {
     xmlOutputBufferPtr out = xmlAllocOutputBuffer(NULL);
     if (!out)
         return NULL;
@@ -227,7 +239,42 @@ char *serve_markup_write(const markup *m) {
     return text;
 }
 
-void serve_markup_free(markup *m) {
+/* No deeper than libxml2 nests, which is 256. */
+static void write_plain(FILE *out, const xmlNode *node) {
+    if ((is_text(node) || node->type == XML_COMMENT_NODE) && node->content)
+        fputs((const char *)node->content, out);
+    if (node->type != XML_ELEMENT_NODE)
+        return;
+    if (strcmp((const char *)node->name, "br") == 0) {
+        fputc('\n', out);
+        return;
+    }
+    fprintf(out, "<%s", (const char *)node->name);
+    for (const xmlAttr *at = node->properties; at; at = at->next) {
+        xmlChar *value = xmlNodeListGetString(node->doc, at->children, 1);
+        fprintf(out, value ? " %s=\"%s\"" : " %s", (const char *)at->name, (const char *)value);
+        xmlFree(value);
+    }
+    fputc('>', out);
+    for (const xmlNode *child = node->children; child; child = child->next)
+        write_plain(out, child);
+    fprintf(out, "</%s>", (const char *)node->name);
+}
+
+char *markup_write_plain(const markup *m) {
+    char *text = NULL;
+    size_t bytes = 0;
+    const xmlNode *div = m->fragment ? m->fragment->children : NULL;
+    FILE *out = open_memstream(&text, &bytes);
+    for (const xmlNode *node = div && out ? div->children : NULL; node; node = node->next)
+        write_plain(out, node);
+    if (out && fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+void markup_free(markup *m) {
     if (!m)
         return;
     for (size_t i = 0; i < m->count; i++)

@@ -1,6 +1,6 @@
 /* What the two files of markup share: a document and its runs. */
-#ifndef TFM_SERVE_MARKUP_TREE_H
-#define TFM_SERVE_MARKUP_TREE_H
+#ifndef TFM_MARKUP_TREE_H
+#define TFM_MARKUP_TREE_H
 
 #include <libxml/HTMLparser.h>
 #include "markup.h"

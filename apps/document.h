@@ -1,0 +1,56 @@
+/* Files that tfm translate takes as a whole: HTML, and SubRip's subtitles (document.c). */
+#ifndef TFM_DOCUMENT_H
+#define TFM_DOCUMENT_H
+
+#include "cli.h"
+#include "markup.h"
+
+/* A kind of file: texts that are translated each, and what is around them. */
+typedef struct document_kind {
+    const char *name;
+    /* Reads UTF-8 without NUL, whose lines end in "\n", and which stays until the document is freed. NULL after a
+     * sentence that names `file`. */
+    void *(*read)(const char *file, char *text, size_t bytes);
+    size_t (*count)(const void *content);
+    /* A text, which belongs to the document, and whether its alignment is of use. */
+    const char *(*text)(const void *content, size_t i);
+    bool (*marked)(const void *content, size_t i);
+    /* Where a text is, for sentences: "line 3". */
+    void (*where)(char *out, size_t room, const void *content, size_t i);
+    /* Puts a translation in the place of a text, as markup_put does. False without memory. */
+    bool (*put)(void *content, size_t i, const char *translation, const json_t *alignment);
+    /* The document, which the caller frees; NULL without memory. */
+    char *(*write)(const void *content);
+    void (*free)(void *content);
+} document_kind;
+
+extern const document_kind document_html, document_srt;
+
+typedef struct document {
+    const document_kind *kind;
+    void *content;
+    cli_lines file;
+    /* It begins with a byte order mark; its first line ends in "\r\n"; its last one has an end. */
+    bool marked_order, crlf, ended;
+} document;
+
+/* Reads a file; NULL and "-" are standard input. CLI_OK, or CLI_FAILED after its sentence; freed in any case. */
+int document_read(document *d, const document_kind *kind, const char *path);
+/* Translates all texts, sentence by sentence. A text that cannot be translated is named, stays as it is, and counts as
+ * one of `bad`. */
+int document_translate(document *d, tfm_model *model, const tfm_text_options *text, const tfm_search_options *search,
+                       size_t *bad);
+int document_write(const document *d, cli_output *out);
+void document_free(document *d);
+
+/* ---- Lines of subtitles (srt_wrap.c) --------------------------------------------------------------------------- */
+
+/* The bytes of the tag that `text` begins with, such as <i>, </font> or {\an8}; 0: it begins with none. */
+size_t srt_tag(const char *text);
+/* The characters of a line, tags not counted. */
+size_t srt_width(const char *text, size_t bytes);
+/* A line as `lines` lines of similar length, or as more where one would have more characters than `limit`. Tags are not
+ * counted, and stay whole. The caller frees it; NULL without memory. */
+char *srt_wrap(const char *text, size_t lines, size_t limit);
+
+#endif

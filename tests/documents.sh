@@ -1,0 +1,104 @@
+# tfm translate --format html and srt, as a stranger meets them.
+#     sh tests/documents.sh PROGRAM SOURCE_ROOT PROGRAM_WITHOUT_LIBXML2
+# Prints TAP.
+set -u
+tfm=$(realpath "$1")
+root=$(realpath "$2")
+plain=$(realpath "$3")
+demo=$root/apps/demo
+. "$root/tests/checks.sh"
+
+translate() {
+    run translate -m "$demo" "$@"
+}
+
+"$plain" translate -m "$demo" --format srt </dev/null >out 2>err
+code=$?
+check "without libxml2: the package is named" one_sentence 1 'libxml2-dev'
+translate --format pdf </dev/null
+check "a format that there is not" one_sentence 2 "pdf"
+for option in --scores --json '--n-best 2' '--prefix-file x'; do
+    translate --format html $option </dev/null
+    check "--format goes without $option" one_sentence 2 '--format html goes without'
+done
+if "$tfm" translate -m "$demo" --format html </dev/null 2>&1 | grep -q libxml2-dev; then
+    skip "documents" "built without libxml2"
+    echo "1..$count"
+    exit 0
+fi
+
+# ---- HTML
+echo '<p>Ich habe <b>Hunger</b>.</p><script>x < y</script><p>Danke.</p>' >in
+translate --format html -i in
+check "marks are around what they were around" both 0 says out "^<p>I'm <b>hungry</b>.</p><script>x < y</script><p>Thank[^<]*</p>$"
+{
+    printf '\357\273\277<!DOCTYPE html>\r\n<html><head><meta charset="utf-8"><title>Guten Morgen.</title></head>\r\n'
+    printf '<body><p>Guten Morgen. Danke.</p>\r\n<p translate="no">Danke.</p></body></html>\r\n'
+} >in
+translate --format html -i in
+check "a document: its title" both 0 says out '<title>Good morning.</title>'
+check "sentence by sentence" says out '<p>Good morning. Thank'
+check "what is not to be translated stays" says out '<p translate="no">Danke.</p>'
+check "a byte order mark and the lines' ends stay" python3 -c '
+data = open("out", "rb").read()
+assert data.startswith(b"\xef\xbb\xbf<!DOCTYPE html>\r\n") and data.count(b"\n") == data.count(b"\r\n") >= 3 and b"&#13;" not in data, data'
+for i in 1 2 3 4 5 6 7 8; do
+    sed -n "$i"p "$demo/test.de" | sed 's,^\([^ ]*\) \(.*\)$,<p><i>\1</i> \2</p>,'
+done >in
+translate --format html -i in
+cp out want
+translate --format html -i in --batch-tokens 16
+check "a few paragraphs at a time: the same" same out want
+translate --format html -i in -o file.html
+check "to a file: the same" both 0 cmp -s file.html want
+translate --format html </dev/null
+check "nothing: nothing" [ "$code" = 0 -a ! -s out ]
+printf '<p>Danke.</p>\n<p>D\377</p>\n' >in
+translate --format html -i in
+check "what is no UTF-8: the line, and what to do" one_sentence 1 'in, line 2: byte 5'
+printf '<p>Danke.</p>\n<p>%s</p>\n' "$(awk 'BEGIN { for (i = 0; i < 600; i++) printf "Haus " }')" >in
+translate --format html -i in
+check "a sentence that is too long is named" one_sentence 1 'in, line 2:'
+check "it stays, and the others are translated" [ "$(grep -c '^<p>Haus Haus.*Haus *</p>$\|^<p>Thank' out)" = 2 ]
+
+# ---- Subtitles
+cue() {
+    printf '%s\n%s\n%s\n\n' "$1" "00:00:0$1,000 --> 00:00:0$1,900" "$2"
+}
+{
+    cue 1 'Ich habe
+<i>Hunger</i>.'
+    cue 2 '- Guten Morgen.
+- Danke.'
+    cue 3 '{\an8}Guten Morgen.'
+    cue 4 ''
+    cue 7 'Danke.'
+} >in
+translate --format srt -i in
+check "a sentence over two lines, and its tag" both 0 says out "<i>hungry</i>"
+grep -E '^[0-9]+$|-->' in >want
+grep -E '^[0-9]+$|-->' out >left
+check "numbers and times stay" cmp -s left want
+check "who speaks" [ "$(sed -n '/^2$/,/^3$/p' out | grep -c '^- \(Good morning\|Thank\)')" = 2 ]
+check "where a cue stands on the screen" says out '^{\\an8}Good morning'
+cp out want
+{
+    printf '\357\273\277'
+    sed 's/$/\r/' in
+} >windows
+translate --format srt -i windows
+{
+    printf '\357\273\277'
+    sed 's/$/\r/' want
+} >expected
+check "a byte order mark and CR LF: the same, with both" same out expected
+sed 's/00:00:02,000 -->/00:00:02,00 -->/' in >damaged
+translate --format srt -i damaged -o never.srt
+check "damaged times: the line, and how they are" one_sentence 1 "damaged, line 7: '00:00:02,00 --> 00:00:02,900' is no times"
+check "and nothing is written" [ ! -e never.srt ]
+sed 's/^7$/seven/' in >damaged
+translate --format srt -i damaged
+check "a number that is none" one_sentence 1 "'seven' is no number"
+translate --format srt -i nowhere.srt
+check "no such file" one_sentence 1 'nowhere.srt'
+echo "1..$count"
