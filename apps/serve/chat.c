@@ -38,6 +38,10 @@ static bool is_chatml(const char *text) {
     return known;
 }
 
+bool serve_chats(const serve_model *model) {
+    return model->chat && is_chatml(model->chat);
+}
+
 static bool is_role(const char *role) {
     return role && (strcmp(role, "system") == 0 || strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0);
 }
@@ -55,7 +59,7 @@ json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_repl
     const json_t *messages = json_object_get(r->fields, "messages");
     char *text = NULL;
     size_t bytes = 0;
-    if (!model->chat || !is_chatml(model->chat)) {
+    if (!serve_chats(model)) {
         *reply =
             serve_reply_error(r, MHD_HTTP_BAD_REQUEST,
                               model->chat ? "The model '%s' has a chat template that is not ChatML, which is the only "

@@ -111,11 +111,11 @@ bool serve_status(serve_request *r, serve_reply *reply) {
     json_t *models = json_array();
     for (size_t i = 0; i < s->models.count; i++) {
         serve_model *m = &s->models.items[i];
-        json_array_append_new(models, json_pack("{s:s, s:s, s:b}", "name", m->name, "task",
+        json_array_append_new(models, json_pack("{s:s, s:s, s:b, s:b}", "name", m->name, "task",
                                                 m->task == SERVE_TRANSLATE ? "translate"
                                                 : m->task == SERVE_EMBED   ? "embed"
                                                                            : "generate",
-                                                "loaded", (int)atomic_load(&m->loaded)));
+                                                "loaded", (int)atomic_load(&m->loaded), "chat", (int)serve_chats(m)));
     }
     pthread_mutex_lock(&s->lock);
     json_t *name = json_string(*s->device ? s->device : device);

@@ -267,6 +267,8 @@ bool serve_v1_models(serve_request *r, serve_reply *reply);
 bool serve_v1_embeddings(serve_request *r, serve_reply *reply);
 bool serve_v1_completions(serve_request *r, serve_reply *reply);
 bool serve_v1_chat(serve_request *r, serve_reply *reply);
+/* Whether a model has a chat template that is run here (chat.c). */
+bool serve_chats(const serve_model *model);
 /* The messages of a chat as a list of one prompt (chat.c); NULL with the answer where the model's template is none that
  * is run here. */
 json_t *serve_chat_prompt(serve_request *r, const serve_model *model, serve_reply *reply);

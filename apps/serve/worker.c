@@ -34,9 +34,9 @@ static void fail_all(serve_model *model, const serve_unit *units, size_t count, 
 
 static void work_on(server *s, serve_unit *units, size_t count) {
     serve_model *model = units[0].job->key.model;
-    const double start = cli_seconds();
     tfm_status status = serve_model_need(s, model);
     const bool loaded = status == TFM_OK;
+    const double start = cli_seconds(), built = model->ctx ? tfm_context_build_seconds(model->ctx) : 0;
     if (loaded) {
         pthread_mutex_lock(&s->lock);
         snprintf(s->device, sizeof(s->device), "%s", tfm_context_device(model->ctx)->name);
@@ -50,9 +50,10 @@ static void work_on(server *s, serve_unit *units, size_t count) {
         fail_all(model, units, count, status, loaded);
     if (model->ctx)
         atomic_store(&model->memory, tfm_context_memory(model->ctx));
+    const double building = model->ctx ? tfm_context_build_seconds(model->ctx) - built : 0; /* once for each kernel */
     atomic_fetch_add(&s->counts.batches, 1);
     atomic_fetch_add(&s->counts.lines, count);
-    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * (cli_seconds() - start)));
+    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * (cli_seconds() - start - building)));
     serve_queue_finish(s, units, count, status == TFM_ERROR_CANCELLED);
 }
 

@@ -1,14 +1,16 @@
-"""The page of tfm serve in a browser without a screen: types, waits, reads, looks at the attention, by keys alone, and has
-axe look for what somebody could not read or reach; in a wide and a narrow window, light and dark.
-    python3 tests/serve/page.py PORT TEXT WANT [FOLDER]     FOLDER gets pictures
+"""The page of tfm serve in a browser without a screen: types, waits, reads, looks at the attention, by keys alone, changes
+the model, has a language model write and talk, and has axe look for what somebody could not read or reach; in a wide and
+a narrow window, light and dark.
+    python3 tests/serve/page.py PORT TEXT WANT OTHER PROMPT WRITTEN [FOLDER]     FOLDER gets pictures
+The server translates TEXT from German to WANT, and as French to OTHER; its language model makes WRITTEN of PROMPT.
 It takes PyPI's playwright and axe-core-python, and Debian's chromium. Ends with a line of counts."""
 import importlib.util
 import shutil
 import sys
 import time
 
-port, text, want = sys.argv[1:4]
-folder = sys.argv[4] if len(sys.argv) > 4 else None
+port, text, want, other, prompt, written = sys.argv[1:7]
+folder = sys.argv[7] if len(sys.argv) > 7 else None
 chromium = shutil.which("chromium")
 if not (importlib.util.find_spec("playwright") and importlib.util.find_spec("axe_core_python") and chromium):
     print("playwright, axe-core-python or chromium is not installed: skipped\n0 passed, 0 failed, 1 skipped")
@@ -42,6 +44,52 @@ def wait(page, what):
         time.sleep(0.05)
 
 
+def change_model(page, name):
+    before = page.text_content("#result")
+    page.select_option("#source", "fr")
+    wait(page, "document.querySelector('#result').textContent !== %r && !document.querySelector('#result.waits')" % before)
+    check(name + ": another model, another translation", page.text_content("#result") == other, page.text_content("#result"))
+    page.select_option("#source", "de")
+    wait(page, "document.querySelector('#result').textContent !== %r && !document.querySelector('#result.waits')" % other)
+    check(name + ": and back", page.text_content("#result") == want, page.text_content("#result"))
+
+
+def write(page, name):
+    page.focus("#tab-translate")
+    page.keyboard.press("ArrowRight")
+    check(name + ": an arrow leads to the other tab", page.evaluate("document.activeElement.id") == "tab-write" and
+          page.is_visible("#prompt") and not page.is_visible("#text"))
+    page.select_option("#way", "text")
+    page.fill("#heat", "0")
+    page.fill("#tokens", "12")
+    page.focus("#prompt")
+    page.keyboard.type(prompt)
+    page.keyboard.press("Control+Enter")
+    wait(page, "document.querySelector('#said').getAttribute('aria-busy') === 'false'")
+    check(name + ": what is written", page.text_content("#said .turn span") == prompt + written, page.text_content("#said"))
+    page.select_option("#way", "chat")
+    check(name + ": a chat begins anew", page.text_content("#said") == "")
+    for turns in (2, 4):
+        page.fill("#prompt", "w20")
+        page.focus("#prompt")
+        page.keyboard.press("Control+Enter")
+        wait(page, "document.querySelectorAll('#said .turn').length === %d && "
+                   "document.querySelector('#said').getAttribute('aria-busy') === 'false'" % turns)
+    said = page.eval_on_selector_all("#said .turn span", "all => all.map(e => e.textContent)")
+    check(name + ": a chat", said[0] == said[2] == "w20" and said[1] and said[3] and page.input_value("#prompt") == "", said)
+    look(page, name + "-chat")
+    page.fill("#tokens", "1000000")
+    page.fill("#prompt", "w20")
+    page.click("#go")
+    wait(page, "document.querySelector('#problem').textContent !== ''")
+    check(name + ": what is refused is said, and is no part of the talk",
+          "max_tokens" in page.text_content("#problem") and page.locator("#said .turn").count() == 4)
+    check(name + ": nothing that is written is wider", page.evaluate("document.documentElement.scrollWidth") <=
+          page.viewport_size["width"])
+    page.click("#tab-translate")
+    check(name + ": the translation is still there", page.text_content("#result") == want)
+
+
 def visit(browser, name, scheme, width, height):
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     said = []
@@ -66,6 +114,9 @@ def visit(browser, name, scheme, width, height):
     check(name + ": the picture has a square for each pair", page.locator("#picture rect").count() > 20)
     check(name + ": nothing is wider than the window", page.evaluate("document.documentElement.scrollWidth") <= width)
     look(page, name)
+    check(name + ": how fast it was is said", "lines a second" in page.text_content("#device"))
+    change_model(page, name)
+    write(page, name)
     page.fill("#head", "1000")
     page.keyboard.press("Tab")
     wait(page, "document.querySelector('#problem').textContent !== ''")

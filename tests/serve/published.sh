@@ -20,7 +20,8 @@ if ! "$python" -c 'import libretranslatepy, openai, schemathesis, playwright' 2>
 fi
 cd "$folder" || exit 1
 rm -rf chatty && mkdir chatty && "$make_decoder" chatty && python3 "$here/make_words.py" chatty || exit 1
-"$tfm" serve --port 0 -m "$root/apps/demo" -m chatty -m "embedder=$root/tests/golden/embedder" --max-new 64 2>log &
+other=$root/tests/golden/untied-gelu-bf16
+"$tfm" serve --port 0 -m "$root/apps/demo" -m "fr-en=$other" -m chatty -m "embedder=$root/tests/golden/embedder" --max-new 64 2>log &
 server=$!
 trap 'kill $server' EXIT
 for _ in $(seq 600); do
@@ -31,5 +32,7 @@ done
 line=$(sed -n 1p "$root/apps/demo/test.de")
 want=$(printf '%s\n' "$line" | "$tfm" translate -m "$root/apps/demo" 2>/dev/null)
 "$python" "$here/clients.py" "$port" "$line" "$want" chatty embedder | tee clients
-"$python" "$here/page.py" "$port" "$line" "$want" . | tee page
+prompt="w10 w11 w12"
+"$python" "$here/page.py" "$port" "$line" "$want" "$(printf '%s\n' "$line" | "$tfm" translate -m "$other" --split 2>/dev/null)" \
+    "$prompt" "$("$tfm" generate -m chatty --max-new 12 "$prompt" 2>/dev/null)" . | tee page
 tail -qn 1 clients page | awk '{ p += $1; f += $3; s += $5 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }'
