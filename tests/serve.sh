@@ -75,7 +75,7 @@ run serve -m "$demo" --host 256.1.1.1
 check "an address that is none" one_sentence 1 '--host 256.1.1.1'
 
 # ---- LibreTranslate's API
-start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 250
+start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 250 --timeout 600 # also if it is busy
 line=$(sed -n 1p "$demo/test.de")
 "$tfm" translate -m "$demo" --split <"$demo/test.de" >want
 translation=$(sed -n 1p want)
@@ -172,6 +172,9 @@ ask "$at/"
 check "the page" [ "$code" = 200 -a -n "$(grep -i "^content-type: text/html" head)" ]
 nonce=$(sed -n 's/.*script-src .nonce-\([0-9a-f]*\).*/\1/p' head)
 check "its script has the number that its policy has" grep -q "<script nonce=\"$nonce\"" out
+ask "$at/status"
+check "status: what the page shows of a model" says out '"name":"de-en","task":"translate","loaded":true,"chat":false}'
+ask "$at/"
 check "it loads nothing from outside" [ "$(grep -cE '(src|href)="(https?:)?//' out)" = 0 ]
 ask "$at/v1/models"
 check "OpenAI: models" says out '"id":"embedder"'
@@ -314,6 +317,9 @@ json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":8,"seed":7,"
 check "OpenAI: equal seeds draw the same" [ "$(sed 's/.*"choices"/"choices"/' drawn)" = "$(sed 's/.*"choices"/"choices"/' out)" ]
 json /v1/chat/completions '{"model":"chatty","messages":[{"role":"user","content":"w20"}],"max_tokens":4,"temperature":0}'
 check "OpenAI: a chat" [ "$code" = 200 -a -n "$(grep '"message":{"role":"assistant","content":" *w[0-9]' out)" ]
+ask "$at/status"
+check "status: which models chat" [ -n "$(grep '"name":"chatty","task":"generate","loaded":true,"chat":true}' out)" -a \
+    -n "$(grep '"name":"other","task":"generate","loaded":false,"chat":false}' out)" ]
 json /v1/chat/completions '{"model":"other","messages":[{"role":"user","content":"w20"}]}'
 check "OpenAI: a template that is not run is refused" [ "$code" = 400 -a -n "$(grep 'not ChatML' out)" ]
 json /v1/completions '{"model":"chatty","prompt":"w10","max_tokens":21}'
