@@ -39,8 +39,10 @@ def export(source, path):
             return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
 
     ids = torch.ones(2, 9, dtype=torch.int64)
+    mask = torch.ones(2, 9, dtype=torch.int64)
+    mask[1, 5:] = 0  # where nothing is masked, the exporter leaves masks out
     batch, width = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("width", min=1, max=512)
-    torch.onnx.export(Hidden(), (ids, ids), path, input_names=["ids", "mask"], output_names=["hidden"],
+    torch.onnx.export(Hidden(), (ids, mask), path, input_names=["ids", "mask"], output_names=["hidden"],
                       dynamic_shapes={"ids": {0: batch, 1: width}, "mask": {0: batch, 1: width}}, dynamo=True)
 
 
