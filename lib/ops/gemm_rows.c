@@ -62,10 +62,9 @@ static tfm_status enqueue(tfm_context *ctx, const launch *l) {
     int64_t blocks = 0;
     for (int i = 0; i < MOST_JOINED; i++)
         blocks += tfm__divide_up(l->n[i], columns);
-    tfm__kernel *kernel =
-        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s", rows,
-                        l->norm, l->norm ? (int)l->k : 4, (int)l->activation, l->gated ? " -DGATED=1" : "",
-                        tfm__stored_define(l->stored));
+    tfm__kernel *kernel = tfm__kernel_get(
+        ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s", rows, l->norm,
+        l->norm ? (int)l->k : 4, (int)l->activation, l->gated ? " -DGATED=1" : "", tfm__stored_define(l->stored));
     return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)(blocks * tfm__divide_up(l->m, rows)) * ITEMS, ITEMS),
                        TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),
                                  TFM__T_AS("w0", l->w[0]), TFM__T_AS("w1", l->w[1]), TFM__T_AS("w2", l->w[2]),
