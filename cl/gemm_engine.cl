@@ -8,8 +8,8 @@
  * next one is on its way from global memory to registers.
  *
  * TURNED_A, TURNED_B, UNIT and INDEX are those of gemm_tiled.cl, and so are the arguments and the grid, of ITEMS items
- * a group. The host gives the sizes (a table in lib/ops/gemm_engine.c). LOAD_A and LOAD_B are how a unit of an operand
- * is read; A_STORED and B_STORED are what it is stored in. */
+ * a group. The host gives the sizes (a table in lib/ops/gemm_engine.c). b may be of the engine's own numbers of 16 bits
+ * (STORED is INPUT then), which go to local memory as they are. */
 #ifndef TILE_M
 #define TILE_M 64
 #define TILE_N 64
@@ -21,8 +21,14 @@
 #define TURNED_A 0
 #define TURNED_B 0
 #endif
+#ifndef STORED
+#define STORED 0
+#endif
 #include "gemm_place.cl"
 #include "matrix_engine.cl"
+#if STORED && STORED != INPUT
+#error "b is stored in other numbers than the engine's"
+#endif
 
 #define WAVES_N (TILE_N / WAVE_N)
 #define ITEMS (TILE_M / WAVE_M * WAVES_N * LANES)
@@ -36,10 +42,21 @@ typedef float4 unit;
 #else
 typedef float unit;
 #endif
-#define A_STORED float
-#define B_STORED float
+#if STORED
+typedef ushort b_stored;
+#if UNIT == 4
+typedef ushort4 b_unit;
+#else
+typedef ushort b_unit;
+#endif
+#define B_WORD_OF(low, high) ((uint)(low) | (uint)(high) << 16)
+#else
+typedef float b_stored;
+typedef unit b_unit;
+#define B_WORD_OF engine_word
+#endif
 #define LOAD_A(from) (*(__global const unit *)(from))
-#define LOAD_B(from) (*(__global const unit *)(from))
+#define LOAD_B(from) (*(__global const b_unit *)(from))
 
 /* What an item brings: of an operand whose lines are along the inner dimension and which is read by fours, one unit a
  * round, which is two words; else two units, of neighbours along the inner dimension, which are a word for each of
@@ -58,25 +75,21 @@ typedef float unit;
 #define OVER(lines, tile, u) ((lines) ? (u)*ITEMS / BLOCK(tile) * SPAN(tile) * UNIT : (u)*ITEMS / ACROSS)
 #define LATER(lines, tile, u) ((lines) ? (u)*ITEMS % BLOCK(tile) / SPAN(tile) * 2 : 0)
 
-/* To a tile: the two units, or the one. */
-static inline void put(__local uint *to, const unit first, const unit second) {
+/* To a tile: the two units, or the one, by `word`, which makes a word of two of their numbers. */
 #if UNIT == 4
-    to[0] = engine_word(first.x, second.x);
-    to[LINE] = engine_word(first.y, second.y);
-    to[2 * LINE] = engine_word(first.z, second.z);
-    to[3 * LINE] = engine_word(first.w, second.w);
+#define PUT_TWO(to, first, second, word)                                                                               \
+    (to)[0] = word((first).x, (second).x);                                                                             \
+    (to)[LINE] = word((first).y, (second).y);                                                                          \
+    (to)[2 * LINE] = word((first).z, (second).z);                                                                      \
+    (to)[3 * LINE] = word((first).w, (second).w);
+#define PUT_WHOLE(to, all, word) *(__local uint2 *)(to) = (uint2)(word((all).x, (all).y), word((all).z, (all).w));
 #else
-    to[0] = engine_word(first, second);
+#define PUT_TWO(to, first, second, word) (to)[0] = word(first, second);
+#define PUT_WHOLE(to, all, word)
 #endif
-}
-static inline void put_whole(__local uint *to, const unit all) {
-#if UNIT == 4
-    *(__local uint2 *)to = (uint2)(engine_word(all.x, all.y), engine_word(all.z, all.w));
-#endif
-}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(A_STORED, a), TFM_INPUT(B_STORED, b), TFM_INPUT(float, addend),
+gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_INPUT(float, addend),
             const long batch, const long m, const long n, const long k, const long parts, const long chunk,
             const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
             const float alpha) {
@@ -92,8 +105,8 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(A_STORED, a), TFM_INPUT(B_STORED, b)
     const INDEX a_row = TURNED_A ? 1 : (INDEX)k, b_column = TURNED_B ? (INDEX)k : 1;
     const int a_along = ALONG(LINES_A, TILE_M), b_along = ALONG(LINES_B, TILE_N);
     const int steps_a = STEP(LINES_A, TILE_M), steps_b = STEP(LINES_B, TILE_N);
-    __global const A_STORED *from_a = TFM_AT(a) + (INDEX)z * (INDEX)m * (INDEX)k + row * a_row + first * a_step;
-    __global const B_STORED *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
+    __global const float *from_a = TFM_AT(a) + (INDEX)z * (INDEX)m * (INDEX)k + row * a_row + first * a_step;
+    __global const b_stored *from_b = TFM_AT(b) + (INDEX)z * (INDEX)b_batch + column * b_column + first * b_step;
     const INDEX a_at = a_along * a_row + steps_a * a_step, b_at = b_along * b_column + steps_b * b_step;
     __local uint *to_a = a_tile + a_along * LINE + steps_a / 2;
     __local uint *to_b = b_tile + b_along * LINE + steps_b / 2;
@@ -108,7 +121,8 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(A_STORED, a), TFM_INPUT(B_STORED, b)
         sum[i][j][s] = 0.0f;
 
     /* `left` steps from `from_a` and `from_b` on: zeros after them, of both, since 0 times what is there may be NaN. */
-    unit next_a[ROUNDS(LINES_A, TILE_M)][UNITS(LINES_A)], next_b[ROUNDS(LINES_B, TILE_N)][UNITS(LINES_B)];
+    unit next_a[ROUNDS(LINES_A, TILE_M)][UNITS(LINES_A)];
+    b_unit next_b[ROUNDS(LINES_B, TILE_N)][UNITS(LINES_B)];
     int left = (int)(stop - first);
 #define EACH(lines, tile)                                                                                              \
     UNROLLED                                                                                                           \
@@ -125,21 +139,22 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(A_STORED, a), TFM_INPUT(B_STORED, b)
     next_b[u][h] =                                                                                                     \
         steps_b + LATER(LINES_B, TILE_N, u) + h < (left) && b_along + OVER(LINES_B, TILE_N, u) < columns               \
             ? LOAD_B(from_b + b_at + OVER(LINES_B, TILE_N, u) * b_column + (LATER(LINES_B, TILE_N, u) + h) * b_step)   \
-            : (unit)(0.0f);
-#define PUT(to, next, lines, tile)                                                                                     \
+            : (b_unit)(0);
+#define PUT(to, next, lines, tile, word)                                                                               \
     UNROLLED                                                                                                           \
     for (int u = 0; u < ROUNDS(lines, tile); u++) {                                                                    \
         __local uint *at = (to) + OVER(lines, tile, u) * LINE + LATER(lines, tile, u) / 2;                             \
-        if (UNITS(lines) == 2)                                                                                         \
-            put(at, next[u][0], next[u][UNITS(lines) - 1]);                                                            \
-        else                                                                                                           \
-            put_whole(at, next[u][0]);                                                                                 \
+        if (UNITS(lines) == 2) {                                                                                       \
+            PUT_TWO(at, next[u][0], next[u][UNITS(lines) - 1], word)                                                   \
+        } else {                                                                                                       \
+            PUT_WHOLE(at, next[u][0], word)                                                                            \
+        }                                                                                                              \
     }
     FETCH(left)
     for (; left > 0; left -= TILE_K) {
         barrier(CLK_LOCAL_MEM_FENCE); /* the last tile has been read */
-        PUT(to_a, next_a, LINES_A, TILE_M)
-        PUT(to_b, next_b, LINES_B, TILE_N)
+        PUT(to_a, next_a, LINES_A, TILE_M, engine_word)
+        PUT(to_b, next_b, LINES_B, TILE_N, B_WORD_OF)
         barrier(CLK_LOCAL_MEM_FENCE);
         from_a += TILE_K * a_step;
         from_b += TILE_K * b_step;

@@ -114,9 +114,17 @@
 #define UNROLLED
 #endif
 
-/* A word of two numbers, each rounded to the nearest, ties to even. */
+/* A word of two numbers, each rounded to the nearest, ties to even. A finite number that fp16 does not reach becomes
+ * the largest that it has: an infinity, which would come out of a finite layer, turns a whole sentence into NaN at the
+ * next norm or softmax, while a result that is too small there is near enough for most models. Infinity and NaN
+ * themselves stay. bf16 reaches as far as floats do, but for those within half a step of the largest one. */
 #if INPUT == 1
-static inline uint engine_word(const float low, const float high) {
+#define HALF_MOST 65504.0f
+static inline float engine_reached(const float x) {
+    return fabs(x) < INFINITY ? clamp(x, -HALF_MOST, HALF_MOST) : x; /* NaN is not below infinity */
+}
+static inline uint engine_word(const float first, const float second) {
+    const float low = engine_reached(first), high = engine_reached(second);
 #if defined(TFM_HAS_ENGINE) && ENGINE <= 2
     uint word;
     __asm("{\n\t.reg .b16 low, high;\n\tcvt.rn.f16.f32 low, %1;\n\tcvt.rn.f16.f32 high, %2;\n\t"

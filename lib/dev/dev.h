@@ -64,8 +64,8 @@ typedef struct tfm__tuning {
     bool gemm_large;    /* elements are counted in 64 bits even where there are few: for tests */
 
     /* Matrix engines. */
-    tfm_dtype gemm_inputs; /* what products may round the numbers to that they read: F16, BF16, or F32, which rounds
-                              nothing. Not the device's: whoever opens a context for less than F32 says it */
+    tfm_dtype gemm_inputs; /* what products of F32 may round the numbers to that they read: F16, BF16, or F32, which
+                              rounds nothing and is what contexts have: the self-test and tests alone say another */
     tfm__engine engine;    /* asked of the device; it may yet not do what it says, which is tried */
     bool engine_emulated;  /* its fragments by plain OpenCL C, without the instruction: for tests */
 
@@ -105,7 +105,8 @@ typedef struct tfm__tuning {
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
 
-/* Sets what products may round the numbers to that they read (tfm__tuning.gemm_inputs); returns what that was. */
+/* Sets what products of F32 may round the numbers to that they read (tfm__tuning.gemm_inputs); returns what that was.
+ */
 tfm_dtype tfm__context_set_inputs(tfm_context *ctx, tfm_dtype inputs);
 
 typedef struct tfm__limits {

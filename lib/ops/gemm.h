@@ -103,6 +103,10 @@ typedef struct tfm__gemm_addend {
 } tfm__gemm_addend;
 tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task);
 
+/* gemm_engine.c: what the product may round the numbers to that it reads: what b is stored in, or else what the
+ * context's tuning says. F32: it rounds nothing. */
+tfm_dtype tfm__gemm_inputs(tfm_context *ctx, const tfm__gemm_task *task);
+
 /* ---- gemm_choose.c ---- */
 
 /* The provider that the tuning or TFM_GEMM takes here. NULL after a failure. */

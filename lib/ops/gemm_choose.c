@@ -30,25 +30,32 @@ const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provi
     return why ? why : tfm__gemm_trouble(ctx, provider);
 }
 
-const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
-    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
-    if (!state)
-        return NULL;
-    if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
-        return &tfm__gemm_clblast;
-    /* The table was filled with products of floats of 32 bits. */
-    const bool tuned = tfm__context_tuning(ctx)->gemm_inputs == TFM_F32;
-    const tfm__gemm_row *row = tuned ? tfm__gemm_tuned(state, task) : NULL;
-    if (row && (state->mode != TFM__GEMM_BUILTIN || !row->provider->must_prove) &&
-        takes(ctx, state, row->provider, task))
-        return row->provider;
+/* The first of the tuning's order that takes the task, or NULL. */
+static const tfm__gemm_provider *in_order(tfm_context *ctx, const tfm__gemm_state *state, const tfm__gemm_task *task) {
     for (size_t i = 0; i < state->order_count; i++) {
         const tfm__gemm_provider *provider = state->order[i].provider;
         if (task->m >= state->order[i].least_rows && (state->mode != TFM__GEMM_BUILTIN || !provider->must_prove) &&
             takes(ctx, state, provider, task))
             return provider;
     }
-    return &tfm__gemm_plain;
+    return NULL;
+}
+
+const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+    if (!state)
+        return NULL;
+    if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
+        return &tfm__gemm_clblast;
+    /* The table was filled with products of floats of 32 bits, which no engine took. */
+    if (tfm__gemm_inputs(ctx, task) != TFM_F32 && in_order(ctx, state, task) == &tfm__gemm_engine)
+        return &tfm__gemm_engine;
+    const tfm__gemm_row *row = tfm__gemm_tuned(state, task);
+    if (row && (state->mode != TFM__GEMM_BUILTIN || !row->provider->must_prove) &&
+        takes(ctx, state, row->provider, task))
+        return row->provider;
+    const tfm__gemm_provider *first = in_order(ctx, state, task);
+    return first ? first : &tfm__gemm_plain;
 }
 
 tfm_status tfm__gemm_run(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {

@@ -1,4 +1,5 @@
-/* Matrix engines: cl/gemm_engine.cl, where the context's products may round to 16 bits what they read.
+/* Matrix engines: cl/gemm_engine.cl, where a product may round to 16 bits what it reads: those of weights that are kept
+ * in 16 bits, to the same ones, and any others where the context's tuning says so.
  *
  * What an engine does is known from its maker's documents, and from compilers, but for most devices nobody has run it
  * here. So each form of its kernel is tried before it is used: once for a device, its driver and the kernel's text, on
@@ -43,9 +44,9 @@ typedef struct plan {
     tfm__gemm_cut cut;
 } plan;
 
-/* Of a form of the kernel that was tried: by tile, transposes, unit and inputs. */
+/* Of a form of the kernel that was tried: by tile, whether b is stored in 16 bits, unit, inputs and transposes. */
 typedef enum verdict { UNKNOWN, GOOD, WRONG, NOT_BUILT, VERDICTS } verdict;
-enum { CLASSES = TILES << 4 };
+enum { CLASSES = TILES << 5 };
 
 typedef struct state {
     unsigned char verdicts[2 * TFM__ENGINES][CLASSES]; /* of engines, and of their emulations */
@@ -64,6 +65,10 @@ static state *state_of(tfm_context *ctx) {
         return NULL;
     }
     return tfm__context_set_slot(ctx, &SLOT, s, free) == TFM_OK ? s : NULL;
+}
+
+tfm_dtype tfm__gemm_inputs(tfm_context *ctx, const tfm__gemm_task *task) {
+    return task->b.dtype != TFM_F32 ? task->b.dtype : tfm__context_tuning(ctx)->gemm_inputs;
 }
 
 static const struct engine *engine_of(tfm_context *ctx) {
@@ -105,9 +110,9 @@ static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
 static unsigned char *verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     state *s = state_of(ctx);
-    const size_t class = (size_t)(p->tile - engine_of(ctx)->tiles) << 4 | (p->unit == 4 ? 8U : 0U) |
-                         (tuning->gemm_inputs == TFM_BF16 ? 4U : 0U) | (task->transpose_a ? 2U : 0U) |
-                         (task->transpose_b ? 1U : 0U);
+    const size_t class = (size_t)(p->tile - engine_of(ctx)->tiles) << 5 | (task->b.dtype != TFM_F32 ? 16U : 0U) |
+                         (p->unit == 4 ? 8U : 0U) | (tfm__gemm_inputs(ctx, task) == TFM_BF16 ? 4U : 0U) |
+                         (task->transpose_a ? 2U : 0U) | (task->transpose_b ? 1U : 0U);
     return s ? &s->verdicts[2 * tuning->engine + tuning->engine_emulated][class] : NULL;
 }
 
@@ -123,11 +128,12 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->class != TFM__SIMT)
         return "the device vectorises what one work-item says";
-    if (tuning->gemm_inputs == TFM_F32)
-        return "the context's products read numbers of 32 bits";
+    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+    if (inputs == TFM_F32)
+        return "the product reads numbers of 32 bits";
     if (tuning->engine == TFM__NO_ENGINE)
         return "the device has no matrix engine that this version knows";
-    if (tuning->gemm_inputs == TFM_BF16 && !engine_of(ctx)->bf16)
+    if (inputs == TFM_BF16 && !engine_of(ctx)->bf16)
         return "the device's matrix engine has no bf16";
     const plan p = plan_of(ctx, task);
     if (!p.tile)
@@ -143,20 +149,20 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__gemm_task *task, cons
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     return tfm__kernel_get(ctx, "gemm_engine", "gemm_engine",
                            "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
-                           "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
-                           (int)tuning->engine, (int)tuning->gemm_inputs, p->tile->m, p->tile->n, TILE_K,
+                           "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s",
+                           (int)tuning->engine, (int)tfm__gemm_inputs(ctx, task), p->tile->m, p->tile->n, TILE_K,
                            p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int", task->transpose_a,
                            task->transpose_b, p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
+                           tfm__stored_define(task->b.dtype), tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
 }
 
 /* ---- The trial --------------------------------------------------------------------------------------------------- */
 
-/* Random numbers of [-1, 1), the same at each trial: (rows, columns), as they are and rounded as the engine does. */
-static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *rounded, int64_t rows, int64_t columns) {
+/* Random numbers of [-1, 1), the same at each trial: (rows, columns), as they are, in 16 bits, and what those are. */
+static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *narrow, tfm_tensor *rounded, tfm_dtype inputs,
+                 int64_t rows, int64_t columns) {
     const size_t count = (size_t)(rows * columns);
     float *host = tfm__alloc(count, sizeof(*host));
-    tfm_tensor narrow = {0};
     uint64_t random = 17;
     if (!host) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory for the trial of a matrix engine");
@@ -168,8 +174,8 @@ static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *rounded, int64_t
     }
     tfm_tensor_new(ctx, raw, TFM_F32, 2, (int64_t[]){rows, columns});
     tfm_tensor_write(ctx, *raw, host);
-    tfm_cast(ctx, &narrow, *raw, tfm__context_tuning(ctx)->gemm_inputs);
-    tfm_cast(ctx, rounded, narrow, TFM_F32);
+    tfm_cast(ctx, narrow, *raw, inputs);
+    tfm_cast(ctx, rounded, *narrow, TFM_F32);
     free(host);
 }
 
@@ -194,14 +200,16 @@ static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
 /* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole. */
 static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
     const int64_t odd = p->unit == 4 ? 4 : 5, m = p->tile->m + odd, n = p->tile->n + odd, k = 2 * TILE_K + odd;
-    tfm_tensor a = {0}, b = {0}, c = {0}, want = {0}, round_a = {0}, round_b = {0};
+    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+    tfm_tensor a = {0}, b = {0}, c = {0}, want = {0}, narrow_a = {0}, narrow_b = {0}, round_a = {0}, round_b = {0};
     const float poison = NAN;
-    fill(ctx, &a, &round_a, task->transpose_a ? k : m, task->transpose_a ? m : k);
-    fill(ctx, &b, &round_b, task->transpose_b ? n : k, task->transpose_b ? k : n);
+    fill(ctx, &a, &narrow_a, &round_a, inputs, task->transpose_a ? k : m, task->transpose_a ? m : k);
+    fill(ctx, &b, &narrow_b, &round_b, inputs, task->transpose_b ? n : k, task->transpose_b ? k : n);
     tfm_tensor_new(ctx, &c, TFM_F32, 2, (int64_t[]){m, n});
     tfm_tensor_new(ctx, &want, TFM_F32, 2, (int64_t[]){m, n});
     tfm__tensor_fill(ctx, c, &poison);
     tfm__gemm_task trial = {.batch = 1, .m = m, .n = n, .k = k, .c = c, .a = a, .b = b, .shared_b = true, .alpha = 1};
+    trial.b = task->b.dtype != TFM_F32 ? narrow_b : b;
     trial.transpose_a = task->transpose_a;
     trial.transpose_b = task->transpose_b;
     plan own = *p;
@@ -247,12 +255,13 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     unsigned char *known = verdict_on(ctx, task, p);
     int stored = UNKNOWN;
-    char what[96];
+    char what[128];
     if (!known || *known != UNKNOWN)
         return known ? (verdict)*known : UNKNOWN;
-    snprintf(what, sizeof(what), "engine %d of %s, tile %dx%d, %c%c by %d", (int)tuning->engine,
-             tfm_dtype_name(tuning->gemm_inputs), p->tile->m, p->tile->n, task->transpose_a ? 't' : 'n',
-             task->transpose_b ? 't' : 'n', p->unit);
+    snprintf(what, sizeof(what), "engine %d of %s, tile %dx%d, %c%c by %d%s%s", (int)tuning->engine,
+             tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->m, p->tile->n, task->transpose_a ? 't' : 'n',
+             task->transpose_b ? 't' : 'n', p->unit, task->b.dtype != TFM_F32 ? ", b stored as " : "",
+             task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
     if (!tuning->engine_emulated && tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN &&
         stored < VERDICTS)
         return (verdict)(*known = (unsigned char)stored);

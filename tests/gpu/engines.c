@@ -1,5 +1,5 @@
 /* Asks for products by the matrix engine of the GPU that the device poses as (pose.c): each tile, each mix of
- * transposes, both kinds of 16-bit numbers. engines.sh runs it.
+ * transposes, both kinds of 16-bit numbers, and weights that are kept as these. engines.sh runs it.
  *
  *     gpu_engines            ends with 1 where the device is taken for one without an engine */
 #include <stdio.h>
@@ -11,15 +11,21 @@ static const struct product {
     tfm_dtype inputs;
     tfm_gemm_options options;
     int64_t size; /* a multiple of 4, or odd: units of 4 or of 1 */
+    bool stored;  /* a linear layer whose weight is of `inputs` */
 } PRODUCTS[] = {
-    {1, TFM_F16, {.transpose_b = true}, 256},  {2, TFM_F16, {0}, 256},
-    {3, TFM_F16, {.transpose_a = true}, 251},  {4, TFM_F16, {.transpose_a = true, .transpose_b = true}, 251},
-    {1, TFM_BF16, {.transpose_b = true}, 256},
+    {1, TFM_F16, {.transpose_b = true}, 256, false},
+    {2, TFM_F16, {0}, 256, false},
+    {3, TFM_F16, {.transpose_a = true}, 251, false},
+    {4, TFM_F16, {.transpose_a = true, .transpose_b = true}, 251, false},
+    {1, TFM_BF16, {.transpose_b = true}, 256, false},
+    {1, TFM_F16, {0}, 256, true},
+    {2, TFM_BF16, {0}, 256, true},
+    {2, TFM_F16, {0}, 251, true},
 };
 
-static tfm_tensor zeros(tfm_context *ctx, int64_t size) {
+static tfm_tensor zeros(tfm_context *ctx, tfm_dtype dtype, int64_t size) {
     tfm_tensor x = {0};
-    tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){size, size});
+    tfm_tensor_new(ctx, &x, dtype, 2, (int64_t[]){size, size});
     return x;
 }
 
@@ -28,9 +34,15 @@ static int ask(tfm_context *ctx, const struct product *p) {
     const char *why = NULL;
     tfm_tensor c = {0};
     tfm_scope_open(ctx);
-    tfm__context_set_inputs(ctx, p->inputs);
+    tfm__context_set_inputs(ctx, p->stored ? TFM_F32 : p->inputs);
     ctx->tuning.gemm_tile = p->tile;
-    tfm__gemm_with(ctx, &tfm__gemm_engine, &why, &c, zeros(ctx, p->size), zeros(ctx, p->size), &p->options);
+    tfm_tensor a = zeros(ctx, TFM_F32, p->size), b = zeros(ctx, p->stored ? p->inputs : TFM_F32, p->size);
+    tfm_param weight = {.value = b};
+    if (p->stored)
+        tfm_linear_by(ctx, "engine", &why, &c, a, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+    else
+        tfm__gemm_with(ctx, &tfm__gemm_engine, &why, &c, a, b, &p->options);
+    tfm_tensor_free(ctx, &weight.packed); /* of the provider that took over */
     const bool none = why && !(p->inputs == TFM_BF16 && ctx->tuning.engine == TFM__ENGINE_MMA_8);
     if (none || tfm_context_status(ctx) != TFM_OK) {
         fprintf(stderr, "tile %d: %s\n", p->tile, why ? why : tfm_context_error(ctx));

@@ -65,11 +65,11 @@ wait
 for target; do
     case $target in
     nvptx | sm_80)
-        judge "$target" mma 5 'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(f16\.f16|bf16\.bf16)\.f32'
-        judge "$target" mma8 4 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32'
+        judge "$target" mma 8 'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(f16\.f16|bf16\.bf16)\.f32'
+        judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32'
         ;;
-    gfx90a) judge "$target" mfma 5 'v_mfma_f32_16x16x16_?b?f16' ;;
-    gfx1100) judge "$target" wmma 5 'v_wmma_f32_16x16x16_b?f16' ;;
+    gfx90a) judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' ;;
+    gfx1100) judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' ;;
     *)
         echo "$target has no matrix engine that is known"
         failed=$((failed + 1))
