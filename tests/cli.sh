@@ -390,6 +390,7 @@ export TFM_CACHE_DIR=off # PoCL compiles again to give a binary out, and here ar
 run selftest
 check "selftest: all pass" [ "$code" = 0 -a "$(grep -c ' pass ' out)" -gt 15 ]
 check "selftest: a line a provider, two for engines, and one for CLBlast's large products" [ "$(grep -c '^gemm ' out)" = 9 ]
+check "selftest: layers with weights of 16 bits" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]
 
 # ---- Timings
 run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn

@@ -125,6 +125,35 @@ static void check_linear(tfm__check *c) {
     tfm_param_free(c->ctx, &weight);
 }
 
+/* A weight of 16 bits, of numbers that these have, and an x of such, which no engine rounds: few rows and many. */
+static void stored_rows(tfm__check *c, int64_t rows) {
+    const int64_t k = 132, n = 65;
+    float *x, *w;
+    tfm_param weight = {0};
+    tfm_tensor y = {0}, tx = FLOATS(x, rows, k), tw = FLOATS(w, n, k);
+    double *want = WANTED(rows * n);
+    if (!tfm__check_ready(c))
+        return;
+    for (int64_t i = 0; i < rows * k; i++)
+        x[i] = rintf(32 * x[i]) / 64;
+    for (int64_t i = 0; i < n * k; i++)
+        w[i] = rintf(32 * w[i]) / 64;
+    for (int64_t i = 0; i < rows * n; i++)
+        for (int64_t p = 0; p < k; p++)
+            want[i] += (double)x[i / n * k + p] * (double)w[i % n * k + p];
+    tfm_tensor_write(c->ctx, tx, x);
+    tfm_tensor_write(c->ctx, tw, w);
+    tfm_cast(c->ctx, &weight.value, tw, (tfm_dtype)c->number);
+    tfm_linear(c->ctx, &y, tx, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+    tfm__check_judge(c, y, want);
+    tfm_tensor_free(c->ctx, &weight.packed); /* the scope has the value */
+}
+
+static void check_stored(tfm__check *c) {
+    stored_rows(c, 3);
+    stored_rows(c, 29);
+}
+
 const tfm__check_entry tfm__selftest_gemm[] = {
     {"gemm", "small", check, 0},
     {"gemm", "packed", check, 1},
@@ -136,5 +165,7 @@ const tfm__check_entry tfm__selftest_gemm[] = {
     {"gemm", "clblast", check, 6},
     {"gemm", "clblast, large", check_large, 6},
     {"linear", "silu", check_linear, 0},
+    {"linear", "f16", check_stored, TFM_F16},
+    {"linear", "bf16", check_stored, TFM_BF16},
     {0},
 };
