@@ -43,8 +43,8 @@ int cmd_quantize(int argc, char **argv) {
                  "the directory as it takes the model.\n"
                  "With int8 a command also multiplies whole numbers: each row of what a layer\n"
                  "reads is rounded to 255 steps, so results change a little, and the model takes\n"
-                 "a quarter of the memory. Halves become fp32 when they are read, unless a command\n"
-                 "has --precision fp16 or bf16: then they stay halves, and sums are fp32.\n",
+                 "a quarter of the memory. Halves become fp32 when they are read, unless a\n"
+                 "command has --precision fp16 or bf16: then they stay halves, and sums are fp32.\n",
         .examples = "  tfm quantize apps/demo -o demo-int8\n"
                     "  tfm quantize opus-mt-de-en -o opus-fp16 --precision fp16\n",
         .options = options,

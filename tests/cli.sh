@@ -737,8 +737,8 @@ translate -i line
 for damage in 'head -c 40' 'sed s/e/E/g' 'head -c 0'; do
     for entry in damaged/*; do
         [ -f "$entry" ] || continue
-        $damage "$entry" >broken
-        cp broken "$entry"
+        $damage "$entry" >cut
+        cp cut "$entry"
     done
     translate -i line
     check "damaged cache entries ($damage) are made again" same out want
