@@ -7,7 +7,8 @@
  *     stored_load_vec(p)   TFM_WIDTH, from anywhere
  *
  * F16 needs no cl_khr_fp16: vload_half is of every device. PoCL's takes it that vectors are aligned, which nobody said,
- * so CPUs with an instruction for it are given that. BF16 is the upper half of a float. */
+ * so where several are read they are copied first, and CPUs with an instruction for it are given that. BF16 is the
+ * upper half of a float. */
 #ifndef STORED
 #define STORED 0
 #endif
@@ -37,7 +38,10 @@ typedef float stored_floats __attribute__((vector_size(64)));
                                                       (stored_floats){0}, (ushort)0xffff, 4),                          \
                      float16)
 #else
-#define stored_load_vec(p) TFM_CAT(vload_half, TFM_WIDTH)(0, STORED_HALF(p))
+static inline tfm_vec stored_load_vec(__global const ushort *p) {
+    const TFM_CAT(ushort, TFM_WIDTH) bits = tfm_load(p); /* a vector of one's own is aligned */
+    return TFM_CAT(vload_half, TFM_WIDTH)(0, (const half *)&bits);
+}
 #endif
 
 #else

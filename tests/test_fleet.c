@@ -217,6 +217,37 @@ static void test_a_device_without_room(void **state) {
     }
 }
 
+static void on_build(void *user, int count, double seconds) {
+    (void)count;
+    (void)seconds;
+    ++*(int *)user;
+}
+
+/* A context that outlives its fleet tells nobody of the kernels that it builds. */
+static void test_a_context_that_lives_on(void **state) {
+    (void)state;
+    int heard = 0;
+    tfm_fleet *fleet = NULL;
+    char *cache = getenv("TFM_CACHE_DIR") ? strdup(getenv("TFM_CACHE_DIR")) : NULL;
+    setenv("TFM_CACHE_DIR", "off", 1); /* what a cache has is not built */
+    harness_ok(tfm_fleet_open(&fleet, &(tfm_fleet_options){.on_build = on_build, .on_build_user = &heard}));
+    tfm_context *ctx = tfm_context_retain(tfm_fleet_get_member(fleet, 0)->context);
+    for (int i = 0; i < 2; i++) {
+        tfm_tensor x;
+        harness_ok(tfm_tensor_new(ctx, &x, TFM_F32, 1, (int64_t[]){4}));
+        harness_ok(tfm_tensor_write(ctx, x, (float[]){1, 2, 3, 4}));
+        harness_ok(i == 0 ? tfm_erf(ctx, &x, x) : tfm_reciprocal(ctx, &x, x));
+        assert_int_equal(heard, 1);
+        tfm_fleet_free(&fleet);
+    }
+    tfm_context_free(&ctx);
+    if (cache)
+        setenv("TFM_CACHE_DIR", cache, 1);
+    else
+        unsetenv("TFM_CACHE_DIR");
+    free(cache);
+}
+
 /* The last one's failure is the call's, and not a warning. */
 static void test_the_last_device(void **state) {
     (void)state;
@@ -343,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_translate),
         cmocka_unit_test(test_stops),
         cmocka_unit_test(test_a_device_without_room),
+        cmocka_unit_test(test_a_context_that_lives_on),
         cmocka_unit_test(test_the_last_device),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lists),

@@ -325,11 +325,44 @@ static void test_not_built(void **state) {
     scratch_teardown(state);
 }
 
+/* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
+static void test_not_with_an_activation(void **state) {
+    static const char BEGINNING[] = "#if TFM_ACTIVATION == 1\n#error no\n#endif\n";
+    need_simt();
+    size_t size;
+    char *text = scratch_source("cl/gemm_engine.cl", &size), *all = malloc(size + sizeof(BEGINNING));
+    assert_non_null(all);
+    memcpy(all, BEGINNING, sizeof(BEGINNING) - 1);
+    memcpy(all + sizeof(BEGINNING) - 1, text, size);
+    assert_int_equal(scratch_setup(state), 0);
+    scratch_write("gemm_engine.cl", all, size + sizeof(BEGINNING) - 1);
+    free(text);
+    free(all);
+    assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
+    again(state);
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    warnings = 0;
+    if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
+        const shape s = {.m = 33, .n = 35, .k = 40};
+        assert_null(check(false, s, (extras){0}));
+        for (int i = 0; i < 2; i++) {
+            assert_null(check(true, s, (extras){.activation = TFM_RELU}));
+            assert_int_equal(warnings, 1);
+        }
+        assert_non_null(strstr(check(false, s, (extras){0}), "does not build"));
+    }
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    unsetenv("TFM_CL_DIR");
+    again(state);
+    scratch_teardown(state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fragments), cmocka_unit_test(test_shapes),   cmocka_unit_test(test_special),
-        cmocka_unit_test(test_chosen),    cmocka_unit_test(test_selftest), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_not_built),
+        cmocka_unit_test(test_fragments), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_special),   cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_selftest),  cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_not_built), cmocka_unit_test(test_not_with_an_activation),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

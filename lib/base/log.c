@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,15 +33,30 @@ void tfm_log_set(tfm_log_fn fn, void *user, tfm_log_level level) {
     sink.level = level;
 }
 
+/* One line at a time, as devices of a fleet log at any time; a callback may log by what it calls. */
+static pthread_mutex_t lock;
+static pthread_once_t lock_made = PTHREAD_ONCE_INIT;
+
+static void make_lock(void) {
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+}
+
 static void send(tfm_log_level level, const char *prefix, const char *format, va_list args) {
     char line[2048];
     vsnprintf(line, sizeof(line), format, args);
+    pthread_once(&lock_made, make_lock);
+    pthread_mutex_lock(&lock);
     if (sink.fn)
         sink.fn(sink.user, level, line);
     else if (prefix)
         fprintf(stderr, "tfm: %s: %s\n", prefix, line);
     else
         fprintf(stderr, "%s\n", line);
+    pthread_mutex_unlock(&lock);
 }
 
 void tfm__log(tfm_log_level level, const char *format, ...) {

@@ -165,6 +165,10 @@ int tfm__scope_depth(const tfm_context *ctx) {
     return ctx->depth;
 }
 
+void tfm__context_unheard(tfm_context *ctx) {
+    ctx->on_build = NULL;
+}
+
 void tfm__context_recover(tfm_context *ctx, int depth) {
     bool crowded = ctx->status == TFM_ERROR_MEMORY;
     ctx->status = TFM_OK;

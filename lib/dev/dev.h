@@ -183,6 +183,9 @@ tfm_status tfm__context_sticky(const tfm_context *ctx);
  * failed before: ...". */
 tfm_status tfm__context_ready(const tfm_context *ctx, const char *what);
 
+/* Calls no on_build from now on: who opened the context and was to hear of its kernels is gone before it. */
+void tfm__context_unheard(tfm_context *ctx);
+
 /* For a caller that can go on with less: forgets a failure and closes the scopes that it left open above `depth`, which
  * tfm__scope_depth gave before. */
 int tfm__scope_depth(const tfm_context *ctx);

@@ -30,6 +30,8 @@ void tfm_fleet_free(tfm_fleet **pointer) {
         tfm_fleet_member *m = &fleet->members[i];
         if (m->reason[0])
             free((char *)(uintptr_t)m->reason);
+        if (fleet->on_build && m->context)
+            tfm__context_unheard(m->context); /* a model's may live on */
         tfm_context_free(&m->context);
     }
     pthread_mutex_destroy(&fleet->building);
@@ -55,8 +57,12 @@ void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence) {
     m->dropped = true;
     m->reason = reason ? reason : "";
     tfm_context_clear_error(m->context); /* so that models are freed, and calls for the host alone go on */
+}
+
+void tfm__fleet_say_dropped(const tfm_fleet *fleet, size_t who) {
+    const tfm_fleet_member *m = &fleet->members[who];
     tfm__log(TFM_LOG_WARNING, "device %zu of the fleet, %s, is left out from now on, and others do its work: %s",
-             who + 1, m->context ? tfm_context_device(m->context)->name : "which cannot be opened", sentence);
+             who + 1, m->context ? tfm_context_device(m->context)->name : "which cannot be opened", m->reason);
 }
 
 /* Several devices may build at the same time. */
@@ -79,6 +85,7 @@ static tfm_status open_all(tfm_fleet *fleet, const int *indices, const char *nam
                                                          .on_build_user = fleet});
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
+            tfm__fleet_say_dropped(fleet, i);
             status = TFM_OK;
         }
     }
@@ -213,6 +220,7 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
         status = open_on(o, &mates->models[i], fleet->members[i].context, i);
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
+            tfm__fleet_say_dropped(fleet, i);
             status = TFM_OK;
         } else if (status == TFM_OK && !*lead) {
             *lead = mates->models[i];

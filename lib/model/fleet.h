@@ -33,7 +33,8 @@ bool tfm__mates_has(const struct tfm__mates *mates, size_t who);
 
 /* Whether a failure may be the device's own, so that another one may do better. */
 bool tfm__fleet_may_drop(tfm_status status);
-/* Leaves a device out from now on, with a warning, for the reason that `sentence` gives. */
+/* Leaves a device out from now on, for the reason that `sentence` gives; and says so in the log. */
 void tfm__fleet_drop(tfm_fleet *fleet, size_t who, const char *sentence);
+void tfm__fleet_say_dropped(const tfm_fleet *fleet, size_t who);
 
 #endif

@@ -45,7 +45,7 @@ typedef struct plan {
 } plan;
 
 /* Of a form of the kernel that was tried: by tile, whether b is stored in 16 bits, unit, inputs and transposes. */
-typedef enum verdict { UNKNOWN, GOOD, WRONG, NOT_BUILT, VERDICTS } verdict;
+typedef enum verdict { UNKNOWN, GOOD, WRONG, NOT_BUILT, CUT_SHORT, VERDICTS } verdict;
 enum { CLASSES = TILES << 5 };
 
 typedef struct state {
@@ -120,6 +120,7 @@ static const char *trouble(verdict v) {
     static const char *const WHY[VERDICTS] = {
         [WRONG] = "the result of the device's matrix engine was wrong when it was tried",
         [NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
+        [CUT_SHORT] = "the program ended while the device's matrix engine was tried",
     };
     return WHY[v];
 }
@@ -255,35 +256,55 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     unsigned char *known = verdict_on(ctx, task, p);
     int stored = UNKNOWN;
-    char what[128];
+    char what[160];
     if (!known || *known != UNKNOWN)
         return known ? (verdict)*known : UNKNOWN;
-    snprintf(what, sizeof(what), "engine %d of %s, tile %dx%d, %c%c by %d%s%s", (int)tuning->engine,
-             tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->m, p->tile->n, task->transpose_a ? 't' : 'n',
-             task->transpose_b ? 't' : 'n', p->unit, task->b.dtype != TFM_F32 ? ", b stored as " : "",
+    snprintf(what, sizeof(what), "engine %d of %s, tile %dx%dx%d in waves of %dx%d, %c%c by %d%s%s",
+             (int)tuning->engine, tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->m, p->tile->n, TILE_K,
+             p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n', task->transpose_b ? 't' : 'n', p->unit,
+             task->b.dtype != TFM_F32 ? ", b stored as " : "",
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
     if (!tuning->engine_emulated && tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN &&
         stored < VERDICTS)
         return (verdict)(*known = (unsigned char)stored);
+    if (!tuning->engine_emulated) /* a driver that ends the program is not tried again */
+        tfm__proven_set(ctx, CUT_SHORT, "gemm_engine", what);
     const verdict v = try_it(ctx, task, p);
     *known = (unsigned char)v;
     if (v > GOOD)
         tfm__log(TFM_LOG_WARNING, "%s: %s (%s): going on without it", tfm_context_device(ctx)->name, trouble(v), what);
-    if (v != UNKNOWN && !tuning->engine_emulated)
+    if (!tuning->engine_emulated)
         tfm__proven_set(ctx, v, "gemm_engine", what);
     return v;
 }
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */
 
+/* The kernel of this product, which has an activation and indices that the one that was tried had not. NULL where the
+ * driver does not build it for groups of so many, which is remembered, or where the context has failed. */
+static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    const int depth = tfm__scope_depth(ctx);
+    tfm__kernel *kernel = kernel_of(ctx, task, p);
+    unsigned char *known = verdict_on(ctx, task, p);
+    if (kernel && tfm__kernel_most(ctx, kernel) >= items_of(ctx, p->tile))
+        return kernel;
+    if (tfm_context_status(ctx) == TFM_ERROR_BUILD)
+        tfm__context_recover(ctx, depth);
+    if (tfm_context_status(ctx) != TFM_OK || !known)
+        return NULL;
+    *known = NOT_BUILT;
+    tfm__log(TFM_LOG_WARNING, "%s: %s: going on without it", tfm_context_device(ctx)->name, trouble(NOT_BUILT));
+    return NULL;
+}
+
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const plan p = plan_of(ctx, task);
-    const verdict v = prove(ctx, task, &p);
+    tfm__kernel *kernel = prove(ctx, task, &p) == GOOD ? built(ctx, task, &p) : NULL;
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if (v != GOOD)
+    if (!kernel)
         return tfm__gemm_run(ctx, tfm__gemm_choose(ctx, task), task); /* which is another one now */
-    return tfm__gemm_cut_run(ctx, task, &p.cut, kernel_of(ctx, task, &p), items_of(ctx, p.tile));
+    return tfm__gemm_cut_run(ctx, task, &p.cut, kernel, items_of(ctx, p.tile));
 }
 
 /* A trial has a few matrices of a tile's size. */

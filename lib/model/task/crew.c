@@ -67,16 +67,19 @@ static void succeed(crew *c, size_t who, tfm__line *const *batch, size_t n, doub
     c->ready[c->ready_count++] = (ready){batch, n};
 }
 
-/* The device is left out, and what it worked on goes to the others; or it is the last, and the call fails. */
-static void fail(crew *c, size_t who, tfm_status status) {
+/* The device is left out, and what it worked on goes to the others; or it is the last, and the call fails. True: it is
+ * to be said, once there is no lock, as who hears it may take his time. */
+static bool fail(crew *c, size_t who, tfm_status status) {
     bool last = true;
     for (size_t i = 0; i < c->deal.members; i++)
         last = last && (i == who || c->deal.out[i]);
-    if (!c->ended && (!tfm__fleet_may_drop(status) || last))
+    const bool dropped = tfm__fleet_may_drop(status) && !last;
+    if (!c->ended && !dropped)
         end(c, status, tfm_error_message());
-    else if (tfm__fleet_may_drop(status) && !last)
+    if (dropped)
         tfm__fleet_drop(c->mates->fleet, who, tfm_error_message());
     tfm__deal_drop(&c->deal, who);
+    return dropped;
 }
 
 static void *sit(void *user) {
@@ -92,11 +95,17 @@ static void *sit(void *user) {
         const tfm_status status = tfm__batch_fit(on, batch, n, c->work);
         const double seconds = tfm__seconds() - start - (tfm_context_build_seconds(on->ctx) - built);
         pthread_mutex_lock(&c->lock);
+        bool dropped = false;
         if (status == TFM_OK)
             succeed(c, s->who, batch, n, seconds);
         else
-            fail(c, s->who, status);
+            dropped = fail(c, s->who, status);
         pthread_cond_broadcast(&c->changed);
+        if (dropped) {
+            pthread_mutex_unlock(&c->lock);
+            tfm__fleet_say_dropped(c->mates->fleet, s->who);
+            return NULL;
+        }
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
@@ -104,14 +113,18 @@ static void *sit(void *user) {
 
 /* ---- On the caller's thread ------------------------------------------------------------------------------------ */
 
-/* Starts a thread for each device that has not failed, whose first pieces are dealt before any begins. Signals are the
- * matter of the caller's own threads. */
+/* Starts a thread for each device that has not failed, whose first pieces are dealt before any begins: they wait for
+ * the lock. Signals are the matter of the caller's own threads, but for those of a thread's own faults. */
 static tfm_status start(crew *c, seat *seats) {
-    sigset_t all, before;
+    static const int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+    sigset_t most, before;
     size_t started = 0;
     int error = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&most);
+    for (size_t i = 0; i < TFM__COUNT(FAULTS); i++)
+        sigdelset(&most, FAULTS[i]);
+    pthread_sigmask(SIG_SETMASK, &most, &before);
+    pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < c->deal.members; i++)
         c->deal.out[i] = !tfm__mates_has(c->mates, i);
     for (size_t i = 0; i < c->deal.members; i++) {
@@ -125,12 +138,10 @@ static tfm_status start(crew *c, seat *seats) {
         error = pthread_create(&seats[i].thread, NULL, sit, &seats[i]);
         seats[i].taken = error == 0;
         started += seats[i].taken;
-        if (error) {
-            pthread_mutex_lock(&c->lock);
+        if (error)
             tfm__deal_drop(&c->deal, i);
-            pthread_mutex_unlock(&c->lock);
-        }
     }
+    pthread_mutex_unlock(&c->lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started > 0 ? TFM_OK
                        : tfm__fail(TFM_ERROR_MEMORY, "no thread can be started for a device: %s", strerror(error));
@@ -180,7 +191,7 @@ static void wait_some(crew *c) {
         return;
     }
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)(1e9 * (c->ask_at - now)) + 1;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
@@ -237,8 +248,12 @@ tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm_
     if (status == TFM_OK) {
         c->mates = mates;
         c->work = work;
+        pthread_condattr_t steady; /* a clock that nobody sets */
+        pthread_condattr_init(&steady);
+        pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
         pthread_mutex_init(&c->lock, NULL);
-        pthread_cond_init(&c->changed, NULL);
+        pthread_cond_init(&c->changed, &steady);
+        pthread_condattr_destroy(&steady);
         c->ready = tfm__alloc(count, sizeof(*c->ready));
         status = tfm__deal_begin(&c->deal, order, count, limit, mates->paces[work->kind], members);
         if (status == TFM_OK && c->ready)
