@@ -42,7 +42,8 @@ typedef enum tfm_precision {
                              row (tfm_param_quantize) while they are read. A quarter of the memory; results change a
                              little. Such a model can neither be trained nor saved by tfm_model_save. */
     TFM_PRECISION_FP16,   /* F16: the same matrices take half the memory; products read them as they are, and sum in
-                             F32. A number beyond 65504 is TFM_ERROR_FORMAT. Neither trained nor saved either. */
+                             F32. A number that would round beyond 65504, from 65520 on, is TFM_ERROR_FORMAT. Neither
+                             trained nor saved either. */
     TFM_PRECISION_BF16,   /* The same as BF16, which has the reach of F32 and three decimal digits. */
 } tfm_precision;
 

@@ -260,7 +260,8 @@ TFM_API tfm_status tfm_onehot(tfm_context *ctx, tfm_tensor *y, tfm_tensor indice
 
 /* y (..., T, E) = scale table[ids] + positions[p], where table is (V, E) and ids is (..., T) I32 in [0, V). positions
  * is (P, E) or empty. p is `first` plus the index within the last dimension of ids, and first + T <= P. An id outside
- * the table gives a row of NaN rather than a read outside it. */
+ * the table gives a row of NaN rather than a read outside it. The table may be F16 or BF16, and y is F32; then no
+ * gradient of the table or of positions may be asked for. */
 TFM_API tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
                                  tfm_tensor positions, int64_t first);
 

@@ -99,8 +99,8 @@ typedef struct tfm_update_report {
  * moments beside them: four times their size in F32. The trainer keeps the model alive, and the model can still
  * translate. A model has one trainer at a time; it may have another after that one is freed. `options` may be NULL for
  * all defaults. TFM_ERROR_ARGUMENT for options out of range, and for a model that only encodes or has no output
- * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes. On failure *out is NULL and the model is as it
- * was. */
+ * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits. On failure *out is NULL and the
+ * model is as it was. */
 TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 /* Frees the trainer and sets the pointer to NULL. The model keeps its parameters. Does nothing for NULL. The call
  * counts as a use of the context: no other thread may use that meanwhile. */
