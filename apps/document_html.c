@@ -2,9 +2,10 @@
 #include "document.h"
 
 static void *read_html(const char *file, char *text, size_t bytes) {
-    markup *m = markup_read(text, bytes);
+    const char *why;
+    markup *m = markup_read(&why, text, bytes);
     if (!m)
-        cli_fail("%s: it has no element, or memory is short for it", file);
+        cli_fail("%s: %s", file, why);
     return m;
 }
 

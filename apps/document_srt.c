@@ -76,11 +76,24 @@ static bool is_times(const char *line) {
     return at && (*at == 0 || *at == ' ' || *at == '\t');
 }
 
-static bool refuse(const srt *s, size_t line, const char *what) {
-    size_t bytes = strnlen(s->lines[line], SHOWN);
-    while (bytes > 0 && ((unsigned char)s->lines[line][bytes] & 0xc0) == 0x80)
+/* The beginning of a line, for a sentence: control characters, which a terminal would obey, become '?'. */
+static void show_line(char shown[SHOWN + 1], const char *line) {
+    size_t bytes = strnlen(line, SHOWN), used = 0;
+    while (bytes > 0 && ((unsigned char)line[bytes] & 0xc0) == 0x80)
         bytes--; /* no part of a character */
-    cli_fail("%s, line %zu: '%.*s' is no %s: mend the file", s->file, line + 1, (int)bytes, s->lines[line], what);
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char c = (unsigned char)line[i], next = (unsigned char)line[i + 1];
+        const bool wide = c == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080 to U+009F */
+        shown[used++] = c < ' ' || c == 0x7f || wide ? '?' : line[i];
+        i += wide;
+    }
+    shown[used] = 0;
+}
+
+static bool refuse(const srt *s, size_t line, const char *what) {
+    char shown[SHOWN + 1];
+    show_line(shown, s->lines[line]);
+    cli_fail("%s, line %zu: '%s' is no %s: mend the file", s->file, line + 1, shown, what);
     return false;
 }
 
@@ -151,6 +164,7 @@ static void put_html(FILE *out, const char *line, const char *dash, size_t dash_
 }
 
 static bool read_cue(srt *s, cue *c) {
+    const char *why = "out of memory for this cue";
     char *html = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&html, &bytes);
@@ -164,13 +178,13 @@ static bool read_cue(srt *s, cue *c) {
         put_html(out, line, begin, dash);
     }
     if (out && fclose(out) == 0)
-        c->content = markup_read(html, bytes);
+        c->content = markup_read(&why, html, bytes);
     free(html);
     if (!c->content)
-        return false;
+        return cli_fail("%s, line %zu: %s", s->file, c->first + 1, why) == CLI_OK;
     for (size_t run = 0; run < markup_runs(c->content); run++) {
         if (!cli_grow(&s->parts, &s->part_room, s->part_count + 1, sizeof(*s->parts)))
-            return false;
+            return cli_fail("out of memory for the cues of %s", s->file) == CLI_OK;
         s->parts[s->part_count++] = (part){(size_t)(c - s->cues), run};
     }
     return true;
@@ -196,10 +210,7 @@ static void *read_srt(const char *file, char *text, size_t bytes) {
         cli_fail("out of memory for the lines of %s", file);
     good = good && find_cues(s);
     for (size_t i = 0; good && i < s->count; i++)
-        if (s->cues[i].count > 0 && !read_cue(s, &s->cues[i])) {
-            cli_fail("out of memory for the cues of %s", file);
-            good = false;
-        }
+        good = s->cues[i].count == 0 || read_cue(s, &s->cues[i]);
     if (good)
         return s;
     free_srt(s);

@@ -55,6 +55,48 @@ bool markup_is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
+/* ---- The encoding ---------------------------------------------------------------------------------------------- */
+
+static bool set_attribute(xmlNode *node, const char *name, const char *value) {
+    return value && xmlSetProp(node, (const xmlChar *)name, (const xmlChar *)value);
+}
+
+/* The encoding in "text/html; charset=iso-8859-1" becomes utf-8. */
+static bool rename_content(xmlNode *meta, const char *content) {
+    static const char key[] = "charset=", name[] = "utf-8";
+    const char *at = strcasestr(content, key);
+    if (!at)
+        return true;
+    at += strlen(key);
+    const char *rest = at + strcspn(at, "; \t\n");
+    if ((size_t)(rest - at) == strlen(name) && strncasecmp(at, name, strlen(name)) == 0)
+        return true;
+    char *text = malloc(strlen(content) + sizeof(name));
+    if (text)
+        sprintf(text, "%.*s%s%s", (int)(at - content), content, name, rest);
+    const bool good = set_attribute(meta, "content", text);
+    free(text);
+    return good;
+}
+
+/* A document is written in UTF-8: what says another encoding in it says that from now on. */
+static bool say_encoding(xmlNode *node) {
+    if (!is_one(node, (const char *const[]){"meta"}, 1))
+        return true;
+    xmlChar *charset = xmlGetProp(node, (const xmlChar *)"charset");
+    xmlChar *kind = xmlGetProp(node, (const xmlChar *)"http-equiv");
+    xmlChar *content = xmlGetProp(node, (const xmlChar *)"content");
+    bool good = true;
+    if (charset && strcasecmp((const char *)charset, "utf-8") != 0)
+        good = set_attribute(node, "charset", "utf-8");
+    if (good && content && kind && strcasecmp((const char *)kind, "content-type") == 0)
+        good = rename_content(node, (const char *)content);
+    xmlFree(charset);
+    xmlFree(kind);
+    xmlFree(content);
+    return good;
+}
+
 /* ---- Runs ------------------------------------------------------------------------------------------------------ */
 
 static bool add_char(markup *m, markup_run *run, char c) {
@@ -149,6 +191,7 @@ static void add_run(markup *m, xmlNode *first, xmlNode *last) {
 static void find_runs(markup *m, xmlNode *parent) {
     xmlNode *first = NULL;
     for (xmlNode *node = parent->children; node && !m->starved; node = node->next) {
+        m->starved = !say_encoding(node);
         if (flows(node)) {
             first = first ? first : node;
             if (!node->next || !flows(node->next)) {
@@ -156,7 +199,7 @@ static void find_runs(markup *m, xmlNode *parent) {
                 first = NULL;
             }
         } else if (node->type == XML_ELEMENT_NODE && !is_one(node, SILENT, CLI_COUNT(SILENT)) && !is_kept(node)) {
-            find_runs(m, node); /* libxml2 nests no deeper than 256 */
+            find_runs(m, node); /* parse() refuses what nests deeper than 256 */
         }
     }
 }
@@ -171,16 +214,34 @@ static bool is_document(const char *html) {
     return strcasestr(html, "<html") || strcasestr(html, "<body") || strcasestr(html, "<!doctype");
 }
 
-markup *markup_read(const char *html, size_t bytes) {
-    static const char before[] = "<html><body><div>", after[] = "</div></body></html>";
+/* Parses text. libxml2 leaves out what follows the 256th element within each other, and what follows 10 MB of one text,
+ * and says so only by its parser, which then makes no nodes any more: NULL. */
+static htmlDocPtr parse(const char **why, const char *text, int bytes) {
     const int options =
         HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET | HTML_PARSE_NODEFDTD;
+    htmlParserCtxtPtr parser = htmlNewParserCtxt();
+    if (!parser)
+        return NULL;
+    htmlDocPtr document = htmlCtxtReadMemory(parser, text, bytes, NULL, "UTF-8", options);
+    if (parser->disableSAX) {
+        *why = "its elements lie more than about 250 deep in each other, or one has more than 10 MB of text, beyond "
+               "which HTML is not read: cut it into parts";
+        xmlFreeDoc(document);
+        document = NULL;
+    }
+    htmlFreeParserCtxt(parser);
+    return document;
+}
+
+markup *markup_read(const char **why, const char *html, size_t bytes) {
+    static const char before[] = "<html><body><div>", after[] = "</div></body></html>";
     const bool whole = is_document(html);
     markup *m = calloc(1, sizeof(*m));
     char *text = malloc(bytes + sizeof(before) + sizeof(after));
+    *why = "it has no element, or memory is short for it";
     if (m && text) {
         const int length = sprintf(text, "%s%s%s", whole ? "" : before, html, whole ? "" : after);
-        m->document = htmlReadMemory(text, length, NULL, "UTF-8", options);
+        m->document = parse(why, text, length);
     }
     free(text);
     xmlNode *root = m && m->document ? xmlDocGetRootElement(m->document) : NULL;
@@ -239,6 +300,18 @@ char *markup_write(const markup *m) {
     return text;
 }
 
+/* In the quotes that its value does not have; where it has both, the one kind as &quot;. */
+static void write_attribute(FILE *out, const char *name, const char *value) {
+    const char quote = strchr(value, '"') && !strchr(value, '\'') ? '\'' : '"';
+    fprintf(out, " %s=%c", name, quote);
+    for (; *value; value++)
+        if (*value == quote)
+            fputs("&quot;", out);
+        else
+            fputc(*value, out);
+    fputc(quote, out);
+}
+
 /* No deeper than libxml2 nests, which is 256. */
 static void write_plain(FILE *out, const xmlNode *node) {
     if ((is_text(node) || node->type == XML_COMMENT_NODE) && node->content)
@@ -252,7 +325,10 @@ static void write_plain(FILE *out, const xmlNode *node) {
     fprintf(out, "<%s", (const char *)node->name);
     for (const xmlAttr *at = node->properties; at; at = at->next) {
         xmlChar *value = xmlNodeListGetString(node->doc, at->children, 1);
-        fprintf(out, value ? " %s=\"%s\"" : " %s", (const char *)at->name, (const char *)value);
+        if (value)
+            write_attribute(out, (const char *)at->name, (const char *)value);
+        else
+            fprintf(out, " %s", (const char *)at->name);
         xmlFree(value);
     }
     fputc('>', out);

@@ -14,8 +14,9 @@ typedef struct markup markup;
 
 /* Whether HTML can be read at all. */
 bool markup_there(void);
-/* Reads a fragment or a document of UTF-8. NULL without memory. Damaged HTML is read as browsers do. */
-markup *markup_read(const char *html, size_t bytes);
+/* Reads a fragment or a document of UTF-8. Damaged HTML is read as browsers do. NULL where it cannot be read whole, or
+ * without memory; `why` then says so, as the end of a sentence. */
+markup *markup_read(const char **why, const char *html, size_t bytes);
 /* How many runs it has, and the text of one, which belongs to the document. */
 size_t markup_runs(const markup *m);
 const char *markup_text(const markup *m, size_t run);

@@ -60,6 +60,9 @@ printf '<p>Danke.</p>\n<p>%s</p>\n' "$(awk 'BEGIN { for (i = 0; i < 600; i++) pr
 translate --format html -i in
 check "a sentence that is too long is named" one_sentence 1 'in, line 2:'
 check "it stays, and the others are translated" [ "$(grep -c '^<p>Haus Haus.*Haus *</p>$\|^<p>Thank' out)" = 2 ]
+awk 'BEGIN { for (i = 0; i < 257; i++) printf "<div>"; print "<p>Danke.</p>" }' >in
+translate --format html -i in
+check "elements that lie too deep: cut it into parts" one_sentence 1 'in: its elements lie more than'
 
 # ---- Subtitles
 cue() {
@@ -99,6 +102,9 @@ check "and nothing is written" [ ! -e never.srt ]
 sed 's/^7$/seven/' in >damaged
 translate --format srt -i damaged
 check "a number that is none" one_sentence 1 "'seven' is no number"
+printf '1\n\033[31mred\302\233\n' >damaged
+translate --format srt -i damaged
+check "control characters of the file are not sent to a terminal" one_sentence 1 "line 2: '?[31mred?' is no times"
 translate --format srt -i nowhere.srt
 check "no such file" one_sentence 1 'nowhere.srt'
 echo "1..$count"

@@ -135,6 +135,8 @@ assert json.load(open("out", encoding="utf-8"))["translatedText"] == open("want.
     check "HTML: a comment, before a paragraph" says out '^{"translatedText":"<!-- c --> *Good morning[^<]*<p>Thank[^<]*</p>"}$'
     form --data-urlencode 'q=<p>Danke.<a id=x></a> <a href=y><img src=z></a></p>' -d format=html
     check "HTML: elements without text are kept" says out '<p>Thank.*<a id=."x."></a>.*<a href=."y."><img src=."z."></a>'
+    form --data-urlencode "q=$(awk 'BEGIN { for (i = 0; i < 257; i++) printf "<div>"; print "<p>Danke.</p>" }')" -d format=html
+    check "HTML that lies too deep is refused, not cut" [ "$code" = 400 -a "$(grep -c 'cut it into parts' out)" = 1 ]
 fi
 
 # ---- What is refused

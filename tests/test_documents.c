@@ -121,6 +121,9 @@ static void tags_stay_around_their_words(void **state) {
     cue_becomes("{\\an8}Eins zwei", NULL, "{\\an8}Eins zwei");
     cue_becomes("{\\an8}{\\b1}<i>Eins</i>", NULL, "{\\an8}{\\b1}<i>Eins</i>");
     cue_becomes("<I>Eins", NULL, "<i>Eins</i>");
+    cue_becomes("<font face='a\"b'>Eins</font>", NULL, "<font face='a\"b'>Eins</font>");
+    cue_becomes("<font face=\"a'b\">Eins</font>", NULL, "<font face=\"a'b\">Eins</font>");
+    cue_becomes("<font face='a\"b&#39;'>Eins</font>", NULL, "<font face=\"a&quot;b'\">Eins</font>");
 }
 
 static void what_is_no_tag_is_text(void **state) {
@@ -205,6 +208,59 @@ static void html_comes_back(void **state) {
     free(got);
 }
 
+/* What is written is UTF-8, whatever the page was before it became that. */
+static void html_says_its_encoding(void **state) {
+    (void)state;
+    static const char *const pages[][2] = {
+        {"<meta charset=\"iso-8859-1\">", "<meta charset=\"utf-8\">"},
+        {"<META CHARSET=latin1>", "<meta charset=\"utf-8\">"},
+        {"<meta charset=\"UTF-8\">", "<meta charset=\"UTF-8\">"},
+        {"<meta http-equiv=\"Content-Type\" content=\"text/html; charset=windows-1252\">",
+         "<meta http-equiv=\"Content-Type\" content=\"text/html; charset=utf-8\">"},
+        {"<meta name=\"x\" content=\"charset=latin1\">", "<meta name=\"x\" content=\"charset=latin1\">"}};
+    for (size_t i = 0; i < CLI_COUNT(pages); i++) {
+        char page[400];
+        snprintf(page, sizeof(page), "<html><head>%s</head><body><p>F\xC3\xBCnf</p></body></html>", pages[i][0]);
+        char *got = through(&document_html, page, NULL);
+        assert_non_null(got);
+        assert_non_null(strstr(got, pages[i][1]));
+        assert_non_null(strstr(got, "<p>F\xC3\xBCnf</p>"));
+        free(got);
+    }
+}
+
+/* `count` times a text, then another one; the caller frees it. */
+static char *repeated(const char *text, size_t count, const char *end) {
+    char *out = malloc(strlen(text) * count + strlen(end) + 1), *at = out;
+    assert_non_null(out);
+    for (size_t i = 0; i < count; i++)
+        at = stpcpy(at, text);
+    strcpy(at, end);
+    return out;
+}
+
+/* What libxml2 would cut off without a word. */
+static void html_is_whole_or_refused(void **state) {
+    (void)state;
+    char *deep = repeated("<div>", 257, "Eins<p>zwei</p>"), *bearable = repeated("<div>", 240, "Eins<p>zwei</p>");
+    char *tags = repeated("<i>", 257, "Eins</i>"), cue[2000];
+    char *large = repeated("x = 1;\n", 1600000, "</script><p>zwei</p>"), *page = malloc(strlen(large) + 9);
+    assert_non_null(page);
+    sprintf(page, "<script>%s", large);
+    snprintf(cue, sizeof(cue), "1\n%s\n%s\n\n", TIMES, tags);
+    const int before = hush(-1);
+    char *got = through(&document_html, bearable, NULL);
+    assert_non_null(got);
+    assert_non_null(strstr(got, "<p>zwei</p>"));
+    assert_null(through(&document_html, deep, NULL));
+    assert_null(through(&document_html, page, NULL));
+    assert_null(through(&document_srt, cue, NULL));
+    close(hush(before));
+    char *const all[] = {deep, bearable, tags, large, page, got};
+    for (size_t i = 0; i < CLI_COUNT(all); i++)
+        free(all[i]);
+}
+
 int main(void) {
     if (!markup_there())
         return 77;
@@ -221,6 +277,8 @@ int main(void) {
         cmocka_unit_test(damaged_subtitles_are_refused),
         cmocka_unit_test(any_beginning_is_read),
         cmocka_unit_test(html_comes_back),
+        cmocka_unit_test(html_is_whole_or_refused),
+        cmocka_unit_test(html_says_its_encoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,8 +244,8 @@ static serve_reply answer(serve_request *r) {
 /* ---- The paths ------------------------------------------------------------------------------------------------- */
 
 /* The runs of a document in the place of its text. */
-static markup *read_document(ask *a) {
-    markup *document = markup_read(a->texts[0], strlen(a->texts[0]));
+static markup *read_document(const char **why, ask *a) {
+    markup *document = markup_read(why, a->texts[0], strlen(a->texts[0]));
     const size_t count = document ? markup_runs(document) : 0;
     const char **texts = calloc(count ? count : 1, sizeof(*texts));
     if (!document || !texts) {
@@ -263,9 +263,10 @@ static markup *read_document(ask *a) {
 
 static bool begin(serve_request *r, ask *a, serve_reply *reply) {
     markup *document = NULL;
+    const char *why = NULL;
     const bool sentences = a->alternatives > 0 || a->alignments || a->html;
-    if (a->html && !(document = read_document(a))) {
-        *reply = serve_reply_error(r, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the document");
+    if (a->html && !(document = read_document(&why, a))) {
+        *reply = serve_reply_error(r, MHD_HTTP_BAD_REQUEST, "Invalid request: the HTML in q: %s", why);
         return false;
     }
     serve_job *job = serve_pieces_cut(r, a->texts, a->count, sentences, a->model->source, reply);
