@@ -284,7 +284,10 @@ static void test_refusals(void **state) {
     harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0,no-such-device"}), TFM_ERROR_DEVICE,
                     "\"no-such-device\" matches no device");
     harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0,,1"}), TFM_ERROR_DEVICE, "empty place");
-    harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0, 0"}), TFM_ERROR_DEVICE, "lists \"0\"");
+    harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.devices = "0, 0"}), TFM_ERROR_DEVICE,
+                    "lists \"0\", and the words before it already take each such device: leave it out");
+    harness_refused(tfm_context_open(&twice[0], &(tfm_context_options){.device = " all "}), TFM_ERROR_DEVICE,
+                    "lists several devices");
     harness_refused(tfm_context_open(&twice[0], &(tfm_context_options){.device = "0,0"}), TFM_ERROR_DEVICE,
                     "lists several devices");
     assert_null(fleet);

@@ -79,7 +79,10 @@ tfm_status tfm__device_select(const tfm__device **out, const tfm__device *device
 
 bool tfm__devices_listed(const char *wanted) {
     const char *text = read_wish(wanted).text;
-    return text && (strchr(text, ',') || strcasecmp(text, "all") == 0);
+    if (!text || strchr(text, ','))
+        return text != NULL;
+    text += strspn(text, " ");
+    return strncasecmp(text, "all", 3) == 0 && text[3 + strspn(text + 3, " ")] == 0;
 }
 
 /* Adds all devices that are not taken yet, the best first, but those that are taken by name alone or do not compute. */
@@ -112,7 +115,8 @@ static tfm_status take_one(const tfm__device **taken, size_t *taken_count, const
     const tfm__device *best = tfm__wish_match(devices, count, &query, taken, *taken_count);
     if (!best && tfm__wish_match(devices, count, &query, NULL, 0)) {
         char why[512];
-        snprintf(why, sizeof(why), "%s lists \"%.100s\" beside words that already take each such device: leave it away",
+        snprintf(why, sizeof(why),
+                 "%s lists \"%.100s\", and the words before it already take each such device: leave it out",
                  wish.source, wish.text);
         return tfm__wish_none(devices, count, why);
     }
