@@ -214,6 +214,11 @@ static void test_halves_of_others(void **state) {
     harness_refused(tfm_model_open(&model, harness_context(), made,
                                    &(tfm_model_options){.no_tokenizer = true, .precision = TFM_PRECISION_FP16}),
                     TFM_ERROR_FORMAT, "decoder.layers.0.fc1.weight has a number as large as 70144");
+    snprintf(path, sizeof(path), "%s/not-halves", scratch_root);
+    harness_refused(tfm_model_quantize(path, made, TFM_F16), TFM_ERROR_FORMAT,
+                    "decoder.layers.0.fc1.weight has a number as large as 70144, and fp16 ends at 65504: take the "
+                    "precision bf16");
+    assert_false(tfm__file_exists(path));
     tfm_model *far = open_model(made, TFM_PRECISION_BF16);
     tfm_model_free(&far);
     free(text);

@@ -152,7 +152,7 @@ tfm_status tfm__check_halves(const tfm__parameter *p, const tfm__stored *stored)
     return most < end
                ? TFM_OK
                : tfm__fail(TFM_ERROR_FORMAT,
-                           "%s: tensor %s has a number as large as %g, and fp16 ends at 65504: open the model with "
-                           "the precision bf16 or fp32",
+                           "%s: tensor %s has a number as large as %g, and fp16 ends at 65504: take the precision "
+                           "bf16, which reaches further",
                            stored->file, stored->name, (double)most);
 }

@@ -29,12 +29,13 @@ typedef struct job {
 
 static tfm_status see(void *user, const tfm__parameter *p, const tfm__stored *stored) {
     job *j = user;
+    const bool shrinks = tfm__may_be_bytes(p);
     for (size_t i = 0; i < tfm__weights_count(j->file); i++)
-        if (j->items[i].stored == stored && tfm__may_be_bytes(p)) {
+        if (j->items[i].stored == stored && shrinks) {
             j->items[i].shrinks = true;
             j->items[i].transposed = p->transposed;
         }
-    return TFM_OK;
+    return shrinks && j->dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__check_halves(p, stored) : TFM_OK;
 }
 
 static tfm_status find_items(job *j, const tfm__family *family, tfm__arch *arch) {
