@@ -91,7 +91,7 @@ static int warn(const train_run *r) {
     if (r->valid.count > 0 && r->valid.count < FEW)
         train_say("warning: with only %zu %s for validation it is left to chance which model is the best: give some "
                   "hundred by %s",
-                  r->valid.count, train_unit(o), valid_options(o));
+                  r->valid.count, train_unit(o, r->valid.count), valid_options(o));
     if (o->tsv || !o->target)
         return CLI_OK;
     if ((sources < 0 && train_count_lines(o->source, &sources) != CLI_OK) ||
@@ -112,13 +112,12 @@ static int say_what(train_run *r) {
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
     if (tfm_context_status(r->ctx) != TFM_OK)
         return cli_fail_library();
-    const char *unit = train_unit(&r->recipe);
     train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
-              info.target_vocabulary, r->valid.count, unit);
+              info.target_vocabulary, r->valid.count, train_unit(&r->recipe, r->valid.count));
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
         train_say("the text has too few %s to keep one in %" PRId64
                   " of them for validation, so no best model is chosen: give %s to a new run",
-                  unit, r->recipe.hold_every, valid_options(&r->recipe));
+                  train_unit(&r->recipe, 0), r->recipe.hold_every, valid_options(&r->recipe));
     train_say("about %.0f MB of memory on %s", 1e-6 * (double)bytes, device->name);
     if (bytes > device->memory_bytes)
         train_say("that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",

@@ -67,9 +67,9 @@ enum { FAMILY_GPT, FAMILY_LLAMA };
 static inline bool train_of_texts(const train_recipe *recipe) {
     return recipe->texts.count > 0;
 }
-/* What a run learns and is measured on: "pairs" or "texts". */
-static inline const char *train_unit(const train_recipe *recipe) {
-    return train_of_texts(recipe) ? "texts" : "pairs";
+/* What a run learns and is measured on, for a sentence with so many: "pair", "pairs", "text" or "texts". */
+static inline const char *train_unit(const train_recipe *recipe, uint64_t count) {
+    return train_of_texts(recipe) ? (count == 1 ? "text" : "texts") : count == 1 ? "pair" : "pairs";
 }
 
 /* A recipe of which nothing is given yet. */

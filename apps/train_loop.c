@@ -86,7 +86,8 @@ static int validate(train_run *r, const char *what, bool keep) {
     train_score s = {0};
     bool best = true;
     if (r->valid.count > 0) {
-        cli_progress("update %" PRId64 ": validation on %zu lines", update, r->valid.count);
+        cli_progress("update %" PRId64 ": validation on %zu line%s", update, r->valid.count,
+                     r->valid.count == 1 ? "" : "s");
         const tfm_status status = train_valid_run(&r->valid, r->model, &s);
         if (status != TFM_OK)
             return status == TFM_ERROR_CANCELLED ? cut_short(r) : fail_validation(r);
@@ -162,14 +163,16 @@ static int say_counts(train_run *r) {
     r->counted = c.whole;
     r->told = bad;
     if (bad > 0 && r->valid.texts)
-        train_say("%" PRIu64 " texts %s; left out: %" PRIu64 " empty lines, %" PRIu64 " invalid", c.pairs,
-                  c.whole ? "for training" : "so far", c.empty, c.invalid);
+        train_say("%" PRIu64 " %s %s; left out: %" PRIu64 " empty line%s, %" PRIu64 " invalid", c.pairs,
+                  train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty,
+                  c.empty == 1 ? "" : "s", c.invalid);
     else if (bad > 0)
-        train_say("%" PRIu64 " pairs %s; left out: %" PRIu64 " with an empty side, %" PRIu64 " too long, %" PRIu64
+        train_say("%" PRIu64 " %s %s; left out: %" PRIu64 " with an empty side, %" PRIu64 " too long, %" PRIu64
                   " invalid, %" PRIu64 " without a partner",
-                  c.pairs, c.whole ? "for training" : "so far", c.empty, c.long_, c.invalid, c.unpaired);
+                  c.pairs, train_unit(&r->recipe, c.pairs), c.whole ? "for training" : "so far", c.empty, c.long_,
+                  c.invalid, c.unpaired);
     else
-        train_say("%" PRIu64 " %s for training", c.pairs, train_unit(&r->recipe));
+        train_say("%" PRIu64 " %s for training", c.pairs, train_unit(&r->recipe, c.pairs));
     if (!c.whole)
         return CLI_OK;
     return train_log_put(&r->log, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "type", "data", "update",
