@@ -83,12 +83,13 @@ static void print_ids(const tfm_model_info *m) {
         const char *name;
         int id;
     } ids[] = {{"pad", m->pad_id}, {"end", m->eos_id}, {"start", m->start_id}};
+    const size_t count = m->decoder_layers > 0 ? CLI_COUNT(ids) : 1; /* encoders write nothing that begins or ends */
     printf("special ids      ");
-    for (size_t i = 0; i < CLI_COUNT(ids); i++)
+    for (size_t i = 0; i < count; i++)
         if (ids[i].id >= 0)
-            printf(" %s %d%s", ids[i].name, ids[i].id, i + 1 < CLI_COUNT(ids) ? "," : "");
+            printf(" %s %d%s", ids[i].name, ids[i].id, i + 1 < count ? "," : "");
         else
-            printf(" no %s%s", ids[i].name, i + 1 < CLI_COUNT(ids) ? "," : "");
+            printf(" no %s%s", ids[i].name, i + 1 < count ? "," : "");
     printf("\n");
 }
 

@@ -78,6 +78,7 @@ check "pairs: the line is empty, and the next is not" [ -z "$(sed -n 1p out)" -a
 run info "$golden/embedder"
 check "info: an encoder in a directory of its own, and its vectors" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
 check "info: how long texts are" says out '^texts  *up to 16 tokens, in small letters; 1 prompt'
+check "info: an encoder has no ids that begin and end what it writes" says out '^special ids  *pad [0-9]*$'
 run info --json "$golden/embedder"
 check "info --json: the same" both 0 python3 -c 'import json; j = json.load(open("out")); e = j["embedder"]
 assert j["runs"] and j["family"] == "bert" and (e["width"], e["max_tokens"], e["dense"], e["prompts"]) == (10, 16, 1, 1), j'
