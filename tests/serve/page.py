@@ -121,6 +121,7 @@ def visit(browser, name, scheme, width, height):
     page.keyboard.press("Tab")
     wait(page, "document.querySelector('#problem').textContent !== ''")
     check(name + ": what the server refuses is said", "head" in page.text_content("#problem"), page.text_content("#problem"))
+    check(name + ": and nothing is waited for any more", not page.evaluate("document.querySelector('#result').classList.contains('waits')"))
     page.fill("#text", "")
     wait(page, "document.querySelector('#result').textContent === ''")
     check(name + ": no error, nothing from outside", not [s for s in said if "400" not in s], said)
