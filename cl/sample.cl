@@ -67,9 +67,16 @@ INLINE float sum_of(const row_type *r, const float t, const int equal_too, const
     return tfm_group_sum(sum);
 }
 
-/* The largest t from `low` on for which the sum of entries >= t is at least `least`; `low` itself where none is. */
-INLINE float largest(const row_type *r, const float low, const float least, const int weighted LOCAL_PARAM) {
-    uint from = key_of(low), to = key_of(r->maximum);
+/* Where what may be drawn ends: `above` entries are > t, which weigh `heavier`, and `equal` are t itself. */
+typedef struct {
+    float t, above, equal, heavier;
+} cut_type;
+
+/* The cut at the largest t of [low, high] for which the sum of entries >= t is at least `least`; at `low` itself where
+ * there is none. */
+INLINE cut_type cut_at(const row_type *r, const float low, const float high, const float least,
+                       const int weighted LOCAL_PARAM) {
+    uint from = key_of(low), to = key_of(high);
     while (from < to) {
         const uint middle = from + (to - from + 1) / 2;
         const float sum = sum_of(r, float_of(middle), 1, weighted LOCAL);
@@ -80,7 +87,15 @@ INLINE float largest(const row_type *r, const float low, const float least, cons
         to = sum == least && !weighted ? from
                                        : to; /* found: PoCL 3.1 does not bear a break out of a loop with barriers */
     }
-    return float_of(from);
+    cut_type cut = {float_of(from), 0.0f, 0.0f, 0.0f};
+    for (int i = 0; i < 3;
+         i++) { /* one call in the text: a compiler takes long for each, as all becomes one function */
+        const float sum = sum_of(r, cut.t, i == 1, i == 2 LOCAL);
+        cut.above = i == 0 ? sum : cut.above;
+        cut.equal = i == 1 ? sum - cut.above : cut.equal;
+        cut.heavier = i == 2 ? sum : cut.heavier;
+    }
+    return cut;
 }
 
 /* The sum of the values of the items before this one; *total of all. In the same order everywhere, so that the shares
@@ -208,31 +223,23 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
         TFM_AT(log_sum)[row] = full.maximum == INFINITY ? INFINITY : full.maximum + log(exps);
 #endif
 
-    /* The k largest. */
-    float t = -FLT_MAX;
-    if (k < n)
-        t = largest(r, t, (float)k, 0 LOCAL);
-    float above = sum_of(r, t, 0, 0 LOCAL), equal = sum_of(r, t, 1, 0 LOCAL) - above;
-    float quota = fmin(fmax((float)k - above, 0.0f), equal);
-
-    /* Of those, the fewest that weigh p. */
-    if (p < 1.0f) {
-        const float goal = p * (sum_of(r, t, 0, 1 LOCAL) + (quota > 0.0f ? quota * WEIGHT(float, t) : 0.0f));
-        const float higher = largest(r, t, goal, 1 LOCAL), least = WEIGHT(float, higher);
-        const float missing = goal - sum_of(r, higher, 0, 1 LOCAL);
-        above = sum_of(r, higher, 0, 0 LOCAL);
-        const float reach = sum_of(r, higher, 1, 0 LOCAL); /* it has barriers, so it is in no choice */
-        equal = higher > t ? reach - above : quota;
-        quota = least > 0.0f ? fmin(fmax(ceil(missing / least), above > 0.0f ? 0.0f : 1.0f), equal) : equal;
-        t = higher;
-    }
-
-    /* Of those, what is near enough to the largest. */
-    if (depth < INFINITY) {
-        const float lowest = fmax(full.maximum - depth, t), more = sum_of(r, lowest, 0, 0 LOCAL);
-        equal = sum_of(r, lowest, 1, 0 LOCAL) - more;
-        quota = lowest > t ? equal : quota;
-        t = lowest;
+    /* First the k largest, of those the fewest that weigh p, and of those what is near enough to the largest. The three
+     * are turns of one loop, so that a compiler meets the bisection once. */
+    float t = -FLT_MAX, quota = (float)n, goal = 0.0f;
+    const int stages = depth < INFINITY ? 3 : p < 1.0f ? 2 : k < n ? 1 : 0;
+    for (int stage = 0; stage < stages; stage += p < 1.0f ? 1 : 2) {
+        const int searched = stage == 0 ? k < n : stage == 1;
+        const float low = stage == 2 ? fmax(full.maximum - depth, t) : t;
+        const cut_type cut = cut_at(r, low, searched ? full.maximum : low, stage == 0 ? (float)k : goal, stage LOCAL);
+        const float weight = WEIGHT(float, cut.t);
+        if (stage == 0) {
+            quota = fmin(fmax((float)k - cut.above, 0.0f), cut.equal);
+            goal = p * (cut.heavier + (quota > 0.0f ? quota * weight : 0.0f));
+        } else {
+            const float equal = cut.t > t ? cut.equal : quota, missing = ceil((goal - cut.heavier) / weight);
+            quota = searched && weight > 0.0f ? fmin(fmax(missing, cut.above > 0.0f ? 0.0f : 1.0f), equal) : equal;
+        }
+        t = cut.t;
     }
 
     /* Each item's share: its part of the quota, its weight, and the draw in the share where it falls. */
@@ -246,11 +253,11 @@ TFM_KERNEL void sample(TFM_TENSOR(int, ids), TFM_TENSOR(float, probabilities), T
     own = walk(r, begin, end, t, quota, -1.0f, &drawn);
     const float before = sum_before(own, &total LOCAL);
     const uint word = philox((ulong)seed, (ulong)counter, (uint)STREAM(row));
-    const float goal = (float)(word >> 8) * 0x1p-24f * total;
-    if (goal < before || !(goal < before + own))
+    const float place = (float)(word >> 8) * 0x1p-24f * total;
+    if (place < before || !(place < before + own))
         return;
-    /* Not below 0, where goal is `before` and a compiler does not round the product before it subtracts. */
-    walk(r, begin, end, t, quota, fmax(goal - before, 0.0f), &drawn);
+    /* Not below 0, where place is `before` and a compiler does not round the product before it subtracts. */
+    walk(r, begin, end, t, quota, fmax(place - before, 0.0f), &drawn);
     TFM_AT(ids)[row] = (int)drawn;
 #ifdef VALUED
     TFM_AT(values)[row] = full.x[drawn];

@@ -34,6 +34,11 @@ bool harness_slow(void) {
     return tfm_context_device(harness_context())->emulator;
 }
 
+bool harness_brief(void) {
+    const char *brief = getenv("TFM_BRIEF");
+    return brief && strcmp(brief, "1") == 0;
+}
+
 bool harness_poses(void) {
     const char *pose = getenv("TFM_POSE");
     return pose && !strstr(pose, "run=1");

@@ -3,7 +3,7 @@
 #   host       the suite `host` without sanitizers, which run.sh runs under them
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
-#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 70 (TFM_FAULT_ALL=1)
+#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
 #   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
 #              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
 #   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
@@ -55,7 +55,7 @@ within() {
 }
 
 optimized_rows() {
-    TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows --suite computed-rows \
+    TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \
         --suite estimated-rows
 }
 host() {

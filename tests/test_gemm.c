@@ -229,8 +229,8 @@ static void test_batches(void **state) {
 /* More matrices than some devices' grids take in one dimension. */
 static void test_many_matrices(void **state) {
     (void)state;
-    if (harness_slow()) {
-        printf("skipped: an emulator takes long for 70000 matrices\n");
+    if (harness_slow() || harness_brief()) {
+        printf("skipped: 70000 matrices take long\n");
         skip();
     }
     harness_random random = {4};

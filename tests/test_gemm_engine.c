@@ -343,6 +343,8 @@ static void test_not_with_an_activation(void **state) {
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     warnings = 0;
     if (pose(TFM__ENGINE_MMA, TFM_F16, 4)) {
+        tuning()->gemm_order[0] = (tfm__preference){.provider = "engine"};
+        tuning()->gemm_order[1] = (tfm__preference){.provider = "plain"};
         const shape s = {.m = 33, .n = 35, .k = 40};
         assert_null(check(false, s, (extras){0}));
         for (int i = 0; i < 2; i++) {
