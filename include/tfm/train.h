@@ -158,6 +158,38 @@ TFM_API tfm_status tfm_trainer_snapshot(tfm_trainer *trainer, const char *path);
  * the trainer is then as it was. */
 TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *paths, size_t count);
 
+/* ---- Ranks ------------------------------------------------------------------------------------------------------ */
+
+/* Trainers that make each update together, on a device each: the ranks of one run. They are threads of a process with a
+ * context each, or processes on one machine or many. The library does not know by which means they talk: here it is
+ * told. Both calls are made by all ranks, in the same order, and come back when all have what they need. They return
+ * false where the ranks cannot talk any more. */
+typedef struct tfm_ranks {
+    int rank, world; /* The number of this rank, from 0, and how many there are. */
+    /* `out` and `in` are `world` blocks of `bytes` bytes: block i of `out` goes to rank i, and block i of `in` comes
+     * from rank i. It is what MPI_Alltoall does. */
+    bool (*exchange)(void *user, void *in, const void *out, size_t bytes);
+    /* Block i of `all`, of `bytes` bytes, becomes the `own` of rank i. It is what MPI_Allgather does. */
+    bool (*gather)(void *user, void *all, const void *own, size_t bytes);
+    void *user; /* Passed to both. */
+} tfm_ranks;
+
+/* Makes the trainer one of several ranks, which must have equal models, options and numbers of updates. The struct is
+ * copied. NULL, or a world of 1, makes it work alone again, as it does at first. Nothing is said to the others here.
+ *
+ * From then on all ranks call tfm_trainer_update for the same updates, each with its own share of the batches: the
+ * batches of an update are dealt in turn, so that number i of them goes to rank i modulo `world`. A rank may have none.
+ * The loss is scaled by the targets of all ranks, the gradients are added up in the order of the ranks, and every rank
+ * makes the same step, so that all have the same parameters. The update is that of one trainer with all of the batches
+ * but for rounding, with the same dropout, and the report is of all ranks. The same world gives the same bits.
+ *
+ * An update that fails on one rank before the step fails on all, and changes nothing: where it is another rank that
+ * failed, the status is TFM_ERROR_CANCELLED. A rank that has no batches because of a failure of its own tells the
+ * others by a call with NULL for them. The call always waits for the device, and returns TFM_ERROR_NUMERIC with or
+ * without a report. Now and then the ranks compare what they have: TFM_ERROR_NUMERIC on all if it is not the same to
+ * the bit, as on devices of several kinds. All other calls concern one rank alone. */
+TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *ranks);
+
 /* How many updates the trainer has made, those before a loaded checkpoint included. 0 for NULL. */
 TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);
 

@@ -307,6 +307,8 @@ void tfm_trainer_free(tfm_trainer **pointer) {
         tfm_tensor_free(t->ctx, &t->value);
     free(t->params);
     free(t->note);
+    free(t->shared);
+    free(t->wire);
     tfm_model_free(&t->model);
     free(t);
 }

@@ -27,6 +27,11 @@ struct tfm_trainer {
     int64_t proven;                   /* The most tokens that have been seen to fit. */
     bool told;                        /* The log has been told of pieces. */
     char *note;                       /* The caller's note, or NULL. */
+    tfm_ranks ranks;                  /* The world is 0 for a trainer that works alone. */
+    float *shared, *wire;             /* (count) the gradient on the host; room for what others send of it. */
+    bool compared;                    /* The ranks have compared what they have at this number of updates. */
+    bool draws_known;
+    uint64_t draws; /* How many streams of random numbers a piece takes. */
 };
 
 #endif

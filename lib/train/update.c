@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "train/piece.h"
+#include "train/ranks.h"
 
 /* ---- A piece of a batch ---- */
 
@@ -42,6 +43,7 @@ typedef struct pass {
     bool learn;
     int64_t number; /* The number of the update. */
     float smoothing, scale;
+    uint64_t batches; /* Of all ranks, where there are several. */
 } pass;
 
 static tfm_status run_piece(tfm_trainer *t, sums *s, const tfm__piece *p, const pass *of) {
@@ -81,6 +83,27 @@ static uint64_t first_stream(int64_t update) {
     return (uint64_t)update << 24;
 }
 
+/* Sets the stream that a piece of a rank's batch draws from. It is the one that it would have if one rank ran the
+ * batches of all, in pieces or not; pieces after the first draw from behind all of those. How many draws a piece takes
+ * is seen from one, once. */
+static void set_stream(tfm_trainer *t, const tfm__piece *p, const pass *of, size_t batch, uint64_t number) {
+    const float *rates = t->training.rates;
+    const uint64_t first = first_stream(of->number), place = batch * (uint64_t)t->ranks.world + (uint64_t)t->ranks.rank;
+    bool drops = false;
+    for (int i = 0; i < TFM_DROPS; i++)
+        drops = drops || rates[i] > 0;
+    if (drops && !t->draws_known) {
+        tfm__upload u = {0};
+        tfm__sent sent = {0};
+        tfm_tensor loss = {0}, nll = {0};
+        t->training.stream = 0;
+        tfm__piece_send(t, &u, p, &sent);
+        t->draws_known = forward(t, &loss, &nll, &u, of->smoothing, of->scale) == TFM_OK;
+        t->draws = t->training.stream;
+    }
+    t->training.stream = first + t->draws * (number * of->batches + place);
+}
+
 /* One attempt. *last is the piece that it came to, *largest the tokens of the largest. A size that has not
  * been run before is waited for: some drivers tell only then that there is no room. */
 static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches, size_t count, const pass *of,
@@ -101,6 +124,8 @@ static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches,
         const int64_t rows = rows_of(t, b);
         for (int64_t first = 0; first < b->count && tfm_context_status(ctx) == TFM_OK; first += rows) {
             *last = tfm__piece_cut(b, first, rows);
+            if (of->learn && tfm__ranks_several(t))
+                set_stream(t, last, of, i, (uint64_t)(first / rows));
             if (rows * tokens_of(b) > *largest) {
                 *largest = rows * tokens_of(b);
                 widest = *last;
@@ -211,17 +236,11 @@ static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate
     return tfm_context_status(ctx);
 }
 
-static tfm_status report_on(tfm_trainer *t, tfm_update_report *report, tfm_tensor loss, tfm_tensor nll,
-                            tfm_tensor norm) {
-    float values[3] = {0};
-    const tfm_tensor parts[] = {loss, nll, norm};
-    for (int i = 0; i < 3; i++)
-        tfm_tensor_read(t->ctx, &values[i], parts[i]);
-    if (tfm_context_status(t->ctx) != TFM_OK)
-        return tfm_context_status(t->ctx);
-    report->loss = (double)values[0] / (double)report->target_tokens;
-    report->nll = (double)values[1] / (double)report->target_tokens;
-    report->gradient_norm = (double)values[2];
+/* Fills in what the update came to, of sums over its targets, and refuses what is not finite. */
+static tfm_status judge(tfm_update_report *report, double loss, double nll, double norm) {
+    report->loss = loss / (double)report->target_tokens;
+    report->nll = nll / (double)report->target_tokens;
+    report->gradient_norm = norm;
     if (!isfinite(report->loss) || !isfinite(report->gradient_norm))
         return tfm__fail(
             TFM_ERROR_NUMERIC,
@@ -231,22 +250,43 @@ static tfm_status report_on(tfm_trainer *t, tfm_update_report *report, tfm_tenso
     return TFM_OK;
 }
 
-tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
-    if (TFM__NEEDS("trainer_update", t, batches) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
+static tfm_status report_on(tfm_trainer *t, tfm_update_report *report, tfm_tensor loss, tfm_tensor nll,
+                            tfm_tensor norm) {
+    float values[3] = {0};
+    const tfm_tensor parts[] = {loss, nll, norm};
+    for (int i = 0; i < 3; i++)
+        tfm_tensor_read(t->ctx, &values[i], parts[i]);
+    if (tfm_context_status(t->ctx) != TFM_OK)
+        return tfm_context_status(t->ctx);
+    return judge(report, (double)values[0], (double)values[1], (double)values[2]);
+}
+
+/* Checks the batches, and counts their targets. */
+static tfm_status check_batches(tfm_trainer *t, uint64_t *tokens, const tfm_pairs *batches, size_t count) {
+    tfm_status status = TFM_OK;
+    *tokens = 0;
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        status = tfm__pairs_check(t, "trainer_update", &batches[i]);
+        for (int64_t k = 0; k < batches[i].count && status == TFM_OK; k++)
+            *tokens += (uint64_t)(batches[i].target_lengths[k] - tfm__trainer_unlearned(t));
+    }
+    return status;
+}
+
+static const char SPOILED[] = "; the parameters may be spoiled: load the last checkpoint";
+
+/* An update of a trainer that works alone. */
+static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     tfm_context *ctx = t->ctx;
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
     tfm_status status = count > 0 ? TFM_OK : tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch");
     uint64_t tokens = 0;
-    for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        status = tfm__pairs_check(t, "trainer_update", &batches[i]);
-        for (int64_t k = 0; k < batches[i].count && status == TFM_OK; k++)
-            tokens += (uint64_t)(batches[i].target_lengths[k] - tfm__trainer_unlearned(t));
-    }
+    if (status == TFM_OK)
+        status = check_batches(t, &tokens, batches, count);
     if (status != TFM_OK)
         return status;
     const int depth = tfm__scope_depth(ctx);
-    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens)};
+    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0};
     char what[64];
     sums s;
     tfm_tensor norm = {0};
@@ -268,12 +308,103 @@ tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const t
     t->update++;
     status = report ? report_on(t, &own, s.loss, s.nll, norm) : TFM_OK;
     if (tfm_context_status(ctx) != TFM_OK)
-        return abandon(t, depth, what, "; the parameters may be spoiled: load the last checkpoint");
+        return abandon(t, depth, what, SPOILED);
     t->dirty = false; /* the step has zeroed it */
     if (report)
         *report = own;
     tfm_status closed = tfm_scope_close(ctx, 0, NULL);
     return status == TFM_OK ? closed : status;
+}
+
+/* ---- An update of several ranks ---- */
+
+/* Runs this rank's batches. Their sums are in *mine, and the gradient on the host. */
+static tfm_status run_share(tfm_trainer *t, tfm__share *mine, const tfm_pairs *batches, size_t count, const pass *learn,
+                            const char *what) {
+    const int depth = tfm__scope_depth(t->ctx);
+    float loss = 0, nll = 0;
+    sums s;
+    const tfm_status status = run_fitting(t, &s, batches, count, learn, what);
+    if (status != TFM_OK)
+        return status;
+    if (s.loss.buffer) {
+        tfm_tensor_read(t->ctx, &loss, s.loss);
+        tfm_tensor_read(t->ctx, &nll, s.nll);
+    }
+    if (tfm__ranks_take(t) != TFM_OK)
+        return abandon(t, depth, what, "");
+    mine->loss = (double)loss;
+    mine->nll = (double)nll;
+    mine->source_tokens = s.sent.source;
+    return tfm_scope_close(t->ctx, 0, NULL);
+}
+
+/* Makes a step by the gradient of all ranks, and sets *size to its norm. Whether the parameters were changed or not, an
+ * error here is this rank's alone, and they are no longer those of the others. */
+static tfm_status step_together(tfm_trainer *t, double *size, double rate, const char *what) {
+    const int depth = tfm__scope_depth(t->ctx);
+    tfm_status status;
+    bool begun = false;
+    float value = 0;
+    do {
+        tfm_tensor norm = {0};
+        tfm_scope_open(t->ctx);
+        tfm_tensor_write(t->ctx, t->gradient, t->shared);
+        tfm_l2_norm(t->ctx, &norm, t->gradient);
+        status = step(t, &begun, norm, rate);
+        if (status == TFM_OK)
+            status = tfm_tensor_read(t->ctx, &value, norm);
+        if (status != TFM_OK)
+            status = abandon(t, depth, what, SPOILED);
+    } while (status == TFM_ERROR_AGAIN && !begun);
+    if (status != TFM_OK)
+        return status;
+    t->dirty = false;
+    *size = (double)value;
+    return tfm_scope_close(t->ctx, 0, NULL);
+}
+
+static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+    tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
+    tfm__share mine = {.update = own.update, .batches = count}, all;
+    char what[64];
+    snprintf(what, sizeof(what), "update %lld", (long long)own.update);
+    tfm_status status = batches ? check_batches(t, &mine.tokens, batches, count)
+                                : tfm__fail(TFM_ERROR_ARGUMENT, "%s: this rank has no batches to give", what);
+    if (status == TFM_OK && (status = tfm__context_ready(t->ctx, what)) == TFM_OK &&
+        tfm__ranks_state(t, &mine.state) != TFM_OK)
+        status = abandon(t, tfm__scope_depth(t->ctx), what, "");
+    status = tfm__ranks_agree(t, &all, mine, status, what);
+    if (status != TFM_OK)
+        return status;
+    if (all.tokens == 0)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
+    t->compared = true;
+    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)all.tokens), all.batches};
+    mine.state = 0;
+    status = run_share(t, &mine, batches, count, &learn, what);
+    status = tfm__ranks_agree(t, &all, mine, status, what);
+    if (status == TFM_OK)
+        status = tfm__ranks_sum(t, what);
+    double norm = 0;
+    if (status != TFM_OK || (status = step_together(t, &norm, own.rate, what)) != TFM_OK)
+        return status;
+    t->update++;
+    own.source_tokens = all.source_tokens;
+    own.target_tokens = all.tokens;
+    status = judge(&own, all.loss, all.nll, norm);
+    if (report)
+        *report = own;
+    return status;
+}
+
+tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+    if (TFM__NEEDS("trainer_update", t) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (tfm__ranks_several(t))
+        return update_together(t, report, batches, count);
+    return TFM__NEEDS("trainer_update", batches) == TFM_OK ? update_alone(t, report, batches, count)
+                                                           : TFM_ERROR_ARGUMENT;
 }
 
 tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, const tfm_pairs *batch) {

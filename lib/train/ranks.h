@@ -1,0 +1,32 @@
+/* Trainers that share updates: what they tell each other, and the sum of their gradients. */
+#ifndef TFM_LIB_RANKS_H
+#define TFM_LIB_RANKS_H
+
+#include "train/trainer.h"
+
+/* What a rank says of an update, before its batches are run and after. */
+typedef struct tfm__share {
+    int64_t status; /* Whether it fails. */
+    int64_t update;
+    uint64_t state; /* A hash of what must be the same on all. */
+    uint64_t batches, tokens, source_tokens;
+    double loss, nll;
+} tfm__share;
+
+static inline bool tfm__ranks_several(const tfm_trainer *t) {
+    return t->ranks.world > 1;
+}
+
+/* Tells the others `mine`, with this status, and *all becomes the sum over the ranks. Fails on all if it does on one,
+ * or if they are not at the same place; `what` is for the sentence. */
+tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tfm_status status, const char *what);
+
+/* Every so many updates, and at first: sets *state to a hash of options, parameters and moments, else to 0. */
+tfm_status tfm__ranks_state(tfm_trainer *t, uint64_t *state);
+
+/* Copies the gradient to the host. An error is the context's. */
+tfm_status tfm__ranks_take(tfm_trainer *t);
+/* Replaces that copy by the sum over all ranks, added up in their order. */
+tfm_status tfm__ranks_sum(tfm_trainer *t, const char *what);
+
+#endif
