@@ -33,9 +33,25 @@ static void cut_to_terminal(char *line) {
     line[end] = 0;
 }
 
+static bool holding, silent;
+static char held[4096];
+
+void cli_hold(bool keep_silent) {
+    holding = true;
+    silent = keep_silent;
+}
+
+bool cli_silent(void) {
+    return silent;
+}
+
+const char *cli_held(void) {
+    return held;
+}
+
 void cli_progress(const char *format, ...) {
     char line[512];
-    if ((!format && !progress_shown) || !isatty(STDERR_FILENO))
+    if ((!format && !progress_shown) || silent || !isatty(STDERR_FILENO))
         return;
     flockfile(stderr); /* devices that build may say so at the same time */
     fputs("\r\033[K", stderr);
@@ -77,7 +93,7 @@ void cli_building(void *user, int count, double seconds) {
     enum { PATIENCE = 5 }; /* seconds: a service that waits longer for its first result wonders whether it hangs */
     static bool told;
     (void)user;
-    if (!isatty(STDERR_FILENO) && seconds >= PATIENCE && !told) {
+    if (!isatty(STDERR_FILENO) && seconds >= PATIENCE && !told && !silent) {
         fputs("tfm: building kernels for this device; this happens once and may take a minute\n", stderr);
         told = true;
     }
@@ -90,6 +106,12 @@ int cli_fail(const char *format, ...) {
     cli_progress(NULL);
     va_list args;
     va_start(args, format);
+    if (holding) {
+        if (!held[0])
+            vsnprintf(held, sizeof(held), format, args);
+        va_end(args);
+        return CLI_FAILED;
+    }
     fputs("tfm: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
@@ -103,6 +125,8 @@ int cli_fail_library(void) {
 
 int cli_misuse(const cli_syntax *syntax, const char *format, ...) {
     va_list args;
+    if (silent)
+        return CLI_USAGE;
     va_start(args, format);
     fprintf(stderr, "tfm %s: ", syntax->name);
     vfprintf(stderr, format, args);

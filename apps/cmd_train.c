@@ -52,14 +52,18 @@ static int open_all(train_run *r) {
                                     .strict = o->strict};
     const tfm_trainer_options options = trainer_options(o);
     tfm_data_options texts = order;
-    if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = o->device, .on_build = cli_building}) != TFM_OK)
+    if (train_ranks_device(r) != CLI_OK)
+        return CLI_FAILED;
+    const char *const device = r->device[0] ? r->device : o->device;
+    if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     if (train_model_open(r) != CLI_OK)
         return CLI_FAILED;
     texts.block = o->block;
     texts.has_end = tfm_model_get_info(r->model)->eos_id >= 0;
     texts.end = tfm_model_get_info(r->model)->eos_id;
-    if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
+    if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK ||
+        tfm_trainer_set_ranks(r->trainer, r->ranks) != TFM_OK)
         return cli_fail_library();
     const tfm_status status =
         train_of_texts(o) ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
@@ -114,6 +118,8 @@ static int say_what(train_run *r) {
         return cli_fail_library();
     train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
               info.target_vocabulary, r->valid.count, train_unit(&r->recipe, r->valid.count));
+    if (r->ranks)
+        train_say("%d ranks share each update, of %d batches", train_world(r), r->recipe.accumulate);
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
         train_say("the text has too few %s to keep one in %" PRId64
                   " of them for validation, so no best model is chosen: give %s to a new run",
@@ -211,6 +217,8 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
     if (code == CLI_GO)
         code = train_texts_check(&r->recipe, syntax);
     if (code == CLI_GO)
+        code = train_ranks_check(r, syntax);
+    if (code == CLI_GO)
         code = check_files(&r->recipe);
     return code == CLI_OK ? train_log_open(&r->log, r->dir) : code;
 }
@@ -248,8 +256,12 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     int code = named ? train_texts_check(o, syntax) : cli_misuse(syntax, "-o DIR is needed, or --resume DIR");
     if (code == CLI_GO)
         code = train_model_check(o, syntax);
+    if (o->accumulate < 0)
+        o->accumulate = train_world(r);
     if (code == CLI_GO)
         code = train_recipe_settle(o, syntax);
+    if (code == CLI_GO)
+        code = train_ranks_check(r, syntax);
     if (code == CLI_GO)
         code = check_files(o);
     if (code != CLI_OK)
@@ -264,6 +276,46 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     code = snapshots ? make_folder(snapshots) : cli_fail("%s: out of memory", r->dir);
     free(snapshots);
     return code == CLI_OK ? claim(r) : code;
+}
+
+/* What a rank does that is not the first, once the directory is ready: the recipe, the tokenizer and the checkpoint are
+ * those that the first has put there. */
+static int follow(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
+    r->dir = r->recipe.resume ? r->recipe.resume : r->recipe.out;
+    r->recipe.resume = r->dir;
+    int code = train_recipe_resume(&r->recipe, &r->changed, syntax, argc, argv);
+    if (code == CLI_GO)
+        code = check_files(&r->recipe);
+    if (code != CLI_OK)
+        return code;
+    r->checkpoint = train_path(r->dir, "checkpoint.safetensors");
+    r->corpus = train_corpus_read(&r->recipe);
+    code = r->checkpoint ? count_held(r) : cli_fail("%s: out of memory", r->dir);
+    if (code == CLI_OK)
+        code = open_all(r);
+    if (code == CLI_OK && access(r->checkpoint, F_OK) == 0 &&
+        tfm_trainer_load(r->trainer, r->data, r->checkpoint) != TFM_OK)
+        code = cli_fail_library();
+    return code;
+}
+
+/* The run, of which the first rank makes everything ready and the others then come after it. */
+static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
+    const bool new = !r->recipe.resume, first = train_first(r);
+    int code = !first ? CLI_OK : new ? begin(r, syntax) : resume(r, syntax, argc, argv);
+    const bool claimed = first && code == CLI_OK;
+    if (claimed) {
+        train_catch_early(r);
+        code = prepare(r);
+    }
+    code = train_ranks_agree(r, code);
+    if (code == CLI_OK && r->ranks)
+        code = train_ranks_agree(r, first ? CLI_OK : follow(r, syntax, argc, argv));
+    if (code == CLI_OK)
+        code = train_loop(r);
+    if (code != CLI_OK && claimed && new && (!r->trainer || tfm_trainer_updates(r->trainer) == 0))
+        undo(r);
+    return code;
 }
 
 int cmd_train(int argc, char **argv) {
@@ -282,7 +334,8 @@ int cmd_train(int argc, char **argv) {
                  "the kind of GPT-2 or Llama, with which tfm generate goes on with prompts.\n"
                  "--from begins with a model that is there, of any family with a decoder. Ctrl-C\n"
                  "saves the run and ends it. --resume continues it, with the same result to the\n"
-                 "bit as if it had never stopped, even after a power cut.\n",
+                 "bit as if it had never stopped, even after a power cut. Ranks that mpirun\n"
+                 "starts share the batches of each update, with a device each.\n",
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
                     "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
@@ -290,22 +343,15 @@ int cmd_train(int argc, char **argv) {
                     "      --freeze 'model.encoder.*'\n"
                     "  tfm train -o tales --text tales.txt --family llama --preset tiny\n"
                     "  tfm train -o mine --from gpt2 --text mine.txt --updates 2000\n"
-                    "  tfm train --resume de-en --updates 16000\n",
+                    "  tfm train --resume de-en --updates 16000\n"
+                    "  TFM_DEVICE=all mpirun -n 2 tfm train --resume de-en\n",
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),
     };
-    int code = cli_parse(&syntax, argc, argv);
-    if (code == CLI_GO) {
-        const bool new = !r.recipe.resume;
-        code = new ? begin(&r, &syntax) : resume(&r, &syntax, argc, argv);
-        if (code == CLI_OK) {
-            train_catch_early(&r);
-            code = prepare(&r);
-            if (code == CLI_OK)
-                code = train_loop(&r);
-            if (code != CLI_OK && new && (!r.trainer || tfm_trainer_updates(r.trainer) == 0))
-                undo(&r);
-        }
+    int code = train_ranks_open(&r);
+    if (code == CLI_OK) {
+        code = cli_parse(&syntax, argc, argv);
+        code = train_ranks_close(&r, code == CLI_GO ? run(&r, &syntax, argc, argv) : code);
     }
     close_all(&r);
     return code;

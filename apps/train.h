@@ -228,10 +228,32 @@ typedef struct train_run {
     double since;        /* the clock at the last report, or later by what was no update; tokens since, of both sides */
     uint64_t tokens;
     train_window shown;
-    int64_t epoch; /* of the last batch, from 1 on */
-    uint64_t told; /* bad pairs that were reported */
-    bool counted;  /* the pairs of a pass are said */
+    const tfm_ranks *ranks; /* how several of them talk; NULL: the run is one process */
+    int local;              /* its number among those of its machine */
+    char device[16];        /* which of several devices it takes, or "" */
+    int64_t epoch;          /* of the last batch, from 1 on */
+    uint64_t told;          /* bad pairs that were reported */
+    bool counted;           /* the pairs of a pass are said */
 } train_run;
+
+/* ---- Several ranks (train_ranks.c) --------------------------------------------------------------------- */
+
+/* Joins the others where a launcher has started several. From then on what fails is said at train_ranks_close. */
+int train_ranks_open(train_run *run);
+/* Waits for the others. The first of those that failed says why; returns what all return. */
+int train_ranks_close(const train_run *run, int code);
+/* Whether it is the one that has the directory and says all that is said; how many there are. */
+bool train_first(const train_run *run);
+int train_world(const train_run *run);
+/* Refuses an update with fewer batches than ranks. CLI_GO, or what the command is to return. */
+int train_ranks_check(const train_run *run, const cli_syntax *syntax);
+/* Waits for the others before the run begins: CLI_OK if all are well, and learn the same text. */
+int train_ranks_agree(const train_run *run, int code);
+/* Whether all make another update: not if one has failed, which *code says on all, if one was asked to stop, or if it
+ * is `over` for the first. */
+bool train_ranks_go_on(const train_run *run, int *code, bool over);
+/* Chooses the device of this rank where several are named. */
+int train_ranks_device(train_run *run);
 
 /* Whether the folder has such a file. */
 bool train_exists(const char *dir, const char *name);
@@ -271,9 +293,9 @@ int train_snapshot_average(train_run *run);
 size_t train_snapshot_count(const char *dir);
 
 /* Until train_catch a signal ends the program at once, and says how to go on. From there on the first one is to end the
- * run in good order, and the second ends the program, but for SIGHUP. */
+ * run in good order, and the second ends the program, but for SIGHUP. Launchers of `ranks` pass SIGUSR1 on to them. */
 void train_catch_early(const train_run *run);
-void train_catch(void);
+void train_catch(bool ranks);
 bool train_asked_to_stop(void);
 /* How to go on with the run: what its recipe does not hold is said. Returns `text`. */
 const char *train_go_on(char *text, size_t size, const train_run *run);

@@ -38,23 +38,25 @@ static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
 int train_batches_next(train_run *r, tfm_status *status) {
     train_batches *b = &r->last;
     train_batches_free(b);
-    b->count = (size_t)r->recipe.accumulate;
-    b->items = calloc(b->count, sizeof(*b->items));
-    b->numbers = calloc(b->count, sizeof(*b->numbers));
+    const size_t count = (size_t)r->recipe.accumulate, world = (size_t)train_world(r);
+    const size_t rank = r->ranks ? (size_t)r->ranks->rank : 0;
+    b->items = calloc(count, sizeof(*b->items));
+    b->numbers = calloc(count, sizeof(*b->numbers));
     *status = TFM_OK;
     bool good = b->items && b->numbers;
-    for (size_t i = 0; good && i < b->count; i++) {
+    for (size_t i = 0; good && i < count; i++) {
         tfm_pairs p;
         /* The last update of so many passes has what is left of the last one. */
-        if (i > 0 && r->recipe.epochs > 0 && tfm_data_tell(r->data).epoch >= r->recipe.epochs) {
-            b->count = i;
+        if (i > 0 && r->recipe.epochs > 0 && tfm_data_tell(r->data).epoch >= r->recipe.epochs)
             break;
-        }
         r->epoch = tfm_data_tell(r->data).epoch + 1;
         *status = tfm_data_next(r->data, &p);
         if (*status != TFM_OK)
             return CLI_OK;
-        good = hold(b, i, &p);
+        if (i % world != rank) /* another rank learns it */
+            continue;
+        good = hold(b, b->count, &p);
+        b->count += good;
     }
-    return good ? CLI_OK : cli_fail("out of memory for %zu batches", b->count);
+    return good ? CLI_OK : cli_fail("out of memory for %zu batches", count);
 }

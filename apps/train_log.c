@@ -127,6 +127,8 @@ int train_log_sync(train_log *log, long *bytes) {
 }
 
 void train_say(const char *format, ...) {
+    if (cli_silent())
+        return;
     cli_progress(NULL);
     va_list args;
     va_start(args, format);

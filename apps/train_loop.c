@@ -39,6 +39,8 @@ static int save_model(train_run *r) {
 
 /* What went wrong, and what is left. */
 static int fail_update(const train_run *r, const char *sentence) {
+    if (!train_first(r))
+        return cli_fail("rank %d: %s", r->ranks->rank, sentence);
     if (r->saved < 0)
         return cli_fail("%s; there is no checkpoint yet", sentence);
     return cli_fail("%s; the last good checkpoint is %s, of update %" PRId64, sentence, r->checkpoint, r->saved);
@@ -255,8 +257,12 @@ static int update(train_run *r) {
     int code = train_batches_next(r, &status);
     if (code == CLI_OK && status != TFM_OK)
         code = fail_text(r, status);
-    if (code == CLI_OK && tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count) != TFM_OK)
-        code = fail_update(r, tfm_error_message());
+    if (code != CLI_OK && r->ranks) /* the others wait for its share */
+        tfm_trainer_update(r->trainer, NULL, NULL, 0);
+    if (code == CLI_OK && (status = tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count)) != TFM_OK)
+        code = status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_update(r, tfm_error_message());
+    if (!train_first(r))
+        return code;
     if (code == CLI_OK && tfm_data_count(r->data).whole)
         code = say_counts(r);
     if (code != CLI_OK)
@@ -277,16 +283,17 @@ static const char *finished(const train_run *r) {
     return o->patience > 0 && r->valid.count > 0 && r->at.since_best >= o->patience ? "patience" : NULL;
 }
 
-static int train(train_run *r) {
-    int code = CLI_OK;
+/* All updates, unless something has failed already, which other ranks are told. */
+static int train(train_run *r, int code) {
     r->since = cli_seconds();
     r->begun = r->since - r->at.seconds;
     r->first = tfm_trainer_updates(r->trainer);
-    if (r->first > 0 && r->first % r->recipe.valid_every == 0 && r->at.milestone != r->first)
+    if (code == CLI_OK && train_first(r) && r->first > 0 && r->first % r->recipe.valid_every == 0 &&
+        r->at.milestone != r->first)
         code = milestone(r); /* a signal cut it short, or its model is lost */
-    while (code == CLI_OK && !train_asked_to_stop() && !finished(r)) {
+    while (train_ranks_go_on(r, &code, finished(r) != NULL)) {
         code = update(r);
-        if (code == CLI_OK && tfm_trainer_updates(r->trainer) % r->recipe.valid_every == 0)
+        if (code == CLI_OK && train_first(r) && tfm_trainer_updates(r->trainer) % r->recipe.valid_every == 0)
             code = milestone(r);
     }
     return code;
@@ -364,15 +371,19 @@ static int finish(train_run *r) {
 }
 
 int train_loop(train_run *r) {
-    train_catch();
+    train_catch(r->ranks != NULL);
+    if (!train_first(r)) {
+        const int code = train(r, CLI_OK);
+        train_batches_free(&r->last);
+        return code;
+    }
     int code = r->remeasure ? remeasure(r) : CLI_OK;
     const bool proven = code == CLI_OK || r->cut;
     if (proven && r->changed && train_recipe_write(&r->recipe, r->dir) != CLI_OK) {
         r->cut = false;
         code = CLI_FAILED;
     }
-    if (code == CLI_OK)
-        code = train(r);
+    code = train(r, code);
     if (code == CLI_OK)
         code = say_counts(r);
     const bool over = code == CLI_OK && finished(r); /* what finish() finds may change that */

@@ -35,7 +35,7 @@ train_recipe train_recipe_unset(void) {
         .activation = -1,
         .updates = 100000,
         .batch_tokens = -1,
-        .accumulate = 1,
+        .accumulate = -1,
         .warmup = -1,
         .rate = NAN,
         .beta1 = 0.9,
@@ -162,7 +162,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
             "batch-tokens", batch_tokens,
             "the most tokens in a batch, counted on the longer side with padding; of text, whole blocks (default: the "
             "preset's)"),
-        COUNT("accumulate", accumulate, "the number of batches in an update (default 1)"),
+        COUNT("accumulate", accumulate,
+              "the number of batches in an update, which ranks share (default 1, or the number of ranks)"),
         CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant",
                "how the learning rate falls after warm-up; linear and cosine reach 0 at --updates (default "
                "inverse-sqrt)"),
@@ -291,6 +292,7 @@ int train_recipe_settle(train_recipe *r, const cli_syntax *syntax) {
     set_default(&r->encoder_layers, PRESETS[r->preset].encoder_layers);
     set_default(&r->decoder_layers, PRESETS[r->preset].decoder_layers);
     set_default(&r->batch_tokens, PRESETS[r->preset].batch_tokens);
+    set_default(&r->accumulate, 1);
     set_default(&r->warmup, warmup < r->updates / 4 ? warmup : r->updates / 4);
     if (r->from && isnan(r->dropout)) /* what is trained already takes smaller steps */
         r->dropout = 0.1;

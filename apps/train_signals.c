@@ -39,8 +39,10 @@ bool train_asked_to_stop(void) {
     return asked_to_stop;
 }
 
-void train_catch(void) {
+void train_catch(bool ranks) {
     catch_signals(on_signal);
+    if (ranks)
+        sigaction(SIGUSR1, &(struct sigaction){.sa_handler = on_signal, .sa_flags = SA_RESTART}, NULL);
 }
 
 /* Appends as much of `from` to the text as there is room for. */
@@ -59,7 +61,10 @@ static void append_word(char *text, size_t size, const char *word) {
 }
 
 const char *train_go_on(char *text, size_t size, const train_run *r) {
-    snprintf(text, size, "tfm train --resume ");
+    *text = 0;
+    if (r->ranks)
+        snprintf(text, size, "mpirun -n %d ", r->ranks->world);
+    append(text, size, "tfm train --resume ");
     append_word(text, size, r->dir);
     if (r->recipe.device && *r->recipe.device) {
         append(text, size, " --device ");

@@ -1,0 +1,120 @@
+/* A run of several ranks: what they agree on. The first has the directory, the log, validation and the word; the others
+ * do their share of each update. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "launched.h"
+#include "train.h"
+
+/* What a rank says between updates. */
+typedef struct word {
+    int code;       /* what it is to return so far */
+    int stop, over; /* a signal asks it to stop; no update follows */
+    int told;       /* it has a sentence to say */
+    uint64_t text;  /* a hash of what it learns */
+} word;
+
+/* Fills in one word for each rank, in memory for free(). Alone, and where memory is out, there are none. */
+static word *hear(const train_run *r, word own) {
+    word *words = calloc((size_t)r->ranks->world, sizeof(*words));
+    if (!words || !r->ranks->gather(r->ranks->user, words, &own, sizeof(own))) {
+        fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
+        abort(); /* the launcher ends the others, who wait for this one */
+    }
+    return words;
+}
+
+bool train_first(const train_run *r) {
+    return !r->ranks || r->ranks->rank == 0;
+}
+
+int train_world(const train_run *r) {
+    return r->ranks ? r->ranks->world : 1;
+}
+
+int train_ranks_open(train_run *r) {
+    const int code = ranks_open(&r->ranks, &r->local);
+    if (code != CLI_OK || !r->ranks)
+        return code;
+    cli_hold(!train_first(r));
+    const int nowhere = train_first(r) ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0) /* the first says all that is said */
+        close(nowhere);
+    return CLI_OK;
+}
+
+int train_ranks_close(const train_run *r, int code) {
+    if (!r->ranks)
+        return code;
+    const char *const sentence = cli_held();
+    word *words = hear(r, (word){.code = code, .told = sentence[0] != 0});
+    int first = 0;
+    while (first < r->ranks->world && !words[first].told)
+        first++;
+    const bool failed = first < r->ranks->world;
+    const int end = words[0].code;
+    free(words);
+    if (failed && first == r->ranks->rank)
+        fprintf(stderr, "tfm: %s\n", sentence);
+    ranks_close();
+    return failed ? CLI_FAILED : end;
+}
+
+int train_ranks_check(const train_run *r, const cli_syntax *syntax) {
+    if (r->recipe.accumulate >= train_world(r))
+        return CLI_GO;
+    return cli_misuse(syntax, "an update has %d batches, --accumulate, and %d ranks share them: give at least as many",
+                      r->recipe.accumulate, train_world(r));
+}
+
+int train_ranks_agree(const train_run *r, int code) {
+    if (!r->ranks)
+        return code;
+    char *text = r->corpus ? json_dumps(r->corpus, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    word *words = hear(r, (word){.code = code, .text = text ? train_hash(TRAIN_HASH, text, strlen(text)) : 0});
+    free(text);
+    for (int i = 0; i < r->ranks->world && code == CLI_OK; i++) {
+        if (words[i].code != CLI_OK)
+            code = words[i].code;
+        else if (words[i].text && words[0].text && words[i].text != words[0].text)
+            code = train_first(r) ? cli_fail("rank %d has other training files than rank 0: all must have the same", i)
+                                  : CLI_FAILED;
+    }
+    free(words);
+    return code;
+}
+
+bool train_ranks_go_on(const train_run *r, int *code, bool over) {
+    const bool stop = train_asked_to_stop();
+    if (!r->ranks)
+        return *code == CLI_OK && !stop && !over;
+    word *words = hear(r, (word){.code = *code, .stop = stop, .over = over});
+    bool on = !words[0].over;
+    for (int i = 0; i < r->ranks->world; i++) {
+        on = on && !words[i].stop && words[i].code == CLI_OK;
+        if (words[i].code != CLI_OK && *code == CLI_OK)
+            *code = CLI_FAILED;
+    }
+    free(words);
+    return on;
+}
+
+/* Of several devices that are named, the ranks of a machine take one each. */
+int train_ranks_device(train_run *r) {
+    tfm_device_info *devices;
+    size_t count, named = 0;
+    if (!r->ranks)
+        return CLI_OK;
+    if (r->recipe.device && *r->recipe.device)
+        setenv("TFM_DEVICE", r->recipe.device, true);
+    if (tfm_devices_list(&devices, &count) != TFM_OK)
+        return cli_fail_library();
+    for (size_t i = 0; i < count; i++)
+        named += devices[i].chosen;
+    for (size_t i = 0, seen = 0; named > 1 && i < count; i++)
+        if (devices[i].chosen && seen++ == (size_t)r->local % named)
+            snprintf(r->device, sizeof(r->device), "%d", devices[i].index);
+    tfm_devices_free(&devices);
+    return CLI_OK;
+}
