@@ -3,7 +3,7 @@
  * object. ledger.h says how to ask for it.
  *
  * TFM_FAULT_LIE knows
- *     compiler=0    no compiler: a program from source is refused
+ *     compiler=0    no compiler: a program from source is not built
  *     memory=N      bytes of all its memory; nothing is refused
  *     max_alloc=N   bytes of one buffer; more is refused
  *     max_group=N   work-items of one group; more is refused
@@ -179,10 +179,8 @@ static cl_mem CL_API_CALL my_clCreateBuffer(cl_context context, cl_mem_flags fla
 static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
                                                            const size_t *lengths, cl_int *code) {
     cl_int unasked, *into = code ? code : &unasked;
-    uint64_t compiler;
-    bool due = ledger_due("clCreateProgramWithSource");
-    if (due || (ledger_lie("compiler", &compiler) && !compiler)) {
-        *into = due ? CL_OUT_OF_HOST_MEMORY : CL_COMPILER_NOT_AVAILABLE;
+    if (ledger_due("clCreateProgramWithSource")) {
+        *into = CL_OUT_OF_HOST_MEMORY;
         return NULL;
     }
     cl_program made = next.clCreateProgramWithSource(context, count, strings, lengths, into);
@@ -275,9 +273,18 @@ MAKE(cl_program, LEDGER_PROGRAM, clCreateProgramWithBinary, CL_INVALID_BINARY,
       const unsigned char **binaries, cl_int *states, cl_int *code),
      (context, count, devices, lengths, binaries, states, into))
 COUNTED(cl_program, LEDGER_PROGRAM, clRetainProgram, clReleaseProgram, CL_OUT_OF_RESOURCES)
-ASK(clBuildProgram, ledger_code(CL_BUILD_PROGRAM_FAILURE),
-    (cl_program program, cl_uint count, const cl_device_id *devices, const char *options, BUILT),
-    (program, count, devices, options, notify, user))
+/* Without a compiler a program from binaries is built, and one from source is not. */
+static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
+                                            const char *options, BUILT) {
+    uint64_t compiler;
+    size_t bytes = 0;
+    if (ledger_due("clBuildProgram"))
+        return ledger_code(CL_BUILD_PROGRAM_FAILURE);
+    if (ledger_lie("compiler", &compiler) && !compiler &&
+        next.clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &bytes) == CL_SUCCESS && bytes > 1)
+        return CL_COMPILER_NOT_AVAILABLE;
+    return next.clBuildProgram(program, count, devices, options, notify, user);
+}
 ASK(clGetProgramInfo, CL_OUT_OF_HOST_MEMORY, (cl_program program, cl_program_info what, ANSWER),
     (program, what, size, value, needed))
 ASK(clGetProgramBuildInfo, CL_OUT_OF_HOST_MEMORY,
