@@ -36,6 +36,7 @@ int cmd_attend(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_kernels(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 

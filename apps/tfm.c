@@ -21,6 +21,7 @@ const cli_command cli_commands[] = {
     {"bench", cmd_bench, "time matrix products, attention, norms, translation"},
     {"quantize", cmd_quantize, "write a model with smaller numbers"},
     {"tune", cmd_tune, "find out what this device is fastest with"},
+    {"kernels", cmd_kernels, "export and pack programs for devices without a compiler"},
     {"report", cmd_report, "write all about a device, to attach to an issue"},
     {"completion", cmd_completion, "make a shell complete commands and options"},
     {0},
@@ -33,8 +34,8 @@ static void print_help(FILE *to) {
     fputs("\noptions:\n  -h, --help     this text; tfm help COMMAND describes one command\n"
           "  -V, --version  the version\n\n"
           "examples:\n  tfm devices\n  echo \"Guten Morgen.\" | tfm translate -m apps/demo\n\n"
-          "environment: TFM_DEVICE, TFM_GEMM, TFM_LOG, TFM_CL_DIR, TFM_CACHE_DIR,\n"
-          "TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE; see tfm(1)\n",
+          "environment: TFM_DEVICE, TFM_GEMM, TFM_LOG, TFM_CL_DIR, TFM_KERNELS,\n"
+          "TFM_CACHE_DIR, TFM_PROFILE, POCL_CACHE_DIR, RUSTICL_ENABLE; see tfm(1)\n",
           to);
 }
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$here"' EXIT
 trap : PIPE # a program that dies early is a failed check; not inherited, so the program meets pipes as everyone's
 cd "$here" || exit 1
 export TFM_CACHE_DIR="${TFM_CACHE_DIR:-$here/cache}" # never the user's
-unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM
+unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM TFM_KERNELS
 count=0
 
 # check NAME COMMAND...: one line of TAP; where the command is false, what the last run said follows.

@@ -45,7 +45,7 @@ run --help
 check "help" both 0 says out 'translate'
 run help --help
 check "help of help" both 0 says out 'translate'
-for command in devices selftest info train translate score eval attend bench quantize tune report completion generate embed; do
+for command in devices selftest info train translate score eval attend bench quantize tune report completion generate embed kernels; do
     run $command --help
     check "$command --help has examples" both 0 says out 'examples:'
     check "$command --help fits a terminal" [ "$(wc -L <out)" -lt 80 ]

@@ -30,7 +30,7 @@ may() {
 }
 may base 'base' 'base'
 may text 'base|text' 'base|text|metrics'
-may dev 'base|dev' 'base|device|tensor|opencl'
+may dev 'base|dev' 'base|device|tensor|opencl|kernels'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest|tune'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'
 may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|model|embed|fleet'

@@ -17,7 +17,8 @@ OPTIONAL = ('sum', 'mean', 'inv_std', 'log_sum', 'nll', 'mask', 'probabilities',
             'tfm_block_forward memory', 'tfm_block_attend memory',
             'tfm_block_attend self_weights', 'tfm_block_attend cross_weights', 'tfm_gemm_by provider',
             'tfm_linear_by provider', 'tfm_score_general weight', 'tfm_data_open target', 'tfm_tokenizer_train target',
-            'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_ranks ranks', 'tfm_text_sentences language', 'tfm_embedder_prompt name')
+            'tfm_trainer_save data', 'tfm_trainer_load data', 'tfm_trainer_set_note note', 'tfm_trainer_set_ranks ranks', 'tfm_text_sentences language', 'tfm_embedder_prompt name',
+            'tfm_kernels_begin device', 'tfm_kernels_pack device')
 # Tensors of other dims and dtypes than most calls take, so that it is the NULL that is refused and nothing else.
 BETTER = {'gamma': 'row', 'beta': 'row', 'bias': 'row', 'tfm_gemm b': 'turned', 'tfm_gemm_by b': 'turned',
           'tfm_and a': 'bytes', 'tfm_and b': 'bytes', 'tfm_or a': 'bytes', 'tfm_or b': 'bytes', 'tfm_xor a': 'bytes',
@@ -134,8 +135,9 @@ def main():
                 form = '    REFUSED("%s: %s is NULL", %s);' if refused else '    ONE("%s: %s is NULL", (void)%s);'
                 lines.append(form % (name, parts[one][1], call))
             if pointers:
+                refused = status and any(needed(name, *parts[i]) for i in pointers)
                 args = ', '.join('NULL' if i in pointers else v for i, v in enumerate(values))
-                form = '    REFUSED("%s: all are NULL", %s(%s));' if status else '    ONE("%s: all are NULL", (void)%s(%s));'
+                form = '    REFUSED("%s: all are NULL", %s(%s));' if refused else '    ONE("%s: all are NULL", (void)%s(%s));'
                 lines.append(form % (name, name, args))
             for one, (kind, parameter) in enumerate(parts):
                 if kind in HOLLOW:

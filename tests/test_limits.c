@@ -2,10 +2,11 @@
  * missing. The fault layer makes one of whatever device there is. */
 #include <dirent.h>
 #include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "base/file.h"
 #include "dev/cache.h"
@@ -142,10 +143,23 @@ static void test_split_batches(void **state) {
 
 /* ---- No compiler ------------------------------------------------------------------------------------- */
 
-static char prebuilt[4200];
+static char exported[4200];
 
-/* Takes the binary out of one entry of the disk cache and gives it the name that a device without a compiler
- * looks for: "program softmax OPTIONS\ntext HASH\n..." is softmax-HASH2.bin. */
+/* Runs `tfm ARGUMENTS` in the shell, in peace. */
+static void tfm(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void tfm(const char *format, ...) {
+    char arguments[16384], line[20480];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(arguments, sizeof(arguments), format, args);
+    va_end(args);
+    snprintf(line, sizeof(line), "TFM_CACHE_DIR='%s' '%s' %s 2>'%s/err'", runs_cache(), TFM_PROGRAM, arguments,
+             runs_folder());
+    assert_int_equal(system(line), 0);
+}
+
+/* Takes the binary out of one entry of the disk cache, as an offline compiler would make it: "program softmax
+ * OPTIONS\ntext HASH\n..." is softmax-HASH2.bin beside softmax-HASH2.cl. */
 static bool provide(const char *entry) {
     char *bytes, path[4600];
     size_t size;
@@ -160,7 +174,7 @@ static bool provide(const char *entry) {
         options = strchr(key + 8, ' ') + 1;
         options[-1] = 0;
         assert_int_equal(sscanf(line_end + 1, "text %" SCNx64, &text), 1);
-        snprintf(path, sizeof(path), "%s/%s-%016" PRIx64 ".bin", prebuilt, key + 8,
+        snprintf(path, sizeof(path), "%s/%s-%016" PRIx64 ".bin", exported, key + 8,
                  tfm__hash64(options, strlen(options), text));
         harness_ok(tfm__file_write(path, bytes + 32 + key_bytes, size - 32 - key_bytes));
     }
@@ -169,31 +183,34 @@ static bool provide(const char *entry) {
     return program;
 }
 
-/* The path of one binary that was provided. */
-static void any_binary(char *out, size_t size) {
-    DIR *listing = opendir(prebuilt);
-    assert_non_null(listing);
-    out[0] = 0;
-    for (struct dirent *next; (next = readdir(listing));)
-        if (strstr(next->d_name, ".bin"))
-            snprintf(out, size, "%s/%s", prebuilt, next->d_name);
-    closedir(listing);
-    assert_true(out[0]);
+/* Takes the first program out of the manifest; its name. */
+static void forget_one(char *out, size_t size) {
+    char path[4300];
+    snprintf(path, sizeof(path), "%s/manifest.json", exported);
+    json_t *manifest = json_load_file(path, 0, NULL), *programs = json_object_get(manifest, "programs");
+    const char *name = json_string_value(json_object_get(json_array_get(programs, 0), "name"));
+    assert_non_null(name);
+    snprintf(out, size, "%s", name);
+    assert_int_equal(json_array_remove(programs, 0), 0);
+    assert_int_equal(json_dump_file(manifest, path, 0), 0);
+    json_decref(manifest);
 }
 
-static void test_prebuilt(void **state) {
+static void test_pack(void **state) {
     (void)state;
-    char directory[4300], path[4500], away[4600];
+    char path[4500], setting[4500], name[128] = "", *pack;
+    size_t size;
     int count = 0;
-    snprintf(prebuilt, sizeof(prebuilt), "%s/prebuilt", runs_folder());
-    snprintf(directory, sizeof(directory), "TFM_CL_DIR=%s", prebuilt);
-    assert_int_equal(mkdir(prebuilt, 0700), 0);
+    snprintf(exported, sizeof(exported), "%s/exported", runs_folder());
+    snprintf(setting, sizeof(setting), "TFM_KERNELS=%s/kernels.pack", runs_folder());
     const char *const bare[] = {"TFM_FAULT_LIE=compiler=0", NULL};
-    const char *const settings[] = {"TFM_FAULT_LIE=compiler=0", directory, NULL};
-    const char *const forced[] = {"TFM_FAULT_LIE=compiler=0", directory, "TFM_GEMM=clblast", NULL};
-    runs_add_refused("no compiler and no directory", bare, ".bin is missing: build prelude.cl + ");
-    runs_add_refused("no compiler and no binaries", settings, prebuilt);
+    const char *const settings[] = {"TFM_FAULT_LIE=compiler=0", setting, NULL};
+    const char *const forced[] = {"TFM_FAULT_LIE=compiler=0", setting, "TFM_GEMM=clblast", NULL};
+    runs_add_refused("no compiler and no pack", bare, "has no compiler: set TFM_KERNELS to a pack of its kernels");
+    runs_add_refused("no compiler, and a pack that is not there", settings, "kernels.pack");
     runs_finish("no compiler");
+    tfm("kernels --export '%s' -- translate -m '%s/apps/demo' --beam 4 -i '%s/in' -o '%s/translated'", exported,
+        TFM_ROOT, runs_folder(), runs_folder());
     DIR *listing = opendir(runs_cache());
     assert_non_null(listing);
     for (struct dirent *next; (next = readdir(listing));) {
@@ -203,17 +220,20 @@ static void test_prebuilt(void **state) {
     }
     closedir(listing);
     assert_true(count > 3);
-    runs_add("no compiler, but binaries", settings, RUNS_RIGHT);
-    runs_add("no compiler, binaries, and CLBlast is wished for", forced, RUNS_RIGHT);
-    runs_finish("binaries");
-    any_binary(path, sizeof(path));
-    snprintf(away, sizeof(away), "%s.away", path);
-    assert_int_equal(rename(path, away), 0);
-    runs_add_refused("one binary is missing", settings, strrchr(path, '/') + 1);
-    runs_finish("one binary is missing");
-    harness_ok(tfm__file_write(path, "", 0));
-    runs_add_refused("one binary is empty", settings, "no binary for it");
-    runs_finish("one binary is empty");
+    tfm("kernels --pack '%s' -o '%s'", exported, strchr(setting, '=') + 1);
+    runs_add("no compiler, but a pack", settings, RUNS_RIGHT);
+    runs_add("no compiler, a pack, and CLBlast is wished for", forced, RUNS_RIGHT);
+    runs_finish("a pack");
+    harness_ok(tfm__file_read(&pack, &size, strchr(setting, '=') + 1));
+    pack[64] ^= 1;
+    harness_ok(tfm__file_write(strchr(setting, '=') + 1, pack, size));
+    free(pack);
+    runs_add_refused("the pack is damaged", settings, "is no whole pack of kernels: its list is damaged");
+    runs_finish("a damaged pack");
+    forget_one(name, sizeof(name));
+    tfm("kernels --pack '%s' -o '%s'", exported, strchr(setting, '=') + 1);
+    runs_add_refused("one program is missing", settings, name);
+    runs_finish("one program is missing");
 }
 
 int main(int count, char **arguments) {
@@ -222,7 +242,7 @@ int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_devices),
         cmocka_unit_test(test_split_batches),
-        cmocka_unit_test(test_prebuilt),
+        cmocka_unit_test(test_pack),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

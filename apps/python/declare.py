@@ -10,7 +10,8 @@ import re
 import sys
 
 HEADERS = ['version.h', 'base.h', 'device.h', 'tensor.h', 'ops.h', 'tape.h', 'nn.h', 'text.h', 'metrics.h', 'model.h',
-           'embed.h', 'fleet.h', 'train.h', 'data.h', 'selftest.h', 'tune.h']
+           'embed.h', 'fleet.h', 'train.h', 'data.h', 'selftest.h', 'tune.h',
+           'kernels.h']
 
 
 def without_conditions(text):

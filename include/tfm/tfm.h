@@ -59,5 +59,6 @@
 #include "data.h"
 #include "selftest.h"
 #include "tune.h"
+#include "kernels.h"
 
 #endif

@@ -41,9 +41,17 @@ tfm_status tfm__devices_select(const tfm__device **out, size_t *taken, const tfm
  * the device is not in the list (a sub-device). TFM_ERROR_DEVICE if the driver does not answer. */
 tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, cl_device_id device);
 
-/* What a program binary depends on besides its source: platform, version, device, vendor, driver, as one line
- * of text for a cache key. Freed with free(). NULL with the sentence set where the driver keeps an answer
- * back: then nothing is to be cached, since two devices would share an entry. */
+/* What a program binary depends on besides its source, each by its name. TFM_ERROR_DEVICE where the driver keeps an
+ * answer back. */
+enum { TFM__DEVICE_WORDS = 6 };
+typedef struct tfm__device_words {
+    char text[TFM__DEVICE_WORDS][256];
+} tfm__device_words;
+extern const char *const tfm__device_word_names[TFM__DEVICE_WORDS];
+tfm_status tfm__device_words_ask(tfm__device_words *out, cl_device_id device);
+
+/* The same as one line of text for a cache key. Freed with free(). NULL with the sentence set where the driver keeps an
+ * answer back: then nothing is to be cached, since two devices would share an entry. */
 char *tfm__device_identity(cl_device_id device);
 
 /* Compiles and runs a small kernel and checks its numbers. A success is remembered in the disk cache, so that

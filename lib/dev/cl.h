@@ -44,6 +44,7 @@ struct tfm_buffer {
     tfm_buffer *all;     /* every struct of the context */
 };
 
+typedef struct tfm__pack tfm__pack;
 typedef struct tfm__program tfm__program;
 typedef struct tfm__profile tfm__profile;
 typedef struct tfm__slot tfm__slot;
@@ -120,6 +121,10 @@ struct tfm_context {
     int builds;           /* programs built from source */
     double build_seconds; /* that took */
 
+    tfm__pack *pack; /* where all programs come from, or NULL */
+    bool collects;   /* its programs are collected (collect.c), */
+    bool stands_in;  /* and are those of another device, whose tuning and limits it has */
+
     tfm__program *programs;
     tfm__kernel *kernels[TFM__KERNEL_SLOTS];
     tfm__profile *profile;
@@ -167,6 +172,9 @@ void tfm__slots_free(tfm_context *ctx);
 void tfm__programs_export(tfm_context *ctx);
 void tfm__programs_free(tfm_context *ctx);
 void tfm__pool_free(tfm_context *ctx);
+
+/* Why other libraries cannot build programs of theirs on the context, or NULL where they can. Static. */
+const char *tfm__context_closed(const tfm_context *ctx);
 
 /* A hash of the text of cl/<file>.cl with all that stands before it and in it; false after a failure. */
 bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file);

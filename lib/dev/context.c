@@ -3,7 +3,24 @@
 #include <string.h>
 #include "dev/choose.h"
 #include "dev/cl.h"
+#include "dev/collect.h"
+#include "dev/pack.h"
 #include "dev/profile.h"
+
+/* The pack that TFM_KERNELS names is of this device, or the context does not open. */
+static tfm_status open_pack(tfm_context *ctx) {
+    const char *path = getenv("TFM_KERNELS");
+    if (!path || !*path)
+        return TFM_OK;
+    tfm__device_words words;
+    tfm_status status = tfm__device_words_ask(&words, ctx->device);
+    if (status == TFM_OK)
+        status = tfm__pack_open(&ctx->pack, path);
+    if (status == TFM_OK)
+        status = tfm__pack_check(ctx->pack, &words);
+    ctx->info.compiler = false; /* nothing is compiled, by nobody */
+    return status == TFM_OK ? TFM_OK : tfm__fail(status, "TFM_KERNELS: %s", tfm_error_message());
+}
 
 /* Everything that follows from the device and the OpenCL context, which are set. */
 static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, bool own_queue) {
@@ -19,8 +36,11 @@ static tfm_status set_up(tfm_context *ctx, const tfm_context_options *options, b
     ctx->limits = ctx->capabilities.limits;
     const uint64_t limit = options ? options->memory_limit : 0, all = ctx->info.memory_bytes;
     ctx->room = limit > 0 && (all == 0 || limit < all) ? limit : all;
-    const tfm_status status =
-        tfm__tuning_choose(&ctx->tuning, &ctx->capabilities, &ctx->info, options ? options->variant : NULL);
+    tfm_status status = open_pack(ctx);
+    if (status == TFM_OK)
+        status = tfm__collect_begin(ctx);
+    if (status == TFM_OK)
+        status = tfm__tuning_choose(&ctx->tuning, &ctx->capabilities, &ctx->info, options ? options->variant : NULL);
     if (status != TFM_OK)
         return status;
     tfm__tuned_load(ctx);
@@ -138,8 +158,10 @@ void tfm_context_free(tfm_context **pointer) {
         tfm__programs_export(ctx);
         tfm__error_restore(kept);
     }
+    tfm__collect_take(ctx);
     /* Kernels before programs, programs before the context: PoCL insists. */
     tfm__programs_free(ctx);
+    tfm__pack_close(&ctx->pack);
     tfm__pool_free(ctx);
     if (ctx->queue)
         clReleaseCommandQueue(ctx->queue);
@@ -200,6 +222,13 @@ tfm_dtype tfm__context_set_inputs(tfm_context *ctx, tfm_dtype inputs) {
     const tfm_dtype before = ctx->tuning.gemm_inputs;
     ctx->tuning.gemm_inputs = inputs;
     return before;
+}
+
+const char *tfm__context_closed(const tfm_context *ctx) {
+    return ctx->pack             ? "kernels come from a pack"
+           : ctx->collects       ? "kernels are exported, and its own would be missing"
+           : !ctx->info.compiler ? "the device has no compiler"
+                                 : NULL;
 }
 
 const tfm__limits *tfm__context_limits(const tfm_context *ctx) {

@@ -311,20 +311,26 @@ tfm_status tfm__device_describe(tfm_device_info *out, cl_platform_id *platform, 
     return TFM_OK;
 }
 
-char *tfm__device_identity(cl_device_id device) {
-    static const cl_uint ASKED[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION, CL_DEVICE_VERSION};
-    char text[2 + TFM__COUNT(ASKED)][256];
+const char *const tfm__device_word_names[TFM__DEVICE_WORDS] = {"platform", "platform_version", "name",
+                                                               "vendor",   "driver",           "opencl"};
+
+tfm_status tfm__device_words_ask(tfm__device_words *out, cl_device_id device) {
+    static const cl_uint ASKED[] = {CL_PLATFORM_NAME, CL_PLATFORM_VERSION, CL_DEVICE_NAME,
+                                    CL_DEVICE_VENDOR, CL_DRIVER_VERSION,   CL_DEVICE_VERSION};
     cl_platform_id platform = NULL;
     cl_int error = clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
-    if (error == CL_SUCCESS)
-        error = ask_string(text[0], sizeof(text[0]), platform, NULL, CL_PLATFORM_NAME);
-    if (error == CL_SUCCESS)
-        error = ask_string(text[1], sizeof(text[1]), platform, NULL, CL_PLATFORM_VERSION);
     for (size_t i = 0; i < TFM__COUNT(ASKED) && error == CL_SUCCESS; i++)
-        error = ask_string(text[2 + i], sizeof(text[0]), NULL, device, ASKED[i]);
+        error = ask_string(out->text[i], sizeof(out->text[i]), platform, i < 2 ? NULL : device, ASKED[i]);
     if (error == CL_SUCCESS)
-        return tfm__format("%s | %s | %s | %s | %s | %s", text[0], text[1], text[2], text[3], text[4], text[5]);
-    tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)", tfm__cl_error_name(error),
-              (int)error);
-    return NULL;
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_DEVICE, "the OpenCL driver does not say what the device is: %s (%d)",
+                     tfm__cl_error_name(error), (int)error);
+}
+
+char *tfm__device_identity(cl_device_id device) {
+    tfm__device_words said;
+    if (tfm__device_words_ask(&said, device) != TFM_OK)
+        return NULL;
+    return tfm__format("%s | %s | %s | %s | %s | %s", said.text[0], said.text[1], said.text[2], said.text[3],
+                       said.text[4], said.text[5]);
 }

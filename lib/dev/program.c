@@ -6,10 +6,15 @@
 #include "dev/cache.h"
 #include "dev/choose.h"
 #include "dev/cl.h"
+#include "dev/collect.h"
+#include "dev/pack.h"
+#include "dev/program.h"
 #include "dev/text.h"
 
 struct tfm__program {
-    char *key;      /* "file options": what makes it unique in its context */
+    char *key;  /* "file options": what makes it unique in its context */
+    char *name; /* "file-hash": of its text and all its options, which are the next */
+    char *options;
     char *disk_key; /* the same for all contexts of all runs; NULL when the binary is already on disk */
     cl_program cl;
     bool fresh; /* built from source here */
@@ -106,27 +111,54 @@ static cl_program from_source(tfm_context *ctx, const char *source, const char *
     return NULL;
 }
 
-/* A device without a compiler takes binaries that were built elsewhere, named after text and options. */
-static cl_program from_prebuilt(tfm_context *ctx, const char *name, const char *file, const char *options) {
-    const char *directory = getenv("TFM_CL_DIR");
-    bool given = directory && *directory;
-    char *path = tfm__format("%s%s%s", given ? directory : "", given ? "/" : "", name), *binary = NULL;
-    size_t bytes = 0;
-    cl_program program = NULL;
-    if (path && given && tfm__file_exists(path) && tfm__file_read(&binary, &bytes, path) == TFM_OK)
-        program = from_binary(ctx, (const unsigned char *)binary, bytes, options);
-    if (!program)
+/* A device without a compiler takes binaries that were built elsewhere. */
+static cl_program from_pack(tfm_context *ctx, const tfm__program *entry) {
+    const unsigned char *binary;
+    size_t bytes;
+    char *defines, *rest;
+    if (!ctx->pack) {
         tfm__context_fail(
             ctx, TFM_ERROR_BUILD,
-            "%s has no compiler and %s is %s: build prelude.cl + %s.cl with '%s' for it and put the binary "
-            "there, %s",
-            ctx->info.name, path ? path : name,
-            binary                                    ? "no binary for it"
-            : path && given && tfm__file_exists(path) ? "not to be read"
-                                                      : "missing",
-            file, options, given ? "where TFM_CL_DIR points" : "in a directory that TFM_CL_DIR names");
+            "%s has no compiler: set TFM_KERNELS to a pack of its kernels, such as %s, which `tfm kernels` "
+            "makes",
+            ctx->info.name, entry->name);
+        return NULL;
+    }
+    const tfm_status found = tfm__pack_find(ctx->pack, &binary, &bytes, entry->name);
+    if (found != TFM_OK) {
+        tfm__context_fail(ctx, found, "%s", tfm_error_message());
+        return NULL;
+    }
+    cl_program program = NULL;
+    if (tfm__options_split(&defines, &rest, entry->options)) {
+        program = from_binary(ctx, binary, bytes, rest);
+        free(defines);
+        free(rest);
+    }
+    if (!program)
+        tfm__context_fail(ctx, TFM_ERROR_BUILD,
+                          "%s does not take the binary of %s from the pack that TFM_KERNELS names: compile and pack it "
+                          "again",
+                          ctx->info.name, entry->name);
+    return program;
+}
+
+/* From the disk cache, or built. */
+static cl_program from_cache(tfm_context *ctx, tfm__program *entry, const char *source, const char *file) {
+    size_t bytes = 0;
+    cl_program program = NULL;
+    entry->disk_key = disk_key(ctx, source, file, entry->options); /* NULL: built in each run */
+    void *binary = entry->disk_key ? tfm__cache_get(entry->disk_key, &bytes) : NULL;
+    if (binary && (program = from_binary(ctx, binary, bytes, entry->options))) {
+        free(entry->disk_key); /* nothing to export */
+        entry->disk_key = NULL;
+    } else {
+        if (binary)
+            tfm__cache_drop(entry->disk_key);
+        program = from_source(ctx, source, file, entry->options);
+        entry->fresh = true;
+    }
     free(binary);
-    free(path);
     return program;
 }
 
@@ -195,38 +227,29 @@ bool tfm__program_hash(tfm_context *ctx, uint64_t *out, const char *file) {
 }
 
 static cl_program obtain(tfm_context *ctx, tfm__program *entry, const char *file, const char *given) {
-    char *source = assemble(ctx, file), *options = NULL;
-    if (source && !(options = tfm__capability_options(&ctx->capabilities, source, given)))
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for the options of %s.cl", file);
-    if (!options) {
-        free(source);
-        return NULL;
-    }
-    char name[128];
-    snprintf(name, sizeof(name), "%s-%016" PRIx64 ".bin", file, hash_text(options, hash_text(source, 0)));
-    /* Under TFM_LOG=debug one run names all the binaries that a device like this one, but without a compiler, wants. */
-    tfm__log(TFM_LOG_DEBUG, "program %s: prelude.cl + %s.cl with '%s'", name, file, options);
+    char *source = assemble(ctx, file);
+    entry->options = source ? tfm__capability_options(&ctx->capabilities, source, given) : NULL;
+    if (entry->options)
+        entry->name = tfm__format("%s-%016" PRIx64, file, hash_text(entry->options, hash_text(source, 0)));
     cl_program program = NULL;
-    if (!ctx->info.compiler) {
-        program = from_prebuilt(ctx, name, file, options);
-    } else {
-        size_t bytes = 0;
-        entry->disk_key = disk_key(ctx, source, file, options); /* NULL: built in each run */
-        void *binary = entry->disk_key ? tfm__cache_get(entry->disk_key, &bytes) : NULL;
-        if (binary && (program = from_binary(ctx, binary, bytes, options))) {
-            free(entry->disk_key); /* nothing to export */
-            entry->disk_key = NULL;
-        } else {
-            if (binary)
-                tfm__cache_drop(entry->disk_key);
-            program = from_source(ctx, source, file, options);
-            entry->fresh = true;
-        }
-        free(binary);
+    if (entry->name) {
+        tfm__log(TFM_LOG_DEBUG, "program %s: prelude.cl + %s.cl with '%s'", entry->name, file, entry->options);
+        program = ctx->pack || !ctx->info.compiler ? from_pack(ctx, entry) : from_cache(ctx, entry, source, file);
+    } else if (source) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for the options of %s.cl", file);
     }
     free(source);
-    free(options);
     return program;
+}
+
+static void program_free(tfm__program *program) {
+    if (program->cl)
+        clReleaseProgram(program->cl);
+    free(program->disk_key);
+    free(program->options);
+    free(program->name);
+    free(program->key);
+    free(program);
 }
 
 static tfm__program *program_get(tfm_context *ctx, const char *file, const char *defines) {
@@ -246,8 +269,7 @@ static tfm__program *program_get(tfm_context *ctx, const char *file, const char 
             entry->next = ctx->programs;
             ctx->programs = entry;
         } else {
-            free(entry->disk_key);
-            free(entry);
+            program_free(entry);
             entry = NULL;
         }
     }
@@ -327,14 +349,8 @@ tfm__kernel *tfm__kernel_get(tfm_context *ctx, const char *file, const char *nam
 
 static void export_program(tfm__program *program) {
     size_t bytes = 0;
-    cl_uint devices = 0;
-    /* A wrapped context may hold several devices, whose binaries come in an order that we cannot place. */
-    if (clGetProgramInfo(program->cl, CL_PROGRAM_NUM_DEVICES, sizeof(devices), &devices, NULL) != CL_SUCCESS ||
-        devices != 1 ||
-        clGetProgramInfo(program->cl, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, NULL) != CL_SUCCESS || !bytes)
-        return;
-    unsigned char *binary = tfm__alloc(bytes, 1);
-    if (binary && clGetProgramInfo(program->cl, CL_PROGRAM_BINARIES, sizeof(binary), &binary, NULL) == CL_SUCCESS)
+    unsigned char *binary = tfm__program_binary(&bytes, program->cl);
+    if (binary)
         tfm__cache_put(program->disk_key, binary, bytes);
     free(binary);
 }
@@ -350,6 +366,19 @@ void tfm__programs_export(tfm_context *ctx) {
             export_program(program);
 }
 
+bool tfm__programs_show(tfm_context *ctx, bool (*see)(void *user, const tfm__program_parts *parts), void *user) {
+    bool good = true;
+    for (const tfm__program *program = ctx->programs; program && good; program = program->next) {
+        char *file = tfm__format("%.*s", (int)strcspn(program->key, " "), program->key);
+        char *source = file ? assemble(ctx, file) : NULL;
+        const tfm__program_parts parts = {program->name, file, program->options, source, program->cl};
+        good = source && see(user, &parts);
+        free(source);
+        free(file);
+    }
+    return good;
+}
+
 void tfm__programs_free(tfm_context *ctx) {
     for (int i = 0; i < TFM__KERNEL_SLOTS; i++) {
         if (ctx->kernels[i]) {
@@ -363,9 +392,6 @@ void tfm__programs_free(tfm_context *ctx) {
     while (ctx->programs) {
         tfm__program *program = ctx->programs;
         ctx->programs = program->next;
-        clReleaseProgram(program->cl);
-        free(program->disk_key);
-        free(program->key);
-        free(program);
+        program_free(program);
     }
 }

@@ -140,7 +140,7 @@ void tfm__tuned_load(tfm_context *ctx) {
     char kept[TFM__MESSAGE];
     snprintf(kept, sizeof(kept), "%s", tfm_error_message());
     ctx->group_by_rule = ctx->tuning.group;
-    char *key = table_key(ctx), *text = key ? tfm__cache_get(key, &bytes) : NULL;
+    char *key = ctx->stands_in ? NULL : table_key(ctx), *text = key ? tfm__cache_get(key, &bytes) : NULL;
     if (text && take(ctx, text, bytes) != TFM_OK) {
         tfm__tuned_clear(ctx);
         tfm__log(TFM_LOG_WARNING, "the table of `tfm tune` for %s is not used, since %s: run `tfm tune` again",

@@ -40,8 +40,8 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     /* Its ints reach the last element; of the copies that it makes too, which lie one after the other. */
     const double end = end_of(task->a, task->batch, task->m, task->k) + end_of(task->b, batch, task->k, task->n) +
                        end_of(task->c, task->batch, task->m, task->n);
-    if (!tfm_context_device(ctx)->compiler)
-        return "the device has no compiler, which CLBlast needs";
+    if (tfm__context_closed(ctx))
+        return tfm__context_closed(ctx);
     if (task->b.dtype != TFM_F32)
         return "it is for fp32, and b is of 16 bits";
     if (batch > most_batch || task->m > most_rows || task->n > most_rows || task->k > most_rows || end >= INT32_MAX)

@@ -275,7 +275,7 @@ void runs_lines(int count) {
 }
 
 int runs_setup(void **state) {
-    static const char *const UNSET[] = {"TFM_CL_DIR", "TFM_GEMM", "TFM_LOG", "TFM_PROFILE"};
+    static const char *const UNSET[] = {"TFM_CL_DIR", "TFM_GEMM", "TFM_KERNELS", "TFM_LOG", "TFM_PROFILE"};
     const char *const nothing[] = {NULL};
     if (scratch_setup(state) != 0)
         return -1;

@@ -1,7 +1,9 @@
-/* Files of weights. */
+/* Files of weights, and packs of kernels. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/pack.h"
 #include "fuzz.h"
 #include "model/file/shortlist.h"
 #include "model/file/torch_tensors.h"
@@ -182,6 +184,49 @@ static bool shards(const uint8_t *data, size_t size) {
     return good;
 }
 
+/* A pack of kernels: its list, whose hash is made right, a NUL, and the binaries. */
+static bool pack(const uint8_t *data, size_t size) {
+    size_t bytes;
+    char *list = fuzz_part(&data, &size, &bytes);
+    uint8_t *file = malloc(24 + bytes + size);
+    if (!file)
+        abort();
+    const uint64_t numbers[] = {bytes, tfm__hash64(list, bytes, 0)};
+    memcpy(file, "tfm pack", 8);
+    for (int i = 0; i < 16; i++)
+        file[8 + i] = (uint8_t)(numbers[i / 8] >> 8 * (i % 8));
+    memcpy(file + 24, list, bytes);
+    if (size)
+        memcpy(file + 24 + bytes, data, size);
+    const char *path = fuzz_file("kernels.pack", file, 24 + bytes + size);
+    free(file);
+    free(list);
+    tfm__pack *kernels;
+    if (tfm__pack_open(&kernels, path) != TFM_OK)
+        return false;
+    const tfm__device_words device = {{"a"}};
+    const unsigned char *binary;
+    size_t binary_bytes;
+    const bool good = tfm__pack_find(kernels, &binary, &binary_bytes, "a") == TFM_OK;
+    if (good)
+        fuzz_touch(binary, binary_bytes);
+    tfm__pack_check(kernels, &device);
+    tfm__pack_close(&kernels);
+    return good;
+}
+
+static void pack_seed(const char *path) {
+    const uint64_t hash = tfm__hash64("four", 4, 0);
+    FILE *out = fopen(path, "wb");
+    if (!out ||
+        fprintf(out,
+                "{\"format\": 1, \"tfm\": \"%s\", \"device\": {\"platform\": \"a\"}, \"programs\": [{\"name\": \"a\", "
+                "\"at\": 0, \"bytes\": 4, \"hash\": \"%016" PRIx64 "\"}]}",
+                tfm_version(), hash) < 0 ||
+        fwrite("\0four", 1, 5, out) != 5 || fclose(out) != 0)
+        abort();
+}
+
 const fuzz_target fuzz_weights[] = {{"safetensors", safetensors, NULL},
                                     {"torch", torch, NULL},
                                     {"npz", npz, NULL},
@@ -190,4 +235,5 @@ const fuzz_target fuzz_weights[] = {{"safetensors", safetensors, NULL},
                                     {"zip", zip, NULL},
                                     {"shards", shards, NULL},
                                     {"shortlist", shortlist, shortlist_seed},
+                                    {"pack", pack, pack_seed},
                                     {NULL, NULL, NULL}};
