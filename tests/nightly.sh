@@ -56,7 +56,7 @@ within() {
 
 optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \
-        --suite estimated-rows
+        --suite optimized-rows --suite long-rows
 }
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"

@@ -85,7 +85,7 @@ ninja -C "$build/sanitized" --quiet || die "it does not build with sanitizers"
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
 export TFM_DEVICE=pocl
-TFM_CACHE_DIR=off timed pocl check --suite device --suite families
+TFM_CACHE_DIR=off timed pocl check --suite device --suite optimized-rows --suite families
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's, and
 # so are most of the shapes of the slowest tests.
 TFM_BRIEF=1 POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off timed rows check --suite rows

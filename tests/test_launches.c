@@ -137,10 +137,16 @@ static void test_language_models(void **state) {
                  {"llama", true, {6, 4}, {12, 8}},
                  {"gpt2", false, {5, 4}, {9, 5}},
                  {"qwen3", false, {8, 4}, {14, 5}}};
+    const char *flags = getenv("POCL_EXTRA_BUILD_FLAGS");
+    const bool unoptimized = flags && strstr(flags, "-cl-opt-disable");
     if (harness_slow())
         skip();
     for (size_t i = 0; i < (is_gpu() ? TFM__COUNT(kinds) : 2); i++) {
         const most m = is_gpu() ? kinds[i].gpu : kinds[i].wide;
+        if (kinds[i].draw && unoptimized) {
+            print_message("PoCL's compiler draws wrong indices where it does not optimize: left out\n");
+            continue;
+        }
         hold(kinds[i].family, write_text(kinds[i].family, LAYERS, kinds[i].draw),
              write_text(kinds[i].family, FEWER, kinds[i].draw), m.layer, m.step);
     }

@@ -130,8 +130,6 @@ static void test_gradients(void **state) {
  * mean square norms, gates, and a scaled output; a bias by distance in each layer. */
 static void test_other_families(void **state) {
     (void)state;
-    if (harness_brief())
-        skip();
     /* Gradients like those of UMT5 and mT5 are up to 6 and 1.5. Work-groups that share a row, as on GPUs, sum in
      * another order, and were off by up to 3.3e-5. */
     const double large = tfm__context_tuning(harness_context())->class == TFM__WIDE ? 2e-5 : 5e-5;
@@ -148,8 +146,6 @@ static void test_other_families(void **state) {
  * heads of keys; norms of heads, and a window; norms around the sub-layers, and capped scores and logits. */
 static void test_language_models(void **state) {
     (void)state;
-    if (harness_brief())
-        skip();
     check_gradients("tests/golden/gradients-gpt2", 1e-5);
     check_gradients("tests/golden/gradients-llama", 1e-5);
     check_gradients("tests/golden/gradients-qwen3", 1e-5);
@@ -160,8 +156,6 @@ static void test_language_models(void **state) {
 
 static void test_repeats(void **state) {
     (void)state;
-    if (harness_brief())
-        skip();
     tfm_trainer_options o = {0};
     tfm_trainer_paper(&o);
     double first = 0, last = 0;
@@ -443,8 +437,6 @@ static void test_texts_refused(void **state) {
 /* New models of each family that makes them: they learn, are saved, and say the same when they are opened again. */
 static void test_new_language_models(void **state) {
     (void)state;
-    if (harness_brief())
-        skip();
     static const char *const FAMILIES[] = {"gpt2",    "llama", "mistral", "qwen2",  "qwen3",
                                            "smollm3", "phi3",  "gemma",   "gemma2", "gemma3_text"};
     harness_random random = {7};
