@@ -1,6 +1,7 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
-#   host       the suite `host` without sanitizers, which run.sh runs under them
+#   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts`, which it runs
+#              without
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
@@ -60,7 +61,8 @@ optimized_rows() {
 }
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
-    suite plain-host build/check --suite host --no-suite unsanitized
+    suite plain-host build/check --suite host --no-suite unsanitized --no-suite scripts
+    (sanitizer_environment && suite sanitized-scripts build/sanitized --suite scripts --wrapper "$wrapper")
 }
 # Each test that compares gradients.
 gradients() {

@@ -89,13 +89,13 @@ TFM_CACHE_DIR=off timed pocl check --suite device --suite optimized-rows --suite
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's, and
 # so are most of the shapes of the slowest tests.
 TFM_BRIEF=1 POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off timed rows check --suite rows
-timed host check --suite unsanitized
+timed host check --suite unsanitized --suite scripts
 TFM_CACHE_DIR=off TFM_GEMM=clblast timed clblast check model
 sanitized() {
     sanitizer_environment || return
     # Five seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
     TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" nice sh tests/fuzz/run.sh 5 &
-    timed sanitized-host sanitized --suite host --no-suite unsanitized --wrapper "$wrapper"
+    timed sanitized-host sanitized --suite host --no-suite unsanitized --no-suite scripts --wrapper "$wrapper"
     TFM_CACHE_DIR=off timed sanitized-device sanitized --suite device --wrapper "$wrapper"
     wait
 }
