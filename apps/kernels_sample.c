@@ -33,12 +33,13 @@ static uint32_t draw(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-/* Any id but those that end or fill a text. */
+/* Any id but those that end or fill a text. What has no encoder reads the words that it writes. */
 static int32_t draw_id(uint64_t *state, const tfm_model_info *info) {
+    const int words = info->encoder_layers > 0 ? info->source_vocabulary : info->target_vocabulary;
     int32_t id;
     do
-        id = (int32_t)(draw(state) % (uint32_t)info->source_vocabulary);
-    while ((id == info->pad_id || id == info->eos_id) && info->source_vocabulary > 2);
+        id = words > 0 ? (int32_t)(draw(state) % (uint32_t)words) : 0;
+    while ((id == info->pad_id || id == info->eos_id) && words > 2);
     return id;
 }
 
