@@ -260,10 +260,14 @@ tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, siz
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
                                  "tensor_wrap: the buffer holds %zu bytes, the tensor ends at element %zu of %s", bytes,
                                  offset + count, tfm_dtype_name(dtype));
+    error = clRetainMemObject(memory);
+    if (error != CL_SUCCESS)
+        return tfm__cl_fail(ctx, error, "tensor_wrap: clRetainMemObject");
     tfm_buffer *buffer = buffer_struct(ctx);
-    if (!buffer)
+    if (!buffer) {
+        clReleaseMemObject(memory);
         return ctx->status;
-    clRetainMemObject(memory);
+    }
     buffer->memory = memory;
     buffer->bytes = bytes;
     buffer->foreign = true;

@@ -82,9 +82,10 @@ tfm__shared *tfm__shared_find(cl_context cl, tfm__shared_key key, cl_mem *memory
     tfm__shared *s = all;
     while (s && (s->cl != cl || memcmp(&s->key, &key, sizeof(key)) != 0))
         s = s->next;
+    if (s && clRetainMemObject(s->memory) != CL_SUCCESS)
+        s = NULL; /* then the caller makes its own */
     if (s) {
         s->users++;
-        clRetainMemObject(s->memory);
         *memory = s->memory;
         *bytes = s->bytes;
     }
