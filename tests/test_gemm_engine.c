@@ -325,6 +325,45 @@ static void test_not_built(void **state) {
     scratch_teardown(state);
 }
 
+/* What the cache is like while the kernel is tried, which is what a program leaves that ends there. */
+static void keep_cache(void *user, tfm_log_level level, const char *line) {
+    char command[8300];
+    if (level <= TFM_LOG_WARNING)
+        warnings++;
+    if (!strstr(line, "gemm_engine.cl"))
+        return;
+    snprintf(command, sizeof(command), "cp -r '%s' '%s'", getenv("TFM_CACHE_DIR"), (const char *)user);
+    assert_int_equal(system(command), 0);
+}
+
+/* A program that ends while it tries, by the user or by the driver: the next one tries again, and the one after that no
+ * more. */
+static void test_cut_short(void **state) {
+    need_simt();
+    assert_int_equal(scratch_setup(state), 0);
+    char folders[4][4200];
+    for (int run = 0; run < 4; run++)
+        snprintf(folders[run], sizeof(folders[run]), "%s/%d", scratch_root, run);
+    for (int run = 0; run < 3; run++) {
+        assert_int_equal(setenv("TFM_CACHE_DIR", folders[run], 1), 0);
+        again(state);
+        if (!pose(TFM__ENGINE_MMA, TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
+            break;
+        tuning()->engine_emulated = false;
+        warnings = 0;
+        tfm_log_set(keep_cache, folders[run + 1], TFM_LOG_INFO);
+        assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
+        tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+        const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
+        assert_int_equal(warnings, run < 2);
+        assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task),
+                               run < 2 ? "does not build" : "ended each time"));
+    }
+    unsetenv("TFM_CACHE_DIR");
+    again(state);
+    scratch_teardown(state);
+}
+
 /* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
 static void test_not_with_an_activation(void **state) {
     static const char BEGINNING[] = "#if TFM_ACTIVATION == 1\n#error no\n#endif\n";
@@ -361,10 +400,15 @@ static void test_not_with_an_activation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fragments), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_special),   cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_selftest),  cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_not_built), cmocka_unit_test(test_not_with_an_activation),
+        cmocka_unit_test(test_fragments),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_selftest),
+        cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_not_built),
+        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_not_with_an_activation),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -45,7 +45,7 @@ typedef struct plan {
 } plan;
 
 /* Of a form of the kernel that was tried: by tile, whether b is stored in 16 bits, unit, inputs and transposes. */
-typedef enum verdict { UNKNOWN, GOOD, WRONG, NOT_BUILT, CUT_SHORT, VERDICTS } verdict;
+typedef enum verdict { UNKNOWN, GOOD, WRONG, NOT_BUILT, CUT_ONCE, CUT_AGAIN, VERDICTS } verdict;
 enum { CLASSES = TILES << 5 };
 
 typedef struct state {
@@ -120,7 +120,7 @@ static const char *trouble(verdict v) {
     static const char *const WHY[VERDICTS] = {
         [WRONG] = "the result of the device's matrix engine was wrong when it was tried",
         [NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
-        [CUT_SHORT] = "the program ended while the device's matrix engine was tried",
+        [CUT_AGAIN] = "the program ended each time that the device's matrix engine was tried",
     };
     return WHY[v];
 }
@@ -264,11 +264,13 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
              p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n', task->transpose_b ? 't' : 'n', p->unit,
              task->b.dtype != TFM_F32 ? ", b stored as " : "",
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
-    if (!tuning->engine_emulated && tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN &&
-        stored < VERDICTS)
+    const bool kept = !tuning->engine_emulated && tfm__proven_get(ctx, &stored, "gemm_engine", what) &&
+                      stored > UNKNOWN && stored < VERDICTS;
+    if (kept && stored != CUT_ONCE)
         return (verdict)(*known = (unsigned char)stored);
-    if (!tuning->engine_emulated) /* a driver that ends the program is not tried again */
-        tfm__proven_set(ctx, CUT_SHORT, "gemm_engine", what);
+    /* A driver may end the program, and is then tried once more only: the first time it may have been the user. */
+    if (!tuning->engine_emulated)
+        tfm__proven_set(ctx, kept ? CUT_AGAIN : CUT_ONCE, "gemm_engine", what);
     const verdict v = try_it(ctx, task, p);
     *known = (unsigned char)v;
     if (v > GOOD)
