@@ -35,7 +35,7 @@ typedef short stored_halves __attribute__((vector_size(32)));
 typedef float stored_floats __attribute__((vector_size(64)));
 #define stored_load_vec(p)                                                                                             \
     __builtin_astype(__builtin_ia32_vcvtph2ps512_mask(__builtin_astype(tfm_load(p), stored_halves),                    \
-                                                      (stored_floats){0}, (ushort)0xffff, 4),                          \
+                                                      __builtin_astype((float16)0, stored_floats), (ushort)0xffff, 4), \
                      float16)
 #else
 static inline tfm_vec stored_load_vec(__global const ushort *p) {
