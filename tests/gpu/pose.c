@@ -9,6 +9,7 @@
  *         subgroups=1  it has cl_khr_subgroups, and OpenCL C 3.0
  *         compute=N    it is NVIDIA's, of compute capability N / 10
  *         gfx=N,wave=N it is AMD's, of instruction set N, with waves of so many items
+ *         width=N      it is no GPU, but a CPU with vectors of N floats
  *         run=1        kernels do run, and results are right: slow, to compare what is found with what is found without
  *     TFM_POSE_PROGRAMS=FOLDER   where the programs are written
  */
@@ -101,11 +102,12 @@ static bool say_vendors(cl_device_info what, cl_int *code, ANSWER) {
 }
 
 static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info what, ANSWER) {
-    const cl_device_type type = CL_DEVICE_TYPE_GPU;
+    const cl_uint width = (cl_uint)pose("width", 1);
+    const bool cpu = width > 1;
+    const cl_device_type type = cpu ? CL_DEVICE_TYPE_CPU : CL_DEVICE_TYPE_GPU;
     const cl_ulong local = pose("local", 32768);
-    const cl_device_local_mem_type kind = CL_LOCAL;
-    const cl_uint width = 1;
-    const cl_bool unified = CL_FALSE;
+    const cl_device_local_mem_type kind = cpu ? CL_GLOBAL : CL_LOCAL;
+    const cl_bool unified = cpu;
     const size_t group = (size_t)pose("group", 1024), items[3] = {group, group, group};
     static const char C[] = "OpenCL C 3.0 ";
     switch (what) {

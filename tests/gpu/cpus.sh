@@ -1,0 +1,44 @@
+# Builds programs that ask what a CPU has for CPUs that are not here: with vectors of 16, 8 and 4 floats, with and without
+# what their texts name (__F16C__, __AVX512VNNI__ and their kin). PoCL compiles for the CPU at hand alone, so that a
+# mistake in a branch for another one would be seen by its owner first.
+#     sh tests/gpu/cpus.sh BUILD
+# Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+set -u
+build=$(realpath "${1:?give a build folder}")
+clang=${GPU_CLANG:-clang-15}
+command -v "$clang" >/dev/null || {
+    echo "there is no $clang"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+}
+programs=$build/cpu-programs
+rm -rf "$programs"
+mkdir "$programs"
+for width in 16 8 4; do
+    for test in test_stored test_gemm_int8; do # nothing is computed under the layer, so they fail: never mind
+        TFM_POSE=width=$width TFM_POSE_PROGRAMS=$programs OPENCL_LAYERS=$build/tests/gpu/pose_layer.so TFM_CACHE_DIR=off \
+            TFM_DEVICE=pocl TFM_BRIEF=1 "$build/tests/$test" >/dev/null 2>&1 || :
+    done
+done
+
+passed=0 failed=0
+for program in $(grep -lE '__(F16C|AVX|ARM|aarch64)' "$programs"/*.cl); do
+    options=$(sed -n '1s,^// ,,p' "$program")
+    case $options in
+    *TFM_WIDTH=16*) cpus="x86_64:skylake-avx512 x86_64:cascadelake x86_64:sapphirerapids" ;;
+    *TFM_WIDTH=8*) cpus="x86_64:sandybridge x86_64:haswell x86_64:alderlake" ;;
+    *) cpus="x86_64:x86-64 aarch64:armv8-a aarch64:armv8.2-a+dotprod" ;;
+    esac
+    for cpu in $cpus; do
+        # shellcheck disable=SC2086 # words
+        if said=$("$clang" -O0 --target="${cpu%%:*}-linux-gnu" -march="${cpu#*:}" -x cl $options -w -emit-llvm -S \
+            -o /dev/null "$program" 2>&1); then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "$(basename "$program" .cl) does not build for $cpu: $(echo "$said" | grep -m 1 error) [$options]"
+        fi
+    done
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
