@@ -1,8 +1,8 @@
 # Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
-# PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a row;
-# a model whose products CLBlast computes; what a GPU would be asked for, built for GPUs that are not here; `host`, and
-# `device` again, under the address and undefined-behaviour sanitizers, and under them five seconds of damaged files for
-# each reader; and builds the examples against the installed library.
+# PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a
+# row; a model whose products CLBlast computes; what GPUs and other CPUs would be asked for, built for some that are not
+# here; `host`, and `device` again, under the address and undefined-behaviour sanitizers, and under them five seconds of
+# damaged files for each reader; and builds the examples against the installed library.
 #     sh tests/run.sh
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
@@ -28,9 +28,9 @@ sh apps/packages.sh gcc g++ dpkg-dev clang-format make meson ninja-build pkg-con
     llvm-spirv-15 spirv-tools ||
     die "the packages cannot be installed"
 
+. tests/suites.sh
 counts=$build/counts
 : >"$counts"
-. tests/suites.sh
 unset TFM_DEVICE TFM_GEMM TFM_LOG TFM_CL_DIR TFM_PROFILE RUSTICL_ENABLE
 export TFM_CACHE_DIR="$build/cache/tfm" POCL_CACHE_DIR="$build/cache/pocl"
 rm -rf "$build/cache"
@@ -50,26 +50,158 @@ configure() {
 count_one() {
     name=$1
     shift
-    if "$@" >"$build/last.log" 2>&1; then
+    if "$@" >"$build/jobs/last-$job" 2>&1; then
         echo "1 0 0" >>"$counts"
     else
         echo "0 1 0" >>"$counts"
         echo "$name: failed: $*"
-        tail -n 20 "$build/last.log"
+        tail -n 20 "$build/jobs/last-$job"
     fi
 }
-# timed LABEL FOLDER ARGUMENT...: a suite, and how long the processor worked for it
-timed() {
-    say "testing: $1"
-    (
-        label=$1 folder=$build/$2
-        shift 2
-        suite "$label" "$folder" "$@"
-        times >"$build/times"
-    )
-    say "$1 took $(awk 'NR == 2 { split($1, u, "m"); split($2, s, "m")
-        print int(60 * (u[1] + s[1]) + u[2] + s[2]) }' "$build/times") s of the processor"
+# count_perhaps NAME COMMAND...: the same, of what ends with 77 where it lacks something, and says so in its last line
+count_perhaps() {
+    name=$1
+    shift
+    "$@" >"$build/jobs/last-$job" 2>&1
+    case $? in
+    0) echo "1 0 0" >>"$counts" ;;
+    77) echo "0 0 1" >>"$counts" && tail -n 1 "$build/jobs/last-$job" ;;
+    *) echo "0 1 0" >>"$counts" && echo "$name: failed" && tail -n 40 "$build/jobs/last-$job" ;;
+    esac
 }
+
+# The work is cut into jobs, of which two run at a time, so that a core which one of them leaves idle serves the other.
+# Whoever is done takes the next of the list. What a job prints comes when it ends.
+lane() {
+    for job in $jobs; do
+        mkdir "$build/jobs/$job" 2>/dev/null || continue # somebody has it
+        say "begins: $job"
+        (
+            "job_$job" || echo "0 1 0" >>"$counts"
+            times >"$build/jobs/$job/times"
+        ) >"$build/jobs/$job/log" 2>&1 </dev/null
+        [ -f "$build/jobs/$job/times" ] || echo "0 1 0" >>"$counts" # it has ended in the middle
+        flock "$build/jobs" cat "$build/jobs/$job/log"
+        say "ends: $job, after $(awk 'NR == 2 { split($1, u, "m"); split($2, s, "m")
+            print int(60 * (u[1] + s[1]) + u[2] + s[2]) }' "$build/jobs/$job/times") s of the processor"
+    done
+}
+
+# Most of the time is PoCL's compiler's. Its own cache is shared by all that runs on PoCL, so everything is compiled once;
+# two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
+# runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
+# meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
+job_pocl() {
+    TFM_CACHE_DIR=off suite pocl "$build/check" --suite device --suite optimized-rows --suite families
+}
+# What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's, and
+# so are most of the shapes of the slowest tests.
+job_rows() {
+    TFM_BRIEF=1 POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off suite rows "$build/check" --suite rows
+}
+job_scripts() {
+    suite scripts "$build/check" --suite scripts
+}
+job_faults() {
+    suite faults "$build/check" --suite unsanitized
+}
+job_clblast() {
+    TFM_CACHE_DIR=off TFM_GEMM=clblast suite clblast "$build/check" model
+}
+job_sanitized_build() {
+    ninja -C "$build/sanitized" -j "$each" --quiet && touch "$build/jobs/sanitized_build/built"
+}
+# sanitized: waits for that, and sets what such programs need
+sanitized() {
+    while [ ! -f "$build/jobs/sanitized_build/built" ]; do
+        [ ! -f "$build/jobs/sanitized_build/times" ] || return # it has ended without
+        sleep 1
+    done
+    sanitizer_environment
+}
+job_sanitized_host() {
+    sanitized && suite sanitized-host "$build/sanitized" --suite host --no-suite unsanitized --no-suite scripts --wrapper "$wrapper"
+}
+job_sanitized_device() {
+    sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" --suite device --wrapper "$wrapper"
+}
+# Five seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
+job_fuzzers() {
+    sanitized && TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" sh tests/fuzz/run.sh 5
+}
+job_llvmpipe() {
+    export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
+    if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
+        count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
+        # Ops, and one model; more of them is nightly's.
+        TFM_BRIEF=1 suite llvmpipe "$build/check" --suite device --no-suite models
+        suite llvmpipe-model "$build/check" score_texts
+    else
+        echo "0 0 1" >>"$counts"
+        echo "there is no llvmpipe here: skipped"
+    fi
+}
+# For CPUs and GPUs that are not here: what usual models run there, built for three GPUs. The rest is nightly's.
+job_gpu() {
+    part sh tests/gpu/cpus.sh "$build/check"
+    export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
+        TFM_POSES=group=1024,local=65536
+    part sh tests/gpu/check.sh "$build/check" gfx1100 nvptx spirv
+    part sh tests/gpu/engines.sh "$build/check"
+    count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
+}
+job_learning() {
+    suite long "$build/check" --suite long
+}
+# What Python adds is tested with what pip fetches, where there is PyPI.
+job_python() {
+    count_perhaps "Python" sh apps/python/tests/run.sh "$build/check" "$build/python"
+}
+job_installing() {
+    unset TFM_DEVICE
+    rm -rf "$build/install"
+    count_one "install" ninja -C "$build/check" --quiet install
+    export PKG_CONFIG_PATH="$build/install/lib/pkgconfig"
+    unset LD_LIBRARY_PATH # nothing that is installed may need it
+    for example in translate train attention self_attention own_buffers number_words; do
+        # shellcheck disable=SC2046 # words
+        count_one "example $example" cc -std=c11 -Wall -Wextra -Werror "$build/install/share/doc/tfm/examples/$example.c" \
+            $(pkg-config --cflags --libs tfm OpenCL) -Wl,-rpath,"$(pkg-config --variable=libdir tfm)" -o "$build/example_$example"
+    done
+    count_one "the translation of an example" sh -c \
+        "'$build/example_translate' apps/demo \"\$(sed -n 6p apps/demo/test.de)\" | tee /dev/stderr |
+         grep -qxF \"\$(sed -n 6p apps/demo/beam4.en)\""
+    count_one "the attention of an example" sh -c "'$build/example_attention' | tee /dev/stderr | grep -q '^1.00[0-9] '"
+    count_one "the tutorial of self-attention" sh -c \
+        "'$build/example_self_attention' | tee /dev/stderr | grep -q '1.93662   6.68310   1.59507'"
+    count_one "the example with own buffers" sh -c \
+        "'$build/example_own_buffers' | tee /dev/stderr | grep -qx '0.03206 0.08714 0.23688 0.64391'"
+    count_one "the numbers of an example" sh -c \
+        "'$build/example_number_words' '$build/numbers' && grep -qx null '$build/numbers/train.de'"
+    count_one "the training of an example" sh -c \
+        "'$build/example_train' '$build/example-model' '$build/numbers/train.de' '$build/numbers/train.en' 300 vierhundertelf |
+         tee /dev/stderr | grep -qx 'four hundred and eleven'"
+    count_one "numbers in words are learned" sh tests/numbers.sh "$build/check/apps/tfm" "$build/numbers" "$build/numbers-run"
+    count_one "a picture" "$build/check/apps/tfm" attend -m apps/demo "Danke." -o "$build/attention.svg"
+    count_one "the installed program" "$build/install/bin/tfm" info "$build/install/share/tfm/demo"
+    rm -rf "$build/moved"
+    mv "$build/install" "$build/moved"
+    count_one "the installed program after its prefix has moved" "$build/moved/bin/tfm" info "$build/moved/share/tfm/demo"
+    mv "$build/moved" "$build/install"
+    count_perhaps "a consumer" sh tests/consumer.sh "$build/install" "$build/consumer"
+    count_one "its licence" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
+    count_one "what a program needs that links all of it" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
+    count_one "its page" test -s "$build/install/share/man/man1/tfm.1"
+    count_one "hidden symbols stay hidden" sh -c \
+        "! nm -D --defined-only '$build/install/lib/libtfm.so' | grep -vE ' (tfm_[a-z0-9_]*|_init|_fini)$'"
+}
+
+rm -rf "$build/jobs"
+mkdir "$build/jobs"
+export TFM_DEVICE=pocl
+cores=$(nproc)
+each=$(((cores + 1) / 2)) # processes for each job
+export MESON_TESTTHREADS="$each"
 
 say "building"
 command -v ld.gold >/dev/null && export CC_LD=gold CXX_LD=gold # there are hundreds of programs to link
@@ -78,107 +210,13 @@ configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib
 configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \
     -Dcpp_args=-g1
 ninja -C "$build/check" --quiet || die "it does not build"
-ninja -C "$build/sanitized" --quiet || die "it does not build with sanitizers"
 
-# Most of the time is PoCL's compiler's. Its own cache is shared by all that runs on PoCL, so everything is compiled once;
-# two processes that run at the same time rarely want the same. The library's cache of binaries stays off where a program
-# runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
-# meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
-export TFM_DEVICE=pocl
-TFM_CACHE_DIR=off timed pocl check --suite device --suite optimized-rows --suite families
-# What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's, and
-# so are most of the shapes of the slowest tests.
-TFM_BRIEF=1 POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off timed rows check --suite rows
-timed host check --suite unsanitized --suite scripts
-TFM_CACHE_DIR=off TFM_GEMM=clblast timed clblast check model
-sanitized() {
-    sanitizer_environment || return
-    # Five seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
-    TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" nice sh tests/fuzz/run.sh 5 &
-    timed sanitized-host sanitized --suite host --no-suite unsanitized --no-suite scripts --wrapper "$wrapper"
-    TFM_CACHE_DIR=off timed sanitized-device sanitized --suite device --wrapper "$wrapper"
-    wait
-}
-(sanitized) || echo "0 1 0" >>"$counts"
-llvmpipe() {
-    export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
-    if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
-        count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
-        # Ops, and one model; more of them is nightly's.
-        TFM_BRIEF=1 timed llvmpipe check --suite device --no-suite models
-        timed llvmpipe-model check score_texts
-    else
-        echo "0 0 1" >>"$counts"
-        say "there is no llvmpipe here: skipped"
-    fi
-}
-(llvmpipe) || echo "0 1 0" >>"$counts"
-# For GPUs that are not here: what usual models run there, built for three of them. The rest is nightly's. What learns
-# leaves a core to it.
-gpu() {
-    export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
-        TFM_POSES=group=1024,local=65536
-    part sh tests/gpu/check.sh "$build/check" gfx1100 nvptx spirv
-    part sh tests/gpu/engines.sh "$build/check"
-    count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
-}
-say "testing: gpu, meanwhile"
-(gpu) || echo "0 1 0" >>"$counts" &
-timed long check --suite long
+# The longest first, and what needs the sanitized build not before that.
+jobs="pocl sanitized_build scripts rows sanitized_host llvmpipe faults gpu fuzzers sanitized_device python clblast learning
+    installing"
+lane &
+lane
 wait
-unset TFM_DEVICE
-
-# What Python adds is tested with what pip fetches, where there is PyPI.
-say "testing: Python"
-TFM_DEVICE=pocl sh apps/python/tests/run.sh "$build/check" "$build/python" >"$build/python.log" 2>&1
-case $? in
-0) echo "1 0 0" >>"$counts" ;;
-77) echo "0 0 1" >>"$counts" && tail -n 1 "$build/python.log" ;;
-*) echo "0 1 0" >>"$counts" && tail -n 40 "$build/python.log" ;;
-esac
-
-say "installing"
-rm -rf "$build/install"
-count_one "install" ninja -C "$build/check" --quiet install
-export PKG_CONFIG_PATH="$build/install/lib/pkgconfig"
-unset LD_LIBRARY_PATH # nothing that is installed may need it
-for example in translate train attention self_attention own_buffers number_words; do
-    # shellcheck disable=SC2046 # words
-    count_one "example $example" cc -std=c11 -Wall -Wextra -Werror "$build/install/share/doc/tfm/examples/$example.c" \
-        $(pkg-config --cflags --libs tfm OpenCL) -Wl,-rpath,"$(pkg-config --variable=libdir tfm)" -o "$build/example_$example"
-done
-count_one "the translation of an example" sh -c \
-    "'$build/example_translate' apps/demo \"\$(sed -n 6p apps/demo/test.de)\" | tee /dev/stderr |
-     grep -qxF \"\$(sed -n 6p apps/demo/beam4.en)\""
-count_one "the attention of an example" sh -c "'$build/example_attention' | tee /dev/stderr | grep -q '^1.00[0-9] '"
-count_one "the tutorial of self-attention" sh -c \
-    "'$build/example_self_attention' | tee /dev/stderr | grep -q '1.93662   6.68310   1.59507'"
-count_one "the example with own buffers" sh -c \
-    "'$build/example_own_buffers' | tee /dev/stderr | grep -qx '0.03206 0.08714 0.23688 0.64391'"
-count_one "the numbers of an example" sh -c \
-    "'$build/example_number_words' '$build/numbers' && grep -qx null '$build/numbers/train.de'"
-count_one "the training of an example" sh -c \
-    "'$build/example_train' '$build/example-model' '$build/numbers/train.de' '$build/numbers/train.en' 300 vierhundertelf |
-     tee /dev/stderr | grep -qx 'four hundred and eleven'"
-count_one "numbers in words are learned" sh tests/numbers.sh "$build/check/apps/tfm" "$build/numbers" "$build/numbers-run"
-count_one "a picture" "$build/check/apps/tfm" attend -m apps/demo "Danke." -o "$build/attention.svg"
-count_one "the installed program" "$build/install/bin/tfm" info "$build/install/share/tfm/demo"
-rm -rf "$build/moved"
-mv "$build/install" "$build/moved"
-count_one "the installed program after its prefix has moved" "$build/moved/bin/tfm" info "$build/moved/share/tfm/demo"
-mv "$build/moved" "$build/install"
-say "testing: a consumer"
-sh tests/consumer.sh "$build/install" "$build/consumer" >"$build/last.log" 2>&1
-case $? in
-0) echo "1 0 0" >>"$counts" ;;
-77) echo "0 0 1" >>"$counts" && tail -n 1 "$build/last.log" ;;
-*) echo "0 1 0" >>"$counts" && echo "consumer: failed" && tail -n 20 "$build/last.log" ;;
-esac
-count_one "its licence" cmp LICENSE "$build/install/share/doc/tfm/LICENSE"
-count_one "what a program needs that links all of it" sh -c "pkg-config --print-requires-private tfm | grep -qx OpenCL"
-count_one "its page" test -s "$build/install/share/man/man1/tfm.1"
-count_one "hidden symbols stay hidden" sh -c \
-    "! nm -D --defined-only '$build/install/lib/libtfm.so' | grep -vE ' (tfm_[a-z0-9_]*|_init|_fini)$'"
 
 say "done"
 report
