@@ -205,7 +205,9 @@ static void free_srt(void *content) {
 static void *read_srt(const char *file, char *text, size_t bytes) {
     (void)bytes;
     srt *s = calloc(1, sizeof(*s));
-    bool good = s && (s->file = file) && find_lines(s, text);
+    if (s)
+        s->file = file;
+    bool good = s && find_lines(s, text);
     if (!good)
         cli_fail("out of memory for the lines of %s", file);
     good = good && find_cues(s);

@@ -167,7 +167,7 @@ static tfm_status make_t5(const tfm__conversion *c, const model *m) {
     const char *eos = tfm__convert_name(c, TFM__EOS);
     const char *const single[] = {tfm__convert_a, eos, NULL};
     const char *const pair[] = {tfm__convert_a, eos, tfm__convert_b, eos, NULL};
-    int extra;
+    int extra = 0;
     tfm_status status = read_count(&extra, c, "extra_ids", 100);
     if (status != TFM_OK)
         return status;
@@ -192,7 +192,7 @@ static tfm_status make_pegasus(const tfm__conversion *c, const model *m) {
     const char *eos = tfm__convert_name(c, TFM__EOS);
     const char *const single[] = {tfm__convert_a, eos, NULL};
     const char *const pair[] = {tfm__convert_a, tfm__convert_b, eos, NULL};
-    int offset;
+    int offset = 0;
     tfm_status status = read_count(&offset, c, "offset", 103);
     if (status != TFM_OK)
         return status;
