@@ -36,8 +36,7 @@ int harness_teardown(void **state);
 /* Whether the device is an emulator such as llvmpipe, two hundred times slower a launch: tests take fewer shapes. */
 bool harness_slow(void);
 
-/* TFM_BRIEF=1: a few shapes of each kind are enough, as tests/run.sh says of what it runs as a GPU would. The others
- * are tests/nightly.sh's. */
+/* TFM_BRIEF=1: a few shapes of each kind are enough, as tests/run.sh has it. The others are tests/nightly.sh's. */
 bool harness_brief(void);
 
 /* A repeatable stream. */

@@ -2,6 +2,7 @@
 #   run        sh tests/run.sh, which leaves the builds that the others take
 #   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts`, which it runs
 #              without
+#   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
@@ -55,6 +56,11 @@ within() {
     ("$@") || echo "0 1 0" >>"$counts"
 }
 
+shapes() {
+    export TFM_DEVICE=pocl TFM_CACHE_DIR=off
+    # shellcheck disable=SC2046 # names
+    suite shapes build/check --suite device $(grep -l harness_brief tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
+}
 optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \
         --suite optimized-rows --suite long-rows
@@ -166,7 +172,7 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run host rows fault faults gradients cache emulator platforms gpu minilm students families curves python serve packages fuzzers
+[ $# -gt 0 ] || set -- run host shapes rows fault faults gradients cache emulator platforms gpu minilm students families curves python serve packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -174,7 +180,7 @@ for name; do
     host) within host ;;
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache | emulator | gpu | students | families | curves | python) within "$name" ;;
+    faults | gradients | cache | emulator | gpu | shapes | students | families | curves | python) within "$name" ;;
     serve) within server ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) perhaps sh tests/minilm.sh build/check/apps/tfm build/minilm ;;

@@ -91,11 +91,11 @@ lane() {
 # two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
+# Most of the shapes of the slowest tests are nightly's.
 job_pocl() {
-    TFM_CACHE_DIR=off suite pocl "$build/check" --suite device --suite optimized-rows --suite families
+    TFM_BRIEF=1 TFM_CACHE_DIR=off suite pocl "$build/check" --suite device --suite optimized-rows --suite families
 }
-# What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's, and
-# so are most of the shapes of the slowest tests.
+# What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's.
 job_rows() {
     TFM_BRIEF=1 POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off suite rows "$build/check" --suite rows
 }
