@@ -23,8 +23,8 @@ check() {
         echo "not ok $count - $name"
         echo "# false: $*"
         echo "# exit code ${code:-none}"
-        sed 's/^/# out: /' out | head -20
-        sed 's/^/# err: /' err | head -20
+        awk 'NR <= 20 { print "# out: " $0 }' out # always with an end of line, or the next check is not seen
+        awk 'NR <= 20 { print "# err: " $0 }' err
     fi
 }
 
