@@ -16,7 +16,8 @@ typedef struct bench_options {
     const char *providers; /* "packed,openblas", NULL: all */
     int rounds;
     bool json;
-    bool accumulate, causal;   /* gemm; attention */
+    bool accumulate;           /* gemm */
+    bool causal, backward;     /* attention */
     tfm_dtype stored;          /* gemm: what weights are, beside fp32 */
     const char *model, *input; /* translate */
 } bench_options;

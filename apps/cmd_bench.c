@@ -186,6 +186,7 @@ int cmd_bench(int argc, char **argv) {
          "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", NULL},
         {0, "accumulate", CLI_FLAG, &o.accumulate, NULL, "gemm: add to the result instead of writing it", NULL},
         {0, "causal", CLI_FLAG, &o.causal, NULL, "attention: queries see no later keys in the shapes given", NULL},
+        {0, "backward", CLI_FLAG, &o.backward, NULL, "attention: time forward and backward together", NULL},
         {'m', "model", CLI_TEXT, &o.model, "DIR", "translate: the model's directory", NULL},
         {'i', "input", CLI_TEXT, &o.input, "FILE",
          "translate: the lines to translate instead of some that are built in", NULL},
@@ -208,7 +209,7 @@ int cmd_bench(int argc, char **argv) {
                  "1024x1024x1024 beside it.\n",
         .examples = "  tfm bench gemm\n  tfm bench gemm 256x512x512 8x2048x512 --variant wide-16\n"
                     "  tfm bench gemm 256x512x512 1x2048x512 --precision int8\n"
-                    "  tfm bench attention 1x8x1024x64 --causal\n  tfm bench norm 4096x1024 --json\n"
+                    "  tfm bench attention 1x8x1024x64 --causal --backward\n  tfm bench norm 4096x1024 --json\n"
                     "  tfm bench translate -m apps/demo\n",
         .options = options,
         .option_count = CLI_COUNT(options),

@@ -410,6 +410,8 @@ run bench norm --runs 2 --variant scalar 17x65
 check "bench: a table with ratios" both 0 says out '^norm softmax 17x65 .*of copy'
 run bench attention --json --runs 2 --variant scalar --causal 1x2x9x16
 check "bench: attention" both 0 says out '"attention","shape":"1x2x9x9x16 causal","provider":"scalar"'
+run bench attention --json --runs 2 --variant scalar --backward 1x2x9x16
+check "bench: attention and its backward pass" both 0 says out '"attention","shape":"1x2x9x9x16 backward","provider":"scalar"'
 run bench translate --json --runs 1 --variant scalar -m "$demo" -i two.de
 check "bench: translation" both 0 says out '"bench":"translate",.*"per_s":[0-9]'
 run bench norm --json --runs 1 3x5
