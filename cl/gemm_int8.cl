@@ -8,7 +8,7 @@
  *
  * The plain kernels run on every device. Wide devices have tiles of rows x 4 columns, whose sums stay in registers
  * while K goes by; a vector of sums holds parts of one sum. How two vectors are multiplied and added up is up to what
- * the compiler says that the CPU has:
+ * the compiler or the host says that the CPU has:
  *
  *     vpdpbusd    4 products a lane, of bytes without a sign by bytes with one: a is kept with 128 added, and 128 times
  *                 the sum of a weight's row, which the host has (`row_sums`), is where its sum begins
@@ -106,10 +106,19 @@ typedef struct __attribute__((packed)) loose_ints {
 } loose_ints;
 #define LOAD(SPACE, TYPE, p) (((SPACE const TYPE *)(p))->all)
 
+/* A compiler may build for an older CPU than there is, as Debian's PoCL does: then the host knows what it has, and an
+ * instruction in assembler is built all the same. */
+#if defined(__AVX512VL__) && (defined(__AVX512VNNI__) || defined(TFM_HAS_AVX512VNNI)) && TFM_WIDTH >= 8
+#define VPDPBUSD "vpdpbusd %2, %1, %0"
+#define VECTOR "v"
+#elif defined(__AVX2__) && (defined(__AVXVNNI__) || defined(TFM_HAS_AVXVNNI)) && TFM_WIDTH == 8
+#define VPDPBUSD "%{vex%} vpdpbusd %2, %1, %0"
+#define VECTOR "x"
+#endif
+
 /* number: an element of a row of x. line: a vector of them, of STEP elements; weights: the same of w. Of `sums`,
  * part_sums gives four sums of vectors of them. */
-#if (TFM_WIDTH == 16 && defined(__AVX512VNNI__)) ||                                                                    \
-    (TFM_WIDTH == 8 && (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))))
+#ifdef VPDPBUSD
 #define STEP (4 * TFM_WIDTH)
 #define OFFSET 128
 typedef char number;
@@ -117,13 +126,6 @@ typedef tfm_ivec line, weights, sums;
 #define NUMBERS(v) (TFM_CAT(convert_char, TFM_WIDTH)(v) ^ (char)(-128))
 #define LOAD_LINE(SPACE, p) LOAD(SPACE, loose_ints, p)
 #define LOAD_WEIGHTS(SPACE, p) LOAD(SPACE, loose_ints, p)
-#if defined(__AVX512VNNI__)
-#define VPDPBUSD "vpdpbusd %2, %1, %0"
-#define VECTOR "v"
-#else
-#define VPDPBUSD "%{vex%} vpdpbusd %2, %1, %0"
-#define VECTOR "x"
-#endif
 static inline sums add_products(sums sum, line x, weights w) {
     __asm__(VPDPBUSD : "+" VECTOR(sum) : VECTOR(x), VECTOR(w));
     return sum;
@@ -388,15 +390,37 @@ TFM_KERNEL void int8_product(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INP
     }
 }
 
-/* Many rows, where two products a lane are what there is: each item widens its strip of 16 columns to 16 bits, pairs of
- * rows of w^T side by side, so that for all of its rows a step of two along K takes two loads of weights, and for each
- * row a number pair for all lanes; and a sum is a lane, not eight. K goes by in pieces of STRIP_DEPTH, so that what is
- * widened stays in the first cache; between them sums are kept aside. Grid: strips x groups of `rows` rows, MOST_KEPT
- * at most, so that a group's whole numbers stay in the cache while strips go by. */
+#if (STEP == 16 && !defined(__aarch64__)) || defined(VPDPBUSD)
+/* Many rows: each item turns its strips of columns, so that a vector has GROUP numbers of each of LANES columns. Then
+ * for all of its rows a step along K takes two loads of weights, and for each row as many numbers of it in all lanes;
+ * and a sum is a lane, not a vector. K goes by in pieces of STRIP_DEPTH, so that what is turned stays in the first
+ * cache; between them sums are kept aside. Grid: groups of ITEM_COLUMNS columns x groups of `rows` rows, MOST_KEPT at
+ * most, so that a group's whole numbers stay in the cache while strips go by. */
+#ifdef VPDPBUSD
+#define LANES TFM_WIDTH
+#define GROUP 4
+#define DOT(sum, x, w) add_products(sum, (lanes)(x), w)
+#define LOAD_EIGHT(SPACE, p) LOAD(SPACE, loose_eight, p)
+#else
+#define LANES 8
+#define GROUP 2
+#define DOT(sum, x, w) add_products(sum, as_short16((lanes)(x)), as_short16(w))
+#define LOAD_EIGHT(SPACE, p) as_int8(convert_short16(LOAD(SPACE, loose_bytes, p)))
+#endif
+typedef TFM_CAT(int, LANES) lanes;
+typedef TFM_CAT(float, LANES) float_lanes;
+typedef struct __attribute__((packed)) loose_eight {
+    int8 all;
+} loose_eight;
+#if defined(__AVX512VL__)
+#define STRIP_ROWS 8
+#else
 #define STRIP_ROWS 6
-#define STRIP 16
+#endif
+#define STRIP (2 * LANES)
 #define STRIP_DEPTH 512
 #define MOST_KEPT 96
+#define ITEM_COLUMNS 32
 
 /* Eight rows of eight ints, turned. */
 static inline void turn(int8 *out, const int step, const int8 *r) {
@@ -420,44 +444,52 @@ static inline void turn(int8 *out, const int step, const int8 *r) {
     }
 }
 
-/* panel[p][v] is, for columns 8 v to 8 v + 7, the pair of their numbers first + 2 p and first + 2 p + 1, of `depth`
- * numbers, rounded up to 16. */
-static void widen(int8 *panel, const product *p, long column, int first, int depth) {
+/* panel[p][v] is, for LANES columns from v LANES on, the GROUP of their numbers from first + GROUP p on, of `depth`
+ * numbers, rounded up to eight groups. */
+static void turn_strip(lanes *panel, const product *p, long column, int first, int depth) {
+    enum { EIGHT = 8 * GROUP, COLUMNS = STRIP / 8 };
     __global const char *w[STRIP];
     for (int j = 0; j < STRIP; j++)
         w[j] = p->q + min(column + j, p->n - 1) * p->k + first;
-    for (int s = 0; s < depth; s += 16)
+    for (int s = 0; s < depth; s += EIGHT)
         UNROLL
-    for (int v = 0; v < 2; v++) {
+    for (int c = 0; c < COLUMNS; c++) {
         int8 r[8];
         UNROLL
         for (int j = 0; j < 8; j++) {
-            __global const char *from = w[8 * v + j] + s;
-            char part[16];
-            if (s + 16 <= depth) {
-                r[j] = as_int8(convert_short16(LOAD(__global, loose_bytes, from)));
+            __global const char *from = w[8 * c + j] + s;
+            char part[EIGHT];
+            if (s + EIGHT <= depth) {
+                r[j] = LOAD_EIGHT(__global, from);
                 continue;
             }
-            for (int i = 0; i < 16; i++)
+            for (int i = 0; i < EIGHT; i++)
                 part[i] = s + i < depth ? from[i] : 0;
-            r[j] = as_int8(convert_short16(LOAD(__private, loose_bytes, part)));
+            r[j] = LOAD_EIGHT(__private, part);
         }
-        turn(panel + s + v, 2, r);
+        turn((int8 *)panel + s / GROUP * COLUMNS + c, COLUMNS, r);
     }
 }
 
-/* Eight results of a row. */
-static inline void finish_strip(const product *p, long row, long column, int8 total, float step) {
+/* LANES results of a row. */
+static inline void finish_strip(const product *p, long row, long column, lanes total, float step) {
     __global float *to = p->c + row * p->n + column;
-    if (column + 8 <= p->n) {
-        const float8 add = p->bias ? vload8(0, p->bias + column) : (float8)(0.0f);
-        const float8 v = tfm_fma(convert_float8(total), step * vload8(0, p->scales + column), add);
-        vstore8(v < (float8)(p->least) ? (float8)(p->least) : v, 0, to);
+    if (column + LANES <= p->n) {
+#if OFFSET
+        total -= OFFSET * TFM_CAT(vload, LANES)(0, p->row_sums + column);
+#endif
+        const float_lanes add = p->bias ? TFM_CAT(vload, LANES)(0, p->bias + column) : (float_lanes)(0.0f);
+        const float_lanes v =
+            tfm_fma(TFM_CAT(convert_float, LANES)(total), step * TFM_CAT(vload, LANES)(0, p->scales + column), add);
+        TFM_CAT(vstore, LANES)(v < (float_lanes)(p->least) ? (float_lanes)(p->least) : v, 0, to);
         return;
     }
-    for (int j = 0; column + j < p->n && j < 8; j++) {
-        const float v = tfm_fma((float)((const int *)&total)[j], step * p->scales[column + j],
-                                p->bias ? p->bias[column + j] : 0.0f);
+    for (int j = 0; column + j < p->n && j < LANES; j++) {
+        int sum = ((const int *)&total)[j];
+#if OFFSET
+        sum -= OFFSET * p->row_sums[column + j];
+#endif
+        const float v = tfm_fma((float)sum, step * p->scales[column + j], p->bias ? p->bias[column + j] : 0.0f);
         to[j] = v < p->least ? p->least : v;
     }
 }
@@ -470,23 +502,23 @@ typedef struct piece {
 
 /* kept: two vectors of sums for each row, as the piece before left them. */
 #define DEFINE_STRIP(NAME, R)                                                                                          \
-    static void NAME(const product *p, const piece *at, const int8 *panel, int8 *kept, __global const short *a,        \
+    static void NAME(const product *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,     \
                      __global const float *steps, long row, int rows, long column) {                                   \
         __global const int *from[R];                                                                                   \
-        int8 sum[R][2];                                                                                                \
-        const int pairs = (at->depth + 1) / 2;                                                                         \
+        lanes sum[R][2];                                                                                               \
+        const int groups = (at->depth + GROUP - 1) / GROUP;                                                            \
         EACH_ROW (R) {                                                                                                 \
             const int there = min(i, rows - 1);                                                                        \
             from[i] = (__global const int *)(a + there * PADDED(p->k) + at->first);                                    \
-            sum[i][0] = at->begins ? (int8)(0) : kept[2 * there];                                                      \
-            sum[i][1] = at->begins ? (int8)(0) : kept[2 * there + 1];                                                  \
+            sum[i][0] = at->begins ? (lanes)(0) : kept[2 * there];                                                     \
+            sum[i][1] = at->begins ? (lanes)(0) : kept[2 * there + 1];                                                 \
         }                                                                                                              \
-        for (int s = 0; s < pairs; s++) {                                                                              \
-            const short16 w0 = as_short16(panel[2 * s]), w1 = as_short16(panel[2 * s + 1]);                            \
+        for (int s = 0; s < groups; s++) {                                                                             \
+            const lanes w0 = panel[2 * s], w1 = panel[2 * s + 1];                                                      \
             EACH_ROW (R) {                                                                                             \
-                const short16 x = as_short16((int8)(from[i][s]));                                                      \
-                sum[i][0] = add_products(sum[i][0], x, w0);                                                            \
-                sum[i][1] = add_products(sum[i][1], x, w1);                                                            \
+                const int x = from[i][s];                                                                              \
+                sum[i][0] = DOT(sum[i][0], x, w0);                                                                     \
+                sum[i][1] = DOT(sum[i][1], x, w1);                                                                     \
             }                                                                                                          \
         }                                                                                                              \
         EACH_ROW (R)                                                                                                   \
@@ -495,41 +527,42 @@ typedef struct piece {
                 kept[2 * i + 1] = sum[i][1];                                                                           \
             } else if (i < rows) {                                                                                     \
                 finish_strip(p, row + i, column, sum[i][0], steps[i]);                                                 \
-                if (column + 8 < p->n)                                                                                 \
-                    finish_strip(p, row + i, column + 8, sum[i][1], steps[i]);                                         \
+                if (column + LANES < p->n)                                                                             \
+                    finish_strip(p, row + i, column + LANES, sum[i][1], steps[i]);                                     \
             }                                                                                                          \
     }
-#if STEP == 16 && !defined(__aarch64__)
 DEFINE_STRIP(strip, STRIP_ROWS)
 DEFINE_STRIP(part_strip, 2)
 TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
                             const long rows) {
     const product p = PRODUCT();
-    const long column = get_global_id(0) * STRIP, edge = min(column + STRIP, n);
+    const long begin = get_global_id(0) * ITEM_COLUMNS, edge = min(begin + ITEM_COLUMNS, n);
     const long row = get_global_id(1) * rows, end = min(row + rows, m);
-    int8 panel[STRIP_DEPTH], kept[2 * MOST_KEPT];
-    for (int s = 0; s < p.k; s += STRIP_DEPTH) {
-        const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
-        widen(panel, &p, column, s, at.depth);
-        for (long i = row; i < end;) {
-            const int there = (int)min(end - i, (long)STRIP_ROWS);
-            __global const number *from = TFM_AT(a) + i * PADDED(k);
-            int8 *aside = kept + 2 * (i - row);
-            if (there > 2)
-                strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
-            else
-                part_strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
-            i += there;
+    lanes panel[STRIP_DEPTH / GROUP * 2], kept[2 * MOST_KEPT];
+    for (long column = begin; column < edge; column += STRIP)
+        for (int s = 0; s < p.k; s += STRIP_DEPTH) {
+            const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
+            turn_strip(panel, &p, column, s, at.depth);
+            for (long i = row; i < end;) {
+                const int there = (int)min(end - i, (long)STRIP_ROWS);
+                __global const number *from = TFM_AT(a) + i * PADDED(k);
+                lanes *aside = kept + 2 * (i - row);
+                if (there > 2)
+                    strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
+                else
+                    part_strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
+                i += there;
+            }
         }
-    }
-    activate_part(&p, row, (int)(end - row), column, edge);
+    activate_part(&p, row, (int)(end - row), begin, edge);
 }
 #else
 /* The same as tiles: these CPUs have better. */
+#define ITEM_COLUMNS 32
 TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
                             const long rows) {
     const product p = PRODUCT();
-    const long column = get_global_id(0) * STRIP, edge = min(column + STRIP, n);
+    const long column = get_global_id(0) * ITEM_COLUMNS, edge = min(column + ITEM_COLUMNS, n);
     const long row = get_global_id(1) * rows, end = min(row + rows, m);
     for (long i = row; i < end; i += TILE_ROWS) {
         const int there = (int)min(end - i, (long)TILE_ROWS);

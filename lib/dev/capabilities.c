@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "dev/cl.h"
+#include "dev/pocl.h"
 
 /* Of OpenCL 3.0, whose headers are not needed otherwise. */
 enum { ALL_C_VERSIONS = 0x1066, LONGEST_LIST = 1 << 20 };
@@ -30,9 +31,14 @@ static const struct {
     const char *word;
     uint32_t bit;
 } WORDS[] = {
-    {"TFM_HAS_FP16", TFM__HAS_FP16},           {"TFM_HAS_FP64", TFM__HAS_FP64},
-    {"TFM_HAS_SUBGROUPS", TFM__HAS_SUBGROUPS}, {"TFM_HAS_INT_DOT", TFM__HAS_INT_DOT},
-    {"TFM_HAS_IMAGES", TFM__HAS_IMAGES},       {"TFM_HAS_LOCAL_MEMORY", TFM__HAS_LOCAL_MEMORY},
+    {"TFM_HAS_FP16", TFM__HAS_FP16},
+    {"TFM_HAS_FP64", TFM__HAS_FP64},
+    {"TFM_HAS_SUBGROUPS", TFM__HAS_SUBGROUPS},
+    {"TFM_HAS_INT_DOT", TFM__HAS_INT_DOT},
+    {"TFM_HAS_IMAGES", TFM__HAS_IMAGES},
+    {"TFM_HAS_LOCAL_MEMORY", TFM__HAS_LOCAL_MEMORY},
+    {"TFM_HAS_AVX512VNNI", TFM__HAS_AVX512VNNI},
+    {"TFM_HAS_AVXVNNI", TFM__HAS_AVXVNNI},
 };
 
 static bool answers(cl_device_id device, cl_device_info what, void *value, size_t size) {
@@ -90,6 +96,31 @@ static uint32_t ask_extensions(cl_device_id device, int c) {
     return has;
 }
 
+/* Instructions of this machine's processor, where the device is that: PoCL's compiler builds for a processor of the
+ * distribution's choice, which has less. */
+static uint32_t ask_processor(cl_device_id device) {
+    uint32_t has = 0;
+#if defined(__x86_64__) && defined(__GNUC__)
+    static const char *const drivers[] = {"pthread", "basic", "cpu"}; /* what names of PoCL's CPUs begin with */
+    cl_platform_id platform = NULL;
+    char name[128] = "", of[64] = "";
+    bool own = false;
+    tfm__cl_device_string(name, sizeof(name), device, CL_DEVICE_NAME);
+    for (size_t i = 0; i < TFM__COUNT(drivers); i++)
+        own = own || strncmp(name, drivers[i], strlen(drivers[i])) == 0;
+    if (!own || !answers(device, CL_DEVICE_PLATFORM, &platform, sizeof(platform)) ||
+        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(of), of, NULL) != CL_SUCCESS || strcmp(of, TFM__POCL) != 0)
+        return 0;
+    has |= __builtin_cpu_supports("avx512vnni") ? TFM__HAS_AVX512VNNI : 0;
+#ifndef __clang__
+    has |= __builtin_cpu_supports("avxvnni") ? TFM__HAS_AVXVNNI : 0;
+#endif
+#else
+    (void)device;
+#endif
+    return has;
+}
+
 /* The matrix engine that devices of this kind have. Of AMD's instruction sets 9 only some have one, and none of them
  * tells: a kernel that cannot be built will. */
 static tfm__engine ask_engine(cl_device_id device, uint32_t has) {
@@ -135,10 +166,10 @@ void tfm__capabilities_ask(tfm__capabilities *out, cl_device_id device) {
     *out = (tfm__capabilities){.c = newest_c(device), .width = width, .parameter_bytes = parameters};
     out->limits = (tfm__limits){.max_group = group, .local_bytes = local, .max_alloc = most};
     ask_items(out->limits.max_items, device);
-    out->has = ask_extensions(device, out->c) | (strcmp(profile, "FULL_PROFILE") == 0 ? TFM__HAS_INT64 : 0) |
-               (config & CL_FP_FMA ? TFM__HAS_FMA : 0) | (config & CL_FP_INF_NAN ? TFM__HAS_INF_NAN : 0) |
-               (images ? TFM__HAS_IMAGES : 0) | (unified ? TFM__HAS_UNIFIED_MEMORY : 0) |
-               (type == CL_LOCAL ? TFM__HAS_LOCAL_MEMORY : 0);
+    out->has = ask_extensions(device, out->c) | ask_processor(device) |
+               (strcmp(profile, "FULL_PROFILE") == 0 ? TFM__HAS_INT64 : 0) | (config & CL_FP_FMA ? TFM__HAS_FMA : 0) |
+               (config & CL_FP_INF_NAN ? TFM__HAS_INF_NAN : 0) | (images ? TFM__HAS_IMAGES : 0) |
+               (unified ? TFM__HAS_UNIFIED_MEMORY : 0) | (type == CL_LOCAL ? TFM__HAS_LOCAL_MEMORY : 0);
     out->engine = ask_engine(device, out->has);
 }
 

@@ -105,9 +105,10 @@ static tfm_status run_few(tfm_context *ctx, const task *t) {
 }
 
 static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
-    /* As in the kernel: columns, most rows, which make the widening of columns little, and rows of a tile. */
-    const int64_t strip = 16, most = 96, tile = 6;
-    const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tile) * tile;
+    /* As in the kernel: columns, most rows, which make the turning of columns little, and rows of whole tiles, which
+     * have 6 or 8. */
+    const int64_t strip = 32, most = 96, tiles = 24;
+    const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tiles) * tiles;
     return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
                        TFM__GRID_2D((size_t)tfm__divide_up(t->n, strip), (size_t)tfm__divide_up(t->m, rows), 1, 1),
                        TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows)));
