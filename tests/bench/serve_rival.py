@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tfm serve beside CTranslate2 behind FastAPI and uvicorn, on loopback, in turns, on the cores that their client shares.
 
-    pip install ctranslate2 fastapi 'uvicorn[standard]' sentencepiece      # to convert MODEL also: torch transformers
+    pip install ctranslate2 fastapi 'uvicorn[standard]' sentencepiece
     python3 tests/bench/serve_rival.py build/release/apps/tfm MODEL LINES --work FOLDER [--connections 1,8,64,256]
                                        [--rounds 5] [--limit 2000] [--beam 4] [--keep FILE]
 
@@ -41,30 +41,82 @@ PENALTY = ("--length-penalty", "hf")  # the rival's: sums over lengths
 # ---- The rival --------------------------------------------------------------------------------------------------------
 
 
+def tensors_of(path):
+    """The tensors of a safetensors file, in fp32."""
+    import numpy as np
+
+    data = Path(path).read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    for name, of in json.loads(data[8:start]).items():
+        if name != "__metadata__":
+            first, end = of["data_offsets"]
+            kind = {"F32": np.float32, "F16": np.float16}[of["dtype"]]
+            yield name, np.frombuffer(data[start + first:start + end], kind).reshape(of["shape"]).astype(np.float32)
+
+
 def convert(model, folder):
-    """MODEL as CTranslate2 keeps it. Its own way with Marian takes the decoder to begin with zeros, as OPUS-MT's models
-    do, whose row of <pad> is zero; models that were trained elsewhere have learned that row, so here it stays."""
-    from ctranslate2.converters import transformers as conversion
+    """MODEL as CTranslate2 keeps it. Its own way with Marian needs PyTorch, and takes the decoder to begin with zeros, as
+    OPUS-MT's models do, whose row of <pad> is zero; models that were trained elsewhere have learned that row, so here it
+    stays."""
+    import numpy as np
+    from ctranslate2.specs import common_spec, transformer_spec
 
-    class Loader(conversion.MarianMTLoader):
-        def set_decoder(self, spec, decoder, *rest, **options):
-            super().set_decoder(spec, decoder, *rest, **options)
-            spec.start_from_zero_embedding = False
+    config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
+    known = dict(tensors_of(Path(model) / "model.safetensors"))
+    activations = {"relu": common_spec.Activation.RELU, "swish": common_spec.Activation.SWISH, "silu": common_spec.Activation.SWISH,
+                   "gelu": common_spec.Activation.GELU}
+    spec = transformer_spec.TransformerSpec.from_config(
+        (config["encoder_layers"], config["decoder_layers"]), config["encoder_attention_heads"],
+        pre_norm=config.get("normalize_before", False), activation=activations[config["activation_function"]])
 
-        def set_config(self, config, model, tokenizer):
-            super().set_config(config, model, tokenizer)
-            config.decoder_start_token = tokenizer.pad_token
+    def linear(to, *names):  # one product of several
+        to.weight = np.concatenate([known[name + ".weight"] for name in names])
+        to.bias = np.concatenate([known[name + ".bias"] for name in names])
 
-        def get_model_spec(self, model):
-            model.config.normalize_before = getattr(model.config, "normalize_before", False)
-            model.config.normalize_embedding = False
-            return conversion.BartLoader.get_model_spec(self, model)
+    def norm(to, name):
+        to.gamma, to.beta = known[name + ".weight"], known[name + ".bias"]
 
-        def get_vocabulary(self, model, tokenizer):
-            return conversion.BartLoader.get_vocabulary(self, model, tokenizer)
+    def attention(to, name, own):
+        parts = [name + "." + part for part in ("q_proj", "k_proj", "v_proj")]
+        for at, group in enumerate([parts] if own else [parts[:1], parts[1:]]):
+            linear(to.linear[at], *group)
+        linear(to.linear[-1], name + ".out_proj")
+        norm(to.layer_norm, name + "_layer_norm")
 
-    conversion._MODEL_LOADERS["MarianConfig"] = Loader()
-    conversion.TransformersConverter(str(model)).convert(str(folder))
+    def stack(to, name):
+        width = config["d_model"]
+        to.scale_embeddings = width ** 0.5 if config.get("scale_embedding") else 1.0
+        turns = np.arange(config["max_position_embeddings"])[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+        to.position_encodings.encodings = np.concatenate([np.sin(turns), np.cos(turns)], 1).astype(np.float32)
+        table = to.embeddings[0] if isinstance(to.embeddings, list) else to.embeddings
+        table.weight = known.get("model.%s.embed_tokens.weight" % name, known.get("model.shared.weight"))
+        for at, layer in enumerate(to.layer):
+            here = "model.%s.layers.%d." % (name, at)
+            attention(layer.self_attention, here + "self_attn", True)
+            if name == "decoder":
+                attention(layer.attention, here + "encoder_attn", False)
+            linear(layer.ffn.linear_0, here + "fc1")
+            linear(layer.ffn.linear_1, here + "fc2")
+            norm(layer.ffn.layer_norm, here + "final_layer_norm")
+        if config.get("add_final_layer_norm"):
+            norm(to.layer_norm, "model.%s.layer_norm" % name)
+
+    stack(spec.encoder, "encoder")
+    stack(spec.decoder, "decoder")
+    spec.decoder.start_from_zero_embedding = False
+    spec.decoder.projection.weight = known.get("lm_head.weight", spec.decoder.embeddings.weight)
+    if known["final_logits_bias"].any():
+        spec.decoder.projection.bias = known["final_logits_bias"].reshape(-1)
+    ids = json.loads((Path(model) / "vocab.json").read_text(encoding="utf-8"))
+    tokens = sorted(ids, key=ids.get)[:config["vocab_size"]]
+    spec.register_source_vocabulary(tokens)
+    spec.register_target_vocabulary(tokens)
+    spec.config.eos_token, spec.config.unk_token = tokens[config["eos_token_id"]], "<unk>"
+    spec.config.decoder_start_token = tokens[config["decoder_start_token_id"]]
+    spec.validate()
+    spec.optimize(quantization=None)
+    os.makedirs(folder, exist_ok=True)
+    spec.save(str(folder))
 
 
 class Rival:
