@@ -28,6 +28,9 @@ def test_vectors_are_the_programs(embedder: tfm.Embedder, program: Program) -> N
     one = embedder.encode(LINES[1])
     assert one.shape == (embedder.width,) and np.allclose(one, got[1], atol=1e-6)
     assert embedder.encode([]).shape == (0, embedder.width)
+    assert (embedder.encode(line for line in LINES) == got).all() and (embedder.encode(np.array(LINES)) == got).all()
+    with pytest.raises(TypeError, match="str or bytes"):
+        embedder.encode([None])  # type: ignore[list-item]
 
 
 def test_vectors_are_written_where_they_stay(embedder: tfm.Embedder) -> None:
@@ -51,6 +54,8 @@ def test_prompts_and_bad_lines(embedder: tfm.Embedder) -> None:
 
 
 def test_length_and_pooling(context: tfm.Context) -> None:
+    with pytest.raises(tfm.ArgumentError, match="one of cls, mean"):
+        tfm.Embedder(GOLDEN / "embedder", device=context, pooling="middle")  # type: ignore[arg-type]
     with tfm.Embedder(GOLDEN / "embedder", device=context, normalize=True) as model:
         assert np.allclose(np.linalg.norm(model.encode(LINES), axis=1), 1, atol=1e-5)
     with tfm.Embedder(GOLDEN / "masked", device=context, pooling="cls") as model:

@@ -106,6 +106,21 @@ def test_ids_without_a_tokenizer(model: tfm.Generator, folder: pathlib.Path, con
             bare.generate("w10")
 
 
+def test_prompts_of_any_kind(model: tfm.Generator) -> None:
+    want = [str(text) for text in model.generate(PROMPTS, max_new=4)]
+    assert model.generate((prompt for prompt in PROMPTS), max_new=4) == want
+    assert model.generate(np.array([10, 11, 12], np.uint8), max_new=4) == want[0]
+    with pytest.raises(TypeError, match="numpy.array"):
+        model.generate([10, 11, 12])  # type: ignore[list-item]
+    for wrong in (np.array([1.5]), np.array([[1, 2]]), np.array([2**40])):
+        with pytest.raises(tfm.ArgumentError, match="ids"):
+            model.generate(wrong)
+    with pytest.raises(TypeError, match="put it into a list"):
+        model.generate("w10", stops="w11")
+    with pytest.raises(tfm.ArgumentError, match="max_new is 0"):
+        model.generate("w10", max_new=0)
+
+
 def test_bad_prompts(model: tfm.Generator) -> None:
     with pytest.raises(tfm.InputError):
         model.generate(["w10", "w11 " * 50])

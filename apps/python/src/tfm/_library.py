@@ -4,11 +4,11 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
 from ._declared import ffi as ffi
-from .errors import BY_NAME, Error
+from .errors import BY_NAME, ArgumentError, Error
 
 NULL = ffi.NULL
 Text = Union[str, bytes]
@@ -36,7 +36,45 @@ lib: Any = _open()
 
 def to_bytes(text: Text) -> bytes:
     """UTF-8; what is none stays none, so that the library can say so."""
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise TypeError(f"a text is str or bytes, not {type(text).__name__}")
+    return text.encode("utf-8", "surrogatepass")
+
+
+def texts(given: Text | Iterable[Text]) -> tuple[list[Text], bool]:
+    """A text, or each of several, as a list; and whether it was one."""
+    if isinstance(given, (str, bytes)):
+        return [given], True
+    if not isinstance(given, Iterable):
+        raise TypeError(f"texts are str or bytes, or several of these, not {type(given).__name__}")
+    return list(given), False
+
+
+def several(given: Iterable[Text]) -> list[Text]:
+    """Texts as a list, where one alone is taken for a slip: it would be as many as it has characters."""
+    found, single = texts(given)
+    if single:
+        raise TypeError("here are several texts wanted, and one is given: put it into a list")
+    return found
+
+
+def count_of(value: int | None, what: str) -> int:
+    """A number of the options, of which the library takes 0 for its own choice, as None says it here."""
+    if value is None:
+        return 0
+    if value < 1:
+        raise ArgumentError(f"{what} is {value}: give at least 1, or leave it away")
+    return value
+
+
+def choice(names: Iterable[str], given: Any, what: str) -> int:
+    """The library's number of a word: its place among these."""
+    known = list(names)
+    if given not in known:
+        raise ArgumentError(f"the {what} is {given!r}: give one of {', '.join(known)}")
+    return known.index(given)
 
 
 def to_str(text: Any) -> str:
@@ -148,6 +186,40 @@ def set_precision(options: Any, precision: str | None) -> Any:
     words = {name.rsplit("_", 1)[-1].lower() for name in field.type.relements} - {"stored"} | {"auto"}
     known = ", ".join(sorted(words))
     raise BY_NAME["TFM_ERROR_ARGUMENT"](f"precision {precision} is not known: give one of {known}")
+
+
+# ---- Forks
+
+_device_used = False  # a driver was asked for its devices
+_forked = False  # after that, this process was forked from the one that asked
+
+
+def use_devices() -> None:
+    """Says that drivers are asked, which have threads of their own, and no thread survives a fork."""
+    global _device_used
+    check_process()
+    _device_used = True
+
+
+def check_process() -> None:
+    """Raises in a child that was forked after its parent had used a device: a driver would wait for ever there."""
+    if _forked:
+        raise BY_NAME["TFM_ERROR_DEVICE"](
+            "this process was forked from one that had used a device, and OpenCL drivers do not survive that: start it by "
+            'multiprocessing.get_context("spawn"), or use devices in the child alone')
+
+
+def is_forked() -> bool:
+    """Whether this process is such a child; it frees nothing of its parent's."""
+    return _forked
+
+
+def _in_child() -> None:
+    global _forked
+    _forked = _device_used
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 # ---- The log

@@ -1,11 +1,11 @@
 """Translation of tokens, in the shape of ctranslate2.Translator."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ._library import NULL, Callbacks, ffi, lib
+from ._library import NULL, Callbacks, choice, count_of, ffi, lib, several
 from .errors import ArgumentError, OutOfMemoryError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TokensMixin:
 
         def _run(self, callbacks: Callbacks, function: Callable[[Any], int]) -> None: ...
 
-    def translate_batch(self, source: Sequence[Sequence[str]],
+    def translate_batch(self, source: Iterable[Sequence[str]],
                         target_prefix: Sequence[Sequence[str] | None] | None = None, *, max_batch_size: int = 0,
                         batch_type: str = "examples", beam_size: int = 2, num_hypotheses: int = 1,
                         length_penalty: float = 1, max_decoding_length: int = 256, max_input_length: int = 1024,
@@ -49,16 +49,17 @@ class TokensMixin:
         if tokenizer is None:
             raise ArgumentError("translate_batch needs the model's vocabulary: open the model with its tokenizer")
         options = ffi.new("tfm_search_options *")
-        options.beam, options.n_best = beam_size, num_hypotheses
+        options.beam, options.n_best = count_of(beam_size, "beam_size"), count_of(num_hypotheses, "num_hypotheses")
         options.has_alpha, options.alpha, options.penalty = True, length_penalty, lib.TFM_PENALTY_HUGGINGFACE
-        options.max_length = max_decoding_length
+        options.max_length = count_of(max_decoding_length, "max_decoding_length")
+        by_tokens = choice(("examples", "tokens"), batch_type, "batch type") == 1 or not max_batch_size
+        source = list(source)
         encoded = [_ids(tokenizer, tokens, "source", max_input_length) for tokens in source]
-        prefixes = [_ids(tokenizer, tokens or [], "target", 0) for tokens in target_prefix or [[]] * len(source)]
+        prefixes = [_ids(tokenizer, tokens or [], "target", 0) for tokens in (target_prefix or [[]] * len(source))]
         if len(prefixes) != len(encoded):
             raise ValueError(f"there are {len(prefixes)} prefixes for {len(encoded)} sentences: give one for each")
         results = [TranslationResult() for _ in source]
         limit = max_batch_size or _BATCH_TOKENS
-        by_tokens = batch_type == "tokens" or not max_batch_size
         end = tokenizer.special("target_eos")
 
         def keep(index: int, hypothesis: Any) -> None:
@@ -113,11 +114,12 @@ _NOTHING: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _ids(tokenizer: Tokenizer, tokens: Sequence[str], side: Any, most: int) -> list[int]:
+def _ids(tokenizer: Tokenizer, tokens: Iterable[str], side: Any, most: int) -> list[int]:
     """The ids of pieces; the source ends with an end of sentence, and is cut before that."""
     unknown = tokenizer.special(f"{side}_unk")
-    ids = [tokenizer.find(token, side) for token in tokens]
-    for token, found in zip(tokens, ids):
+    pieces = several(tokens)
+    ids = [tokenizer.find(piece, side) for piece in pieces]
+    for token, found in zip(pieces, ids):
         if found is None and unknown is None:
             raise ArgumentError(f"the vocabulary has no piece {token!r}, nor one for unknown pieces: give its own")
     known = [unknown if found is None else found for found in ids]

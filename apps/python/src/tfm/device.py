@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields as dataclass_fields
 from typing import Any
 
-from ._library import NULL, c_text, check, error_of, ffi, fields, lib, to_str
+import numpy as np
+
+from ._library import (NULL, c_text, check, check_process, error_of, ffi, fields, is_forked, lib, to_str, use_devices)
 from .errors import ArgumentError, Error
 
 _TYPES = ("cpu", "gpu", "accelerator", "other")
@@ -51,6 +53,7 @@ def _device(info: Any) -> Device:
 
 def devices() -> list[Device]:
     """All devices of all OpenCL platforms. A platform that fails has a row with its error."""
+    use_devices()
     out, count = ffi.new("tfm_device_info **"), ffi.new("size_t *")
     check(lib.tfm_devices_list(out, count))
     try:
@@ -59,19 +62,30 @@ def devices() -> list[Device]:
         lib.tfm_devices_free(out)
 
 
+def _name_of(device: str | int | Device | None) -> str | None:
+    """What the library takes for a device."""
+    if isinstance(device, Device):
+        return str(device.index)
+    if isinstance(device, (int, np.integer)) and not isinstance(device, bool):
+        return str(device)
+    if device is None or isinstance(device, str):
+        return device
+    raise TypeError(f"a device is a name, an index or one of devices(), not {type(device).__name__}")
+
+
 class Context:
     """A device that is open, with its memory. Models and tensors are made on one; several may share it.
 
-    `device` is "gpu", "cpu", "accel", an index of `devices()`, "platform:device" or part of a name; None takes what the
-    environment's TFM_DEVICE says, or else the best. `memory_limit` is the most bytes of its memory to hold.
+    `device` is "gpu", "cpu", "accel", one of `devices()` or its index, "platform:device" or part of a name; None takes
+    what the environment's TFM_DEVICE says, or else the best. `memory_limit` is the most bytes of its memory to hold.
 
     Any number of Python threads may use a context: they take turns, and the GIL is free while the device works. It may
     be closed before or after what was made on it."""
 
-    def __init__(self, device: str | None = None, *, memory_limit: int = 0, profile: bool = False,
+    def __init__(self, device: str | int | Device | None = None, *, memory_limit: int = 0, profile: bool = False,
                  variant: str | None = None) -> None:
         options = ffi.new("tfm_context_options *")
-        names = (c_text(device), c_text(variant))
+        names = (c_text(_name_of(device)), c_text(variant))
         options.device, options.variant = names
         options.memory_limit, options.profile = memory_limit, profile
         self._lock = threading.Lock()
@@ -79,6 +93,7 @@ class Context:
         self._dead: deque[Callable[[], None]] = deque()
         self._handle = ffi.new("tfm_context **")
         self._taped: list[Any] | None = None
+        use_devices()
         check(lib.tfm_context_open(self._handle, options))
         self._finalizer = weakref.finalize(self, _free_unused, self._handle, self._lock)
 
@@ -117,7 +132,7 @@ class Context:
 
     def close(self) -> None:
         """Gives the device up. Models that are open on it keep working; tensors end."""
-        if not self.closed:
+        if not self.closed and not is_forked():
             with self.turn():
                 self._finalizer.detach()
                 lib.tfm_context_free(self._handle)
@@ -131,11 +146,15 @@ class Context:
     def __repr__(self) -> str:
         return "<tfm.Context, closed>" if self.closed else f"<tfm.Context on {self.device.name}>"
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a Context cannot be copied or pickled: it is a device that is open in this process")
+
     # ---- For the modules of this package
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """A time in which no other thread uses the context."""
+        check_process()
         me = threading.get_ident()
         if self._owner == me:
             raise ArgumentError("a callback cannot use the device of the call that it is called by: let it return "
@@ -179,6 +198,8 @@ class Context:
     def drop(self, free: Callable[[], None]) -> None:
         """Frees something that was made on the context, now or as soon as nobody uses it: the collector of garbage
         comes at any moment, on any thread."""
+        if is_forked():
+            return
         self._dead.append(free)
         if self._lock.acquire(blocking=False):
             try:
@@ -197,7 +218,7 @@ class Context:
 
 def _free_unused(handle: Any, lock: threading.Lock) -> None:
     """For a context that nobody holds any more; when Python ends, a thread may yet be at work on one."""
-    if lock.acquire(blocking=False):
+    if not is_forked() and lock.acquire(blocking=False):
         lib.tfm_context_free(handle)
         lock.release()
 

@@ -1,13 +1,14 @@
 """Vectors of texts, classes of texts, masked words: encoders by themselves."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Callbacks, Lines, Text, c_path, c_text, ffi, lib, set_precision, to_str
+from ._library import (NULL, Callbacks, Lines, Text, c_path, c_text, choice, count_of, ffi, lib, set_precision, several,
+                       texts, to_str)
 from ._stream import Bar, Progress
 from .errors import ArgumentError
 from .model import DeviceLike, Model, Path, Reject, _swapped
@@ -28,21 +29,22 @@ class _Call:
     """The options of a call on lines, and what must live as long as it."""
 
     def __init__(self, count: int, lines: Lines, about: str, progress: Progress, reject: Reject | None,
-                 batch_tokens: int | None, prompt: str | None, pairs: Sequence[Text] | None) -> None:
+                 batch_tokens: int | None, prompt: str | None, pairs: Iterable[Text] | None) -> None:
         self.calls = Callbacks()
         self.bar = Bar(progress, about)
         self.options: Any = ffi.new("tfm_embed_options *")
         self.options.line_bytes = lines.bytes
-        self.options.batch_tokens = batch_tokens or 0
+        self.options.batch_tokens = count_of(batch_tokens, "batch_tokens")
         self.options.progress = self.calls.make("tfm_progress_fn", self.bar)
         self._prompt = c_text(prompt)
         self.options.prompt = self._prompt
         if reject is not None:
             self.options.reject = self.calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))
         if pairs is not None:
-            if len(pairs) != count:
-                raise ValueError(f"there are {len(pairs)} second texts for {count} lines: give one for each")
-            self._pairs = Lines(pairs)
+            seconds = several(pairs)
+            if len(seconds) != count:
+                raise ValueError(f"there are {len(seconds)} second texts for {count} lines: give one for each")
+            self._pairs = Lines(seconds)
             self.options.pairs = self._pairs.text
 
 
@@ -64,7 +66,7 @@ class Embedder(Model):
         kept = set_precision(options, precision)
         options.no_tokenizer = not tokenizer
         if self._pooling is not None:
-            options.has_pooling, options.pooling = True, _POOLINGS.index(self._pooling)
+            options.has_pooling, options.pooling = True, choice(_POOLINGS, self._pooling, "pooling")
         options.normalize = 0 if self._normalize is None else 1 if self._normalize else 2
         self.context.call(_swapped(lib.tfm_embedder_open), handle, c_path(path), options)
         del kept
@@ -91,14 +93,13 @@ class Embedder(Model):
             names = [lib.tfm_embedder_prompt_name(self._embedder[0], i) for i in range(count)]
             return {to_str(name): to_str(lib.tfm_embedder_prompt(self._embedder[0], name)) for name in names}
 
-    def encode(self, lines: Text | Sequence[Text], *, prompt: str | None = None, prompt_name: str | None = None,
+    def encode(self, lines: Text | Iterable[Text], *, prompt: str | None = None, prompt_name: str | None = None,
                batch_tokens: int | None = None, reject: Reject | None = None, progress: Progress = False,
                out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
         """A row of numbers for each text, or one vector for a single text. `prompt` is put before each, or the one that
         the directory calls `prompt_name`. The numbers are written where they stay: into `out`, if it is given. Where
         `reject` is given, a bad line's row is NaN."""
-        single = isinstance(lines, (str, bytes))
-        texts: Sequence[Text] = [lines] if isinstance(lines, (str, bytes)) else lines
+        found, single = texts(lines)
         if prompt_name is not None:
             if prompt is not None:
                 raise ArgumentError("prompt and prompt_name are two ways to say one thing: give one of them")
@@ -106,12 +107,12 @@ class Embedder(Model):
             if prompt_name not in known:
                 raise ArgumentError(f"there is no prompt {prompt_name!r}; the model has {', '.join(known) or 'none'}")
             prompt = known[prompt_name]
-        vectors = np.empty((len(texts), self.width), np.float32) if out is None else out
-        fits = vectors.shape == (len(texts), self.width) and vectors.dtype == np.float32
+        vectors = np.empty((len(found), self.width), np.float32) if out is None else out
+        fits = vectors.shape == (len(found), self.width) and vectors.dtype == np.float32
         if not (fits and vectors.flags.c_contiguous and vectors.flags.writeable):
-            raise ArgumentError(f"out must be a writable float32 array of {len(texts)} x {self.width} in C order")
-        if texts:
-            given = Lines(texts)
+            raise ArgumentError(f"out must be a writable float32 array of {len(found)} x {self.width} in C order")
+        if found:
+            given = Lines(found)
             call = _Call(given.count, given, "embedding", progress, reject, batch_tokens, prompt, None)
             numbers = ffi.cast("float *", ffi.from_buffer(vectors))
             self._run(call.calls, lambda _: int(
@@ -129,10 +130,11 @@ class Encoder(Model):
         with self._use() as model:
             return [to_str(lib.tfm_model_class_name(model, i)) for i in range(lib.tfm_model_class_count(model))]
 
-    def classify(self, lines: Sequence[Text], *, pairs: Sequence[Text] | None = None, batch_tokens: int | None = None,
+    def classify(self, lines: Iterable[Text], *, pairs: Iterable[Text] | None = None, batch_tokens: int | None = None,
                  reject: Reject | None = None, progress: Progress = False) -> npt.NDArray[np.float32]:
         """How likely each line is of each class: (lines, classes). `pairs` are second texts, which the model reads with
         the lines."""
+        lines = several(lines)
         scores = np.empty((len(lines), len(self.classes)), np.float32)
         if lines:
             given = Lines(lines)
@@ -144,9 +146,10 @@ class Encoder(Model):
             call.bar.close()
         return scores
 
-    def guess_words(self, lines: Sequence[Text], *, top: int = 5, batch_tokens: int | None = None,
+    def guess_words(self, lines: Iterable[Text], *, top: int = 5, batch_tokens: int | None = None,
                     reject: Reject | None = None, progress: Progress = False) -> list[list[list[Guess]]]:
         """For each line, for each of its masks ("[MASK]" or "<mask>"), the likeliest words."""
+        lines = several(lines)
         found: list[list[list[Guess]]] = [[] for _ in lines]
         if not lines:
             return found

@@ -1,16 +1,16 @@
 """Going on with a text."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Union, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Callbacks, c_text, ffi, lib, to_bytes, to_str
+from ._library import NULL, Callbacks, Text, c_text, count_of, ffi, lib, several, to_bytes, to_str
 from ._stream import stream as stream_of
 from .model import Model, Reject
-from .text import floats_array, ids_array
+from .text import floats_array, ids_array, ids_given
 
 _ENDS = ("end", "stop", "length")
 #: A text, or an array of ids.
@@ -46,7 +46,7 @@ def _generation(g: Any) -> Generation:
 def _fill(struct: Any, prompt: Prompt) -> Any:
     """Puts a prompt into the library's struct, and returns what must live as long as it."""
     if isinstance(prompt, np.ndarray):
-        ids = np.ascontiguousarray(prompt, np.int32)
+        ids = ids_given(prompt)
         struct.count = ids.size
         struct.ids = kept = ffi.cast("int32_t *", ffi.from_buffer(ids)) if ids.size else ffi.new("int32_t[1]")
         return ids, kept
@@ -75,14 +75,14 @@ class Generator(Model):
                  **options: Any) -> list[Generation]: ...
 
     @overload
-    def generate(self, prompt: Sequence[Prompt], *, stream: Literal[False] = False, n_best: None = None,
+    def generate(self, prompt: Iterable[Prompt], *, stream: Literal[False] = False, n_best: None = None,
                  **options: Any) -> list[Generation]: ...
 
     @overload
-    def generate(self, prompt: Sequence[Prompt], *, stream: Literal[False] = False, n_best: int,
+    def generate(self, prompt: Iterable[Prompt], *, stream: Literal[False] = False, n_best: int,
                  **options: Any) -> list[list[Generation]]: ...
 
-    def generate(self, prompt: Prompt | Sequence[Prompt], *, stream: bool = False, n_best: int | None = None,
+    def generate(self, prompt: Prompt | Iterable[Prompt], *, stream: bool = False, n_best: int | None = None,
                  **options: Any) -> Any:
         """Goes on with a prompt, a text or an array of ids, or with each of several. With `stream`, which takes one prompt, the pieces of its text
         come as they are made. `n_best` gives a list of texts for each prompt. The other options:
@@ -104,7 +104,9 @@ class Generator(Model):
             one = prompt
             return stream_of(lambda emit: self._generate([one], lambda g: True, on_piece=emit, **options))
         single = isinstance(prompt, _ONE)
-        prompts: Sequence[Prompt] = [prompt] if isinstance(prompt, _ONE) else prompt
+        prompts: list[Prompt] = [prompt] if isinstance(prompt, _ONE) else list(prompt)
+        if any(isinstance(each, (int, np.integer)) for each in prompts):
+            raise TypeError("a prompt of ids is an array: give numpy.array(ids)")
         found: list[list[Generation]] = [[] for _ in prompts]
         self._generate(prompts, lambda g: found[g.prompt].append(g), n_best=n_best, **options)
         best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
@@ -114,7 +116,7 @@ class Generator(Model):
                   max_new: int | None = None, min_new: int | None = None, beam: int | None = None,
                   alpha: float | None = None, sample: bool = False, temperature: float | None = None,
                   top_k: int | None = None, top_p: float | None = None, min_p: float | None = None,
-                  repetition_penalty: float | None = None, seed: int = 0, stops: Sequence[str] = (),
+                  repetition_penalty: float | None = None, seed: int = 0, stops: Iterable[str] = (),
                   batch_tokens: int | None = None, reject: Reject | None = None) -> None:
         if not prompts:
             return
@@ -125,12 +127,13 @@ class Generator(Model):
         if temperature == 0:  # the likeliest token, whatever else is said
             sample, temperature, top_k, top_p, min_p = False, None, None, None, None
         options.draw = bool(sample or temperature or top_k or top_p or min_p)
-        options.max_new, options.min_new, options.beam, options.n_best = max_new or 0, min_new or 0, beam or 0, n_best or 0
+        options.max_new, options.min_new = count_of(max_new, "max_new"), min_new or 0
+        options.beam, options.n_best = count_of(beam, "beam"), count_of(n_best, "n_best")
         options.has_alpha, options.alpha = alpha is not None, alpha or 0
         options.temperature, options.top_k, options.top_p = temperature or 0, top_k or 0, top_p or 0
         options.min_p, options.repetition_penalty = min_p or 0, repetition_penalty or 0
-        options.seed, options.batch_tokens = seed, batch_tokens or 0
-        ends = [c_text(each) for each in stops]
+        options.seed, options.batch_tokens = seed, count_of(batch_tokens, "batch_tokens")
+        ends = [c_text(each) for each in several(stops)]
         options.stops = stop_texts = ffi.new("char const *[]", ends)
         options.stop_count = len(ends)
         options.go_on = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen

@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields as dataclass_fields
 from typing import Any, TypeVar, Union
 
 from ._library import NULL, Callbacks, c_path, ffi, fields, lib, set_precision
-from .device import Context
+from .device import Context, Device
 from .errors import ArgumentError
 from .text import Tokenizer
 
 Path = Union[str, "os.PathLike[str]"]
-#: The name of a device as `Context` takes it, or a context that is open.
-DeviceLike = Union[str, Context, None]
+#: A device as `Context` takes it, or a context that is open.
+DeviceLike = Union[str, int, Device, Context, None]
 #: Is called with the number of a line that cannot be used, and why. False stops the call.
 Reject = Callable[[int, str], Any]
 Self = TypeVar("Self", bound="Model")
@@ -131,6 +131,10 @@ class Model:
             raise callbacks.error
         if failed is not None:
             raise failed
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: it is on a device that is open in this "
+                        "process; open it where it is wanted")
 
     def __enter__(self: Self) -> Self:
         return self

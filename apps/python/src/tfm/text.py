@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Text, c_path, c_text, check, ffi, lib, to_bytes, to_str
+from ._library import NULL, Text, c_path, c_text, check, choice, ffi, lib, several, to_bytes, to_str
+from .errors import ArgumentError
 
 if TYPE_CHECKING:
     from .model import Model
 
 Side = Literal["source", "target"]
-_SIDES = {"source": 0, "target": 1}
+_SIDES = ("source", "target")
+_CUTS = ("13a", "none", "char")
+_SPECIAL = ("source_eos", "source_unk", "source_pad", "target_eos", "target_unk", "target_pad", "bos", "cls", "sep", "mask")
 
 
 def ids_array(ids: Any, count: int) -> npt.NDArray[np.int32]:
@@ -33,6 +36,20 @@ def floats_array(numbers: Any, *dims: int) -> npt.NDArray[np.float32]:
     if count == 0:
         return np.empty(dims, np.float32)
     return np.frombuffer(ffi.buffer(numbers, 4 * count), np.float32).reshape(dims).copy()
+
+
+def _side(side: Side) -> int:
+    return choice(_SIDES, side, "side")
+
+
+def ids_given(ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Ids for the library: whole numbers in a row, of any type that holds them."""
+    found = np.asarray(ids)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ArgumentError(f"ids are a row of whole numbers, not {found.dtype} of the shape {found.shape}")
+    if found.size and (int(found.max()) > 2**31 - 1 or int(found.min()) < -(2**31)):
+        raise ArgumentError("there are ids that do not fit into 32 bits")
+    return np.ascontiguousarray(found, np.int32)
 
 
 class Tokenizer:
@@ -73,7 +90,7 @@ class Tokenizer:
         options.language, options.pair = kept
         options.pair_bytes = 0 if pair is None else len(to_bytes(pair))
         with self._use() as pointer:
-            check(lib.tfm_tokenizer_encode_with(pointer, out, count, _SIDES[side], ffi.from_buffer(line), len(line),
+            check(lib.tfm_tokenizer_encode_with(pointer, out, count, _side(side), ffi.from_buffer(line), len(line),
                                                 options))
         try:
             return ids_array(out[0], count[0])
@@ -82,7 +99,7 @@ class Tokenizer:
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """The text of ids of the target side, without special tokens."""
-        numbers = np.ascontiguousarray(ids, np.int32)
+        numbers = ids_given(ids)
         out = ffi.new("char **")
         at = ffi.cast("int32_t *", ffi.from_buffer(numbers)) if numbers.size else NULL
         with self._use() as pointer:
@@ -95,23 +112,24 @@ class Tokenizer:
     def piece(self, id: int, side: Side = "target") -> str | None:
         """The piece that has an id, such as "▁Haus", or None."""
         with self._use() as pointer:
-            found = lib.tfm_tokenizer_piece(pointer, _SIDES[side], id)
+            found = lib.tfm_tokenizer_piece(pointer, _side(side), id)
             return None if found == NULL else to_str(found)
 
-    def find(self, piece: str, side: Side = "source") -> int | None:
+    def find(self, piece: Text, side: Side = "source") -> int | None:
         """The id of a piece, or None."""
         with self._use() as pointer:
-            found = int(lib.tfm_tokenizer_find(pointer, _SIDES[side], c_text(piece)))
+            found = int(lib.tfm_tokenizer_find(pointer, _side(side), c_text(piece)))
         return None if found < 0 else found
 
     def language(self, side: Side = "source") -> str | None:
         """The language of a side as the directory names it, such as "de", or None."""
         with self._use() as pointer:
-            found = lib.tfm_tokenizer_language(pointer, _SIDES[side])
+            found = lib.tfm_tokenizer_language(pointer, _side(side))
             return None if found == NULL else to_str(found)
 
     def special(self, name: str) -> int | None:
         """The id of a special token: "source_eos", "target_pad", "bos", "cls", "sep", "mask" and so on, or None."""
+        choice(_SPECIAL, name, "special token")
         with self._use() as pointer:
             found = int(getattr(lib.tfm_tokenizer_get_info(pointer)[0], name))
         return None if found < 0 else found
@@ -138,14 +156,15 @@ class Quality:
     signature: str  #: how BLEU was computed
 
 
-def evaluate(translations: Sequence[Text], references: Sequence[Text], *, lowercase: bool = False,
+def evaluate(translations: Iterable[Text], references: Iterable[Text], *, lowercase: bool = False,
              tokenize: Literal["13a", "none", "char"] = "13a") -> Quality:
     """BLEU and chrF2 of translations, with one reference each."""
+    translations, references = several(translations), several(references)
     if len(translations) != len(references):
         raise ValueError(f"there are {len(translations)} translations and {len(references)} references: "
                          "give a reference for each")
     options, handle = ffi.new("tfm_metrics_options *"), ffi.new("tfm_metrics **")
-    options.tokenizer, options.lowercase = ("13a", "none", "char").index(tokenize), lowercase
+    options.tokenizer, options.lowercase = choice(_CUTS, tokenize, "tokenizer"), lowercase
     check(lib.tfm_metrics_new(handle, options))
     try:
         for got, wanted in zip(map(to_bytes, translations), map(to_bytes, references)):

@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._library import NULL, Callbacks, Lines, Text, c_text, check, ffi, lib, to_bytes, to_str
+from ._library import (NULL, Callbacks, Lines, Text, c_text, check, choice, count_of, ffi, lib, several, texts, to_bytes,
+                       to_str)
 from ._stream import Bar, Progress, stream
 from ._tokens import TokensMixin
 from .attention import Attention, attend
@@ -17,7 +18,7 @@ from .model import Model, Reject
 from .text import floats_array, ids_array
 
 _AHEAD = 1024  # lines that `stream` takes at a time, so that lines of like length meet
-_PENALTIES = {"paper": 0, "hf": 1}
+_PENALTIES = ("paper", "hf")
 Penalty = Literal["paper", "hf"]
 
 
@@ -86,12 +87,12 @@ class Translator(TokensMixin, Model):
     def translate(self, lines: Text, *, n_best: int, **options: Any) -> list[Translation]: ...
 
     @overload
-    def translate(self, lines: Sequence[Text], *, n_best: None = None, **options: Any) -> list[Translation]: ...
+    def translate(self, lines: Iterable[Text], *, n_best: None = None, **options: Any) -> list[Translation]: ...
 
     @overload
-    def translate(self, lines: Sequence[Text], *, n_best: int, **options: Any) -> list[list[Translation]]: ...
+    def translate(self, lines: Iterable[Text], *, n_best: int, **options: Any) -> list[list[Translation]]: ...
 
-    def translate(self, lines: Text | Sequence[Text], *, n_best: int | None = None, **options: Any) -> Any:
+    def translate(self, lines: Text | Iterable[Text], *, n_best: int | None = None, **options: Any) -> Any:
         """Translates a text, or each of several.
 
         A translation is a `str` with a score. `n_best` gives a list of the best ones for each text. The other options:
@@ -113,10 +114,9 @@ class Translator(TokensMixin, Model):
         reject              is called with the number of a bad line and why; else a bad line is an InputError
         progress            True for a bar of tqdm's, or a function of what is done and the total
         """
-        single = isinstance(lines, (str, bytes))
-        texts: Sequence[Text] = [lines] if isinstance(lines, (str, bytes)) else lines
-        found: list[list[Translation]] = [[] for _ in texts]
-        self._translate(texts, lambda t: found[t.line].append(t), n_best=n_best, **options)
+        given, single = texts(lines)
+        found: list[list[Translation]] = [[] for _ in given]
+        self._translate(given, lambda t: found[t.line].append(t), n_best=n_best, **options)
         best: list[Any] = list(found) if n_best is not None else [each[0] for each in found]
         return best[0] if single else best
 
@@ -154,17 +154,21 @@ class Translator(TokensMixin, Model):
         given, calls, bar = Lines(lines), Callbacks(), Bar(progress, "translating")
         search, text = ffi.new("tfm_search_options *"), ffi.new("tfm_text_options *")
         kept = [c_text(each) for each in (language, source_language, target_language, source_prefix)]
-        search.beam, search.n_best, search.max_length = beam or 0, n_best or 0, max_length or 0
+        search.beam, search.n_best = count_of(beam, "beam"), count_of(n_best, "n_best")
+        search.max_length = count_of(max_length, "max_length")
         search.has_alpha, search.alpha = alpha is not None, alpha or 0
-        search.penalty = _PENALTIES[length_penalty]
+        search.penalty = choice(_PENALTIES, length_penalty, "length penalty")
         search.go_on = calls.make("bool(*)(void *)", lambda: True)  # where Ctrl-C is seen
-        text.line_bytes, text.batch_tokens, text.truncate = given.bytes, batch_tokens or 0, truncate
+        text.line_bytes, text.truncate = given.bytes, truncate
+        text.batch_tokens = count_of(batch_tokens, "batch_tokens")
         text.split = split if split is not None else (n_best or 1) == 1
         text.language, text.source_language, text.target_language, text.source_prefix = kept
         text.alignments = return_alignments
         text.alignment_layer, text.alignment_head = alignment_layer, alignment_head
         text.progress = calls.make("tfm_progress_fn", bar)
         if prefixes is not None:
+            if isinstance(prefixes, (str, bytes)):
+                raise TypeError("prefixes are one for each text: put it into a list")
             begun = [c_text(each) for each in prefixes]
             if len(begun) != given.count:
                 raise ValueError(f"there are {len(begun)} prefixes for {given.count} lines: give one, or None, for each")
@@ -187,11 +191,12 @@ class Translator(TokensMixin, Model):
             bar.close()
             del kept, beginnings
 
-    def score(self, sources: Sequence[Text], targets: Sequence[Text], *, source_language: str | None = None,
+    def score(self, sources: Iterable[Text], targets: Iterable[Text], *, source_language: str | None = None,
               target_language: str | None = None, source_prefix: str | None = None, truncate: bool = False,
               batch_tokens: int | None = None, reject: Reject | None = None,
               progress: Progress = False) -> list[Score]:
         """How likely the model finds given translations: log p of each target given its source."""
+        sources, targets = several(sources), several(targets)
         if len(sources) != len(targets):
             raise ValueError(f"there are {len(sources)} sources and {len(targets)} targets: give a target for each")
         if not sources:
@@ -213,7 +218,7 @@ class Translator(TokensMixin, Model):
         text = ffi.new("tfm_text_options *")
         kept = [c_text(each) for each in (source_language, target_language, source_prefix)]
         text.source_language, text.target_language, text.source_prefix = kept
-        text.batch_tokens, text.truncate = batch_tokens or 0, truncate
+        text.batch_tokens, text.truncate = count_of(batch_tokens, "batch_tokens"), truncate
         text.progress = calls.make("tfm_progress_fn", bar)
         if reject is not None:
             text.reject = calls.make("tfm_reject_fn", lambda line, why: reject(line, to_str(why)))

@@ -7,23 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._library import ffi, lib
+from .._library import choice, ffi, lib
 from ..device import Context
 from ..errors import ArgumentError
 from ._tensor import ArrayLike, Tensor, context_of, dtype_code, tensor, value_of
 
 Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
-_ACTIVATIONS = {"none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
+_ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")
 Pool = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 _POOLS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-
-
-def choice(names: dict[str, int], given: str, what: str) -> int:
-    """The library's number of a word."""
-    if given not in names:
-        raise ArgumentError(f"the {what} is {given!r}: give one of {', '.join(names)}")
-    return names[given]
 
 
 def activation_code(name: Activation) -> int:
@@ -247,7 +240,7 @@ def glu(x: ArrayLike, gate: ArrayLike | None = None, activation: Activation = "s
 
 
 def _reduce(name: str, x: ArrayLike, axis: int | Sequence[int] | None, keepdims: bool) -> Tensor:
-    axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    axes = [] if axis is None else [int(axis)] if isinstance(axis, (int, np.integer)) else [int(each) for each in axis]
     return _unary(name, x, ffi.new("int[]", axes or 1), len(axes), keepdims)
 
 
@@ -290,7 +283,7 @@ def pool(x: ArrayLike, lengths: ArrayLike | None = None, pooling: Pool = "mean",
     """One vector for each sequence of x (B, T, E), from its tokens from `first` on to its length."""
     context = context_of((x, lengths))
     return make(context, "tfm_pool", held(tensor(x, context=context)), held(given(context, lengths, "I32")),
-                _POOLS.index(pooling), first)
+                choice(_POOLS, pooling, "pooling"), first)
 
 
 # ---- Moving elements
@@ -313,6 +306,13 @@ def slice(x: ArrayLike, index: Any) -> Tensor:
     context = context_of((x,))
     whole = tensor(x, context=context)
     parts = index if isinstance(index, tuple) else (index,)
+    if any(part is Ellipsis for part in parts):
+        at = next(i for i, part in enumerate(parts) if part is Ellipsis)
+        parts = parts[:at] + (builtins.slice(None),) * (whole.ndim - len(parts) + 1) + parts[at + 1:]
+    for part in parts:
+        if not isinstance(part, (builtins.slice, int, np.integer)):
+            raise ArgumentError(f"a tensor is not indexed by {type(part).__name__}: give slices and whole numbers, or use "
+                                "gather, where and reshape")
     if len(parts) > whole.ndim:
         raise ArgumentError(f"there are {len(parts)} indices for {whole.ndim} dimensions")
     ranges, shape = [], []

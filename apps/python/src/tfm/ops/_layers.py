@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .._library import NULL, ffi, lib
+from .._library import NULL, choice, ffi, lib
 from ..device import Context, default_context
-from ._functions import Activation, activation_code, choice, given, held, make, make_several
+from ._functions import Activation, activation_code, given, held, make, make_several
 from ._tensor import ArrayLike, Tensor, context_of, tensor, value_of
 
-_STAGES = {"weights": 0, "product": 1, "capped": 2, "masked": 3}
-_SINUSOIDS = {"interleaved": 0, "split": 1, "fairseq": 2}
+_STAGES = ("weights", "product", "capped", "masked")
+_SINUSOIDS = ("interleaved", "split", "fairseq")
 
 
 def _dropout(rate: float, seed: int, stream: int) -> Any:

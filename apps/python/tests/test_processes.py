@@ -1,0 +1,91 @@
+"""What becomes of models where processes are forked, values are sent to others, and Python ends."""
+from __future__ import annotations
+
+import copy
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tfm
+from conftest import DEMO
+
+
+def _python(code: str, *, wait: float = 120) -> subprocess.CompletedProcess[str]:
+    head = f"import os, sys, tfm\nmodel = tfm.Translator({str(DEMO)!r})\nassert model.translate('Danke.')\n"
+    return subprocess.run([sys.executable, "-X", "faulthandler", "-c", head + textwrap.dedent(code)], capture_output=True,
+                          text=True, timeout=wait)
+
+
+def test_a_fork_is_told_so_and_never_waits() -> None:
+    """The threads of a driver do not survive a fork: what is asked there would wait for ever."""
+    done = _python("""
+        def child():
+            for use in (lambda: model.translate("Hallo."), tfm.devices, tfm.Context, lambda: model.info):
+                try:
+                    use()
+                    return 1
+                except tfm.DeviceError as error:
+                    assert "forked" in str(error)
+            model.close()
+            return 0
+        pid = os.fork()
+        if pid == 0:
+            status = child()
+            del model
+            sys.exit(status)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert model.translate("Danke.")
+        """)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_child_may_have_devices_that_its_parent_has_not() -> None:
+    code = textwrap.dedent(f"""
+        import os, sys, tfm
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(0 if tfm.Translator({str(DEMO)!r}).translate("Danke.") else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        """)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_python_may_end_at_any_time() -> None:
+    for code in ("stream = model.stream('Hallo.' for _ in iter(int, 1)); next(stream)",
+                 "import threading; threading.Thread(target=lambda: [model.translate('Hallo.') for _ in range(20)], "
+                 "daemon=True).start()"):
+        done = _python(code)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_stops_a_call() -> None:
+    done = _python("""
+        import signal, threading
+        threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            while True:
+                for _ in model.stream("Ich habe das Auto gestern verkauft." for _ in range(5000)):
+                    pass
+        except KeyboardInterrupt:
+            print("stopped", bool(model.translate("Danke.")))
+        """)
+    assert (done.returncode, done.stdout) == (0, "stopped True\n"), done.stderr
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_values_travel_and_models_say_that_they_do_not(demo: tfm.Translator, context: tfm.Context) -> None:
+    made = demo.translate("Danke.", return_alignments=True)
+    for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert other == made and other.score == made.score and other.tokens == made.tokens
+        assert other.alignment is not None and made.alignment is not None
+        assert np.array_equal(other.alignment, made.alignment)
+    assert pickle.loads(pickle.dumps(demo.info)) == demo.info
+    assert str(pickle.loads(pickle.dumps(tfm.InputError("line 1")))) == "line 1"
+    for thing in (demo, context):
+        for send in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                send(thing)
