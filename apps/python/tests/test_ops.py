@@ -1,8 +1,10 @@
 """Ops on arrays beside NumPy, their gradients beside differences, and what becomes of memory."""
 from __future__ import annotations
 
+import copy
 import gc
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +53,39 @@ def test_arrays_go_in_and_come_out() -> None:
         ops.tensor(np.array([2**40]))
     with pytest.raises(tfm.UnsupportedError, match="complex"):
         ops.tensor(np.array([1j]))
+
+
+def test_tensors_are_used_as_arrays_are() -> None:
+    x = ops.tensor([1.0, 2.0, 3.0])
+    assert (2**x).numpy().tolist() == [2, 4, 8]
+    assert (x < 2).numpy().tolist() == [1, 0, 0] and (2 >= x).numpy().tolist() == [1, 1, 0]
+    assert (x > 2.5).numpy().tolist() == [0, 0, 1] and (x <= x).numpy().tolist() == [1, 1, 1]
+    assert not ops.tensor(0.0) and float(ops.tensor(2.5)) == 2.5 and int(ops.tensor(7)) == 7
+    with pytest.raises(ValueError, match="a tensor of 3 numbers"):
+        assert x
+    cube = ops.zeros([2, 3, 4])
+    assert ops.zeros(3).shape == (3,) and cube[..., 0].shape == (2, 3) and cube[1, ..., 1:].shape == (3, 3)
+    assert cube.reshape((4, 6)).shape == cube.reshape(4, -1).shape == (4, 6)
+    assert ops.sum(cube, axis=np.int64(1)).shape == (2, 4)  # type: ignore[arg-type]
+    for index in (None, [0, 2], np.array([True, False, True]), x):
+        with pytest.raises(tfm.ArgumentError, match="a tensor is not indexed by"):
+            x[index]
+    with pytest.raises(tfm.ArgumentError, match="one of F32"):
+        ops.tensor([1, 2], "f32")
+    with pytest.raises(tfm.ArgumentError, match="one of cls"):
+        ops.pool(cube, pooling="middle")  # type: ignore[arg-type]
+    with pytest.raises(tfm.ArgumentError, match="let it give a tensor"):
+        ops.value_and_gradients(lambda a: 3.0, x)  # type: ignore[arg-type, return-value]
+
+
+def test_copies_have_their_own_memory() -> None:
+    for kind in ("F32", "BF16", "I32"):
+        x = ops.tensor([1, 2, 3], kind)
+        copies = [copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))]
+        x.write([4, 5, 6])
+        del x
+        gc.collect()
+        assert [(c.dtype, c.numpy().tolist()) for c in copies] == [(kind, [1, 2, 3])] * 3
 
 
 def test_dlpack_both_ways() -> None:

@@ -62,4 +62,6 @@ def value_and_gradients(function: Callable[..., Tensor], *inputs: ArrayLike,
     with Tape(context or (tensors[0].context if tensors else None)) as tape:
         tape.watch(*tensors)
         y: Any = function(*tensors)
+        if not isinstance(y, Tensor):
+            raise ArgumentError(f"the function gives {type(y).__name__}, which has no gradients: let it give a tensor")
         return y, tape.gradients(y, tensors)

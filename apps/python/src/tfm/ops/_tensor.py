@@ -1,12 +1,13 @@
 """Tensors on a device."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from .._library import NULL, check, ffi, lib
+from .._library import NULL, check, choice, ffi, lib
 from ..device import Context, default_context
 from ..errors import ArgumentError, UnsupportedError
 
@@ -21,9 +22,7 @@ _EMPTY = ffi.new("tfm_tensor *")
 
 def dtype_code(name: str) -> int:
     """The library's number of a type."""
-    if name not in _DTYPES:
-        raise ArgumentError(f"the dtype is {name!r}: give one of {', '.join(_NAMES)}")
-    return _DTYPES[name][0]
+    return choice(_NAMES, name, "dtype")
 
 
 class Tensor:
@@ -81,6 +80,17 @@ class Tensor:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"whether a tensor of {self.size} numbers is true depends on which one is meant")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
     def __repr__(self) -> str:
         return f"<tfm.ops.Tensor {self.dtype} {self.shape}>"
 
@@ -113,6 +123,15 @@ class Tensor:
         """The number of a tensor that has one."""
         return self.numpy().item()  # type: ignore[no-any-return]
 
+    def __copy__(self) -> Tensor:
+        return tensor(self.numpy(), self.dtype, context=self.context)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        return tensor, (self.numpy(), self.dtype)  # on the default context of who reads it
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
             raise ValueError("a tensor is on a device: its elements must be copied to become an array")
@@ -128,9 +147,9 @@ class Tensor:
 
     # ---- Views
 
-    def reshape(self, *shape: int) -> Tensor:
+    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
         """The same memory under other dimensions, of which one may be -1."""
-        dims = list(shape)
+        dims = [int(d) for each in shape for d in ([each] if isinstance(each, (int, np.integer)) else each)]
         if dims.count(-1) == 1:
             known = int(np.prod([d for d in dims if d != -1]))
             dims[dims.index(-1)] = self.size // known if known else 0
@@ -179,6 +198,21 @@ class Tensor:
     def __pow__(self, other: ArrayLike) -> Tensor:
         return self._operate("pow", other)
 
+    def __rpow__(self, other: ArrayLike) -> Tensor:
+        return self._operate("pow", other, True)
+
+    def __lt__(self, other: ArrayLike) -> Tensor:
+        return self._operate("less", other)
+
+    def __le__(self, other: ArrayLike) -> Tensor:
+        return self._operate("less_equal", other)
+
+    def __gt__(self, other: ArrayLike) -> Tensor:
+        return self._operate("less", other, True)
+
+    def __ge__(self, other: ArrayLike) -> Tensor:
+        return self._operate("less_equal", other, True)
+
     def __matmul__(self, other: ArrayLike) -> Tensor:
         return self._operate("gemm", other)
 
@@ -222,7 +256,7 @@ def _as_array(value: Any, dtype: str | None) -> npt.NDArray[Any]:
     if dtype == "BF16":
         bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
         return np.ascontiguousarray((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, np.uint16)
-    wanted = _DTYPES[dtype][1]
+    wanted = _DTYPES[_NAMES[dtype_code(dtype)]][1]
     if dtype == "I32" and array.dtype.itemsize > 4 and array.size and \
             (int(array.max()) > 2**31 - 1 or int(array.min()) < -2**31):
         raise ArgumentError("the array has integers that do not fit into 32 bits, which is what devices compute with")
@@ -248,15 +282,16 @@ def _name_of(array: npt.NDArray[Any]) -> str:
     return next(name for name, (_, kind) in _DTYPES.items() if array.dtype == kind and name != "BF16")
 
 
-def empty(shape: Shape, dtype: str = "F32", *, context: Context | None = None) -> Tensor:
+def empty(shape: int | Sequence[int], dtype: str = "F32", *, context: Context | None = None) -> Tensor:
     """A tensor whose elements are still to be written."""
     where = context or default_context()
     out = ffi.new("tfm_tensor *")
-    where.call(lib.tfm_tensor_new, out, dtype_code(dtype), len(shape), list(shape))
+    dims = [int(d) for d in ([shape] if isinstance(shape, (int, np.integer)) else shape)]
+    where.call(lib.tfm_tensor_new, out, dtype_code(dtype), len(dims), dims)
     return Tensor(where, out)
 
 
-def zeros(shape: Shape, dtype: str = "F32", *, context: Context | None = None) -> Tensor:
+def zeros(shape: int | Sequence[int], dtype: str = "F32", *, context: Context | None = None) -> Tensor:
     """A tensor of zeros."""
     made = empty(shape, dtype, context=context)
     made.write(np.zeros(shape, _DTYPES[dtype][1]))
