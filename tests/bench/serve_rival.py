@@ -14,7 +14,8 @@ The rival batches as it can: what waits while the model is busy is its next batc
 batches of up to 4096 tokens. It does not split lines into sentences, which tfm serve does. Its threads spin for a while
 when they have nothing to do, which its client feels: try OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 before the command
 too, and take what is better for it. Prints each run, with how much
-of the cores others took, and then the medians as a table, over runs in which that was less than a tenth (--others).
+of the cores others took, and then the medians as a table, over runs in which that was less than a tenth (--others). How
+long cores worked for a line tells the servers apart even where others took more.
 Where a machine cannot be had for long at a time, few rounds and --keep FILE, run as often as needed, give medians of all
 rounds in FILE."""
 
@@ -238,24 +239,32 @@ def by_command(program, model, lines, out, beam):
     return {"seconds": json.loads(re.search(r"^stats (.*)$", done.stderr, re.MULTILINE)[1])["seconds"]}
 
 
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def worked(pid):
+    """Seconds that a process has worked."""
+    return sum(int(x) for x in Path("/proc/%d/stat" % pid).read_text(encoding="utf-8").rsplit(")", 1)[1].split()[11:13]) / TICK
+
+
 def busy(pids):
     """Seconds that all cores have worked, and those of them that these processes and this one's ended children did."""
-    tick = os.sysconf("SC_CLK_TCK")
     fields = [int(x) for x in Path("/proc/stat").read_text(encoding="utf-8").split("\n")[0].split()[1:9]]
-    own = sum(os.times()[:4])
-    for pid in pids:
-        own += sum(int(x) for x in Path("/proc/%d/stat" % pid).read_text(encoding="utf-8").rsplit(")", 1)[1].split()[11:13]) / tick
-    return (sum(fields) - fields[3] - fields[4]) / tick, own
+    return (sum(fields) - fields[3] - fields[4]) / TICK, sum(os.times()[:4]) + sum(worked(pid) for pid in pids)
 
 
-def watched(run, pids):
-    """What run gives, with the part of the cores that others took meanwhile."""
+def watched(run, pids, which=None):
+    """What run gives, with the part of the cores that others took meanwhile, and the seconds that process `which` worked, or
+    children of this one."""
+    def seconds():
+        return worked(which) if which else sum(os.times()[2:4])
+
     time.sleep(0.3)  # threads that wait for more work by spinning give up
-    start, before = time.perf_counter(), busy(pids)
+    start, before, own = time.perf_counter(), busy(pids), seconds()
     record = run()
-    after, passed = busy(pids), time.perf_counter() - start
+    after, passed, own = busy(pids), time.perf_counter() - start, seconds() - own
     others = (after[0] - before[0]) - (after[1] - before[1])
-    return {**record, "others": max(0.0, others / passed / os.cpu_count())}
+    return {**record, "others": max(0.0, others / passed / os.cpu_count()), "core_seconds": round(own, 2)}
 
 
 def race(a, servers, lines, codes):
@@ -263,26 +272,31 @@ def race(a, servers, lines, codes):
     count = lines.read_text(encoding="utf-8").count("\n")
     for _ in range(a.rounds):
         made = watched(lambda: by_command(a.program, a.model, str(lines), str(Path(a.work) / "tfm.txt"), a.beam), pids)
-        yield {"who": "tfm translate", "connections": 0, "lines_per_s": count / made["seconds"], "others": made["others"]}
+        yield {"who": "tfm translate", "connections": 0, "lines": count, "lines_per_s": count / made["seconds"],
+               "others": made["others"], "core_seconds": made["core_seconds"]}
         for connections in a.connections:
             for server in servers:
-                yield {"who": server.name, **watched(lambda s=server, c=connections: s.load(lines, c, codes), pids)}
+                yield {"who": server.name, **watched(lambda s=server, c=connections: s.load(lines, c, codes), pids,
+                                                         server.process.pid)}
 
 
 def table(kept, connections, most):
     """The medians, as Markdown."""
+    kept = [{**k, "core_ms": 1e3 * k["core_seconds"] / k["lines"]} for k in kept]
+
     def median(who, number, key):
         found = [k[key] for k in kept if k["who"] == who and k["connections"] == number and k["others"] < most]
         return (statistics.median(found), len(found)) if found else (float("nan"), 0)
 
-    print("\n`tfm translate`: %.1f lines/s (%d rounds)\n" % median("tfm translate", 0, "lines_per_s"))
-    print("| connections | tfm serve: lines/s | median ms | p99 ms | CTranslate2: lines/s | median ms | p99 ms "
-          "| tfm serve / CTranslate2 | tfm serve / tfm translate | rounds |")
-    print("|" + "---|" * 10)
+    print("\n`tfm translate`: %.1f lines/s (%d rounds), %.1f ms of a core for a line, with loading\n"
+          % (*median("tfm translate", 0, "lines_per_s"), median("tfm translate", 0, "core_ms")[0]))
+    print("| connections | tfm serve: lines/s | median ms | p99 ms | core ms a line | CTranslate2: lines/s | median ms | p99 ms "
+          "| core ms a line | tfm serve / CTranslate2 | tfm serve / tfm translate | rounds |")
+    print("|" + "---|" * 12)
     for number in connections:
         cells, rounds = [], []
         for who in ("tfm serve", "CTranslate2"):
-            for key, form in (("lines_per_s", "%.1f"), ("median_ms", "%.0f"), ("p99_ms", "%.0f")):
+            for key, form in (("lines_per_s", "%.1f"), ("median_ms", "%.0f"), ("p99_ms", "%.0f"), ("core_ms", "%.1f")):
                 value, count = median(who, number, key)
                 cells.append(form % value)
                 rounds.append(count)
