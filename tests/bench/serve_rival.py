@@ -3,12 +3,14 @@
 
     pip install ctranslate2 fastapi 'uvicorn[standard]' sentencepiece
     python3 tests/bench/serve_rival.py build/release/apps/tfm MODEL LINES --work FOLDER [--connections 1,8,64,256]
-                                       [--rounds 5] [--limit 2000] [--beam 4] [--keep FILE]
+                                       [--rounds 5] [--limit 2000] [--beam 4] [--length-penalty paper|hf] [--keep FILE]
 
 MODEL is a Marian model such as apps/demo, LINES has a sentence on each line. FOLDER keeps the rival's conversion of MODEL
 and the logs of both servers. tests/serve/load.py is the client: each connection sends a line when it has the answer to its
 last. In each round the servers take turns at every number of connections, and `tfm translate` has the same lines once.
-Both servers compute in fp32 on all cores, with the same beam and length penalty, and both are warm.
+Both servers compute in fp32 on all cores, with the same beam, and both are warm. Each ranks and ends beams in its own way,
+as users get them: CTranslate2 by sums over lengths, until as many have ended as the beam is wide; tfm by the paper's penalty.
+With --length-penalty hf tfm ranks as CTranslate2 does, but goes on until no beam can become the best, half as long again.
 
 The rival batches as it can: what waits while the model is busy is its next batch, sorted and cut by CTranslate2 into
 batches of up to 4096 tokens. It does not split lines into sentences, which tfm serve does. Its threads spin for a while
@@ -36,7 +38,6 @@ from pathlib import Path
 LOAD = Path(__file__).resolve().parent.parent / "serve" / "load.py"
 TOKENS = 4096
 MAX_NEW = 256
-PENALTY = ("--length-penalty", "hf")  # the rival's: sums over lengths
 
 
 # ---- The rival --------------------------------------------------------------------------------------------------------
@@ -232,10 +233,10 @@ class Server:
                 self.process.kill()
 
 
-def by_command(program, model, lines, out, beam):
+def by_command(program, model, lines, out, beam, penalty):
     """How many seconds `tfm translate` takes, without loading and building."""
     done = subprocess.run([program, "translate", "-m", model, "-i", lines, "-o", out, "--split", "--beam", str(beam),
-                           *PENALTY, "--stats"], stderr=subprocess.PIPE, check=True, text=True)
+                           "--length-penalty", penalty, "--stats"], stderr=subprocess.PIPE, check=True, text=True)
     return {"seconds": json.loads(re.search(r"^stats (.*)$", done.stderr, re.MULTILINE)[1])["seconds"]}
 
 
@@ -271,7 +272,8 @@ def race(a, servers, lines, codes):
     pids = [server.process.pid for server in servers]
     count = lines.read_text(encoding="utf-8").count("\n")
     for _ in range(a.rounds):
-        made = watched(lambda: by_command(a.program, a.model, str(lines), str(Path(a.work) / "tfm.txt"), a.beam), pids)
+        made = watched(lambda: by_command(a.program, a.model, str(lines), str(Path(a.work) / "tfm.txt"), a.beam, a.length_penalty),
+                       pids)
         yield {"who": "tfm translate", "connections": 0, "lines": count, "lines_per_s": count / made["seconds"],
                "others": made["others"], "core_seconds": made["core_seconds"]}
         for connections in a.connections:
@@ -318,7 +320,7 @@ def agree(a, servers, lines, codes):
     first = lines[:50]
     alike = sum(len({ask(server, line) for server in servers}) == 1 for line in first)
     print("of %d lines both give %d alike" % (len(first), alike))
-    if alike < 0.8 * len(first):
+    if alike < (0.8 if a.length_penalty == "hf" else 0.5) * len(first):
         raise SystemExit("that is too few for the same model: something is wrong with the conversion in " + a.work)
     for server in servers:
         server.load(Path(a.work) / "lines.txt", max(a.connections), codes)
@@ -335,6 +337,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=int, default=2000)
     parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--length-penalty", choices=("paper", "hf"), default="paper")
     parser.add_argument("--others", type=float, default=0.1)
     parser.add_argument("--keep")
     a = parser.parse_args()
@@ -346,8 +349,8 @@ def main():
     if not (converted / "model.bin").exists():
         convert(a.model, converted)
     kept = [json.loads(line) for line in Path(a.keep).read_text(encoding="utf-8").split("\n")[:-1]] if a.keep and Path(a.keep).exists() else []
-    commands = {"tfm serve": [a.program, "serve", "-m", "%s=%s" % (a.languages, a.model), "--port", "0", "--quiet", *PENALTY,
-                              "--beam", str(a.beam)],
+    commands = {"tfm serve": [a.program, "serve", "-m", "%s=%s" % (a.languages, a.model), "--port", "0", "--quiet",
+                              "--length-penalty", a.length_penalty, "--beam", str(a.beam)],
                 "CTranslate2": [sys.executable, __file__, "--serve", str(converted), a.model, "--beam", str(a.beam)]}
     servers = []
     try:
