@@ -23,8 +23,9 @@
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
 #   python     the Python package as pip installs it: its wheel in a clean virtual environment (apps/python/tests/wheel.sh),
 #              where there is PyPI
-#   serve      under the sanitizers, tests/serve.sh with 10,000 malformed requests to the server; and published clients and
-#              a browser against it (tests/serve/published.sh), where there is PyPI
+#   serve      under the sanitizers, tests/serve.sh with 10,000 malformed requests to the server; a soak of 20,000 requests
+#              to two models (tests/serve/soak.py; SOAK_REQUESTS names another number); and published clients, schemathesis
+#              and a browser (tests/serve/published.sh), where there is PyPI
 #   packages   as root: the tarball of meson dist, Debian's packages in a clean Debian, and the steps of the Dockerfile
 #              (tests/packages.sh), where Debian's archive can be reached
 #   fuzzers    ten minutes of damaged files for each reader, not five seconds (tests/fuzz/run.sh)
@@ -143,6 +144,7 @@ server() {
                    ! grep -q '^not ok' build/serve.tap && tail -n 1 build/serve.tap | grep -q '^1\.\.[1-9]'"
     )
     export TFM_DEVICE=pocl
+    one python3 tests/serve/soak.py build/check/apps/tfm . --requests "${SOAK_REQUESTS:-20000}"
     sh apps/packages.sh chromium || echo "there is no browser"
     perhaps sh tests/serve/published.sh build/check/apps/tfm build/check/tests/make_decoder build/published
 }

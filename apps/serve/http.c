@@ -286,8 +286,10 @@ int serve_http_start(server *s) {
     serve_options *o = s->options;
     char *certificate = read_file(o->certificate), *key = read_file(o->certificate_key);
     const int fd = (o->certificate && !certificate) || (o->certificate_key && !key) ? -1 : open_port(o);
+    /* Not epoll: there, libmicrohttpd 0.9.75 now and then reads nothing of connections that come all at once, until
+     * their time is over. */
     const unsigned flags =
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     const struct MHD_OptionItem secure[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, certificate}, {MHD_OPTION_HTTPS_MEM_KEY, 0, key}, {MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
