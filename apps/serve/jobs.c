@@ -9,6 +9,10 @@
 /* Bytes that make about one token; and milliseconds that the worker waits for clients that it has just answered, so
  * that their next sentences come into one batch. */
 enum { BYTES_PER_TOKEN = 3, DEFAULT_BATCH_TOKENS = 4096, RETURN_MS = 2 };
+/* Seconds that a batch may take, so that who comes meanwhile does not wait for long; but it has this part of the most
+ * tokens in any case, below which devices get slow. */
+static const double BATCH_SECONDS = 0.5;
+enum { LEAST_PART = 16, UNKNOWN_PART = 4 };
 
 /* ---- Jobs ------------------------------------------------------------------------------------------------------ */
 
@@ -259,9 +263,24 @@ static void wait_for_returns(server *s) {
     }
 }
 
+/* The most tokens of a model's next batch. Texts are generated as fast together as alone, and are not held to it. */
+static uint64_t budget_of(const server *s, const serve_model *model) {
+    const uint64_t most =
+        (uint64_t)(s->options->text.batch_tokens ? s->options->text.batch_tokens : DEFAULT_BATCH_TOKENS);
+    if (model->task == SERVE_GENERATE)
+        return most;
+    const double timely = model->pace > 0 ? model->pace * BATCH_SECONDS : (double)(most / UNKNOWN_PART);
+    return timely >= (double)most ? most : timely < (double)(most / LEAST_PART) ? most / LEAST_PART : (uint64_t)timely;
+}
+
+void serve_queue_worked(server *s, serve_model *model, double seconds) {
+    const double pace = (double)s->batch_tokens / (seconds > 1e-6 ? seconds : 1e-6);
+    /* A batch that was not full may have been too small to tell how slow it gets. */
+    if (s->batch_full || pace > model->pace)
+        model->pace = pace;
+}
+
 size_t serve_queue_take(server *s, serve_unit *units) {
-    const size_t budget =
-        (size_t)(s->options->text.batch_tokens ? s->options->text.batch_tokens : DEFAULT_BATCH_TOKENS);
     size_t count = 0;
     uint64_t tokens = 0;
     pthread_mutex_lock(&s->lock);
@@ -270,9 +289,12 @@ size_t serve_queue_take(server *s, serve_unit *units) {
     wait_for_returns(s);
     serve_job *job = s->ending ? NULL : next_job(s, NULL);
     const serve_key key = job ? job->key : (serve_key){0};
+    const uint64_t budget = job ? budget_of(s, key.model) : 0;
+    s->batch_full = false;
     for (; job && count < SERVE_BATCH; job = next_job(s, &key)) {
         const uint64_t cost = cost_of(job);
-        if (count > 0 && tokens + cost > budget)
+        s->batch_full = count > 0 && tokens + cost > budget;
+        if (s->batch_full)
             break;
         if (serve_hung_up(job->fd)) {
             serve_job_stop(job, SERVE_GONE);
@@ -282,6 +304,7 @@ size_t serve_queue_take(server *s, serve_unit *units) {
         take_piece(s, job, &units[count++]);
     }
     const bool ending = s->ending;
+    s->batch_tokens = tokens;
     pthread_mutex_unlock(&s->lock);
     return count > 0 || ending ? count : serve_queue_take(s, units);
 }

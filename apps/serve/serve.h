@@ -60,6 +60,7 @@ typedef struct serve_model {
     tfm_model *model; /* the embedder's, of an encoder */
     tfm_embedder *embedder;
     uint64_t used; /* a count of batches: when it last worked */
+    double pace;   /* tokens a second of its last full batch; 0: there was none */
 } serve_model;
 
 typedef struct serve_models {
@@ -168,6 +169,8 @@ bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connectio
 /* Waits for work and takes a batch of it: pieces of one key, in fair turns between clients, and between the requests
  * of one client. 0: the server ends. */
 size_t serve_queue_take(server *s, serve_unit *units);
+/* Says how long the model worked on the batch that was taken last. */
+void serve_queue_worked(server *s, serve_model *model, double seconds);
 /* Says that a batch is over. What is complete goes on to its answer; where the batch was `cut`, what was stopped fails.
  */
 void serve_queue_finish(server *s, const serve_unit *units, size_t count, bool cut);
@@ -341,6 +344,8 @@ struct server {
     uint64_t numbers;
     uint64_t clock;                  /* the turn of the client that was served last */
     size_t completed, answered_last; /* requests, by this batch so far and by the last one */
+    uint64_t batch_tokens;           /* of the batch that was taken last; the worker's alone */
+    bool batch_full;                 /* more waited, but it would have taken too long */
     atomic_bool draining;
     bool ending;
     atomic_int requests; /* that are not answered yet */

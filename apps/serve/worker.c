@@ -53,7 +53,10 @@ static void work_on(server *s, serve_unit *units, size_t count) {
     const double building = model->ctx ? tfm_context_build_seconds(model->ctx) - built : 0; /* once for each kernel */
     atomic_fetch_add(&s->counts.batches, 1);
     atomic_fetch_add(&s->counts.lines, count);
-    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * (cli_seconds() - start - building)));
+    const double seconds = cli_seconds() - start - building;
+    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * seconds));
+    if (status == TFM_OK)
+        serve_queue_worked(s, model, seconds);
     serve_queue_finish(s, units, count, status == TFM_ERROR_CANCELLED);
 }
 
