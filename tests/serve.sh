@@ -272,14 +272,14 @@ check "and then the server ends well" [ "$ended" = 0 ]
 
 # ---- What takes too long, what a second signal cuts off, and what the host has wrong
 cp -r "$demo" damaged
-start -m "$demo" -m fr-en=damaged --timeout 1 --beam 8
+start -m "$demo" -m fr-en=damaged --timeout 3 --beam 8
 : >damaged/model.safetensors
 ask "$at/translate" -d q=a -d source=fr -d target=en
 check "a damaged model: 500, and not where it is" [ "$code" = 500 -a "$(cat out)" = '{"error":"The model or the device failed"}' ]
 check "the log says what it is" grep -q '^tfm: damaged/model.safetensors' log
 form --data-urlencode "q@lines"
 check "--timeout ends what is worked on: 503" [ "$code" = 503 -a \
-    "$(cat out)" = '{"error":"The request took longer than 1 s: try again later"}' ]
+    "$(cat out)" = '{"error":"The request took longer than 3 s: try again later"}' ]
 form -d q=Danke.
 check "and the next request gets its translation" [ "$code" = 200 ]
 start -m "$demo" --beam 8
