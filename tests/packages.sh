@@ -104,7 +104,7 @@ debian() {
         "apt-get install -y --no-install-recommends /debs/libtfm-dev_*.deb cmake gcc libc6-dev make pkg-config"
     check "programs are built with it there" in_clean sh -c "cd /source && sh debian/tests/build"
     check "it goes" in_clean apt-get purge -y libtfm-dev tfm tfm-demo "libtfm[0-9].*"
-    check "without a trace" sh -c "! find '$folder/clean/usr' '$folder/clean/etc' -name '*tfm*' | grep ."
+    check "without a trace" sh -c "! find '$folder/clean/usr' '$folder/clean/etc' -name '*tfm*' ! -name '*?tfm[ts]*' | grep ." # not ICU's dtfmtsym.h, nor Pygments' textfmts.py
     rm -rf "$folder/clean"
 }
 
