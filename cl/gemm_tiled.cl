@@ -193,23 +193,24 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
         if (r < rows) {
 #pragma unroll
             for (int j = 0; j < ITEM_N; j += 4) {
-                float quad[4];
+                if (QUAD_COLUMN(j) < columns) { /* beside it c may be the addend too, and is another item's to write */
+                    float quad[4];
 #pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    const INDEX at = column + min(QUAD_COLUMN(j) + e, columns - 1);
-                    const float add = has_addend ? more[(row + r) * (INDEX)addend_row + at] : 0.0f;
-                    quad[e] = whole ? tfm_activate(tfm_fma(alpha, sum[i][j + e], add)) : sum[i][j + e];
-                }
-                __global float *out = to + (row + r) * (INDEX)n + column + QUAD_COLUMN(j);
+                    for (int e = 0; e < 4; e++) {
+                        const INDEX at = column + min(QUAD_COLUMN(j) + e, columns - 1);
+                        const float add = has_addend ? more[(row + r) * (INDEX)addend_row + at] : 0.0f;
+                        quad[e] = whole ? tfm_activate(tfm_fma(alpha, sum[i][j + e], add)) : sum[i][j + e];
+                    }
+                    __global float *out = to + (row + r) * (INDEX)n + column + QUAD_COLUMN(j);
 #if UNIT == 4
-                if (QUAD_COLUMN(j) < columns)
                     *(__global float4 *)out = (float4)(quad[0], quad[1], quad[2], quad[3]);
 #else
 #pragma unroll
-                for (int e = 0; e < 4; e++)
-                    if (QUAD_COLUMN(j) + e < columns)
-                        out[e] = quad[e];
+                    for (int e = 0; e < 4; e++)
+                        if (QUAD_COLUMN(j) + e < columns)
+                            out[e] = quad[e];
 #endif
+                }
             }
         }
     }
