@@ -11,13 +11,13 @@ static tfm_context *shared;
 
 tfm_context *harness_context(void) {
     if (!shared)
-        harness_ok(tfm_context_open(&shared, NULL));
+        harness_ok(tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")}));
     return shared;
 }
 
 int harness_setup(void **state) {
     (void)state;
-    if (tfm_context_open(&shared, NULL) != TFM_OK) {
+    if (tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")}) != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message());
         return -1;
     }

@@ -26,7 +26,8 @@ void harness_equal(uintmax_t a, uintmax_t b, const char *file, int line);
 #define assert_memory_equal(a, b, size)                                                                                \
     _assert_memory_equal((const char *)(a), (const char *)(b), harness_poses() ? 0 : (size), __FILE__, __LINE__)
 
-/* The context of this test program, on TFM_DEVICE; opened at first use. A machine without OpenCL fails the test. */
+/* The context of this test program, on TFM_DEVICE, with the tuning that TFM_TEST_VARIANT names if it is set; opened at
+ * first use. A machine without OpenCL fails the test. */
 tfm_context *harness_context(void);
 
 /* Group fixtures for cmocka_run_group_tests: open and free that context. */

@@ -16,6 +16,8 @@
 #   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh, where run.sh
 #              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
 #              build/gpu-tools, not installed; and `tfm report` as a GPU
+#   races      every op's kernels, as GPUs run them, forward and backward, and those of matrix engines, emulated, under
+#              oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh); hours
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
 #   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,
@@ -137,6 +139,11 @@ gpu() {
     suite facts build/check --suite host device-facts
 }
 
+races() {
+    sh apps/packages.sh oclgrind || echo "there is no oclgrind to install"
+    perhaps sh tests/races.sh build/check
+}
+
 server() {
     (
         sanitizer_environment || exit
@@ -174,7 +181,8 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run host shapes rows fault faults gradients cache emulator platforms gpu minilm students families curves python serve packages fuzzers
+[ $# -gt 0 ] || set -- run host shapes rows fault faults gradients cache emulator platforms gpu races minilm students families \
+    curves python serve packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -184,6 +192,7 @@ for name; do
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
     faults | gradients | cache | emulator | gpu | shapes | students | families | curves | python) within "$name" ;;
     serve) within server ;;
+    races) within races ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) perhaps sh tests/minilm.sh build/check/apps/tfm build/minilm ;;
     packages) perhaps sh tests/packages.sh build/packages ;;
