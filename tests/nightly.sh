@@ -17,7 +17,7 @@
 #              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
 #              build/gpu-tools, not installed; and `tfm report` as a GPU
 #   races      every op's kernels, as GPUs run them, forward and backward, and those of matrix engines, emulated, under
-#              oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh); hours
+#              oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
 #   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,

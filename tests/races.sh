@@ -5,7 +5,7 @@
 # list, and the tests of two ops whose backward pass the list has not, or with one loss alone.
 # Each runs on oclgrind, in a process of its own, and passes if its results are right and oclgrind's log is empty; both are
 # in BUILD/races/NAME.out and .log. Before that, a barrier that is missing in a copy of a kernel must be found. It takes
-# an hour or two of a processor. Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+# ten minutes of two busy cores. Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?give a build folder}")
