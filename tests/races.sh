@@ -4,8 +4,9 @@
 # NAME is an op or an engine of those that `BUILD/tests/races` lists, or a program of tests; without any it is all of that
 # list, and the tests of two ops whose backward pass the list has not, or with one loss alone.
 # Each runs on oclgrind, in a process of its own, and passes if its results are right and oclgrind's log is empty; both are
-# in BUILD/races/NAME.out and .log. Before that, a barrier that is missing in a copy of a kernel must be found. It takes
-# ten minutes of two busy cores. Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
+# in BUILD/races/NAME.out and .log. Before that, a barrier that is missing in a copy of a kernel must be found. Two busy
+# cores take ten minutes for ops, and half an hour for engines. Ends with a line "N passed, N failed, N skipped"; the exit
+# code says whether all is well.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?give a build folder}")
