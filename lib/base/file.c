@@ -77,6 +77,29 @@ void tfm__file_unmap(tfm__file *file) {
     *file = (tfm__file){0};
 }
 
+void *tfm__file_map_part(const char *path, uint64_t wanted, uint64_t first, size_t bytes) {
+    struct stat info;
+    void *data = MAP_FAILED;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &info) == 0 && identity(&info) == wanted && first <= (uint64_t)info.st_size &&
+        bytes <= (uint64_t)info.st_size - first)
+        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, (off_t)first);
+    close(fd);
+    return data == MAP_FAILED ? NULL : data;
+}
+
+void tfm__file_leave(const tfm__file *file, const unsigned char *data, size_t bytes) {
+    const long page = sysconf(_SC_PAGESIZE);
+    if (page <= 0 || data < file->data || bytes > file->size || (size_t)(data - file->data) > file->size - bytes)
+        return;
+    const size_t first = (size_t)(data - file->data) / (size_t)page * (size_t)page;
+    const size_t end = (size_t)(data - file->data) + bytes;
+    if (end > first)
+        madvise((void *)(uintptr_t)(file->data + first), end - first, MADV_DONTNEED);
+}
+
 /* Reads until the end; the size that fstat told is only where the buffer starts. */
 static tfm_status read_all(char **out, size_t *size, int fd, size_t guess, const char *path) {
     size_t capacity = guess + 1, used = 0;

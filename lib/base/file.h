@@ -19,6 +19,13 @@ tfm_status tfm__file_map(tfm__file *out, const char *path);
 /* Takes an empty one and empties it. */
 void tfm__file_unmap(tfm__file *file);
 
+/* Maps some bytes of the file at `path`, from a whole page on, for munmap(): writes there are private, and reach
+ * neither the file nor another map. NULL without a sentence where it is not the file that `identity` tells of, and
+ * after a failure. */
+void *tfm__file_map_part(const char *path, uint64_t identity, uint64_t first, size_t bytes);
+/* Lets go of the pages of the map that lie in these bytes; what is read again comes from the file. */
+void tfm__file_leave(const tfm__file *file, const unsigned char *data, size_t bytes);
+
 /* The whole content in fresh memory with a NUL after the last byte, for free(). Takes pipes too. `size` may
  * be NULL. */
 tfm_status tfm__file_read(char **out, size_t *size, const char *path);

@@ -79,6 +79,7 @@ static tfm_buffer *buffer_struct(tfm_context *ctx) {
     if (buffer) {
         list_take(buffer);
         buffer->foreign = false;
+        buffer->pages = NULL;
         return buffer;
     }
     buffer = tfm__alloc(1, sizeof(*buffer));

@@ -35,6 +35,7 @@ struct tfm_buffer {
     size_t bytes;
     uint64_t generation; /* moves each time the block is given back */
     bool foreign;        /* not the pool's own cl_mem, but the caller's or another context's: released, never reused */
+    void *pages;         /* a map of a file that `memory` is on (on_file.c), or NULL */
     tfm__shared *shared; /* others may read it, and nobody writes it: released, never reused; or NULL */
     int depth;           /* of its scope; TFM__PINNED once only pins hold it */
     int pins;            /* who else needs it, whatever becomes of its scope */

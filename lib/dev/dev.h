@@ -281,6 +281,17 @@ typedef struct tfm__shared_key {
     uint64_t first, second;
 } tfm__shared_key;
 
+/* A lasting tensor on the file at `path`, from its byte `first` on, without a copy; false where the device, the place
+ * in the file or the tensor's size does not allow that, where it is another file by now than `identity` says, and after
+ * a failure. Its memory is not counted as this context's. Nobody writes it. It is at most of rank 2. */
+enum { TFM__LEAST_ON_FILE = 1 << 16 }; /* what is smaller is copied: a map has a price too */
+bool tfm__tensor_on_file(tfm_context *ctx, tfm_tensor *out, const char *path, uint64_t identity, uint64_t first,
+                         tfm_dtype dtype, int rank, const int64_t *dims);
+bool tfm__tensor_is_on_file(tfm_tensor x);
+/* Waits for the device, and lets go of the file's pages that the tensor, or this part of it, has brought into memory.
+ * Nothing for other tensors. */
+void tfm__tensor_leave_pages(tfm_context *ctx, tfm_tensor x);
+
 /* A lasting tensor on the memory that another context on the same device, or this one, has offered under the key; false
  * where there is none. It is read only, and its memory is not counted as this context's. */
 bool tfm__tensor_share(tfm_context *ctx, tfm_tensor *out, tfm__shared_key key, tfm_dtype dtype, int rank,

@@ -177,6 +177,17 @@ static tfm_status put_bytes(loader *l, const tfm__parameter *p, const tfm__store
     return status;
 }
 
+/* Where the file has the numbers as they are used, and the device's memory is the host's, they are read from there. */
+static bool put_on_file(loader *l, const tfm__parameter *p, const tfm__stored *stored, tfm_dtype dtype) {
+    const size_t columns = p->rank == 2 ? (size_t)p->dims[1] : 1;
+    uint64_t first;
+    if (stored->dtype != dtype || p->transposed || p->run || p->zeros > 0 || p->added != 0 || p->rank > 2 ||
+        !tfm__weights_place(&first, l->file, stored))
+        return false;
+    return tfm__tensor_on_file(l->model->ctx, &p->param->value, stored->file, stored->identity,
+                               first + (uint64_t)p->first * columns * tfm_dtype_size(dtype), dtype, p->rank, p->dims);
+}
+
 /* Where a model on the same device has the parameter already, it is shared: nobody writes parameters but a trainer,
  * which makes copies of its own. */
 static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *stored) {
@@ -191,6 +202,8 @@ static tfm_status put(loader *l, const tfm__parameter *p, const tfm__stored *sto
         l->model->small = dtype == TFM_F16 ? "fp16" : "bf16";
     if (tfm__tensor_share(ctx, &p->param->value, key, dtype, p->rank, p->dims))
         return TFM_OK;
+    if (put_on_file(l, p, stored, dtype) || tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
     const tfm_status fits = dtype == TFM_F16 && stored->dtype != TFM_F16 ? tfm__check_halves(p, stored) : TFM_OK;
     if (fits != TFM_OK)
         return fits;
@@ -262,6 +275,8 @@ static tfm_status load_parameter(void *user, const tfm__parameter *p) {
         status = check_bytes(p, stored);
     if (status == TFM_OK && l->model)
         status = put(l, p, stored);
+    if (status == TFM_OK && l->model)
+        tfm__weights_leave(l->file, stored); /* it has been copied, or has a map of its own */
     if (status == TFM_OK && l->see)
         status = l->see(l->user, p, stored);
     const bool again = status == TFM_OK && is_used(l, stored) && p->total == p->dims[0]; /* two share all of it */

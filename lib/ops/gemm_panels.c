@@ -4,6 +4,8 @@
 #include <string.h>
 #include "ops/gemm.h"
 
+enum { PIECE_BYTES = 4 << 20 }; /* of a weight that are packed at a time where it lies in a file */
+
 int tfm__gemm_panel_width(const tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     return tuning->gemm_vectors * tuning->width;
@@ -50,6 +52,25 @@ static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task
                                  TFM__I(b_batch), TFM__I(b_row), TFM__I(b_column)));
 }
 
+/* The same of a weight that lies in a file: piece by piece, so that of the pages that are read few are in memory at a
+ * time. From then on the panels are read. */
+static tfm_status pack_from_file(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
+    const int64_t width = packed.dims[3], panels = packed.dims[1];
+    const int64_t line = task->k * width * (int64_t)tfm_dtype_size(task->b.dtype), step = 1 + PIECE_BYTES / line;
+    for (int64_t first = 0; first < panels && tfm_context_status(ctx) == TFM_OK; first += step) {
+        tfm__gemm_task part = *task;
+        tfm_tensor out = packed;
+        out.dims[1] = first + step < panels ? step : panels - first;
+        out.offset += (size_t)(first * task->k * width);
+        part.n = out.dims[1] * width < task->n - first * width ? out.dims[1] * width : task->n - first * width;
+        part.b.offset += (size_t)(first * width * task->k);
+        part.b.dims[0] = part.n;
+        pack(ctx, out, &part);
+        tfm__tensor_leave_pages(ctx, part.b);
+    }
+    return tfm_context_status(ctx);
+}
+
 uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t width = tfm__gemm_panel_width(ctx), batch = task->shared_b ? 1 : task->batch;
     const int64_t floats = batch * tfm__divide_up(task->n, width) * width * task->k;
@@ -77,7 +98,9 @@ tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__g
     *packed = weight->packed;
     if (weight->packed_version == weight->version + 1)
         return TFM_OK;
-    tfm_status status = pack(ctx, *packed, task);
+    const bool rows = task->transpose_b && task->b.rank == 2 && packed->dims[0] == 1;
+    tfm_status status =
+        rows && tfm__tensor_is_on_file(task->b) ? pack_from_file(ctx, *packed, task) : pack(ctx, *packed, task);
     weight->packed_version = status == TFM_OK ? weight->version + 1 : 0;
     return status;
 }

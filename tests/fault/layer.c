@@ -264,6 +264,8 @@ MAKE(cl_mem, LEDGER_MEM, clCreateSubBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
      (cl_mem whole, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
      (whole, flags, type, region, into))
 COUNTED(cl_mem, LEDGER_MEM, clRetainMemObject, clReleaseMemObject, CL_OUT_OF_RESOURCES)
+ASK(clSetMemObjectDestructorCallback, CL_OUT_OF_HOST_MEMORY,
+    (cl_mem memory, void(CL_CALLBACK *notify)(cl_mem, void *), void *user), (memory, notify, user))
 ASK(clGetMemObjectInfo, CL_OUT_OF_HOST_MEMORY, (cl_mem memory, cl_mem_info what, ANSWER),
     (memory, what, size, value, needed))
 
@@ -356,7 +358,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     OWN(clGetContextInfo), OWN(clCreateCommandQueue), OWN(clRetainCommandQueue), OWN(clReleaseCommandQueue);
     OWN(clGetCommandQueueInfo), OWN(clFlush), OWN(clFinish);
     OWN(clCreateBuffer), OWN(clCreateSubBuffer), OWN(clRetainMemObject), OWN(clReleaseMemObject),
-        OWN(clGetMemObjectInfo);
+        OWN(clSetMemObjectDestructorCallback), OWN(clGetMemObjectInfo);
     OWN(clCreateProgramWithSource), OWN(clCreateProgramWithBinary), OWN(clRetainProgram), OWN(clReleaseProgram);
     OWN(clBuildProgram), OWN(clGetProgramInfo), OWN(clGetProgramBuildInfo);
     OWN(clCreateKernel), OWN(clRetainKernel), OWN(clReleaseKernel), OWN(clSetKernelArg), OWN(clGetKernelInfo);

@@ -216,6 +216,29 @@ void tfm__weights_free(tfm__weights **weights) {
     *weights = NULL;
 }
 
+static const tfm__file *file_of(const tfm__weights *weights, const tfm__stored *stored) {
+    for (size_t i = 0; i < weights->file_count; i++) {
+        const tfm__file *map = &weights->files[i].map;
+        if (map->data && (uintptr_t)stored->data >= (uintptr_t)map->data &&
+            (uintptr_t)stored->data - (uintptr_t)map->data < map->size)
+            return map;
+    }
+    return NULL;
+}
+
+bool tfm__weights_place(uint64_t *first, const tfm__weights *weights, const tfm__stored *stored) {
+    const tfm__file *map = file_of(weights, stored);
+    if (map)
+        *first = (uint64_t)(stored->data - map->data);
+    return map != NULL;
+}
+
+void tfm__weights_leave(const tfm__weights *weights, const tfm__stored *stored) {
+    const tfm__file *map = file_of(weights, stored);
+    if (map)
+        tfm__file_leave(map, stored->data, stored->bytes);
+}
+
 tfm_status tfm__weights_verify(const tfm__weights *weights) {
     const tfm__file *all = &weights->files[0].map;
     const tfm__stored *seal = tfm__weights_find(weights, TFM__SEAL);

@@ -71,6 +71,11 @@ const tfm__stored *tfm__weights_at(const tfm__weights *weights, size_t index);
 /* What stands after the name of a tensor of bytes in the name of its scales. */
 #define TFM__SCALES "_scale"
 
+/* Whether the tensor lies in its file as it is, and then from which byte on. */
+bool tfm__weights_place(uint64_t *first, const tfm__weights *weights, const tfm__stored *stored);
+/* Lets go of the memory that reading the tensor has taken; it can be read again. */
+void tfm__weights_leave(const tfm__weights *weights, const tfm__stored *stored);
+
 /* The kind of the files in two or three words, static: "safetensors", "PyTorch .bin". And how many files there are. */
 const char *tfm__weights_kind(const tfm__weights *weights);
 size_t tfm__weights_files(const tfm__weights *weights);
