@@ -1,5 +1,6 @@
 /* Who holds what: any order of frees, a limit on memory, and parameters that models share. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "dev/cl.h"
 #include "harness.h"
@@ -162,6 +163,78 @@ static void test_shared(void **state) {
     free(dir);
 }
 
+/* Bytes of a model's file that are in this process's memory. */
+static uint64_t file_in_memory(void) {
+    char line[512];
+    uint64_t sum = 0;
+    unsigned long long kib;
+    bool inside = false;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f)) {
+        if (strchr(line, '-') && strchr(line, '-') < strchr(line, ' '))
+            inside = strstr(line, "model.safetensors") != NULL;
+        else if (inside && sscanf(line, "Rss: %llu kB", &kib) == 1)
+            sum += kib << 10;
+    }
+    fclose(f);
+    return sum;
+}
+
+static float *logits_of(tfm_model *m, int vocabulary) {
+    tfm_context *ctx = tfm_model_context(m);
+    tfm_tensor ids = {0}, lengths = {0}, encoded = {0}, y = {0};
+    float *out = calloc(3 * (size_t)vocabulary, sizeof(*out));
+    harness_ok(tfm_scope_open(ctx));
+    harness_ok(tfm_tensor_new(ctx, &ids, TFM_I32, 2, (int64_t[]){1, 3}));
+    harness_ok(tfm_tensor_write(ctx, ids, (int32_t[]){3, 7, 0}));
+    harness_ok(tfm_tensor_new(ctx, &lengths, TFM_I32, 1, (int64_t[]){1}));
+    harness_ok(tfm_tensor_write(ctx, lengths, (int32_t[]){3}));
+    harness_ok(tfm_model_encode(m, &encoded, ids, lengths));
+    harness_ok(tfm_model_decode(m, &y, ids, encoded, lengths));
+    harness_ok(tfm_tensor_read(ctx, out, y));
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+    return out;
+}
+
+/* Where the device's memory is the host's, no parameter of a file is in memory twice, and the numbers are those of a
+ * model whose parameters are copies. */
+static void test_on_file(void **state) {
+    (void)state;
+    tfm_context *contexts[2] = {NULL};
+    tfm_model *models[2] = {NULL};
+    float *logits[2];
+    char *dir = harness_source("apps/demo");
+    uint64_t parameters = 0;
+    int vocabulary = 0;
+    harness_ok(tfm_context_open(&contexts[0], NULL));
+    harness_ok(tfm_context_open(&contexts[1], NULL));
+    if (!(contexts[0]->capabilities.has & TFM__HAS_UNIFIED_MEMORY)) {
+        tfm_context_free(&contexts[0]);
+        tfm_context_free(&contexts[1]);
+        free(dir);
+        skip();
+    }
+    contexts[1]->capabilities.has &= ~(uint32_t)TFM__HAS_UNIFIED_MEMORY;
+    for (int i = 0; i < 2; i++) {
+        harness_ok(tfm_model_open(&models[i], contexts[i], dir, &(tfm_model_options){.precision = TFM_PRECISION_FP16}));
+        parameters = tfm_model_get_info(models[i])->parameter_bytes;
+        vocabulary = tfm__arch_writer(&models[i]->arch)->vocabulary;
+        assert_true(i == 0 ? held(contexts[i]) < parameters / 4 : held(contexts[i]) >= parameters);
+        logits[i] = logits_of(models[i], vocabulary);
+        if (contexts[i]->tuning.class == TFM__WIDE) /* which reads panels: the file's pages are let go */
+            assert_true(file_in_memory() < parameters / 4);
+    }
+    assert_memory_equal(logits[0], logits[1], 3 * (size_t)vocabulary * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        free(logits[i]);
+        tfm_model_free(&models[i]);
+        tfm_context_free(&contexts[i]);
+    }
+    assert_int_equal(file_in_memory(), 0); /* the maps have gone with the models */
+    free(dir);
+}
+
 static int setup(void **state) {
     return scratch_setup(state) || harness_setup(state);
 }
@@ -172,8 +245,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders), cmocka_unit_test(test_limit), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_broken), /* the last: from here on the harness's context shares with no new one */
+        cmocka_unit_test(test_orders),  cmocka_unit_test(test_limit),  cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_on_file), cmocka_unit_test(test_broken), /* the last: from here on the harness's context
+                                                                          shares with no new one */
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -7,6 +7,11 @@
 #include "base/file.h"
 #include "dev/cl.h"
 
+/* What is smaller is copied: a map has a price too. */
+#ifndef TFM__LEAST_ON_FILE
+#define TFM__LEAST_ON_FILE (64 << 10)
+#endif
+
 typedef struct span {
     void *pages;
     size_t bytes;
