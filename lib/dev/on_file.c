@@ -1,5 +1,5 @@
-/* Tensors whose memory is a file: where the device's memory is the host's, numbers that a file has as kernels read them
- * need no copy. Each has a private map of its own, so that what opened the file first may be gone, and one that is
+/* Tensors whose memory is a file: where the device is the host's processor, numbers that a file has as kernels read
+ * them need no copy. Each has a private map of its own, so that what opened the file first may be gone, and one that is
  * written to, by whatever mistake, leaves the file and all other tensors as they are. */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -54,7 +54,9 @@ bool tfm__tensor_on_file(tfm_context *ctx, tfm_tensor *out, const char *path, ui
     const tfm_tensor shape = {.rank = rank, .dims = {dims[0], rank > 1 ? dims[1] : 1}};
     size_t before, bytes = tfm_tensor_count(shape) * size;
     *out = (tfm_tensor){0};
-    if (ctx->status != TFM_OK || rank > 2 || bytes < TFM__LEAST_ON_FILE ||
+    /* Devices that run items side by side read four numbers at once, from where a file need not have them; and without
+     * panels they hold a weight once in any case. */
+    if (ctx->status != TFM_OK || rank > 2 || bytes < TFM__LEAST_ON_FILE || ctx->tuning.class != TFM__WIDE ||
         !(ctx->capabilities.has & TFM__HAS_UNIFIED_MEMORY) || first % page_size() % size != 0 ||
         page_size() > ctx->limits.max_alloc || bytes > ctx->limits.max_alloc - page_size())
         return false;
