@@ -42,13 +42,23 @@ def draw_seq2seq(family, r):
         config["forced_eos_token_id"] = r.choice([None, eos])
     case = {"config": config, "generation": r.choice([{}, {"forced_bos_token_id": start}])}
     if family == "marian":
-        case["generation"] = case["generation"] | {"bad_words_ids": [[pad]]}
+        draw_marian(r, config, case)
     if family == "bart":
         config["tie_word_embeddings"] = r.random() < 0.8
         case["base"] = config["tie_word_embeddings"] and r.random() < 0.3
     case["bias"] = family != "m2m_100" and not case.get("base") and coin(r)
-    case["style"] = maybe(r, old.nllb if family == "m2m_100" else old.seq2seq_2020 if family == "bart" else old.dtype_2023)
+    style = {"m2m_100": old.nllb, "bart": old.seq2seq_2020}.get(family, old.dtype_2023)
+    case["style"] = maybe(r, style)
     return case
+
+
+def draw_marian(r, config, case):
+    """Half of its models have a table for each side, of which the target's may be of another size."""
+    V = config["vocab_size"]
+    if coin(r):
+        config.update(share_encoder_decoder_embeddings=False, tie_word_embeddings=coin(r),
+                      decoder_vocab_size=V + r.choice([0, r.randint(1, 30)]))
+    case["generation"] = case["generation"] | {"bad_words_ids": [[config["pad_token_id"]]]}
 
 
 def draw_t5(family, r):
@@ -241,7 +251,7 @@ def draw(family, r):
     first = next(iter(CASES[family].values()))["cls"]
     if family in ("t5", "mt5", "umt5"):
         case = draw_t5(family, r)
-    elif "ConditionalGeneration" in first:
+    elif family == "marian" or "ConditionalGeneration" in first:
         case = draw_seq2seq(family, r)
     elif family in ("opt", "gpt_neox"):
         case = draw_opt(family, r) if family == "opt" else draw_neox(family, r)
