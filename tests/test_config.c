@@ -213,6 +213,12 @@ static void test_precedence(void **state) {
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
     harness_ok(load(&c, "{\"forced_eos_token_id\": 3}"));
     assert_int_equal(c.rules.forced_eos_id, 3);
+    /* Where neither file says it, it is what MarianConfig has; a null is none. */
+    harness_ok(load(&c, "{\"forced_eos_token_id\": null, \"eos_token_id\": 5}"));
+    assert_int_equal(c.rules.forced_eos_id, 0);
+    scratch_text("config.json", "{\"model_type\": \"marian\", \"forced_eos_token_id\": null}");
+    harness_ok(load_dir(&c, scratch_path(".")));
+    assert_int_equal(c.rules.forced_eos_id, -1);
     /* An id that is overridden must be one all the same: whoever reads config.json alone would take it. */
     scratch_text("generation_config.json", "{\"decoder_start_token_id\": 6000}");
     harness_ok(load(&c, "{\"decoder_start_token_id\": 7}"));

@@ -59,7 +59,8 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
     }
     /* Where there is a generation_config.json, it alone says what the end is forced to be, as in transformers. */
     static const char end[] = "forced_eos_token_id";
-    out->forced_eos_id = defaults->forces_eos && !from->generation ? defaults->eos : -1;
+    const bool none = from->generation || json_is_null(json_object_get(from->config, end));
+    out->forced_eos_id = defaults->forces_eos && !none ? defaults->eos : -1;
     return read_found_id(&out->forced_eos_id, tfm__generation_key(from, end), end, size);
 }
 
