@@ -280,6 +280,16 @@ static void test_unknown_search(void **state) {
         "[], \"num_beam_groups\": null}");
     harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
     assert_int_equal(warnings, 2); /* generation_config.json goes first */
+    /* What a translation obeys, and a text that goes on does not. */
+    warnings = 0;
+    scratch_text("generation_config.json",
+                 "{\"forced_bos_token_id\": 3, \"forced_eos_token_id\": 4, \"stop_strings\": [\"a\"]}");
+    harness_ok(load(&c, "{}"));
+    assert_int_equal(warnings, 1);
+    scratch_text("config.json", "{\"model_type\": \"gpt2\"}");
+    harness_ok(load_dir(&c, scratch_path(".")));
+    assert_int_equal(warnings, 4);
+    warnings = 2;
     remove(scratch_path("generation_config.json"));
     harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
     assert_int_equal(warnings, 5);

@@ -257,6 +257,10 @@ static void warn_of_others(const tfm__config_files *from, bool prompted) {
         {"guidance_scale", 1, false, false},
         {"watermarking_config", 0, false, false},
         {"penalty_alpha", 0, false, false},
+        {"stop_strings", 0, false, false},
+        {"dola_layers", 0, false, false},
+        {"forced_bos_token_id", -1, false, true},
+        {"forced_eos_token_id", -1, false, true},
     };
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
         tfm__found key = tfm__search_key(from, others[i].key);
