@@ -241,7 +241,7 @@ static void test_many_matrices(void **state) {
 static void epilogues(const tfm__gemm_provider *provider) {
     harness_random random = {5};
     for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
-        for (int64_t n = 3; n <= 200; n += 61) {
+        for (int64_t n = 3; n <= 200 && !(harness_brief() && activation > TFM_RELU && activation < TFM_SILU); n += 61) {
             float *bias = normals(&random, n);
             extras e = {.bias = bias, .activation = (tfm_activation)activation, .alpha = 0.5f};
             check(provider, (shape){.m = 5, .n = n, .k = 11, .transpose_b = true}, e, &random);
