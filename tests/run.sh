@@ -91,13 +91,12 @@ lane() {
 # two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
-# Most of the shapes of the slowest tests are nightly's.
 job_pocl() {
-    TFM_BRIEF=1 TFM_CACHE_DIR=off suite pocl "$build/check" --suite device --suite optimized-rows --suite families
+    TFM_CACHE_DIR=off suite pocl "$build/check" --suite device --suite optimized-rows --suite families
 }
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's.
 job_rows() {
-    TFM_BRIEF=1 POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off suite rows "$build/check" --suite rows
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off suite rows "$build/check" --suite rows
 }
 job_scripts() {
     suite scripts "$build/check" --suite scripts
@@ -134,7 +133,7 @@ job_llvmpipe() {
     if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
         count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
         # Ops, and one model; more of them is nightly's.
-        TFM_BRIEF=1 suite llvmpipe "$build/check" --suite device --no-suite models
+        suite llvmpipe "$build/check" --suite device --no-suite models
         suite llvmpipe-model "$build/check" score_texts
     else
         echo "0 0 1" >>"$counts"
@@ -198,7 +197,7 @@ job_installing() {
 
 rm -rf "$build/jobs"
 mkdir "$build/jobs"
-export TFM_DEVICE=pocl
+export TFM_DEVICE=pocl TFM_BRIEF=1 # most of the shapes of the slowest tests are nightly's
 cores=$(nproc)
 each=$(((cores + 1) / 2)) # processes for each job
 export MESON_TESTTHREADS="$each"

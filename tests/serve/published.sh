@@ -21,6 +21,7 @@ fi
 cd "$folder" || exit 1
 rm -rf chatty && mkdir chatty && "$make_decoder" chatty && python3 "$here/make_words.py" chatty || exit 1
 other=$root/tests/golden/untied-gelu-bf16
+: >log # one of before has another port
 "$tfm" serve --port 0 -m "$root/apps/demo" -m "fr-en=$other" -m chatty -m "embedder=$root/tests/golden/embedder" --max-new 64 2>log &
 server=$!
 trap 'kill $server' EXIT
