@@ -348,7 +348,7 @@ def markdown(table, picture):
              'Versions: %s.' % ', '.join('%s %s' % pair for pair in table['versions'].items() if pair[1]),
              '', 'Made by `sh tests/bench/run.sh`. In each row tfm and its peers take turns, nothing else running; times are '
              'medians of the turns, taken inside the processes without loading (memory: of the whole process). A ratio is the '
-             "best peer's median by tfm's: above 1 tfm is ahead.", '']
+             "best peer's median by tfm's: above 1 tfm is ahead. Rows that were not run are not here: --list names all.", '']
     if limit:
         lines += ['The machine multiplies and adds at %s GFLOP/s at most, and copies %s GB/s, read and written.' %
                   (limit['gflops'], limit['copy_gbytes_per_s']), '']
