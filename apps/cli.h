@@ -92,6 +92,16 @@ typedef struct cli_option {
             NULL                                                                                                       \
     }
 
+/* Of an int `value` for cli_open_fleet. */
+#define CLI_WORKERS(value)                                                                                             \
+    {                                                                                                                  \
+        0, "workers", CLI_INT, (value), "N",                                                                           \
+            "how many batches each device works on at the same time, 1 to 16 (default: 2 where a CPU has a small "     \
+            "model "                                                                                                   \
+            "and much to do, else 1)",                                                                                 \
+            NULL                                                                                                       \
+    }
+
 /* Of an int `value` for cli_precision. */
 #define CLI_PRECISION(value)                                                                                           \
     {                                                                                                                  \
@@ -210,8 +220,8 @@ void cli_progress_fields(const cli_field *fields, size_t count);
  * terminal, one sentence says so once building has taken some seconds. */
 void cli_building(void *user, int count, double seconds);
 
-/* Opens the devices that --device or TFM_DEVICE lists (open_fleet.c). */
-tfm_status cli_open_fleet(tfm_fleet **out, const char *devices);
+/* Opens the devices that --device or TFM_DEVICE lists, each with so many workers (open_fleet.c). */
+tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers);
 /* The seconds that they have spent on building kernels: the most of one, since they build at the same time. */
 double cli_build_seconds(const tfm_fleet *fleet);
 

@@ -118,7 +118,7 @@ static int open_model(embed_job *j) {
     };
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
-    tfm_status status = cli_open_fleet(&j->fleet, j->device);
+    tfm_status status = cli_open_fleet(&j->fleet, j->device, j->workers);
     if (status == TFM_OK && (j->task == EMBED_CLASSES || j->task == EMBED_WORDS))
         status = tfm_fleet_open_model(&j->model, j->fleet, j->model_dir,
                                       &(tfm_model_options){.precision = options.precision});
@@ -246,6 +246,7 @@ int cmd_embed(int argc, char **argv) {
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_PRECISION(j.precision),
         CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
     };
     const cli_syntax syntax = {
         .name = "embed",

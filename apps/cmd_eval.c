@@ -12,6 +12,7 @@ enum { CHUNK_BYTES = 1 << 20, PAIRS = 8192 };
 
 typedef struct job {
     const char *model_dir, *source_file, *reference_file, *hypothesis_file, *device;
+    int workers;
     bool json;
     int tokenizer, penalty, precision;
     tfm_model_options how; /* to open the model */
@@ -147,7 +148,7 @@ static int evaluate_model(job *j) {
     j->rejected = calloc(PAIRS, sizeof(*j->rejected));
     if (!j->rejected)
         return cli_fail("out of memory");
-    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+    if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     for (size_t n; j->lines < j->source.count && code == CLI_OK; j->lines += n) {
@@ -243,6 +244,7 @@ int cmd_eval(int argc, char **argv) {
         CLI_LANGUAGES(j.text),
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
     };
     const cli_syntax syntax = {
         .name = "eval",

@@ -12,6 +12,7 @@ enum { BYTES_AHEAD = 1 << 18 };
 
 typedef struct job {
     const char *model_dir, *input, *output, *device;
+    int workers;
     int precision;
     bool ids, json, stats, sample, has_temperature, has_top_p, has_penalty;
     double temperature, top_p, min_p, repetition_penalty;
@@ -239,7 +240,7 @@ static int open_model(job *j) {
     const tfm_model_options how = {.no_tokenizer = j->ids, .precision = cli_precision(j->precision)};
     const double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
-    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+    if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &how) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
@@ -368,6 +369,7 @@ int cmd_generate(int argc, char **argv) {
          "the most tokens in a batch, those that will be written counted (default 16384)", NULL},
         CLI_PRECISION(j.precision),
         CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
     };
     const cli_syntax syntax = {
         .name = "generate",

@@ -10,6 +10,7 @@ enum { PAIRS = 4096 };
 
 typedef struct job {
     const char *model_dir, *source_file, *target_file, *text_file, *output, *device;
+    int workers;
     bool perplexity; /* is all that is wanted */
     double log_prob; /* of all lines, and their tokens */
     uint64_t tokens;
@@ -96,7 +97,7 @@ static int score_all(job *j) {
     if (!j->text_file && j->source.count != j->target.count)
         return cli_fail("%s has %zu lines, %s %zu: give a target line for each source line", j->source.name,
                         j->source.count, j->target.name, j->target.count);
-    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+    if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     int code = CLI_OK;
@@ -149,6 +150,7 @@ int cmd_score(int argc, char **argv) {
          NULL},
         CLI_PRECISION(j->precision),
         CLI_DEVICES(&j->device),
+        CLI_WORKERS(&j->workers),
     };
     const cli_syntax syntax = {
         .name = "score",

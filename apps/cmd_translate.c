@@ -15,6 +15,7 @@ enum { BATCHES_AHEAD = 16, DEFAULT_BATCH_TOKENS = 4096, BYTES_PER_TOKEN = 3, LOO
 
 typedef struct job {
     const char *model_dir, *input, *output, *prefix_file, *device;
+    int workers;
     int precision;
     tfm_model_options how; /* to open the model */
     bool scores, stats, json;
@@ -254,7 +255,7 @@ static int read_prefixes(job *j) {
 static int open_model(job *j) {
     double start = cli_seconds();
     cli_progress("loading %s", j->model_dir);
-    if (cli_open_fleet(&j->fleet, j->device) != TFM_OK ||
+    if (cli_open_fleet(&j->fleet, j->device, j->workers) != TFM_OK ||
         tfm_fleet_open_model(&j->model, j->fleet, j->model_dir, &j->how) != TFM_OK)
         return cli_fail_library();
     cli_progress(NULL);
@@ -353,6 +354,7 @@ int cmd_translate(int argc, char **argv) {
         {0, "stats", CLI_FLAG, &j.stats, NULL, "end with a line of counts and times on standard error", NULL},
         CLI_SEARCH(j.search, j.text, j.penalty, j.precision),
         CLI_DEVICES(&j.device),
+        CLI_WORKERS(&j.workers),
     };
     const cli_syntax syntax = {
         .name = "translate",

@@ -11,6 +11,7 @@ typedef enum embed_task { EMBED_VECTORS, EMBED_SIMILAR, EMBED_CLASSES, EMBED_WOR
 
 typedef struct embed_job {
     const char *model_dir, *input, *output, *similar_file, *prompt, *device;
+    int workers;
     int precision;
     embed_task task;
     embed_format format;

@@ -1,8 +1,8 @@
 /* The devices that a command works on. */
 #include "cli.h"
 
-tfm_status cli_open_fleet(tfm_fleet **out, const char *devices) {
-    return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .on_build = cli_building});
+tfm_status cli_open_fleet(tfm_fleet **out, const char *devices, int workers) {
+    return tfm_fleet_open(out, &(tfm_fleet_options){.devices = devices, .workers = workers, .on_build = cli_building});
 }
 
 double cli_build_seconds(const tfm_fleet *fleet) {

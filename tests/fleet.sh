@@ -72,6 +72,16 @@ cp out one
 run generate -m model --ids --max-new 8 --batch-tokens 64 -i prompts --device pocl,pocl
 check "generate: the same" same out one
 
+# ---- Workers: the batches of one, and so its numbers to the last digit
+translate --device pocl --scores
+cp out one
+translate --device pocl --scores --workers 3
+check "three workers write what one writes, with its scores" same out one
+TFM_LOG=info translate --device pocl --workers 2
+check "two have done some of it" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
+run translate -m "$demo" -i lines --workers 17
+check "seventeen are refused" one_sentence 1 'give 1 to 16'
+
 # ---- Lists
 TFM_DEVICE=pocl,pocl run devices --json
 check "devices: both are chosen" both 0 [ "$(grep -c '"chosen": true' out)" = 2 ]

@@ -78,7 +78,7 @@ static void deal_all(run *r) {
     double now = 0;
     for (size_t i = 0; i < r->members; i++)
         r->pieces[i] = 0, r->work[i] = r->until[i] = r->largest[i] = 0;
-    harness_ok(tfm__deal_begin(&deal, order, r->lines, r->limit, r->paces, r->members));
+    harness_ok(tfm__deal_begin(&deal, order, r->lines, r->limit, r->paces, r->members, false));
     for (int who; give(r, &deal, busy, now), (who = soonest(r, busy)) >= 0;) {
         const tfm__range piece = deal.pieces[who].lines;
         const double fails = r->devices[who].fails;
@@ -122,6 +122,35 @@ static void test_equal_devices_share_evenly(void **state) {
     deal_all(&r);
     assert_true(r.seconds < 1.1 * ideal(&r));
     assert_true(r.work[0] > 0.45 * r.total && r.work[1] > 0.45 * r.total);
+}
+
+/* Contexts on one device, whoever asks and however fast he was: the batches that one alone makes, in their order. */
+static void test_one_device(void **state) {
+    (void)state;
+    const tfm__batch_limit limit = {.tokens = 512, .lines = 64, .ahead = 4};
+    tfm__pace paces[MEMBERS] = {{100, 1, 100}, {0, 0, 0}, {100, 1000, 1}};
+    harness_random random = {3};
+    run r = {0};
+    tfm__deal deal;
+    size_t first = 0, sorted = 0;
+    static tfm__line *alone[MOST_LINES];
+    make_lines(&r, 1000, 5);
+    memcpy(alone, order, sizeof(order));
+    harness_ok(tfm__deal_begin(&deal, order, r.lines, limit, paces, 3, true));
+    while (first < r.lines) {
+        tfm__line *const *batch;
+        const size_t who = (size_t)harness_range(&random, 0, 2);
+        size_t n;
+        assert_true(tfm__deal_take(&deal, who, 0, &batch, &n));
+        if (first == sorted)
+            sorted += tfm__batch_window(alone, first, r.lines, limit);
+        assert_int_equal(n, tfm__batch_next(alone, first, sorted, limit));
+        assert_memory_equal(batch, alone + first, n * sizeof(*batch));
+        tfm__deal_done(&deal, who, 1 + (double)who);
+        first += n;
+    }
+    assert_true(tfm__deal_over(&deal));
+    tfm__deal_free(&deal);
 }
 
 /* Ten and a hundred times slower, whichever stands first: small pieces, its share at most, and never the last one. */
@@ -198,6 +227,7 @@ static void test_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_devices_share_evenly),
+        cmocka_unit_test(test_one_device),
         cmocka_unit_test(test_a_slow_device),
         cmocka_unit_test(test_a_few_lines),
         cmocka_unit_test(test_three_devices),

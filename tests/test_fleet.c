@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/dev.h"
 #include "harness.h"
 #include "tfm/tfm.h"
 
@@ -321,6 +322,93 @@ static void test_lists(void **state) {
     tfm_fleet_free(&fleet);
 }
 
+/* ---- Workers on one device -------------------------------------------------------------------------------------- */
+
+/* They have the batches that one would have, and so the same bits. */
+static void same_bits(const kept *a) {
+    same(a, &alone);
+    for (int i = 0; i < LINES; i++)
+        assert_true(isnan(alone.score[i]) ? isnan(a->score[i]) : a->score[i] == alone.score[i]);
+}
+
+static void test_workers(void **state) {
+    (void)state;
+    for (int workers = 1; workers <= 3; workers++) {
+        kept together = {0};
+        tfm_model *model = NULL;
+        tfm_fleet *fleet = NULL;
+        uint64_t done = 0;
+        harness_ok(tfm_fleet_open(&fleet, &(tfm_fleet_options){.workers = workers}));
+        assert_int_equal(tfm_fleet_count(fleet), workers);
+        harness_ok(tfm_fleet_open_model(&model, fleet, demo, NULL));
+        for (int call = 0; call < 2; call++) {
+            harness_ok(translate(&together, model, NULL, NULL));
+            same_bits(&together);
+        }
+        for (int i = 0; i < workers; i++) {
+            assert_true(lines_of(fleet, (size_t)i) > 0 || workers == 1); /* one is no fleet, and counts nothing */
+            done += lines_of(fleet, (size_t)i);
+        }
+        assert_int_equal(done, workers == 1 ? 0 : 2 * (LINES - 2));
+        tfm_model_free(&model);
+        tfm_fleet_free(&fleet);
+    }
+    tfm_fleet *fleet = NULL;
+    harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.workers = -1}), TFM_ERROR_ARGUMENT, "-1 workers");
+    harness_refused(tfm_fleet_open(&fleet, &(tfm_fleet_options){.workers = 17}), TFM_ERROR_ARGUMENT, "give 1 to 16");
+    assert_null(fleet);
+}
+
+/* Whether this device gets a second worker: a CPU that is asked for vectors, and of more than one core. */
+static bool has_spare(void) {
+    const tfm_device_info *device = tfm_context_device(harness_context());
+    return device->type == TFM_DEVICE_CPU && device->compute_units > 1 && !getenv("TFM_PROFILE") &&
+           tfm__context_tuning(harness_context())->class == TFM__WIDE;
+}
+
+static bool hear(void *user, size_t line, int best, const char *text, double score) {
+    (void)user, (void)line, (void)best, (void)text, (void)score;
+    return true;
+}
+
+/* A second one comes with much work, and has the language that the first was given. */
+static void test_a_spare_worker(void **state) {
+    (void)state;
+    kept together = {0};
+    tfm_model *model = NULL;
+    tfm_fleet *fleet = NULL;
+    harness_ok(tfm_fleet_open(&fleet, NULL));
+    harness_ok(tfm_fleet_open_model(&model, fleet, demo, NULL));
+    harness_ok(tfm_translate(model, lines, 3, NULL, hear, NULL));
+    assert_int_equal(tfm_fleet_count(fleet), 1);
+    harness_ok(translate(&together, model, NULL, NULL));
+    same_bits(&together);
+    assert_int_equal(tfm_fleet_count(fleet), has_spare() ? 2 : 1);
+    assert_true(!has_spare() || lines_of(fleet, 1) > 0);
+    harness_refused(translate(&together, model, NULL, &(tfm_search_options){.go_on = never, .go_on_user = &(int){0}}),
+                    TFM_ERROR_CANCELLED, "");
+    tfm_model_free(&model);
+    tfm_fleet_free(&fleet);
+    assert_int_equal(warnings, 0);
+}
+
+/* What is trained is on one alone: a second worker would have what the directory has. */
+static void test_no_spare_for_what_learns(void **state) {
+    (void)state;
+    kept together = {0};
+    tfm_model *model = NULL;
+    tfm_fleet *fleet = NULL;
+    tfm_trainer *trainer = NULL;
+    harness_ok(tfm_fleet_open(&fleet, NULL));
+    harness_ok(tfm_fleet_open_model(&model, fleet, demo, NULL));
+    harness_ok(tfm_trainer_new(&trainer, model, NULL));
+    tfm_trainer_free(&trainer);
+    harness_ok(translate(&together, model, NULL, NULL));
+    assert_int_equal(tfm_fleet_count(fleet), 1);
+    tfm_model_free(&model);
+    tfm_fleet_free(&fleet);
+}
+
 /* ---- Other calls ----------------------------------------------------------------------------------------------- */
 
 static bool keep_score(void *user, size_t line, double log_prob, size_t tokens) {
@@ -381,6 +469,9 @@ int main(void) {
         cmocka_unit_test(test_the_last_device),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_a_spare_worker),
+        cmocka_unit_test(test_no_spare_for_what_learns),
         cmocka_unit_test(test_score),
         cmocka_unit_test(test_embed),
     };

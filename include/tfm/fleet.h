@@ -24,6 +24,10 @@
  * device of which nothing is known yet begins with a few lines, which are waited for however slow it is. Results come
  * in the order of the lines, as ever. What is kept of a device's speed is kept with the model, for its next call.
  *
+ * A fleet may have several contexts on one device, as `workers` asks: small models keep a CPU busier so. Where all
+ * contexts are on one device, each takes the next full batch, so that batches are those of one context, and so are all
+ * results, to the bit.
+ *
  * What the result is: each line gets what one of the devices gives for it, and that does not hang on the lines that are
  * in its batch but for rounding. Devices round differently, as batches of different sizes do on one device. So texts
  * are those of one device, except where two of them are equally likely but for rounding; scores and vectors are the
@@ -56,11 +60,16 @@ typedef struct tfm_fleet_options {
     tfm_build_fn on_build;
     /* The `user` pointer of on_build. */
     void *on_build_user;
-    uint64_t reserved[8]; /* Must be 0: room for later fields. */
+    /* How many contexts there are on each device, which work on batches of their own at the same time: what one of them
+     * leaves idle while the host has something to do serves another. 1 to 16; they share the parameters. 0 lets the
+     * library choose: 1, or 2 where there is one device, a CPU, once a small model has much to do. */
+    int workers;
+    uint64_t reserved[7]; /* Must be 0: room for later fields. */
 } tfm_fleet_options;
 
-/* Opens a context on each device. A device whose driver fails is left out with a warning, unless all do. `options` may
- * be NULL. On failure *out is NULL: TFM_ERROR_DEVICE if a word of the list fits no device, or none that is not taken.
+/* Opens `workers` contexts on each device. A device whose driver fails is left out with a warning, unless all do.
+ * `options` may be NULL. On failure *out is NULL: TFM_ERROR_DEVICE if a word of the list fits no device, or none that
+ * is not taken.
  */
 TFM_API tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options);
 
@@ -74,7 +83,7 @@ TFM_API void tfm_fleet_free(tfm_fleet **fleet);
 
 /* One device of a fleet. */
 typedef struct tfm_fleet_member {
-    tfm_context *context; /* Belongs to the fleet and ends with it. NULL if it could not be opened. */
+    tfm_context *context; /* Belongs to the fleet and ends with it. NULL if it could not be, or has not been opened. */
     bool dropped;         /* It has failed and is left out. */
     const char *reason;   /* The sentence of that failure, or "". */
     uint64_t lines;       /* The lines (or sentences, or windows of long texts) that it is done with so far. */

@@ -214,6 +214,10 @@ tfm_status tfm_context_finish(tfm_context *ctx) {
     return error == CL_SUCCESS ? tfm__context_sticky(ctx) : tfm__cl_fail_wait(ctx, error, "clFinish");
 }
 
+bool tfm__context_profiles(const tfm_context *ctx) {
+    return ctx->profile != NULL;
+}
+
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx) {
     return &ctx->tuning;
 }

@@ -105,6 +105,9 @@ typedef struct tfm__tuning {
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
 
+/* Whether each kernel's time is taken. */
+bool tfm__context_profiles(const tfm_context *ctx);
+
 /* Sets what products of F32 may round the numbers to that they read (tfm__tuning.gemm_inputs); returns what that was.
  */
 tfm_dtype tfm__context_set_inputs(tfm_context *ctx, tfm_dtype inputs);

@@ -4,6 +4,10 @@
 #include <string.h>
 #include "model/task/embedder.h"
 
+#define MOST_WORKERS 16
+/* A model of no more parameters gets a second worker by itself. */
+#define SMALL_MODEL 32000000
+
 /* ---- A fleet's life -------------------------------------------------------------------------------------------- */
 
 static tfm_status fleet_make(tfm_fleet **out, size_t count) {
@@ -41,7 +45,7 @@ void tfm_fleet_free(tfm_fleet **pointer) {
 
 static size_t count_left(const tfm_fleet *fleet) {
     size_t left = 0;
-    for (size_t i = 0; i < fleet->count; i++)
+    for (size_t i = 0; i < fleet->count - fleet->spare; i++)
         left += !fleet->members[i].dropped;
     return left;
 }
@@ -73,12 +77,13 @@ static void build(void *user, int count, double seconds) {
     pthread_mutex_unlock(&fleet->building);
 }
 
-/* Opens the contexts: of the devices with these indices, or where there are none of the one that is named. */
-static tfm_status open_all(tfm_fleet *fleet, const int *indices, const char *name) {
+/* Opens the contexts: of the `count` devices with these indices, or where there are none of the one that is named, and
+ * again from the first on until all members have one. */
+static tfm_status open_all(tfm_fleet *fleet, const int *indices, size_t count, const char *name) {
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < fleet->count && status == TFM_OK; i++) {
+    for (size_t i = 0; i < fleet->count - fleet->spare && status == TFM_OK; i++) {
         char index[32];
-        snprintf(index, sizeof(index), "%d", indices ? indices[i] : 0);
+        snprintf(index, sizeof(index), "%d", indices ? indices[i % count] : 0);
         status = tfm_context_open(&fleet->members[i].context,
                                   &(tfm_context_options){.device = indices ? index : name,
                                                          .on_build = fleet->on_build ? build : NULL,
@@ -100,17 +105,21 @@ tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
     options = options ? options : &defaults;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %s", TFM__UNKNOWN_OPTION);
+    if (options->workers < 0 || options->workers > MOST_WORKERS)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %d workers on each device: give 1 to %d", options->workers,
+                         MOST_WORKERS);
     int *indices = NULL;
     size_t count = 1;
     tfm_status status = TFM_OK;
     if (tfm__devices_listed(options->devices))
         status = tfm__devices_choose(&indices, &count, options->devices);
     if (status == TFM_OK)
-        status = fleet_make(out, count);
+        status = fleet_make(out, count * (size_t)(options->workers ? options->workers : count == 1 ? 2 : 1));
     if (status == TFM_OK) {
+        (*out)->spare = count == 1 && options->workers == 0;
         (*out)->on_build = options->on_build;
         (*out)->on_build_user = options->on_build_user;
-        status = open_all(*out, indices, options->devices);
+        status = open_all(*out, indices, count, options->devices);
     }
     free(indices);
     if (status != TFM_OK)
@@ -141,11 +150,11 @@ tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t c
 }
 
 size_t tfm_fleet_count(const tfm_fleet *fleet) {
-    return fleet ? fleet->count : 0;
+    return !fleet ? 0 : fleet->spare && !fleet->members[1].context ? 1 : fleet->count;
 }
 
 const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t index) {
-    return fleet && index < fleet->count ? &fleet->members[index] : NULL;
+    return index < tfm_fleet_count(fleet) ? &fleet->members[index] : NULL;
 }
 
 /* ---- Models on it ---------------------------------------------------------------------------------------------- */
@@ -161,6 +170,7 @@ void tfm__mates_free(struct tfm__mates **pointer) {
     for (int k = 0; k < TFM__BATCH_KINDS; k++)
         free(mates->paces[k]);
     free(mates->models);
+    free(mates->how.dir);
     tfm_fleet_free(&mates->fleet);
     free(mates);
 }
@@ -195,14 +205,7 @@ static tfm_status mates_new(struct tfm__mates **out, tfm_fleet *fleet) {
 }
 
 /* Opens the model, or the embedder, of device `who`. The first one has the tokenizer for all. */
-typedef struct opening {
-    const char *dir;
-    tfm_model_options model_how;
-    tfm_embedder_options embedder_how;
-    tfm_embedder **embedders; /* [fleet->count]; NULL for models alone */
-} opening;
-
-static tfm_status open_on(opening *o, tfm_model **out, tfm_context *ctx, size_t who) {
+static tfm_status open_on(tfm__opening *o, tfm_model **out, tfm_context *ctx, size_t who) {
     if (!o->embedders)
         return tfm_model_open(out, ctx, o->dir, &o->model_how);
     const tfm_status status = tfm_embedder_open(&o->embedders[who], ctx, o->dir, &o->embedder_how);
@@ -211,11 +214,13 @@ static tfm_status open_on(opening *o, tfm_model **out, tfm_context *ctx, size_t 
 }
 
 /* Opens models on all devices that have not failed. *lead is the first. */
-static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t *who, opening *o) {
+static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t *who) {
     tfm_fleet *fleet = mates->fleet;
+    tfm__opening *o = &mates->how;
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < fleet->count && status == TFM_OK; i++) {
-        if (fleet->members[i].dropped)
+        const bool later = fleet->spare && i == 1 && *lead;
+        if (fleet->members[i].dropped || !fleet->members[i].context || later)
             continue;
         status = open_on(o, &mates->models[i], fleet->members[i].context, i);
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
@@ -232,14 +237,16 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
 }
 
 /* Opens a directory on all devices, and joins the models: *lead owns its mates. */
-static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, opening *o) {
+static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, const tfm__opening *how) {
     struct tfm__mates *mates;
     *lead = NULL;
     *who = 0;
     tfm_status status = mates_new(&mates, fleet);
     if (status != TFM_OK)
         return status;
-    status = open_models(mates, lead, who, o);
+    mates->how = *how;
+    mates->how.dir = tfm__strdup(how->dir);
+    status = mates->how.dir ? open_models(mates, lead, who) : TFM_ERROR_MEMORY;
     if (status == TFM_OK) { /* mates or none: the contexts call on_build by the fleet */
         mates->lead = *who;
         mates->joined = true;
@@ -254,11 +261,51 @@ static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, o
     return status;
 }
 
+/* Small models leave a CPU idle for much of the time: each launch is short, and what the host does between two of them
+ * weighs more. Of a large one a second worker would take memory for nothing. */
+static bool is_worth_two(const tfm_model *model) {
+    const tfm_device_info *device = tfm_context_device(model->ctx);
+    return device->type == TFM_DEVICE_CPU && device->compute_units > 1 && device->index >= 0 &&
+           tfm__context_tuning(model->ctx)->class == TFM__WIDE && !tfm__context_profiles(model->ctx) &&
+           model->info.parameters <= SMALL_MODEL;
+}
+
+void tfm__model_alone(const tfm_model *model) {
+    if (model->mates)
+        model->mates->closed = true;
+}
+
+void tfm__mates_complete(const tfm_model *model) {
+    struct tfm__mates *mates = model->mates;
+    if (!mates || mates->closed || !mates->fleet->spare || mates->models[1] || mates->fleet->members[1].dropped ||
+        !is_worth_two(model))
+        return;
+    tfm_fleet *fleet = mates->fleet;
+    tfm_fleet_member *spare = &fleet->members[1];
+    char index[32];
+    snprintf(index, sizeof(index), "%d", tfm_context_device(model->ctx)->index);
+    tfm_status status = TFM_OK;
+    if (!spare->context)
+        status = tfm_context_open(&spare->context, &(tfm_context_options){.device = index,
+                                                                          .on_build = fleet->on_build ? build : NULL,
+                                                                          .on_build_user = fleet});
+    if (status == TFM_OK)
+        status = open_on(&mates->how, &mates->models[1], spare->context, 1);
+    if (status == TFM_OK) { /* what tfm_model_set_target_language may have changed */
+        mates->models[1]->rules.start_id = model->rules.start_id;
+        mates->models[1]->rules.forced_bos_id = model->rules.forced_bos_id;
+    }
+    if (status != TFM_OK) { /* the first does it alone, as it would have */
+        tfm__log(TFM_LOG_INFO, "a second worker cannot be opened: %s", tfm_error_message());
+        tfm__fleet_drop(fleet, 1, tfm_error_message());
+    }
+}
+
 tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *dir, const tfm_model_options *options) {
     if (TFM__NEEDS("fleet_open_model", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     size_t who;
-    opening o = {.dir = dir, .model_how = options ? *options : (tfm_model_options){0}};
+    const tfm__opening o = {.dir = (char *)(uintptr_t)dir, .model_how = options ? *options : (tfm_model_options){0}};
     return open_joined(out, &who, fleet, &o);
 }
 
@@ -267,9 +314,9 @@ tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const c
     if (TFM__NEEDS("fleet_open_embedder", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     *out = NULL;
-    opening o = {.dir = dir,
-                 .embedder_how = options ? *options : (tfm_embedder_options){0},
-                 .embedders = tfm__alloc(fleet->count, sizeof(*o.embedders))};
+    tfm__opening o = {.dir = (char *)(uintptr_t)dir,
+                      .embedder_how = options ? *options : (tfm_embedder_options){0},
+                      .embedders = tfm__alloc(fleet->count, sizeof(*o.embedders))};
     if (!o.embedders)
         return TFM_ERROR_MEMORY;
     tfm_model *lead;

@@ -14,18 +14,33 @@ struct tfm_fleet {
     pthread_mutex_t building; /* Held while on_build is called. */
     tfm_build_fn on_build;
     void *on_build_user;
+    bool spare; /* The second of the members is opened when it is needed. */
 };
+
+/* How the models, or the embedders, of a directory are opened on the devices of a fleet. */
+typedef struct tfm__opening {
+    char *dir;
+    tfm_model_options model_how;
+    tfm_embedder_options embedder_how;
+    tfm_embedder **embedders; /* [fleet->count]; NULL for models alone */
+} tfm__opening;
 
 /* The models of one directory on the devices of a fleet. One of them is the caller's and owns this. */
 struct tfm__mates {
     tfm_fleet *fleet;
+    tfm__opening how;
     tfm_model **models;                 /* [fleet->count]; NULL where a device was left out before. */
     tfm__pace *paces[TFM__BATCH_KINDS]; /* [fleet->count] each */
     size_t lead;                        /* Which of the models is the caller's, */
     bool joined;                        /* once it owns this. */
+    bool closed;                        /* No other is to be opened: it learns, or the directory tells no longer all. */
 };
 
 void tfm__mates_free(struct tfm__mates **mates);
+
+/* Where a fleet may choose how many workers it has, and there is work for two: opens the second, if the model is small
+ * and the device a CPU. */
+void tfm__mates_complete(const tfm_model *model);
 
 /* How many of the models lie on devices that have not failed. At least 1. */
 size_t tfm__mates_count(const struct tfm__mates *mates);

@@ -80,6 +80,9 @@ struct tfm_model {
 /* Adds an owner, who calls tfm_model_free in the end. Returns the model. */
 tfm_model *tfm__model_retain(tfm_model *model);
 
+/* The model changes, so that its directory tells no longer all of it: a fleet opens it on no further worker. */
+void tfm__model_alone(const tfm_model *model);
+
 /* Makes a model without parameters, with the blocks and tables that its arch describes (model.c). */
 tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *family, const tfm__arch *arch,
                           const tfm__rules *rules);

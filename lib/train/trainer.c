@@ -271,6 +271,7 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
     if (tfm__batches_shared(model))
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, and is trained on one: "
                                              "open it on a context");
+    tfm__model_alone(model);
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)

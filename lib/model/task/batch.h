@@ -81,7 +81,9 @@ typedef struct tfm__halt {
     atomic_bool halted;
 } tfm__halt;
 bool tfm__halt_no(void *halt);
-/* Whether several devices work on calls of this model. */
+/* Opens a second worker where a fleet has one to spare and these lines are much work. */
+void tfm__batches_share(const tfm_model *model, const tfm__line *lines, size_t count, tfm__batch_limit limit);
+/* Whether several devices, or workers, work on calls of this model. */
 bool tfm__batches_shared(const tfm_model *model);
 
 /* Work on batches. `run` does it on the device of the model `on`, perhaps in a thread of its own: it leaves results in

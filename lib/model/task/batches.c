@@ -2,6 +2,9 @@
 #include "model/fleet.h"
 #include "model/task/batch.h"
 
+/* A second worker is opened where there is work for so many batches at least. */
+#define BATCHES_OF_TWO 3
+
 /* The largest buffer on any device on which the model lies. */
 static uint64_t least_alloc(const tfm_model *model) {
     uint64_t least = tfm__context_limits(model->ctx)->max_alloc;
@@ -87,6 +90,14 @@ bool tfm__batches_shared(const tfm_model *model) {
     return model->mates && tfm__mates_count(model->mates) > 1;
 }
 
+void tfm__batches_share(const tfm_model *model, const tfm__line *lines, size_t count, tfm__batch_limit limit) {
+    uint64_t tokens = 0;
+    for (size_t i = 0; i < count; i++)
+        tokens += lines[i].ids ? lines[i].cost : 0;
+    if (tokens > BATCHES_OF_TWO * (uint64_t)limit.tokens)
+        tfm__mates_complete(model);
+}
+
 /* The model on the first device that has not failed. */
 static tfm_model *first_of(tfm_model *model, size_t *who) {
     *who = 0;
@@ -137,6 +148,8 @@ tfm_status tfm__batches_run(tfm_model *model, tfm__line *lines, size_t count, tf
     for (size_t i = 0; i < count; i++)
         if (lines[i].ids)
             order[ordered++] = &lines[i];
+    if (!work->in_turn)
+        tfm__batches_share(model, lines, count, limit);
     const bool several = tfm__batches_shared(model) && !work->in_turn;
     tfm_status status = TFM_OK;
     if (ordered > 0)

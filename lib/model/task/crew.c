@@ -238,6 +238,20 @@ static tfm_status run(crew *c, seat *seats, tfm__line **order, size_t count, con
     return c->status;
 }
 
+/* Whether all contexts that are left are on one device. */
+static bool alike(const struct tfm__mates *mates) {
+    const tfm_device_info *first = NULL;
+    for (size_t i = 0; i < mates->fleet->count; i++) {
+        if (!tfm__mates_has(mates, i))
+            continue;
+        const tfm_device_info *device = tfm_context_device(mates->fleet->members[i].context);
+        first = first ? first : device;
+        if (device->index < 0 || device->index != first->index) /* a device of the caller's may be anything */
+            return false;
+    }
+    return true;
+}
+
 tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm__batch_limit limit,
                          const tfm_text_options *options, const tfm__batch_work *work) {
     struct tfm__mates *mates = model->mates;
@@ -255,7 +269,7 @@ tfm_status tfm__crew_run(tfm_model *model, tfm__line **order, size_t count, tfm_
         pthread_cond_init(&c->changed, &steady);
         pthread_condattr_destroy(&steady);
         c->ready = tfm__alloc(count, sizeof(*c->ready));
-        status = tfm__deal_begin(&c->deal, order, count, limit, mates->paces[work->kind], members);
+        status = tfm__deal_begin(&c->deal, order, count, limit, mates->paces[work->kind], members, alike(mates));
         if (status == TFM_OK && c->ready)
             status = run(c, seats, order, count, options);
         else

@@ -19,8 +19,9 @@
 #define MARGIN 0.8
 
 tfm_status tfm__deal_begin(tfm__deal *d, tfm__line **order, size_t count, tfm__batch_limit limit, tfm__pace *paces,
-                           size_t members) {
-    *d = (tfm__deal){.order = order, .count = count, .limit = limit, .members = members, .paces = paces};
+                           size_t members, bool alike) {
+    *d =
+        (tfm__deal){.order = order, .count = count, .limit = limit, .members = members, .alike = alike, .paces = paces};
     d->out = tfm__alloc(members, sizeof(*d->out));
     d->pieces = tfm__alloc(members, sizeof(*d->pieces));
     d->ranges = tfm__alloc(members + 1, sizeof(*d->ranges));
@@ -137,16 +138,19 @@ bool tfm__deal_take(tfm__deal *d, size_t who, double now, tfm__line *const **bat
     tfm__range *range = d->out[who] ? NULL : next_range(d);
     if (!range)
         return false;
-    others o = look(d, who, (double)d->order[range->first]->cost, now);
-    const bool slow = known(d, who) ? speed(d, who) * SLOW < o.fastest : d->left > (double)d->limit.tokens;
-    const double least = (double)d->order[slow ? range->end - 1 : range->first]->cost;
-    if (slow)
-        o = look(d, who, least, now);
-    const double share = share_of(d, who, &o, least);
-    if (share <= 0)
-        return false;
     tfm__batch_limit limit = d->limit;
-    limit.tokens = share < (double)limit.tokens ? (size_t)share : limit.tokens;
+    bool slow = false;
+    if (!d->alike) {
+        others o = look(d, who, (double)d->order[range->first]->cost, now);
+        slow = known(d, who) ? speed(d, who) * SLOW < o.fastest : d->left > (double)d->limit.tokens;
+        const double least = (double)d->order[slow ? range->end - 1 : range->first]->cost;
+        if (slow)
+            o = look(d, who, least, now);
+        const double share = share_of(d, who, &o, least);
+        if (share <= 0)
+            return false;
+        limit.tokens = share < (double)limit.tokens ? (size_t)share : limit.tokens;
+    }
     *n = slow ? count_back(d, *range, limit) : tfm__batch_next(d->order, range->first, range->end, limit);
     tfm__piece *piece = &d->pieces[who];
     *piece = (tfm__piece){.since = now, .busy = true};

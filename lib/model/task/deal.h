@@ -7,7 +7,10 @@
  * slow device has small ones always. It gets nothing where the others would sooner be done with the line than it would
  * be. Nothing is known of a device at first, so it begins with a few short lines, and each piece is at most four times
  * the one before. Where there is less than a batch in all and nothing is known, the first device does it. What a device
- * failed at goes back, and to the others. */
+ * failed at goes back, and to the others.
+ *
+ * Where all are contexts on one device, none is slower than another, and each gets the batch that one alone would have
+ * next: what is computed then does not hang on who was done first. */
 #ifndef TFM_LIB_DEAL_H
 #define TFM_LIB_DEAL_H
 
@@ -36,6 +39,7 @@ typedef struct tfm__deal {
     size_t count;
     tfm__batch_limit limit;
     size_t members;     /* devices */
+    bool alike;         /* they are one device */
     tfm__pace *paces;   /* [members]: the caller's */
     bool *out;          /* [members]: gets nothing more */
     tfm__piece *pieces; /* [members] */
@@ -44,9 +48,10 @@ typedef struct tfm__deal {
     double left; /* tokens of all lines that nobody works on */
 } tfm__deal;
 
-/* Deals `count` lines to `members` devices. tfm__deal_free frees it, also after a failure. */
+/* Deals `count` lines to `members` devices, which are `alike` where they are one. tfm__deal_free frees it, also after a
+ * failure. */
 tfm_status tfm__deal_begin(tfm__deal *deal, tfm__line **order, size_t count, tfm__batch_limit limit, tfm__pace *paces,
-                           size_t members);
+                           size_t members, bool alike);
 void tfm__deal_free(tfm__deal *deal);
 
 /* Gives device `who` its next lines, whose place is in *batch and *n. False: there is nothing for it now, and it asks

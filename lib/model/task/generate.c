@@ -294,8 +294,11 @@ static tfm_status run(job *j) {
                                   .in_turn = j->options->on_token || j->options->on_piece};
     j->halt.go_on = j->options->go_on;
     j->halt.user = j->options->go_on_user;
-    j->shared = tfm__batches_shared(j->model) && !work.in_turn;
+    const tfm__batch_limit limit = tfm__batch_limits(j->model, tokens, rows);
     tfm_status status = read_prompts(j);
+    if (status == TFM_OK && !work.in_turn)
+        tfm__batches_share(j->model, j->lines, j->count, limit);
+    j->shared = tfm__batches_shared(j->model) && !work.in_turn;
     j->spent = tfm__alloc(j->count, sizeof(*j->spent));
     j->texts = tfm__alloc(j->count * (size_t)j->rules.n_best, sizeof(*j->texts));
     if (status == TFM_OK && (!j->spent || !j->texts))
@@ -303,8 +306,7 @@ static tfm_status run(job *j) {
     if (status == TFM_OK)
         status = emit_done(j); /* those that are rejected at the beginning */
     if (status == TFM_OK)
-        status =
-            tfm__batches_run(j->model, j->lines, j->count, tfm__batch_limits(j->model, tokens, rows), &plain, &work);
+        status = tfm__batches_run(j->model, j->lines, j->count, limit, &plain, &work);
     if (status == TFM_OK)
         status = emit_done(j); /* those at the end, where none was gone on with */
     for (size_t i = 0; j->texts && i < j->count * (size_t)j->rules.n_best; i++)

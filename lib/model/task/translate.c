@@ -171,12 +171,13 @@ static tfm_status run_batches(tfm__translations *t, int beam) {
     tfm__halt halt = {.go_on = t->own.go_on, .user = t->own.go_on_user};
     const tfm__batch_work work = {
         .kind = TFM__TRANSLATING, .run = run_batch, .done = batch_done, .user = t, .halt = &halt};
+    const tfm__batch_limit limit = tfm__batch_limits(t->model, t->text->batch_tokens, beam);
+    tfm__batches_share(t->model, t->lines, t->texts.count, limit);
     if (tfm__batches_shared(t->model)) {
         t->own.go_on = tfm__halt_no;
         t->own.go_on_user = &halt;
     }
-    return tfm__batches_run(t->model, t->lines, t->texts.count,
-                            tfm__batch_limits(t->model, t->text->batch_tokens, beam), t->text, &work);
+    return tfm__batches_run(t->model, t->lines, t->texts.count, limit, t->text, &work);
 }
 
 static tfm_status run(tfm__translations *t, const char *const *lines) {
