@@ -199,6 +199,31 @@ check "metrics: what was dropped for it" [ -n "$(grep '^tfm_model_drops_total [1
     -n "$(grep '^tfm_model_loaded{model="de-en"} 0' out)" ]
 check "metrics: batches hold several lines" awk '/^tfm_lines_total/ { l = $2 } /^tfm_batches_total/ { b = $2 } END { exit l < 1.5 * b }' out
 
+# ---- Several workers
+start -m "$demo" -m "embedder=$root/tests/golden/embedder" --workers 2 --timeout 600
+for connections in 1 32; do
+    python3 "$root/tests/serve/load.py" "$port" lines --want many --connections "$connections" >out
+    check "two workers, $connections at a time: the same answers" grep -q '"wrong": 0' out
+    ask "$at/metrics"
+    had=$(sed -n 's/^tfm_model_workers{model="de-en"} //p' out)
+    [ "$connections" = 1 ] || check "the second one works where one request does not leave the first idle" [ "$had" = 2 ]
+    [ "$connections" = 32 ] || check "the second one is not needed for one at a time" [ "$had" = 1 ]
+done
+check "the other model is not loaded" grep -q '^tfm_model_workers{model="embedder"} 0' out
+curl -s "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >whole &
+whole=$!
+python3 "$root/tests/serve/load.py" "$port" lines --want many --connections 8 >out
+check "a long request beside short ones: theirs" grep -q '"wrong": 0' out
+wait $whole
+check "and its own" [ "$(python3 -c 'import json; print(json.load(open("whole"))["translatedText"], end="")' | cmp - many && echo same)" = same ]
+stop
+check "two workers end well" [ "$ended" = 0 ]
+run serve -m "$demo" --workers 5
+check "five workers are refused" one_sentence 2 'give 1 to 4'
+run serve -m "$demo" --workers 2 --memory-limit 500
+check "several workers and a limit of memory are refused" one_sentence 2 'do not go together'
+start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --memory-limit 250 --timeout 600
+
 # ---- Clients that leave, and the end
 for _ in 1 2 3 4; do
     curl -s -m 0.05 "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >left

@@ -81,23 +81,38 @@ static void leave(server *s, const sigset_t *signals) {
             break;
 }
 
-/* Ends the worker; whatever still waits fails, and its connection goes on. */
-static void end_worker(server *s, pthread_t worker) {
+/* Ends the workers; whatever still waits fails, and its connection goes on. */
+static void end_workers(server *s) {
     pthread_mutex_lock(&s->lock);
     s->ending = true;
     for (serve_job *job = s->first; job; job = job->next)
         serve_job_stop(job, SERVE_ENDING);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
-    pthread_join(worker, NULL);
+    for (int i = 0; i < s->worker_count; i++)
+        pthread_join(s->workers[i].thread, NULL);
     serve_queue_watch(s);
 }
 
+/* As many as the options say, or as models may get, or where memory is limited one. Without room for all threads there
+ * are fewer. */
+static bool start_workers(server *s) {
+    const int asked = s->options->workers ? s->options->workers : s->options->limits.memory ? 1 : 2;
+    for (int i = 0; i < asked; i++) {
+        serve_worker *w = &s->workers[i];
+        *w = (serve_worker){.server = s, .number = i};
+        if (pthread_create(&w->thread, NULL, serve_work, w) != 0)
+            break;
+        s->worker_count++;
+    }
+    return s->worker_count > 0;
+}
+
 static int run_threads(server *s, const sigset_t *signals) {
-    pthread_t worker, watcher;
+    pthread_t watcher;
     int got;
     atomic_store(&watching, true);
-    if (pthread_create(&worker, NULL, serve_work, s) != 0)
+    if (!start_workers(s))
         return cli_fail("the system has no room for another thread");
     const bool watched = pthread_create(&watcher, NULL, watch, s) == 0;
     int code = watched ? serve_http_start(s) : cli_fail("the system has no room for another thread");
@@ -108,7 +123,7 @@ static int run_threads(server *s, const sigset_t *signals) {
         sigwait(signals, &got);
         drain(s, signals);
     }
-    end_worker(s, worker);
+    end_workers(s);
     if (code == CLI_OK)
         leave(s, signals);
     atomic_store(&watching, false);
@@ -165,6 +180,13 @@ static int check(serve_options *o, const cli_syntax *syntax) {
         return cli_misuse(syntax, "--tls-cert and --tls-key go together: give both, or neither");
     if (o->certificate && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return cli_misuse(syntax, "this libmicrohttpd has no TLS: leave --tls-cert away, or put a proxy before it");
+    if (o->workers > SERVE_WORKERS)
+        return cli_misuse(syntax, "--workers is %d: give 1 to %d", o->workers, SERVE_WORKERS);
+    if (o->workers > 1 && l->memory)
+        return cli_misuse(syntax,
+                          "--workers %d and --memory-limit do not go together: models are dropped and loaded by "
+                          "one worker",
+                          o->workers);
     o->how = cli_precision(o->precision);
     return cli_check_beam(syntax, o->search.beam);
 }
@@ -200,6 +222,10 @@ int cmd_serve(int argc, char **argv) {
         {0, "memory-limit", CLI_INT, &l->memory, "MIB",
          "the device memory for models: those that were not used for longest are dropped (default: no limit)", NULL},
         {'q', "quiet", CLI_FLAG, &o.quiet, NULL, "write no line for each request", NULL},
+        {0, "workers", CLI_INT, &o.workers, "N",
+         "how many batches the device works on at the same time, 1 to 4 (default: 2 with a small model on a CPU, else "
+         "1)",
+         NULL},
         CLI_SEARCH(o.search, o.text, o.penalty, o.precision),
         CLI_DEVICE(&o.device),
     };

@@ -54,14 +54,22 @@ static void label(FILE *out, const char *text) {
             fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
 }
 
-static void per_model(FILE *out, const server *s, const char *name, const char *help, bool memory) {
+static unsigned long long one_if_loaded(serve_model *m) {
+    return serve_model_loaded(m) > 0;
+}
+
+static unsigned long long workers_of(serve_model *m) {
+    return (unsigned long long)serve_model_loaded(m);
+}
+
+static void per_model(FILE *out, const server *s, const char *name, const char *help,
+                      unsigned long long (*value)(serve_model *)) {
     head(out, name, "gauge", help);
     for (size_t i = 0; i < s->models.count; i++) {
         serve_model *m = &s->models.items[i];
-        const bool loaded = atomic_load(&m->loaded);
         fprintf(out, "tfm_%s{model=\"", name);
         label(out, m->name);
-        fprintf(out, "\"} %llu\n", !loaded ? 0 : memory ? atomic_load(&m->memory) : 1);
+        fprintf(out, "\"} %llu\n", value(m));
     }
 }
 
@@ -84,8 +92,9 @@ static void write_all(FILE *out, server *s) {
     number(out, "queue_requests", "gauge", "Requests that wait or are worked on.", (double)serve_queue_waiting(s));
     number(out, "open_requests", "gauge", "Requests that are not answered yet.", atomic_load(&s->requests));
     number(out, "uptime_seconds", "gauge", "Time since the server began.", cli_seconds() - s->started);
-    per_model(out, s, "model_loaded", "Whether a model is loaded.", false);
-    per_model(out, s, "model_memory_bytes", "The most device memory that a loaded model has held.", true);
+    per_model(out, s, "model_loaded", "Whether a model is loaded.", one_if_loaded);
+    per_model(out, s, "model_workers", "How many workers have a model loaded.", workers_of);
+    per_model(out, s, "model_memory_bytes", "The most device memory that a loaded model has held.", serve_model_memory);
     histogram(out, "request_seconds", "Time from a request's head to the end of its answer.", &c->seconds);
     histogram(out, "wait_seconds", "Time that requests waited for the device.", &c->waits);
 }
@@ -115,7 +124,7 @@ bool serve_status(serve_request *r, serve_reply *reply) {
                                                 m->task == SERVE_TRANSLATE ? "translate"
                                                 : m->task == SERVE_EMBED   ? "embed"
                                                                            : "generate",
-                                                "loaded", (int)atomic_load(&m->loaded), "chat", (int)serve_chats(m)));
+                                                "loaded", serve_model_loaded(m) > 0, "chat", (int)serve_chats(m)));
     }
     pthread_mutex_lock(&s->lock);
     json_t *name = json_string(*s->device ? s->device : device);

@@ -158,7 +158,7 @@ bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connectio
             MHD_suspend_connection(connection);
             job->suspended = true;
         }
-        pthread_cond_signal(&s->work);
+        pthread_cond_broadcast(&s->work); /* not each worker may have each model */
     }
     pthread_mutex_unlock(&s->lock);
     return in;
@@ -183,12 +183,13 @@ static void stop_waiting(server *s, serve_job *job, size_t pieces) {
     s->waiting -= pieces;
 }
 
-/* The job is over: its connection goes on, or it is freed where that has left. */
-static void complete(server *s, serve_job *job) {
+/* The job is over, by a worker or none: its connection goes on, or it is freed where that has left. */
+static void complete(server *s, serve_job *job, serve_worker *by) {
     stop_waiting(s, job, job->count - job->taken);
     job->taken = job->count;
     remove_job(s, job);
-    s->completed++;
+    if (by)
+        by->completed++;
     job->state = SERVE_DONE;
     job->ended = cli_seconds();
     serve_count_time(&s->counts.waits, (job->began > 0 ? job->began : job->ended) - job->arrived);
@@ -215,14 +216,27 @@ static bool before(const serve_job *a, const serve_job *b) {
     return a->turn != b->turn ? a->turn < b->turn : a->number < b->number;
 }
 
-/* Whose turn it is. */
-static serve_job *next_job(const server *s, const serve_key *key) {
+/* Whether a worker may take a piece of the job now: it has a seat at the model, and nobody else has the job. */
+static bool may_take(const serve_worker *w, const serve_job *job) {
+    return w->number < job->key.model->workers && (job->in_work == 0 || job->with == w);
+}
+
+/* Whose turn it is with this worker. */
+static serve_job *next_job(const serve_worker *w, const serve_key *key) {
     serve_job *best = NULL;
-    for (serve_job *job = s->first; job; job = job->next)
-        if (job->taken < job->count && !job->answer_code && !serve_job_stopped(job) &&
+    for (serve_job *job = w->server->first; job; job = job->next)
+        if (job->taken < job->count && !job->answer_code && !serve_job_stopped(job) && may_take(w, job) &&
             (!key || same_key(key, &job->key)) && (!best || before(job, best)))
             best = job;
     return best;
+}
+
+/* Whether all workers before this one have work: they come first, so that one does all where that is enough. */
+static bool is_needed(const serve_worker *w) {
+    for (int i = 0; i < w->number; i++)
+        if (w->server->workers[i].left == 0)
+            return false;
+    return true;
 }
 
 /* What the next piece of a job takes, in tokens: of a generation also what it writes, for each of its texts. */
@@ -231,10 +245,12 @@ static uint64_t cost_of(const serve_job *job) {
     return job->key.max_new > 0 ? (read + (uint64_t)job->key.max_new) * (uint64_t)job->key.n_best : read;
 }
 
-static void take_piece(server *s, serve_job *job, serve_unit *unit) {
+static void take_piece(const serve_worker *w, serve_job *job, serve_unit *unit) {
+    server *s = w->server;
     const uint64_t cost = cost_of(job);
     *unit = (serve_unit){job, job->taken++};
     job->in_work++;
+    job->with = w;
     job->turn += cost;
     job->client->turn += cost;
     if (job->client->turn > s->clock)
@@ -246,11 +262,12 @@ static void take_piece(server *s, serve_job *job, serve_unit *unit) {
 
 /* Waits a little for clients that were answered a moment ago: their next sentences make a batch with those that are
  * here. A client that is alone never waits. */
-static void wait_for_returns(server *s) {
+static void wait_for_returns(serve_worker *w) {
+    server *s = w->server;
     struct timespec until;
-    if (s->answered_last < 2 || s->ending)
+    if (w->answered_last < 2 || s->ending)
         return;
-    for (size_t seen = 0; seen != s->waiting && s->waiting < s->answered_last;) {
+    for (size_t seen = 0; seen != s->waiting && s->waiting < w->answered_last;) {
         seen = s->waiting;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += RETURN_MS * 1000000L;
@@ -258,7 +275,7 @@ static void wait_for_returns(server *s) {
             until.tv_sec++;
             until.tv_nsec -= 1000000000L;
         }
-        while (s->waiting < s->answered_last && pthread_cond_timedwait(&s->work, &s->lock, &until) == 0)
+        while (s->waiting < w->answered_last && pthread_cond_timedwait(&s->work, &s->lock, &until) == 0)
             ;
     }
 }
@@ -273,68 +290,83 @@ static uint64_t budget_of(const server *s, const serve_model *model) {
     return timely >= (double)most ? most : timely < (double)(most / LEAST_PART) ? most / LEAST_PART : (uint64_t)timely;
 }
 
-void serve_queue_worked(server *s, serve_model *model, double seconds) {
-    const double pace = (double)s->batch_tokens / (seconds > 1e-6 ? seconds : 1e-6);
+void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds) {
+    const double pace = (double)w->batch_tokens / (seconds > 1e-6 ? seconds : 1e-6);
     /* A batch that was not full may have been too small to tell how slow it gets. */
-    if (s->batch_full || pace > model->pace)
+    pthread_mutex_lock(&w->server->lock);
+    if (w->batch_full || pace > model->pace)
         model->pace = pace;
+    pthread_mutex_unlock(&w->server->lock);
 }
 
-size_t serve_queue_take(server *s, serve_unit *units) {
+void serve_queue_open(server *s, serve_model *model, int workers) {
+    pthread_mutex_lock(&s->lock);
+    model->workers = workers;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+size_t serve_queue_take(serve_worker *w) {
+    server *s = w->server;
     size_t count = 0;
     uint64_t tokens = 0;
     pthread_mutex_lock(&s->lock);
-    while (!s->ending && !next_job(s, NULL))
+    while (!s->ending && !(is_needed(w) && next_job(w, NULL)))
         pthread_cond_wait(&s->work, &s->lock);
-    wait_for_returns(s);
-    serve_job *job = s->ending ? NULL : next_job(s, NULL);
+    wait_for_returns(w);
+    serve_job *job = s->ending ? NULL : next_job(w, NULL);
     const serve_key key = job ? job->key : (serve_key){0};
     const uint64_t budget = job ? budget_of(s, key.model) : 0;
-    s->batch_full = false;
-    for (; job && count < SERVE_BATCH; job = next_job(s, &key)) {
+    w->batch_full = false;
+    for (; job && count < SERVE_BATCH; job = next_job(w, &key)) {
         const uint64_t cost = cost_of(job);
-        s->batch_full = count > 0 && tokens + cost > budget;
-        if (s->batch_full)
+        w->batch_full = count > 0 && tokens + cost > budget;
+        if (w->batch_full)
             break;
         if (serve_hung_up(job->fd)) {
             serve_job_stop(job, SERVE_GONE);
             continue;
         }
         tokens += cost;
-        take_piece(s, job, &units[count++]);
+        take_piece(w, job, &w->units[count++]);
     }
     const bool ending = s->ending;
-    s->batch_tokens = tokens;
+    w->batch_tokens = tokens;
+    w->left = count;
+    if (s->waiting > 0)
+        pthread_cond_broadcast(&s->work); /* for the next one */
     pthread_mutex_unlock(&s->lock);
-    return count > 0 || ending ? count : serve_queue_take(s, units);
+    return count > 0 || ending ? count : serve_queue_take(w);
 }
 
 /* A piece less is worked on, and may have been cut off. That may complete the job, which may be freed then. */
-static void one_done(server *s, serve_job *job, bool cut) {
+static void one_done(serve_worker *w, serve_job *job, bool cut) {
     const bool stopped = serve_job_stopped(job) != SERVE_GOES_ON;
     job->in_work--;
+    w->left -= w->left > 0;
     job->done += !(cut && stopped);
     if (job->in_work > 0 || !(job->done == job->count || job->answer_code || stopped))
         return;
     if (job->done < job->count)
-        serve_job_cut(s, job);
-    complete(s, job);
+        serve_job_cut(w->server, job);
+    complete(w->server, job, w);
 }
 
-void serve_queue_piece_done(server *s, serve_unit unit) {
-    pthread_mutex_lock(&s->lock);
-    one_done(s, unit.job, false);
-    pthread_mutex_unlock(&s->lock);
+void serve_queue_piece_done(serve_worker *w, serve_unit unit) {
+    pthread_mutex_lock(&w->server->lock);
+    one_done(w, unit.job, false);
+    pthread_mutex_unlock(&w->server->lock);
 }
 
-void serve_queue_finish(server *s, const serve_unit *units, size_t count, bool cut) {
-    pthread_mutex_lock(&s->lock);
+void serve_queue_finish(serve_worker *w, const serve_unit *units, size_t count, bool cut) {
+    pthread_mutex_lock(&w->server->lock);
     for (size_t i = 0; i < count; i++)
         if (units[i].job)
-            one_done(s, units[i].job, cut);
-    s->answered_last = s->completed;
-    s->completed = 0;
-    pthread_mutex_unlock(&s->lock);
+            one_done(w, units[i].job, cut);
+    w->answered_last = w->completed;
+    w->completed = 0;
+    w->left = 0;
+    pthread_mutex_unlock(&w->server->lock);
 }
 
 /* ---- The watch ------------------------------------------------------------------------------------------------- */
@@ -355,7 +387,7 @@ void serve_queue_watch(server *s) {
         if (serve_job_stopped(job) == SERVE_GONE)
             atomic_fetch_add(&s->counts.dropped, 1);
         serve_job_cut(s, job);
-        complete(s, job);
+        complete(s, job, NULL);
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -370,7 +402,7 @@ void serve_queue_leave(server *s, serve_job *job) {
         job->suspended = false;
         serve_job_stop(job, SERVE_GONE);
         if (job->in_work == 0)
-            complete(s, job);
+            complete(s, job, NULL);
     }
     pthread_mutex_unlock(&s->lock);
 }

@@ -93,6 +93,7 @@ static int read_one(serve_model *m, const char *text) {
     if (read_info(&info, m->dir) != TFM_OK)
         return cli_fail_library();
     m->bytes = info.estimated_bytes;
+    m->workers = 1;
     m->task = strcmp(info.kind, "encoder") == 0   ? SERVE_EMBED
               : strcmp(info.kind, "decoder") == 0 ? SERVE_GENERATE
                                                   : SERVE_TRANSLATE;
@@ -126,7 +127,8 @@ int serve_models_read(serve_models *models, const serve_options *options, const 
 
 void serve_models_free(serve_models *models) {
     for (size_t i = 0; i < models->count; i++) {
-        serve_model_drop(&models->items[i]);
+        for (int k = 0; k < SERVE_WORKERS; k++)
+            serve_model_drop(&models->items[i].seats[k]);
         free(models->items[i].chat);
     }
     free(models->items);
@@ -151,13 +153,27 @@ serve_model *serve_model_named(const serve_models *models, const char *name) {
 
 /* ---- What is loaded -------------------------------------------------------------------------------------------- */
 
-void serve_model_drop(serve_model *model) {
-    if (model->embedder)
-        model->model = NULL; /* the embedder's */
-    tfm_model_free(&model->model);
-    tfm_embedder_free(&model->embedder);
-    tfm_context_free(&model->ctx);
-    atomic_store(&model->loaded, false);
+void serve_model_drop(serve_seat *seat) {
+    if (seat->embedder)
+        seat->model = NULL; /* the embedder's */
+    tfm_model_free(&seat->model);
+    tfm_embedder_free(&seat->embedder);
+    tfm_context_free(&seat->ctx);
+    atomic_store(&seat->loaded, false);
+}
+
+int serve_model_loaded(serve_model *model) {
+    int workers = 0;
+    for (int i = 0; i < SERVE_WORKERS; i++)
+        workers += atomic_load(&model->seats[i].loaded);
+    return workers;
+}
+
+unsigned long long serve_model_memory(serve_model *model) {
+    unsigned long long all = 0;
+    for (int i = 0; i < SERVE_WORKERS; i++)
+        all += atomic_load(&model->seats[i].loaded) ? atomic_load(&model->seats[i].memory) : 0;
+    return all;
 }
 
 /* Drops what was used longest ago until there is room. */
@@ -168,39 +184,44 @@ static void make_room(server *s, const serve_model *model) {
         serve_model *oldest = NULL;
         for (size_t i = 0; i < s->models.count; i++) {
             serve_model *m = &s->models.items[i];
-            if (!m->ctx || m == model)
+            if (!m->seats[0].ctx || m == model)
                 continue;
             held += m->bytes;
             oldest = !oldest || m->used < oldest->used ? m : oldest;
         }
         if (held <= limit || !oldest)
             return;
-        serve_model_drop(oldest);
+        serve_model_drop(&oldest->seats[0]);
         atomic_fetch_add(&s->counts.drops, 1);
     }
 }
 
-tfm_status serve_model_need(server *s, serve_model *model) {
-    model->used = ++s->models.clock;
-    if (model->ctx)
+tfm_status serve_model_need(const serve_worker *w, serve_model *model) {
+    server *s = w->server;
+    serve_seat *seat = &model->seats[w->number];
+    if (s->options->limits.memory) /* there is one worker then */
+        model->used = ++s->models.clock;
+    if (seat->ctx)
         return TFM_OK;
     make_room(s, model);
     const tfm_context_options options = {.device = s->options->device, .on_build = cli_building};
     const tfm_model_options how = {.precision = s->options->how};
-    tfm_status status = tfm_context_open(&model->ctx, &options);
+    tfm_status status = tfm_context_open(&seat->ctx, &options);
     if (status == TFM_OK && model->task == SERVE_EMBED) {
-        status = tfm_embedder_open(&model->embedder, model->ctx, model->dir,
+        status = tfm_embedder_open(&seat->embedder, seat->ctx, model->dir,
                                    &(tfm_embedder_options){.precision = how.precision});
-        model->model = status == TFM_OK ? tfm_embedder_model(model->embedder) : NULL;
+        seat->model = status == TFM_OK ? tfm_embedder_model(seat->embedder) : NULL;
     } else if (status == TFM_OK) {
-        status = tfm_model_open(&model->model, model->ctx, model->dir, &how);
+        status = tfm_model_open(&seat->model, seat->ctx, model->dir, &how);
     }
     cli_progress(NULL);
     if (status != TFM_OK) {
-        serve_model_drop(model);
+        serve_model_drop(seat);
         return status;
     }
-    atomic_fetch_add(&s->counts.loads, 1);
-    atomic_store(&model->loaded, true);
+    if (!serve_model_loaded(model))
+        atomic_fetch_add(&s->counts.loads, 1);
+    atomic_store(&seat->loaded, true);
+    serve_queue_open(s, model, s->options->workers ? s->options->workers : tfm_model_workers(seat->model));
     return TFM_OK;
 }

@@ -1,9 +1,9 @@
 /* What the files of tfm serve share.
  *
- * Three kinds of threads: that of libmicrohttpd reads requests and sends answers, and never works; the worker alone
- * uses the device; the watch closes what is too slow and drops what nobody waits for any more. A request that needs
- * the device becomes a job: its connection is suspended, the worker does its pieces, and the connection goes on with
- * the answer. The lock of the server guards jobs, clients and the queue. */
+ * Three kinds of threads: that of libmicrohttpd reads requests and sends answers, and never works; workers alone use
+ * the device, each by contexts of its own; the watch closes what is too slow and drops what nobody waits for any more.
+ * A request that needs the device becomes a job: its connection is suspended, a worker does its pieces, and the
+ * connection goes on with the answer. The lock of the server guards jobs, clients and the queue. */
 #ifndef TFM_SERVE_H
 #define TFM_SERVE_H
 
@@ -16,6 +16,7 @@
 typedef struct server server;
 typedef struct serve_job serve_job;
 typedef struct serve_request serve_request;
+typedef struct serve_worker serve_worker;
 
 /* ---- Options (cmd_serve.c) ------------------------------------------------------------------------------------- */
 
@@ -30,7 +31,7 @@ typedef struct serve_limits {
 
 typedef struct serve_options {
     const char *host, *device, *keys_file, *origin, *certificate, *certificate_key;
-    int port, penalty, precision;
+    int port, penalty, precision, workers;
     tfm_precision how; /* what `precision` says */
     bool quiet;
     cli_texts models, keys;
@@ -43,7 +44,16 @@ typedef struct serve_options {
 
 typedef enum serve_task { SERVE_TRANSLATE, SERVE_EMBED, SERVE_GENERATE } serve_task;
 
-enum { SERVE_CODE = 32 };
+enum { SERVE_CODE = 32, SERVE_WORKERS = 4 };
+
+/* A model as one worker has it loaded: that worker's alone, but for what is atomic. */
+typedef struct serve_seat {
+    tfm_context *ctx; /* NULL: it is not loaded */
+    tfm_model *model; /* the embedder's, of an encoder */
+    tfm_embedder *embedder;
+    atomic_bool loaded;
+    atomic_ullong memory; /* what it took on the device at most, while it was loaded */
+} serve_seat;
 
 typedef struct serve_model {
     char name[64];
@@ -53,14 +63,11 @@ typedef struct serve_model {
     bool says_source, says_target;               /* the model is told the language */
     char *chat;                                  /* the chat template of its directory; NULL: none */
     uint64_t bytes;                              /* an estimate of what it takes on the device */
-    atomic_bool loaded;
-    atomic_ullong memory; /* what it took there at most, while it was loaded */
-    /* The worker's alone: */
-    tfm_context *ctx;
-    tfm_model *model; /* the embedder's, of an encoder */
-    tfm_embedder *embedder;
-    uint64_t used; /* a count of batches: when it last worked */
-    double pace;   /* tokens a second of its last full batch; 0: there was none */
+    serve_seat seats[SERVE_WORKERS];
+    uint64_t used; /* a count of batches, where there is one worker: when it last worked */
+    /* Under the server's lock: */
+    int workers; /* how many may have it: 1 until it is loaded */
+    double pace; /* tokens a second of its last full batch; 0: there was none */
 } serve_model;
 
 typedef struct serve_models {
@@ -75,9 +82,12 @@ void serve_models_free(serve_models *models);
 /* The translator of a pair; the model of a name; NULL where there is none. */
 serve_model *serve_model_pair(const serve_models *models, const char *source, const char *target);
 serve_model *serve_model_named(const serve_models *models, const char *name);
-/* Has a model loaded, and others dropped for it if memory is limited. The worker calls it. */
-tfm_status serve_model_need(server *s, serve_model *model);
-void serve_model_drop(serve_model *model);
+/* How many workers have it loaded, and what it takes on the device. */
+int serve_model_loaded(serve_model *model);
+unsigned long long serve_model_memory(serve_model *model);
+/* Has a model loaded for this worker, and others dropped for it if memory is limited: there is one worker then. */
+tfm_status serve_model_need(const serve_worker *w, serve_model *model);
+void serve_model_drop(serve_seat *seat);
 
 /* ---- Jobs (jobs.c) --------------------------------------------------------------------------------------------- */
 
@@ -133,6 +143,7 @@ struct serve_job {
     serve_client *client;
     serve_state state;
     size_t taken, done, in_work; /* pieces */
+    const serve_worker *with;    /* who works on it, while in_work is not 0: one at a time */
     uint64_t number, turn;
     double arrived, began, ended;
     atomic_int stop;                   /* a serve_stop; the first reason stays */
@@ -153,6 +164,18 @@ typedef struct serve_unit {
 
 enum { SERVE_BATCH = 1024 };
 
+/* One that works on batches. */
+struct serve_worker {
+    server *server;
+    int number; /* from 0: its seat */
+    pthread_t thread;
+    size_t left; /* under the lock: pieces of its batch that are not done; 0: it is free, or soon will be */
+    size_t completed, answered_last; /* under the lock: requests, by this batch so far and by the last one */
+    uint64_t batch_tokens;           /* of the batch at hand */
+    bool batch_full;                 /* more waited, but it would have taken too long */
+    serve_unit units[SERVE_BATCH];   /* of it */
+};
+
 /* A job of `count` pieces; NULL without memory. */
 serve_job *serve_job_new(size_t count);
 void serve_job_free(serve_job *job);
@@ -168,27 +191,29 @@ void serve_job_cut(const server *s, serve_job *job);
 bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connection, const char *client);
 /* Waits for work and takes a batch of it: pieces of one key, in fair turns between clients, and between the requests
  * of one client. 0: the server ends. */
-size_t serve_queue_take(server *s, serve_unit *units);
-/* Says how long the model worked on the batch that was taken last. */
-void serve_queue_worked(server *s, serve_model *model, double seconds);
+size_t serve_queue_take(serve_worker *w);
+/* Says how long the model worked on the worker's batch. */
+void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds);
+/* Says how many workers may have a model from now on. */
+void serve_queue_open(server *s, serve_model *model, int workers);
 /* Says that a batch is over. What is complete goes on to its answer; where the batch was `cut`, what was stopped fails.
  */
-void serve_queue_finish(server *s, const serve_unit *units, size_t count, bool cut);
+void serve_queue_finish(serve_worker *w, const serve_unit *units, size_t count, bool cut);
 /* Says that a piece is done: a job that is complete by it does not wait for its batch. */
-void serve_queue_piece_done(server *s, serve_unit unit);
+void serve_queue_piece_done(serve_worker *w, serve_unit unit);
 /* Fails what has waited too long, and drops what nobody waits for any more. */
 void serve_queue_watch(server *s);
 /* The request of a job is over; the job is freed now, or by the worker when it is done with it. */
 void serve_queue_leave(server *s, serve_job *job);
 size_t serve_queue_waiting(server *s);
 
-/* ---- The worker (worker.c, work_*.c) --------------------------------------------------------------------------- */
+/* ---- Workers (worker.c, work_*.c) --------------------------------------------------------------------------- */
 
-void *serve_work(void *server);
+void *serve_work(void *worker);
 /* Each works on one batch, and fails the jobs whose pieces cannot be worked on. */
-tfm_status serve_work_translate(server *s, serve_model *model, const serve_unit *units, size_t count);
-tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *units, size_t count);
-tfm_status serve_work_generate(server *s, serve_model *model, const serve_unit *units, size_t count);
+tfm_status serve_work_translate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
+tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
+tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
 /* Whether somebody still waits for a batch, and not for too long. */
 bool serve_wanted(const serve_unit *units, size_t count);
 
@@ -290,7 +315,7 @@ char *serve_pieces_join(const serve_job *job, size_t of, int best);
 typedef struct serve_stream serve_stream;
 serve_stream *serve_stream_new(server *s);
 void serve_stream_free(serve_stream *stream);
-/* Adds a piece of the index-th text. The worker calls it, without the lock. */
+/* Adds a piece of the index-th text. A worker calls it, without the lock. */
 void serve_stream_piece(serve_job *job, int index, const char *text);
 /* The answer that sends a job's events. */
 enum MHD_Result serve_stream_send(serve_request *r);
@@ -342,10 +367,9 @@ struct server {
     serve_client *clients;
     size_t waiting; /* pieces */
     uint64_t numbers;
-    uint64_t clock;                  /* the turn of the client that was served last */
-    size_t completed, answered_last; /* requests, by this batch so far and by the last one */
-    uint64_t batch_tokens;           /* of the batch that was taken last; the worker's alone */
-    bool batch_full;                 /* more waited, but it would have taken too long */
+    uint64_t clock; /* the turn of the client that was served last */
+    serve_worker workers[SERVE_WORKERS];
+    int worker_count;
     atomic_bool draining;
     bool ending;
     atomic_int requests; /* that are not answered yet */

@@ -18,17 +18,19 @@ static bool make_room(serve_job *job, int width) {
 }
 
 /* The tokens of a line, which its answer counts. */
-static size_t count_tokens(const serve_model *model, const char *line, size_t bytes) {
+static size_t count_tokens(const serve_seat *seat, const char *line, size_t bytes) {
     int32_t *ids = NULL;
     size_t count = 0;
-    if (tfm_tokenizer_encode(tfm_model_tokenizer(model->model), &ids, &count, TFM_SOURCE, line, bytes) != TFM_OK)
+    if (tfm_tokenizer_encode(tfm_model_tokenizer(seat->model), &ids, &count, TFM_SOURCE, line, bytes) != TFM_OK)
         count = 0;
     tfm_ids_free(&ids);
     return count;
 }
 
-tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *units, size_t count) {
-    const int width = tfm_embedder_get_info(model->embedder)->width;
+tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_unit *units, size_t count) {
+    server *s = w->server;
+    const serve_seat *seat = &model->seats[w->number];
+    const int width = tfm_embedder_get_info(seat->embedder)->width;
     const char **lines = calloc(count, sizeof(*lines));
     size_t *bytes = calloc(count, sizeof(*bytes));
     float *vectors = calloc(count * (size_t)width, sizeof(*vectors));
@@ -37,7 +39,7 @@ tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *uni
         const cli_piece *piece = &units[i].job->pieces[units[i].piece];
         lines[i] = piece->text;
         bytes[i] = piece->bytes;
-        units[i].job->results[units[i].piece].source_tokens = count_tokens(model, lines[i], bytes[i]);
+        units[i].job->results[units[i].piece].source_tokens = count_tokens(seat, lines[i], bytes[i]);
         status = make_room(units[i].job, width) ? TFM_OK : TFM_ERROR_MEMORY;
     }
     tfm_embed_stats stats = {0};
@@ -47,7 +49,7 @@ tfm_status serve_work_embed(server *s, serve_model *model, const serve_unit *uni
                                        .reject_user = (void *)(uintptr_t)units,
                                        .stats = &stats};
     if (status == TFM_OK)
-        status = tfm_embed(model->embedder, vectors, lines, count, &options);
+        status = tfm_embed(seat->embedder, vectors, lines, count, &options);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         memcpy(units[i].job->vectors + units[i].piece * (size_t)width, vectors + i * (size_t)width,
                (size_t)width * sizeof(*vectors));

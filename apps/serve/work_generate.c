@@ -57,8 +57,8 @@ static bool go_on(void *user) {
     return serve_wanted(b->units, b->count);
 }
 
-tfm_status serve_work_generate(server *s, serve_model *model, const serve_unit *units, size_t count) {
-    batch b = {.server = s, .units = units, .count = count};
+tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count) {
+    batch b = {.server = w->server, .units = units, .count = count};
     tfm_prompt *prompts = calloc(count, sizeof(*prompts));
     if (!prompts)
         return TFM_ERROR_MEMORY;
@@ -73,7 +73,7 @@ tfm_status serve_work_generate(server *s, serve_model *model, const serve_unit *
     options.reject_user = &b;
     options.go_on = go_on;
     options.go_on_user = &b;
-    const tfm_status status = tfm_generate(model->model, prompts, count, &options, on_generation, &b);
+    const tfm_status status = tfm_generate(model->seats[w->number].model, prompts, count, &options, on_generation, &b);
     for (size_t i = 0; i < count && b.starved; i++)
         serve_job_fail(units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the text");
     free(prompts);

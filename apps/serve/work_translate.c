@@ -5,7 +5,7 @@
 #include "serve.h"
 
 typedef struct batch {
-    server *server;
+    serve_worker *worker;
     serve_unit *units;
     size_t count;
     int n_best;
@@ -59,12 +59,12 @@ static bool on_translation(void *user, const tfm_translation *t) {
         b->starved = true;
         return false;
     }
-    atomic_fetch_add(&b->server->counts.source_tokens, t->best == 0 ? t->source.count : 0);
-    atomic_fetch_add(&b->server->counts.target_tokens, t->best == 0 ? t->target.count : 0);
+    atomic_fetch_add(&b->worker->server->counts.source_tokens, t->best == 0 ? t->source.count : 0);
+    atomic_fetch_add(&b->worker->server->counts.target_tokens, t->best == 0 ? t->target.count : 0);
     if (t->best + 1 == b->n_best || isnan(t->score)) {
         const serve_unit done = *unit;
         unit->job = NULL; /* which may be freed from here on */
-        serve_queue_piece_done(b->server, done);
+        serve_queue_piece_done(b->worker, done);
     }
     return true;
 }
@@ -85,9 +85,11 @@ static bool go_on(void *user) {
     return serve_wanted(b->units, b->count);
 }
 
-tfm_status serve_work_translate(server *s, serve_model *model, const serve_unit *units, size_t count) {
+tfm_status serve_work_translate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count) {
+    const server *s = w->server;
+    tfm_model *on = model->seats[w->number].model;
     const serve_key key = units[0].job->key;
-    batch b = {.server = s, .units = (serve_unit *)(uintptr_t)units, .count = count, .n_best = key.n_best};
+    batch b = {.worker = w, .units = (serve_unit *)(uintptr_t)units, .count = count, .n_best = key.n_best};
     const char **lines = calloc(count, sizeof(*lines));
     size_t *bytes = calloc(count, sizeof(*bytes));
     tfm_status status = lines && bytes ? TFM_OK : TFM_ERROR_MEMORY;
@@ -109,12 +111,12 @@ tfm_status serve_work_translate(server *s, serve_model *model, const serve_unit 
     text.reject = on_reject;
     text.reject_user = &b;
     search.n_best = key.n_best;
-    if (key.n_best > (search.beam ? search.beam : tfm_model_get_info(model->model)->beam))
+    if (key.n_best > (search.beam ? search.beam : tfm_model_get_info(on)->beam))
         search.beam = key.n_best;
     search.go_on = go_on;
     search.go_on_user = &b;
     if (status == TFM_OK)
-        status = tfm_translate_lines(model->model, lines, count, &text, &search, on_translation, &b);
+        status = tfm_translate_lines(on, lines, count, &text, &search, on_translation, &b);
     for (size_t i = 0; i < count && (b.starved || !lines || !bytes); i++)
         if (units[i].job)
             serve_job_fail(units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");

@@ -1,4 +1,4 @@
-/* The worker: the one thread that uses the device. */
+/* Workers: the threads that use the device. */
 #include <string.h>
 #include "serve.h"
 
@@ -11,7 +11,7 @@ bool serve_wanted(const serve_unit *units, size_t count) {
 
 /* A batch that failed fails its requests. What is the host's fault, as a model that cannot be loaded always is, is said
  * on standard error and not to clients. After a failure of the device the model is opened anew for the next one. */
-static void fail_all(serve_model *model, const serve_unit *units, size_t count, tfm_status status, bool loaded) {
+static void fail_all(serve_seat *seat, const serve_unit *units, size_t count, tfm_status status, bool loaded) {
     const bool asked_wrongly =
         loaded && (status == TFM_ERROR_ARGUMENT || status == TFM_ERROR_INPUT || status == TFM_ERROR_UNSUPPORTED);
     const int code = status == TFM_ERROR_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE
@@ -28,44 +28,45 @@ static void fail_all(serve_model *model, const serve_unit *units, size_t count, 
         units[i].job->retry_after = status == TFM_ERROR_MEMORY ? 1 : 0;
         serve_job_fail(units[i].job, code, "%s", sentence);
     }
-    if (model->ctx && tfm_context_status(model->ctx) != TFM_OK)
-        serve_model_drop(model);
+    if (seat->ctx && tfm_context_status(seat->ctx) != TFM_OK)
+        serve_model_drop(seat);
 }
 
-static void work_on(server *s, serve_unit *units, size_t count) {
+static void work_on(serve_worker *w, serve_unit *units, size_t count) {
+    server *s = w->server;
     serve_model *model = units[0].job->key.model;
-    tfm_status status = serve_model_need(s, model);
+    serve_seat *seat = &model->seats[w->number];
+    tfm_status status = serve_model_need(w, model);
     const bool loaded = status == TFM_OK;
-    const double start = cli_seconds(), built = model->ctx ? tfm_context_build_seconds(model->ctx) : 0;
+    const double start = cli_seconds(), built = seat->ctx ? tfm_context_build_seconds(seat->ctx) : 0;
     if (loaded) {
         pthread_mutex_lock(&s->lock);
-        snprintf(s->device, sizeof(s->device), "%s", tfm_context_device(model->ctx)->name);
+        snprintf(s->device, sizeof(s->device), "%s", tfm_context_device(seat->ctx)->name);
         pthread_mutex_unlock(&s->lock);
     }
     if (loaded)
-        status = model->task == SERVE_TRANSLATE ? serve_work_translate(s, model, units, count)
-                 : model->task == SERVE_EMBED   ? serve_work_embed(s, model, units, count)
-                                                : serve_work_generate(s, model, units, count);
+        status = model->task == SERVE_TRANSLATE ? serve_work_translate(w, model, units, count)
+                 : model->task == SERVE_EMBED   ? serve_work_embed(w, model, units, count)
+                                                : serve_work_generate(w, model, units, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
-        fail_all(model, units, count, status, loaded);
-    if (model->ctx)
-        atomic_store(&model->memory, tfm_context_memory(model->ctx));
-    const double building = model->ctx ? tfm_context_build_seconds(model->ctx) - built : 0; /* once for each kernel */
+        fail_all(seat, units, count, status, loaded);
+    if (seat->ctx)
+        atomic_store(&seat->memory, tfm_context_memory(seat->ctx));
+    const double building = seat->ctx ? tfm_context_build_seconds(seat->ctx) - built : 0; /* once for each kernel */
     atomic_fetch_add(&s->counts.batches, 1);
     atomic_fetch_add(&s->counts.lines, count);
     const double seconds = cli_seconds() - start - building;
     atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * seconds));
     if (status == TFM_OK)
-        serve_queue_worked(s, model, seconds);
-    serve_queue_finish(s, units, count, status == TFM_ERROR_CANCELLED);
+        serve_queue_worked(w, model, seconds);
+    serve_queue_finish(w, units, count, status == TFM_ERROR_CANCELLED);
 }
 
 void *serve_work(void *user) {
-    server *s = user;
-    static serve_unit units[SERVE_BATCH];
-    for (size_t count; (count = serve_queue_take(s, units)) > 0;)
-        work_on(s, units, count);
-    for (size_t i = 0; i < s->models.count; i++)
-        serve_model_drop(&s->models.items[i]);
+    serve_worker *w = user;
+    for (size_t count; (count = serve_queue_take(w)) > 0;)
+        work_on(w, w->units, count);
+    for (size_t i = 0; i < w->server->models.count; i++)
+        serve_model_drop(&w->server->models.items[i].seats[w->number]);
     return NULL;
 }

@@ -96,6 +96,9 @@ TFM_API size_t tfm_fleet_count(const tfm_fleet *fleet);
  * date by its calls. NULL after the last, and for NULL. */
 TFM_API const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t index);
 
+/* How many workers pay on the device of a model: 2 for a small model on a CPU of several cores, else 1. 1 for NULL. */
+TFM_API int tfm_model_workers(const tfm_model *model);
+
 /* Does what tfm_model_open does on each device of the fleet. The model keeps what it needs of the fleet alive. On a
  * fleet of one device it is what tfm_model_open gives. A model on several can be neither trained nor given a tokenizer
  * later. A device that has no room for it, or fails otherwise, is left out with a warning, unless it is the last. */

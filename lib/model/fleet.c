@@ -263,11 +263,13 @@ static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, c
 
 /* Small models leave a CPU idle for much of the time: each launch is short, and what the host does between two of them
  * weighs more. Of a large one a second worker would take memory for nothing. */
-static bool is_worth_two(const tfm_model *model) {
-    const tfm_device_info *device = tfm_context_device(model->ctx);
-    return device->type == TFM_DEVICE_CPU && device->compute_units > 1 && device->index >= 0 &&
-           tfm__context_tuning(model->ctx)->class == TFM__WIDE && !tfm__context_profiles(model->ctx) &&
-           model->info.parameters <= SMALL_MODEL;
+int tfm_model_workers(const tfm_model *model) {
+    const tfm_device_info *device = model ? tfm_context_device(model->ctx) : NULL;
+    return device && device->type == TFM_DEVICE_CPU && device->compute_units > 1 && device->index >= 0 &&
+                   tfm__context_tuning(model->ctx)->class == TFM__WIDE && !tfm__context_profiles(model->ctx) &&
+                   model->info.parameters <= SMALL_MODEL
+               ? 2
+               : 1;
 }
 
 void tfm__model_alone(const tfm_model *model) {
@@ -278,7 +280,7 @@ void tfm__model_alone(const tfm_model *model) {
 void tfm__mates_complete(const tfm_model *model) {
     struct tfm__mates *mates = model->mates;
     if (!mates || mates->closed || !mates->fleet->spare || mates->models[1] || mates->fleet->members[1].dropped ||
-        !is_worth_two(model))
+        tfm_model_workers(model) < 2)
         return;
     tfm_fleet *fleet = mates->fleet;
     tfm_fleet_member *spare = &fleet->members[1];
