@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "gradient.h"
-#include "ops/ops.h"
+#include "ops/tape.h"
 #include "tfm/selftest.h"
 
 enum { N = 65 };
@@ -404,6 +404,74 @@ static void test_selftest_between(void **state) {
     free(got);
 }
 
+/* ---- Gradients that are told of ---- */
+
+enum { PARTS = 5 };
+
+typedef struct listener {
+    tfm_context *ctx;
+    tfm_tensor gradient;
+    const tfm__tape_part *parts;
+    float then[PARTS][2 * N], sums[PARTS]; /* a part's gradient when it is told of, and what all come to by then */
+    int order[PARTS], count;
+} listener;
+
+static void hear(void *user, size_t part) {
+    listener *l = user;
+    float all[4 * N];
+    tfm_tensor x = {0};
+    tfm_tensor_rows(l->ctx, &x, l->gradient, l->parts[part].at, l->parts[part].count);
+    tfm_tensor_read(l->ctx, l->then[part], x);
+    tfm_tensor_read(l->ctx, all, l->gradient);
+    for (int i = 0; i < 4 * N; i++)
+        l->sums[part] += all[i];
+    l->order[l->count++] = (int)part;
+}
+
+/* y = ((x0 + x1) + x2) + x1, of four rows of one tensor, the last of which is in nothing: each part is told of when its
+ * gradient is whole, and before later ops have added theirs. */
+static void test_told(void **state) {
+    (void)state;
+    static const tfm__tape_part parts[PARTS] = {{0, N}, {N, N}, {2 * N, N}, {3 * N, N}, {N, 2 * N}};
+    static const int order[PARTS] = {3, 2, 0, 1, 4};
+    static const float sums[PARTS] = {4 * N, 4 * N, 2 * N, 0, 4 * N};
+    tfm_context *ctx = harness_context();
+    harness_random random = {3};
+    float host[4 * N];
+    listener l = {.ctx = ctx, .parts = parts};
+    tfm_tensor w = {0}, x[3] = {{0}}, y[3] = {{0}};
+    harness_fill(&random, host, 4 * N, 2);
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &w, TFM_F32, 1, &(int64_t){4 * N});
+    tfm_tensor_new(ctx, &l.gradient, TFM_F32, 1, &(int64_t){4 * N});
+    tfm_tensor_write(ctx, w, host);
+    tfm__tensor_fill(ctx, l.gradient, &(float){0});
+    for (int i = 0; i < 3; i++)
+        tfm_tensor_rows(ctx, &x[i], w, i * N, N);
+    for (int pass = 1; pass <= 2; pass++) { /* nobody hears the second */
+        tfm_tape_start(ctx);
+        tfm_tape_watch(ctx, w, l.gradient);
+        if (pass == 1)
+            tfm__tape_tell(ctx, w, PARTS, parts, hear, &l);
+        for (int i = 0; i < 3; i++)
+            y[i] = (tfm_tensor){0};
+        tfm_add(ctx, &y[0], x[0], x[1]);
+        tfm_add(ctx, &y[1], y[0], x[2]);
+        tfm_add(ctx, &y[2], y[1], x[1]);
+        harness_ok(tfm_backward(ctx, y[2], (tfm_tensor){0}));
+        assert_int_equal(l.count, PARTS);
+    }
+    for (int k = 0; k < PARTS; k++) {
+        assert_int_equal(l.order[k], order[k]);
+        assert_true(l.sums[k] == sums[k]);
+        for (int64_t i = 0; i < parts[k].count; i++) {
+            const int64_t row = (parts[k].at + i) / N;
+            assert_true(l.then[k][i] == (row == 3 ? 0 : row == 1 ? 2 : 1));
+        }
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_selftest_between),
@@ -418,6 +486,7 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_told),
         cmocka_unit_test(test_no_backward),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

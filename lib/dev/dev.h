@@ -326,6 +326,10 @@ tfm_status tfm__tensor_copy(tfm_context *ctx, tfm_tensor to, tfm_tensor from);
 /* A read that does not wait: start it, go on enqueueing, and wait for it when its value is needed. */
 typedef struct tfm__read tfm__read;
 tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x);
+/* The same into `host`, which the caller keeps until tfm__read_free. */
+tfm_status tfm__read_into(tfm_context *ctx, tfm__read **out, void *host, tfm_tensor x);
+/* Whether it is over, without waiting. */
+bool tfm__read_over(const tfm__read *read);
 /* Waits; the host copy, borrowed until tfm__read_free. NULL after a failure. */
 const void *tfm__read_wait(tfm_context *ctx, tfm__read *read);
 void tfm__read_free(tfm_context *ctx, tfm__read **read);

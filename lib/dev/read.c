@@ -69,31 +69,46 @@ tfm_status tfm__tensor_fill(tfm_context *ctx, tfm_tensor x, const void *element)
 
 struct tfm__read {
     cl_event event;
-    void *host;
+    void *host, *own; /* where it goes; the same where it is this read's to free, else NULL */
 };
 
-tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x) {
-    *out = NULL;
-    if (check(ctx, "read_start", x) != TFM_OK)
-        return ctx->status;
+static tfm_status start(tfm_context *ctx, tfm__read **out, void *host, void *own, tfm_tensor x) {
     tfm__read *read = tfm__alloc(1, sizeof(*read));
-    void *host = tfm__alloc(byte_count(x), 1);
     if (!read || !host) {
         free(read);
-        free(host);
+        free(own);
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory for a read of %zu bytes", byte_count(x));
     }
-    read->host = host;
+    *read = (struct tfm__read){.host = host, .own = own};
     cl_int error = clEnqueueReadBuffer(ctx->queue, x.buffer->memory, CL_FALSE, byte_offset(x), byte_count(x), host, 0,
                                        NULL, &read->event);
     if (error != CL_SUCCESS) {
-        free(host);
+        free(own);
         free(read);
         return tfm__cl_fail(ctx, error, "read_start: clEnqueueReadBuffer");
     }
     clFlush(ctx->queue);
     *out = read;
     return TFM_OK;
+}
+
+tfm_status tfm__read_start(tfm_context *ctx, tfm__read **out, tfm_tensor x) {
+    *out = NULL;
+    if (check(ctx, "read_start", x) != TFM_OK)
+        return ctx->status;
+    void *own = tfm__alloc(byte_count(x), 1);
+    return start(ctx, out, own, own, x);
+}
+
+tfm_status tfm__read_into(tfm_context *ctx, tfm__read **out, void *host, tfm_tensor x) {
+    *out = NULL;
+    return check(ctx, "read_into", x) == TFM_OK ? start(ctx, out, host, NULL, x) : ctx->status;
+}
+
+bool tfm__read_over(const tfm__read *read) {
+    cl_int state = CL_QUEUED;
+    const cl_int error = clGetEventInfo(read->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL);
+    return error != CL_SUCCESS || state <= CL_COMPLETE; /* below it are errors, which waiting tells */
 }
 
 const void *tfm__read_wait(tfm_context *ctx, tfm__read *read) {
@@ -116,7 +131,7 @@ void tfm__read_free(tfm_context *ctx, tfm__read **pointer) {
     /* The driver may still write into the host memory: wait, whatever else has failed. If even waiting fails, the
      * memory is left to the driver rather than freed under it. */
     if (clWaitForEvents(1, &read->event) == CL_SUCCESS || clFinish(ctx->queue) == CL_SUCCESS)
-        free(read->host);
+        free(read->own);
     clReleaseEvent(read->event);
     free(read);
 }

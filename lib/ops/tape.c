@@ -16,8 +16,18 @@ typedef struct slot {
     uint32_t next; /* another slot of the same block, or 0 */
 } slot;
 
+/* Who is told of gradients while the walk goes on. */
+typedef struct teller {
+    tfm_tensor x;
+    size_t count;
+    const tfm__tape_part *parts;
+    void (*done)(void *user, size_t part);
+    void *user;
+} teller;
+
 typedef struct tape {
     bool recording;
+    teller teller;
     uint32_t epoch; /* a mark of another epoch is stale */
     tfm_tensor end; /* where a walk began without dy */
     slot *slots;    /* from 1 on */
@@ -107,6 +117,7 @@ static void tape_clear(tfm_context *ctx, tape *t) {
         if (!t->slots[i].given)
             tfm_tensor_free(ctx, &t->slots[i].gradient);
     t->record_count = t->slot_count = 0;
+    t->teller = (teller){0};
     t->epoch++;
 }
 
@@ -329,7 +340,44 @@ static void record_done(tfm_context *ctx, tape *t, tfm__record *r) {
     }
 }
 
+void tfm__tape_tell(tfm_context *ctx, tfm_tensor x, size_t count, const tfm__tape_part *parts,
+                    void (*done)(void *user, size_t part), void *user) {
+    if (tfm__tape_on(ctx))
+        tape_of(ctx)->teller = (teller){x, count, parts, done, user};
+}
+
+/* Whether an op adds to the gradient of that part when it goes backwards. */
+static bool touches(const tape *t, const tfm__record *r, tfm__tape_part part) {
+    const tfm_tensor x = t->teller.x;
+    const size_t begin = x.offset + (size_t)part.at, end = begin + (size_t)part.count;
+    for (int i = 0; i < TFM__TAPE_IN; i++)
+        if (r->in_slot[i] && r->in[i].buffer == x.buffer && r->in[i].offset < end &&
+            begin < r->in[i].offset + tfm_tensor_count(r->in[i]))
+            return true;
+    return false;
+}
+
+/* The record after which each part is done: the first one that has to do with it, since the walk goes back. A part
+ * without one is done before the walk. NULL without memory, and where nobody is to be told. */
+static size_t *find_last(tfm_context *ctx, const tape *t) {
+    size_t *last = t->teller.count ? tfm__alloc(t->teller.count, sizeof(*last)) : NULL;
+    if (t->teller.count && !last)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "tape: out of host memory");
+    for (size_t k = 0; last && k < t->teller.count; k++)
+        while (last[k] < t->record_count && !touches(t, &t->records[last[k]], t->teller.parts[k]))
+            last[k]++;
+    return last;
+}
+
+static void tell(const tape *t, const size_t *last, size_t record) {
+    for (size_t k = 0; last && k < t->teller.count; k++)
+        if (last[k] == record)
+            t->teller.done(t->teller.user, k);
+}
+
 static tfm_status walk(tfm_context *ctx, tape *t) {
+    size_t *last = find_last(ctx, t);
+    tell(t, last, t->record_count);
     for (size_t i = t->record_count; i-- > 0 && tfm_context_status(ctx) == TFM_OK;) {
         tfm__record *r = &t->records[i];
         bool reached = false;
@@ -346,7 +394,10 @@ static tfm_status walk(tfm_context *ctx, tape *t) {
                 "take one without");
         tfm_scope_close(ctx, 0, NULL);
         record_done(ctx, t, r);
+        if (tfm_context_status(ctx) == TFM_OK)
+            tell(t, last, i);
     }
+    free(last);
     return tfm_context_status(ctx);
 }
 

@@ -75,6 +75,15 @@ tfm_status tfm__activate_backward(tfm_context *ctx, tfm__gradient dx, tfm_tensor
  * Empty if it has none; fails if it is one of what lies between, whose gradient only a walk back can make. */
 tfm_tensor tfm__tape_now(tfm_context *ctx, const char *op, tfm_tensor x);
 
+/* For whoever sends gradients on while a walk still goes on: x, which is watched as a whole, has `count` parts. The
+ * next walk calls done(user, i) once for each, as soon as nothing that follows adds to the gradient of part i: what is
+ * enqueued from there on finds all of it. A walk that fails may leave some out. The parts are read until then. */
+typedef struct tfm__tape_part {
+    int64_t at, count; /* of x's elements */
+} tfm__tape_part;
+void tfm__tape_tell(tfm_context *ctx, tfm_tensor x, size_t count, const tfm__tape_part *parts,
+                    void (*done)(void *user, size_t part), void *user);
+
 /* Stops recording for a while; returns whether it did record, for tfm__tape_resume. */
 bool tfm__tape_pause(tfm_context *ctx);
 void tfm__tape_resume(tfm_context *ctx, bool recorded);
