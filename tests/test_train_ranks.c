@@ -1,18 +1,25 @@
-/* Trainers that share updates, as two threads with a context each: the same as one trainer with all of the batches. */
+/* Trainers that share updates, as threads with a context each: the same as one trainer with all of the batches,
+ * whatever of their state is cut among them, and however that is saved and loaded. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include "scratch.h"
 #include "small_model.h"
+#include "train/shards.h"
 #include "tfm/tfm.h"
 
-enum { RANKS = 2, UPDATES = 4, MOST_BATCHES = 3, TOKENS = 8 * 9 };
+enum { RANKS = 2, MOST_RANKS = 4, UPDATES = 4, MOST_BATCHES = 4, TOKENS = 8 * 9 };
+/* Numbers of a bucket, so that the small model has some. */
+enum { BUCKET = 8 * TFM__ALIGNED };
 
 /* ---- How threads talk ---- */
 
 typedef struct room {
     pthread_barrier_t barrier;
-    const char *out[RANKS];
+    const char *out[MOST_RANKS];
+    int world;
     bool cut; /* nobody hears anybody */
 } room;
 
@@ -25,7 +32,7 @@ static bool exchange(void *user, void *in, const void *out, size_t bytes) {
     const seat *s = user;
     s->room->out[s->rank] = out;
     pthread_barrier_wait(&s->room->barrier);
-    for (int i = 0; i < RANKS; i++)
+    for (int i = 0; i < s->room->world; i++)
         memcpy((char *)in + (size_t)i * bytes, s->room->out[i] + (size_t)s->rank * bytes, bytes);
     pthread_barrier_wait(&s->room->barrier);
     return true;
@@ -37,7 +44,7 @@ static bool gather(void *user, void *all, const void *own, size_t bytes) {
         return false;
     s->room->out[s->rank] = own;
     pthread_barrier_wait(&s->room->barrier);
-    for (int i = 0; i < RANKS; i++)
+    for (int i = 0; i < s->room->world; i++)
         memcpy((char *)all + (size_t)i * bytes, s->room->out[i], bytes);
     pthread_barrier_wait(&s->room->barrier);
     return true;
@@ -54,6 +61,11 @@ typedef struct job {
     uint64_t seed;  /* of the model */
     seat seat;      /* with a room, or none */
     bool world_of_one;
+    int64_t bucket;         /* or 0 for the usual one */
+    const char *from, *to;  /* checkpoints, or NULL */
+    int64_t moments, early; /* how many they are; buckets of the last update that were begun before its end */
+    int64_t decayed;
+    tfm_wire_counts wire;
     float *values; /* what came of it */
     int64_t count;
     tfm_status statuses[UPDATES];
@@ -79,9 +91,25 @@ static void update(job *j, tfm_trainer *t, int number, harness_random *random) {
     size_t count = 0;
     draw(all, ids, lengths, j->batches, random);
     for (int i = 0; i < j->batches; i++)
-        if (!j->seat.room || i % RANKS == j->seat.rank)
+        if (!j->seat.room || i % j->seat.room->world == j->seat.rank)
             own[count++] = all[i];
     note(j, number, tfm_trainer_update(t, &j->report, j->failing == number + 1 ? NULL : own, count));
+}
+
+static void open_trainer(job *j, tfm_trainer **trainer, tfm_model *model) {
+    const tfm_ranks ranks = {j->world_of_one ? 0 : j->seat.rank, j->seat.room ? j->seat.room->world : 1, exchange,
+                             gather, &j->seat};
+    j->options.ranks = j->options.shard ? &ranks : NULL;
+    if (tfm_trainer_new(trainer, model, &j->options) != TFM_OK ||
+        (j->bucket && tfm__trainer_cut(*trainer, j->bucket) != TFM_OK)) {
+        fprintf(stderr, "%s\n", tfm_error_message()); /* the others wait for ever: there is nothing to test here */
+        exit(1);
+    }
+    (*trainer)->room = j->pieces;
+    if (j->seat.room || j->world_of_one)
+        note(j, 0, tfm_trainer_set_ranks(*trainer, &ranks));
+    if (j->from)
+        note(j, 0, tfm_trainer_load(*trainer, NULL, j->from));
 }
 
 static void *run(void *user) {
@@ -91,23 +119,26 @@ static void *run(void *user) {
     tfm_trainer *trainer = NULL;
     tfm_model_shape shape = SMALL;
     harness_random random = {5};
-    const tfm_ranks ranks = {j->world_of_one ? 0 : j->seat.rank, j->world_of_one ? 1 : RANKS, exchange, gather,
-                             &j->seat};
     shape.seed = j->seed;
-    if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_model_new(&model, ctx, &shape) != TFM_OK ||
-        tfm_trainer_new(&trainer, model, &j->options) != TFM_OK) {
-        fprintf(stderr, "%s\n", tfm_error_message()); /* the others wait for ever: there is nothing to test here */
+    if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_model_new(&model, ctx, &shape) != TFM_OK) {
+        fprintf(stderr, "%s\n", tfm_error_message());
         exit(1);
     }
-    trainer->room = j->pieces;
-    if (j->seat.room || j->world_of_one)
-        note(j, 0, tfm_trainer_set_ranks(trainer, &ranks));
-    for (int i = 0; i < UPDATES; i++)
+    open_trainer(j, &trainer, model);
+    for (int i = 0; i < UPDATES && j->statuses[0] == TFM_OK; i++)
         update(j, trainer, i, &random);
+    if (j->to && (j->seat.rank == 0 || trainer->sharded))
+        note(j, UPDATES - 1, tfm_trainer_save(trainer, NULL, j->to));
     j->values = calloc((size_t)trainer->count, sizeof(*j->values));
     j->count = trainer->count;
+    j->moments = trainer->moments;
+    j->early = trainer->early;
+    j->decayed = trainer->decayed;
+    j->wire = tfm_trainer_wire(trainer);
     if (j->values && tfm_tensor_read(ctx, j->values, trainer->value) != TFM_OK)
         j->values[0] = NAN;
+    if ((int64_t)tfm_tensor_count(trainer->m) != j->moments || (int64_t)tfm_tensor_count(trainer->v) != j->moments)
+        j->moments = -1;
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);
     tfm_context_free(&ctx);
@@ -115,17 +146,21 @@ static void *run(void *user) {
 }
 
 /* Runs the jobs as ranks, a thread each. */
-static void run_ranks(job *jobs, bool cut) {
-    room shared = {.cut = cut};
-    pthread_t threads[RANKS];
-    assert_int_equal(pthread_barrier_init(&shared.barrier, NULL, RANKS), 0);
-    for (int i = 0; i < RANKS; i++) {
+static void run_world(job *jobs, int world, bool cut) {
+    room shared = {.cut = cut, .world = world};
+    pthread_t threads[MOST_RANKS];
+    assert_int_equal(pthread_barrier_init(&shared.barrier, NULL, (unsigned)world), 0);
+    for (int i = 0; i < world; i++) {
         jobs[i].seat = (seat){&shared, i};
         assert_int_equal(pthread_create(&threads[i], NULL, run, &jobs[i]), 0);
     }
-    for (int i = 0; i < RANKS; i++)
+    for (int i = 0; i < world; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&shared.barrier);
+}
+
+static void run_ranks(job *jobs, bool cut) {
+    run_world(jobs, RANKS, cut);
 }
 
 static void free_values(job *jobs, int count) {
@@ -265,6 +300,269 @@ static void test_unlike(void **state) {
     free_values(deaf, RANKS);
 }
 
+/* ---- Buckets ---- */
+
+/* Every number is in one bucket, and there in one rank's block; every bucket is sent once. */
+static void test_cuts(void **state) {
+    (void)state;
+    const tfm__cuts examples[] = {{64, 64, 64, 2}, {640, 64, 128, 3}, {640, 0, 6400, 8}, {6400, 6336, 64 * 7, 4}};
+    for (size_t e = 0; e < sizeof(examples) / sizeof(*examples); e++) {
+        const tfm__cuts *c = &examples[e];
+        int64_t at = 0, owned = 0;
+        uint64_t sent = 0;
+        for (int64_t k = 0; k < tfm__buckets(c); k++) {
+            const tfm__span bucket = tfm__bucket(c, k);
+            assert_int_equal(bucket.at, at);
+            assert_true(bucket.count > 0 && bucket.count <= c->bucket);
+            assert_true(bucket.at >= c->decayed || bucket.at + bucket.count <= c->decayed);
+            for (int i = 0; i < c->world; i++) {
+                const tfm__span block = tfm__bucket_block(c, k, i);
+                assert_int_equal(block.at, at);
+                assert_true(block.count >= 0 && block.count <= tfm__bucket_room(c, k));
+                at += block.count;
+            }
+            assert_int_equal(at, bucket.at + bucket.count);
+            sent |= (uint64_t)1 << tfm__bucket_sent(c, k);
+        }
+        for (int i = 0; i < c->world; i++)
+            owned += tfm__bucket_shard(c, i);
+        assert_int_equal(at, c->count);
+        assert_int_equal(owned, c->count);
+        assert_int_equal(sent, ((uint64_t)1 << tfm__buckets(c)) - 1);
+    }
+}
+
+static void fill_jobs(job *jobs, int world, job like) {
+    for (int i = 0; i < world; i++)
+        jobs[i] = like;
+}
+
+static void check_ranks(const job *jobs, int world) {
+    for (int i = 0; i < world; i++) /* rather the failure than what others say of it */
+        for (int u = 0; u < UPDATES; u++)
+            if (jobs[i].statuses[u] != TFM_OK && jobs[i].statuses[u] != TFM_ERROR_CANCELLED)
+                fail_msg("rank %d, update %d: %s", i, u + 1, jobs[i].sentence);
+    for (int i = 0; i < world; i++) {
+        check_all_good(&jobs[i]);
+        check_same(&jobs[i], &jobs[0]);
+    }
+}
+
+/* All buckets are on their way before the host has enqueued the rest of the backward pass, and the sum is the same as
+ * in one bucket. */
+static void test_early(void **state) {
+    (void)state;
+    job one[RANKS], many[RANKS], like = dropping(2);
+    fill_jobs(one, RANKS, like);
+    like.bucket = BUCKET;
+    fill_jobs(many, RANKS, like);
+    run_ranks(one, false);
+    run_ranks(many, false);
+    check_ranks(many, RANKS);
+    check_close(&many[0], &one[0]);
+    assert_true(many[0].early > 8 && many[0].early == many[1].early);
+    free_values(one, RANKS);
+    free_values(many, RANKS);
+}
+
+/* ---- Shards ---- */
+
+static void test_shards(void **state) {
+    (void)state;
+    for (int world = 2; world <= MOST_RANKS; world += harness_brief() ? 2 : 1) {
+        job whole[MOST_RANKS], shards[MOST_RANKS], like = dropping(3);
+        int64_t sum = 0;
+        like.bucket = BUCKET;
+        fill_jobs(whole, world, like);
+        like.options.shard = true;
+        fill_jobs(shards, world, like);
+        run_world(whole, world, false);
+        run_world(shards, world, false);
+        check_ranks(whole, world);
+        check_ranks(shards, world);
+        check_same(&shards[0], &whole[0]);
+        for (int i = 0; i < world; i++) {
+            assert_int_equal(whole[i].moments, whole[i].count);
+            sum += shards[i].moments;
+        }
+        assert_int_equal(sum, whole[0].count);
+        assert_true(shards[0].moments < whole[0].count * 3 / (2 * world)); /* blocks are not all of one size */
+        free_values(whole, world);
+        free_values(shards, world);
+    }
+}
+
+/* Four ranks, two, then four: whole, sharded, and now the one and now the other. */
+static void test_resumed(void **state) {
+    (void)state;
+    static const bool plans[][3] = {
+        {false, false, false}, {true, true, true}, {true, false, true}, {false, true, false}};
+    static const int worlds[] = {4, 2, 4};
+    static const char *const states[] = {"state0", "state1", "state2"};
+    job wanted = {0};
+    for (size_t p = 0; p < sizeof(plans) / sizeof(*plans); p += harness_brief() ? 2 : 1)
+        for (int phase = 0; phase < 3; phase++) {
+            job jobs[MOST_RANKS], like = dropping(4);
+            like.bucket = phase == 1 ? 2 * BUCKET : BUCKET;
+            like.options.shard = plans[p][phase];
+            like.from = phase > 0 ? scratch_path(states[phase - 1]) : NULL;
+            like.to = scratch_path(states[phase]);
+            fill_jobs(jobs, worlds[phase], like);
+            run_world(jobs, worlds[phase], false);
+            check_ranks(jobs, worlds[phase]);
+            if (phase == 2 && p > 0)
+                check_same(&jobs[0], &wanted);
+            if (phase == 2 && p == 0)
+                wanted = jobs[0];
+            else
+                free_values(jobs, 1);
+            free_values(jobs + 1, worlds[phase] - 1);
+        }
+    free_values(&wanted, 1);
+}
+
+static size_t count_files(const char *beginning) {
+    char **names;
+    size_t count, found = 0;
+    harness_ok(tfm__dir_list(&names, &count, scratch_root));
+    for (size_t i = 0; i < count; i++)
+        found += strncmp(names[i], beginning, strlen(beginning)) == 0;
+    tfm__names_free(names, count);
+    return found;
+}
+
+/* Shards of an older checkpoint are removed once the next one is whole; one that is damaged or missing is named. */
+static void test_parts(void **state) {
+    (void)state;
+    job jobs[RANKS], like = dropping(2);
+    tfm_model *model;
+    tfm_trainer *trainer;
+    like.options.shard = true;
+    like.to = scratch_path("parts");
+    fill_jobs(jobs, RANKS, like);
+    run_ranks(jobs, false);
+    check_ranks(jobs, RANKS);
+    free_values(jobs, RANKS);
+    assert_int_equal(count_files("parts"), 3);
+    assert_true(tfm__file_exists(scratch_path("parts-00000004-1-of-2")));
+    scratch_text("parts-00000001-0-of-20", "of a run before");
+    scratch_text("parts-1-of-2", "of somebody else");
+    jobs[0].from = jobs[1].from = like.to;
+    run_ranks(jobs, false);
+    check_ranks(jobs, RANKS);
+    free_values(jobs, RANKS);
+    assert_int_equal(count_files("parts"), 4);
+    assert_true(tfm__file_exists(scratch_path("parts-00000008-1-of-2")));
+    harness_ok(tfm_model_new(&model, harness_context(), &SMALL));
+    harness_ok(tfm_trainer_new(&trainer, model, NULL));
+    harness_ok(tfm_trainer_load(trainer, NULL, scratch_path("parts")));
+    size_t size;
+    char *bytes;
+    harness_ok(tfm__file_read(&bytes, &size, scratch_path("parts-00000008-1-of-2")));
+    bytes[size / 2] ^= 1;
+    scratch_write("parts-00000008-1-of-2", bytes, size);
+    scratch_refused(tfm_trainer_load(trainer, NULL, scratch_path("parts")), TFM_ERROR_FORMAT, "parts-00000008-1-of-2");
+    assert_int_equal(unlink(scratch_path("parts-00000008-1-of-2")), 0);
+    scratch_refused(tfm_trainer_load(trainer, NULL, scratch_path("parts")), TFM_ERROR_IO, "parts-00000008-1-of-2");
+    harness_ok(tfm_trainer_save(trainer, NULL, scratch_path("parts")));
+    assert_int_equal(count_files("parts"), 2);
+    free(bytes);
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+}
+
+/* One cannot write: neither can the others, and the older checkpoint is whole. */
+static void test_unwritten(void **state) {
+    (void)state;
+    job jobs[RANKS], like = dropping(2);
+    like.options.shard = true;
+    like.to = scratch_path("kept");
+    fill_jobs(jobs, RANKS, like);
+    run_ranks(jobs, false);
+    free_values(jobs, RANKS);
+    assert_int_equal(mkdir(scratch_path("kept-00000008-1-of-2.unfinished"), 0700), 0);
+    jobs[0].from = jobs[1].from = like.to;
+    run_ranks(jobs, false);
+    free_values(jobs, RANKS);
+    assert_int_equal(jobs[0].statuses[UPDATES - 1], TFM_ERROR_CANCELLED);
+    assert_int_equal(jobs[1].statuses[UPDATES - 1], TFM_ERROR_IO);
+    jobs[0].to = jobs[1].to = NULL;
+    run_ranks(jobs, false);
+    check_ranks(jobs, RANKS);
+    assert_int_equal(jobs[0].report.update, 2 * UPDATES);
+    free_values(jobs, RANKS);
+}
+
+/* A quarter of the moments' memory, by the estimate too. */
+static void test_room(void **state) {
+    (void)state;
+    tfm_model *model;
+    tfm_model_shape shape = SMALL;
+    const tfm_ranks ranks = {0, 4, exchange, gather, NULL};
+    tfm_trainer_options options = plain_options();
+    shape.width = 256;
+    shape.feed_forward = 1024;
+    harness_ok(tfm_model_new(&model, harness_context(), &shape));
+    const uint64_t whole = tfm_trainer_memory(model, &options, 8);
+    options.ranks = &ranks;
+    assert_int_equal(tfm_trainer_memory(model, &options, 8), whole);
+    options.shard = true;
+    const double saved = (double)(whole - tfm_trainer_memory(model, &options, 8));
+    const double moments = 2 * 4.0 * (double)tfm_model_get_info(model)->parameters;
+    if (!(saved > 0.6 * moments && saved < 0.9 * moments))
+        fail_msg("of %.0f bytes of moments %.0f are saved", moments, saved);
+    tfm_model_free(&model);
+}
+
+/* ---- The wire ---- */
+
+/* What a rank sends: of each bucket a block to each of the others, and its sum. */
+static uint64_t bytes_of_updates(const job *j, size_t number, size_t header) {
+    const tfm__cuts cuts = {j->count, j->decayed, j->bucket, RANKS};
+    uint64_t bytes = 0;
+    for (int64_t k = 0; k < tfm__buckets(&cuts); k++)
+        bytes += 2 * ((uint64_t)tfm__bucket_room(&cuts, k) * number + header);
+    return UPDATES * bytes;
+}
+
+/* Gradients of 16 bits: the same on all ranks, sharded or not, near those of 32, and half the bytes. */
+static void test_wire(void **state) {
+    (void)state;
+    static const struct {
+        tfm_dtype dtype;
+        double apart;
+    } kinds[] = {{TFM_F32, 0}, {TFM_F16, 2e-5}, {TFM_BF16, 2e-4}};
+    job full[RANKS] = {0};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        job jobs[RANKS], shards[RANKS], like = dropping(2);
+        const bool narrow = kinds[i].dtype != TFM_F32;
+        double most = 0;
+        like.bucket = BUCKET;
+        like.options.wire = kinds[i].dtype;
+        fill_jobs(jobs, RANKS, like);
+        like.options.shard = true;
+        fill_jobs(shards, RANKS, like);
+        run_ranks(jobs, false);
+        run_ranks(shards, false);
+        check_ranks(jobs, RANKS);
+        check_ranks(shards, RANKS);
+        check_same(&shards[0], &jobs[0]);
+        assert_int_equal(jobs[0].wire.bytes, bytes_of_updates(&jobs[0], narrow ? 2 : 4, narrow ? 8 : 0));
+        assert_true(jobs[0].wire.seconds >= jobs[0].wire.early_seconds);
+        if (i == 0)
+            memcpy(full, jobs, sizeof(full));
+        for (int64_t k = 0; k < jobs[0].count; k++)
+            most = fmax(most, fabs((double)jobs[0].values[k] - (double)full[0].values[k]));
+        if (!harness_poses() && (most > kinds[i].apart || (i > 0 && most == 0)))
+            fail_msg("%s: the parameters are %g apart", tfm_dtype_name(kinds[i].dtype), most);
+        assert_true(fabs(jobs[0].report.loss / full[0].report.loss - 1) < 1e-3);
+        free_values(shards, RANKS);
+        if (i > 0)
+            free_values(jobs, RANKS);
+    }
+    free_values(full, RANKS);
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_model *model;
@@ -280,13 +578,34 @@ static void test_refused(void **state) {
         harness_refused(tfm_trainer_set_ranks(trainer, &bad[i]), TFM_ERROR_ARGUMENT, "trainer_set_ranks: rank ");
     harness_ok(tfm_trainer_set_ranks(trainer, NULL));
     tfm_trainer_free(&trainer);
+    harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.ranks = &bad[0]}), TFM_ERROR_ARGUMENT,
+                    "trainer_new: rank ");
+    harness_refused(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.wire = TFM_I8}), TFM_ERROR_ARGUMENT,
+                    "trainer_new: gradients are sent as F32, F16 or BF16");
+    tfm_ranks good = {1, 2, exchange, gather, NULL};
+    harness_ok(tfm_trainer_new(&trainer, model, &(tfm_trainer_options){.ranks = &good, .shard = true}));
+    harness_ok(tfm_trainer_set_ranks(trainer, &good));
+    harness_refused(tfm_trainer_set_ranks(trainer, NULL), TFM_ERROR_ARGUMENT,
+                    "trainer_set_ranks: rank 0 of 1 has moments of rank 1 of 2");
+    tfm_trainer_free(&trainer);
     tfm_model_free(&model);
+}
+
+static int setup(void **state) {
+    return scratch_setup(state) || harness_setup(state);
+}
+
+static int teardown(void **state) {
+    return harness_teardown(state) || scratch_teardown(state);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_world_of_one), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_one_fails),    cmocka_unit_test(test_unlike),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_one_fails),    cmocka_unit_test(test_unlike),       cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_early),        cmocka_unit_test(test_shards),       cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_parts),        cmocka_unit_test(test_unwritten),    cmocka_unit_test(test_room),
+        cmocka_unit_test(test_wire),         cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -39,6 +39,20 @@ typedef enum tfm_schedule {
 typedef struct tfm_trainer tfm_trainer;
 typedef struct tfm_data tfm_data; /* See data.h. */
 
+/* Trainers that make each update together, on a device each: the ranks of one run. They are threads of a process with a
+ * context each, or processes on one machine or many. The library does not know by which means they talk: here it is
+ * told. Both calls are made by all ranks, in the same order, and come back when all have what they need. They return
+ * false where the ranks cannot talk any more. */
+typedef struct tfm_ranks {
+    int rank, world; /* The number of this rank, from 0, and how many there are. */
+    /* `out` and `in` are `world` blocks of `bytes` bytes: block i of `out` goes to rank i, and block i of `in` comes
+     * from rank i. It is what MPI_Alltoall does. */
+    bool (*exchange)(void *user, void *in, const void *out, size_t bytes);
+    /* Block i of `all`, of `bytes` bytes, becomes the `own` of rank i. It is what MPI_Allgather does. */
+    bool (*gather)(void *user, void *all, const void *own, size_t bytes);
+    void *user; /* Passed to both. */
+} tfm_ranks;
+
 /* How a model is trained. All zeros is how the paper trained its base model, but without dropout and label smoothing.
  */
 typedef struct tfm_trainer_options {
@@ -60,7 +74,17 @@ typedef struct tfm_trainer_options {
      * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it. They
      * take neither gradients nor moments. It is read during tfm_trainer_new. NULL freezes none. */
     const char *freeze;
-    uint64_t reserved[7]; /* Must be 0: room for later fields. */
+    /* Makes the trainer one of several ranks from the start, as tfm_trainer_set_ranks does. The struct is copied during
+     * tfm_trainer_new. NULL: it works alone. */
+    const tfm_ranks *ranks;
+    /* Of several ranks each keeps the moments of its own part of the parameters, and makes the step there: they take
+     * 1 / world of the memory, and all have the same bits as without. tfm_trainer_save is a call of all ranks then, and
+     * `world` and rank stay what they are. */
+    bool shard;
+    /* What ranks send gradients as: F32, the default, or F16 or BF16, which is half as much. They are added up in F32,
+     * and the sum is rounded once more. F16 goes with a scale for each piece, so that none overflows. */
+    tfm_dtype wire;
+    uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_trainer_options;
 
 /* Sets the two options of the paper's base model that zeros do not mean: dropout 0.1 and label smoothing 0.1. The
@@ -135,7 +159,12 @@ TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint6
  * the number of updates, the caller's note and, unless `data` is NULL, the place of the batch that tfm_data_next would
  * give now. The file appears when it is complete and on disk; if the process or the machine stops before, an older file
  * of this name stays as it was. A checksum shows later damage. A trainer that loads the file on a device of the same
- * kind goes on with the same bits; on another device it goes on too, and the log says that bits will differ. */
+ * kind goes on with the same bits; on another device it goes on too, and the log says that bits will differ.
+ *
+ * With `shard`, all ranks make this call at the same update, with the same path in a folder that all see. Each writes
+ * its moments beside it, as PATH-UPDATE-RANK-of-WORLD, and then rank 0 the file itself, with what it was given; those
+ * of earlier checkpoints are removed last. A failure of one is a failure of all, and the older checkpoint is whole.
+ * Such a checkpoint can be loaded without `shard`, or with another number of ranks, and any other with it. */
 TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const tfm_data *data, const char *path);
 /* Loads a checkpoint, and moves `data`, unless it is NULL, to the place that the file names. TFM_ERROR_IO if the file
  * cannot be read; TFM_ERROR_FORMAT if it is damaged, of another model, no checkpoint, or has no place in the data
@@ -160,20 +189,6 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
 
 /* ---- Ranks ------------------------------------------------------------------------------------------------------ */
 
-/* Trainers that make each update together, on a device each: the ranks of one run. They are threads of a process with a
- * context each, or processes on one machine or many. The library does not know by which means they talk: here it is
- * told. Both calls are made by all ranks, in the same order, and come back when all have what they need. They return
- * false where the ranks cannot talk any more. */
-typedef struct tfm_ranks {
-    int rank, world; /* The number of this rank, from 0, and how many there are. */
-    /* `out` and `in` are `world` blocks of `bytes` bytes: block i of `out` goes to rank i, and block i of `in` comes
-     * from rank i. It is what MPI_Alltoall does. */
-    bool (*exchange)(void *user, void *in, const void *out, size_t bytes);
-    /* Block i of `all`, of `bytes` bytes, becomes the `own` of rank i. It is what MPI_Allgather does. */
-    bool (*gather)(void *user, void *all, const void *own, size_t bytes);
-    void *user; /* Passed to both. */
-} tfm_ranks;
-
 /* Makes the trainer one of several ranks, which must have equal models, options and numbers of updates. The struct is
  * copied. NULL, or a world of 1, makes it work alone again, as it does at first. Nothing is said to the others here.
  *
@@ -187,8 +202,20 @@ typedef struct tfm_ranks {
  * failed, the status is TFM_ERROR_CANCELLED. A rank that has no batches because of a failure of its own tells the
  * others by a call with NULL for them. The call always waits for the device, and returns TFM_ERROR_NUMERIC with or
  * without a report. Now and then the ranks compare what they have: TFM_ERROR_NUMERIC on all if it is not the same to
- * the bit, as on devices of several kinds. All other calls concern one rank alone. */
+ * the bit, as on devices of several kinds. All other calls concern one rank alone, but for tfm_trainer_save with
+ * `shard`. */
 TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *ranks);
+
+/* What a rank has sent to the others since its trainer was made. */
+typedef struct tfm_wire_counts {
+    uint64_t bytes;       /* Of gradients and parameters, for all other ranks; as much comes from them. */
+    double seconds;       /* How long `exchange` and `gather` took for that, with waiting for slower ranks. */
+    double early_seconds; /* Of these, calls that began while the device still had gradients to make. */
+} tfm_wire_counts;
+
+/* Gradients are sent a few MB at a time, each as soon as the backward pass is done with it. All 0 for NULL, and for a
+ * trainer that works alone. */
+TFM_API tfm_wire_counts tfm_trainer_wire(const tfm_trainer *trainer);
 
 /* How many updates the trainer has made, those before a loaded checkpoint included. 0 for NULL. */
 TFM_API int64_t tfm_trainer_updates(const tfm_trainer *trainer);

@@ -1,6 +1,6 @@
-/* A trainer's state as one safetensors file: the flat tensors, and in its __metadata__ the number of updates,
- * the kind of device and the table of `tfm tune` that it had, how large a batch it has room for, where the data is, and
- * the caller's note. Sealed with a checksum. */
+/* A trainer's state as one safetensors file: the flat tensors, the moments of which may lie in shards, and in its
+ * __metadata__ the number of updates, the kind of device and the table of `tfm tune` that it had, how large a batch it
+ * has room for, where the data is, and the caller's note. Sealed with a checksum. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -8,7 +8,8 @@
 #include <string.h>
 #include "model/file/tensors_write.h"
 #include "tfm/data.h"
-#include "train/trainer.h"
+#include "train/ranks.h"
+#include "train/shards.h"
 
 enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 
@@ -56,20 +57,18 @@ static tfm_status check_context(const tfm_trainer *t, const char *path) {
     return tfm__context_ready(t->ctx, path);
 }
 
-tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
-    if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
+/* The file itself: all of the state, or where the moments lie in shards, the rest. */
+static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *path) {
     char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES], table[NUMBERS_BYTES];
+    char shards[TFM__SHARDS_TEXT];
     const tfm__entry entries[] = {
         {.name = "parameters", .x = t->value, .dtype = TFM_F32},
         {.name = "first_moments", .x = t->m, .dtype = TFM_F32},
         {.name = "second_moments", .x = t->v, .dtype = TFM_F32},
     };
-    tfm__remark remarks[6] = {
+    tfm__remark remarks[7] = {
         {"update", update}, {"device", device_kind(t, kind)}, {"tuned", table_of(t, table)}, {"room", room}};
     size_t count = 4;
-    if (check_context(t, path) != TFM_OK)
-        return tfm_context_status(t->ctx);
     snprintf(update, sizeof(update), "%" PRId64, t->update);
     snprintf(room, sizeof(room), "%" PRId64, t->room);
     if (data) {
@@ -80,7 +79,37 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
     }
     if (t->note)
         remarks[count++] = (tfm__remark){"note", t->note};
-    return tfm__tensors_write(t->ctx, path, entries, TFM__COUNT(entries), remarks, count, true);
+    if (t->sharded) {
+        tfm__shards_say(shards, t);
+        remarks[count++] = (tfm__remark){"shards", shards};
+    }
+    return tfm__tensors_write(t->ctx, path, entries, t->sharded ? 1 : TFM__COUNT(entries), remarks, count, true);
+}
+
+/* All ranks write their shards, and then the first one the file that speaks of them. */
+static tfm_status save_together(tfm_trainer *t, const tfm_data *data, const char *path) {
+    const tfm__share mine = {.update = t->update};
+    tfm__share all;
+    tfm_status status = check_context(t, path) == TFM_OK ? tfm__shard_write(t, path) : tfm_context_status(t->ctx);
+    status = tfm__ranks_agree(t, &all, mine, status, path);
+    if (status != TFM_OK) /* on all: nobody waits */
+        return status;
+    if (t->ranks.rank == 0)
+        status = write_file(t, data, path);
+    return tfm__ranks_agree(t, &all, mine, status, path);
+}
+
+tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
+    if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm_status status = TFM_OK;
+    if (t->sharded)
+        status = save_together(t, data, path);
+    else
+        status = check_context(t, path) == TFM_OK ? write_file(t, data, path) : tfm_context_status(t->ctx);
+    if (status == TFM_OK && t->ranks.rank == 0)
+        tfm__shards_clear(t, path);
+    return status;
 }
 
 tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
@@ -99,7 +128,8 @@ tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
 /* What a file says. It is checked before anything of the trainer changes. */
 typedef struct checkpoint {
     tfm__weights *file;
-    const tfm__stored *parts[3];
+    const tfm__stored *parameters, *moments[TFM__MOMENTS]; /* the latter NULL where they lie in shards */
+    tfm__shards shards;
     int64_t update, room;
     tfm_data_position position;
     bool has_position;
@@ -136,16 +166,19 @@ static void renew_packed(tfm_trainer *t) {
 }
 
 static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const char *path) {
-    static const char *const names[] = {"parameters", "first_moments", "second_moments"};
     tfm_status status = open_verified(&c->file, path);
     if (status != TFM_OK)
         return status;
+    const char *shards = tfm__weights_remark(c->file, "shards");
     bool whole = read_numbers(&c->update, 1, tfm__weights_remark(c->file, "update"));
-    for (int i = 0; i < 3; i++)
-        whole &= (c->parts[i] = find_flat(t, c->file, names[i])) != NULL;
+    whole &= (c->parameters = find_flat(t, c->file, "parameters")) != NULL;
+    for (int i = 0; i < TFM__MOMENTS && !shards; i++)
+        whole &= (c->moments[i] = find_flat(t, c->file, tfm__moment_names[i])) != NULL;
     if (!whole)
         return tfm__fail(TFM_ERROR_FORMAT, "%s is no checkpoint of this model, which has %" PRId64 " numbers", path,
                          t->count);
+    if (shards && (status = tfm__shards_open(&c->shards, t, shards, path, c->update)) != TFM_OK)
+        return status;
     if (!read_numbers(&c->room, 1, tfm__weights_remark(c->file, "room")))
         c->room = 0; /* Checkpoints of early versions do not have it. */
     const char *position = tfm__weights_remark(c->file, "data");
@@ -159,12 +192,14 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
 }
 
 static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *path) {
-    const tfm_tensor places[] = {t->value, t->m, t->v};
     char kind[KIND_BYTES], table[NUMBERS_BYTES];
     const char *device = tfm__weights_remark(c->file, "device"), *tuned = tfm__weights_remark(c->file, "tuned");
     tfm_status status = tfm_trainer_set_note(t, tfm__weights_remark(c->file, "note"));
-    for (int i = 0; i < 3 && status == TFM_OK; i++)
-        status = tfm_tensor_write(t->ctx, places[i], c->parts[i]->data);
+    if (status == TFM_OK)
+        status = tfm_tensor_write(t->ctx, t->value, c->parameters->data);
+    for (int i = 0; i < TFM__MOMENTS && status == TFM_OK; i++)
+        status = c->moments[i] ? tfm__moments_put(t, i, (tfm__span){0, t->count}, c->moments[i]->data)
+                               : tfm__shards_put(t, &c->shards, i);
     if (status != TFM_OK)
         return status;
     const bool retuned = strcmp(table_of(t, table), tuned ? tuned : "0") != 0;
@@ -195,6 +230,7 @@ tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
         status = tfm_data_seek(data, c.position);
     if (status == TFM_OK)
         status = put_in_place(t, &c, path);
+    tfm__shards_close(&c.shards);
     tfm__weights_free(&c.file);
     return status;
 }

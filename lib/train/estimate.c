@@ -88,6 +88,14 @@ static uint64_t sinusoids_of(const tfm__stack_arch *a) {
     return a->positions == TFM__SINUSOIDS ? (uint64_t)a->max_positions * (uint64_t)a->width : 0;
 }
 
+/* How many numbers the moments have on the rank that has most. */
+static uint64_t moments_of(const tfm_trainer_options *options, uint64_t count) {
+    if (!options || !options->shard || !options->ranks || options->ranks->world < 2)
+        return count;
+    const int64_t whole = (int64_t)count;
+    return (uint64_t)tfm__shard_room(&(tfm__cuts){whole, whole, TFM__BUCKET, options->ranks->world}, 0);
+}
+
 uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *options, int64_t tokens) {
     if (!model)
         return 0;
@@ -105,10 +113,13 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     sum s = {.width = (uint64_t)a->decoder.width, .rows = (uint64_t)(tokens > most ? most : tokens > 1 ? tokens : 1)};
     const bool packs = tfm__gemm_layer_packs(model->ctx, (int64_t)s.rows, (int64_t)s.width, (int64_t)s.width);
     sum opening = s;
-    add(&opening, 5, t.count); /* while they move in */
+    const uint64_t moments = moments_of(options, t.count);
+    add(&opening, 3, t.count); /* while they move in */
+    add(&opening, 2, moments);
     add(&opening, 1, parameters - t.count);
     add(&s, packs ? 2 : 1, parameters); /* weights and packed copies */
-    add(&s, 3, t.count);                /* gradients, and two moments */
+    add(&s, 1, t.count);                /* gradients */
+    add(&s, 2, moments);
     add(&s, 1, sinusoids_of(&a->encoder));
     add(&s, 1, sinusoids_of(&a->decoder));
     const uint64_t lasting = s.bytes;

@@ -1,39 +1,45 @@
 /* Trainers that share updates. What goes between them is in the host's memory, and by which means is the caller's. */
 #include <string.h>
 #include "train/ranks.h"
+#include "train/wire.h"
 
-/* How many numbers of the gradient are sent at a time. */
-enum { PIECE = 1 << 22 };
 /* After so many updates the ranks compare what they have. */
 enum { COMPARED = 64 };
 
-tfm_status tfm_trainer_set_ranks(tfm_trainer *t, const tfm_ranks *ranks) {
+tfm_status tfm__ranks_check(const tfm_ranks *ranks, const char *call) {
     enum { MOST = 1 << 16 };
-    if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
     if (ranks && (ranks->world < 1 || ranks->world > MOST || ranks->rank < 0 || ranks->rank >= ranks->world ||
                   !ranks->exchange || !ranks->gather))
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "trainer_set_ranks: rank %d of %d: it must be from 0 to below the number of ranks, of which "
-                         "there are up to %d, and both calls must be given",
-                         ranks->rank, ranks->world, MOST);
-    const bool several = ranks && ranks->world > 1;
-    if (several && !t->shared && !(t->shared = tfm__alloc((size_t)t->count, sizeof(*t->shared))))
-        return TFM_ERROR_MEMORY;
-    free(t->wire);
-    t->wire = NULL;
-    t->ranks = (tfm_ranks){0};
-    t->compared = false;
-    if (!several)
-        return TFM_OK;
-    t->wire = tfm__alloc(2 * (size_t)(PIECE + ranks->world), sizeof(*t->wire)); /* out and in, in equal blocks */
-    if (!t->wire)
-        return TFM_ERROR_MEMORY;
-    t->ranks = *ranks;
+                         "%s: rank %d of %d: it must be from 0 to below the number of ranks, of which there are up to "
+                         "%d, and both calls must be given",
+                         call, ranks->rank, ranks->world, MOST);
     return TFM_OK;
 }
 
-static tfm_status fail_talk(const char *what) {
+tfm_status tfm_trainer_set_ranks(tfm_trainer *t, const tfm_ranks *ranks) {
+    if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__ranks_check(ranks, "trainer_set_ranks") != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const int world = ranks ? ranks->world : 1, rank = ranks ? ranks->rank : 0;
+    if (t->sharded && (world != t->cuts.world || rank != t->ranks.rank))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "trainer_set_ranks: rank %d of %d has moments of rank %d of %d, by `shard`: save a checkpoint "
+                         "and load it into a new trainer",
+                         rank, world, t->ranks.rank, t->cuts.world);
+    tfm__wire_close(t);
+    t->ranks = (tfm_ranks){0};
+    t->compared = false;
+    t->cuts.world = world;
+    if (world > 1 && tfm__wire_open(t) != TFM_OK) {
+        tfm__wire_close(t);
+        return TFM_ERROR_MEMORY;
+    }
+    if (world > 1)
+        t->ranks = *ranks;
+    return TFM_OK;
+}
+
+tfm_status tfm__ranks_lost(const char *what) {
     return tfm__fail(TFM_ERROR_IO, "%s: the ranks of the run cannot talk with each other any more", what);
 }
 
@@ -57,8 +63,8 @@ tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tf
     if (!shares) /* the others wait for this rank: they are told so in the sum's own memory */
         status = TFM_ERROR_MEMORY;
     mine.status = status;
-    if (!t->ranks.gather(t->ranks.user, shares ? (void *)shares : t->wire, &mine, sizeof(mine)))
-        status = fail_talk(what);
+    if (!t->ranks.gather(t->ranks.user, shares ? (void *)shares : t->received, &mine, sizeof(mine)))
+        status = tfm__ranks_lost(what);
     *all = (tfm__share){0};
     for (int i = 0; i < world && status == TFM_OK; i++)
         if (shares[i].status != TFM_OK)
@@ -71,6 +77,7 @@ tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tf
         all->source_tokens += shares[i].source_tokens;
         all->loss += shares[i].loss;
         all->nll += shares[i].nll;
+        all->squares += shares[i].squares;
     }
     free(shares);
     return status;
@@ -78,7 +85,8 @@ tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tf
 
 /* ---- What is compared ---- */
 
-static void add_options(tfm__hash *hash, const tfm_trainer_options *o) {
+static void add_options(tfm__hash *hash, const tfm_trainer *t) {
+    const tfm_trainer_options *o = &t->options;
     const double numbers[] = {o->dropout,
                               o->attention_dropout,
                               o->activation_dropout,
@@ -91,7 +99,10 @@ static void add_options(tfm__hash *hash, const tfm_trainer_options *o) {
                               o->beta2,
                               o->epsilon,
                               o->decay,
-                              o->clip};
+                              o->clip,
+                              t->sharded,
+                              t->wire_dtype,
+                              (double)t->cuts.bucket};
     tfm__hash_add(hash, numbers, sizeof(numbers));
     tfm__hash_add(hash, &o->seed, sizeof(o->seed));
 }
@@ -102,45 +113,12 @@ tfm_status tfm__ranks_state(tfm_trainer *t, uint64_t *state) {
     if (t->compared && t->update % COMPARED != 0)
         return TFM_OK;
     tfm__hash hash = {0};
-    add_options(&hash, &t->options);
-    for (size_t i = 0; i < TFM__COUNT(parts); i++) {
+    add_options(&hash, t);
+    for (size_t i = 0; i < (t->sharded ? 1 : TFM__COUNT(parts)); i++) { /* of moments each has others */
         if (tfm_tensor_read(t->ctx, t->shared, parts[i]) != TFM_OK)
             return tfm_context_status(t->ctx);
         tfm__hash_add(&hash, t->shared, (size_t)t->count * sizeof(*t->shared));
     }
     *state = tfm__hash_end(&hash);
-    return TFM_OK;
-}
-
-/* ---- What is added up ---- */
-
-tfm_status tfm__ranks_take(tfm_trainer *t) {
-    return tfm_tensor_read(t->ctx, t->shared, t->gradient);
-}
-
-/* Each rank adds up one block of the piece, and all get all blocks: twice the piece goes over the wire, however many
- * ranks there are, and the order of a sum is always that of the ranks. */
-static bool sum_piece(tfm_trainer *t, float *values, int64_t count) {
-    const tfm_ranks *r = &t->ranks;
-    const int64_t block = tfm__divide_up(count, r->world), whole = block * r->world;
-    float *out = t->wire, *in = t->wire + whole;
-    memcpy(out, values, (size_t)count * sizeof(*out));
-    memset(out + count, 0, (size_t)(whole - count) * sizeof(*out));
-    if (!r->exchange(r->user, in, out, (size_t)block * sizeof(*out)))
-        return false;
-    memcpy(out, in, (size_t)block * sizeof(*out));
-    for (int64_t i = 1; i < r->world; i++)
-        for (int64_t k = 0; k < block; k++)
-            out[k] += in[i * block + k];
-    if (!r->gather(r->user, in, out, (size_t)block * sizeof(*out)))
-        return false;
-    memcpy(values, in, (size_t)count * sizeof(*values));
-    return true;
-}
-
-tfm_status tfm__ranks_sum(tfm_trainer *t, const char *what) {
-    for (int64_t at = 0; at < t->count; at += PIECE)
-        if (!sum_piece(t, t->shared + at, t->count - at < PIECE ? t->count - at : PIECE))
-            return fail_talk(what);
     return TFM_OK;
 }

@@ -1,4 +1,4 @@
-/* Trainers that share updates: what they tell each other, and the sum of their gradients. */
+/* Trainers that share updates: what they tell each other. */
 #ifndef TFM_LIB_RANKS_H
 #define TFM_LIB_RANKS_H
 
@@ -10,12 +10,15 @@ typedef struct tfm__share {
     int64_t update;
     uint64_t state; /* A hash of what must be the same on all. */
     uint64_t batches, tokens, source_tokens;
-    double loss, nll;
+    double loss, nll, squares; /* the last of this rank's part of the gradient */
 } tfm__share;
 
 static inline bool tfm__ranks_several(const tfm_trainer *t) {
     return t->ranks.world > 1;
 }
+
+/* Refuses a rank that is none; `call` is for the sentence. */
+tfm_status tfm__ranks_check(const tfm_ranks *ranks, const char *call);
 
 /* Tells the others `mine`, with this status, and *all becomes the sum over the ranks. Fails on all if it does on one,
  * or if they are not at the same place; `what` is for the sentence. */
@@ -24,9 +27,7 @@ tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tf
 /* Every so many updates, and at first: sets *state to a hash of options, parameters and moments, else to 0. */
 tfm_status tfm__ranks_state(tfm_trainer *t, uint64_t *state);
 
-/* Copies the gradient to the host. An error is the context's. */
-tfm_status tfm__ranks_take(tfm_trainer *t);
-/* Replaces that copy by the sum over all ranks, added up in their order. */
-tfm_status tfm__ranks_sum(tfm_trainer *t, const char *what);
+/* The sentence for ranks that cannot talk. */
+tfm_status tfm__ranks_lost(const char *what);
 
 #endif

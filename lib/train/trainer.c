@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "train/trainer.h"
+#include "train/ranks.h"
+#include "train/wire.h"
 #include "model/task/batch.h"
 
 void tfm_trainer_paper(tfm_trainer_options *options) {
@@ -51,9 +53,6 @@ double tfm_trainer_rate(const tfm_trainer_options *options, int64_t update) {
 }
 
 /* ---- Parameters in one piece ---- */
-
-/* Each parameter begins at a multiple of this many floats. */
-enum { ALIGNED = 64 };
 
 typedef struct layout {
     tfm_trainer *trainer;
@@ -142,7 +141,7 @@ static tfm_status place(void *user, const tfm__parameter *p) {
         t->params[t->param_count] = p->param;
     }
     t->param_count++;
-    l->at += tfm__divide_up(count, ALIGNED) * ALIGNED;
+    l->at += tfm__divide_up(count, TFM__ALIGNED) * TFM__ALIGNED;
     return tfm_context_status(ctx);
 }
 
@@ -161,9 +160,9 @@ static tfm_status walk_all(tfm_trainer *t, tfm_tensor *places, tfm_param **froze
     return status;
 }
 
-static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out) {
+static tfm_status new_piece(tfm_trainer *t, tfm_tensor *out, int64_t count) {
     const float zero = 0;
-    if (tfm__tensor_new_lasting(t->ctx, out, TFM_F32, 1, &t->count) != TFM_OK)
+    if (tfm__tensor_new_lasting(t->ctx, out, TFM_F32, 1, &count) != TFM_OK)
         return tfm_context_status(t->ctx);
     return tfm__tensor_fill(t->ctx, *out, &zero);
 }
@@ -204,19 +203,38 @@ static tfm_status move_in(tfm_trainer *t) {
     return status;
 }
 
+tfm_status tfm__trainer_cut(tfm_trainer *t, int64_t bucket) {
+    tfm__wire_close(t);
+    t->cuts.bucket = bucket;
+    t->moments = t->sharded ? tfm__shard_room(&t->cuts, t->ranks.rank) : t->count;
+    tfm_tensor_free(t->ctx, &t->m);
+    tfm_tensor_free(t->ctx, &t->v);
+    const tfm_status status = new_piece(t, &t->m, t->moments);
+    return status == TFM_OK ? new_piece(t, &t->v, t->moments) : status;
+}
+
 static tfm_status lay_out(tfm_trainer *t) {
-    tfm_tensor *const pieces[] = {&t->value, &t->gradient, &t->m, &t->v};
+    tfm_tensor *const pieces[] = {&t->value, &t->gradient};
+    const tfm_ranks *ranks = t->options.ranks;
     tfm_status status = check_patterns(t);
     if (status == TFM_OK)
         status = walk_all(t, NULL, NULL);
     if (status == TFM_OK && t->param_count == 0)
         status = tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is \"%s\", which leaves no parameter to train",
                            t->options.freeze);
+    t->cuts = (tfm__cuts){.count = t->count, .decayed = t->decayed, .world = ranks ? ranks->world : 1};
+    t->ranks.rank = ranks ? ranks->rank : 0;
+    t->sharded = t->options.shard && t->cuts.world > 1;
     for (size_t i = 0; i < TFM__COUNT(pieces) && status == TFM_OK; i++)
-        status = new_piece(t, pieces[i]);
+        status = new_piece(t, pieces[i], t->count);
+    if (status == TFM_OK)
+        status = tfm__trainer_cut(t, TFM__BUCKET);
     if (status == TFM_OK)
         status = move_in(t);
+    if (status == TFM_OK && t->cuts.world > 1)
+        status = tfm_trainer_set_ranks(t, ranks);
     t->options.freeze = NULL; /* the caller's */
+    t->options.ranks = NULL;
     return status;
 }
 
@@ -236,8 +254,11 @@ static tfm_status check_adam(const tfm_trainer_options *o) {
 
 static tfm_status check_options(const tfm_trainer_options *o) {
     const float rates[] = {o->dropout, o->attention_dropout, o->activation_dropout, o->smoothing};
-    if (check_known(o, "trainer_new") != TFM_OK)
+    if (check_known(o, "trainer_new") != TFM_OK || tfm__ranks_check(o->ranks, "trainer_new") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (o->wire != TFM_F32 && o->wire != TFM_F16 && o->wire != TFM_BF16)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",
+                         tfm_dtype_name(o->wire));
     bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
                 (unsigned)o->schedule <= TFM_SCHEDULE_CONSTANT;
     for (size_t i = 0; i < TFM__COUNT(rates); i++)
@@ -282,6 +303,7 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
     t->ctx = model->ctx;
     t->model = tfm__model_retain(model);
     t->options = o;
+    t->wire_dtype = o.wire;
     t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = o.dropout,
                                            [TFM_DROP_ATTENTION] = o.attention_dropout,
                                            [TFM_DROP_ACTIVATION] = o.activation_dropout},
@@ -308,8 +330,7 @@ void tfm_trainer_free(tfm_trainer **pointer) {
         tfm_tensor_free(t->ctx, &t->value);
     free(t->params);
     free(t->note);
-    free(t->shared);
-    free(t->wire);
+    tfm__wire_close(t);
     tfm_model_free(&t->model);
     free(t);
 }
@@ -318,4 +339,10 @@ int64_t tfm_trainer_updates(const tfm_trainer *trainer) {
     if (!trainer)
         return 0;
     return trainer->update;
+}
+
+tfm_wire_counts tfm_trainer_wire(const tfm_trainer *trainer) {
+    if (!trainer)
+        return (tfm_wire_counts){0};
+    return trainer->counts;
 }

@@ -3,35 +3,59 @@
 #define TFM_LIB_TRAINER_H
 
 #include "model/model.h"
+#include "ops/tape.h"
 #include "tfm/tape.h"
 #include "tfm/train.h"
+#include "train/buckets.h"
 
 /* Whether the options say that a parameter keeps its values. */
 bool tfm__trainer_freezes(const tfm_trainer_options *options, const tfm__parameter *p);
+
+/* A bucket of the gradient on its way to the host. */
+typedef struct tfm__bucket_read {
+    tfm__read *read, *scale_read; /* NULL: not begun, or none */
+    float scale;                  /* what its numbers are to be multiplied by */
+} tfm__bucket_read;
 
 struct tfm_trainer {
     tfm_context *ctx;
     tfm_model *model;
     tfm_trainer_options options;
     tfm_training training;
-    tfm_tensor value, gradient, m, v; /* (count) each, in one layout; the model's parameters are views of `value`. */
-    int64_t count;                    /* How many numbers each of these has. */
-    int64_t decayed;                  /* The first so many are matrices and tables, which weight decay is for. */
-    tfm_param **params;               /* The model's parameters that are trained. */
-    size_t param_count;               /* How many of them are trained. */
-    size_t frozen;                    /* How many keep their values. */
-    bool moved_in;                    /* The model's parameters lie in `value`, which the model then owns. */
-    int64_t update;                   /* The number of updates done. */
-    bool dirty;                       /* `gradient` is not zero. */
-    int64_t room;                     /* The most tokens of both sides in a piece of a batch; 0 for any number. */
-    int64_t proven;                   /* The most tokens that have been seen to fit. */
-    bool told;                        /* The log has been told of pieces. */
-    char *note;                       /* The caller's note, or NULL. */
-    tfm_ranks ranks;                  /* The world is 0 for a trainer that works alone. */
-    float *shared, *wire;             /* (count) the gradient on the host; room for what others send of it. */
-    bool compared;                    /* The ranks have compared what they have at this number of updates. */
+    tfm_tensor value, gradient;     /* (count) each, in one layout; the model's parameters are views of `value`. */
+    tfm_tensor m, v;                /* (moments) each: in that layout too, or where sharded, the rank's blocks. */
+    int64_t count;                  /* How many numbers each of these has. */
+    int64_t moments;                /* How many the moments have. */
+    int64_t decayed;                /* The first so many are matrices and tables, which weight decay is for. */
+    tfm_param **params;             /* The model's parameters that are trained. */
+    size_t param_count;             /* How many of them are trained. */
+    size_t frozen;                  /* How many keep their values. */
+    bool moved_in;                  /* The model's parameters lie in `value`, which the model then owns. */
+    int64_t update;                 /* The number of updates done. */
+    bool dirty;                     /* `gradient` is not zero. */
+    int64_t room;                   /* The most tokens of both sides in a piece of a batch; 0 for any number. */
+    int64_t proven;                 /* The most tokens that have been seen to fit. */
+    bool told;                      /* The log has been told of pieces. */
+    char *note;                     /* The caller's note, or NULL. */
+    tfm_ranks ranks;                /* The world is 0 for a trainer that works alone. */
+    tfm__cuts cuts;                 /* How the flat tensors are cut among them. */
+    bool sharded;                   /* Each rank has the moments of its own blocks. */
+    tfm_dtype wire_dtype;           /* What gradients are sent as. */
+    float *shared;                  /* (count) what the ranks share, on the host: gradients, or values. */
+    float *sum;                     /* Room for two blocks. */
+    unsigned char *sent, *received; /* Room for a block for each rank, and one from each. */
+    tfm__bucket_read *buckets;      /* The buckets on their way to the host, */
+    tfm__tape_part *parts;          /* where they lie, */
+    const tfm__read *last_read;     /* the read that ends last, */
+    int64_t early;                  /* and how many were begun while the backward pass was not yet enqueued. */
+    tfm_wire_counts counts;
+    bool compared; /* The ranks have compared what they have at this number of updates. */
     bool draws_known;
     uint64_t draws; /* How many streams of random numbers a piece takes. */
 };
+
+/* Cuts what ranks share into buckets of so many numbers at most, and makes new moments, all zeros. The ranks are to be
+ * set after it. */
+tfm_status tfm__trainer_cut(tfm_trainer *t, int64_t bucket);
 
 #endif

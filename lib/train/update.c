@@ -5,6 +5,7 @@
 #include <string.h>
 #include "train/piece.h"
 #include "train/ranks.h"
+#include "train/wire.h"
 
 /* ---- A piece of a batch ---- */
 
@@ -44,6 +45,7 @@ typedef struct pass {
     int64_t number; /* The number of the update. */
     float smoothing, scale;
     uint64_t batches; /* Of all ranks, where there are several. */
+    bool last;        /* No piece follows. */
 } pass;
 
 static tfm_status run_piece(tfm_trainer *t, sums *s, const tfm__piece *p, const pass *of) {
@@ -54,6 +56,8 @@ static tfm_status run_piece(tfm_trainer *t, sums *s, const tfm__piece *p, const 
     if (of->learn) {
         tfm_tape_start(ctx);
         tfm_tape_watch(ctx, t->value, t->gradient);
+        if (of->last && tfm__ranks_several(t))
+            tfm__wire_listen(t);
     }
     forward(t, &loss, &nll, &u, of->smoothing, of->scale);
     if (of->learn)
@@ -130,7 +134,9 @@ static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches,
                 *largest = rows * tokens_of(b);
                 widest = *last;
             }
-            run_piece(t, s, last, of);
+            pass piece = *of;
+            piece.last = i + 1 == count && first + rows >= b->count;
+            run_piece(t, s, last, &piece);
         }
     }
     tfm__model_set_training(t->model, NULL);
@@ -182,6 +188,7 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
                               const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     const int64_t room = t->room;
+    tfm__wire_forget(t);
     if (tfm__context_ready(t->ctx, what) != TFM_OK)
         return tfm_context_status(t->ctx);
     for (;;) {
@@ -197,6 +204,7 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
         const bool alone = status == TFM_ERROR_MEMORY && last.batch && rows_of(t, last.batch) == 1;
         if (alone)
             say_alone(advice, sizeof(advice), &last);
+        tfm__wire_forget(t);
         status = abandon(t, depth, what, advice);
         if (status == TFM_ERROR_AGAIN)
             continue;
@@ -209,11 +217,21 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
 
 /* ---- An update ---- */
 
-/* Makes one step of Adam. *begun becomes true as soon as parameters may have been written. */
+/* Makes Adam's step on some of the numbers, whose moments begin at `place`. */
+static bool step_on(tfm_trainer *t, tfm__span s, int64_t place, tfm_adam_options *adam) {
+    tfm_tensor x = {0}, gradient = {0}, m = {0}, v = {0};
+    tfm_tensor_rows(t->ctx, &x, t->value, s.at, s.count);
+    tfm_tensor_rows(t->ctx, &gradient, t->gradient, s.at, s.count);
+    tfm_tensor_rows(t->ctx, &m, t->m, place, s.count);
+    tfm_tensor_rows(t->ctx, &v, t->v, place, s.count);
+    adam->decay = s.at < t->decayed ? t->options.decay : 0;
+    return tfm_adam(t->ctx, x, gradient, m, v, adam) == TFM_OK;
+}
+
+/* Makes one step of Adam, on what this rank has moments of. *begun becomes true as soon as parameters may have been
+ * written. */
 static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate) {
-    tfm_context *ctx = t->ctx;
     const tfm_trainer_options *o = &t->options;
-    const int64_t bounds[] = {0, t->decayed, t->count};
     tfm_adam_options adam = {.rate = rate,
                              .beta1 = o->beta1,
                              .beta2 = o->beta2,
@@ -221,19 +239,19 @@ static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate
                              .step = t->update + 1,
                              .clip = o->clip,
                              .norm = norm};
-    const tfm_tensor all[] = {t->value, t->gradient, t->m, t->v};
-    const int parts = o->decay > 0 ? 2 : 1;
-    for (int part = 0; part < parts; part++) {
-        tfm_tensor p[4];
-        const int64_t begin = bounds[part], end = parts == 1 ? t->count : bounds[part + 1];
-        for (int i = 0; i < 4; i++)
-            tfm_tensor_rows(ctx, &p[i], all[i], begin, end - begin);
-        adam.decay = part == 0 ? o->decay : 0;
-        *begun |= tfm_adam(ctx, p[0], p[1], p[2], p[3], &adam) == TFM_OK;
+    int64_t place = 0;
+    for (int64_t k = 0; t->sharded && k < tfm__buckets(&t->cuts); k++) {
+        const tfm__span own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+        if (own.count > 0)
+            *begun |= step_on(t, own, place, &adam);
+        place += own.count;
     }
+    const int64_t bounds[] = {0, o->decay > 0 ? t->decayed : 0, t->count};
+    for (int part = o->decay > 0 ? 0 : 1; !t->sharded && part < 2; part++)
+        *begun |= step_on(t, (tfm__span){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part], &adam);
     for (size_t i = 0; i < t->param_count; i++)
         t->params[i]->version++;
-    return tfm_context_status(ctx);
+    return tfm_context_status(t->ctx);
 }
 
 /* Fills in what the update came to, of sums over its targets, and refuses what is not finite. */
@@ -286,7 +304,7 @@ static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const 
     if (status != TFM_OK)
         return status;
     const int depth = tfm__scope_depth(ctx);
-    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0};
+    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0, false};
     char what[64];
     sums s;
     tfm_tensor norm = {0};
@@ -318,50 +336,85 @@ static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const 
 
 /* ---- An update of several ranks ---- */
 
-/* Runs this rank's batches. Their sums are in *mine, and the gradient on the host. */
-static tfm_status run_share(tfm_trainer *t, tfm__share *mine, const tfm_pairs *batches, size_t count, const pass *learn,
-                            const char *what) {
+/* Runs this rank's batches, and sends what they give while they run. Their sums are in *mine, and the gradient of all
+ * ranks on the host. False where the ranks cannot talk. */
+static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, const tfm_pairs *batches, size_t count,
+                      const pass *learn, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     float loss = 0, nll = 0;
-    sums s;
-    const tfm_status status = run_fitting(t, &s, batches, count, learn, what);
-    if (status != TFM_OK)
-        return status;
+    sums s = {0};
+    *status = run_fitting(t, &s, batches, count, learn, what);
+    const bool ran = *status == TFM_OK;
+    const bool talked = tfm__wire_sum(t, &mine->squares, status);
+    tfm__wire_forget(t);
+    if (!ran)
+        return talked;
     if (s.loss.buffer) {
         tfm_tensor_read(t->ctx, &loss, s.loss);
         tfm_tensor_read(t->ctx, &nll, s.nll);
     }
-    if (tfm__ranks_take(t) != TFM_OK)
-        return abandon(t, depth, what, "");
     mine->loss = (double)loss;
     mine->nll = (double)nll;
     mine->source_tokens = s.sent.source;
-    return tfm_scope_close(t->ctx, 0, NULL);
+    *status = tfm_context_status(t->ctx) == TFM_OK ? tfm_scope_close(t->ctx, 0, NULL) : abandon(t, depth, what, "");
+    return talked;
 }
 
-/* Makes a step by the gradient of all ranks, and sets *size to its norm. Whether the parameters were changed or not, an
- * error here is this rank's alone, and they are no longer those of the others. */
-static tfm_status step_together(tfm_trainer *t, double *size, double rate, const char *what) {
+/* Copies between the host and the blocks of a tensor that this rank has moments of. */
+static void copy_own(tfm_trainer *t, tfm_tensor x, bool in) {
+    for (int64_t k = 0; k < tfm__buckets(&t->cuts); k++) {
+        const tfm__span own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+        tfm_tensor part = {0};
+        if (own.count == 0)
+            continue;
+        tfm_tensor_rows(t->ctx, &part, x, own.at, own.count);
+        if (in)
+            tfm_tensor_write(t->ctx, part, t->shared + own.at);
+        else
+            tfm_tensor_read(t->ctx, t->shared + own.at, part);
+    }
+}
+
+/* Makes a step by the gradient of all ranks, whose norm is *size. Whether the parameters were changed or not, they are
+ * no longer those of the others after an error. */
+static tfm_status step_together(tfm_trainer *t, float size, double rate, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     tfm_status status;
     bool begun = false;
-    float value = 0;
     do {
         tfm_tensor norm = {0};
         tfm_scope_open(t->ctx);
-        tfm_tensor_write(t->ctx, t->gradient, t->shared);
-        tfm_l2_norm(t->ctx, &norm, t->gradient);
+        if (t->sharded)
+            copy_own(t, t->gradient, true);
+        else
+            tfm_tensor_write(t->ctx, t->gradient, t->shared);
+        tfm_tensor_new(t->ctx, &norm, TFM_F32, 1, &(int64_t){1});
+        tfm_tensor_write(t->ctx, norm, &size);
         status = step(t, &begun, norm, rate);
+        if (status == TFM_OK && t->sharded)
+            copy_own(t, t->value, false);
+        status = tfm_context_status(t->ctx);
         if (status == TFM_OK)
-            status = tfm_tensor_read(t->ctx, &value, norm);
+            status = tfm_context_finish(t->ctx);
         if (status != TFM_OK)
             status = abandon(t, depth, what, SPOILED);
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK)
         return status;
-    t->dirty = false;
-    *size = (double)value;
+    t->dirty = t->sharded; /* the step has zeroed what it was made on */
     return tfm_scope_close(t->ctx, 0, NULL);
+}
+
+/* Where each rank has made the step on its own part of the parameters, all get all of them. */
+static tfm_status spread(tfm_trainer *t, tfm_status status, const char *what) {
+    tfm__share mine = {.update = t->update + 1}, all;
+    const int depth = tfm__scope_depth(t->ctx);
+    if (!tfm__wire_gather(t))
+        return tfm__ranks_lost(what);
+    status = tfm__ranks_agree(t, &all, mine, status, what);
+    if (status == TFM_OK && tfm_tensor_write(t->ctx, t->value, t->shared) != TFM_OK)
+        return abandon(t, depth, what, SPOILED);
+    return status;
 }
 
 static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
@@ -380,19 +433,23 @@ static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, con
     if (all.tokens == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
     t->compared = true;
-    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)all.tokens), all.batches};
+    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)all.tokens), all.batches, false};
     mine.state = 0;
-    status = run_share(t, &mine, batches, count, &learn, what);
+    if (!run_share(t, &mine, &status, batches, count, &learn, what))
+        return tfm__ranks_lost(what);
     status = tfm__ranks_agree(t, &all, mine, status, what);
-    if (status == TFM_OK)
-        status = tfm__ranks_sum(t, what);
-    double norm = 0;
-    if (status != TFM_OK || (status = step_together(t, &norm, own.rate, what)) != TFM_OK)
+    if (status != TFM_OK)
+        return status;
+    const float norm = (float)sqrt(all.squares);
+    status = step_together(t, norm, own.rate, what);
+    if (t->sharded)
+        status = spread(t, status, what);
+    if (status != TFM_OK)
         return status;
     t->update++;
     own.source_tokens = all.source_tokens;
     own.target_tokens = all.tokens;
-    status = judge(&own, all.loss, all.nll, norm);
+    status = judge(&own, all.loss, all.nll, (double)norm);
     if (report)
         *report = own;
     return status;
