@@ -23,7 +23,9 @@ static int make_folder(const char *path) {
     return code;
 }
 
-static tfm_trainer_options trainer_options(const train_recipe *o) {
+static tfm_trainer_options trainer_options(const train_run *r) {
+    static const tfm_dtype wires[] = {TFM_F32, TFM_F16, TFM_BF16};
+    const train_recipe *o = &r->recipe;
     return (tfm_trainer_options){.dropout = (float)o->dropout,
                                  .attention_dropout = (float)o->attention_dropout,
                                  .activation_dropout = (float)o->activation_dropout,
@@ -38,7 +40,10 @@ static tfm_trainer_options trainer_options(const train_recipe *o) {
                                  .decay = o->decay,
                                  .clip = o->clip,
                                  .seed = (uint64_t)o->seed,
-                                 .freeze = o->freeze};
+                                 .freeze = o->freeze,
+                                 .ranks = r->ranks,
+                                 .shard = o->shard,
+                                 .wire = wires[o->wire]};
 }
 
 static int open_all(train_run *r) {
@@ -50,7 +55,7 @@ static int open_all(train_run *r) {
                                     .hold_every = r->recipe.hold_every,
                                     .subword_alpha = (float)o->subword_alpha,
                                     .strict = o->strict};
-    const tfm_trainer_options options = trainer_options(o);
+    const tfm_trainer_options options = trainer_options(r);
     tfm_data_options texts = order;
     if (train_ranks_device(r) != CLI_OK)
         return CLI_FAILED;
@@ -62,8 +67,7 @@ static int open_all(train_run *r) {
     texts.block = o->block;
     texts.has_end = tfm_model_get_info(r->model)->eos_id >= 0;
     texts.end = tfm_model_get_info(r->model)->eos_id;
-    if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK ||
-        tfm_trainer_set_ranks(r->trainer, r->ranks) != TFM_OK)
+    if (tfm_trainer_new(&r->trainer, r->model, &options) != TFM_OK)
         return cli_fail_library();
     const tfm_status status =
         train_of_texts(o) ? tfm_data_open_texts(&r->data, r->tokenizer, o->texts.items, o->texts.count, &texts)
@@ -112,14 +116,15 @@ static int warn(const train_run *r) {
 static int say_what(train_run *r) {
     const tfm_model_info info = *tfm_model_get_info(r->model);
     const tfm_device_info *device = tfm_context_device(r->ctx);
-    const tfm_trainer_options options = trainer_options(&r->recipe);
+    const tfm_trainer_options options = trainer_options(r);
     const uint64_t bytes = tfm_trainer_memory(r->model, &options, r->recipe.batch_tokens);
     if (tfm_context_status(r->ctx) != TFM_OK)
         return cli_fail_library();
     train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
               info.target_vocabulary, r->valid.count, train_unit(&r->recipe, r->valid.count));
     if (r->ranks)
-        train_say("%d ranks share each update, of %d batches", train_world(r), r->recipe.accumulate);
+        train_say("%d ranks share each update, of %d batches%s", train_world(r), r->recipe.accumulate,
+                  train_sharded(r) ? "; each keeps the optimiser's state of its part of the parameters" : "");
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
         train_say("the text has too few %s to keep one in %" PRId64
                   " of them for validation, so no best model is chosen: give %s to a new run",

@@ -57,7 +57,9 @@ typedef struct train_recipe {
     int store;
 
     const char *out, *resume, *device; /* not in the file */
-    json_t *stored;                    /* what texts above may lie in */
+    bool shard;                        /* nor is this, by which no bit changes */
+    int wire;
+    json_t *stored; /* what texts above may lie in */
 } train_recipe;
 
 enum { BEST_BLEU, BEST_PPL };
@@ -77,7 +79,7 @@ train_recipe train_recipe_unset(void);
 void train_recipe_free(train_recipe *recipe);
 
 /* The first options of the table, so many of them, are not written to the file. */
-enum { TRAIN_UNSTORED = 3 };
+enum { TRAIN_UNSTORED = 4 };
 /* Numbers in the file have so many significant digits. */
 enum { TRAIN_DIGITS = 12 };
 
@@ -229,6 +231,7 @@ typedef struct train_run {
     uint64_t tokens;
     train_window shown;
     const tfm_ranks *ranks; /* how several of them talk; NULL: the run is one process */
+    tfm_wire_counts wire;   /* what was sent until the last report */
     int local;              /* its number among those of its machine */
     char device[16];        /* which of several devices it takes, or "" */
     int64_t epoch;          /* of the last batch, from 1 on */
@@ -241,7 +244,7 @@ typedef struct train_run {
 /* Joins the others where a launcher has started several. From then on what fails is said at train_ranks_close. */
 int train_ranks_open(train_run *run);
 /* Waits for the others. The first of those that failed says why; returns what all return. */
-int train_ranks_close(const train_run *run, int code);
+int train_ranks_close(train_run *run, int code);
 /* Whether it is the one that has the directory and says all that is said; how many there are. */
 bool train_first(const train_run *run);
 int train_world(const train_run *run);
@@ -251,7 +254,11 @@ int train_ranks_check(const train_run *run, const cli_syntax *syntax);
 int train_ranks_agree(const train_run *run, int code);
 /* Whether all make another update: not if one has failed, which *code says on all, if one was asked to stop, or if it
  * is `over` for the first. */
-bool train_ranks_go_on(const train_run *run, int *code, bool over);
+bool train_ranks_go_on(train_run *run, int *code, bool over);
+/* Whether each rank has a part of the state, so that all save it. Then the first one calls all to do so, wherever they
+ * wait for its word. */
+bool train_sharded(const train_run *run);
+void train_ranks_call_to_save(const train_run *run);
 /* Chooses the device of this rank where several are named. */
 int train_ranks_device(train_run *run);
 
@@ -281,6 +288,8 @@ void train_progress_say(train_run *run, const tfm_update_report *u, bool lasting
 
 /* Saves where the run is. */
 int train_checkpoint_write(train_run *run);
+/* What a rank does that is called to save: it writes its part. */
+int train_checkpoint_join(train_run *run);
 /* Saves at the end of a run, when the model has the averaged parameters: a resumed run uses those of the checkpoint. */
 int train_checkpoint_renew(train_run *run);
 /* Restores the run from its checkpoint. Without one the run stays at its beginning. */

@@ -140,6 +140,12 @@ int train_snapshot_average(train_run *r) {
 
 /* ---- Checkpoints --------------------------------------------------------------------------------------- */
 
+static int fail_save(const train_run *r) {
+    if (r->saved < 0)
+        return cli_fail_library();
+    return cli_fail("%s; the one of update %" PRId64 " is whole", tfm_error_message(), r->saved);
+}
+
 int train_checkpoint_write(train_run *r) {
     const int64_t update = tfm_trainer_updates(r->trainer);
     r->at.seconds = cli_seconds() - r->begun;
@@ -155,15 +161,28 @@ int train_checkpoint_write(train_run *r) {
     json_decref(note);
     if (!text)
         return cli_fail("%s: out of memory", r->checkpoint);
-    const bool saved = tfm_trainer_set_note(r->trainer, text) == TFM_OK &&
-                       tfm_trainer_save(r->trainer, r->data, r->checkpoint) == TFM_OK;
+    tfm_status status = tfm_trainer_set_note(r->trainer, text);
     free(text);
-    if (!saved && r->saved >= 0)
-        return cli_fail("%s; the one of update %" PRId64 " is whole", tfm_error_message(), r->saved);
-    if (!saved)
-        return cli_fail_library();
+    if (status == TFM_OK && train_sharded(r))
+        train_ranks_call_to_save(r);
+    if (status == TFM_OK)
+        status = tfm_trainer_save(r->trainer, r->data, r->checkpoint);
+    if (status == TFM_ERROR_CANCELLED) /* another rank says why */
+        return CLI_FAILED;
+    if (status != TFM_OK)
+        return fail_save(r);
     r->saved = update;
     clear_snapshots(r);
+    return CLI_OK;
+}
+
+int train_checkpoint_join(train_run *r) {
+    const tfm_status status = tfm_trainer_save(r->trainer, NULL, r->checkpoint);
+    if (status == TFM_ERROR_CANCELLED)
+        return CLI_FAILED;
+    if (status != TFM_OK)
+        return fail_save(r);
+    r->saved = tfm_trainer_updates(r->trainer);
     return CLI_OK;
 }
 

@@ -41,7 +41,8 @@ static bool unfinished(const char *name) {
     for (const char *const *file = train_files; *file; file++) {
         const size_t length = strlen(*file);
         if (strncmp(name, *file, length) == 0 &&
-            (fnmatch(".tfm-??????", name + length, 0) == 0 || strcmp(name + length, ".unfinished") == 0))
+            (fnmatch(".tfm-??????", name + length, 0) == 0 || strcmp(name + length, ".unfinished") == 0 ||
+             fnmatch("-*-of-*.unfinished", name + length, 0) == 0)) /* a shard of a checkpoint */
             return true;
     }
     /* A snapshot. */

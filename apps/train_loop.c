@@ -234,6 +234,13 @@ static int report(train_run *r, const tfm_update_report *u) {
                   (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
                   "ppl", real(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate, "tokens_per_s",
                   (double)r->tokens / (now - r->since), "seconds", now - r->begun);
+    if (r->ranks) {
+        const tfm_wire_counts sent = tfm_trainer_wire(r->trainer);
+        json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->wire.bytes)));
+        json_object_set_new(object, "wire_seconds", json_real(sent.seconds - r->wire.seconds));
+        json_object_set_new(object, "wire_early_seconds", json_real(sent.early_seconds - r->wire.early_seconds));
+        r->wire = sent;
+    }
     forget_sums(r);
     return train_log_put(&r->log, object);
 }

@@ -12,6 +12,7 @@ typedef struct word {
     int code;       /* what it is to return so far */
     int stop, over; /* a signal asks it to stop; no update follows */
     int told;       /* it has a sentence to say */
+    int save;       /* the first: all are to save, and to say this word again */
     uint64_t text;  /* a hash of what it learns */
 } word;
 
@@ -23,6 +24,19 @@ static word *hear(const train_run *r, word own) {
         abort(); /* the launcher ends the others, who wait for this one */
     }
     return words;
+}
+
+/* The same, once the first one wants nothing saved. */
+static word *hear_saving(train_run *r, word own) {
+    for (;;) {
+        word *words = hear(r, own);
+        if (!words[0].save)
+            return words;
+        free(words);
+        const int code = train_checkpoint_join(r);
+        own.code = own.code == CLI_OK ? code : own.code;
+        own.told = cli_held()[0] != 0;
+    }
 }
 
 bool train_first(const train_run *r) {
@@ -44,11 +58,19 @@ int train_ranks_open(train_run *r) {
     return CLI_OK;
 }
 
-int train_ranks_close(const train_run *r, int code) {
+bool train_sharded(const train_run *r) {
+    return r->ranks && r->recipe.shard;
+}
+
+void train_ranks_call_to_save(const train_run *r) {
+    free(hear(r, (word){.save = 1}));
+}
+
+int train_ranks_close(train_run *r, int code) {
     if (!r->ranks)
         return code;
     const char *const sentence = cli_held();
-    word *words = hear(r, (word){.code = code, .told = sentence[0] != 0});
+    word *words = hear_saving(r, (word){.code = code, .told = sentence[0] != 0});
     int first = 0;
     while (first < r->ranks->world && !words[first].told)
         first++;
@@ -85,11 +107,11 @@ int train_ranks_agree(const train_run *r, int code) {
     return code;
 }
 
-bool train_ranks_go_on(const train_run *r, int *code, bool over) {
+bool train_ranks_go_on(train_run *r, int *code, bool over) {
     const bool stop = train_asked_to_stop();
     if (!r->ranks)
         return *code == CLI_OK && !stop && !over;
-    word *words = hear(r, (word){.code = *code, .stop = stop, .over = over});
+    word *words = hear_saving(r, (word){.code = *code, .stop = stop, .over = over});
     bool on = !words[0].over;
     for (int i = 0; i < r->ranks->world; i++) {
         on = on && !words[i].stop && words[i].code == CLI_OK;

@@ -80,6 +80,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "vocabulary, the training text (though its files may move), --seed, --batch-tokens, --max-length, "
              "--buffer and --hold-out"),
         CLI_DEVICE(&r->device),
+        FLAG("shard", shard,
+             "of several ranks each keeps the optimiser's state of its own part of the parameters and saves it, in "
+             "files beside the checkpoint: less memory, and the same bits; it is not in the recipe"),
         TEXT('s', "src", source, "FILE", "the lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
         TEXT(0, "tsv", tsv, "FILE", "one file of lines `source TAB target` in place of --src and --tgt"),
@@ -164,6 +167,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
             "preset's)"),
         COUNT("accumulate", accumulate,
               "the number of batches in an update, which ranks share (default 1, or the number of ranks)"),
+        CHOICE("wire", wire, "f32|f16|bf16",
+               "the number format in which ranks send gradients to each other (default f32); they are added up in f32"),
         CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant",
                "how the learning rate falls after warm-up; linear and cosine reach 0 at --updates (default "
                "inverse-sqrt)"),

@@ -198,7 +198,7 @@ static const char *const FIXED[] = {
 /* What runs of older programs do not have: it has its default. */
 static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang",
                                       "from",          "freeze",       "text",        "valid-text",
-                                      "block",         "family",       "kv-heads"};
+                                      "block",         "family",       "kv-heads",    "wire"};
 
 static bool is_one_of(const char *const *names, size_t count, const char *name) {
     size_t k = 0;
@@ -266,6 +266,7 @@ static int parse_over(train_recipe *recipe, cli_texts *stored, const cli_syntax 
 
 int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
     const char *dir = recipe->resume, *device = recipe->device;
+    const bool shard = recipe->shard;
     cli_texts stored = {0};
     train_recipe_free(recipe);
     *recipe = train_recipe_unset();
@@ -275,6 +276,7 @@ int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *s
     if (code == CLI_OK)
         code = parse_over(recipe, &stored, syntax, argc, argv);
     recipe->device = device;
+    recipe->shard = shard;
     const char *fixed = code == CLI_GO ? find_fixed(recipe, &kept, changed) : NULL;
     free(stored.items);
     if (code != CLI_GO)

@@ -70,6 +70,8 @@ const char *train_go_on(char *text, size_t size, const train_run *r) {
         append(text, size, " --device ");
         append_word(text, size, r->recipe.device);
     }
+    if (train_sharded(r))
+        append(text, size, " --shard");
     return text;
 }
 

@@ -8,6 +8,7 @@
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
 #   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
 #              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
+#   ranks      training by two and four ranks, resumed with others, killed twenty times, and with gradients of 16 bits
 #   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
 #   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
 #              then loaded, where run.sh only compiles them
@@ -80,6 +81,9 @@ gradients() {
     # shellcheck disable=SC2046 # names
     suite gradients build/sanitized --suite device --timeout-multiplier 4 --wrapper "$wrapper" \
         $(grep -l gradient_check tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
+}
+ranks() {
+    TFM_DEVICE=pocl suite ranks build/check --suite nightly
 }
 faults() {
     sanitizer_environment || return
@@ -181,7 +185,7 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run host shapes rows fault faults gradients cache emulator platforms gpu races minilm students families \
+[ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races minilm students families \
     curves python serve packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
@@ -190,7 +194,7 @@ for name; do
     host) within host ;;
     rows) within optimized_rows ;;
     fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
-    faults | gradients | cache | emulator | gpu | shapes | students | families | curves | python) within "$name" ;;
+    faults | ranks | gradients | cache | emulator | gpu | shapes | students | families | curves | python) within "$name" ;;
     serve) within server ;;
     races) within races ;;
     platforms) part sh tests/platforms.sh build/check ;;

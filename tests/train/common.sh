@@ -112,7 +112,7 @@ alike() {
 }
 # Nothing that was being written is left, and nothing that nobody knows.
 tidy() {
-    [ "$(ls "$1" | grep -vxE 'recipe.json|(source|target).spm|(target_)?vocab.json|tokenizer.(json|model)|(tokenizer_|generation_)?config.json|model.safetensors|checkpoint.safetensors|snapshots|train.jsonl|curves.svg')" = "" ]
+    [ "$(ls "$1" | grep -vxE 'recipe.json|(source|target).spm|(target_)?vocab.json|tokenizer.(json|model)|(tokenizer_|generation_)?config.json|model.safetensors|checkpoint.safetensors(-[0-9]*-[0-9]*-of-[0-9]*)?|snapshots|train.jsonl|curves.svg')" = "" ]
 }
 
 # The options that the manual page has.

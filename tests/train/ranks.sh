@@ -1,8 +1,6 @@
 # Several ranks that share updates, by MPI, on one device.
 #     sh tests/train/ranks.sh PROGRAM SOURCE_ROOT FAULT_LAYER
-. "$(dirname "$0")/common.sh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export TMPDIR="$here" # where Open MPI keeps its sessions
+. "$(dirname "$0")/ranks_common.sh"
 plan="$files --updates 6 --valid-every 3 --report-every 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
 
 if ! ldd "$tfm" | grep -q libmpi; then
@@ -10,40 +8,11 @@ if ! ldd "$tfm" | grep -q libmpi; then
     OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 run train -o alone $plan
     check "without MPI the first of two ranks says so" one_sentence 1 'was built without MPI'
     check "and leaves nothing" [ ! -e alone ]
-    skip "several ranks" "this tfm was built without MPI"
+fi
+if unlaunched; then
     echo "1..$count"
     exit
 fi
-if ! command -v mpirun >/dev/null; then
-    skip "several ranks" "there is no mpirun"
-    echo "1..$count"
-    exit
-fi
-ranks() { # ranks NUMBER ARGUMENT...
-    world=$1
-    shift
-    mpirun -n "$world" "$tfm" train "$@" >out 2>err
-    code=$?
-}
-# fresh NUMBER DIR ARGUMENT...: a new run of the small model
-fresh() {
-    world=$1 dir=$2
-    shift 2
-    # shellcheck disable=SC2086 # words
-    ranks "$world" -o "$dir" $small "$@"
-}
-# near DIR DIR: the same updates and losses, but for rounding
-near() {
-    for folder in "$1" "$2"; do
-        sed -n 's/^{"type":"train","update":\([0-9]*\),.*"loss":\([0-9.]*\),.*"gradient_norm":\([0-9.]*\),.*/\1 \2 \3/p' \
-            "$folder/train.jsonl" >"losses-$folder"
-    done
-    [ -s "losses-$1" ] && [ "$(wc -l <"losses-$1")" = "$(wc -l <"losses-$2")" ] &&
-        paste "losses-$1" "losses-$2" | awk '$1 != $4 || ($2 - $5) ^ 2 > 1e-7 || ($3 - $6) ^ 2 > 1e-5 { exit 1 }'
-}
-told() { # told SENTENCE: of the program's own lines one has it, and no other begins so
-    [ "$(grep -c '^tfm' err)" = 1 ] && grep -q "^tfm.*$1" err
-}
 
 # shellcheck disable=SC2086
 begin one $plan --accumulate 2
@@ -67,6 +36,28 @@ begin whole $plan --schedule constant --accumulate 2 --warmup "$(value part warm
 check "have the updates of one" near part whole
 ranks 2 --resume part --updates 9
 check "and two ranks again" both 0 says err 'update 9'
+
+# ---- Parts of the state, and gradients of 16 bits
+# shellcheck disable=SC2086
+fresh 2 shards $plan --shard
+check "each with a part of the state: the same, to the bit" both 0 alike two shards
+check "which lies in a file of each" [ "$(shards shards)$(shards two)" = "00000006-0-of-2 00000006-1-of-2 " ]
+check "and nothing else" tidy shards
+ranks 2 --resume shards --updates 9
+check "going on, each with all of it" [ "$code" = 0 -a "$(shards shards)" = "" ]
+ranks 2 --resume two --updates 9 --shard
+check "or the other way" both 0 alike two shards
+resume two --updates 10
+check "or alone" both 0 says err 'update 10'
+check "every update sends as many bytes" [ "$(sent again | sort -u | wc -l) $(sent again | wc -l)" = "1 6" ]
+for wire in f16 bf16; do
+    # shellcheck disable=SC2086
+    fresh 2 $wire $plan --wire $wire
+    check "--wire $wire: half as many" [ $(($(sent $wire | head -n 1) * 100 / $(sent again | head -n 1))) -le 51 ]
+    check "and losses that are near" [ "$code" = 0 -a "$(paste "$wire/train.jsonl" again/train.jsonl |
+        sed -n 's/.*"type":"train".*"loss":\([0-9.]*\),.*"loss":\([0-9.]*\),.*/\1 \2/p' |
+        awk '{ seen++; far += ($1 / $2 - 1) ^ 2 > 1e-4 } END { print seen, far + 0 }')" = "6 0" ]
+done
 
 # ---- What fails
 # shellcheck disable=SC2086
@@ -92,14 +83,12 @@ check "in one sentence" told 'rank 1: update'
 
 # ---- A rank that dies
 # shellcheck disable=SC2086
-mpirun -n 2 "$tfm" train -o killed $small $plan --updates 100000 --patience 0 >out 2>err &
+mpirun -n 2 "$tfm" train -o killed $small $plan --shard --updates 100000 --patience 0 >out 2>err &
 child=$!
 wait_for_update killed 4
-begun=$(date +%s)
-kill -9 "$(pgrep -P "$child" | tail -n 1)"
-wait "$child"
-code=$?
-check "a rank is killed: the run ends within a minute" [ "$code" != 0 ] && [ $(($(date +%s) - begun)) -lt 60 ]
+kill_rank 2
+check "a rank is killed: the run ends within a minute" [ "$code" != 0 -a "$seconds" -lt 60 ]
+check "and says by which signal" [ "$(grep -c 'exited on signal 9' err)" = 1 ]
 last=$(sed -n 's/^{"type":"train","update":\([0-9]*\),.*/\1/p' killed/train.jsonl | tail -n 1)
 resume killed --updates $((last + 2))
 check "its checkpoint is whole" both 0 says err "update $((last + 2))"

@@ -15,7 +15,7 @@ run train -o run --resume run
 check "a new run that goes on is one" one_sentence 2 '--resume'
 run train -o run $files stray
 check "a stray operand is one" one_sentence 2 "'stray'"
-for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'rate nan' \
+for wrong in 'width 0' 'updates x' 'preset huge' 'activation tanh' 'schedule step' 'init zero' 'store f64' 'wire f64' 'rate nan' \
     'dropout 1' 'label-smoothing -0.1' 'beta2 1' 'beta1 0' 'beta2 0' 'source-lang d.e' 'target-lang d/e' 'rate 0' 'rate -1' 'epsilon 0' 'epsilon 1e-300' 'clip -1' 'weight-decay -1' 'coverage 0.5' 'subword-alpha 1' 'subword-alpha 0.99999999' \
     'heads 3' 'max-length 513' 'valid-beam 33' 'vocab-size -1' 'seed -1' 'frobnicate 1'; do
     # shellcheck disable=SC2086

@@ -1,0 +1,59 @@
+# What the cases of several ranks share, which MPI starts on one device.
+. "$(dirname "$0")/common.sh"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export TMPDIR="$here" # where Open MPI keeps its sessions
+
+# unlaunched: whether there is no way to start several; then why
+unlaunched() {
+    if ! ldd "$tfm" | grep -q libmpi; then
+        skip "several ranks" "this tfm was built without MPI"
+    elif ! command -v mpirun >/dev/null; then
+        skip "several ranks" "there is no mpirun"
+    else
+        return 1
+    fi
+}
+ranks() { # ranks NUMBER ARGUMENT...
+    world=$1
+    shift
+    mpirun -n "$world" "$tfm" train "$@" >out 2>err
+    code=$?
+}
+# fresh NUMBER DIR ARGUMENT...: a new run of the small model
+fresh() {
+    world=$1 dir=$2
+    shift 2
+    # shellcheck disable=SC2086 # words
+    ranks "$world" -o "$dir" $small "$@"
+}
+# near DIR DIR: the same updates and losses, but for rounding
+near() {
+    for folder in "$1" "$2"; do
+        sed -n 's/^{"type":"train","update":\([0-9]*\),.*"loss":\([0-9.]*\),.*"gradient_norm":\([0-9.]*\),.*/\1 \2 \3/p' \
+            "$folder/train.jsonl" >"losses-$folder"
+    done
+    [ -s "losses-$1" ] && [ "$(wc -l <"losses-$1")" = "$(wc -l <"losses-$2")" ] &&
+        paste "losses-$1" "losses-$2" | awk '$1 != $4 || ($2 - $5) ^ 2 > 1e-7 || ($3 - $6) ^ 2 > 1e-5 { exit 1 }'
+}
+told() { # told SENTENCE: of the program's own lines one has it, and no other begins so
+    [ "$(grep -c '^tfm' err)" = 1 ] && grep -q "^tfm.*$1" err
+}
+# shards DIR: the parts of its checkpoint, as UPDATE-RANK-of-WORLD
+shards() {
+    for shard in "$1"/checkpoint.safetensors-*; do
+        [ -e "$shard" ] && printf '%s ' "${shard##*safetensors-}"
+    done
+}
+# sent DIR: the bytes of each report; each is of one update
+sent() {
+    sed -n 's/.*"wire_bytes":\([0-9]*\),.*/\1/p' "$1/train.jsonl"
+}
+# kill_rank N: the launcher in $child has started it as number N, from 1; then how the run ends, within a minute
+kill_rank() {
+    begun=$(date +%s)
+    victim=$(pgrep -P "$child" | sed -n "$1p")
+    [ -n "$victim" ] && kill -9 "$victim"
+    wait "$child"
+    code=$?
+    seconds=$(($(date +%s) - begun))
+}

@@ -1,0 +1,91 @@
+# Several ranks, for a night: more of them, resumed with fewer and again with more, killed at any instant, and gradients of
+# 16 bits over many updates.
+#     sh tests/train/ranks_long.sh PROGRAM SOURCE_ROOT FAULT_LAYER
+. "$(dirname "$0")/ranks_common.sh"
+plan="$files --report-every 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en --patience 0"
+
+if unlaunched; then
+    echo "1..$count"
+    exit
+fi
+
+# ---- Four, two, four
+# phases DIR OPTION OPTION OPTION: three starts of one run; "-" is none
+phases() {
+    dir=$1 updates=0 good=yes
+    shift
+    for world in 4 2 4; do
+        updates=$((updates + 4))
+        option=$1
+        shift
+        [ "$option" = - ] && option=
+        if [ $updates = 4 ]; then
+            # shellcheck disable=SC2086 # words
+            fresh 4 "$dir" $plan --valid-every 4 --warmup 4 --schedule constant --accumulate 4 --updates $updates $option
+        else
+            # shellcheck disable=SC2086
+            ranks $world --resume "$dir" --updates $updates $option
+        fi
+        [ "$code" = 0 ] || good=no
+    done
+}
+phases whole - - -
+check "four ranks, two, and four again" [ $good = yes ]
+for plans in "--shard --shard --shard" "--shard - --shard" "- --shard -"; do
+    # shellcheck disable=SC2086
+    phases cut $plans
+    check "with $plans: the same bits" [ $good = yes ] && check "and the same reports" alike whole cut
+    rm -rf cut
+done
+
+# ---- Killed
+delays() { # COUNT: seconds, about as long as a start takes and some updates
+    awk -v count="$1" -v seed="${NIGHTLY_SEED:-1}" \
+        'BEGIN { srand(seed); for (i = 0; i < count; i++) printf "%.2f %d\n", 0.3 + 2.5 * rand(), 1 + int(2 * rand()) }'
+}
+few="$files --updates 40 --valid-every 1 --report-every 1 --hold-out 3 --buffer 70 --average 2 --patience 0"
+# shellcheck disable=SC2086
+fresh 2 long $few
+check "a run that saves much" [ "$code" = 0 ]
+# shellcheck disable=SC2086
+mpirun -n 2 "$tfm" train -o part $small $few --shard >out 2>err &
+child=$!
+wait_for_update part 1
+kills=0 late=0 silent=0 broken=0
+for step in $(delays 20 | tr ' ' ,); do
+    sleep "${step%,*}"
+    kill_rank "${step#*,}"
+    if [ "$code" != 0 ]; then
+        kills=$((kills + 1))
+        [ "$seconds" -lt 60 ] || late=$((late + 1))
+        [ "$(grep -c 'exited on signal 9' err)" = 1 ] || silent=$((silent + 1))
+        ! grep -q '^tfm: ' err || broken=$((broken + 1))
+    fi
+    mpirun -n 2 "$tfm" train --resume part --shard >out 2>err &
+    child=$!
+done 2>stderr
+wait "$child"
+code=$?
+echo "# $kills of 20 came before the end"
+check "SIGKILL to any rank: the others end within a minute" [ $kills -ge 2 -a $late = 0 ]
+check "mpirun says why, and they nothing else" [ $silent = 0 -a $broken = 0 ]
+check "--resume ends with the same bits" both 0 alike part long
+check "and nothing is left lying about" [ "$(tidy part && shards part)" = "00000040-0-of-2 00000040-1-of-2 " ]
+
+# ---- Gradients of 16 bits
+# near_end DIR: validation at the end within 2 % of that in 32 bits
+last() {
+    sed -n 's/^{"type":"valid",.*"nll":\([0-9.]*\),.*/\1/p' "$1/train.jsonl" | tail -n 1
+}
+many="$plan --updates 200 --valid-every 200 --dropout 0.1"
+# shellcheck disable=SC2086
+fresh 2 f32 $many
+check "200 updates" [ "$code" = 0 ]
+for wire in f16 bf16; do
+    # shellcheck disable=SC2086
+    fresh 2 $wire $many --wire $wire
+    check "--wire $wire: validation within 2 %" [ "$code" = 0 -a \
+        "$(echo "$(last f32) $(last $wire)" | awk '{ print ($2 / $1 - 1) ^ 2 < 4e-4 }')" = 1 ]
+    echo "# $(last f32) $(last $wire)"
+done
+echo "1..$count"
