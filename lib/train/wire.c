@@ -75,7 +75,8 @@ static void narrow(tfm_trainer *t, tfm_tensor *out, tfm_tensor *scale, tfm_tenso
     tfm_cast(t->ctx, out, x, t->wire_dtype);
 }
 
-/* Starts to read a bucket of the gradient. The queue is in order, so what is freed here is not written before. */
+/* Starts to read a bucket of the gradient, as the tape tells. The queue is in order: what is freed here is not written
+ * before it is read. */
 static void start(void *user, size_t k) {
     tfm_trainer *t = user;
     tfm__bucket_read *b = &t->buckets[k];
@@ -91,20 +92,13 @@ static void start(void *user, size_t k) {
         tfm__read_into(t->ctx, &b->scale_read, &b->scale, scale);
     tfm__read_into(t->ctx, &b->read, t->shared + t->parts[k].at, x);
     t->last_read = b->read ? b->read : t->last_read;
+    t->early += b->read != NULL;
     tfm_scope_close(t->ctx, 0, NULL);
-}
-
-static void start_early(void *user, size_t k) {
-    tfm_trainer *t = user;
-    if (!t->buckets[k].read) {
-        start(t, k);
-        t->early++;
-    }
 }
 
 void tfm__wire_listen(tfm_trainer *t) {
     t->early = 0;
-    tfm__tape_tell(t->ctx, t->value, (size_t)tfm__buckets(&t->cuts), t->parts, start_early, t);
+    tfm__tape_tell(t->ctx, t->value, (size_t)tfm__buckets(&t->cuts), t->parts, start, t);
 }
 
 void tfm__wire_forget(tfm_trainer *t) {
@@ -115,14 +109,13 @@ void tfm__wire_forget(tfm_trainer *t) {
     t->last_read = NULL;
 }
 
-/* Waits until the bucket is in `shared`. */
+/* Waits until the bucket is in `shared`, unless no backward pass has begun to read it: the rank has no batch. */
 static tfm_status wait_for(tfm_trainer *t, int64_t k) {
-    tfm__bucket_read *b = &t->buckets[k];
-    if (!b->read)
-        start(t, (size_t)k);
+    const tfm__bucket_read *b = &t->buckets[k];
     if (b->scale_read)
         tfm__read_wait(t->ctx, b->scale_read);
-    tfm__read_wait(t->ctx, b->read);
+    if (b->read)
+        tfm__read_wait(t->ctx, b->read);
     return tfm_context_status(t->ctx);
 }
 
@@ -233,7 +226,7 @@ bool tfm__wire_sum(tfm_trainer *t, double *squares, tfm_status *status) {
         const int64_t k = tfm__bucket_sent(&t->cuts, i);
         if (*status == TFM_OK)
             *status = wait_for(t, k);
-        if (!sum_bucket(t, squares, k, *status != TFM_OK))
+        if (!sum_bucket(t, squares, k, *status != TFM_OK || !t->buckets[k].read))
             return false;
     }
     return true;
