@@ -48,10 +48,19 @@ shards() {
 sent() {
     sed -n 's/.*"wire_bytes":\([0-9]*\),.*/\1/p' "$1/train.jsonl"
 }
-# kill_rank N: the launcher in $child has started it as number N, from 1; then how the run ends, within a minute
+# started N: the ranks that the launcher in $child has started, once they are N and the program's, or the run is over
+started() {
+    until [ "$(pgrep -c -x -P "$child" "${tfm##*/}")" -ge "$1" ]; do
+        kill -0 "$child" 2>/dev/null || return
+        sleep 0.02
+    done
+    pgrep -x -P "$child" "${tfm##*/}"
+}
+# kill_rank N: the rank that the launcher in $child has started as number N, from 1; leaves how the run ended, and how
+# many seconds later
 kill_rank() {
+    victim=$(started 2 | sed -n "$1p")
     begun=$(date +%s)
-    victim=$(pgrep -P "$child" | sed -n "$1p")
     [ -n "$victim" ] && kill -9 "$victim"
     wait "$child"
     code=$?

@@ -58,7 +58,10 @@ for step in $(delays 20 | tr ' ' ,); do
     if [ "$code" != 0 ]; then
         kills=$((kills + 1))
         [ "$seconds" -lt 60 ] || late=$((late + 1))
-        [ "$(grep -c 'exited on signal 9' err)" = 1 ] || silent=$((silent + 1))
+        [ "$(grep -c 'exited on signal 9' err)" = 1 ] || {
+            silent=$((silent + 1))
+            sed 's/^/# /' err
+        }
         ! grep -q '^tfm: ' err || broken=$((broken + 1))
     fi
     mpirun -n 2 "$tfm" train --resume part --shard >out 2>err &
