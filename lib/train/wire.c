@@ -154,7 +154,7 @@ static void unpack(const tfm_trainer *t, float *out, const unsigned char *block,
     if (!header_of(t))
         return;
     memcpy(&scale, block, sizeof(scale));
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count && scale != 1; i++)
         out[i] *= scale;
 }
 
@@ -165,13 +165,14 @@ static void pack_sum(const tfm_trainer *t, unsigned char *block, float *sum, int
         memcpy(block, sum, (size_t)count * sizeof(*sum));
         return;
     }
-    for (int64_t i = 0; i < count; i++)
-        most = fmaxf(most, fabsf(sum[i]));
-    if (t->wire_dtype == TFM_F16 && most > 0 && isfinite(most))
+    for (int64_t i = 0; i < count && t->wire_dtype == TFM_F16; i++)
+        most = fabsf(sum[i]) > most ? fabsf(sum[i]) : most;
+    if (most > 0 && isfinite(most))
         scale = fmaxf(ldexpf(1, ilogbf(most) - 14), 0x1p-126f);
     memcpy(block, &scale, sizeof(scale));
+    const float inverse = 1 / scale; /* of a power of 2, so nothing is lost */
     for (int64_t i = 0; i < count; i++) {
-        const uint16_t half = tfm__half_of(sum[i] / scale, t->wire_dtype);
+        const uint16_t half = tfm__half_of(sum[i] * inverse, t->wire_dtype);
         memcpy(block + HEADER + 2 * i, &half, sizeof(half));
     }
     unpack(t, sum, block, count);
