@@ -1,0 +1,206 @@
+"""What an update of several ranks takes on the wire: measured, and a model of it.
+
+As root, with Open MPI and a build with MPI:
+    python3 tests/bench/scale.py measure PROGRAM OUT.jsonl     runs between namespaces of the network (scale_net.sh)
+    python3 tests/bench/scale.py fit OUT.jsonl                 constants from some of them, errors on the others
+    python3 tests/bench/scale.py plan OUT.jsonl                what follows for the paper's models, as Markdown
+
+The model: an update sends each bucket of the gradient twice, as blocks to each rank and as a sum to each. A call waits
+for the slowest, and costs a ranks' worth of messages and, by the byte, the link and the host's own work:
+
+    seconds = calls (ranks - 1) ALPHA + bytes (8 OVERHEAD / rate + BETA)
+
+where bytes is what a rank sends. `measure` takes of each run the lowest quartile of its updates: the rest of it is ranks
+that wait for each other's processors, of which here are fewer than ranks."""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+RATES = {'1gbit': 1e9, '200mbit': 2e8, '0': math.inf}
+WORLDS = (2, 4)
+WIDTHS = (256, 384, 512)
+BUCKET = 1 << 20
+NET = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'scale_net.sh')
+
+
+def net(*arguments, **options):
+    return subprocess.run(('sh', NET) + arguments, check=True, **options)
+
+
+def measure_run(program, folder, world, width, wire):
+    out = os.path.join(folder, 'run')
+    subprocess.run(('rm', '-rf', out), check=True)
+    net('mpirun', str(world), program, 'train', '-o', out, '--src', 'a', '--tgt', 'b', '--hold-out', '0', '--width',
+        str(width), '--ffn', str(4 * width), '--heads', '4', '--encoder-layers', '1', '--decoder-layers', '1',
+        '--batch-tokens', '16', '--updates', '12', '--report-every', '1', '--wire', wire, cwd=folder,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
+    with open(os.path.join(out, 'train.jsonl'), encoding='utf-8') as log:
+        lines = [json.loads(line) for line in log]
+    updates = [line for line in lines if line['type'] == 'train'][2:]
+    seconds = sorted(line['wire_seconds'] for line in updates)
+    return {'parameters': lines[0]['parameters'], 'bytes': updates[0]['wire_bytes'], 'seconds': seconds[len(seconds) // 4],
+            'median': seconds[len(seconds) // 2]}
+
+
+def measure(program, out):
+    program = os.path.abspath(program)
+    with tempfile.TemporaryDirectory() as folder, open(out, 'w', encoding='utf-8') as log:
+        for name, words in (('a', 'eins zwei drei vier'), ('b', 'one two three four')):
+            with open(os.path.join(folder, name), 'w', encoding='utf-8') as text:
+                text.writelines('%s %d\n' % (words, i % 97) for i in range(400))
+        try:
+            for rate in RATES:
+                net('up', str(max(WORLDS)), rate, '0')
+                for world in WORLDS:
+                    for width, wire in [(w, 'f32') for w in WIDTHS] + [(WIDTHS[-1], 'bf16')]:
+                        point = {'rate': rate, 'world': world, 'width': width, 'wire': wire}
+                        point.update(measure_run(program, folder, world, width, wire))
+                        log.write(json.dumps(point) + '\n')
+                        log.flush()
+        finally:
+            net('down')
+
+
+def terms(p):
+    """What the constants are multiplied by: ALPHA, OVERHEAD, BETA."""
+    calls = 2 * math.ceil(p['parameters'] / BUCKET)
+    return calls * (p['world'] - 1), p['bytes'] * 8 / RATES[p['rate']], p['bytes']
+
+
+def solve(rows, values):
+    """Least squares of relative errors, no constant below 0: Gauss, without what came out negative."""
+    n = len(rows[0])
+    kept = list(range(n))
+    while True:
+        a = [[sum(r[i] * r[j] / v ** 2 for r, v in zip(rows, values)) for j in kept] +
+             [sum(r[i] / v for r, v in zip(rows, values))] for i in kept]
+        for i in range(len(kept)):
+            pivot = a[i][i]
+            a[i] = [x / pivot for x in a[i]]
+            for k in range(len(kept)):
+                if k != i:
+                    a[k] = [x - a[k][i] * y for x, y in zip(a[k], a[i])]
+        found = dict(zip(kept, (row[-1] for row in a)))
+        if all(x >= 0 for x in found.values()):
+            return [found.get(i, 0.0) for i in range(n)]
+        kept.remove(min(found, key=found.get))
+
+
+def read(path):
+    with open(path, encoding='utf-8') as log:
+        return [json.loads(line) for line in log]
+
+
+def fits(points):
+    """Those that constants are taken from; the others are held back."""
+    return [p for p in points if p['width'] != WIDTHS[1] and p['wire'] == 'f32']
+
+
+def constants(points):
+    return solve([terms(p) for p in fits(points)], [p['seconds'] for p in fits(points)])
+
+
+def predicted(constant, p):
+    return sum(c * t for c, t in zip(constant, terms(p)))
+
+
+def fit(points):
+    constant = constants(points)
+    print('ALPHA %.3g s, OVERHEAD %.3f, BETA %.3g s/byte (%.2f GB/s)' %
+          (constant[0], constant[1], constant[2], 1e-9 / constant[2] if constant[2] else math.inf))
+    print('| rate | ranks | width | wire | MB sent | measured, s | model, s | error |  |\n|---|---|---|---|---|---|---|---|---|')
+    for p in points:
+        says = predicted(constant, p)
+        print('| %s | %d | %d | %s | %.1f | %.3f | %.3f | %+.0f %% | %s |' %
+              (p['rate'], p['world'], p['width'], p['wire'], 1e-6 * p['bytes'], p['seconds'], says,
+               100 * (says / p['seconds'] - 1), 'fitted' if p in fits(points) else 'held back'))
+    errors = sorted(abs(predicted(constant, p) / p['seconds'] - 1) for p in points if p not in fits(points))
+    print('held back: median error %.0f %%, largest %.0f %%' % (100 * errors[len(errors) // 2], 100 * errors[-1]))
+
+
+# ---- The paper's models
+
+# Numbers that an encoder token, a decoder token and a target's output are multiplied by, and all parameters, with the
+# paper's vocabulary of 37,000 pieces for both languages; what an update has of each side, and how many there are.
+MODELS = {
+    'base': {'width': 512, 'inner': 2048, 'layers': 6, 'updates': 100000},
+    'big': {'width': 1024, 'inner': 4096, 'layers': 6, 'updates': 300000},
+}
+VOCABULARY, TOKENS = 37000, 25000
+# FP32 peaks by the makers, in FLOP/s, and the share of it that is assumed: none of these was there to be measured.
+GPUS = {'Tesla T4': 8.1e12, 'Arc A770': 19.7e12, 'A100': 19.5e12, 'RTX 4090': 82.6e12}
+SHARE = 0.3
+# Tokens of both sides in a second that two cores with AVX-512 train, base as measured (train-cpu.md), big by its FLOPs.
+CPU_TOKENS, CPU_CORES = 957.0, 32
+
+
+def model_flops(m):
+    """Of an update: two for a multiply and add, three times for forward and backward; scores and their products too."""
+    attention, feed = 4 * m['width'] ** 2, 2 * m['width'] * m['inner']
+    encoder, decoder = m['layers'] * (attention + feed), m['layers'] * (2 * attention + feed)
+    sentence = 30  # tokens, about: what a token looks at
+    scores = m['layers'] * 3 * 2 * sentence * m['width']
+    return 6 * TOKENS * (encoder + decoder + m['width'] * VOCABULARY + scores)
+
+
+def model_parameters(m):
+    attention, feed = 4 * m['width'] * (m['width'] + 1), 2 * m['width'] * m['inner'] + m['width'] + m['inner']
+    norms = m['layers'] * 5 * 2 * m['width']
+    return m['layers'] * (3 * attention + 2 * feed) + norms + VOCABULARY * m['width']
+
+
+# Seconds by the byte of a host with nothing else to do: assumed, where BETA is what a busy one had.
+IDLE = 1e-9
+
+
+def wire_seconds(constant, parameters, ranks, rate):
+    calls = 2 * math.ceil(parameters / BUCKET)
+    count = 2 * (ranks - 1) / ranks * parameters * 4
+    return constant[0] * calls * (ranks - 1) + count * (8 * constant[1] / rate + constant[2])
+
+
+def update_seconds(compute, wire, buckets):
+    """Two thirds of the work are the backward pass, under which all buckets but the last one can be sent."""
+    return compute + max(wire - 2 / 3 * compute, wire / buckets)
+
+
+def devices_of(m):
+    """Their names, how many ranks, and the seconds that each works on its share of an update."""
+    flops = model_flops(m)
+    found = [('8 x ' + gpu, 8, flops / 8 / (SHARE * peak)) for gpu, peak in GPUS.items()]
+    speed = CPU_TOKENS * model_flops(MODELS['base']) / flops * CPU_CORES / 2
+    return found + [('100 machines of %d cores' % CPU_CORES, 100, 2 * TOKENS / 100 / speed)]
+
+
+def plan(points):
+    measured = constants(points)
+    assumed = [0, measured[1], IDLE]
+    print('| model | devices | work, s | link | wire, s | update, s | all updates, days | wire, s, as measured |\n'
+          '|---|---|---|---|---|---|---|---|')
+    for name, m in MODELS.items():
+        parameters = model_parameters(m)
+        for device, ranks, work in devices_of(m):
+            for link, rate in (('1 Gbit/s', 1e9), ('10 Gbit/s', 10e9), ('one host', math.inf)):
+                if rate == math.inf and ranks > 8:
+                    continue
+                wire = wire_seconds(assumed, parameters, ranks, rate)
+                update = update_seconds(work, wire, math.ceil(parameters / BUCKET))
+                print('| %s | %s | %.2f | %s | %.2f | %.2f | %.1f | %.2f |' %
+                      (name, device, work, link, wire, update, m['updates'] * update / 86400,
+                       wire_seconds(measured, parameters, ranks, rate)))
+
+
+def main(arguments):
+    if len(arguments) == 3 and arguments[0] == 'measure':
+        measure(arguments[1], arguments[2])
+    elif len(arguments) == 2 and arguments[0] in ('fit', 'plan'):
+        {'fit': fit, 'plan': plan}[arguments[0]](read(arguments[1]))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])
