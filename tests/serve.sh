@@ -59,6 +59,8 @@ form() {
 
 # ---- What is wrong before it starts
 run serve --help
+check "its help is all that it says" both 0 says out 'examples:'
+check "its help is no mistake" [ ! -s err ]
 check "its help fits a terminal" [ "$(wc -L <out)" -lt 80 ]
 run serve
 check "no model: what to give" one_sentence 2 'which model? give --model'

@@ -251,12 +251,13 @@ int cmd_serve(int argc, char **argv) {
     int code = cli_parse(&syntax, argc, argv);
     if (code == CLI_GO)
         code = check(&o, &syntax);
-    if (code == CLI_GO)
+    if (code == CLI_GO) {
         code = read_keys(&o, &keys);
-    if (code == CLI_OK)
-        code = check_keys(&o);
-    if (code == CLI_OK)
-        code = run(&o, &syntax);
+        if (code == CLI_OK)
+            code = check_keys(&o);
+        if (code == CLI_OK)
+            code = run(&o, &syntax);
+    }
     free(o.models.items);
     free(o.keys.items);
     free(keys);
