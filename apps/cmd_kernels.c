@@ -91,7 +91,7 @@ static int export(const kernels_options *o, int argc, char **argv) {
 
 static int pack(const kernels_options *o) {
     tfm_kernels_report report;
-    if (tfm_kernels_pack(o->output, o->pack_dir, o->device, &report) != TFM_OK)
+    if (tfm_kernels_pack(&report, o->output, o->pack_dir, o->device) != TFM_OK)
         return cli_fail_library();
     fprintf(stderr, "%s has %d programs in %.1f MB, %d of them built by the device: TFM_KERNELS=%s runs them\n",
             o->output, report.programs, (double)report.bytes * 1e-6, report.built, o->output);

@@ -54,6 +54,18 @@ def functions(path):
         yield result.strip(), name, parameters
 
 
+def in_order(parts):
+    """Whether outputs come before inputs, as base.h says. A weight is an input, though it holds a copy of its own."""
+    after = False
+    for kind, parameter in parts[1:]:
+        output = kind == 'const char **' or \
+            kind.endswith('*') and 'const' not in kind and kind not in ('tfm_param *', 'void *')
+        if output and after:
+            return False
+        after = after or not output and parameter != 'provider'
+    return True
+
+
 def reserved_words(paths):
     """The number of `reserved` words of each struct that has them, by its name."""
     structs = {}
@@ -124,6 +136,8 @@ def main():
             if name in SKIPPED:
                 continue
             parts = [split(p) for p in parameters]
+            if not in_order(parts):
+                sys.exit('%s: an output of %s comes after an input' % (header, name))
             pointers = [i for i, (kind, _) in enumerate(parts) if kind.endswith('*')]
             values = [better(name, *p) or good(*p) for p in parts]
             status = result == 'tfm_status' and name not in SILENT

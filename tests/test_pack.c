@@ -170,7 +170,7 @@ static void test_collecting(void **state) {
     assert_int_equal(tfm_kernels_end(&report), TFM_ERROR_INPUT);
     assert_int_equal(report.programs, 0);
     assert_int_equal(tfm_kernels_end(&report), TFM_ERROR_ARGUMENT);
-    assert_int_equal(tfm_kernels_pack(path, scratch_path("nowhere"), NULL, NULL), TFM_ERROR_IO);
+    assert_int_equal(tfm_kernels_pack(NULL, path, scratch_path("nowhere"), NULL), TFM_ERROR_IO);
 }
 
 /* Binaries of a vendor's compiler beside an export, whose device is not here: no device is looked for. */
@@ -187,12 +187,12 @@ static void test_vendor(void **state) {
     harness_ok(tfm__file_write(scratch_path("manifest.json"), text, strlen(text)));
     harness_ok(tfm__file_write(scratch_path("softmax-1.aocx"), "binary\0one", 10));
     harness_ok(tfm__file_write(scratch_path("beam-2.bin"), "2", 1));
-    harness_ok(tfm_kernels_pack(path, scratch_root, NULL, &report));
+    harness_ok(tfm_kernels_pack(&report, path, scratch_root, NULL));
     assert_int_equal(report.programs, 2);
     assert_int_equal(report.built, 0);
     assert_true(good());
     harness_ok(tfm__file_write(scratch_path("beam-2.bin"), "", 0));
-    assert_int_equal(tfm_kernels_pack(path, scratch_root, NULL, NULL), TFM_ERROR_INPUT);
+    assert_int_equal(tfm_kernels_pack(NULL, path, scratch_root, NULL), TFM_ERROR_INPUT);
     assert_non_null(strstr(tfm_error_message(), "beam-2.bin is empty"));
 }
 

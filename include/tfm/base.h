@@ -11,16 +11,18 @@
  *
  * The comment of a call names each pointer that may be NULL. Any other NULL is refused with TFM_ERROR_ARGUMENT, and a
  * call that returns no status then returns NULL, 0 or false. Every function whose name ends in _free takes the address
- * of a pointer and sets that pointer to NULL; it does nothing if either is NULL already.
+ * of what it frees, and does nothing for NULL. It leaves a pointer NULL, and the tensors of a plain struct, such as a
+ * layer's, empty, so a second call does no harm.
  *
  * Options are structs in which 0 means the default, and a NULL pointer in place of a struct means all defaults. Fill
  * the struct with zeros first, as {0} and designated initialisers do. Its `reserved` words must stay 0: a later version
  * of tfm puts new fields there, and an older library that finds one set refuses the call instead of ignoring the field.
  *
  * Arguments come in one order. A call that makes an object begins with the address of the pointer to fill; every other
- * call begins with the object or context that it works on. Then come outputs, inputs and options, and last a callback
- * with its `user` pointer, which the library passes on untouched. A call named `_new` makes something from its
- * arguments alone; a call named `_open` makes it from something that exists, such as a device, a folder or files. */
+ * call begins with the object or context that it works on, and where a call names a provider (ops.h), with that beside
+ * it. Then come outputs, inputs and options, and last a callback with its `user` pointer, which the library passes on
+ * untouched. A call named `_new` makes something from its arguments alone; a call named `_open` makes it from something
+ * that exists, such as a device, a folder or files. */
 #ifndef TFM_BASE_H
 #define TFM_BASE_H
 

@@ -7,7 +7,7 @@
  *     tfm_context_free(&ctx);                               // hands in the programs that it has asked for
  *     tfm_kernels_end(NULL);                                // writes folder/NAME.cl for each, and a manifest
  *     printf("compile each NAME.cl to NAME.bin or NAME.aocx\n");
- *     tfm_kernels_pack("file.pack", "folder", NULL, NULL);
+ *     tfm_kernels_pack(NULL, "file.pack", "folder", NULL);
  *
  * If the environment variable TFM_KERNELS names a pack, contexts take all their programs from it, and nothing is
  * compiled, whether the device has a compiler or not. A pack is for one device, driver and version of tfm; a context on
@@ -50,7 +50,7 @@ TFM_API tfm_status tfm_kernels_end(tfm_kernels_report *report);
  * device, named as at the top of device.h, if it is the manifest's and has a compiler. Where all are there, no device
  * is looked for. TFM_ERROR_INPUT if a binary is missing and cannot be built; the message names the first and counts
  * them. `device` and `report` may be NULL. */
-TFM_API tfm_status tfm_kernels_pack(const char *out, const char *dir, const char *device, tfm_kernels_report *report);
+TFM_API tfm_status tfm_kernels_pack(tfm_kernels_report *report, const char *out, const char *dir, const char *device);
 
 #ifdef __cplusplus
 }

@@ -39,7 +39,7 @@ typedef struct tfm_training {
 
 /* Fills *out with the next draw, for an op that takes one, and returns `out`. Returns NULL if `training` is NULL or if
  * the rate is 0: then nothing is dropped. */
-TFM_API const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where, tfm_dropout_options *out);
+TFM_API const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_dropout_options *out, tfm_drop where);
 
 /* A linear layer: y = x weight^T + bias. */
 typedef struct tfm_dense {

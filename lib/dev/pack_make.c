@@ -123,7 +123,7 @@ static tfm_status gather(tfm__pack_item *items, tfm_kernels_report *report, cons
     return status;
 }
 
-tfm_status tfm_kernels_pack(const char *out, const char *dir, const char *device, tfm_kernels_report *report) {
+tfm_status tfm_kernels_pack(tfm_kernels_report *report, const char *out, const char *dir, const char *device) {
     tfm_kernels_report unused;
     json_t *manifest = NULL;
     if (TFM__NEEDS("kernels_pack", out, dir) != TFM_OK)

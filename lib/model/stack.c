@@ -61,7 +61,7 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
     tfm_context *ctx = model->ctx;
     const tfm__stack *stack = p->stack;
     tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw);
+    const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
     const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
     const tfm_tensor positions = positions_of(ctx, stack, p->arch);
     const bool scattered = p->positions.buffer && positions.buffer;
@@ -214,7 +214,7 @@ static tfm_status run_stack(tfm_model *model, tfm_tensor *out, tfm_tensor ids, p
     if (!has_stopped(p)) {
         tfm__stream_settle(ctx, p->arch->final_norm ? &last : out, &stream);
         const tfm_dropout_options *dropout =
-            p->arch->final_dropout ? tfm_training_draw(model->training, TFM_DROP_RESIDUAL, &draw) : NULL;
+            p->arch->final_dropout ? tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL) : NULL;
         if (p->arch->final_norm)
             tfm_norm_forward(ctx, dropout ? &normed : out, NULL, &p->stack->final_norm, last, (tfm_tensor){0});
         if (dropout)

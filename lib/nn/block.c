@@ -88,7 +88,7 @@ static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights
     project_self(ctx, &queries, &own, block, s, before, memory);
     if (!step)
         options.lengths = memory->lengths;
-    options.dropout = tfm_training_draw(block->training, TFM_DROP_ATTENTION, &draw);
+    options.dropout = tfm_training_draw(block->training, &draw, TFM_DROP_ATTENTION);
     tfm__multi_head_mix(ctx, mixed, &block->attention, queries, step ? memory->log : own, &options);
     tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->added});
 }
@@ -118,7 +118,7 @@ static void attend_cross(tfm_context *ctx, tfm_tensor *crossed, tfm_tensor *weig
     const tfm_attention_options options = {.lengths = memory->cross_lengths,
                                            .sources = memory->cross_sources,
                                            .scores = weights,
-                                           .dropout = tfm_training_draw(block->training, TFM_DROP_ATTENTION, &draw)};
+                                           .dropout = tfm_training_draw(block->training, &draw, TFM_DROP_ATTENTION)};
     tfm__multi_head_mix(ctx, crossed, &block->cross, queries, memory->cross, &options);
     tfm_tensor_free(ctx, &queries);
 }

@@ -1,7 +1,7 @@
 /* The small layers: dense, norm, feed-forward, multi-head attention. */
 #include "nn/stream.h"
 
-const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_drop where, tfm_dropout_options *out) {
+const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_dropout_options *out, tfm_drop where) {
     if (!training || !out || training->rates[where] == 0.0f)
         return NULL;
     *out = (tfm_dropout_options){.rate = training->rates[where], .seed = training->seed, .stream = training->stream++};
@@ -54,7 +54,7 @@ void tfm_norm_free(tfm_context *ctx, tfm_norm *layer) {
 tfm_status tfm__feed_forward_end(tfm_context *ctx, tfm_tensor *y, tfm_feed_forward *layer, tfm_tensor hidden) {
     tfm_tensor dropped = {0}; /* (..., F) */
     tfm_dropout_options draw;
-    const tfm_dropout_options *dropout = tfm_training_draw(layer->training, TFM_DROP_ACTIVATION, &draw);
+    const tfm_dropout_options *dropout = tfm_training_draw(layer->training, &draw, TFM_DROP_ACTIVATION);
     tfm_scope_open(ctx);
     if (dropout)
         tfm_dropout(ctx, &dropped, hidden, dropout);

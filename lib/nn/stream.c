@@ -61,7 +61,7 @@ static tfm_status run(tfm_context *ctx, const tfm__linears_input *in, const read
 static tfm_status read_by(tfm_context *ctx, tfm__stream *s, const tfm_norm *before, const reader *r) {
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout =
-        s->added.buffer ? tfm_training_draw(s->training, TFM_DROP_RESIDUAL, &draw) : NULL;
+        s->added.buffer ? tfm_training_draw(s->training, &draw, TFM_DROP_RESIDUAL) : NULL;
     tfm__linears_input in = {0};
     tfm_tensor whole = {0}, normed = {0};
     if (dropout && before && !s->after) {
@@ -103,7 +103,7 @@ tfm_status tfm__stream_read_gated(tfm_context *ctx, tfm_tensor *y, tfm__stream *
 tfm_status tfm__stream_settle(tfm_context *ctx, tfm_tensor *out, tfm__stream *s) {
     tfm_dropout_options draw;
     if (s->added.buffer)
-        join(ctx, out, s, tfm_training_draw(s->training, TFM_DROP_RESIDUAL, &draw));
+        join(ctx, out, s, tfm_training_draw(s->training, &draw, TFM_DROP_RESIDUAL));
     else if (out->buffer)
         tfm__tensor_copy(ctx, *out, s->x);
     else
