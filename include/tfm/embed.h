@@ -8,7 +8,7 @@
  *         tfm_embed(embedder, vectors, lines, 2, NULL);
  *     tfm_embedder_free(&embedder);
  *
- * The directory is one of Hugging Face's for an encoder (BERT, RoBERTa, XLM-R, DistilBERT, MPNet, ModernBERT) or one of
+ * The directory is one of Hugging Face's for an encoder, such as BERT, XLM-R or ModernBERT, or one of
  * sentence-transformers, whose modules.json names what comes after the encoder: pooling, dense layers, normalisation.
  *
  * An embedder works on its context, so one thread at a time may use both. */

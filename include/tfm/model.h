@@ -6,10 +6,12 @@
  *     tfm_model_free(&model);
  *
  * The directory is one of Hugging Face's: it has config.json, weights in F32, F16 or BF16, mostly
- * generation_config.json, and for Marian / OPUS-MT source.spm, target.spm and vocab.json. There is no conversion step.
- * `model_type` in config.json says which family a model is of; besides "marian" these are language models with a
- * decoder alone: "gpt2", "llama", "mistral", "qwen2", "qwen3", "smollm3", "phi3", "gemma", "gemma2" and "gemma3_text".
- * What a family has that is not run, such as a scaling of its rotation, is refused by the name of its key.
+ * generation_config.json, and the files of a tokenizer (tfm_tokenizer_open), which for Marian / OPUS-MT are source.spm,
+ * target.spm and vocab.json. There is no conversion step.
+ * `model_type` in config.json says which family a model is of: an encoder-decoder such as "marian", "bart" or "t5", a
+ * language model such as "gpt2" or "llama", which has a decoder alone, or an encoder such as "bert" (embed.h). The
+ * message that refuses another family names all that are run. What a family has that is not run, such as a scaling of
+ * its rotation, is refused by the name of its key.
  *
  * The weights are the first that exist of model.safetensors, the files that model.safetensors.index.json lists,
  * pytorch_model.bin (what torch.save of any PyTorch version writes of a state_dict), and the files that
@@ -55,9 +57,9 @@ typedef struct tfm_model_options {
 } tfm_model_options;
 
 /* Reads the directory and puts the parameters on the context's device, as F32 unless the options or the directory say
- * otherwise. Models of one directory that are open at
- * the same time, on one context or on several of one device, share their parameters there; each model has its own
- * copies in the layout of the device's matrix multiplication. The model keeps the context alive. `options` may be NULL.
+ * otherwise. Models of one directory that are open at the same time, on one context or on several of one device, share
+ * their parameters there; each model has its own copies in the layout of the device's matrix multiplication. The model
+ * keeps the context alive. `options` may be NULL.
  * On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one or one that contradicts
  * another, TFM_ERROR_UNSUPPORTED for a family or activation that tfm does not run. */
 TFM_API tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options);
@@ -111,7 +113,9 @@ TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, which is made if it does not
  * exist. tfm_model_open reads them, and so does Hugging Face's transformers, except for pre-norm models of Marian,
  * which it does not have. Matrices and tables are stored as `dtype`, which is F32, F16 or BF16; vectors are stored as
- * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them. */
+ * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them.
+ * TFM_ERROR_UNSUPPORTED for a family that is not written (tfm_model_info.written), and for a model whose matrices are
+ * bytes or of 16 bits. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
 
 /* Gives the model up and sets *model to NULL. Trainers of the model keep it alive. Does nothing for NULL. The
@@ -403,9 +407,9 @@ TFM_API tfm_status tfm_translate_lines(tfm_model *model, const char *const *line
 typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t tokens);
 
 /* Computes log p of each of `count` target lines given its source line, by teacher forcing, and emits the results in
- * order when all are done. It obeys line_bytes for the source lines, batch_tokens, truncate, reject, progress and stats
- * of the options, and ignores those for translation alone. An empty line is scored as a sentence of EOS alone. A
- * rejected pair is emitted with NaN and 0 tokens. `options` may be NULL. */
+ * order when all are done. It obeys line_bytes for the source lines, batch_tokens, truncate, reject, progress, stats,
+ * the languages and source_prefix of the options, and ignores those for translation alone. An empty line is scored as a
+ * sentence of EOS alone. A rejected pair is emitted with NaN and 0 tokens. `options` may be NULL. */
 TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
                              const tfm_text_options *options, tfm_score_fn emit, void *user);
 
@@ -433,7 +437,8 @@ typedef bool (*tfm_map_fn)(void *user, const tfm_attention_map *map);
 /* Emits the attention of every layer for one pair of texts, in the order of tfm_model_attend. A NULL `target` stands
  * for the model's own translation, found with the options `search`. The source's axis has its tokens with EOS. The
  * target's axis has what the decoder reads: start_id and then the tokens without EOS, so that row i, counted from 0,
- * belongs to the step that writes token i. Of the options `text` only truncate matters. Both options may be NULL.
+ * belongs to the step that writes token i. Of the options `text` truncate, the languages and source_prefix matter. Both
+ * options may be NULL.
  * TFM_ERROR_INPUT for a text that is not UTF-8 or too long, and for a source without words. */
 TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
                               const tfm_search_options *search, tfm_map_fn emit, void *user);

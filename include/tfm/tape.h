@@ -16,11 +16,12 @@
  * Views of one block that have no element in common do not disturb each other. The tape does not notice what is written
  * by other means than ops, such as tfm_tensor_write. A context has one tape, and one thread at a time may use both.
  *
- * All ops of ops.h have a backward pass except tfm_topk, tfm_sample, tfm_l2_norm, tfm_score_additive and tfm_adam, and
- * those that give steps: tfm_equal, tfm_less, tfm_less_equal, tfm_and, tfm_or, tfm_xor and tfm_onehot. There is also
- * none for a cast to less than F32, for a product that accumulates, for attention with `rows` or `sources` as over
- * cached keys, and none that gives gradients of attention's mask and of rotary tables. Such a call is refused while the
- * tape records if it depends on a watched tensor. Steps are not refused: no gradient passes through them. */
+ * All ops of ops.h have a backward pass except tfm_topk, tfm_sample, tfm_pool, tfm_l2_norm, tfm_score_additive and
+ * tfm_adam, and those that give steps: tfm_equal, tfm_less, tfm_less_equal, tfm_and, tfm_or, tfm_xor and tfm_onehot.
+ * There is also none for a cast to less than F32, for a product that accumulates, for attention with `rows` or
+ * `sources` as over cached keys, and none that gives gradients of attention's mask, of rotary tables and of `before` of
+ * tfm_ssru. Such a call is refused while the tape records if it depends on a watched tensor. Steps are not refused: no
+ * gradient passes through them. */
 #ifndef TFM_TAPE_H
 #define TFM_TAPE_H
 
@@ -42,8 +43,8 @@ TFM_API tfm_status tfm_tape_watch(tfm_context *ctx, tfm_tensor x, tfm_tensor gra
 /* Stops recording and computes the gradients of y with respect to all watched tensors, which are added where
  * tfm_tape_watch said. y is F32, and a recorded op must have made it or a part of it; the rest of y has no effect. dy
  * is the gradient of the final result with respect to y, F32 with as many elements as y; an empty dy stands for ones.
- * The call empties the tape even if it fails, so call tfm_tape_start again before another pass. Outputs of ops beside
- * their main result carry no gradient: a norm's mean and deviation, attention's scores and log sums, and nll. */
+ * The call empties the tape even if it fails, so call tfm_tape_start again before another pass. These outputs of ops
+ * carry no gradient: a norm's mean and deviation, attention's scores and log sums, dropout's mask, and nll. */
 TFM_API tfm_status tfm_backward(tfm_context *ctx, tfm_tensor y, tfm_tensor dy);
 
 /* Stops recording and forgets everything without a backward pass. Does nothing for NULL. */

@@ -96,7 +96,8 @@ typedef struct tfm_encode_options {
 TFM_API tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count,
                                              tfm_side side, const char *line, size_t bytes,
                                              const tfm_encode_options *options);
-/* Frees what tfm_tokenizer_encode gave and sets the pointer to NULL. Does nothing for NULL. */
+/* Frees what tfm_tokenizer_encode or tfm_tokenizer_encode_with gave and sets the pointer to NULL. Does nothing for
+ * NULL. */
 TFM_API void tfm_ids_free(int32_t **ids);
 
 /* Turns `count` ids of the target side into text. `ids` may be NULL if `count` is 0: no ids give "". The caller frees
