@@ -58,7 +58,8 @@ if command -v bash >/dev/null; then
     done >incomplete
     check "completion: all options of all commands" [ ! -s incomplete ]
 fi
-"$tfm" completion zsh >_tfm
+"$tfm" completion zsh >_tfm 2>err
+check "completion: no command takes it for a run" [ ! -s err ]
 check "completion: zsh's has them as well" grep -q -- "--length-penalty\[.*\]:value:(paper hf)'" _tfm
 if command -v zsh >/dev/null; then
     check "completion: zsh can read it" zsh -n _tfm
