@@ -53,7 +53,7 @@ static bool is_number(const char *line) {
     return digits > 0 && is_blank(at + digits);
 }
 
-/* "01:02:03,500" at the beginning of a text; what is behind it, or NULL. */
+/* "01:02:03,500" at the beginning of a text; what is after it, or NULL. */
 static const char *skip_time(const char *text) {
     const size_t hours = strspn(text, "0123456789");
     if (hours == 0 || text[hours] != ':')
@@ -66,7 +66,7 @@ static const char *skip_time(const char *text) {
     return minutes[0] < '6' && minutes[3] < '6' ? minutes + 9 : NULL;
 }
 
-/* "00:00:01,000 --> 00:00:02,500", and maybe a place of the screen behind it. */
+/* "00:00:01,000 --> 00:00:02,500", and maybe a place of the screen after it. */
 static bool is_times(const char *line) {
     const char *at = skip_time(line + strspn(line, " \t"));
     at = at ? at + strspn(at, " \t") : NULL;
@@ -126,7 +126,7 @@ static bool find_cues(srt *s) {
 
 /* ---- A cue's text ---------------------------------------------------------------------------------------------- */
 
-/* The bytes of a dash that says that another one speaks, with the blanks behind it; 0: there is none. */
+/* The bytes of a dash that says that another one speaks, with the blanks after it; 0: there is none. */
 static size_t dash_of(const char *text) {
     static const char *const DASHES[] = {"-", "\xE2\x80\x90", "\xE2\x80\x93", "\xE2\x80\x94"};
     for (size_t i = 0; i < CLI_COUNT(DASHES); i++) {
@@ -137,7 +137,7 @@ static size_t dash_of(const char *text) {
     return 0;
 }
 
-/* Where a line's text begins, behind its blanks and tags. */
+/* Where a line's text begins, after its blanks and tags. */
 static const char *skip_tags(const char *line) {
     for (size_t tag; (tag = srt_tag(line)) || *line == ' ' || *line == '\t'; line += tag ? tag : 1)
         ;
@@ -159,7 +159,7 @@ static void put_html(FILE *out, const char *line, const char *dash, size_t dash_
         else
             fputc(*line, out);
         if (tag && line == dash)
-            tag += strspn(line + tag, " \t"); /* one blank is written behind it */
+            tag += strspn(line + tag, " \t"); /* one blank is written after it */
     }
 }
 

@@ -246,7 +246,7 @@ markup *markup_read(const char **why, const char *html, size_t bytes) {
     free(text);
     xmlNode *root = m && m->document ? xmlDocGetRootElement(m->document) : NULL;
     if (root && !whole && root->children)
-        m->fragment = root->children; /* the body: what closes the div early goes on behind it */
+        m->fragment = root->children; /* the body: what closes the div early goes on after it */
     if (root)
         find_runs(m, root);
     if (m && root && !m->starved)
@@ -277,7 +277,7 @@ long markup_line(const markup *m, size_t run) {
 
 static void write_fragment(xmlOutputBufferPtr out, const markup *m) {
     for (xmlNode *node = m->fragment->children; node; node = node->next) {
-        if (node != m->fragment->children) { /* behind the div, which is the first child */
+        if (node != m->fragment->children) { /* after the div, which is the first child */
             htmlNodeDumpFormatOutput(out, m->document, node, "UTF-8", 0);
             continue;
         }

@@ -203,7 +203,7 @@ static void put_blank(writer *w, const markup_run *run, xmlNode *next) {
     put_text(w, " ", 1);
 }
 
-/* What is kept in the middle of the text: behind the word that the one before it became. */
+/* What is kept in the middle of the text: after the word that the one before it became. */
 static void put_atoms(writer *w, const markup_run *run, bool *put, size_t source, bool all) {
     for (size_t i = 0; i < run->atom_count; i++) {
         if (put[i] || (!all && run->atoms[i].words != source))

@@ -1,4 +1,4 @@
-/* Linear layers of one input behind a norm, in one launch where a device has it, against double precision; and their
+/* Linear layers of one input after a norm, in one launch where a device has it, against double precision; and their
  * backward passes are those of the ops that they stand for. */
 #include <math.h>
 #include <stdio.h>
@@ -268,7 +268,7 @@ static size_t kernels_of(const tfm_context *ctx) {
     return count;
 }
 
-/* Where a device prefers it, three layers behind a norm are one kernel, of whatever is not too odd for it. */
+/* Where a device prefers it, three layers after a norm are one kernel, of whatever is not too odd for it. */
 static void test_joined(void **state) {
     (void)state;
     enum { ROWS = 4, K = 64 };

@@ -137,7 +137,7 @@ static void test_lies(void **state) {
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
         size_t size;
         char *content = scratch_source(FOLDER "small.npz", &size);
-        /* Some have a NUL in what is looked for: the part behind it is enough. */
+        /* Some have a NUL in what is looked for: the part after it is enough. */
         const size_t nul = CASES[i].old[0] == '\x01' || CASES[i].old[0] == 'v' ? strlen(CASES[i].old) + 1 : 0;
         const size_t more = nul ? strlen(CASES[i].old + nul) : 0;
         char *at = memmem(content, size, CASES[i].old, nul + more ? nul + more : strlen(CASES[i].old));

@@ -93,7 +93,7 @@ static void test_harmed(void **state) {
     free(whole);
 }
 
-/* Writes a list of the caller's with a good hash, and `binaries` behind it. */
+/* Writes a list of the caller's with a good hash, and `binaries` after it. */
 static void sealed(const char *list, const char *binaries) {
     const size_t bytes = strlen(list), all = 24 + bytes + strlen(binaries);
     const uint64_t numbers[] = {bytes, tfm__hash64(list, bytes, 0)};

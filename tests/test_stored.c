@@ -129,7 +129,7 @@ static void test_layers(void **state) {
             assert_true(strcmp(tfm_gemm_provider(p), mine[wide][i]) != 0 || taken >> p & 1);
 }
 
-/* Three layers behind a norm, as they are one launch of few rows on some devices; of one dtype, and of several. */
+/* Three layers after a norm, as they are one launch of few rows on some devices; of one dtype, and of several. */
 static void check_joined(const tfm_dtype *dtypes, harness_random *random) {
     enum { ROWS = 3, K = 68 };
     const int64_t n[] = {40, 9, 130};

@@ -36,14 +36,13 @@ static tfm_status check_decoder(const tfm_model_shape *s) {
         good &= ids[i] >= 0 && ids[i] < s->source_vocabulary;
     if (good)
         return TFM_OK;
-    return tfm__fail(
-        TFM_ERROR_ARGUMENT,
-        "model_new: a language model of width %d, %d heads, %d with keys of their own, %d layers behind an "
-        "encoder of %d, feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must "
-        "be positive, heads divide the width and each other, ids lie in the vocabulary, and the encoder "
-        "and the second vocabulary be 0",
-        s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->feed_forward, s->source_vocabulary,
-        s->target_vocabulary, s->max_positions, s->pad_id, s->eos_id, s->start_id);
+    return tfm__fail(TFM_ERROR_ARGUMENT,
+                     "model_new: a language model of width %d, %d heads, %d with keys of their own, %d layers after an "
+                     "encoder of %d, feed-forward %d, vocabularies %d and %d, %d positions, ids %d, %d, %d: sizes must "
+                     "be positive, heads divide the width and each other, ids lie in the vocabulary, and the encoder "
+                     "and the second vocabulary be 0",
+                     s->width, s->heads, s->kv_heads, s->decoder_layers, s->encoder_layers, s->feed_forward,
+                     s->source_vocabulary, s->target_vocabulary, s->max_positions, s->pad_id, s->eos_id, s->start_id);
 }
 
 static tfm__stack_arch stack_of(const tfm_model_shape *s, int layers, int vocabulary) {

@@ -63,7 +63,7 @@ static size_t bytes_of(const job *j, const item *x) {
     return x->shrinks ? x->stored->count * tfm_dtype_size(j->dtype) : x->stored->bytes;
 }
 
-/* How many scales are written behind the tensor. */
+/* How many scales are written after the tensor. */
 static size_t scales_of(const job *j, const item *x) {
     return x->shrinks && j->dtype == TFM_I8 ? (size_t)x->stored->dims[x->transposed ? 1 : 0] : 0;
 }

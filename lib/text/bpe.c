@@ -116,7 +116,7 @@ static void consider(const bpe *b, heap *h, const symbol *symbols, uint32_t at) 
         push(h, (candidate){m->rank, at, m->id});
 }
 
-/* `ids` has room for `count` and is in the scratch memory, with the rest behind it. Each merge takes one symbol away
+/* `ids` has room for `count` and is in the scratch memory, with the rest after it. Each merge takes one symbol away
  * and adds two candidates at most, so the heap never has more than three for each symbol. */
 static size_t merge_many(const bpe *b, int32_t *ids, size_t count, char *memory) {
     symbol *symbols = (symbol *)memory;

@@ -33,7 +33,7 @@ static inline size_t tfm__char_bytes(const char *at) {
     return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-/* Reads the character and moves `at` behind it. */
+/* Reads the character and moves `at` past it. */
 static inline int32_t tfm__char_next(const char *text, size_t *at) {
     const unsigned char *b = (const unsigned char *)text + *at;
     if (b[0] < 0x80) {

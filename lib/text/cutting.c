@@ -55,7 +55,7 @@ static void part(joining *j, size_t begin, size_t end, bool match) {
     case TFM__WITH_PREVIOUS:
         join = match && !j->match;
         break;
-    case TFM__WITH_NEXT: /* a separator takes the text behind it, not another separator */
+    case TFM__WITH_NEXT: /* a separator takes the text after it, not another separator */
         join = j->match && !match;
         break;
     }

@@ -11,7 +11,7 @@ typedef enum tfm__behaviour {
     TFM__REMOVED,       /* nothing */
     TFM__CONTIGUOUS,    /* a part of its own, with others of its kind */
     TFM__WITH_PREVIOUS, /* the end of the part before */
-    TFM__WITH_NEXT,     /* the beginning of the part behind */
+    TFM__WITH_NEXT,     /* the beginning of the part after it */
 } tfm__behaviour;
 
 typedef enum tfm__prepend { TFM__ALWAYS, TFM__FIRST, TFM__NEVER } tfm__prepend;

@@ -214,7 +214,7 @@ void tfm__added_pieces_cut(const tfm__added_pieces *a, bool normal, tfm__cuts *o
             tfm__cuts_add(out, base + last, base + begin, -1, start && last == 0);
         end = end < begin ? begin : end;
         tfm__cuts_add(out, base + begin, base + end, piece->id, start && begin == 0);
-        last = end; /* also where what stands behind another token was taken with it: that comes twice then */
+        last = end; /* also where what stands after another token was taken with it: that comes twice then */
     }
     if (last < bytes)
         tfm__cuts_add(out, base + last, base + bytes, -1, start && last == 0);

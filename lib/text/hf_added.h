@@ -14,7 +14,7 @@ typedef struct tfm__added_piece {
     int32_t id;
     bool single_word; /* only where no word goes on at either end */
     bool lstrip;      /* takes the blanks before it */
-    bool rstrip;      /* takes those behind it */
+    bool rstrip;      /* takes those after it */
     bool normalized;  /* is looked for in the normalised text, in its own normalised form */
     bool special;     /* adds nothing to a text, as a rule: */
     bool silent;      /* `tokenizers` gives back the normalised form, and that has to be the text of a special one */

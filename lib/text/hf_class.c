@@ -71,7 +71,7 @@ static const char *const MODELS[][2] = {
     {"mistral", "Llama"},
 };
 
-/* Whether `name` is that of a class, with or without what the library puts behind it. */
+/* Whether `name` is that of a class, with or without what the library puts after it. */
 static bool is_class(const char *name, const char *class) {
     const size_t length = strlen(class);
     const char *behind = strncmp(name, class, length) == 0 ? name + length : "-";

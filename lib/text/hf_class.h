@@ -8,7 +8,7 @@
 enum { TFM__BOS, TFM__EOS, TFM__UNK, TFM__SEP, TFM__PAD, TFM__CLS, TFM__MASK, TFM__SPECIALS };
 
 typedef struct tfm__hf_class {
-    const char *name;                    /* Of the class, without Tokenizer and Fast behind it. */
+    const char *name;                    /* Of the class, without Tokenizer and Fast after it. */
     const char *specials[TFM__SPECIALS]; /* What the tokens are called where nobody says; NULL for none. */
     tfm__language_place place;           /* Of the language. */
     const char *language;                /* Of a text where nobody says. */

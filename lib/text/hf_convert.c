@@ -214,7 +214,7 @@ static tfm_status convert_byte_pairs(tfm__conversion *c) {
 
 /* ---- vocab.txt ---------------------------------------------------------------------------------------- */
 
-/* A word a line, with blanks behind it left out; a word that is there twice has the later place. */
+/* A word a line, with blanks after it left out; a word that is there twice has the later place. */
 static tfm_status read_words(json_t *vocab, const char *path) {
     tfm__lines lines = {0};
     bool more = true;

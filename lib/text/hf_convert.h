@@ -28,7 +28,7 @@ json_t *tfm__convert_text(const char *text);
 /* Adds a token. */
 void tfm__convert_add(const tfm__conversion *c, const char *text, bool special, bool lstrip);
 
-/* Adds a special token for each of the codes, which have a blank behind each, with `sign` on both sides. If `vocab` is
+/* Adds a special token for each of the codes, which have a blank after each, with `sign` on both sides. If `vocab` is
  * a list of pieces it gets them too. */
 void tfm__convert_languages(const tfm__conversion *c, json_t *vocab, const char *codes, const char *sign);
 extern const char tfm__codes_mbart[], tfm__codes_mbart50[], tfm__codes_m2m[], tfm__codes_wmt21[], tfm__codes_nllb[];

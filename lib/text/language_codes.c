@@ -1,4 +1,4 @@
-/* The languages that classes of transformers have by themselves, in the order of their ids; a blank behind each. */
+/* The languages that classes of transformers have by themselves, in the order of their ids; a blank after each. */
 #include "text/hf_convert.h"
 
 const char tfm__codes_mbart[] =

@@ -143,7 +143,7 @@ tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, b
             walk->at = walk->end;
             return TFM_OK;
         }
-        *found = false; /* empty, right behind the last */
+        *found = false; /* empty, right after the last */
         walk->at += walk->at < bytes ? tfm__char_bytes(text + walk->at) : 1;
     }
     *found = false;

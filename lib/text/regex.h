@@ -29,7 +29,7 @@ typedef struct tfm__regex_walk {
     bool any;          /* there was a match */
 } tfm__regex_walk;
 
-/* Finds the next match; *found says whether there is one. As in Oniguruma's iterator, an empty match right behind the
+/* Finds the next match; *found says whether there is one. As in Oniguruma's iterator, an empty match right after the
  * last one does not count. TFM_ERROR_INPUT if the expression takes too many steps on this text. */
 tfm_status tfm__regex_next(const tfm__regex *regex, tfm__regex_memory *memory, bool *found, tfm__regex_walk *walk,
                            const char *text, size_t bytes);

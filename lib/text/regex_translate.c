@@ -191,7 +191,7 @@ static tfm_status group(translation *t) {
     return TFM_OK;
 }
 
-/* `{2,3}` behind an atom, and a `+` behind that, or behind `{2}` a `?`, which means: or not. */
+/* `{2,3}` after an atom, and a `+` after that, or after `{2}` a `?`, which means: or not. */
 static void interval(translation *t) {
     const char *close = memchr(t->at, '}', (size_t)(t->end - t->at));
     const bool counted = close && close > t->at + 1 && strspn(t->at + 1, "0123456789,") == (size_t)(close - t->at - 1);

@@ -22,7 +22,7 @@ typedef struct tfm__sent {
 } tfm__sent;
 
 /* How many tokens of a row are not learned: a language model reads a text but for its last token, and learns it but for
- * its first. A translation begins behind a token that is not in it. */
+ * its first. A translation begins after a token that is not in it. */
 int64_t tfm__trainer_unlearned(const tfm_trainer *t);
 /* Refuses a batch that the model cannot take; `call` is for the sentence. */
 tfm_status tfm__pairs_check(const tfm_trainer *t, const char *call, const tfm_pairs *b);

@@ -88,7 +88,7 @@ static uint64_t first_stream(int64_t update) {
 }
 
 /* Sets the stream that a piece of a rank's batch draws from. It is the one that it would have if one rank ran the
- * batches of all, in pieces or not; pieces after the first draw from behind all of those. How many draws a piece takes
+ * batches of all, in pieces or not; the streams of later pieces come after all of those. How many draws a piece takes
  * is seen from one, once. */
 static void set_stream(tfm_trainer *t, const tfm__piece *p, const pass *of, size_t batch, uint64_t number) {
     const float *rates = t->training.rates;

@@ -60,7 +60,7 @@ static tfm_status encode(const tfm_model *model, tfm__line *line, const char *te
     return tfm_tokenizer_encode_with(model->tokenizer, &line->ids, &line->count, side, text, bytes, &options);
 }
 
-/* How many ids at the end stand behind any text, such as EOS, or with mBART EOS and the language. */
+/* How many ids at the end stand after any text, such as EOS, or with mBART EOS and the language. */
 static tfm_status count_behind(size_t *count, const tfm_model *model, const tfm__line *line, tfm_side side,
                                const tfm__spoken *spoken) {
     tfm__line empty = {0};

@@ -63,7 +63,7 @@ static size_t longest_stop(const tfm__speaker *s) {
     return most;
 }
 
-/* What `after` has behind the bytes that were told. Where the prompt ends within a run of bytes the two need not begin
+/* What `after` has after the bytes that were told. Where the prompt ends within a run of bytes the two need not begin
  * alike. */
 static size_t whole_character(const char *after, size_t told) {
     while (((unsigned char)after[told] & 0xc0) == 0x80)
