@@ -228,17 +228,17 @@ tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts)
         bool there;
         const char *name;
     } all[] = {
-        {TFM__NEEDS_ENCODER, arch->encoder.layers > 0, "encoder"},
-        {TFM__NEEDS_DECODER, arch->decoder.layers > 0, "decoder"},
-        {TFM__NEEDS_OUTPUT, !arch->headless, "output projection"},
-        {TFM__NEEDS_WORDS, arch->head.kind == TFM__WORDS_HEAD, "head that tells masked words"},
-        {TFM__NEEDS_CLASSES, arch->head.kind == TFM__CLASSES_HEAD, "head that tells classes"},
+        {TFM__NEEDS_ENCODER, arch->encoder.layers > 0, "encoder: generate with it, or"},
+        {TFM__NEEDS_DECODER, arch->decoder.layers > 0, "decoder: embed with it, or"},
+        {TFM__NEEDS_OUTPUT, !arch->headless, "output projection:"},
+        {TFM__NEEDS_WORDS, arch->head.kind == TFM__WORDS_HEAD, "head that tells masked words:"},
+        {TFM__NEEDS_CLASSES, arch->head.kind == TFM__CLASSES_HEAD, "head that tells classes:"},
     };
     const char *missing = NULL;
     for (size_t i = 0; i < TFM__COUNT(all) && !missing; i++)
         if ((parts & all[i].part) && !all[i].there)
             missing = all[i].name;
-    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s", what,
+    return missing ? tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model, of the family %s, has no %s give one that has", what,
                                model->family->name, missing)
                    : TFM_OK;
 }

@@ -68,7 +68,7 @@ tr '\n' ' ' <text.en >long
 run score -m gpt --text long
 check "a line of more tokens than positions is scored in parts" [ "$code" = 0 -a "$(cut -f2 out)" -gt 500 ]
 run score -m gpt --src text.de --tgt text.en
-check "pairs are no text for it" one_sentence 1 'has no encoder'
+check "pairs are no text for it" one_sentence 1 'has no encoder: generate with it, or give one that has'
 run score -m gpt --text text.en --tgt text.en
 check "tfm score: one kind of text" one_sentence 2 'not both'
 
