@@ -6,6 +6,13 @@
 #include <unistd.h>
 #include "report.h"
 
+/* Clang's version has its name in it, and that of gcc is a number. */
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 char *report_public(const char *text) {
     char *out = malloc(strlen(text) + 1), *to = out;
     for (const char *from = text; out && *from;) {
@@ -49,7 +56,7 @@ static json_t *about_tfm(void) {
 #endif
     char build[256];
     json_t *about = json_object();
-    snprintf(build, sizeof(build), "%s, %s, by " __VERSION__, optimised, blas);
+    snprintf(build, sizeof(build), "%s, %s, by " COMPILER, optimised, blas);
     set_text(about, "tfm", tfm_version());
     set_text(about, "build", build);
     return about;

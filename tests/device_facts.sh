@@ -71,6 +71,7 @@ check "report: all that is asked for" python3 -c '
 import json
 report = json.load(open("seen.json"))
 assert report["format"] == 1 and report["tfm"]["tfm"] and report["host"]["cores"]
+assert report["tfm"]["build"].split(" by ")[1][0].isalpha(), "by which compiler?"
 assert all(report["device"][name] for name in ("platform", "driver", "extensions", "compute units", "tuning"))
 assert len(report["self_test"]) > 50 and not any(check["state"] == "FAIL" for check in report["self_test"])
 assert report["peak"]["gflops"] > 0 and report["peak"]["gbytes_per_s"] > 0
