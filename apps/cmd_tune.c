@@ -167,10 +167,9 @@ static int tune(tfm_context *ctx, const tune_options *o) {
         return code;
     if (tfm_tune_save(ctx) != TFM_OK)
         return cli_fail_library();
-    fprintf(stderr,
-            "%d of %d are faster by the table, all of them by %.2f on average; it is stored for this device and "
-            "driver\n",
-            t.faster, t.tried, exp(t.gain / (t.tried ? t.tried : 1)));
+    fprintf(stderr, "%d of %d are faster by the table, all of them by %.2f on average; %s for this device and driver\n",
+            t.faster, t.tried, exp(t.gain / (t.tried ? t.tried : 1)),
+            tfm_tune_hash(ctx) ? "it is stored" : "none is stored");
     if (t.wrong > 0)
         fprintf(stderr, "%d ways were wrong or failed on this device, and are not used: TFM_LOG=info names them\n",
                 t.wrong);

@@ -50,7 +50,8 @@ typedef enum tfm_device_type {
 
 /* What a device says of itself. Strings that are too long are cut; all end with NUL. */
 typedef struct tfm_device_info {
-    int index;                /* The device's number over all platforms, from 0, as TFM_DEVICE counts. */
+    int index;                /* The device's number over all platforms, from 0, as TFM_DEVICE counts; -1 if the row is
+                                 about a platform that lists none. */
     int platform_index;       /* The number of its platform, from 0. */
     int device_index;         /* Its number in that platform; -1 if the row is about a platform that lists none. */
     char platform[128];       /* The name of the platform. */

@@ -51,7 +51,7 @@ TFM_API tfm_status tfm_tune_groups(tfm_context *ctx, tfm_tune_record *out, int64
 TFM_API void tfm_tune_clear(tfm_context *ctx);
 
 /* Stores this context's table in the cache folder (TFM_CACHE_DIR), or removes the stored one if the context has none.
- * TFM_ERROR_IO where there is no such folder. */
+ * TFM_ERROR_IO if the table cannot be kept there. */
 TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
 
 /* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since another table may change
