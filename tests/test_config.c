@@ -232,9 +232,24 @@ static void test_precedence(void **state) {
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json: `num_beams` is \"six\"");
     scratch_text("generation_config.json", "");
     scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "generation_config.json is empty");
+    /* What the search does is generation_config.json's alone, where there is one, as in transformers. */
+    static const char search[] = "{\"length_penalty\": 2, \"num_beams\": 3, \"bad_words_ids\": [[5]], "
+                                 "\"suppress_tokens\": [6], \"no_repeat_ngram_size\": 2, "
+                                 "\"forced_bos_token_id\": 9, \"min_length\": 4}";
     scratch_text("generation_config.json", "{}");
-    harness_ok(load(&c, "{\"length_penalty\": 2}"));
-    assert_true(c.rules.has_length_penalty && c.rules.length_penalty > 1.9);
+    harness_ok(load(&c, search));
+    assert_true(!c.rules.has_length_penalty && c.rules.beams == 0 && c.rules.bad_id_count == 0 &&
+                c.rules.no_repeat == 0 && c.rules.forced_bos_id == -1 && c.rules.prompt.min_new == 0);
+    assert_int_equal(remove(scratch_path("generation_config.json")), 0);
+    harness_ok(load(&c, search));
+    assert_true(c.rules.has_length_penalty && c.rules.length_penalty > 1.9 && c.rules.beams == 3 &&
+                c.rules.bad_id_count == 2 && c.rules.no_repeat == 2 && c.rules.forced_bos_id == 9 &&
+                c.rules.prompt.min_new == 3);
+    /* Positions of M2M-100 begin after the padding of the network, not of the search. */
+    scratch_text("generation_config.json", "{\"pad_token_id\": 7}");
+    scratch_text("config.json", "{\"model_type\": \"m2m_100\", \"pad_token_id\": 3}");
+    harness_ok(load_dir(&c, scratch_root));
+    assert_true(c.rules.pad_id == 7 && c.arch.encoder.position_offset == 4 && c.arch.decoder.position_offset == 4);
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
 }
 
@@ -279,7 +294,7 @@ static void test_unknown_search(void **state) {
         "{\"encoder_no_repeat_ngram_size\": 3, \"guidance_scale\": 1.0, \"do_sample\": false, \"force_words_ids\": "
         "[], \"num_beam_groups\": null}");
     harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
-    assert_int_equal(warnings, 2); /* generation_config.json goes first */
+    assert_int_equal(warnings, 1); /* config.json is not asked where there is a generation_config.json */
     /* What a translation obeys, and a text that goes on does not. */
     warnings = 0;
     scratch_text("generation_config.json",
@@ -293,6 +308,13 @@ static void test_unknown_search(void **state) {
     remove(scratch_path("generation_config.json"));
     harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
     assert_int_equal(warnings, 5);
+    harness_ok(load(&c, "{\"typical_p\": 1.0, \"epsilon_cutoff\": 0.0, \"num_return_sequences\": 1, "
+                        "\"token_healing\": false}"));
+    assert_int_equal(warnings, 5);
+    harness_ok(load(&c, "{\"typical_p\": 0.5, \"epsilon_cutoff\": 0.1, \"eta_cutoff\": 0.1, \"top_h\": 0.4, "
+                        "\"num_return_sequences\": 2}"));
+    assert_int_equal(warnings, 10);
+    warnings = 5;
     harness_ok(load(&c, "{\"early_stopping\": true, \"eos_token_id\": [0]}"));
     assert_int_equal(warnings, 5);
     assert_int_equal(c.rules.prompt.early, TFM__EARLY_TRUE);
@@ -306,7 +328,7 @@ static void test_obeyed_search(void **state) {
     (void)state;
     said c;
     scratch_text("generation_config.json",
-                 "{\"min_length\": 12, \"max_length\": 40, \"no_repeat_ngram_size\": 3, "
+                 "{\"num_beams\": 4, \"min_length\": 12, \"max_length\": 40, \"no_repeat_ngram_size\": 3, "
                  "\"repetition_penalty\": 1.25, \"renormalize_logits\": true, "
                  "\"sequence_bias\": [[[4], 1.5], [[6, 7], -2]], \"early_stopping\": \"never\", "
                  "\"suppress_tokens\": [5, -1, 9], \"begin_suppress_tokens\": [7, 6001], "

@@ -17,21 +17,29 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     c.activation = TFM_RELU;
     rules->as_transformers = true;
     tfm_status status = tfm__seq2seq_read(&c, from);
+    int pad = ids.pad; /* where positions begin is the network's, whatever pads a search */
+    if (status == TFM_OK)
+        status = tfm__read_int(&pad, tfm__network_key(from, "pad_token_id"), "pad_token_id", 0, c.vocab_size - 1);
     if (status == TFM_OK)
         status = tfm__read_rules(rules, from, &ids, c.vocab_size, c.vocab_size);
     if (status != TFM_OK)
         return status;
     arch->encoder = tfm__seq2seq_stack(&c, false);
     arch->decoder = tfm__seq2seq_stack(&c, true);
-    describe(&arch->encoder, rules->pad_id);
-    describe(&arch->decoder, rules->pad_id);
+    describe(&arch->encoder, pad);
+    describe(&arch->decoder, pad);
     arch->shared_tables = true;
     arch->tied_output = c.tie;
     return TFM_OK;
 }
 
 static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {
-    return tfm__seq2seq_write(arch, rules, "m2m_100", "M2M100ForConditionalGeneration");
+    json_t *out = tfm__seq2seq_write(arch, rules, "m2m_100", "M2M100ForConditionalGeneration");
+    if (out && json_object_set_new(out, "pad_token_id", json_integer(arch->encoder.position_offset - 1)) != 0) {
+        json_decref(out);
+        out = NULL;
+    }
+    return out;
 }
 
 /* Without the bias of the logits that BART has, and without stored positions. */

@@ -50,15 +50,18 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
         {"pad_token_id", &out->pad_id, defaults->pad},
         {"eos_token_id", &out->eos_id, defaults->eos},
         {"decoder_start_token_id", &out->start_id, start_of(from, defaults->start)},
-        {"forced_bos_token_id", &out->forced_bos_id, -1},
     };
     for (size_t i = 0; i < TFM__COUNT(ids); i++) {
         tfm_status status = read_id(ids[i].value, from, ids[i].key, ids[i].fallback, size);
         if (status != TFM_OK)
             return status;
     }
-    /* Where there is a generation_config.json, it alone says what the end is forced to be, as in transformers. */
-    static const char end[] = "forced_eos_token_id";
+    /* Where there is a generation_config.json, it alone says what is forced, as in transformers. */
+    static const char first[] = "forced_bos_token_id", end[] = "forced_eos_token_id";
+    out->forced_bos_id = -1;
+    const tfm_status status = read_found_id(&out->forced_bos_id, tfm__generation_key(from, first), first, size);
+    if (status != TFM_OK)
+        return status;
     const bool none = from->generation || json_is_null(json_object_get(from->config, end));
     out->forced_eos_id = defaults->forces_eos && !none ? defaults->eos : -1;
     return read_found_id(&out->forced_eos_id, tfm__generation_key(from, end), end, size);
@@ -131,7 +134,7 @@ static bool keep_word(tfm__rules *out, const json_t *word) {
 
 /* `bad_words_ids` is a list of lists. The end alone stays allowed: Hugging Face leaves it out as well. */
 static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
-    tfm__found key = tfm__search_key(from, "bad_words_ids");
+    tfm__found key = tfm__generation_key(from, "bad_words_ids");
     if (key.value && !json_is_array(key.value))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `bad_words_ids` is %s; a list of lists of ids is allowed", key.path,
                          TFM__VALUE_TEXT(key.value));
@@ -168,7 +171,7 @@ static tfm_status read_bad_ids(tfm__rules *out, const tfm__config_files *from, i
 /* A list of ids that are not written. transformers passes over those that the vocabulary does not have. */
 static tfm_status read_suppressed(int *out, int *count, int most, const tfm__config_files *from, const char *key,
                                   int vocabulary) {
-    const tfm__found found = tfm__search_key(from, key);
+    const tfm__found found = tfm__generation_key(from, key);
     if (found.value && !json_is_array(found.value))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of ids is allowed", found.path, key,
                          TFM__VALUE_TEXT(found.value));
@@ -192,7 +195,7 @@ static tfm_status read_suppressed(int *out, int *count, int most, const tfm__con
 /* `sequence_bias`: a list of pairs, a list of ids and what is added to the score of the last where it follows the
  * others. */
 static tfm_status read_biased(tfm__rules *out, const tfm__config_files *from, int vocabulary) {
-    const tfm__found found = tfm__search_key(from, "sequence_bias");
+    const tfm__found found = tfm__generation_key(from, "sequence_bias");
     size_t index, k;
     json_t *pair, *id;
     if (found.value && !json_is_array(found.value))
@@ -234,8 +237,8 @@ static tfm_status read_forbidden(tfm__rules *out, const tfm__config_files *from,
     if (status == TFM_OK)
         status = read_biased(out, from, vocabulary);
     if (status == TFM_OK)
-        status = tfm__read_int(&out->no_repeat, tfm__search_key(from, repeat), repeat, 0, INT_MAX);
-    return status == TFM_OK ? tfm__read_bool(&out->renormalizes, tfm__search_key(from, normal), normal) : status;
+        status = tfm__read_int(&out->no_repeat, tfm__generation_key(from, repeat), repeat, 0, INT_MAX);
+    return status == TFM_OK ? tfm__read_bool(&out->renormalizes, tfm__generation_key(from, normal), normal) : status;
 }
 
 /* ---- Search ------------------------------------------------------------------------------------------- */
@@ -259,11 +262,17 @@ static void warn_of_others(const tfm__config_files *from, bool prompted) {
         {"penalty_alpha", 0, false, false},
         {"stop_strings", 0, false, false},
         {"dola_layers", 0, false, false},
+        {"typical_p", 1, false, false},
+        {"epsilon_cutoff", 0, false, false},
+        {"eta_cutoff", 0, false, false},
+        {"top_h", 0, false, false},
+        {"token_healing", 0, false, false},
+        {"num_return_sequences", 1, false, false},
         {"forced_bos_token_id", -1, false, true},
         {"forced_eos_token_id", -1, false, true},
     };
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
-        tfm__found key = tfm__search_key(from, others[i].key);
+        tfm__found key = tfm__generation_key(from, others[i].key);
         const bool empty = json_is_false(key.value) || (json_is_array(key.value) && !json_array_size(key.value)) ||
                            (json_is_number(key.value) && json_number_value(key.value) == others[i].nothing);
         if (key.value && !empty && !(prompted ? others[i].prompted : others[i].translated))
@@ -274,7 +283,7 @@ static void warn_of_others(const tfm__config_files *from, bool prompted) {
 
 /* transformers' words for it: false, true, or "never". */
 static tfm_status read_early(tfm__prompt_rules *out, const tfm__config_files *from) {
-    const tfm__found found = tfm__search_key(from, "early_stopping");
+    const tfm__found found = tfm__generation_key(from, "early_stopping");
     const char *word = json_string_value(found.value);
     if (!found.value || json_is_false(found.value))
         return TFM_OK;
@@ -287,12 +296,12 @@ static tfm_status read_early(tfm__prompt_rules *out, const tfm__config_files *fr
 
 static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
     warn_of_others(from, out->prompted);
-    tfm_status status = tfm__read_int(&out->beams, tfm__search_key(from, "num_beams"), "num_beams", 1, 1024);
+    tfm_status status = tfm__read_int(&out->beams, tfm__generation_key(from, "num_beams"), "num_beams", 1, 1024);
     if (status == TFM_OK)
         status = read_early(&out->prompt, from);
     if (status != TFM_OK)
         return status;
-    tfm__found penalty = tfm__search_key(from, "length_penalty");
+    tfm__found penalty = tfm__generation_key(from, "length_penalty");
     if (!penalty.value)
         return TFM_OK;
     double value = json_number_value(penalty.value);
@@ -331,7 +340,7 @@ static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_fi
 /* A translation of min_length has so many tokens with the start token, which min_new_tokens does not count. */
 static tfm_status read_least(tfm__prompt_rules *out, const tfm__config_files *from) {
     int least = 0;
-    const tfm_status status = tfm__read_int(&least, tfm__search_key(from, "min_length"), "min_length", 0, INT_MAX);
+    const tfm_status status = tfm__read_int(&least, tfm__generation_key(from, "min_length"), "min_length", 0, INT_MAX);
     if (least > 0 && !tfm__generation_key(from, "min_new_tokens").value)
         out->min_new = least - 1;
     return status;
