@@ -57,7 +57,14 @@ static tfm_status read_sizes(tfm__stack_arch *out, const tfm__config_files *from
         {"max_position_embeddings", &out->max_positions, 8192, TFM__MAX_WIDTH},
         {"local_attention", &out->window, 128, TFM__MAX_WIDTH},
     };
+    /* Half of it, which counts where a file has both, as in transformers. */
+    const tfm__found half = tfm__network_key(from, "sliding_window");
+    int side = 0;
     tfm_status status = tfm__read_sizes(sizes, TFM__COUNT(sizes), from);
+    if (status == TFM_OK)
+        status = tfm__read_int(&side, half, "sliding_window", 0, TFM__MAX_WIDTH);
+    if (half.value)
+        out->window = 2 * side;
     if (status == TFM_OK)
         status = tfm__check_heads(from, "num_attention_heads", out->heads, "hidden_size", out->width);
     if (status != TFM_OK)

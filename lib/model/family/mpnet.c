@@ -3,6 +3,9 @@
  * ones are those of MPNetConfig. */
 #include "model/family/encoder_keys.h"
 
+/* The padding's id, of which the row of the table of positions is none of a token. */
+enum { PADDING = 1 };
+
 static tfm_status read_stack(tfm__stack_arch *out, const tfm__config_files *from) {
     *out = (tfm__stack_arch){
         .activation = TFM_GELU,
@@ -16,7 +19,7 @@ static tfm_status read_stack(tfm__stack_arch *out, const tfm__config_files *from
         .embedding_norm = true,
         .embedding_scale = 1,
         .positions = TFM__LEARNED_POSITIONS,
-        .position_offset = 2,                  /* after the padding's row, which is 1 whatever `pad_token_id` is */
+        .position_offset = PADDING + 1,
         .relative = {.used = 32, .most = 128}, /* whatever `relative_attention_num_buckets` is */
     };
     const tfm__size_key sizes[] = {
@@ -57,7 +60,11 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     tfm__head_arch *head = &arch->head;
     tfm_status status = read_stack(&arch->encoder, from);
     if (status == TFM_OK)
-        status = tfm__read_padding(rules, from, 1, arch->encoder.vocabulary);
+        status = tfm__read_padding(rules, from, PADDING, arch->encoder.vocabulary);
+    /* transformers counts no positions where the token is 1, and looks at no key for it. */
+    if (status == TFM_OK && (rules->pad_id != PADDING || json_is_null(json_object_get(from->config, "pad_token_id"))))
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `pad_token_id` is %s; models of this family have %d",
+                           from->config_path, TFM__VALUE_TEXT(json_object_get(from->config, "pad_token_id")), PADDING);
     if (status == TFM_OK)
         status = tfm__read_encoder_head(arch, from);
     head->dense_bias = true;
