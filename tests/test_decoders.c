@@ -215,11 +215,32 @@ static void test_refused(void **state) {
         {"{\"model_type\": \"stablelm\", \"use_parallel_residual\": true}", "`use_parallel_residual` is true",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"albert\", \"num_hidden_groups\": 2}", "`num_hidden_groups` is 2", TFM_ERROR_FORMAT},
+        {"{\"model_type\": \"llama\", \"is_causal\": false}", "`is_causal` is false", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"t5\", \"is_causal\": false}", "`is_causal` is false", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"gpt2\", \"attention_chunk_size\": 4}", "`attention_chunk_size` is 4",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"mistral\", \"attention_chunk_size\": 4}", "`attention_chunk_size` is 4",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"sliding_window\": 2047}", "`sliding_window` is 2047", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"opt\", \"sliding_window\": 4}", "`sliding_window` is 4", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"bart\", \"sliding_window\": 4}", "`sliding_window` is 4", TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"per_layer_config\": {\"3\": {\"rms_norm_eps\": 0.1}}}", "`per_layer_config` is",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"mpnet\", \"pad_token_id\": 5}", "`pad_token_id` is 5; models of this family have 1",
+         TFM_ERROR_UNSUPPORTED},
+        {"{\"model_type\": \"mpnet\", \"pad_token_id\": null}", "`pad_token_id` is null", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"smollm3\", \"no_rope_layers\": [1]}", "`no_rope_layers` is [1]", TFM_ERROR_FORMAT},
     };
     said *c = malloc(sizeof(*c));
     for (size_t i = 0; i < TFM__COUNT(CASES); i++)
         scratch_refused(load(c, CASES[i].config), CASES[i].status, CASES[i].part);
+    /* What changes nothing is no reason. */
+    harness_ok(load(c, "{\"model_type\": \"llama\", \"sliding_window\": 2048, \"is_causal\": true, "
+                       "\"attention_chunk_size\": null, \"per_layer_config\": {}}"));
+    harness_ok(load(c, "{\"model_type\": \"bert\", \"sliding_window\": 4, \"is_causal\": false}"));
+    harness_ok(load(c, "{\"model_type\": \"mpnet\"}"));
+    harness_ok(load(c, "{\"model_type\": \"modernbert\", \"sliding_window\": 3, \"local_attention\": 20}"));
+    assert_int_equal(c->arch.encoder.window, 6);
     free(c);
 }
 

@@ -1,4 +1,5 @@
 /* Keys of config.json and generation_config.json that the families share: typed reading. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,28 @@ tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *ke
                              found.path, *keys, TFM__VALUE_TEXT(found.value));
     }
     return TFM_OK;
+}
+
+tfm_status tfm__check_sight(const tfm__config_files *from, bool windows, int positions) {
+    static const char *const chunks[] = {"attention_chunk_size", NULL};
+    static const char causal_key[] = "is_causal", window_key[] = "sliding_window";
+    bool causal = true;
+    int window = positions;
+    const tfm__found found = tfm__network_key(from, window_key);
+    tfm_status status = tfm__read_bool(&causal, tfm__network_key(from, causal_key), causal_key);
+    if (status == TFM_OK && !causal)
+        status = tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s: `%s` is false, which tfm does not run: its decoders see what comes before alone",
+                           from->config_path, causal_key);
+    if (status == TFM_OK)
+        status = tfm__refuse_keys(from, chunks);
+    if (status == TFM_OK && !windows)
+        status = tfm__read_int(&window, found, window_key, 0, INT_MAX);
+    /* transformers has no window in a pass of this family, and keeps no more keys than it has in a search. */
+    return status == TFM_OK && !windows && window < positions
+               ? tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %d, which tfm does not run with this family", found.path,
+                           window_key, window)
+               : status;
 }
 
 double tfm__short_number(float value) {

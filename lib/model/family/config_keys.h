@@ -17,10 +17,11 @@ typedef struct tfm__found {
 /* A value as text, for a sentence; alive until the end of the block. */
 #define TFM__VALUE_TEXT(value) tfm__json_text((char[TFM__JSON_TEXT]){0}, value)
 
-/* Keys of the network are config.json's alone; of search, generation_config.json wins. */
+/* Keys of the network are config.json's alone; of special ids, generation_config.json wins. */
 tfm__found tfm__network_key(const tfm__config_files *from, const char *key);
 tfm__found tfm__search_key(const tfm__config_files *from, const char *key);
-/* The key of generation_config.json alone, where the directory has that file, or else config.json's. */
+/* The key of generation_config.json alone, where the directory has that file, or else config.json's: so are all keys of
+ * the search. */
 tfm__found tfm__generation_key(const tfm__config_files *from, const char *key);
 
 /* Leave *out as it is where the key is absent. */
@@ -44,6 +45,9 @@ tfm_status tfm__read_bools(const tfm__config_files *from, const tfm__bool_key *k
 double tfm__short_number(float value);
 /* Refuses config.json where one of these keys, NULL last, is neither absent nor false. */
 tfm_status tfm__refuse_keys(const tfm__config_files *from, const char *const *keys);
+/* Refuses what would make a decoder of this family see other positions than it does, wherever transformers looks for
+ * it: in all families. `windows`: the family has a say in `sliding_window` and looks after it itself. */
+tfm_status tfm__check_sight(const tfm__config_files *from, bool windows, int positions);
 /* `key` is "activation_function", or what the family calls it. */
 tfm_status tfm__read_activation(tfm_activation *out, const tfm__config_files *from, const char *key);
 /* The same of a value that is there, under this key or in it. */

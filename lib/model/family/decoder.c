@@ -252,6 +252,8 @@ tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *ar
                            .max_positions = kind->max_positions};
     tfm_status status = read_sizes(s, kind, from);
     if (status == TFM_OK)
+        status = tfm__check_sight(from, kind->windows != TFM__WINDOW_NOWHERE, s->max_positions);
+    if (status == TFM_OK)
         status = read_flags(arch, kind, from);
     if (status == TFM_OK)
         status = read_numbers(arch, kind, from);

@@ -88,6 +88,16 @@ static tfm_status refuse_quantized(const tfm__config_files *from) {
                      found.path, TFM__VALUE_TEXT(method ? method : found.value));
 }
 
+/* What single layers have of their own: any key of the configuration, or a part left out. */
+static tfm_status refuse_layers(const tfm__config_files *from) {
+    const tfm__found found = tfm__network_key(from, "per_layer_config");
+    if (!found.value || (json_is_object(found.value) && json_object_size(found.value) == 0))
+        return TFM_OK;
+    return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                     "%s: `per_layer_config` is %s, which tfm does not run: take a model whose layers are alike",
+                     found.path, TFM__VALUE_TEXT(found.value));
+}
+
 static tfm_status open_files(tfm__config_files *out, const char *dir) {
     out->config_path = tfm__path_join(dir, "config.json");
     out->generation_path = tfm__path_join(dir, "generation_config.json");
@@ -135,6 +145,8 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
         status = find_family(family, &from);
     if (status == TFM_OK)
         status = refuse_quantized(&from);
+    if (status == TFM_OK)
+        status = refuse_layers(&from);
     if (status == TFM_OK)
         status = (*family)->read(arch, rules, &from);
     json_decref(from.config);

@@ -63,6 +63,8 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     if (status == TFM_OK)
         status = tfm__read_bools(from, flags, TFM__COUNT(flags));
     if (status == TFM_OK)
+        status = tfm__check_sight(from, false, s->max_positions);
+    if (status == TFM_OK)
         status = tfm__read_activation(&s->activation, from, "activation_function");
     if (status == TFM_OK)
         status = tfm__read_number(&epsilon, tfm__network_key(from, "layer_norm_epsilon"), "layer_norm_epsilon", 0, 1);

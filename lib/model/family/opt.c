@@ -57,6 +57,8 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     tfm_status status = read_sizes(s, from);
     if (status == TFM_OK)
         status = tfm__read_bools(from, flags, TFM__COUNT(flags));
+    if (status == TFM_OK)
+        status = tfm__check_sight(from, false, s->max_positions);
     if (status == TFM_OK && !affine)
         status = tfm__fail(TFM_ERROR_UNSUPPORTED,
                            "%s: `layer_norm_elementwise_affine` is false, which tfm does not run", from->config_path);

@@ -56,6 +56,8 @@ tfm_status tfm__seq2seq_read(tfm__seq2seq *c, const tfm__config_files *from) {
     for (size_t i = 0; i < TFM__COUNT(flags) && status == TFM_OK; i++)
         status = tfm__read_bool(flags[i].value, tfm__network_key(from, flags[i].key), flags[i].key);
     if (status == TFM_OK)
+        status = tfm__check_sight(from, false, c->max_positions);
+    if (status == TFM_OK)
         status = tfm__read_activation(&c->activation, from, "activation_function");
     return status == TFM_OK ? check_heads(c, from) : status;
 }

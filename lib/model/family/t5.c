@@ -135,6 +135,8 @@ static tfm_status read_with(config c, tfm__arch *arch, tfm__rules *rules, const 
     if (status == TFM_OK)
         status = read_sizes(&c, from);
     if (status == TFM_OK)
+        status = tfm__check_sight(from, false, MAX_POSITIONS);
+    if (status == TFM_OK)
         status = read_feed_forward(&c, from);
     if (status == TFM_OK)
         status = read_scale(&scaled, c.scaling, from);
