@@ -1,5 +1,6 @@
 /* Vectors, classes and masked words against transformers' (tests/golden/make_embedder.py), and directories that do not
  * go together. */
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -301,6 +302,33 @@ static void test_info(void **state) {
     assert_false(info.normalized);
 }
 
+/* The keys of newer versions; vectors of several poolings stand in the order of the list. */
+static void test_newer_keys(void **state) {
+    (void)state;
+    tfm_embedder_info info;
+    tfm_model_info encoder;
+    copy_embedder();
+    scratch_text("config_sentence_transformers.json",
+                 "{\"model_type\": \"SentenceTransformer\", \"prompts\": {\"query\": \"q \"}}");
+    scratch_text("0_Transformer/sentence_bert_config.json",
+                 "{\"transformer_task\": \"feature-extraction\", \"module_output_name\": \"token_embeddings\", "
+                 "\"modality_config\": {\"text\": {\"method\": \"forward\", "
+                 "\"method_output_name\": \"last_hidden_state\"}}, \"processing_kwargs\": {}}");
+    scratch_text(
+        "1_Pooling/config.json",
+        "{\"embedding_dimension\": 16, \"include_prompt\": true, \"pooling_mode\": [\"weightedmean\", \"mean\", "
+        "\"lasttoken\", \"cls\", \"mean_sqrt_len_tokens\", \"max\"]}");
+    harness_ok(tfm_embedder_read_info(&info, &encoder, scratch_root, NULL));
+    assert_string_equal(info.pooling, "weightedmean+mean+lasttoken+cls+mean_sqrt_len_tokens+max");
+    scratch_text("modules.json", "[" MODULE("0_Transformer", "Transformer") "," MODULE("1_Pooling", "Pooling") "]");
+    scratch_text("1_Pooling/config.json", "{\"word_embedding_dimension\": 16, \"pooling_mode_mean_tokens\": false}");
+    harness_ok(tfm_embedder_read_info(&info, &encoder, scratch_root, NULL));
+    assert_string_equal(info.pooling, "mean");
+    scratch_text("1_Pooling/config.json", "{\"pooling_mode\": \"cls\", \"pooling_mode_max_tokens\": true}");
+    harness_ok(tfm_embedder_read_info(&info, &encoder, scratch_root, NULL));
+    assert_string_equal(info.pooling, "cls");
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -324,12 +352,40 @@ static void test_refused(void **state) {
         {"modules.json",
          "[" MODULE("0_Transformer", "Transformer") "," MODULE("1_Pooling", "Pooling") "," MODULE("x", "CNN") "]",
          "asks for the module \"CNN\"", TFM_ERROR_UNSUPPORTED},
-        {"1_Pooling/config.json", "{}", "names no pooling", TFM_ERROR_UNSUPPORTED},
+        {"1_Pooling/config.json", "{\"pooling_mode\": \"sum\"}", "`pooling_mode` is \"sum\"", TFM_ERROR_UNSUPPORTED},
+        {"1_Pooling/config.json", "{\"pooling_mode\": [\"mean\", \"cls\", \"mean\"]}", "each once",
+         TFM_ERROR_UNSUPPORTED},
+        {"1_Pooling/config.json", "{\"pooling_mode\": []}", "`pooling_mode` is []", TFM_ERROR_UNSUPPORTED},
+        {"1_Pooling/config.json", "{}", "must be 16", TFM_ERROR_FORMAT}, /* the mean alone is taken */
         {"2_Dense/config.json", "{\"in_features\": 95, \"out_features\": 10}", "must be 96", TFM_ERROR_FORMAT},
         {"2_Dense/config.json", "{\"in_features\": 96, \"out_features\": 11}", "linear.weight", TFM_ERROR_FORMAT},
         {"2_Dense/config.json",
-         "{\"in_features\": 96, \"out_features\": 10, \"activation_function\": \"torch.nn.Softplus\"}", "\"Softplus\"",
-         TFM_ERROR_UNSUPPORTED},
+         "{\"in_features\": 96, \"out_features\": 10, \"activation_function\": \"torch.nn.Softplus\"}",
+         "\"torch.nn.Softplus\"", TFM_ERROR_UNSUPPORTED},
+        {"2_Dense/config.json", "{\"in_features\": 96, \"out_features\": 10, \"activation_function\": \"own.nn.ReLU\"}",
+         "\"own.nn.ReLU\"", TFM_ERROR_UNSUPPORTED},
+        {"2_Dense/config.json", "{\"in_features\": 96, \"out_features\": 10, \"use_residual\": true}",
+         "`use_residual` is true", TFM_ERROR_UNSUPPORTED},
+        {"2_Dense/config.json",
+         "{\"in_features\": 96, \"out_features\": 10, \"module_input_name\": \"token_embeddings\"}",
+         "`module_input_name` is \"token_embeddings\"", TFM_ERROR_UNSUPPORTED},
+        {"2_Dense/config.json", "{\"in_features\": 96, \"out_features\": 10, \"module_output_name\": \"scores\"}",
+         "`module_output_name` is \"scores\"", TFM_ERROR_UNSUPPORTED},
+        {"modules.json",
+         "[" MODULE("0_Transformer", "Transformer") "," MODULE("1_Pooling", "Pooling") "," MODULE("tokens",
+                                                                                                  "Normalize") "]",
+         "`module_input_name` is \"token_embeddings\"", TFM_ERROR_UNSUPPORTED},
+        {"config_sentence_transformers.json", "{\"model_type\": \"SparseEncoder\"}",
+         "`model_type` is \"SparseEncoder\"", TFM_ERROR_UNSUPPORTED},
+        {"0_Transformer/sentence_bert_config.json", "{\"transformer_task\": \"fill-mask\"}",
+         "`transformer_task` is \"fill-mask\"", TFM_ERROR_UNSUPPORTED},
+        {"0_Transformer/sentence_bert_config.json",
+         "{\"modality_config\": {\"text\": {\"method\": \"forward\", \"method_output_name\": \"pooler_output\"}}}",
+         "`method_output_name` is \"pooler_output\"", TFM_ERROR_UNSUPPORTED},
+        {"0_Transformer/sentence_bert_config.json", "{\"module_output_name\": \"sentence_embedding\"}",
+         "`module_output_name` is \"sentence_embedding\"", TFM_ERROR_UNSUPPORTED},
+        {"0_Transformer/sentence_bert_config.json", "{\"processing_kwargs\": {\"text\": {\"max_length\": 3}}}",
+         "`processing_kwargs` is", TFM_ERROR_UNSUPPORTED},
         {"0_Transformer/config.json", "{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
          "`position_embedding_type` is \"relative_key\"", TFM_ERROR_UNSUPPORTED},
         {"0_Transformer/config.json", "{\"model_type\": \"bert\", \"is_decoder\": true}", "`is_decoder` is true",
@@ -342,6 +398,8 @@ static void test_refused(void **state) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         tfm_embedder *e = NULL;
         copy_embedder();
+        assert_true(mkdir(scratch_path("tokens"), 0777) == 0 || errno == EEXIST);
+        scratch_text("tokens/config.json", "{\"module_input_name\": \"token_embeddings\"}");
         scratch_text(cases[i].file, cases[i].text);
         harness_refused(tfm_embedder_open(&e, harness_context(), scratch_root, NULL), cases[i].status, cases[i].part);
         assert_null(e);
@@ -360,9 +418,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_options), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_classes), cmocka_unit_test(test_words),
-        cmocka_unit_test(test_info),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_options),    cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_classes),    cmocka_unit_test(test_words),
+        cmocka_unit_test(test_info),      cmocka_unit_test(test_newer_keys), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

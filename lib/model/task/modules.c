@@ -84,6 +84,16 @@ tfm_status tfm__modules_encoder_dir(char **out, const char *dir) {
     return status == TFM_OK && !*out ? TFM_ERROR_MEMORY : status;
 }
 
+/* A JSON object that may be absent: *out stays NULL. */
+static tfm_status load_if_there(json_t **out, const char *dir, const char *name) {
+    char *path = tfm__path_join(dir, name);
+    tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
+    if (path && tfm__file_exists(path))
+        status = tfm__json_load(out, path);
+    free(path);
+    return status;
+}
+
 /* ---- Pooling ---- */
 
 /* In the order in which sentence-transformers puts their vectors. */
@@ -99,37 +109,61 @@ static const struct {
     {"pooling_mode_lasttoken", "lasttoken", TFM_POOL_LAST},
 };
 
-static bool names_pooling(const json_t *mode, const char *name) {
-    size_t i;
-    json_t *item;
-    if (json_is_string(mode))
-        return strcmp(json_string_value(mode), name) == 0;
-    json_array_foreach((json_t *)(uintptr_t)mode, i, item) {
-        if (json_is_string(item) && strcmp(json_string_value(item), name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void add_pooling(tfm_embedder *out, tfm_pooling pooling) {
     out->poolings[out->pooling_count++] = pooling;
 }
 
+/* Adds the pooling of a name; false: tfm has none of it, or has it already. */
+static bool add_named(tfm_embedder *out, const json_t *name) {
+    size_t i = 0;
+    while (i < TFM__COUNT(POOLINGS) && !(json_is_string(name) && !strcmp(json_string_value(name), POOLINGS[i].name)))
+        i++;
+    for (int k = 0; i < TFM__COUNT(POOLINGS) && k < out->pooling_count; k++)
+        if (out->poolings[k] == POOLINGS[i].pooling)
+            return false;
+    if (i < TFM__COUNT(POOLINGS))
+        add_pooling(out, POOLINGS[i].pooling);
+    return i < TFM__COUNT(POOLINGS);
+}
+
+/* `pooling_mode`, a name or a list of them, whose vectors stand in its order; or the flags that it has replaced, of
+ * which none means the mean. */
 static tfm_status read_pooling(tfm_embedder *e, const json_t *config, const char *path) {
     const json_t *mode = json_object_get(config, "pooling_mode");
-    for (size_t i = 0; i < TFM__COUNT(POOLINGS); i++) {
-        const bool named = json_is_true(json_object_get(config, POOLINGS[i].key));
-        if (e->options.has_pooling ? POOLINGS[i].pooling == e->options.pooling
-            : mode                 ? names_pooling(mode, POOLINGS[i].name)
-                                   : named)
+    const size_t names = json_is_array(mode) ? json_array_size(mode) : 1;
+    bool known = true;
+    if (e->options.has_pooling)
+        add_pooling(e, e->options.pooling);
+    for (size_t i = 0; i < names && mode && !e->options.has_pooling; i++)
+        known &= add_named(e, json_is_array(mode) ? json_array_get(mode, i) : mode);
+    for (size_t i = 0; i < TFM__COUNT(POOLINGS) && !mode && !e->options.has_pooling; i++)
+        if (json_is_true(json_object_get(config, POOLINGS[i].key)))
             add_pooling(e, POOLINGS[i].pooling);
-    }
+    if (e->pooling_count == 0 && !mode)
+        add_pooling(e, TFM_POOL_MEAN);
     e->skip_prompt = json_is_false(json_object_get(config, "include_prompt"));
-    return e->pooling_count ? TFM_OK
-                            : tfm__fail(TFM_ERROR_UNSUPPORTED,
-                                        "%s names no pooling that tfm does: cls, max, mean, mean_sqrt_len_tokens, "
-                                        "weightedmean and lasttoken are known",
-                                        path);
+    return known && e->pooling_count
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_UNSUPPORTED,
+                           "%s: `pooling_mode` is %s; cls, max, mean, mean_sqrt_len_tokens, weightedmean and lasttoken "
+                           "are known, each once",
+                           path, tfm__json_text((char[TFM__JSON_TEXT]){0}, mode));
+}
+
+/* A value that must be this word, or absent. */
+static tfm_status check_word(const json_t *config, const char *path, const char *key, const char *word) {
+    const json_t *value = json_object_get(config, key);
+    const bool good =
+        !value || json_is_null(value) || (json_is_string(value) && !strcmp(json_string_value(value), word));
+    return good ? TFM_OK
+                : tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: only \"%s\" is known", path,
+                            key, tfm__json_text((char[TFM__JSON_TEXT]){0}, value), word);
+}
+
+/* What a module reads and writes: vectors of texts, after the pooling. */
+static tfm_status check_ends(const json_t *config, const char *path) {
+    const tfm_status status = check_word(config, path, "module_input_name", "sentence_embedding");
+    return status == TFM_OK ? check_word(config, path, "module_output_name", "sentence_embedding") : status;
 }
 
 /* ---- Layers after it ---- */
@@ -171,16 +205,17 @@ static tfm_status read_activation(tfm__embed_step *out, const json_t *config, co
     const char *full = json_string_value(json_object_get(config, "activation_function"));
     const char *dot = full ? strrchr(full, '.') : NULL, *name = !full ? "Tanh" : dot ? dot + 1 : full;
     for (size_t i = 0; i < TFM__COUNT(all); i++) {
-        if (strcmp(name, all[i].name) != 0)
+        if (strcmp(name, all[i].name) != 0 || (full && strncmp(full, "torch.", strlen("torch.")) != 0))
             continue;
         out->activation = all[i].activation;
         out->tanh = all[i].tanh;
         out->sigmoid = all[i].sigmoid;
         return TFM_OK;
     }
-    return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                     "%s: `activation_function` is \"%s\"; Tanh, Identity, ReLU, GELU, SiLU and Sigmoid are known",
-                     path, name);
+    return tfm__fail(
+        TFM_ERROR_UNSUPPORTED,
+        "%s: `activation_function` is \"%s\"; torch's Tanh, Identity, ReLU, GELU, SiLU and Sigmoid are known", path,
+        full ? full : name);
 }
 
 static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *folder, const char *path) {
@@ -194,7 +229,11 @@ static tfm_status read_dense(tfm_embedder *e, const json_t *config, const char *
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `in_features` and `out_features` must be %lld and a width up to %d",
                          path, (long long)in, 1 << 20);
     step->width = (int)out;
-    tfm_status status = read_activation(step, config, path);
+    if (json_is_true(json_object_get(config, "use_residual")))
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `use_residual` is true, which tfm does not run", path);
+    tfm_status status = check_ends(config, path);
+    if (status == TFM_OK)
+        status = read_activation(step, config, path);
     if (status == TFM_OK)
         status = tfm__weights_open_dir(&file, folder);
     if (status == TFM_OK)
@@ -238,6 +277,16 @@ static tfm_status add_normalize(tfm_embedder *e) {
     return tfm__tensor_fill(ctx, step->norm.gamma.value, &gamma);
 }
 
+/* It is older than its config.json. */
+static tfm_status read_normalize(tfm_embedder *e, const char *folder) {
+    json_t *config = NULL;
+    tfm_status status = load_if_there(&config, folder, "config.json");
+    if (status == TFM_OK)
+        status = check_ends(config, folder);
+    json_decref(config);
+    return status == TFM_OK ? add_normalize(e) : status;
+}
+
 static tfm_status read_module(tfm_embedder *e, const char *kind, const char *folder) {
     json_t *config = NULL;
     const bool pools = strcmp(kind, "Pooling") == 0, dense = strcmp(kind, "Dense") == 0;
@@ -249,7 +298,7 @@ static tfm_status read_module(tfm_embedder *e, const char *kind, const char *fol
                          "and up to %d others that",
                          folder, kind, TFM__MAX_EMBED_STEPS);
     if (strcmp(kind, "Normalize") == 0)
-        return add_normalize(e);
+        return read_normalize(e, folder);
     if (strcmp(kind, "LayerNorm") == 0)
         return read_norm(e, folder);
     if (!pools && !dense)
@@ -286,19 +335,30 @@ static tfm_status read_list(tfm_embedder *e, const json_t *list, const char *dir
 
 /* ---- Lengths, letters, prompts ---- */
 
-/* A JSON object that may be absent: *out stays NULL. */
-static tfm_status load_if_there(json_t **out, const char *dir, const char *name) {
-    char *path = tfm__path_join(dir, name);
-    tfm_status status = path ? TFM_OK : TFM_ERROR_MEMORY;
-    if (path && tfm__file_exists(path))
-        status = tfm__json_load(out, path);
-    free(path);
-    return status;
-}
-
 static void lower_to(int *most, const json_t *value) {
     if (json_is_number(value) && json_number_value(value) >= 1 && json_number_value(value) < *most)
         *most = (int)json_number_value(value);
+}
+
+/* What newer versions say of the encoder beside its lengths: which class it is of, what is done with it, and which of
+ * its outputs counts. */
+static tfm_status check_encoder(const json_t *config, const char *dir) {
+    static const char *const others[] = {"processing_kwargs", "config_args", "config_kwargs"};
+    const json_t *text = json_object_get(json_object_get(config, "modality_config"), "text");
+    tfm_status status = check_word(config, dir, "transformer_task", "feature-extraction");
+    if (status == TFM_OK)
+        status = check_word(config, dir, "module_output_name", "token_embeddings");
+    if (status == TFM_OK)
+        status = check_word(text, dir, "method", "forward");
+    if (status == TFM_OK)
+        status = check_word(text, dir, "method_output_name", "last_hidden_state");
+    for (size_t i = 0; i < TFM__COUNT(others) && status == TFM_OK; i++) {
+        const json_t *value = json_object_get(config, others[i]);
+        if (json_object_size(value) > 0)
+            status = tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take a model without it",
+                               dir, others[i], tfm__json_text((char[TFM__JSON_TEXT]){0}, value));
+    }
+    return status;
 }
 
 /* sentence_bert_config.json says how many tokens are read; where it does not, the tokenizer's own files do. Directories
@@ -315,6 +375,8 @@ static tfm_status read_limits(tfm_embedder *e, const char *encoder) {
         status = load_if_there(&config, encoder, name);
     }
     if (status == TFM_OK)
+        status = check_encoder(config, encoder);
+    if (status == TFM_OK)
         status = load_if_there(&tokenizer, encoder, "tokenizer_config.json");
     const json_t *most = json_object_get(config, "max_seq_length");
     lower_to(&e->info.max_tokens, json_is_number(most) ? most : json_object_get(tokenizer, "model_max_length"));
@@ -327,6 +389,8 @@ static tfm_status read_limits(tfm_embedder *e, const char *encoder) {
 static tfm_status read_prompts(tfm_embedder *e, const char *dir) {
     json_t *config = NULL;
     tfm_status status = load_if_there(&config, dir, "config_sentence_transformers.json");
+    if (status == TFM_OK)
+        status = check_word(config, dir, "model_type", "SentenceTransformer");
     const char *name = json_string_value(json_object_get(config, "default_prompt_name"));
     json_t *prompts = json_object_get(config, "prompts");
     if (json_is_object(prompts))
