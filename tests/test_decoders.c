@@ -83,6 +83,16 @@ static void test_spellings(void **state) {
          "\"linear\", \"factor\": 8, \"rope_theta\": 900000}, \"sliding_attention\": {\"rope_type\": \"default\", "
          "\"rope_theta\": 7000}}, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
          "\"sliding_attention\"]}"},
+        /* Of two objects the older one's keys come over the other's; and a type is `rope_type` then. */
+        {"{\"model_type\": \"gemma3_text\", " DECODER_SIZES
+         ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}, \"rope_parameters\": {\"full_attention\": "
+         "{\"rope_type\": \"default\", \"rope_theta\": 900}, \"sliding_attention\": {\"rope_theta\": 60}}}",
+         "{\"model_type\": \"gemma3_text\", " DECODER_SIZES
+         ", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 4, \"rope_theta\": 900}, "
+         "\"sliding_attention\": {\"rope_theta\": 60}}}"},
+        {"{\"model_type\": \"gemma3_text\", " DECODER_SIZES
+         ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}, \"rope_theta\": 900}",
+         "{\"model_type\": \"gemma3_text\", " DECODER_SIZES ", \"rope_theta\": 900}"},
         {"{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"use_sliding_window\": true, \"sliding_window\": 7, "
          "\"max_window_layers\": 2}",
          "{\"model_type\": \"qwen2\", " DECODER_SIZES ", \"use_sliding_window\": true, \"sliding_window\": 7, "

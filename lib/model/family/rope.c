@@ -93,16 +93,22 @@ static double attention_factor(const tfm__rope_form *f, double factor) {
 
 /* ---- Reading -------------------------------------------------------------------------------------------------- */
 
-/* The object that speaks of these layers; NULL: none does. Where a family has objects for kinds of layers, one that is
- * for all is not looked at, as in transformers. */
-static const json_t *find_object(const tfm__config_files *from, const tfm__rope *rope) {
+/* The object that speaks of these layers, new; NULL: none does. Where a family has objects for kinds of layers, one
+ * that is for all is not looked at, and the keys of `rope_scaling` come over theirs; else that is in the place of
+ * `rope_parameters`. So it is in transformers, where a type must be called `rope_type` then. */
+static tfm_status find_object(json_t **out, const tfm__config_files *from, const tfm__rope *rope) {
     const json_t *now = tfm__network_key(from, "rope_parameters").value;
     const json_t *before = rope->scaled ? tfm__network_key(from, "rope_scaling").value : NULL;
-    if (before && (!json_is_object(before) || json_object_size(before) > 0))
-        return before;
+    const bool scaled = before && (!json_is_object(before) || json_object_size(before) > 0);
     if (rope->layers && json_is_object(now))
         now = json_object_get(now, rope->layers);
-    return json_is_null(now) ? NULL : now;
+    now = json_is_null(now) ? NULL : now;
+    if (!scaled || !rope->layers || !json_is_object(before)) {
+        *out = json_incref((json_t *)(uintptr_t)(scaled ? before : now));
+        return TFM_OK;
+    }
+    *out = json_is_object(now) ? json_copy((json_t *)(uintptr_t)now) : json_pack("{s:s}", "rope_type", "default");
+    return *out && json_object_update(*out, (json_t *)(uintptr_t)before) == 0 ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 static tfm_status check_object(const json_t *object, const tfm__config_files *from) {
@@ -256,9 +262,8 @@ static int reach(const tfm__rope_form *f, double factor) {
     return most < TFM__MAX_WIDTH ? (int)most : TFM__MAX_WIDTH;
 }
 
-tfm_status tfm__read_rope(tfm__rotary_arch *out, tfm__stack_arch *stack, int positions, const tfm__config_files *from,
-                          const tfm__rope *rope) {
-    const json_t *object = find_object(from, rope);
+static tfm_status read_object(tfm__rotary_arch *out, tfm__stack_arch *stack, int positions,
+                              const tfm__config_files *from, const tfm__rope *rope, const json_t *object) {
     static const char original[] = "original_max_position_embeddings";
     tfm__rope_form *f = &out->form;
     tfm_status status = check_object(object, from);
@@ -299,6 +304,16 @@ tfm_status tfm__read_rope(tfm__rotary_arch *out, tfm__stack_arch *stack, int pos
     const int most = rope->scaled ? reach(f, factor) : positions;
     stack->max_positions = most > stack->max_positions ? most : stack->max_positions;
     return TFM_OK;
+}
+
+tfm_status tfm__read_rope(tfm__rotary_arch *out, tfm__stack_arch *stack, int positions, const tfm__config_files *from,
+                          const tfm__rope *rope) {
+    json_t *object = NULL;
+    tfm_status status = find_object(&object, from, rope);
+    if (status == TFM_OK)
+        status = read_object(out, stack, positions, from, rope, object);
+    json_decref(object);
+    return status;
 }
 
 /* ---- Writing -------------------------------------------------------------------------------------------------- */
