@@ -111,6 +111,26 @@ static void test_older(void **state) {
     }
 }
 
+/* An added token becomes special by a name of its own, and not by standing in a list of special ones. */
+static void test_specials(void **state) {
+    (void)state;
+    tfm_tokenizer *tokenizer;
+    int32_t *ids;
+    size_t count;
+    char *text;
+    static const char line[] = "the river, harbour";
+    scratch_copy("tests/golden/tokenizers/gpt2/tokenizer.json", "tokenizer.json");
+    scratch_text("tokenizer_config.json", "{\"extra_special_tokens\": [\"river\"], \"additional_special_tokens\": "
+                                          "[\"river\"], \"pad_token\": \"harbour\"}");
+    harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+    harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
+    harness_ok(tfm_tokenizer_decode(tokenizer, &text, ids, count));
+    assert_string_equal(text, "the river, ");
+    tfm_text_free(&text);
+    tfm_ids_free(&ids);
+    tfm_tokenizer_free(&tokenizer);
+}
+
 /* ---- Text that comes as it is written ----------------------------------------------------------------- */
 
 /* What is said after each id are whole characters that stay, and in the end it is the text of all ids. */
@@ -167,6 +187,6 @@ static void test_streams(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_older),
-                                       cmocka_unit_test(test_streams)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                       cmocka_unit_test(test_specials), cmocka_unit_test(test_streams)};
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

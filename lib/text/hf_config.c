@@ -80,7 +80,15 @@ static tfm_status add_older(tfm__hf_tokenizer *t, const char *dir) {
     return status;
 }
 
-/* A list of tokens, or an object whose values they are. */
+static bool is_added(const tfm__hf_tokenizer *t, const char *text) {
+    for (size_t i = 0; text && i < t->added.count; i++)
+        if (strcmp(t->added.items[i].text, text) == 0)
+            return true;
+    return false;
+}
+
+/* A list of tokens, or an object whose values they are. In transformers a name in a list makes no token special that
+ * was added without being that. */
 static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const char *key, const char *path) {
     const json_t *list = json_object_get(config, key);
     const char *name;
@@ -88,7 +96,7 @@ static tfm_status add_extra(tfm__hf_tokenizer *t, const json_t *config, const ch
     size_t i;
     tfm_status status = TFM_OK;
     json_array_foreach(list, i, value) {
-        if (status == TFM_OK)
+        if (status == TFM_OK && !is_added(t, json_string_value(value)))
             status = add_token(t, value, -1, true, (tfm__place){path, key});
     }
     json_object_foreach((json_t *)(uintptr_t)list, name, value) {
