@@ -3,7 +3,9 @@
 import family_styles as old
 from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, neox, opt, rope, seq2seq, t5
 
-ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"]
+# The names that transformers has for them; the first four come twice as often.
+ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"] * 2 + ["swish", "gelu_python", "gelu_fast", "gelu_accurate",
+                                                          "gelu_pytorch_tanh", "gelu_python_tanh", "linear"]
 
 
 def heads_of(r, width, even=False):
@@ -40,7 +42,11 @@ def draw_seq2seq(family, r):
                      (pad, eos, r.choice([eos, start])), bos_token_id=bos, scale_embedding=coin(r))
     if family != "m2m_100":
         config["forced_eos_token_id"] = r.choice([None, eos])
+    if family in ("mbart", "pegasus", "m2m_100"):
+        config["tie_word_embeddings"] = r.random() < 0.8
     case = {"config": config, "generation": r.choice([{}, {"forced_bos_token_id": start}])}
+    if family == "m2m_100" and coin(r):  # positions begin after the padding of config.json
+        case["generation"] = case["generation"] | {"pad_token_id": r.choice([i for i in range(V) if i not in (eos, start)])}
     if family == "marian":
         draw_marian(r, config, case)
     if family == "bart":
@@ -65,7 +71,8 @@ def draw_t5(family, r):
     E, _, V = sizes(r)
     buckets, layers = 2 * r.randint(2, 20), (r.randint(1, 3), r.randint(1, 3))
     config = t5(E, r.randint(3, 9), r.randint(1, 5), layers, r.randint(17, 40), V,
-                r.choice(["relu", "gelu", "gated-gelu", "gated-silu"]), buckets, buckets + r.randint(3, 90),
+                r.choice(["", "gated-"]) + r.choice(ACTIVATIONS[:8] + ["swish", "gelu_pytorch_tanh"]), buckets,
+                buckets // 2 + r.randint(2, 90),
                 tuple(r.choice([(0, 1, 0), r.sample(range(V), 3)])), tie_word_embeddings=coin(r), layer_norm_epsilon=epsilon(r))
     return {"config": config, "style": maybe(r, old.dtype_2023), "cached": layers[1] <= layers[0]}
 
@@ -76,14 +83,17 @@ def draw_encoder(family, r):
     positions, act, ffn = r.randint(26, 60), r.choice(ACTIVATIONS), r.randint(17, 50)
     if family == "modernbert":
         every, layers = r.randint(2, 3), 4
-        config = modernbert(E, layers, heads_of(r, E, True), ffn // 2 + 8, V, 2 * r.randint(1, 6),
+        config = modernbert(E, layers, heads_of(r, E, True), ffn // 2 + 8, V, r.randint(1, 13),
                             (r.uniform(50, 200000), r.uniform(50, 20000)), every, hidden_activation=act,
                             norm_eps=epsilon(r), norm_bias=coin(r), attention_bias=coin(r), mlp_bias=coin(r),
                             classifier_pooling=r.choice(["cls", "mean"]), classifier_bias=coin(r),
-                            classifier_activation=r.choice(ACTIVATIONS), pad_token_id=r.choice([0, V - 1]))
+                            classifier_activation=r.choice(ACTIVATIONS), pad_token_id=r.choice([0, V - 1]),
+                            decoder_bias=coin(r))
         style = old.modernbert_2024
+        if coin(r):  # which the older keys cannot say
+            config["layer_types"], style = draw_types(r, layers), old.dtype_2023
     elif family == "distilbert":
-        config = distilbert(E, layers, heads_of(r, E), ffn, V, positions, r.choice(["relu", "gelu"]),
+        config = distilbert(E, layers, heads_of(r, E), ffn, V, positions, act,
                             pad_token_id=r.choice([0, 1, V - 1]), sinusoidal_pos_embds=coin(r))
         style = old.bert_2019
     else:
@@ -92,11 +102,17 @@ def draw_encoder(family, r):
         style = old.bert_2019
         if family in ("electra", "albert"):
             config["embedding_size"] = r.choice([E, r.randint(8, 30)])
-        if family != "mpnet":
+        if family == "mpnet":
+            config["relative_attention_num_buckets"] = r.choice([32, r.randint(32, 50)])
+        else:
             config["type_vocab_size"] = r.randint(1, 3)
+    if head == "ForMaskedLM":
+        config["tie_word_embeddings"] = coin(r)
     if head == "ForSequenceClassification":
         config["num_labels"] = r.randint(1, 5)
     stem = next(iter(CASES[family].values()))["cls"].removesuffix("Model")
+    if style == old.bert_2019 and not config.get("tie_word_embeddings", True):
+        style = old.dtype_2023  # the other takes the key away
     return {"cls": stem + head, "config": config, "style": maybe(r, style)}
 
 
@@ -104,7 +120,8 @@ def draw_gpt2(family, r):
     E, layers, V = sizes(r)
     config = gpt2(E, layers, heads_of(r, E), V, r.randint(44, 90), r.choice(ACTIVATIONS), r.randrange(V),
                   n_inner=r.choice([None, r.randint(17, 50)]), layer_norm_epsilon=epsilon(r),
-                  scale_attn_weights=coin(r), scale_attn_by_inverse_layer_idx=coin(r), tie_word_embeddings=coin(r))
+                  scale_attn_weights=coin(r), scale_attn_by_inverse_layer_idx=coin(r), tie_word_embeddings=coin(r),
+                  reorder_and_upcast_attn=coin(r), pad_token_id=r.choice([None, r.randrange(V)]))
     return {"config": config, "base": config["tie_word_embeddings"] and coin(r), "style": maybe(r, old.gpt2_2019),
             "extra": maybe(r, old.gpt2_masks)}
 
@@ -159,6 +176,11 @@ def draw_rope(family, r, head_width):
     return rope(theta)
 
 
+def draw_types(r, layers):
+    """What each layer sees."""
+    return [r.choice(["full_attention", "sliding_attention"]) for _ in range(layers)]
+
+
 def draw_windows(family, r, layers, config):
     """The window, where the family has one."""
     window = r.randint(2, 12)
@@ -166,11 +188,19 @@ def draw_windows(family, r, layers, config):
         config["sliding_window"] = r.choice([None, window])
     elif family in ("qwen2", "qwen3"):
         config.update(use_sliding_window=coin(r), sliding_window=window, max_window_layers=r.randint(0, layers))
+        if config["use_sliding_window"] and coin(r):
+            config["layer_types"] = draw_types(r, layers)
     elif family == "gemma2":
+        if coin(r):
+            config["layer_types"] = draw_types(r, layers)
         config.update(sliding_window=window, attn_logit_softcapping=r.choice([None, 2.0, 50.0]),
                       final_logit_softcapping=r.choice([None, 3.0, 30.0]))
     elif family == "smollm3":
         config.update(use_sliding_window=coin(r), sliding_window=window, no_rope_layer_interval=r.randint(2, 4))
+        if coin(r):
+            config["no_rope_layers"] = [r.randint(0, 1) for _ in range(layers)]
+        if coin(r):
+            config["layer_types"] = draw_types(r, layers)
 
 
 def draw_llama(family, r):
@@ -178,13 +208,14 @@ def draw_llama(family, r):
     heads, pad = heads_of(r, E, True), r.randrange(V)
     kv = r.choice([k for k in range(1, heads + 1) if heads % k == 0])
     width = E // heads
-    if family in ("llama", "mistral", "qwen3", "gemma", "gemma2", "gemma3_text") and coin(r):
+    own_width = family not in ("phi3", "phi", "stablelm")
+    if own_width and coin(r):
         width = r.choice([4, 6, 8, 10])
     rest = [i for i in range(V) if i != pad]
     eos = r.choice([r.choice(rest), r.sample(rest, 2)])
     more = dict(rms_norm_eps=epsilon(r), tie_word_embeddings=coin(r), pad_token_id=pad, bos_token_id=r.choice(rest),
                 hidden_act=r.choice(ACTIVATIONS))
-    if family not in ("qwen2", "phi3", "smollm3", "phi", "stablelm", "starcoder2", "granite", "olmo2") and (width != E // heads or family != "llama"):
+    if own_width and (width != E // heads or family in ("qwen3", "gemma", "gemma2", "gemma3_text")):
         more["head_dim"] = width
     if "gemma" in family:
         more.update(attention_bias=coin(r), tie_word_embeddings=True)
@@ -199,12 +230,16 @@ def draw_llama(family, r):
     if family == "gemma3_text":
         pattern = r.randint(2, layers)
         config = gemma3(E, layers, (heads, kv), r.randint(17, 40), V, r.randint(2, 12), pattern,
-                        r.choice([rope(5000.0), rope(1e6, "linear", factor=8.0)]), r.choice([100.0, 10000.0]),
-                        **more, eos_token_id=eos)
+                        draw_rope(family, r, width), r.choice([100.0, 10000.0]), **more, eos_token_id=eos,
+                        final_logit_softcapping=r.choice([None, 4.0]))
         style = old.gemma3_2025
+        if coin(r):  # which the older keys cannot say
+            config["layer_types"], style = draw_types(r, layers), old.dtype_2023
     else:
         config = llama(E, layers, (heads, kv), r.randint(17, 40), V, eos, draw_rope(family, r, width), **more)
         style = {"phi3": old.phi3_2024, "smollm3": old.dtype_2023}.get(family, old.rope_2024)
+        if "layer_types" in config:  # which the other takes away
+            style = old.dtype_2023
     draw_kin(family, r, config, width)
     case = {"config": config, "style": maybe(r, style)}
     kind = config["rope_parameters"].get("rope_type")
@@ -261,4 +296,5 @@ def draw(family, r):
         case = draw_gpt2(family, r)
     else:
         case = draw_encoder(family, r)
-    return {"cls": first, **case, "dtype": r.choice(["F32", "F16", "BF16"]), "files": r.choice(["one", "shards", "bin"])}
+    return {"cls": first, **case, "dtype": r.choice(["F32", "F16", "BF16", "mixed"]),
+            "files": r.choice(["one", "shards", "bin", "bin-shards"])}
