@@ -111,6 +111,40 @@ static void test_older(void **state) {
     }
 }
 
+/* BERT's classes make their normalizer by tokenizer_config.json; the ids are transformers' for the same files. */
+static void test_classes(void **state) {
+    (void)state;
+    static const char line[] = "Été Ünï 日本 TEST abc";
+    static const struct {
+        const char *config;
+        int32_t ids[16];
+    } CASES[] = {
+        {"{\"tokenizer_class\": \"BertTokenizer\"}", {2, 452, 248, 461, 246, 232, 234, 460, 441, 25, 351, 293, 3}},
+        {"{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": false}", {2, 1, 1, 232, 234, 1, 25, 351, 293, 3}},
+        {"{\"tokenizer_class\": \"DistilBertTokenizerFast\", \"strip_accents\": false}",
+         {2, 1, 1, 232, 234, 460, 441, 25, 351, 293, 3}},
+        {"{\"tokenizer_class\": \"ElectraTokenizer\", \"tokenize_chinese_chars\": false}",
+         {2, 452, 248, 461, 246, 1, 460, 441, 25, 351, 293, 3}},
+        {"{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"do_lower_case\": false}",
+         {2, 452, 248, 461, 246, 232, 234, 460, 441, 25, 351, 293, 3}},
+    };
+    scratch_copy("tests/golden/tokenizers/bert/tokenizer.json", "tokenizer.json");
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
+        tfm_tokenizer *tokenizer;
+        int32_t *ids;
+        size_t count, want = 0;
+        scratch_text("tokenizer_config.json", CASES[i].config);
+        harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+        harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
+        while (want < TFM__COUNT(CASES[i].ids) && CASES[i].ids[want])
+            want++;
+        assert_int_equal(count, want);
+        assert_memory_equal(ids, CASES[i].ids, count * sizeof(*ids));
+        tfm_ids_free(&ids);
+        tfm_tokenizer_free(&tokenizer);
+    }
+}
+
 /* An added token becomes special by a name of its own, and not by standing in a list of special ones. */
 static void test_specials(void **state) {
     (void)state;
@@ -187,6 +221,7 @@ static void test_streams(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_older),
-                                       cmocka_unit_test(test_specials), cmocka_unit_test(test_streams)};
+                                       cmocka_unit_test(test_specials), cmocka_unit_test(test_classes),
+                                       cmocka_unit_test(test_streams)};
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

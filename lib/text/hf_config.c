@@ -205,6 +205,48 @@ static tfm_status configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, cons
     return TFM_OK;
 }
 
+static bool is_any(const tfm__hf_class *kind, const char *const *names) {
+    while (kind && *names && strcmp(kind->name, *names) != 0)
+        names++;
+    return kind && *names;
+}
+
+static bool flag_of(const json_t *config, const char *key, bool fallback) {
+    const json_t *value = json_object_get(config, key);
+    return json_is_boolean(value) ? json_is_true(value) : fallback;
+}
+
+/* The normalizer that BERT's classes make themselves: new, or NULL without memory. */
+static json_t *bert_normalizer(const json_t *config) {
+    const json_t *accents = json_object_get(config, "strip_accents");
+    return json_pack("{s:s, s:b, s:b, s:b, s:o}", "type", "BertNormalizer", "clean_text", 1, "lowercase",
+                     (int)flag_of(config, "do_lower_case", true), "handle_chinese_chars",
+                     (int)flag_of(config, "tokenize_chinese_chars", true), "strip_accents",
+                     json_is_boolean(accents) ? json_boolean(json_is_true(accents)) : json_null());
+}
+
+tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir) {
+    static const char *const berts[] = {"Bert", "DistilBert", "MPNet", NULL};
+    static const char *const bytes[] = {"GPT2", "Roberta", "Bart", NULL};
+    /* A class that makes nothing itself takes tokenizer.json as it is, whatever the model is. */
+    const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
+    const tfm__hf_class *kind = !name || tfm__hf_class_named(name) ? tfm__hf_class_of(config, dir) : NULL;
+    const json_t *norm = json_object_get(json_object_get(root, "normalizer"), "type");
+    json_t *cut = json_object_get(root, "pre_tokenizer");
+    const json_t *type = json_object_get(cut, "type"), *space = json_object_get(config, "add_prefix_space");
+    if (json_is_true(json_object_get(config, "split_special_tokens")))
+        tfm__log(TFM_LOG_WARNING,
+                 "%s/tokenizer_config.json: `split_special_tokens` is true; special tokens in a text stay whole", dir);
+    if (is_any(kind, berts) && json_is_string(norm) && strcmp(json_string_value(norm), "BertNormalizer") == 0 &&
+        json_object_set_new(root, "normalizer", bert_normalizer(config)) != 0)
+        return TFM_ERROR_MEMORY;
+    if (is_any(kind, bytes) && json_is_boolean(space) && json_is_string(type) &&
+        strcmp(json_string_value(type), "ByteLevel") == 0 &&
+        json_object_set(cut, "add_prefix_space", (json_t *)(uintptr_t)space) != 0)
+        return TFM_ERROR_MEMORY;
+    return TFM_OK;
+}
+
 tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, const json_t *config, const char *dir) {
     const tfm__hf_class *kind = tfm__hf_class_of(config, dir);
     char *path = tfm__path_join(dir, "tokenizer_config.json"),

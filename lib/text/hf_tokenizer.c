@@ -284,6 +284,8 @@ tfm_status tfm__hf_tokenizer_open(tfm__tokenizer_parts *out, const char *dir) {
     if (status == TFM_OK)
         status = load(t, &root, &path, config, dir);
     if (status == TFM_OK)
+        status = tfm__hf_override(root, config, dir);
+    if (status == TFM_OK)
         status = tfm__hf_read(t, root, path);
     json_decref(root);
     if (status == TFM_OK)

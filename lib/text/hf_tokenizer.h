@@ -32,6 +32,10 @@ typedef struct tfm__hf_tokenizer {
 tfm_status tfm__hf_read(tfm__hf_tokenizer *out, const json_t *root, const char *path);
 tfm_status tfm__hf_end(tfm__hf_tokenizer *tokenizer);
 
+/* Puts into tokenizer.json, `root`, what classes of transformers make anew by tokenizer_config.json, which may be NULL:
+ * the normalizer of BERT's, and whether a blank is put before texts of bytes. */
+tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir);
+
 /* Takes what tokenizer_config.json and special_tokens_map.json of `dir` say, and fills *info. `config` is the first of
  * them, or NULL. */
 tfm_status tfm__hf_configure(tfm__hf_tokenizer *tokenizer, tfm_tokenizer_info *info, const json_t *config,
