@@ -170,7 +170,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         const long index = min(block * QUERIES + i, queries - 1), t = index % targets;
         const long h = kv_head * (heads / kv_heads) + index / targets, at = query_at(shape, b, t, h);
         for (int d = lane; d < DK; d += TFM_GROUP)
-            qs[i * DK + d] = NUMBER(TFM_AT(q), at * DK + d) * scale;
+            qs[i * DK + d] = Q_NUMBER(TFM_AT(q), at * DK + d) * scale;
         if (lane == i % TFM_GROUP) {
             limit[i] = block * QUERIES + i < queries ? seen_to(keys, (int)t) : 0;
             begin[i] = seen_from(keys, (int)t);

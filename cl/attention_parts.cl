@@ -4,11 +4,15 @@
  * H / Hk T queries of a sequence that share keys are counted together: query i of them is target i % T of head i / T of
  * the group of heads.
  *
- * The host gives DK and DV; NUMBERS, the dtype of q, k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of
- * floats whatever it is); SCORED, whether there may be a soft cap or a mask; and DROPS, whether weights are dropped. */
+ * The host gives DK and DV; NUMBERS, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of floats
+ * whatever it is); Q_NUMBERS, that of q, which is the same or F32; SCORED, whether there may be a soft cap or a mask;
+ * and DROPS, whether weights are dropped. */
 
 #ifndef NUMBERS
 #define NUMBERS 0
+#endif
+#ifndef Q_NUMBERS
+#define Q_NUMBERS NUMBERS
 #endif
 #ifndef SCORED
 #define SCORED 0
@@ -31,6 +35,15 @@ typedef ushort number;
 #define NUMBER(p, i) as_float((uint)(p)[i] << 16)
 #define NUMBERS4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
 #endif
+#if Q_NUMBERS == NUMBERS
+typedef number q_number;
+#define Q_NUMBER(p, i) NUMBER(p, i)
+#define Q_NUMBERS4(p) NUMBERS4(p)
+#else
+typedef float q_number;
+#define Q_NUMBER(p, i) ((p)[i])
+#define Q_NUMBERS4(p) vload4(0, p)
+#endif
 
 /* q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; sequences is N, of k, v and lengths (N);
  * sources (B) says which is b's, where mapped; key_rows (B, S) says which of the `pool` rows of k and v a key is,
@@ -39,7 +52,7 @@ typedef ushort number;
  * repeats, and has `columns` keys, after which none is seen; mask_kind is 0 for none, 1 for F32, which is added, 2 for
  * bytes, where 0 hides. */
 #define ATTENTION_PARAMETERS                                                                                           \
-    TFM_INPUT(number, q), TFM_INPUT(number, k), TFM_INPUT(number, v), TFM_INPUT(int, lengths),                         \
+    TFM_INPUT(q_number, q), TFM_INPUT(number, k), TFM_INPUT(number, v), TFM_INPUT(int, lengths),                       \
         TFM_INPUT(int, sources), TFM_INPUT(int, key_rows), TFM_INPUT(uchar, mask), const long targets,                 \
         const long length, const long heads, const long kv_heads, const long heads_first, const long sequences,        \
         const long padded, const long mapped, const long pool, const long from, const long to, const long aligned,     \

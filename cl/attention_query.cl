@@ -30,13 +30,13 @@ TFM_KERNEL void attention_query(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const long t = i % targets, h = kv_head * (heads / kv_heads) + i / targets;
     const long query = query_at(shape, b, t, h);
     const int limit = seen_to(keys, (int)t);
-    __global const number *qp = TFM_AT(q) + query * DK;
+    __global const q_number *qp = TFM_AT(q) + query * DK;
     tfm_vec qs[KEY_VECTORS], sum[VALUE_VECTORS];
     float maximum = -INFINITY;
     tfm_vec total = 0.0f;
     UNROLL_VECTORS
     for (int c = 0; c < KEY_VECTORS; c++)
-        qs[c] = load_key(qp, c) * scale;
+        qs[c] = load_query(qp, c) * scale;
     UNROLL_VECTORS
     for (int c = 0; c < VALUE_VECTORS; c++)
         sum[c] = 0.0f;

@@ -13,22 +13,22 @@
 #endif
 
 /* q . k */
-static inline float product(__global const number *q, __global const number *k) {
+static inline float product(__global const q_number *q, __global const number *k) {
     int d = 0;
     float sum = 0.0f;
 #if TFM_WIDTH > 1
     tfm_vec part = 0.0f;
     for (; d + W <= DK; d += W)
-        part = tfm_fma(load(q + d), load(k + d), part);
+        part = tfm_fma(load_q(q + d), load(k + d), part);
     sum = tfm_vec_sum(part);
 #else
     float4 part = 0.0f;
     for (; d + 4 <= DK; d += 4)
-        part = tfm_fma(NUMBERS4(q + d), NUMBERS4(k + d), part);
+        part = tfm_fma(Q_NUMBERS4(q + d), NUMBERS4(k + d), part);
     sum = part.x + part.y + part.z + part.w;
 #endif
     for (; d < DK; d++)
-        sum = tfm_fma(NUMBER(q, d), NUMBER(k, d), sum);
+        sum = tfm_fma(Q_NUMBER(q, d), NUMBER(k, d), sum);
     return sum;
 }
 
@@ -42,7 +42,7 @@ TFM_KERNEL void attention_scores(TFM_TENSOR(float, scores), const long stage, co
     const shared_keys keys = keys_at(shape, b, h / (heads / kv_heads));
     const int first = seen_from(keys, (int)t), end = seen_to(keys, (int)t);
     const long masks = mask_row(shape, b, t, h);
-    __global const number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
+    __global const q_number *query = TFM_AT(q) + query_at(shape, b, t, h) * DK;
     __global float *out = TFM_AT(scores) + item * length;
     for (int s = (int)TFM_LANE(); s < (int)length; s += TFM_GROUP) {
         const int row = keys.known ? key_row(keys, s) : -1;

@@ -64,6 +64,23 @@ typedef struct __attribute__((packed)) loose_floats {
     tfm_vec all;
 } loose_floats;
 
+/* Of a query. */
+#if Q_NUMBERS == NUMBERS
+#define load_q(p) load(p)
+#define load_query(p, vector) load_key(p, vector)
+#else
+#define load_q(p) tfm_load(p)
+static inline tfm_vec load_query(__global const float *p, const int vector) {
+    float part[W];
+    if ((vector + 1) * W <= DK)
+        return load_q(p + vector * W);
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        part[i] = i < DK % W ? p[vector * W + i] : 0.0f;
+    return tfm_load(part);
+}
+#endif
+
 /* Vector `vector` of a row of DV, or of DK, floats. */
 static inline void store_value(tfm_vec value, __global float *p, const int vector) {
     if ((vector + 1) * W <= DV) {

@@ -276,14 +276,14 @@ INLINED void attend(const int R, const attention_shape shape, const float cap, s
 
 /* Query r of the block of the state it stands in, or, if it is not real, one that fills up its rows. */
 static inline void state_begin(state *st, const attention_shape shape, const shared_keys keys, const int r,
-                               const int real, const long b, const long t, const long h, __global const number *q,
+                               const int real, const long b, const long t, const long h, __global const q_number *q,
                                const float scale) {
     const int block = r / MOST_ROWS, limit = real ? seen_to(keys, (int)t) : 0;
     const int begin = real ? min(seen_from(keys, (int)t), limit) : 0;
     if (real)
         st->at[r] = query_at(shape, b, t, h);
     for (int c = 0; c < KEY_VECTORS; c++)
-        st->q[r][c] = real ? load_key(q + st->at[r] * DK, c) * scale : (tfm_vec)(0.0f);
+        st->q[r][c] = real ? load_query(q + st->at[r] * DK, c) * scale : (tfm_vec)(0.0f);
     for (int c = 0; c < VALUE_VECTORS; c++)
         st->sum[r][c] = 0.0f;
     st->total[r] = 0.0f;

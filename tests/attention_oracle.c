@@ -64,6 +64,10 @@ static bool sees(const attention_problem *p, int64_t b, int64_t h, int64_t t, in
 
 /* ---- The problem ---- */
 
+static tfm_dtype q_dtype(const attention_case *c) {
+    return c->wide_q ? TFM_F32 : c->numbers;
+}
+
 /* The numbers as they are after a trip through a narrower dtype. */
 static void narrow(float *host, int64_t count, tfm_dtype dtype) {
     tfm_context *ctx = harness_context();
@@ -123,7 +127,7 @@ attention_problem attention_make(const attention_case *c) {
     p.sources = attention_take(c->batch, sizeof(int32_t));
     p.rows = attention_take(c->batch * c->length, sizeof(int32_t));
     harness_fill(&random, p.q, (size_t)nq, c->spread != 0 ? c->spread : 1);
-    narrow(p.q, nq, c->numbers);
+    narrow(p.q, nq, q_dtype(c));
     for (int64_t i = 0; i < p.sequences; i++) /* one empty, one whole, and what lies between */
         p.lengths[i] = i == 1 ? 0 : i == 0 ? (int32_t)c->length : (int32_t)harness_range(&random, 0, c->length);
     for (int64_t b = 0; b < c->batch; b++)
@@ -288,19 +292,19 @@ static tfm_attention_options options_of(const attention_problem *p) {
 
 attention_got attention_run(const attention_problem *p) {
     const attention_case *c = &p->c;
-    const tfm_dtype dtype = c->narrow ? c->numbers : TFM_F32;
+    const tfm_dtype dtype = c->narrow ? q_dtype(c) : TFM_F32;
     tfm_context *ctx = harness_context();
     harness_ok(tfm_scope_open(ctx));
     tfm_attention_options options = options_of(p);
     tfm_tensor q, k, v, y, scores = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets, c->length);
     tfm_tensor log_sum = HARNESS_TENSOR(TFM_F32, NULL, c->batch, c->heads, c->targets);
     if (c->heads_first) {
-        q = UPLOAD(c->numbers, p->q, c->batch, c->heads, c->targets, c->key_width);
+        q = UPLOAD(q_dtype(c), p->q, c->batch, c->heads, c->targets, c->key_width);
         k = UPLOAD(c->numbers, p->k, p->sequences, c->kv_heads, c->length, c->key_width);
         v = UPLOAD(c->numbers, p->v, p->sequences, c->kv_heads, c->length, c->value_width);
         y = UPLOAD(dtype, NULL, c->batch, c->heads, c->targets, c->value_width);
     } else {
-        q = UPLOAD(c->numbers, p->q, c->batch, c->targets, c->heads * c->key_width);
+        q = UPLOAD(q_dtype(c), p->q, c->batch, c->targets, c->heads * c->key_width);
         k = UPLOAD(c->numbers, p->k, p->sequences, c->length, c->kv_heads * c->key_width);
         v = UPLOAD(c->numbers, p->v, p->sequences, c->length, c->kv_heads * c->value_width);
         y = UPLOAD(dtype, NULL, c->batch, c->targets, c->heads * c->value_width);
@@ -326,7 +330,10 @@ static void describe(char *what, size_t size, const attention_case *c) {
              (int)c->value_width, c->heads_first ? " heads first" : "", c->causal ? " causal" : "",
              c->padded ? " padded" : "", c->paged ? " paged" : "", c->at_end ? " at end" : "", (int)c->past,
              (int)c->beams, (double)c->soft_cap, c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
-             c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers), c->narrow ? " to it" : "",
+             c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers),
+             c->wide_q   ? " but q"
+             : c->narrow ? " to it"
+                         : "",
              (double)c->dropout.rate);
 }
 
@@ -338,7 +345,11 @@ void attention_check(attention_case c) {
     const size_t queries = (size_t)(c.batch * c.heads * c.targets), scores = queries * (size_t)c.length;
     const double exact = c.tolerance != 0 ? c.tolerance : 3e-6;
     describe(what, sizeof(what), &c);
-    harness_close(got.y, want.y, attention_count(&c), !c.narrow ? exact : c.numbers == TFM_F16 ? 2e-3 : 1.6e-2, what);
+    harness_close(got.y, want.y, attention_count(&c),
+                  !c.narrow || c.wide_q  ? exact
+                  : c.numbers == TFM_F16 ? 2e-3
+                                         : 1.6e-2,
+                  what);
     snprintf(text, sizeof(text), "log sums of %s", what);
     if (c.summed)
         harness_close(got.log_sum, want.log_sum, queries, exact, text);

@@ -19,6 +19,7 @@ typedef struct attention_case {
     int64_t mask_dims[4];
     tfm_dtype numbers;   /* of q, k and v */
     bool narrow;         /* y is of that dtype, too */
+    bool wide_q;         /* q is F32 all the same; y as well */
     bool scored, summed; /* scores of `stage`, log sums */
     tfm_attention_stage stage;
     tfm_dropout_options dropout;

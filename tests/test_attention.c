@@ -352,6 +352,7 @@ static void test_refusals(void **state) {
     REFUSED("mask", q, k, k, .heads = 4, .mask = HARNESS_TENSOR(TFM_F32, NULL, 3, 6));
     REFUSED("not a dtype", q, k, k, .heads = 4, .mask = HARNESS_TENSOR(TFM_I32, NULL, 3, 5));
     REFUSED("one dtype", q, k, HARNESS_TENSOR(TFM_F16, NULL, 2, 5, 12), .heads = 4);
+    REFUSED("one dtype", HARNESS_TENSOR(TFM_F16, NULL, 2, 3, 12), k, k, .heads = 4);
     tfm_tensor log_sum = HARNESS_TENSOR(TFM_F32, NULL, 2, 3, 4), none = {0};
     REFUSED("result", q, k, k, .heads = 4, .log_sum = &log_sum);
     harness_refused(tfm_attention(ctx, NULL, q, k, k, &(tfm_attention_options){.heads = 4}), bad, "output");

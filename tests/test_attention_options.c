@@ -158,6 +158,8 @@ static void test_halves(void **state) {
         if (c.numbers == TFM_F16 ? kind & 1 : !(kind & 1))
             set_mask(&c, c.numbers, 2, 1, 1, c.targets, 37);
         attention_check(c);
+        c.wide_q = true; /* as a decoder asks for what it has kept */
+        attention_check(c);
     }
     attention_case wide = plain(1, 1, 9); /* columns that fill no vector */
     wide.key_width = 17;
@@ -165,6 +167,10 @@ static void test_halves(void **state) {
     wide.numbers = TFM_F16;
     attention_check(wide);
     wide.targets = 9;
+    attention_check(wide);
+    wide.wide_q = wide.scored = true;
+    attention_check(wide);
+    wide.targets = 1;
     attention_check(wide);
 }
 
@@ -193,6 +199,7 @@ static void test_together(void **state) {
         c.stage = (tfm_attention_stage)(bits >> 16 & 3);
         c.numbers = (bits & 0x40000) ? TFM_F32 : i % 2 ? TFM_F16 : TFM_BF16;
         c.narrow = (bits & 0x80000) != 0;
+        c.wide_q = (bits & 0x4000000) != 0;
         if (bits & 0x100000)
             set_mask(&c, bits & 0x200000 ? TFM_F32 : TFM_U8, 4, bits & 0x400000 ? c.batch : 1,
                      bits & 0x800000 ? c.heads : 1, bits & 0x1000000 ? c.targets : 1,

@@ -64,6 +64,9 @@ static void test_kinds(void **state) {
         c.after = kind % 2 ? -1 : 2;
         c.past = length / 2;
         attention_check(c);
+        c.numbers = kind % 2 ? TFM_F16 : TFM_BF16;
+        c.wide_q = true;
+        attention_check(c);
     }
 }
 
@@ -88,7 +91,8 @@ static void test_scores_and_numbers(void **state) {
                                          .numbers = kind == 1   ? TFM_F16
                                                     : kind == 2 ? TFM_BF16
                                                                 : TFM_F32,
-                                         .narrow = kind == 2});
+                                         .narrow = kind == 2,
+                                         .wide_q = kind == 1});
     }
     /* Scores far apart: the maxima of the spans differ as far. */
     cut(5);

@@ -370,9 +370,9 @@ typedef struct tfm_attention_options {
  * and mask is that of ONNX's Attention). It is fused: there is no T x S matrix in memory. Either q is (B, T, H dk), k
  * is (N, S, Hk dk), v is (N, S, Hk dv) and y is (B, T, H dv); or all are 4-D: q is (B, H, T, dk), k is (N, Hk, S, dk),
  * v is (N, Hk, S, dv) and y is (B, H, T, dv). With `rows`, k is (R, Hk dk) and v is (R, Hk dv). N is B unless `sources`
- * says otherwise. T and S are less than 2^29. q, k and v are of one dtype, F32, F16 or BF16, and sums are in fp32. y is
- * F32; but if a y of the dtype of q is given, it is rounded to that. A query that sees nothing gives zeros. `options`
- * may be NULL for 4-D inputs. */
+ * says otherwise. T and S are less than 2^29. q, k and v are of one dtype, F32, F16 or BF16, or q is F32 and k and v
+ * are of another one of these; sums are in fp32. y is F32; but if a y of the dtype of q is given, it is rounded to
+ * that. A query that sees nothing gives zeros. `options` may be NULL for 4-D inputs. */
 TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                                  const tfm_attention_options *options);
 

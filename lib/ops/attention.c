@@ -88,6 +88,10 @@ static tfm_status check_recorded(tfm_context *ctx, const tfm__attention *a) {
     if (a->paged || a->mapped)
         return tfm__op_refuse(ctx, "attention",
                               "with `rows` or `sources` it has no backward pass: stop the tape first");
+    if (a->k.dtype != TFM_F32)
+        return tfm__op_refuse(ctx, "attention",
+                              "keys %s are of 16 bits, which have no backward pass: stop the tape first",
+                              TFM__SHAPE(a->k));
     return tfm_context_status(ctx);
 }
 

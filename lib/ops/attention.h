@@ -80,6 +80,10 @@ tfm_status tfm__attention_enqueue(tfm_context *ctx, const tfm__attention *a, tfm
 tfm_status tfm__attention_fused(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
                                 int block, int64_t groups, int64_t items);
 /* Such a kernel, with `more` defines, and the arguments that it begins with. */
+/* What kernels are told of q where keys are of another dtype. */
+static inline const char *tfm__attention_q_define(const tfm__attention *a) {
+    return a->q.dtype == a->k.dtype ? "" : " -DQ_NUMBERS=0";
+}
 tfm__kernel *tfm__attention_kernel(tfm_context *ctx, const tfm__attention *a, const char *file, const char *name,
                                    int block, const char *more);
 #define TFM__ATTENTION_LOG2_E 1.44269504088896340736F

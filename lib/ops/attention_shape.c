@@ -11,9 +11,9 @@ static tfm_status check_ranks(tfm_context *ctx, tfm__attention *a) {
     if (a->k.rank != kv_rank || a->v.rank != kv_rank)
         return tfm__op_refuse(ctx, "attention", "k is %s and v %s; with q %s%s they are of rank %d", TFM__SHAPE(a->k),
                               TFM__SHAPE(a->v), TFM__SHAPE(a->q), a->paged ? " and rows" : "", kv_rank);
-    if (a->k.dtype != a->q.dtype || a->v.dtype != a->q.dtype)
-        return tfm__op_refuse(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype", TFM__SHAPE(a->q),
-                              TFM__SHAPE(a->k), TFM__SHAPE(a->v));
+    if (a->v.dtype != a->k.dtype || (a->k.dtype != a->q.dtype && a->q.dtype != TFM_F32))
+        return tfm__op_refuse(ctx, "attention", "q is %s, k %s and v %s: they must be of one dtype, or q F32",
+                              TFM__SHAPE(a->q), TFM__SHAPE(a->k), TFM__SHAPE(a->v));
     if (a->paged && a->rows.rank != 2)
         return tfm__op_refuse(ctx, "attention", "rows is %s, not (B, S)", TFM__SHAPE(a->rows));
     return TFM_OK;

@@ -9,7 +9,7 @@ static tfm__attention_tile tile_of(const tfm_context *ctx, const tfm__attention 
 }
 
 bool tfm__attention_tiled_fits(const tfm_context *ctx, const tfm__attention *a) {
-    return a->targets >= LEAST_QUERIES && tfm__attention_tile_fits(ctx, a, tile_of(ctx, a));
+    return a->targets >= LEAST_QUERIES && a->q.dtype == a->k.dtype && tfm__attention_tile_fits(ctx, a, tile_of(ctx, a));
 }
 
 tfm_status tfm__attention_tiled(tfm_context *ctx, const tfm__attention *a) {
