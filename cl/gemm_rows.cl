@@ -14,7 +14,8 @@
  * line, side by side, and add up what they have read; then the items' sums meet in local memory and are added in a
  * fixed order. K, and where every tensor begins, are multiples of 4. Groups in one dimension: column blocks of all
  * products for the first ROWS rows, and so on. With NORMED the rows of x lie in local memory, WIDTH = K floats each.
- * Weights may be of 16 bits (stored.cl). */
+ * Weights may be of 16 bits (stored.cl), and so may results: bit i of KEPT says that c_i is written by narrow.cl. */
+#include "narrow.cl"
 #include "stored.cl"
 #ifndef ROWS
 #define ROWS 8
@@ -24,6 +25,9 @@
 #ifndef GATED
 #define GATED 0
 #endif
+#ifndef KEPT
+#define KEPT 0
+#endif
 #define LANES 32
 #define TEAMS 4
 #define ITEMS (LANES * TEAMS)
@@ -31,6 +35,22 @@
 #define COLUMNS (EACH * TEAMS)
 #define SUMS (ROWS * 4)
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
+
+#if KEPT & 1
+typedef narrow result0;
+#else
+typedef float result0;
+#endif
+#if KEPT & 2
+typedef narrow result1;
+#else
+typedef float result1;
+#endif
+#if KEPT & 4
+typedef narrow result2;
+#else
+typedef float result2;
+#endif
 
 /* Local memory: the items' sums, a line of ITEMS for each of SUMS, and one float more so that they fall into different
  * banks; before that the rows of x, and what is added up for their norms. */
@@ -59,7 +79,7 @@ static inline float line_sum(__local const float *from) {
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), TFM_INPUT(stored, w0),
+gemm_rows(TFM_TENSOR(result0, c0), TFM_TENSOR(result1, c1), TFM_TENSOR(result2, c2), TFM_INPUT(stored, w0),
           TFM_INPUT(stored, w1), TFM_INPUT(stored, w2), TFM_INPUT(float, bias0), TFM_INPUT(float, bias1),
           TFM_INPUT(float, bias2), const long n0, const long n1, const long n2, TFM_INPUT(float, a),
           TFM_INPUT(float, residual), TFM_INPUT(float, gamma), TFM_INPUT(float, beta), TFM_TENSOR(float, sum),
@@ -157,7 +177,9 @@ gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), T
     for (int e = 0; e < SUMS; e++)
         local_floats[e * SUMS_LINE + id] = acc[e];
     barrier(CLK_LOCAL_MEM_FENCE);
-    __global float *c = which == 0 ? TFM_AT(c0) : which == 1 ? TFM_AT(c1) : TFM_AT(c2);
+    __global void *c = which == 0   ? (__global void *)TFM_AT(c0)
+                       : which == 1 ? (__global void *)TFM_AT(c1)
+                                    : (__global void *)TFM_AT(c2);
     __global const float *bias = which == 0 ? bias0 : which == 1 ? bias1 : bias2;
     const long bias_offset = which == 0 ? bias0_offset : which == 1 ? bias1_offset : bias2_offset;
     for (int e = id; e < ROWS * COLUMNS; e += ITEMS) {
@@ -170,7 +192,15 @@ gemm_rows(TFM_TENSOR(float, c0), TFM_TENSOR(float, c1), TFM_TENSOR(float, c2), T
 #else
         const float result = tfm_activate(total);
 #endif
-        if (r < rows && q < n)
-            c[(long)(row + r) * n + q] = result;
+        const long at = (long)(row + r) * n + q;
+        if (r >= rows || q >= n)
+            continue;
+#if KEPT
+        if (KEPT >> which & 1) {
+            narrow_store(result, (__global narrow *)c + at);
+            continue;
+        }
+#endif
+        ((__global float *)c)[at] = result;
     }
 }

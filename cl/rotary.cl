@@ -5,17 +5,46 @@
  * outside [0, P) gives NaN. `sign` is 1, or -1 to turn back, as a gradient is.
  *
  * more_y and more_x are other tensors of `more` heads, H of a token being more_H there, which come after the first
- * ones; more is 0 where there are none.
+ * ones; more is 0 where there are none. more_y is written by narrow.cl.
  *
  * Layout: a work-group takes `share` heads; its TFM_GROUP items step over the pairs of a head together, a vector of
  * pairs each. An item reads both of a pair before it writes them, so y may be x. */
 
+#include "narrow.cl"
+
 #define STEP (TFM_GROUP * TFM_WIDTH)
+
+/* Where a head is written: one of them is null. */
+#if NARROW == 0
+typedef __global float *place;
+#define PLACE(y, more) ((y) ? (y) : (more))
+#define put(v, to, i) ((to)[i] = (v))
+#define put_vec(v, to, i) tfm_store(v, (to) + (i))
+#else
+typedef struct place {
+    __global float *y;
+    __global narrow *more;
+} place;
+#define PLACE(y, more) ((place){y, more})
+static inline void put(const float v, const place to, const long i) {
+    if (to.more)
+        narrow_store(v, to.more + i);
+    else
+        to.y[i] = v;
+}
+static inline void put_vec(const tfm_vec v, const place to, const long i) {
+    if (to.more)
+        narrow_store_vec(v, to.more + i);
+    else
+        tfm_store(v, to.y + i);
+}
+#endif
 
 #if TFM_WIDTH > 1
 /* TFM_WIDTH pairs, which lie in two vectors. */
-static inline void turn_vectors(__global float *out, __global const float *in, const tfm_vec c, const tfm_vec s) {
-    const tfm_vec v = tfm_load(in), w = tfm_load(in + TFM_WIDTH);
+static inline void turn_vectors(const place out, __global const float *in, const long i, const tfm_vec c,
+                                const tfm_vec s) {
+    const tfm_vec v = tfm_load(in + i), w = tfm_load(in + i + TFM_WIDTH);
     const tfm_vec a = (tfm_vec)(v.even, w.even), b = (tfm_vec)(v.odd, w.odd);
     const tfm_vec left = a * c - b * s, right = a * s + b * c;
     tfm_vec low, high;
@@ -23,20 +52,20 @@ static inline void turn_vectors(__global float *out, __global const float *in, c
     low.odd = right.lo;
     high.even = left.hi;
     high.odd = right.hi;
-    tfm_store(low, out);
-    tfm_store(high, out + TFM_WIDTH);
+    put_vec(low, out, i);
+    put_vec(high, out, i + TFM_WIDTH);
 }
 #endif
 
-static inline void turn(__global float *out, __global const float *in, const long first, const long second,
-                        const float c, const float s) {
+static inline void turn(const place out, __global const float *in, const long first, const long second, const float c,
+                        const float s) {
     const float a = in[first], b = in[second];
-    out[first] = a * c - b * s;
-    out[second] = a * s + b * c;
+    put(a * c - b * s, out, first);
+    put(a * s + b * c, out, second);
 }
 
 /* One head; `pairs` of (2i, 2i + 1) or of (i, half + i). */
-static inline void turn_head(__global float *out, __global const float *in, __global const float *cosine,
+static inline void turn_head(const place out, __global const float *in, __global const float *cosine,
                              __global const float *sine, const long half_width, const long interleaved,
                              const float sign) {
     long done = 0;
@@ -45,11 +74,11 @@ static inline void turn_head(__global float *out, __global const float *in, __gl
     for (long i = TFM_LANE() * TFM_WIDTH; i < done; i += STEP) {
         const tfm_vec c = tfm_load(cosine + i), s = tfm_load(sine + i) * sign;
         if (interleaved) {
-            turn_vectors(out + 2 * i, in + 2 * i, c, s);
+            turn_vectors(out, in, 2 * i, c, s);
         } else {
             const tfm_vec a = tfm_load(in + i), b = tfm_load(in + half_width + i);
-            tfm_store(a * c - b * s, out + i);
-            tfm_store(a * s + b * c, out + half_width + i);
+            put_vec(a * c - b * s, out, i);
+            put_vec(a * s + b * c, out, half_width + i);
         }
     }
 #endif
@@ -60,7 +89,7 @@ static inline void turn_head(__global float *out, __global const float *in, __gl
             turn(out, in, i, half_width + i, cosine[i], sine[i] * sign);
 }
 
-TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(float, more_y), TFM_INPUT(float, more_x),
+TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(narrow, more_y), TFM_INPUT(float, more_x),
                        TFM_INPUT(float, cosines), TFM_INPUT(float, sines), TFM_INPUT(int, positions),
                        const long vectors, const long more, const long share, const long T, const long H,
                        const long more_H, const long D, const long P, const long half_width, const long first,
@@ -78,15 +107,15 @@ TFM_KERNEL void rotary(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_TENSOR(flo
             position = outside ? 0 : given;
         }
         __global const float *in = (second ? TFM_AT(more_x) : TFM_AT(x)) + v * D;
-        __global float *out = (second ? TFM_AT(more_y) : TFM_AT(y)) + v * D;
+        const place out = PLACE(second ? 0 : TFM_AT(y) + v * D, second ? TFM_AT(more_y) + v * D : 0);
         if (outside) {
             for (long j = TFM_LANE(); j < D; j += TFM_GROUP)
-                out[j] = NAN;
+                put(NAN, out, j);
             continue;
         }
         turn_head(out, in, TFM_AT(cosines) + position * half_width, TFM_AT(sines) + position * half_width, half_width,
                   interleaved, sign);
         for (long j = 2 * half_width + TFM_LANE(); j < D; j += TFM_GROUP)
-            out[j] = in[j];
+            put(in[j], out, j);
     }
 }

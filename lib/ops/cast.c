@@ -8,6 +8,12 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return tfm__accumulate(ctx, tfm__tape_in(ctx, record, 0), tfm__tape_out(ctx, record, 0));
 }
 
+static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const char *narrow) {
+    const int64_t n = (int64_t)tfm_tensor_count(x);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "cast", "cast", "%s%s", tfm__stored_define(x.dtype), narrow);
+    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM__ARGS(TFM__T(y), TFM__T(x), TFM__I(n)));
+}
+
 tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype) {
     const char *op = "cast";
     if (TFM__OP_BEGIN(ctx, op, "0h", x) != TFM_OK)
@@ -24,9 +30,15 @@ tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dty
         tfm__tensor_copy(ctx, *y, x);
         return tfm__tape_add(ctx, &(tfm__record){.op = op, .backward = backward, .out = {*y}, .in = {x}});
     }
-    const int64_t n = (int64_t)tfm_tensor_count(x);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "cast", "-DFROM=%d -DTO=%d", (int)x.dtype, (int)dtype);
-    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__I(n)));
+    return launch(ctx, *y, x, tfm__narrow_define(dtype));
+}
+
+tfm_status tfm__keep(tfm_context *ctx, tfm_tensor y, tfm_tensor x) {
+    const char *op = "keep";
+    if (TFM__OP_BEGIN(ctx, op, "fh", x, y) != TFM_OK || TFM__TAPE_NONE(ctx, op, x) != TFM_OK ||
+        tfm__op_output(ctx, op, &y, y.dtype, x.rank, x.dims) != TFM_OK || TFM__OP_APART(ctx, op, y, x) != TFM_OK)
+        return tfm_context_status(ctx);
+    return y.dtype == TFM_F32 ? tfm__tensor_copy(ctx, y, x) : launch(ctx, y, x, tfm__kept_define(y.dtype));
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Linear layers of few rows where work-items run side by side: cl/gemm_rows.cl. One product is a provider of products;
  * several of one input, with the norm before them, are tfm__linears. */
 #include "ops/linears.h"
+#include <stdio.h>
 #include <string.h>
 #include "ops/gemm.h"
 
@@ -48,6 +49,7 @@ typedef struct launch {
     tfm_tensor c[MOST_JOINED], w[MOST_JOINED], bias[MOST_JOINED];
     int64_t n[MOST_JOINED];
     tfm_dtype stored; /* of all of w */
+    tfm_dtype kept;   /* of those of c that are not F32 */
     tfm_tensor a, residual, gamma, beta, sum, normed;
     int64_t m, k;
     int norm; /* 0 for none, 1 layer, 2 root mean square */
@@ -60,11 +62,18 @@ static tfm_status enqueue(tfm_context *ctx, const launch *l) {
     const int rows = rows_of(ctx, l->m, l->k, l->norm != 0);
     const int64_t columns = (l->gated ? 2 : 4) * TEAMS;
     int64_t blocks = 0;
-    for (int i = 0; i < MOST_JOINED; i++)
+    unsigned kept = 0;
+    char define[24] = "";
+    for (int i = 0; i < MOST_JOINED; i++) {
         blocks += tfm__divide_up(l->n[i], columns);
-    tfm__kernel *kernel = tfm__kernel_get(
-        ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s", rows, l->norm,
-        l->norm ? (int)l->k : 4, (int)l->activation, l->gated ? " -DGATED=1" : "", tfm__stored_define(l->stored));
+        kept |= (unsigned)tfm__is_kept(l->c[i]) << i;
+    }
+    if (kept)
+        snprintf(define, sizeof(define), " -DKEPT=%u", kept);
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "gemm_rows", "gemm_rows", "-DROWS=%d -DNORMED=%d -DWIDTH=%d -DTFM_ACTIVATION=%d%s%s%s%s",
+                        rows, l->norm, l->norm ? (int)l->k : 4, (int)l->activation, define,
+                        l->gated ? " -DGATED=1" : "", tfm__stored_define(l->stored), tfm__kept_define(l->kept));
     return tfm__launch(ctx, kernel, TFM__GRID_1D((size_t)(blocks * tfm__divide_up(l->m, rows)) * ITEMS, ITEMS),
                        TFM__ARGS(TFM__T_AS("c0", l->c[0]), TFM__T_AS("c1", l->c[1]), TFM__T_AS("c2", l->c[2]),
                                  TFM__T_AS("w0", l->w[0]), TFM__T_AS("w1", l->w[1]), TFM__T_AS("w2", l->w[2]),
@@ -105,7 +114,13 @@ static tfm_status one_by_one(tfm_context *ctx, const tfm__linears_input *in, int
     if (in->normed)
         norm(ctx, x, in);
     for (int i = 0; i < count; i++) {
-        tfm_linear(ctx, out[i].y, in->normed ? *x : in->x, out[i].weight, out[i].bias, activation);
+        tfm_tensor wide = {0};
+        const bool narrow = out[i].y && tfm__is_kept(*out[i].y);
+        tfm_linear(ctx, narrow ? &wide : out[i].y, in->normed ? *x : in->x, out[i].weight, out[i].bias, activation);
+        if (narrow) {
+            tfm__keep(ctx, *out[i].y, wide);
+            tfm_tensor_free(ctx, &wide);
+        }
         kept[2 + i] = out[i].y;
     }
     if (!in->norm)
@@ -135,6 +150,10 @@ static bool plan(tfm_context *ctx, launch *l, const tfm__linears_input *in, int 
     }
     for (int i = 0; i < count; i++) {
         const tfm_tensor w = out[i].weight->value, bias = out[i].bias;
+        const tfm_dtype kept = out[i].y && tfm__is_kept(*out[i].y) ? out[i].y->dtype : l->kept;
+        if (l->kept != TFM_F32 && kept != l->kept)
+            return false;
+        l->kept = kept;
         if (!w.buffer || w.dtype > TFM_BF16 || w.dtype != out[0].weight->value.dtype || w.rank != 2 ||
             w.dims[1] != l->k || TFM__TAPE_WANTS(ctx, w, bias) ||
             (bias.buffer && (bias.rank != 1 || bias.dims[0] != w.dims[0])))
@@ -174,7 +193,8 @@ static tfm_status run_joined(tfm_context *ctx, launch *l, const tfm__linears_inp
             return tfm_context_status(ctx);
         if (l->n[i] == 0)
             continue;
-        if (tfm__op_output(ctx, op, out[i].y, TFM_F32, in->x.rank, dims) != TFM_OK ||
+        const tfm_dtype dtype = out[i].y && tfm__is_kept(*out[i].y) ? out[i].y->dtype : TFM_F32;
+        if (tfm__op_output(ctx, op, out[i].y, dtype, in->x.rank, dims) != TFM_OK ||
             TFM__OP_APART(ctx, op, *out[i].y, in->x, l->residual, l->w[i], l->bias[i]) != TFM_OK)
             return tfm_context_status(ctx);
         l->c[i] = *out[i].y;

@@ -145,3 +145,11 @@ tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
 const char *tfm__stored_define(tfm_dtype dtype) {
     return dtype == TFM_F16 ? " -DSTORED=1" : dtype == TFM_BF16 ? " -DSTORED=2" : "";
 }
+
+const char *tfm__narrow_define(tfm_dtype dtype) {
+    return dtype == TFM_F16 ? " -DNARROW=1" : dtype == TFM_BF16 ? " -DNARROW=2" : "";
+}
+
+const char *tfm__kept_define(tfm_dtype dtype) {
+    return dtype == TFM_F16 ? " -DNARROW=1 -DSATURATES=1" : tfm__narrow_define(dtype);
+}

@@ -68,6 +68,16 @@ tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);
 /* The define that tells a kernel text with stored.cl of what dtype its stored numbers are, F32, F16 or BF16; for the
  * end of a list of defines. Empty for F32. */
 const char *tfm__stored_define(tfm_dtype dtype);
+/* The same for numbers that a kernel writes, by narrow.cl. */
+const char *tfm__narrow_define(tfm_dtype dtype);
+/* For activations that are kept: finite ones that F16 does not reach become the largest that it has. */
+const char *tfm__kept_define(tfm_dtype dtype);
+/* y, of F32, F16 or BF16 as it was made, gets x, which is F32, by that define (in cast.c). No backward pass. */
+tfm_status tfm__keep(tfm_context *ctx, tfm_tensor y, tfm_tensor x);
+/* Whether an output was made to be kept in 16 bits. */
+static inline bool tfm__is_kept(tfm_tensor y) {
+    return y.buffer && (y.dtype == TFM_F16 || y.dtype == TFM_BF16);
+}
 
 /* Rows of logits that tfm_linear_cross_entropy has in memory at a time, where its caller says nothing. */
 int64_t tfm__cross_entropy_chunk(int64_t rows, int64_t vocabulary);

@@ -68,7 +68,8 @@ static tfm_status launch(tfm_context *ctx, const turn *t, bool back, tfm_tensor 
     const int64_t vectors = s.B * s.T * s.H, wish = (int64_t)tuning->chunk * tuning->group / s.D;
     const int64_t more = s.B * s.T * m->count, share = wish < 1 ? 1 : wish;
     const int64_t groups = tfm__divide_up(vectors + more, share);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "rotary", "rotary", ""), tfm__row_grid(ctx, groups),
+    const char *kept = m->count ? tfm__kept_define(m->y.dtype) : "";
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "rotary", "rotary", "%s", kept), tfm__row_grid(ctx, groups),
                        TFM__ARGS(TFM__T(y), TFM__T(x), TFM__T_AS("more_y", m->y), TFM__T_AS("more_x", m->x),
                                  TFM__T(cosines), TFM__T(sines), TFM__T(positions), TFM__I(vectors), TFM__I(more),
                                  TFM__I(share), TFM__I_AS("T", s.T), TFM__I_AS("H", s.H), TFM__I_AS("more_H", m->count),
@@ -88,16 +89,17 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     return dx.add ? tfm__accumulate(ctx, dx, dy) : tfm_context_status(ctx);
 }
 
-/* Checks, and makes y. */
+/* Checks, and makes y, where it is not there to be kept in 16 bits. */
 static tfm_status begin(tfm_context *ctx, shape *s, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
-                        const tfm_rotary_options *options, int heads) {
+                        const tfm_rotary_options *options, int heads, bool kept) {
     const char *op = "rotary";
     const tfm_tensor positions = options->positions;
     if (TFM__OP_BEGIN(ctx, op, "fffI", x, cosines, sines, positions) != TFM_OK ||
         TFM__OP_OPTIONS(ctx, op, options) != TFM_OK ||
         TFM__TAPE_NONE(ctx, "rotary of tables", cosines, sines) != TFM_OK || read_shape(ctx, s, x, heads) != TFM_OK ||
-        check_tables(ctx, *s, cosines, sines, options) != TFM_OK || tfm__op_output_like(ctx, op, y, x) != TFM_OK ||
-        TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
+        check_tables(ctx, *s, cosines, sines, options) != TFM_OK ||
+        tfm__op_output(ctx, op, y, kept ? y->dtype : TFM_F32, x.rank, x.dims) != TFM_OK ||
+        (kept ? TFM__OP_APART(ctx, op, *y, x) : TFM__OP_IN_PLACE(ctx, op, *y, x)) != TFM_OK)
         return tfm_context_status(ctx);
     return TFM__OP_APART(ctx, op, *y, cosines, sines, positions);
 }
@@ -107,7 +109,7 @@ tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor 
     const tfm_rotary_options defaults = {0};
     options = options ? options : &defaults;
     shape s = {0};
-    if (begin(ctx, &s, y, x, cosines, sines, options, options->heads) != TFM_OK)
+    if (begin(ctx, &s, y, x, cosines, sines, options, options->heads, false) != TFM_OK)
         return tfm_context_status(ctx);
     const turn t = {s, options->first, x.rank == 4, options->interleaved};
     launch(ctx, &t, false, *y, x, &NO_MORE, cosines, sines, options->positions);
@@ -124,14 +126,15 @@ tfm_status tfm__rotary_both(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int h
                             tfm_tensor more_x, tfm_tensor cosines, tfm_tensor sines,
                             const tfm_rotary_options *options) {
     shape s = {0}, more = {0};
+    const bool kept = more_y && tfm__is_kept(*more_y);
     if (TFM__TAPE_WANTS(ctx, x, more_x)) {
         tfm_rotary_options own = *options;
         own.heads = heads;
         tfm_rotary(ctx, y, x, cosines, sines, &own);
         return tfm_rotary(ctx, more_y, more_x, cosines, sines, options);
     }
-    if (begin(ctx, &s, y, x, cosines, sines, options, heads) != TFM_OK ||
-        begin(ctx, &more, more_y, more_x, cosines, sines, options, options->heads) != TFM_OK ||
+    if (begin(ctx, &s, y, x, cosines, sines, options, heads, false) != TFM_OK ||
+        begin(ctx, &more, more_y, more_x, cosines, sines, options, options->heads, kept) != TFM_OK ||
         TFM__OP_APART(ctx, "rotary", *y, *more_y, more_x) != TFM_OK ||
         TFM__OP_APART(ctx, "rotary", *more_y, x) != TFM_OK)
         return tfm_context_status(ctx);
