@@ -1,9 +1,12 @@
-/* Activations that are kept in 16 bits: what rounds them, and the layers that write them. */
+/* Activations that are kept in 16 bits: what rounds them, the layers that write them, and the memory and the results of
+ * searches that keep keys and values so. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/cl.h"
 #include "harness.h"
+#include "model/model.h"
 #include "ops/linears.h"
 #include "ops/rotary.h"
 
@@ -205,11 +208,131 @@ static void test_turned(void **state) {
         }
 }
 
+/* ---- Memory ---- */
+
+static void test_log(void **state) {
+    (void)state;
+    tfm_context *ctx = harness_context();
+    tfm_kv_cache cache;
+    const float row[] = {1, 2, 3, 0.25f, -5};
+    harness_refused(tfm_kv_cache_new_as(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16 or BF16");
+    for (int d = 0; d < 2; d++) {
+        harness_ok(tfm_kv_cache_new_as(ctx, &cache, 2, 5, 4, DTYPES[d]));
+        for (int i = 0; i < 2; i++) {
+            tfm_tensor first = {0};
+            harness_ok(tfm_scope_open(ctx));
+            harness_ok(tfm_tensor_rows(ctx, &first, cache.logs[i].values, 3, 1));
+            harness_ok(tfm__keep(ctx, first, HARNESS_TENSOR(TFM_F32, row, 1, 5)));
+            harness_ok(tfm_scope_close(ctx, 0, NULL));
+        }
+        cache.rows = 4;
+        harness_ok(tfm_kv_cache_reserve(ctx, &cache, 9)); /* which keeps dtype and rows */
+        assert_true(cache.capacity == 13 && cache.logs[1].keys.dtype == DTYPES[d]);
+        harness_ok(tfm_scope_open(ctx));
+        float *got = widened(cache.logs[1].values);
+        for (int i = 0; i < 5; i++)
+            assert_true(got[15 + i] == row[i]);
+        free(got);
+        harness_ok(tfm_scope_close(ctx, 0, NULL));
+        tfm_kv_cache_free(ctx, &cache);
+    }
+}
+
+/* The bytes of one log, in the blocks of the pool. */
+static uint64_t bytes_of(tfm_dtype dtype) {
+    tfm_context *ctx = NULL;
+    tfm_kv_cache cache;
+    harness_ok(tfm_context_open(&ctx, NULL));
+    harness_ok(tfm_kv_cache_new_as(ctx, &cache, 3, 512, 4096, dtype));
+    const uint64_t bytes = tfm_context_memory(ctx);
+    tfm_kv_cache_free(ctx, &cache);
+    tfm_context_free(&ctx);
+    return bytes;
+}
+
+static void test_half_the_bytes(void **state) {
+    (void)state;
+    const uint64_t whole = bytes_of(TFM_F32);
+    assert_true(whole >= 6 * UINT64_C(512) * 4096 * 4);
+    assert_int_equal(bytes_of(TFM_F16), whole / 2);
+    assert_int_equal(bytes_of(TFM_BF16), whole / 2);
+}
+
+/* ---- Searches ---- */
+
+typedef struct found {
+    int32_t ids[64];
+    size_t count;
+    double score;
+    uint64_t estimate;
+    tfm_dtype kept;
+} found;
+
+/* The best translation by apps/demo, opened so; `kept` in the place of what the device chooses, unless it is -1. */
+static found translate(tfm_precision precision, int kept) {
+    const int32_t ids[] = {58, 12, 130, 71, 25, 7, 0};
+    const size_t count = sizeof(ids) / sizeof(*ids);
+    char *dir = harness_source("apps/demo");
+    tfm_model *model = NULL;
+    tfm_hypotheses out;
+    found f;
+    harness_ok(tfm_model_open(&model, harness_context(), dir, &(tfm_model_options){.precision = precision}));
+    f.estimate = tfm_model_get_info(model)->estimated_bytes;
+    model->kept = kept < 0 ? model->kept : (tfm_dtype)kept;
+    f.kept = model->kept;
+    harness_ok(tfm_search(model, &out, ids, &count, 1, NULL, NULL, &(tfm_search_options){.beam = 4, .max_length = 40}));
+    f.count = out.items[0].count;
+    memcpy(f.ids, out.items[0].ids, f.count * sizeof(*f.ids));
+    f.score = out.items[0].score;
+    tfm_hypotheses_free(&out);
+    tfm_model_free(&model);
+    free(dir);
+    return f;
+}
+
+static void test_searches(void **state) {
+    (void)state;
+    if (harness_slow())
+        skip();
+    const bool keeps = tfm__context_tuning(harness_context())->keeps_halves;
+    assert_int_equal(keeps, tfm__context_tuning(harness_context())->class == TFM__SIMT);
+    for (int d = 0; d < 2; d++) {
+        const tfm_precision precision = d ? TFM_PRECISION_BF16 : TFM_PRECISION_FP16;
+        const found chosen = translate(precision, -1), whole = translate(precision, TFM_F32),
+                    half = translate(precision, (int)DTYPES[d]);
+        assert_int_equal(chosen.kept, keeps ? DTYPES[d] : TFM_F32);
+        assert_true(chosen.score == (keeps ? half : whole).score);
+        assert_int_equal(half.count, whole.count);
+        assert_memory_equal(half.ids, whole.ids, whole.count * sizeof(*whole.ids));
+        assert_true(half.score != whole.score && fabs(half.score - whole.score) < (d ? 5e-2 : 5e-3));
+    }
+    assert_int_equal(translate(TFM_PRECISION_FP32, -1).kept, TFM_F32);
+    assert_int_equal(translate(TFM_PRECISION_INT8, -1).kept, TFM_F32);
+}
+
+/* What a model says that it takes: half for what is kept so. */
+static void test_estimate(void **state) {
+    (void)state;
+    char *dir = harness_source("apps/demo");
+    const bool keeps = tfm__context_tuning(harness_context())->keeps_halves;
+    tfm_model *model = NULL;
+    tfm_model_info unopened;
+    const tfm_model_options options = {.precision = TFM_PRECISION_FP16};
+    harness_ok(tfm_model_open(&model, harness_context(), dir, &options));
+    harness_ok(tfm_model_read_info(&unopened, dir, &options));
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const uint64_t rows = 4096 + 4096 / 16 * 32 * (uint64_t)unopened.beam; /* of the source, and of what is written */
+    const uint64_t floats = 2 * rows * (uint64_t)(arch->layers * arch->width);
+    assert_int_equal(unopened.estimated_bytes - tfm_model_get_info(model)->estimated_bytes, keeps ? 2 * floats : 0);
+    tfm_model_free(&model);
+    free(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_turned),
+        cmocka_unit_test(test_rounding), cmocka_unit_test(test_layers),         cmocka_unit_test(test_turned),
+        cmocka_unit_test(test_log),      cmocka_unit_test(test_half_the_bytes), cmocka_unit_test(test_searches),
+        cmocka_unit_test(test_estimate),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -5,7 +5,10 @@
 #include <string.h>
 #include "dev/cl.h"
 #include "harness.h"
-#include "tfm/model.h"
+#include "model/model.h"
+
+/* What the models that are made keep keys and values as. */
+static tfm_dtype kept;
 
 enum { MOST_STEPS = 40, NEW = 24, LAYERS = 6, FEWER = 2 };
 
@@ -68,6 +71,7 @@ static tfm_model *make(const tfm_model_shape *shape, const char *family, int lay
         s.activation = strcmp(family, "gpt2") == 0 ? TFM_GELU_TANH : TFM_SILU;
     }
     harness_ok(tfm_model_new(&model, harness_context(), &s));
+    model->kept = kept;
     return model;
 }
 
@@ -152,6 +156,20 @@ static void test_language_models(void **state) {
     }
 }
 
+/* On a GPU, to keep keys and values in 16 bits takes no launch more. */
+static void test_kept(void **state) {
+    (void)state;
+    if (!is_gpu())
+        skip();
+    for (int i = 0; i < 2; i++) {
+        kept = i ? TFM_BF16 : TFM_F16;
+        hold("translation, of halves", translate(LAYERS, 4), translate(FEWER, 4), 8, 4);
+        hold("llama, of halves", write_text("llama", LAYERS, false), write_text("llama", FEWER, false), 6, 4);
+        hold("qwen3, of halves", write_text("qwen3", LAYERS, false), write_text("qwen3", FEWER, false), 8, 4);
+    }
+    kept = TFM_F32;
+}
+
 /* Keys and a vocabulary that several work-groups share: one launch more where attention sums up. */
 static void test_shared(void **state) {
     (void)state;
@@ -204,10 +222,8 @@ static void test_same_texts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_translation),
-        cmocka_unit_test(test_language_models),
-        cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_same_texts),
+        cmocka_unit_test(test_translation), cmocka_unit_test(test_language_models), cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_shared),      cmocka_unit_test(test_same_texts),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

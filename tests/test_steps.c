@@ -31,15 +31,16 @@ static tfm_status step(tfm_model *model, tfm_kv_cache *cache, tfm_tensor *logits
     return status;
 }
 
-/* The largest difference of the steps' logits from those of the whole. */
-static double distance(tfm_model *model, const float *want, int chunk) {
+/* The largest difference of the steps' logits from those of the whole, with a log of that dtype. */
+static double distance(tfm_model *model, const float *want, int chunk, tfm_dtype dtype) {
     tfm_context *ctx = harness_context();
     const tfm__stack_arch *arch = &model->arch.decoder;
     tfm_kv_cache cache;
     int32_t ids[ROWS * TOKENS];
     double most = 0;
     decoder_ids(ids, ROWS * TOKENS);
-    harness_ok(tfm_kv_cache_new(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, ROWS * TOKENS));
+    harness_ok(tfm_kv_cache_new_as(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, ROWS * TOKENS,
+                                   dtype));
     for (int first = 0; first < TOKENS; first += chunk) {
         const int last = (first + chunk < TOKENS ? first + chunk : TOKENS) - 1;
         tfm_tensor logits = {0};
@@ -68,9 +69,17 @@ static void test_steps(void **state) {
         assert_true(largest > 0.5 && largest < 1e3);
         static const int CHUNKS[] = {1, 5, TOKENS};
         for (size_t i = 0; i < TFM__COUNT(CHUNKS); i++) {
-            const double most = distance(model, want, CHUNKS[i]);
+            const double most = distance(model, want, CHUNKS[i], TFM_F32);
             if (!(most <= 1e-5 * largest))
                 fail_msg("%s in chunks of %d: %g, of logits up to %g", DECODERS[k].name, CHUNKS[i], most, largest);
+            for (tfm_dtype dtype = TFM_F16; dtype <= TFM_BF16; dtype++) { /* rounded, and no more than that */
+                if (harness_slow() && CHUNKS[i] != 5)
+                    continue;
+                const double rounded = distance(model, want, CHUNKS[i], dtype);
+                if (!(rounded <= (dtype == TFM_F16 ? 5e-3 : 4e-2) * largest) || !(rounded > 4 * most))
+                    fail_msg("%s in chunks of %d, kept as %s: %g, of logits up to %g", DECODERS[k].name, CHUNKS[i],
+                             tfm_dtype_name(dtype), rounded, largest);
+            }
         }
         free(want);
         tfm_model_free(&model);
@@ -146,8 +155,10 @@ static void test_crossing(void **state) {
     int32_t text[PROMPT + NEW];
     const size_t count = PROMPT;
     decoder_ids(text, PROMPT);
-    for (int beam = 1; beam <= 3; beam += 2) {
+    for (int turn = 0; turn < 3; turn++) {
+        const int beam = turn == 1 ? 3 : 1;
         tfm_hypotheses out;
+        model->kept = turn == 2 ? TFM_F16 : TFM_F32;
         harness_ok(
             tfm_generate_ids(model, &out, text, &count, 1,
                              &(tfm_generate_options){.beam = beam, .n_best = beam, .max_new = NEW, .min_new = NEW}));
@@ -156,7 +167,7 @@ static void test_crossing(void **state) {
             assert_true(h->tokens <= NEW && h->tokens > 0);
             memcpy(text + PROMPT, h->ids, (size_t)h->tokens * sizeof(*text));
             const double want = log_prob_of(model, text, PROMPT, h->tokens);
-            if (!(fabs(h->log_prob - want) < 1e-3))
+            if (!(fabs(h->log_prob - want) < (turn == 2 ? 5e-2 : 1e-3)))
                 fail_msg("beam %d, text %d of %d tokens: %g instead of %g", beam, i, h->tokens, h->log_prob, want);
         }
         assert_true(out.items[0].tokens > 10); /* it crosses */

@@ -45,7 +45,9 @@ typedef enum tfm_precision {
                              little. Such a model can neither be trained nor saved by tfm_model_save. */
     TFM_PRECISION_FP16,   /* F16: the same matrices take half the memory; products read them as they are, and sum in
                              F32. A number that would round beyond 65504, from 65520 on, is TFM_ERROR_FORMAT. Neither
-                             trained nor saved either. */
+                             trained nor saved either. Where a device runs work-items side by side, as GPUs do, the
+                             keys and values that a decoder keeps of a source and of what it has written are F16, too.
+                             */
     TFM_PRECISION_BF16,   /* The same as BF16, which has the reach of F32 and three decimal digits. */
 } tfm_precision;
 
@@ -138,7 +140,8 @@ typedef struct tfm_model_info {
     uint64_t parameters;          /* How many numbers it has; shared ones count once, tables of sinusoids do not. */
     uint64_t parameter_bytes;     /* The bytes that the parameters take on the device. */
     uint64_t estimated_bytes;     /* The bytes that translating takes there by default: parameters and their copies,
-                                     activations and caches. */
+                                     activations and caches. tfm_model_read_info, which knows no device, counts F32 for
+                                     keys and values. */
     int pad_id, eos_id, start_id; /* Padding, end of sentence, and what the decoder reads first; -1 for none, which
                                      only models without an encoder have. */
     int beam;                     /* The beam that the directory asks for, or else the default. */

@@ -144,6 +144,10 @@ typedef struct tfm_kv_cache {
 /* Makes an empty cache with room for `capacity` rows. It outlives the scope that it is made in. Free it with
  * tfm_kv_cache_free, also if this call fails. */
 TFM_API tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity);
+/* Does the same for keys and values that are kept as `dtype`: F32 as above, or F16 or BF16 in half the memory, to which
+ * blocks round what they write, as tfm_multi_head_project does. The cells of an SSRU are F32. */
+TFM_API tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity,
+                                       tfm_dtype dtype);
 /* Forgets all rows and keeps the memory. */
 TFM_API void tfm_kv_cache_clear(tfm_kv_cache *cache);
 /* Makes room for `count` more rows. A larger log may replace the old one, and views of the old one are then refused by
@@ -166,7 +170,8 @@ TFM_API tfm_status tfm_norm_forward(tfm_context *ctx, tfm_tensor *y, tfm_tensor 
 TFM_API void tfm_norm_free(tfm_context *ctx, tfm_norm *layer);
 
 /* Projects `memory` (..., E) to keys and values (..., Hk D). A decoder needs this once for a source sentence and uses
- * the result in all its steps. */
+ * the result in all its steps. Keys and values that are made beforehand as F16 or BF16 keep it so: rounded to the
+ * nearest, and what F16 does not reach to the largest that it has; that has no backward pass. */
 TFM_API tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer,
                                           tfm_tensor memory);
 /* y (B, T, E): projects queries from x (B, T, E), lets them attend over keys and values that tfm_multi_head_project

@@ -101,6 +101,7 @@ typedef struct tfm__tuning {
     /* Decoding. */
     int64_t read_tokens;     /* tokens of a batch that is only read, where the caller does not say */
     int64_t search_interval; /* steps between two looks of the host at how many sentences are not over */
+    bool keeps_halves;       /* keys and values of the past are kept in 16 bits where a model's matrices are */
 } tfm__tuning;
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);

@@ -7,7 +7,8 @@
  * first-level cache; a group of panels, 512 KiB, fits the cache beside a core; the state of a block of queries stays in
  * the first caches, and copies of keys on a thread's stack. B is worth packing where it is read more often than once or
  * twice. Sentences that are over are computed in vain until the host has looked, which a CPU feels at once. Larger
- * batches of texts that are only read took an encoder longer there, by a sixth in one measurement. */
+ * batches of texts that are only read took an encoder longer there, by a sixth in one measurement. Keys and values stay
+ * F32: what a batch has of them mostly lies in caches, and rounding them would be two launches more a layer. */
 #define WIDE                                                                                                           \
     .class = TFM__WIDE, .group = 1, .chunk = 4096,                                                                     \
     .gemm_order = {{.provider = "small"}, {.provider = "packed"}, {.provider = "plain"}}, .gemm_vectors = 2,           \
@@ -21,10 +22,12 @@
 #define REGISTERS_16 .gemm_rows = 6, .gemm_part_rows = 4
 
 /* Everything that runs work-items side by side. Of local memory a work-group takes a part, so that several are under
- * way on a core. A GPU would rather have a few steps of decoding in its queue. */
+ * way on a core. A GPU would rather have a few steps of decoding in its queue, and reads keys and values from memory:
+ * half of them where they are kept in 16 bits, which the products that make them write at once. */
 #define SIMT                                                                                                           \
     .class = TFM__SIMT, .width = 1, .gemm_few_rows = 32, .attention_shared = 8, .attention_shared_least = 4,           \
-    .attention_shared_widest = 256, .attention_shared_local = 4, .read_tokens = 4096, .search_interval = 4
+    .attention_shared_widest = 256, .attention_shared_local = 4, .read_tokens = 4096, .search_interval = 4,            \
+    .keeps_halves = true
 
 /* The first whose demands are met is taken. */
 static const struct {

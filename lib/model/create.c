@@ -180,7 +180,8 @@ static tfm_status make_model(tfm_model **out, tfm_context *ctx, const tfm__famil
     if (status == TFM_OK)
         status = tfm__roles_walk(family, arch, k.model, make, &k);
     if (status == TFM_OK)
-        tfm__model_describe_arch(&k.model->info, family, arch, &k.model->rules, k.parameters, 4 * k.parameters);
+        tfm__model_describe_arch(&k.model->info, family, arch, &k.model->rules, k.parameters, 4 * k.parameters,
+                                 TFM_F32);
     else
         tfm_model_free(&k.model);
     free(arch);

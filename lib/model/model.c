@@ -8,7 +8,7 @@
 
 /* Bytes on the device while a default batch is translated, encoded or gone on with: what lasts, and the largest of what
  * comes and goes. */
-static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch) {
+static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch, tfm_dtype dtype) {
     const bool both = info->encoder_layers > 0 && info->decoder_layers > 0;
     const uint64_t tokens = 4096, rows = tokens / 16 * (uint64_t)info->beam, width = (uint64_t)info->width;
     const uint64_t kept = both ? rows * 32 : tokens, layers = (uint64_t)info->decoder_layers;
@@ -17,7 +17,8 @@ static uint64_t estimate(const tfm_model_info *info, const tfm__arch *arch) {
     const uint64_t first = tokens * (6 * width + inner), cross = both ? 2 * tokens * width * layers : 0;
     const uint64_t cache = 2 * kept * kv_width * layers, logits = rows * (uint64_t)info->target_vocabulary;
     const uint64_t copies = info->parameter_bytes < 2 * info->parameters ? 1 : 2; /* bytes are read as they lie */
-    return copies * info->parameter_bytes + 4 * (first + cross + cache + logits);
+    const uint64_t size = tfm_dtype_size(dtype), own_size = arch->decoder.recurrent ? 4 : size;
+    return copies * info->parameter_bytes + 4 * (first + logits) + size * cross + own_size * cache;
 }
 
 static int window_layers(const tfm__stack_arch *arch) {
@@ -44,7 +45,7 @@ static void describe_positions(tfm_model_info *info, const tfm__stack_arch *s) {
 }
 
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
-                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes) {
+                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes, tfm_dtype kept) {
     const tfm__stack_arch *encoder = &arch->encoder, *decoder = &arch->decoder, *writer = tfm__arch_writer(arch);
     *info = (tfm_model_info){
         .family = family->name,
@@ -86,7 +87,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
                                   : 4,
     };
     describe_positions(info, writer);
-    info->estimated_bytes = estimate(info, arch);
+    info->estimated_bytes = estimate(info, arch, kept);
 }
 
 /* What the weights lie in, and the dtype of the largest tensor, in static strings. */
@@ -200,7 +201,7 @@ tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_m
     if (status == TFM_OK)
         status = open_shortlist(&list, &files, &arch);
     if (status == TFM_OK) {
-        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes);
+        tfm__model_describe_arch(out, family, &arch, rules, parameters, bytes, TFM_F32);
         describe_file(out, files.weights);
         out->shortlist = list != NULL;
     }
@@ -299,7 +300,7 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
     model->arch = *arch;
     model->rules = *rules;
     tfm__model_set_tables(model);
-    tfm__model_describe_arch(&model->info, family, arch, rules, 0, 0);
+    tfm__model_describe_arch(&model->info, family, arch, rules, 0, 0, TFM_F32);
     tfm_status status = new_stack(&model->encoder, &arch->encoder);
     if (status == TFM_OK)
         status = new_stack(&model->decoder, &arch->decoder);
@@ -312,12 +313,17 @@ tfm_status tfm__model_new(tfm_model **out, tfm_context *ctx, const tfm__family *
 static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const char *dir, tfm_precision precision) {
     uint64_t parameters, bytes;
     tfm_status status = files->weights ? TFM_OK : tfm__weights_open_dir(&files->weights, dir);
+    if (tfm__context_tuning(model->ctx)->keeps_halves && precision == TFM_PRECISION_FP16)
+        model->kept = TFM_F16;
+    if (tfm__context_tuning(model->ctx)->keeps_halves && precision == TFM_PRECISION_BF16)
+        model->kept = TFM_BF16;
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, model->family, &model->arch, files->weights, model, precision);
     if (status == TFM_OK)
         status = open_shortlist(&model->shortlist, files, &model->arch);
     if (status == TFM_OK) {
-        tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes);
+        tfm__model_describe_arch(&model->info, model->family, &model->arch, &model->rules, parameters, bytes,
+                                 model->kept);
         describe_file(&model->info, files->weights);
         model->info.shortlist = model->shortlist != NULL;
     }

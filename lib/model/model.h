@@ -63,6 +63,7 @@ struct tfm_model {
 
     const char *small; /* What its matrices are, "bytes", "fp16" or "bf16": then it can neither be trained nor saved.
                           NULL where they are F32. */
+    tfm_dtype kept;    /* What keys and values of the past, and of an encoded source, are kept as: F32, F16 or BF16. */
     tfm_param tables[TFM__TABLES]; /* The embedding tables. Those that no role uses are empty. */
     tfm_param *output;             /* (V, E): the one of the tables that the output projection uses, or NULL. */
     tfm__stack encoder, decoder;
@@ -100,9 +101,10 @@ enum {
     TFM__NEEDS_CLASSES = 16, /* The head that tells classes. */
 };
 tfm_status tfm__model_needs(const tfm_model *model, const char *what, int parts);
-/* Fills in what is known of a model that has so many parameters, of so many bytes on the device. */
+/* Fills in what is known of a model that has so many parameters, of so many bytes on the device, and keeps keys and
+ * values as `kept`. */
 void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, const tfm__arch *arch,
-                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes);
+                              const tfm__rules *rules, uint64_t parameters, uint64_t bytes, tfm_dtype kept);
 
 /* ---- What stands after an encoder (head.c) ---- */
 
@@ -141,6 +143,12 @@ tfm_status tfm__model_encode_typed(tfm_model *model, tfm_tensor *encoded, tfm_te
 tfm_status tfm__model_decode_hidden(tfm_model *model, tfm_tensor *hidden, tfm_tensor ids, tfm_tensor encoded,
                                     tfm_tensor lengths, tfm__observer *observer);
 
+/* Makes an empty log of the decoder's keys and values, of the dtype that the model keeps them as. Free it as a
+ * tfm_kv_cache. */
+tfm_status tfm__model_log_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity);
+/* Projects what the encoder gave to the keys and values of each of the decoder's layers, cross [layers], kept as that
+ * dtype in the current scope. */
+tfm_status tfm__model_project_source(tfm_model *model, tfm_keys_values *cross, tfm_tensor encoded);
 /* One step of the decoder for R rows of T tokens each: their places in the log of keys and values, and what they attend
  * to. */
 typedef struct tfm__step {

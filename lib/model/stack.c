@@ -321,6 +321,23 @@ tfm_status tfm_model_decode(tfm_model *model, tfm_tensor *logits, tfm_tensor ids
     return tfm_scope_close(model->ctx, 1, (tfm_tensor *[]){logits});
 }
 
+tfm_status tfm__model_log_new(const tfm_model *model, tfm_kv_cache *out, int64_t capacity) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    return tfm_kv_cache_new_as(model->ctx, out, arch->layers, (int64_t)arch->kv_heads * arch->head_width, capacity,
+                               arch->recurrent ? TFM_F32 : model->kept);
+}
+
+tfm_status tfm__model_project_source(tfm_model *model, tfm_keys_values *cross, tfm_tensor encoded) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    const int64_t dims[] = {encoded.dims[0], encoded.dims[1], (int64_t)arch->kv_heads * arch->head_width};
+    for (int i = 0; i < arch->layers && tfm_context_status(model->ctx) == TFM_OK; i++) {
+        tfm_tensor_new(model->ctx, &cross[i].keys, model->kept, 3, dims);
+        tfm_tensor_new(model->ctx, &cross[i].values, model->kept, 3, dims);
+        tfm_multi_head_project(model->ctx, &cross[i], &model->decoder.blocks[i].cross, encoded);
+    }
+    return tfm_context_status(model->ctx);
+}
+
 /* Logits of what the blocks left in the stream for the last of a row's T tokens: in one launch with the norm before
  * them where nothing stands between the two. */
 static void finish_step(tfm_model *model, tfm_tensor *logits, tfm__stream *stream, const pass *p, tfm_tensor bias) {

@@ -10,7 +10,7 @@
 #include "ops/rotary.h"
 
 /* x (B, T, H D) with a norm over each head's columns, or over those of all, where the layer has one; in *out where
- * that is not NULL, for then nothing turns it. */
+ * that is not NULL, for then nothing turns it, and as *out keeps it. */
 static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int heads, const tfm_norm *norm) {
     tfm_tensor by_head = {0}, normed = {0}, whole = {0};
     if (!norm->gamma.value.buffer)
@@ -18,11 +18,13 @@ static tfm_tensor norm_heads(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, in
     const int64_t parts = norm->gamma.value.dims[0] == x.dims[2] ? 1 : heads;
     const int64_t dims[] = {x.dims[0], x.dims[1], parts, x.dims[2] / parts};
     tfm_tensor_reshape(ctx, &by_head, x, 4, dims);
-    if (out && out->buffer)
+    if (out && out->buffer && !tfm__is_kept(*out))
         tfm_tensor_reshape(ctx, &normed, *out, 4, dims);
     tfm_norm_forward(ctx, &normed, NULL, norm, by_head, (tfm_tensor){0});
     tfm_tensor_reshape(ctx, &whole, normed, 3, x.dims);
-    if (out)
+    if (out && tfm__is_kept(*out))
+        tfm__keep(ctx, *out, whole);
+    else if (out)
         *out = whole;
     return whole;
 }
@@ -32,11 +34,16 @@ static void turn_heads(tfm_context *ctx, tfm_tensor *queries, tfm_tensor raw_que
                        tfm_tensor raw_keys, const tfm_multi_head *layer, const tfm_block_memory *memory) {
     const int kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads;
     const tfm_rotary_options options = {.heads = kv_heads, .positions = memory->positions, .first = memory->position};
-    if (queries)
+    tfm_tensor turned = {0};
+    if (queries) {
         tfm__rotary_both(ctx, queries, raw_queries, layer->heads, keys, raw_keys, memory->cosines, memory->sines,
                          &options);
-    else
+    } else if (tfm__is_kept(*keys)) {
+        tfm_rotary(ctx, &turned, raw_keys, memory->cosines, memory->sines, &options);
+        tfm__keep(ctx, *keys, turned);
+    } else {
         tfm_rotary(ctx, keys, raw_keys, memory->cosines, memory->sines, &options);
+    }
 }
 
 /* Queries, unless they are NULL, keys and values of the block's own input, (B, T, ...) each, from the stream. What lies

@@ -2,23 +2,32 @@
 #include "ops/ops.h"
 #include "tfm/nn.h"
 
-static tfm_status logs_new(tfm_context *ctx, tfm_keys_values *logs, int layers, int64_t capacity, int64_t width) {
+static tfm_status logs_new(tfm_context *ctx, tfm_keys_values *logs, int layers, int64_t capacity, int64_t width,
+                           tfm_dtype dtype) {
     const int64_t dims[] = {capacity, width};
     for (int i = 0; i < layers; i++) {
-        tfm__tensor_new_lasting(ctx, &logs[i].keys, TFM_F32, 2, dims);
-        tfm__tensor_new_lasting(ctx, &logs[i].values, TFM_F32, 2, dims);
+        tfm__tensor_new_lasting(ctx, &logs[i].keys, dtype, 2, dims);
+        tfm__tensor_new_lasting(ctx, &logs[i].values, dtype, 2, dims);
     }
     return tfm_context_status(ctx);
 }
 
 tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity) {
+    return tfm_kv_cache_new_as(ctx, out, layers, width, capacity, TFM_F32);
+}
+
+tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity,
+                               tfm_dtype dtype) {
     if (TFM__NEEDS_ON(ctx, "kv_cache_new", out) != TFM_OK)
         return tfm_context_status(ctx);
+    if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
+        return tfm__op_refuse(ctx, "kv_cache_new", "keys and values cannot be %s: they are F32, F16 or BF16",
+                              tfm_dtype_name(dtype));
     *out = (tfm_kv_cache){.layers = layers, .width = width, .capacity = capacity};
     out->logs = tfm__alloc((size_t)layers, sizeof(*out->logs));
     if (!out->logs)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
-    return logs_new(ctx, out->logs, layers, capacity, width);
+    return logs_new(ctx, out->logs, layers, capacity, width, dtype);
 }
 
 void tfm_kv_cache_clear(tfm_kv_cache *cache) {
@@ -51,7 +60,7 @@ tfm_status tfm_kv_cache_reserve(tfm_context *ctx, tfm_kv_cache *cache, int64_t c
     tfm_keys_values *larger = tfm__alloc((size_t)cache->layers, sizeof(*larger));
     if (!larger)
         return tfm__context_fail(ctx, TFM_ERROR_MEMORY, "kv_cache: out of host memory");
-    logs_new(ctx, larger, cache->layers, capacity, cache->width);
+    logs_new(ctx, larger, cache->layers, capacity, cache->width, cache->layers ? cache->logs[0].keys.dtype : TFM_F32);
     for (int i = 0; i < cache->layers && cache->rows > 0; i++) {
         copy_rows(ctx, larger[i].keys, cache->logs[i].keys, cache->rows);
         copy_rows(ctx, larger[i].values, cache->logs[i].values, cache->rows);

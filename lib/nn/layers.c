@@ -107,8 +107,8 @@ void tfm_ssru_cell_free(tfm_context *ctx, tfm_ssru_cell *layer) {
 tfm_status tfm_multi_head_project(tfm_context *ctx, tfm_keys_values *out, tfm_multi_head *layer, tfm_tensor memory) {
     if (TFM__NEEDS_ON(ctx, "multi_head_project", out, layer) != TFM_OK)
         return tfm_context_status(ctx);
-    tfm_dense_forward(ctx, &out->keys, &layer->key, memory, TFM_NO_ACTIVATION);
-    return tfm_dense_forward(ctx, &out->values, &layer->value, memory, TFM_NO_ACTIVATION);
+    const tfm__linear_output layers[] = {tfm__reads(&out->keys, &layer->key), tfm__reads(&out->values, &layer->value)};
+    return tfm__linears(ctx, &(tfm__linears_input){.x = memory}, 2, layers, TFM_NO_ACTIVATION);
 }
 
 tfm_status tfm__multi_head_mix(tfm_context *ctx, tfm_tensor *y, tfm_multi_head *layer, tfm_tensor queries,

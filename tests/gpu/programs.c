@@ -1,5 +1,6 @@
 /* Asks for the programs that models of usual sizes run, which tests avoid, since they would take long there: attention
- * in the heads of published models, products of few rows and of many, forward and backward. Under the pose layer
+ * in the heads of published models, products of few rows and of many, forward and backward, and a step of decoding that
+ * keeps keys and values in 16 bits. Under the pose layer
  * nothing is computed; find.sh runs it beside the tests.
  *
  *     gpu_programs           prints what the device refuses, and ends with 1 then */
@@ -38,11 +39,11 @@ static void watch(tfm_context *ctx, size_t count, const tfm_tensor *x) {
     }
 }
 
-static void attend(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype dtype, bool backward,
-                   tfm_attention_options options) {
+static void attend_as(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype asking, tfm_dtype dtype,
+                      bool backward, tfm_attention_options options) {
     enum { SEQUENCES = 8, HEADS = 8, KEYS = 256 };
     tfm_scope_open(ctx);
-    tfm_tensor q = ZEROS(ctx, dtype, SEQUENCES, queries, HEADS * width),
+    tfm_tensor q = ZEROS(ctx, asking, SEQUENCES, queries, HEADS * width),
                k = ZEROS(ctx, dtype, SEQUENCES, KEYS, HEADS * width),
                v = ZEROS(ctx, dtype, SEQUENCES, KEYS, HEADS * width), y = {0};
     options.heads = HEADS;
@@ -55,12 +56,17 @@ static void attend(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype d
     done(ctx, "attention in heads of", width);
 }
 
+static void attend(tfm_context *ctx, int64_t width, int64_t queries, tfm_dtype dtype, bool backward,
+                   tfm_attention_options options) {
+    attend_as(ctx, width, queries, dtype, dtype, backward, options);
+}
+
 /* A step of decoding one text, whose past several work-groups share; `sharing` query heads to a key head. */
-static void attend_past(tfm_context *ctx, int64_t width, int sharing, float soft_cap) {
+static void attend_past(tfm_context *ctx, int64_t width, int sharing, float soft_cap, tfm_dtype kept) {
     enum { KEYS = 4096 };
     tfm_scope_open(ctx);
-    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, 1, sharing * width), k = ZEROS(ctx, TFM_F32, 1, KEYS, width),
-               v = ZEROS(ctx, TFM_F32, 1, KEYS, width), y = {0};
+    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, 1, sharing * width), k = ZEROS(ctx, kept, 1, KEYS, width),
+               v = ZEROS(ctx, kept, 1, KEYS, width), y = {0};
     tfm_attention(ctx, &y, q, k, v, &(tfm_attention_options){.heads = sharing, .kv_heads = 1, .soft_cap = soft_cap});
     done(ctx, "attention of a step in heads of", width);
 }
@@ -83,10 +89,17 @@ static void attention(tfm_context *ctx) {
         for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++)
             attend(ctx, WIDTHS[i], QUERIES[j], TFM_F32, false, (tfm_attention_options){.causal = QUERIES[j] > 1});
         attend(ctx, WIDTHS[i], 64, TFM_F32, true, (tfm_attention_options){.causal = true});
-        attend_past(ctx, WIDTHS[i], 1, 0);
-        attend_past(ctx, WIDTHS[i], 8, 0);
+        attend_past(ctx, WIDTHS[i], 1, 0, TFM_F32);
+        attend_past(ctx, WIDTHS[i], 8, 0, TFM_F32);
     }
-    attend_past(ctx, 256, 2, 50);
+    attend_past(ctx, 256, 2, 50, TFM_F32);
+    for (tfm_dtype kept = TFM_F16; kept <= TFM_BF16; kept++)
+        for (size_t i = 3; i < 7; i += 3) {
+            attend_past(ctx, WIDTHS[i], 1, 0, kept);
+            attend_past(ctx, WIDTHS[i], 8, 0, kept);
+            for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++)
+                attend_as(ctx, WIDTHS[i], QUERIES[j], TFM_F32, kept, false, (tfm_attention_options){0});
+        }
     for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++) {
         attend(ctx, 64, QUERIES[j], TFM_F16, false, (tfm_attention_options){0});
         attend(ctx, 64, QUERIES[j], TFM_BF16, false, (tfm_attention_options){0});
@@ -121,6 +134,42 @@ static void products(tfm_context *ctx) {
     }
 }
 
+static tfm_dense dense(tfm_context *ctx, tfm_dtype dtype, int64_t n, int64_t k) {
+    return (tfm_dense){.weight.value = ZEROS(ctx, dtype, n, k)};
+}
+
+/* A layer of a decoder for a new token of `rows` texts: matrices, keys and values of 16 bits. */
+static void step(tfm_context *ctx, tfm_dtype kept, int64_t rows, bool turns) {
+    enum { WIDTH = 512, HEADS = 8, INNER = 1024, PAST = 40 };
+    const tfm_norm norm = {.epsilon = 1e-5f, .kind = turns ? TFM_NORM_RMS : TFM_NORM_LAYER};
+    tfm_scope_open(ctx);
+    tfm_block block = {.attention = {.query = dense(ctx, kept, WIDTH, WIDTH),
+                                     .key = dense(ctx, kept, WIDTH, WIDTH),
+                                     .value = dense(ctx, kept, WIDTH, WIDTH),
+                                     .out = dense(ctx, kept, WIDTH, WIDTH),
+                                     .heads = HEADS},
+                       .attention_norm = norm,
+                       .feed_forward = {.up = dense(ctx, kept, INNER, WIDTH), .down = dense(ctx, kept, WIDTH, INNER)},
+                       .feed_forward_norm = norm,
+                       .norm_place = turns ? TFM_NORM_BEFORE : TFM_NORM_AFTER};
+    tfm_block_memory memory = {.log = {ZEROS(ctx, kept, rows * PAST, WIDTH), ZEROS(ctx, kept, rows * PAST, WIDTH)},
+                               .rows = ZEROS(ctx, TFM_I32, rows, PAST)};
+    tfm_tensor y = {0};
+    tfm_tensor_rows(ctx, &memory.fresh.keys, memory.log.keys, 0, rows);
+    tfm_tensor_rows(ctx, &memory.fresh.values, memory.log.values, 0, rows);
+    if (turns)
+        tfm_rotary_tables(ctx, &memory.cosines, &memory.sines, PAST, WIDTH / HEADS, 0);
+    tfm_block_forward(ctx, &y, &block, ZEROS(ctx, TFM_F32, rows, 1, WIDTH), &memory);
+    done(ctx, "a step of rows", rows);
+}
+
+static void steps(tfm_context *ctx) {
+    for (tfm_dtype kept = TFM_F16; kept <= TFM_BF16; kept++)
+        for (int64_t rows = 1; rows <= 256; rows *= 4)
+            for (int turns = 0; turns < 2; turns++)
+                step(ctx, kept, rows, turns);
+}
+
 int main(void) {
     tfm_context *ctx = NULL;
     if (tfm_context_open(&ctx, NULL) != TFM_OK) {
@@ -130,6 +179,7 @@ int main(void) {
     attention(ctx);
     products(ctx);
     vocabularies(ctx);
+    steps(ctx);
     tfm_context_free(&ctx);
     return failures > 0;
 }

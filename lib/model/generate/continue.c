@@ -244,8 +244,7 @@ static void begin(run *r) {
     tfm__beam_choice choice = r->rules->choice;
     choice.streams = r->streams;
     tfm__model_relative(r->model, &r->relative, r->prompts.longest + r->longest);
-    tfm_kv_cache_new(ctx, &r->cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width,
-                     r->prompts.nodes + rows * ahead);
+    tfm__model_log_new(r->model, &r->cache, r->prompts.nodes + rows * ahead);
     tfm__prompts_read(r->model, &r->cache, &r->prompts, r->relative);
     if (r->prompts.ragged) {
         for (int64_t i = 0; i < r->texts; i++)

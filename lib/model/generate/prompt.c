@@ -175,11 +175,12 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
     for (int i = 0; i < 2 * cache->layers; i++) {
         tfm_keys_values *to = &cache->logs[i / 2];
         const tfm_keys_values *from = &by->logs[i / 2];
-        tfm_tensor gathered = {0}, head = {0};
+        tfm_tensor wide = {0}, gathered = {0}, head = {0};
         tfm_scope_open(ctx);
-        tfm_gather(ctx, &gathered, i % 2 ? from->values : from->keys, places);
+        tfm_cast(ctx, &wide, i % 2 ? from->values : from->keys, TFM_F32); /* rows of 32 bits are gathered */
+        tfm_gather(ctx, &gathered, wide, places);
         tfm_tensor_rows(ctx, &head, i % 2 ? to->values : to->keys, 0, rows);
-        tfm__tensor_copy(ctx, head, gathered);
+        tfm__keep(ctx, head, gathered);
         tfm_scope_close(ctx, 0, NULL);
     }
 }
@@ -228,7 +229,7 @@ tfm_status tfm__prompts_again(tfm_model *model, tfm_kv_cache *cache, const tfm__
     if (status == TFM_OK && tfm__prompts_make(&prompts, t.at, t.counts, (size_t)t.rows) != TFM_OK)
         status = tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     if (status == TFM_OK)
-        status = tfm_kv_cache_new(ctx, &again, cache->layers, cache->width, prompts.nodes);
+        status = tfm__model_log_new(model, &again, prompts.nodes);
     if (status == TFM_OK)
         status = tfm__prompts_read(model, &again, &prompts, relative);
     for (int64_t i = 0; i < t.rows && status == TFM_OK; i++)

@@ -265,8 +265,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     tfm_tensor_write(ctx, ids, b->ids);
     tfm_tensor_write(ctx, from.lengths, b->lengths);
     tfm_model_encode(model, &encoded, ids, from.lengths);
-    for (int i = 0; i < arch->layers; i++)
-        tfm_multi_head_project(ctx, &from.cross[i], &model->decoder.blocks[i].cross, encoded);
+    tfm__model_project_source(model, from.cross, encoded);
     tfm__model_relative(model, &from.relative, b->longest);
     const bool certain = rules->form == TFM_PENALTY_HUGGINGFACE;
     const double penalty = forced->prompt.repetition_penalty;
@@ -291,7 +290,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                        .penalty = b->penalty,
                                        .longest = b->longest,
                                        .choice = &choice});
-    tfm_kv_cache_new(ctx, &cache, arch->layers, (int64_t)arch->kv_heads * arch->head_width, b->count * rules->beam * 8);
+    tfm__model_log_new(model, &cache, b->count * rules->beam * 8);
     if (status == TFM_OK)
         status = decode(model, &beam, &cache, &from, b->longest, options);
     if (status == TFM_OK)
