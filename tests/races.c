@@ -1,11 +1,13 @@
 /* The self-test of every op once more, forward and then backward, for races.sh, which looks on with oclgrind: as on a
- * GPU, and what matrix engines take by each of them, emulated.
- *     races NAME...          ops and engines; without a name it lists them
- * Gradients are made, and nothing is said of their values: tests of each op do that. Prints a line for each check. */
+ * GPU, and what matrix engines take by each of them, emulated; and searches, whose kernels are no op's.
+ *     races NAME...          ops, engines and "search"; without a name it lists them
+ * Gradients are made and texts written, and nothing is said of their values: other tests do that. Prints a line for
+ * each check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "dev/cl.h"
+#include "model/model.h"
 #include "op_list.h"
 #include "ops/selftest.h"
 #include "ops/tape.h"
@@ -16,8 +18,14 @@ TFM__OPS(DECLARE)
 #define QUOTED(op) #op,
 static const tfm__check_entry *const OPS[] = {TFM__OPS(NAME)};
 static const char *const NAMES[] = {TFM__OPS(QUOTED)};
-static const char *const ENGINES[TFM__ENGINES] = {
-    [TFM__ENGINE_MMA] = "mma", [TFM__ENGINE_MMA_8] = "mma_8", [TFM__ENGINE_WMMA] = "wmma", [TFM__ENGINE_MFMA] = "mfma"};
+static const struct {
+    const char *name;
+    tfm__engine engine;
+    tfm_dtype inputs;
+} ENGINES[] = {{"mma-f16", TFM__ENGINE_MMA, TFM_F16},     {"mma-bf16", TFM__ENGINE_MMA, TFM_BF16},
+               {"mma_8-f16", TFM__ENGINE_MMA_8, TFM_F16}, {"wmma-f16", TFM__ENGINE_WMMA, TFM_F16},
+               {"wmma-bf16", TFM__ENGINE_WMMA, TFM_BF16}, {"mfma-f16", TFM__ENGINE_MFMA, TFM_F16},
+               {"mfma-bf16", TFM__ENGINE_MFMA, TFM_BF16}};
 
 static int failed, backwards, ran;
 
@@ -95,24 +103,141 @@ static void run_op(tfm_context *ctx, const char *name) {
                     run(ctx, entry, taped, "");
 }
 
-/* The checks of the engine of this name. */
+/* The check of the engine of this name, with inputs of the dtype that it says. */
 static void run_engine(tfm_context *ctx, const char *name) {
     ctx->tuning.engine_emulated = true;
-    for (tfm__engine e = TFM__ENGINE_MMA; e < TFM__ENGINES; e++)
-        for (const tfm__check_entry *entry = tfm__selftest_gemm; strcmp(ENGINES[e], name) == 0 && entry->op; entry++)
-            if (by_engine(entry)) {
-                ctx->tuning.engine = e;
+    for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
+        for (const tfm__check_entry *entry = tfm__selftest_gemm; strcmp(ENGINES[e].name, name) == 0 && entry->op;
+             entry++)
+            if (by_engine(entry) && entry->number == (int)ENGINES[e].inputs) {
+                ctx->tuning.engine = ENGINES[e].engine;
                 run(ctx, entry, false, name);
             }
     ctx->tuning.engine = TFM__NO_ENGINE;
+}
+
+/* ---- Searches ---- */
+
+static void told(tfm_context *ctx, const char *what, tfm_status status, size_t texts) {
+    printf("search %s: %s\n", what, status != TFM_OK ? tfm_error_message() : texts ? "written" : "nothing is written");
+    fflush(stdout);
+    failed += status != TFM_OK || !texts;
+    ran++;
+    tfm_context_clear_error(ctx);
+}
+
+/* Rules that the kernels of candidates know. */
+static void set_rules(tfm__rules *rules) {
+    rules->bad_word_count = 1;
+    rules->bad_words[1] = 2;
+    rules->bad_word_ids[0] = 3;
+    rules->bad_word_ids[1] = 4;
+    rules->no_repeat = 2;
+    rules->biased_count = 1;
+    rules->biased[1] = 1;
+    rules->biased_ids[0] = 5;
+    rules->bias[0] = 1;
+    rules->prompt.repetition_penalty = 1.5;
+    rules->as_transformers = true;
+}
+
+/* Three sentences in beams of three, which end at steps of their own. */
+static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool ruled) {
+    const tfm_model_shape shape = {.width = 16,
+                                   .heads = 2,
+                                   .feed_forward = 16,
+                                   .encoder_layers = 1,
+                                   .decoder_layers = 1,
+                                   .source_vocabulary = 21,
+                                   .max_positions = 24,
+                                   .pad_id = 20,
+                                   .start_id = 20,
+                                   .activation = TFM_RELU,
+                                   .seed = 3};
+    const int32_t ids[] = {5, 6, 0, 7, 0, 8, 9, 10, 11, 0}, prefixes[] = {7};
+    const size_t counts[] = {3, 2, 5}, prefix_counts[] = {0, 1, 0};
+    tfm_search_options options = {.beam = 3, .n_best = 2, .max_length = 6};
+    tfm_model *model = NULL;
+    tfm_hypotheses out = {0};
+    tfm_status status = tfm_model_new(&model, ctx, &shape);
+    if (status == TFM_OK) {
+        model->kept = kept;
+        if (ruled) {
+            set_rules(&model->rules);
+            options.penalty = TFM_PENALTY_HUGGINGFACE;
+        }
+        status = tfm_search(model, &out, ids, counts, 3, prefixes, prefix_counts, &options);
+    }
+    told(ctx, what, status, out.sentences);
+    tfm_hypotheses_free(&out);
+    tfm_model_free(&model);
+}
+
+/* Ends the second text at its second token. */
+static bool see(void *user, size_t prompt, int best, int32_t id) {
+    int *seen = user;
+    (void)best;
+    (void)id;
+    return prompt != 1 || ++*seen < 2;
+}
+
+/* Goes on with prompts of several lengths: draws, under somebody's eyes, or in beams. */
+static void go_on(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws) {
+    const tfm_model_shape shape = {.width = 16,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .feed_forward = 16,
+                                   .decoder_layers = 1,
+                                   .source_vocabulary = 21,
+                                   .max_positions = 24,
+                                   .pad_id = -1,
+                                   .start_id = 1,
+                                   .eos_id = 2,
+                                   .activation = TFM_SILU,
+                                   .family = "llama",
+                                   .seed = 3};
+    const int32_t ids[] = {5, 6, 7, 8, 9, 10, 11};
+    const size_t counts[] = {2, 4, 1};
+    int seen = 0;
+    const tfm_generate_options options = {.draw = draws,
+                                          .beam = draws ? 1 : 2,
+                                          .top_k = draws ? 5 : 0,
+                                          .repetition_penalty = 1.5f,
+                                          .max_new = 5,
+                                          .on_token = draws ? see : NULL,
+                                          .on_token_user = &seen};
+    tfm_model *model = NULL;
+    tfm_hypotheses out = {0};
+    tfm_status status = tfm_model_new(&model, ctx, &shape);
+    if (status == TFM_OK) {
+        model->kept = kept;
+        status = tfm_generate_ids(model, &out, ids, counts, 3, &options);
+    }
+    told(ctx, what, status, out.sentences);
+    tfm_hypotheses_free(&out);
+    tfm_model_free(&model);
+}
+
+static void run_searches(tfm_context *ctx) {
+    const tfm__tuning before = ctx->tuning;
+    translate(ctx, "of translations", TFM_F32, false);
+    translate(ctx, "by rules", TFM_F16, true);
+    go_on(ctx, "that draws", TFM_BF16, true);
+    go_on(ctx, "of texts, in beams", TFM_F16, false);
+    ctx->tuning.split_groups = 1 << 20; /* keys and vocabulary that several work-groups share */
+    ctx->tuning.split_keys = 1;
+    ctx->tuning.split_entries = 8;
+    translate(ctx, "of translations, in parts", TFM_BF16, false);
+    ctx->tuning = before;
 }
 
 int main(int count, char **arguments) {
     if (count == 1) {
         for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
             puts(NAMES[i]);
-        for (tfm__engine e = TFM__ENGINE_MMA; e < TFM__ENGINES; e++)
-            puts(ENGINES[e]);
+        for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
+            puts(ENGINES[e].name);
+        puts("search");
         return 0;
     }
     tfm_context *ctx = NULL;
@@ -123,6 +248,8 @@ int main(int count, char **arguments) {
     for (int i = 1; i < count; i++) {
         run_op(ctx, arguments[i]);
         run_engine(ctx, arguments[i]);
+        if (strcmp(arguments[i], "search") == 0)
+            run_searches(ctx);
     }
     tfm_context_free(&ctx);
     return failed > 0 || ran == 0;

@@ -1,7 +1,8 @@
 # Looks with oclgrind for races between work-items, and for accesses beyond buffers and local memory: in every op's
-# kernels as GPUs run them, forward and backward, and in those of matrix engines with the instruction emulated.
+# kernels as GPUs run them, forward and backward, in those of matrix engines with the instruction emulated, and in those of
+# searches.
 #     sh tests/races.sh BUILD [NAME...]
-# NAME is an op or an engine of those that `BUILD/tests/races` lists, or a program of tests; without any it is all of that
+# NAME is an op, an engine or a search of those that `BUILD/tests/races` lists, or a program of tests; without any it is all of that
 # list, and the tests of two ops whose backward pass the list has not, or with one loss alone.
 # Each runs on oclgrind, in a process of its own, and passes if its results are right and oclgrind's log is empty; both are
 # in BUILD/races/NAME.out and .log. Before that, a barrier that is missing in a copy of a kernel must be found. Two busy
