@@ -12,13 +12,15 @@
 #   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
 #   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
 #              then loaded, where run.sh only compiles them
-#   emulator   on llvmpipe, whole models and trainers (the suite `models`), where run.sh takes ops and one model
-#   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs (tests/platforms.sh)
+#   emulator   on llvmpipe, whole models and trainers (the suite `models`), where run.sh takes ops and one model; and
+#              layers with the tuning of GPUs
+#   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs, and there layers, models and a
+#              trainer with the tuning of GPUs (tests/platforms.sh)
 #   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh, where run.sh
 #              takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
 #              build/gpu-tools, not installed; and `tfm report` as a GPU
-#   races      every op's kernels, as GPUs run them, forward and backward, and those of matrix engines, emulated, under
-#              oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
+#   races      every op's kernels, as GPUs run them, forward and backward, those of matrix engines, emulated, and those of
+#              searches, under oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
 #   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,
@@ -93,6 +95,7 @@ faults() {
 emulator() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe TFM_CACHE_DIR=off
     suite emulator build/check --suite models
+    as_gpu emulator build/check
 }
 students() {
     TFM_DEVICE=pocl sh tests/students.sh build/check/apps/tfm

@@ -1,5 +1,6 @@
 # The suite `device` on platforms that Debian does not have, or not by default: PoCL's `basic` device, one thread without
-# its scheduler, and Intel's runtime for CPUs, another compiler altogether, which takes AMD's too.
+# its scheduler, and Intel's runtime for CPUs, another compiler altogether, which takes AMD's too; there layers, models
+# and a trainer with the tuning of GPUs as well.
 #     sh tests/platforms.sh BUILD [PLATFORM...]      PLATFORM: basic, intel
 # BUILD is a build folder with tests. Intel's runtime comes from the Python Package Index and is unpacked in BUILD/intel,
 # nothing is installed; where it cannot be had, that is said, and the platform is skipped. Ends with a line
@@ -61,6 +62,7 @@ intel() {
     # Without a device it tells of the platform alone, with index -1.
     if "$build/apps/tfm" devices --json | grep -qE '"index": *[0-9]'; then
         suite intel "$build" --suite device
+        as_gpu intel "$build" model trainer steps quantize
     else
         skip intel "its runtime finds no device here"
     fi

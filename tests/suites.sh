@@ -22,6 +22,14 @@ suite() {
     echo "$tally" >>"$counts"
 }
 
+# as_gpu LABEL FOLDER TEST...: layers with the tuning of GPUs, in fp32, and in 16 bits what may be kept so;
+# and these tests
+as_gpu() {
+    name=$1 build_folder=$2
+    shift 2
+    TFM_TEST_VARIANT=gpu suite "$name-as-gpu" "$build_folder" nn block linears torch_layers stored kept "$@"
+}
+
 # part COMMAND...: what ends with a line of counts
 part() {
     echo "== $*"
