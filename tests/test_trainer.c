@@ -489,7 +489,7 @@ static void test_new_language_models(void **state) {
     tfm_model_shape bad = {.family = "bert"};
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_UNSUPPORTED, "family \"bert\"");
     bad = (tfm_model_shape){.family = "llama", .width = 16, .heads = 4, .encoder_layers = 1};
-    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "behind an encoder of 1");
+    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "after an encoder of 1");
 }
 
 static void test_refused(void **state) {
