@@ -202,7 +202,7 @@ check "metrics: what was dropped for it" [ -n "$(grep '^tfm_model_drops_total [1
 check "metrics: batches hold several lines" awk '/^tfm_lines_total/ { l = $2 } /^tfm_batches_total/ { b = $2 } END { exit l < 1.5 * b }' out
 
 # ---- Several workers
-start -m "$demo" -m "embedder=$root/tests/golden/embedder" --workers 2 --timeout 600
+start -m "$demo" -m "embedder=$root/tests/golden/embedder" --workers 2 --timeout 600 --max-chars 1000000 --max-lines 5000
 for connections in 1 32; do
     python3 "$root/tests/serve/load.py" "$port" lines --want many --connections "$connections" >out
     check "two workers, $connections at a time: the same answers" grep -q '"wrong": 0' out
@@ -218,8 +218,30 @@ python3 "$root/tests/serve/load.py" "$port" lines --want many --connections 8 >o
 check "a long request beside short ones: theirs" grep -q '"wrong": 0' out
 wait $whole
 check "and its own" [ "$(python3 -c 'import json; print(json.load(open("whole"))["translatedText"], end="")' | cmp - many && echo same)" = same ]
+head -n 200 lines >long1
+cat long1 long1 long1 >long2
+curl -s -m 300 "$at/translate" --data-urlencode "q@long1" -d source=de -d target=en >one.json &
+one=$!
+sleep 0.05 # the second is at its first batch when the first worker ends, and then nothing else comes
+curl -s -m 300 "$at/translate" --data-urlencode "q@long2" -d source=de -d target=en >three.json &
+three=$!
+wait $one
+wait $three
+check "two long requests alone: both are answered" python3 -c 'import json
+want = "".join(open("many").readlines()[:200])
+assert json.load(open("one.json"))["translatedText"] == want
+assert json.load(open("three.json"))["translatedText"] == want * 3'
 stop
 check "two workers end well" [ "$ended" = 0 ]
+cp -r "$demo" leaves
+start -m leaves --workers 2 --timeout 600
+ask "$at/translate" -d "q=$line" -d source=de -d target=en
+mv leaves left-behind
+head -n 100 many >hundred.want
+head -n 100 lines >hundred
+python3 "$root/tests/serve/load.py" "$port" hundred --want hundred.want --connections 16 >out
+check "a second worker that cannot load: the first does it all" grep -q '"wrong": 0' out
+stop
 run serve -m "$demo" --workers 5
 check "five workers are refused" one_sentence 2 'give 1 to 4'
 run serve -m "$demo" --workers 2 --memory-limit 500

@@ -87,7 +87,7 @@ static void write_all(FILE *out, server *s) {
     counter(out, "expired_total", "Requests that waited too long.", &c->expired);
     counter(out, "model_loads_total", "Models that were loaded.", &c->loads);
     counter(out, "model_drops_total", "Models that were dropped for others.", &c->drops);
-    number(out, "work_seconds_total", "counter", "Time that the device worked.",
+    number(out, "work_seconds_total", "counter", "Time that batches took, of all workers together.",
            1e-6 * (double)atomic_load(&c->work_micros));
     number(out, "queue_requests", "gauge", "Requests that wait or are worked on.", (double)serve_queue_waiting(s));
     number(out, "open_requests", "gauge", "Requests that are not answered yet.", atomic_load(&s->requests));

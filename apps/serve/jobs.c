@@ -225,7 +225,7 @@ static bool may_take(const serve_worker *w, const serve_job *job) {
 static serve_job *next_job(const serve_worker *w, const serve_key *key) {
     serve_job *best = NULL;
     for (serve_job *job = w->server->first; job; job = job->next)
-        if (job->taken < job->count && !job->answer_code && !serve_job_stopped(job) && may_take(w, job) &&
+        if (job->taken < job->count && may_take(w, job) && !job->answer_code && !serve_job_stopped(job) &&
             (!key || same_key(key, &job->key)) && (!best || before(job, best)))
             best = job;
     return best;
@@ -345,6 +345,8 @@ static void one_done(serve_worker *w, serve_job *job, bool cut) {
     job->in_work--;
     w->left -= w->left > 0;
     job->done += !(cut && stopped);
+    if (job->in_work == 0 && job->taken < job->count)
+        pthread_cond_broadcast(&w->server->work); /* another worker may go on with it */
     if (job->in_work > 0 || !(job->done == job->count || job->answer_code || stopped))
         return;
     if (job->done < job->count)
@@ -366,7 +368,24 @@ void serve_queue_finish(serve_worker *w, const serve_unit *units, size_t count, 
     w->answered_last = w->completed;
     w->completed = 0;
     w->left = 0;
+    if (w->server->waiting > 0)
+        pthread_cond_broadcast(&w->server->work); /* those before this one come first, and may sleep */
     pthread_mutex_unlock(&w->server->lock);
+}
+
+void serve_queue_give_back(serve_worker *w, serve_model *model, size_t count) {
+    server *s = w->server;
+    pthread_mutex_lock(&s->lock);
+    model->workers = model->workers < w->number ? model->workers : w->number;
+    for (size_t i = 0; i < count; i++) { /* the last that were taken of each job */
+        w->units[i].job->taken--;
+        w->units[i].job->in_work--;
+        w->units[i].job->client->waiting++;
+        s->waiting++;
+    }
+    w->left = 0;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- The watch ------------------------------------------------------------------------------------------------- */

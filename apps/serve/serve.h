@@ -199,6 +199,9 @@ void serve_queue_open(server *s, serve_model *model, int workers);
 /* Says that a batch is over. What is complete goes on to its answer; where the batch was `cut`, what was stopped fails.
  */
 void serve_queue_finish(serve_worker *w, const serve_unit *units, size_t count, bool cut);
+/* Gives back a batch that has not been begun: the worker has no seat at the model from now on, and those before it do
+ * the work. */
+void serve_queue_give_back(serve_worker *w, serve_model *model, size_t count);
 /* Says that a piece is done: a job that is complete by it does not wait for its batch. */
 void serve_queue_piece_done(serve_worker *w, serve_unit unit);
 /* Fails what has waited too long, and drops what nobody waits for any more. */

@@ -38,6 +38,11 @@ static void work_on(serve_worker *w, serve_unit *units, size_t count) {
     serve_seat *seat = &model->seats[w->number];
     tfm_status status = serve_model_need(w, model);
     const bool loaded = status == TFM_OK;
+    if (!loaded && w->number > 0) { /* the first has it loaded, and answers */
+        cli_fail_library();
+        serve_queue_give_back(w, model, count);
+        return;
+    }
     const double start = cli_seconds(), built = seat->ctx ? tfm_context_build_seconds(seat->ctx) : 0;
     if (loaded) {
         pthread_mutex_lock(&s->lock);
