@@ -338,6 +338,17 @@ static void test_freeze(void **state) {
     }
     free(last.host);
     free(last.stays);
+    /* Decay is for matrices: all of a kind may be frozen. T5's other parameters are the gammas of its norms. */
+    static const char *const KINDS[] = {"*layer_norm.weight", "*.q.weight,*.k.weight,*.v.weight,*.o.weight,*.w*.weight,"
+                                                              "*bias.weight,shared.weight"};
+    for (size_t i = 0; i < 2; i++) {
+        tfm_trainer_options decays = plain_options();
+        decays.decay = 0.1;
+        decays.freeze = KINDS[i];
+        harness_ok(tfm_trainer_new(&trainer, model, &decays));
+        harness_ok(tfm_trainer_update(trainer, NULL, &g.pairs, 1));
+        tfm_trainer_free(&trainer);
+    }
     tfm_trainer_options o = {.freeze = "no.such.name"};
     harness_refused(tfm_trainer_new(&trainer, model, &o), TFM_ERROR_ARGUMENT, "no parameter has a name as in freeze");
     o.freeze = "shared.weight,encodr.*";

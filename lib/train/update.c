@@ -248,7 +248,8 @@ static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate
     }
     const int64_t bounds[] = {0, o->decay > 0 ? t->decayed : 0, t->count};
     for (int part = o->decay > 0 ? 0 : 1; !t->sharded && part < 2; part++)
-        *begun |= step_on(t, (tfm__span){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part], &adam);
+        if (bounds[part + 1] > bounds[part]) /* all of a kind may be frozen */
+            *begun |= step_on(t, (tfm__span){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part], &adam);
     for (size_t i = 0; i < t->param_count; i++)
         t->params[i]->version++;
     return tfm_context_status(t->ctx);
@@ -460,6 +461,10 @@ tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const t
         return TFM_ERROR_ARGUMENT;
     if (tfm__ranks_several(t))
         return update_together(t, report, batches, count);
+    if (t->sharded)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "trainer_update: the trainer has moments of one rank of %d, by `shard`, and no ranks are set",
+                         t->cuts.world);
     return TFM__NEEDS("trainer_update", batches) == TFM_OK ? update_alone(t, report, batches, count)
                                                            : TFM_ERROR_ARGUMENT;
 }
