@@ -293,13 +293,21 @@ void tfm__mates_complete(const tfm_model *model) {
                                                                           .on_build_user = fleet});
     if (status == TFM_OK)
         status = open_on(&mates->how, &mates->models[1], spare->context, 1);
+    if (status == TFM_OK && mates->models[1]->identity != model->identity)
+        status = tfm__fail(TFM_ERROR_IO, "%s has other weights than when the model was opened", mates->how.dir);
     if (status == TFM_OK) { /* what tfm_model_set_target_language may have changed */
         mates->models[1]->rules.start_id = model->rules.start_id;
         mates->models[1]->rules.forced_bos_id = model->rules.forced_bos_id;
     }
     if (status != TFM_OK) { /* the first does it alone, as it would have */
         tfm__log(TFM_LOG_INFO, "a second worker cannot be opened: %s", tfm_error_message());
-        tfm__fleet_drop(fleet, 1, tfm_error_message());
+        tfm_model_free(&mates->models[1]);
+        if (mates->how.embedders)
+            tfm_embedder_free(&mates->how.embedders[1]);
+        if (fleet->members[0].dropped) /* it is the last one, of other models too */
+            mates->closed = true;
+        else
+            tfm__fleet_drop(fleet, 1, tfm_error_message());
     }
 }
 

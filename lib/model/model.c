@@ -319,6 +319,8 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
         model->kept = TFM_BF16;
     if (status == TFM_OK)
         status = tfm__model_load(&parameters, &bytes, model->family, &model->arch, files->weights, model, precision);
+    if (status == TFM_OK && tfm__weights_count(files->weights) > 0)
+        model->identity = tfm__weights_at(files->weights, 0)->identity;
     if (status == TFM_OK)
         status = open_shortlist(&model->shortlist, files, &model->arch);
     if (status == TFM_OK) {

@@ -74,6 +74,7 @@ struct tfm_model {
     tfm_tensor search_bias; /* (V): the same, but -inf at ids that are never written. */
     tfm_tensor score_bias;  /* (V): the same as logits_bias, but -inf at the padding, which no text has. */
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
+    uint64_t identity;                /* Of the file of its first weights; 0 for a new model. */
     tfm_training *training;           /* What is dropped out. It belongs to the trainer; NULL outside of training. */
     struct tfm__mates *mates;         /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
 };

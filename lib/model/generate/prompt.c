@@ -177,8 +177,10 @@ static void replace_rows(tfm_context *ctx, tfm_kv_cache *cache, const tfm_kv_cac
         const tfm_keys_values *from = &by->logs[i / 2];
         tfm_tensor wide = {0}, gathered = {0}, head = {0};
         tfm_scope_open(ctx);
-        tfm_cast(ctx, &wide, i % 2 ? from->values : from->keys, TFM_F32); /* rows of 32 bits are gathered */
-        tfm_gather(ctx, &gathered, wide, places);
+        const tfm_tensor past = i % 2 ? from->values : from->keys;
+        if (tfm__is_kept(past)) /* rows of 32 bits are gathered */
+            tfm_cast(ctx, &wide, past, TFM_F32);
+        tfm_gather(ctx, &gathered, tfm__is_kept(past) ? wide : past, places);
         tfm_tensor_rows(ctx, &head, i % 2 ? to->values : to->keys, 0, rows);
         tfm__keep(ctx, head, gathered);
         tfm_scope_close(ctx, 0, NULL);

@@ -98,12 +98,18 @@ void tfm__batches_share(const tfm_model *model, const tfm__line *lines, size_t c
         tfm__mates_complete(model);
 }
 
-/* The model on the first device that has not failed. */
+/* The model on the first device that has not failed. Where there is none on which it lies, as another model of the
+ * fleet has failed there, the caller's own is tried again. */
 static tfm_model *first_of(tfm_model *model, size_t *who) {
-    *who = 0;
-    while (model->mates && !tfm__mates_has(model->mates, *who))
-        ++*who;
-    return model->mates ? model->mates->models[*who] : model;
+    const struct tfm__mates *mates = model->mates;
+    *who = mates ? mates->lead : 0;
+    for (size_t i = 0; mates && i < mates->fleet->count; i++) {
+        if (!tfm__mates_has(mates, i))
+            continue;
+        *who = i;
+        return mates->models[i];
+    }
+    return model;
 }
 
 /* One batch on one device; on the next one, where it fails and there is one. */
