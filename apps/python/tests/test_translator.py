@@ -35,6 +35,36 @@ def test_scores_and_n_best_are_the_programs(demo: tfm.Translator, program: Progr
     assert "".join(got) == want
 
 
+def test_workers_give_what_one_gives(demo: tfm.Translator, german: list[str]) -> None:
+    lines = german[:200]
+    want = demo.translate(lines, beam=1, batch_tokens=256, return_scores=True)
+    both = tfm.Context(workers=2)
+    assert len(both.devices) == 2 and both.devices[0] == both.device
+    model = tfm.Translator(DEMO, device=both)
+    both.close()  # the model keeps what it needs
+    for _ in range(2):
+        got = model.translate(lines, beam=1, batch_tokens=256, return_scores=True)
+        assert [(str(t), t.score) for t in got] == [(str(t), t.score) for t in want]
+    model.close()
+
+
+def test_lists_of_devices(context: tfm.Context, demo: tfm.Translator, german: list[str], monkeypatch: Any) -> None:
+    name = str(context.device.index)
+    assert [d.index for d in context.devices] == [context.device.index]
+    monkeypatch.setenv("TFM_DEVICE", f"{name}, all")
+    with tfm.Translator(DEMO) as model:
+        assert model.context.devices[0].index == context.device.index
+        assert [str(t) for t in model.translate(german[:5], beam=1)] == [str(t) for t in demo.translate(german[:5], beam=1)]
+    with pytest.raises(tfm.DeviceError, match="no-such-device"):
+        tfm.Context(f"{name},no-such-device")
+    with pytest.raises(tfm.ArgumentError, match="workers is 0"):
+        tfm.Context(name, workers=0)
+    with pytest.raises(tfm.ArgumentError, match="17 workers"):
+        tfm.Context(name, workers=17)
+    with pytest.raises(tfm.ArgumentError, match="one device without workers"):
+        tfm.Context(name, workers=2, memory_limit=1 << 30)
+
+
 def test_scores_of_pairs_are_the_programs(demo: tfm.Translator, program: Program, german: list[str],
                                           tmp_path: pathlib.Path) -> None:
     lines = german[:100]

@@ -1,6 +1,7 @@
 """Devices, and contexts on them."""
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ._library import (NULL, c_text, check, check_process, error_of, ffi, fields, is_forked, lib, to_str, use_devices)
+from ._library import (NULL, c_text, check, check_process, count_of, error_of, ffi, fields, is_forked, lib, to_str, use_devices)
 from .errors import ArgumentError, Error
 
 _TYPES = ("cpu", "gpu", "accelerator", "other")
@@ -73,29 +74,60 @@ def _name_of(device: str | int | Device | None) -> str | None:
     raise TypeError(f"a device is a name, an index or one of devices(), not {type(device).__name__}")
 
 
+def _lists_several(name: str | None) -> bool:
+    """Whether it may be a list of devices, as fleet.h has it."""
+    wanted = name or os.environ.get("TFM_DEVICE") or ""
+    return "," in wanted or wanted.strip() == "all"
+
+
 class Context:
     """A device that is open, with its memory. Models and tensors are made on one; several may share it.
 
     `device` is "gpu", "cpu", "accel", one of `devices()` or its index, "platform:device" or part of a name; None takes
     what the environment's TFM_DEVICE says, or else the best. `memory_limit` is the most bytes of its memory to hold.
 
+    Several devices with commas between them, or "all", work together: a model that is opened on them lies on each, and
+    they share the lines of a call. `workers` is how many batches each device works on at the same time; 2 keep a CPU
+    busier with a small model, and the results are the same. Tensors, `attend` and training are on the first device.
+
     Any number of Python threads may use a context: they take turns, and the GIL is free while the device works. It may
     be closed before or after what was made on it."""
 
     def __init__(self, device: str | int | Device | None = None, *, memory_limit: int = 0, profile: bool = False,
-                 variant: str | None = None) -> None:
-        options = ffi.new("tfm_context_options *")
-        names = (c_text(_name_of(device)), c_text(variant))
-        options.device, options.variant = names
-        options.memory_limit, options.profile = memory_limit, profile
+                 variant: str | None = None, workers: int | None = None) -> None:
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._dead: deque[Callable[[], None]] = deque()
         self._handle = ffi.new("tfm_context **")
         self._taped: list[Any] | None = None
+        self._fleet = ffi.new("tfm_fleet **")
         use_devices()
+        name = _name_of(device)
+        if workers is None and not _lists_several(name):
+            self._open(name, memory_limit, profile, variant)
+        elif memory_limit or profile or variant is not None:
+            raise ArgumentError("memory_limit, profile and variant are for one device without workers")
+        else:
+            self._open_fleet(name, count_of(workers, "workers"))
+        self._finalizer = weakref.finalize(self, _free_unused, self._handle, self._fleet, self._lock)
+
+    def _open(self, name: str | None, memory_limit: int, profile: bool, variant: str | None) -> None:
+        options = ffi.new("tfm_context_options *")
+        names = (c_text(name), c_text(variant))
+        options.device, options.variant = names
+        options.memory_limit, options.profile = memory_limit, profile
         check(lib.tfm_context_open(self._handle, options))
-        self._finalizer = weakref.finalize(self, _free_unused, self._handle, self._lock)
+
+    def _open_fleet(self, name: str | None, workers: int) -> None:
+        options, text = ffi.new("tfm_fleet_options *"), c_text(name)
+        options.devices, options.workers = text, workers
+        check(lib.tfm_fleet_open(self._fleet, options))
+        contexts = [member.context for member in self._members() if member.context != NULL]
+        self._handle[0] = lib.tfm_context_retain(contexts[0])
+
+    def _members(self) -> list[Any]:
+        count = lib.tfm_fleet_count(self._fleet[0])
+        return [lib.tfm_fleet_get_member(self._fleet[0], i) for i in range(count)]
 
     @property
     def closed(self) -> bool:
@@ -107,6 +139,13 @@ class Context:
         """The device that was opened."""
         with self.use() as ctx:
             return _device(lib.tfm_context_device(ctx)[0])
+
+    @property
+    def devices(self) -> list[Device]:
+        """The devices that work together, once for each worker, but for those that have failed; or the one."""
+        with self.use() as ctx:
+            members = [m.context for m in self._members() if m.context != NULL and not m.dropped] or [ctx]
+            return [_device(lib.tfm_context_device(each)[0]) for each in members]
 
     @property
     def variant(self) -> str:
@@ -136,6 +175,7 @@ class Context:
             with self.turn():
                 self._finalizer.detach()
                 lib.tfm_context_free(self._handle)
+                lib.tfm_fleet_free(self._fleet)
 
     def __enter__(self) -> Context:
         return self
@@ -189,6 +229,16 @@ class Context:
             if status != lib.TFM_OK:
                 raise self.failure(ctx, status)
 
+    def open(self, alone: Any, together: Any, handle: Any, path: Any, options: Any) -> None:
+        """Opens a directory by one of two functions: on the device alone, or on all that work together."""
+
+        def opened(ctx: Any) -> int:
+            if self._fleet[0] == NULL:
+                return int(alone(handle, ctx, path, options))
+            return int(together(handle, self._fleet[0], path, options))
+
+        self.call(opened)
+
     def failure(self, ctx: Any, status: int) -> Error:
         """The exception of a call that failed, after which the context can be used again."""
         error = error_of(status)
@@ -216,10 +266,11 @@ class Context:
             free()
 
 
-def _free_unused(handle: Any, lock: threading.Lock) -> None:
+def _free_unused(handle: Any, fleet: Any, lock: threading.Lock) -> None:
     """For a context that nobody holds any more; when Python ends, a thread may yet be at work on one."""
     if not is_forked() and lock.acquire(blocking=False):
         lib.tfm_context_free(handle)
+        lib.tfm_fleet_free(fleet)
         lock.release()
 
 

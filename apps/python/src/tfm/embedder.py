@@ -11,7 +11,7 @@ from ._library import (NULL, Callbacks, Lines, Text, c_path, c_text, choice, cou
                        texts, to_str)
 from ._stream import Bar, Progress
 from .errors import ArgumentError
-from .model import DeviceLike, Model, Path, Reject, _swapped
+from .model import DeviceLike, Model, Path, Reject
 
 Pooling = Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 _POOLINGS = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
@@ -68,7 +68,7 @@ class Embedder(Model):
         if self._pooling is not None:
             options.has_pooling, options.pooling = True, choice(_POOLINGS, self._pooling, "pooling")
         options.normalize = 0 if self._normalize is None else 1 if self._normalize else 2
-        self.context.call(_swapped(lib.tfm_embedder_open), handle, c_path(path), options)
+        self.context.open(lib.tfm_embedder_open, lib.tfm_fleet_open_embedder, handle, c_path(path), options)
         del kept
         self._embedder = handle
         self._adopt(ffi.new("tfm_model *[1]", [lib.tfm_embedder_model(handle[0])]), handle, lib.tfm_embedder_free)

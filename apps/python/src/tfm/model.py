@@ -78,7 +78,7 @@ class Model:
         handle, options = ffi.new("tfm_model **"), ffi.new("tfm_model_options *")
         kept = set_precision(options, precision)
         options.no_tokenizer = not tokenizer
-        self.context.call(_swapped(lib.tfm_model_open), handle, c_path(path), options)
+        self.context.open(lib.tfm_model_open, lib.tfm_fleet_open_model, handle, c_path(path), options)
         del kept
         self._adopt(handle, handle, lib.tfm_model_free)
 
@@ -145,8 +145,3 @@ class Model:
     def __repr__(self) -> str:
         name = type(self).__name__
         return f"<tfm.{name}, closed>" if self.closed else f"<tfm.{name} of {self.info.family}>"
-
-
-def _swapped(function: Any) -> Callable[..., int]:
-    """What makes an object from a context takes the place for it first."""
-    return lambda ctx, out, *rest: function(out, ctx, *rest)
