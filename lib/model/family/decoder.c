@@ -271,7 +271,8 @@ tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *ar
     if (status == TFM_OK && kind->multipliers)
         status = read_multipliers(arch, from);
     /* The first models' files say "gelu", and mean what they were trained with. */
-    if (kind->gemma && !kind->around && s->activation == TFM_GELU)
+    const char *name = kind->gemma ? json_string_value(tfm__network_key(from, kind->activation_key).value) : NULL;
+    if (!kind->around && name && strcmp(name, "gelu") == 0) /* other names of that are what they say */
         s->activation = TFM_GELU_TANH;
     return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, &kind->ids, s->vocabulary);
 }
@@ -331,7 +332,8 @@ static int write_rotation(json_t *out, const tfm__decoder_kind *kind, const tfm_
 
 static int write_layout(json_t *out, const tfm__decoder_kind *kind, const tfm__arch *arch) {
     const tfm__stack_arch *s = &arch->decoder;
-    int bad = set(out, kind->activation_key, json_string(tfm__activation_name(s->activation)));
+    const bool exact = kind->gemma && !kind->around && s->activation == TFM_GELU; /* "gelu" means the other one */
+    int bad = set(out, kind->activation_key, json_string(exact ? "gelu_python" : tfm__activation_name(s->activation)));
     if (kind->attention_biases)
         bad |= set(out, kind->attention_biases, json_boolean(s->output_biases));
     if (kind->mlp_biases)
