@@ -1,16 +1,13 @@
 /* How flat tensors are cut, for the wire and for shards. */
 #include "train/buckets.h"
-
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
+#include "base/base.h"
 
 static int64_t decayed_buckets(const tfm__cuts *c) {
-    return divide_up(c->decayed, c->bucket);
+    return tfm__divide_up(c->decayed, c->bucket);
 }
 
 int64_t tfm__buckets(const tfm__cuts *c) {
-    return decayed_buckets(c) + divide_up(c->count - c->decayed, c->bucket);
+    return decayed_buckets(c) + tfm__divide_up(c->count - c->decayed, c->bucket);
 }
 
 tfm__span tfm__bucket(const tfm__cuts *c, int64_t bucket) {
@@ -21,7 +18,7 @@ tfm__span tfm__bucket(const tfm__cuts *c, int64_t bucket) {
 }
 
 int64_t tfm__bucket_room(const tfm__cuts *c, int64_t bucket) {
-    return divide_up(divide_up(tfm__bucket(c, bucket).count, TFM__ALIGNED), c->world) * TFM__ALIGNED;
+    return tfm__divide_up(tfm__divide_up(tfm__bucket(c, bucket).count, TFM__ALIGNED), c->world) * TFM__ALIGNED;
 }
 
 tfm__span tfm__bucket_block(const tfm__cuts *c, int64_t bucket, int rank) {

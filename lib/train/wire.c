@@ -138,13 +138,17 @@ static bool call(tfm_trainer *t, bool to_each, void *in, const void *out, size_t
 static void pack(tfm_trainer *t, int64_t k, size_t block, bool nothing) {
     const unsigned char *from = (const unsigned char *)(t->shared + t->parts[k].at);
     const size_t header = header_of(t);
-    memset(t->sent, 0, block * (size_t)t->cuts.world);
+    if (nothing)
+        memset(t->sent, 0, block * (size_t)t->cuts.world);
     for (int i = 0; i < t->cuts.world && !nothing; i++) {
         const tfm__span s = tfm__bucket_block(&t->cuts, k, i);
+        const size_t end = header + bytes_of(t, s.count);
         unsigned char *to = t->sent + (size_t)i * block;
+        memset(to, 0, header);
         if (header)
             memcpy(to, &t->buckets[k].scale, sizeof(float));
         memcpy(to + header, from + bytes_of(t, s.at - t->parts[k].at), bytes_of(t, s.count));
+        memset(to + end, 0, block - end); /* the last ranks' blocks may be shorter */
     }
 }
 
