@@ -96,9 +96,8 @@ typedef struct cli_option {
 #define CLI_WORKERS(value)                                                                                             \
     {                                                                                                                  \
         0, "workers", CLI_INT, (value), "N",                                                                           \
-            "how many batches each device works on at the same time, 1 to 16 (default: 2 where a CPU has a small "     \
-            "model "                                                                                                   \
-            "and much to do, else 1)",                                                                                 \
+            "how many batches each device works on at the same time, 1 to 16 (default: 2 where a CPU has much to do "  \
+            "for a small model, else 1)",                                                                              \
             NULL                                                                                                       \
     }
 

@@ -24,9 +24,9 @@
  * device of which nothing is known yet begins with a few lines, which are waited for however slow it is. Results come
  * in the order of the lines, as ever. What is kept of a device's speed is kept with the model, for its next call.
  *
- * A fleet may have several contexts on one device, as `workers` asks: small models keep a CPU busier so. Where all
- * contexts are on one device, each takes the next full batch, so that batches are those of one context, and so are all
- * results, to the bit.
+ * A fleet may have several contexts on one device, as `workers` asks: a small model keeps a CPU busier that way. Where
+ * all contexts are on one device and run the same kernels, each takes the next full batch. The batches are those that
+ * one context would make then, and so are all results, to the bit, but where memory gives out and a batch is halved.
  *
  * What the result is: each line gets what one of the devices gives for it, and that does not hang on the lines that are
  * in its batch but for rounding. Devices round differently, as batches of different sizes do on one device. So texts
@@ -83,11 +83,12 @@ TFM_API void tfm_fleet_free(tfm_fleet **fleet);
 
 /* One device of a fleet. */
 typedef struct tfm_fleet_member {
-    tfm_context *context; /* Belongs to the fleet and ends with it. NULL if it could not be, or has not been opened. */
-    bool dropped;         /* It has failed and is left out. */
-    const char *reason;   /* The sentence of that failure, or "". */
-    uint64_t lines;       /* The lines (or sentences, or windows of long texts) that it is done with so far. */
-    double seconds;       /* The time that these took, without the building of kernels. */
+    tfm_context
+        *context; /* Belongs to the fleet and ends with it. NULL if it could not be opened, or has not been yet. */
+    bool dropped; /* It has failed and is left out. */
+    const char *reason; /* The sentence of that failure, or "". */
+    uint64_t lines;     /* The lines (or sentences, or windows of long texts) that it is done with so far. */
+    double seconds;     /* The time that these took, without the building of kernels. */
 } tfm_fleet_member;
 
 /* How many devices a fleet has, with those that have failed. 0 for NULL. */
@@ -96,7 +97,8 @@ TFM_API size_t tfm_fleet_count(const tfm_fleet *fleet);
  * date by its calls. NULL after the last, and for NULL. */
 TFM_API const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t index);
 
-/* How many workers pay on the device of a model: 2 for a small model on a CPU of several cores, else 1. 1 for NULL. */
+/* How many workers are worth having on the device of a model: 2 for a model of up to 32 million parameters on a CPU of
+ * several cores, else 1. Returns 1 for NULL. */
 TFM_API int tfm_model_workers(const tfm_model *model);
 
 /* Does what tfm_model_open does on each device of the fleet. The model keeps what it needs of the fleet alive. On a

@@ -33,7 +33,7 @@ struct tfm__mates {
     tfm__pace *paces[TFM__BATCH_KINDS]; /* [fleet->count] each */
     size_t lead;                        /* Which of the models is the caller's, */
     bool joined;                        /* once it owns this. */
-    bool closed;                        /* No other is to be opened: it learns, or the directory tells no longer all. */
+    bool closed; /* No other is to be opened: the model learns, or its directory does not tell all of it any more. */
 };
 
 void tfm__mates_free(struct tfm__mates **mates);

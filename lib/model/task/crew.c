@@ -238,15 +238,17 @@ static tfm_status run(crew *c, seat *seats, tfm__line **order, size_t count, con
     return c->status;
 }
 
-/* Whether all contexts that are left are on one device. */
+/* Whether all contexts that are left are on one device, and run the same kernels there. */
 static bool alike(const struct tfm__mates *mates) {
-    const tfm_device_info *first = NULL;
+    const tfm_context *first = NULL;
     for (size_t i = 0; i < mates->fleet->count; i++) {
         if (!tfm__mates_has(mates, i))
             continue;
-        const tfm_device_info *device = tfm_context_device(mates->fleet->members[i].context);
-        first = first ? first : device;
-        if (device->index < 0 || device->index != first->index) /* a device of the caller's may be anything */
+        const tfm_context *ctx = mates->fleet->members[i].context;
+        const int index = tfm_context_device(ctx)->index;
+        first = first ? first : ctx;
+        if (index < 0 || index != tfm_context_device(first)->index || /* a device of the caller's may be anything */
+            strcmp(tfm_context_variant(ctx), tfm_context_variant(first)) != 0)
             return false;
     }
     return true;
