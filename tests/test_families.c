@@ -80,20 +80,7 @@ static rows rows_of(const golden *g, int first, int count, const char *what) {
     return r;
 }
 
-/* max |want| over all rows of the folder. */
-static double largest_of(const golden *g, const char *what) {
-    double largest = 0;
-    for (int i = 0; stored(g, i, what); i++)
-        for (size_t k = 0; k < stored(g, i, what)->count; k++) {
-            float number;
-            memcpy(&number, stored(g, i, what)->data + k * sizeof(number), sizeof(number));
-            largest = fmax(largest, fabs((double)number));
-        }
-    return largest;
-}
-
-/* max |got - want| / max |want| over the first numbers of each row of a batch (rows, width, ...). A row of one number,
- * which may be next to 0, is measured by those of all. */
+/* max |got - want| / max |want| over the first numbers of each row of a batch (rows, width, ...). */
 static double distance(const golden *g, tfm_tensor got, int first, int count, const char *what) {
     float *host = harness_floats(got);
     const size_t row = tfm_tensor_count(got) / (size_t)count;
@@ -110,7 +97,6 @@ static double distance(const golden *g, tfm_tensor got, int first, int count, co
             error = off <= error ? error : off; /* NaN stays */
             largest = fmax(largest, fabs((double)number));
         }
-        largest = want->count == 1 ? largest_of(g, what) : largest;
         worst = error / largest <= worst ? worst : error / largest;
     }
     free(host);
