@@ -285,6 +285,23 @@ static void test_many_words(void **state) {
 }
 
 /* What the search does not know is said, if it asks for anything. */
+/* The first models of Gemma say "gelu" and mean its approximation; other names for the exact one are what they say. */
+static void test_gelu_of_gemma(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        tfm_activation activation;
+    } all[] = {{"gelu", TFM_GELU_TANH}, {"gelu_python", TFM_GELU}, {"gelu_pytorch_tanh", TFM_GELU_TANH}};
+    said c;
+    for (size_t i = 0; i < TFM__COUNT(all); i++) {
+        char text[128];
+        snprintf(text, sizeof(text), "{\"model_type\": \"gemma\", \"hidden_act\": \"%s\"}", all[i].name);
+        scratch_text("config.json", text);
+        harness_ok(load_dir(&c, scratch_root));
+        assert_int_equal(c.arch.decoder.activation, all[i].activation);
+    }
+}
+
 static void test_unknown_search(void **state) {
     (void)state;
     said c;
@@ -522,12 +539,12 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),           cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_keys),           cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_unknown_search), cmocka_unit_test(test_many_words),
-        cmocka_unit_test(test_obeyed_search),  cmocka_unit_test(test_common_names),
-        cmocka_unit_test(test_t5_projection),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_demo),          cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_keys),          cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_gelu_of_gemma), cmocka_unit_test(test_unknown_search),
+        cmocka_unit_test(test_many_words),    cmocka_unit_test(test_obeyed_search),
+        cmocka_unit_test(test_common_names),  cmocka_unit_test(test_t5_projection),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/file.h"
 #include "dev/dev.h"
 #include "harness.h"
+#include "model/fleet.h"
+#include "scratch.h"
 #include "tfm/tfm.h"
 
 enum { LINES = 60, BYTES = 160 };
@@ -333,7 +336,9 @@ static void same_bits(const kept *a) {
 
 static void test_workers(void **state) {
     (void)state;
-    for (int workers = 1; workers <= 3; workers++) {
+    static const int COUNTS[] = {1, 3};
+    for (size_t k = 0; k < sizeof(COUNTS) / sizeof(*COUNTS); k++) {
+        const int workers = COUNTS[k];
         kept together = {0};
         tfm_model *model = NULL;
         tfm_fleet *fleet = NULL;
@@ -388,6 +393,67 @@ static void test_a_spare_worker(void **state) {
     harness_refused(translate(&together, model, NULL, &(tfm_search_options){.go_on = never, .go_on_user = &(int){0}}),
                     TFM_ERROR_CANCELLED, "");
     tfm_model_free(&model);
+    tfm_fleet_free(&fleet);
+    assert_int_equal(warnings, 0);
+}
+
+/* Files that were replaced under an open model are another one, of which no worker is made. */
+static void test_no_spare_of_other_files(void **state) {
+    (void)state;
+    static const char *const FILES[] = {
+        "config.json", "generation_config.json", "model.safetensors", "source.spm", "target.spm",
+        "vocab.json",  "tokenizer_config.json"};
+    kept together = {0};
+    tfm_model *model = NULL;
+    tfm_fleet *fleet = NULL;
+    char *bytes;
+    size_t size;
+    if (!has_spare())
+        skip();
+    for (int turn = 0; turn < 2; turn++) { /* the same numbers, in another file */
+        for (size_t i = 0; i < sizeof(FILES) / sizeof(*FILES); i++) {
+            char *from = tfm__path_join(demo, FILES[i]);
+            harness_ok(tfm__file_read(&bytes, &size, from));
+            if (turn == 0 || strcmp(FILES[i], "model.safetensors") == 0) {
+                remove(scratch_path(FILES[i]));
+                harness_ok(tfm__file_write(scratch_path(FILES[i]), bytes, size));
+            }
+            free(bytes);
+            free(from);
+        }
+        if (turn == 0) {
+            harness_ok(tfm_fleet_open(&fleet, NULL));
+            harness_ok(tfm_fleet_open_model(&model, fleet, scratch_root, NULL));
+        }
+    }
+    harness_ok(translate(&together, model, NULL, NULL));
+    same_bits(&together);
+    assert_true(tfm_fleet_count(fleet) == 2 && tfm_fleet_get_member(fleet, 1)->dropped);
+    assert_non_null(strstr(tfm_fleet_get_member(fleet, 1)->reason, "has other weights"));
+    assert_int_equal(lines_of(fleet, 1), 0);
+    tfm_model_free(&model);
+    tfm_fleet_free(&fleet);
+}
+
+/* The first device fails another model, and the second has only that one: this one tries its own again. */
+static void test_the_only_one_of_a_model(void **state) {
+    (void)state;
+    kept together = {0};
+    tfm_model *first = NULL, *second = NULL;
+    tfm_fleet *fleet = NULL;
+    if (!has_spare())
+        skip();
+    harness_ok(tfm_fleet_open(&fleet, NULL));
+    harness_ok(tfm_fleet_open_model(&first, fleet, demo, NULL));
+    harness_ok(tfm_fleet_open_model(&second, fleet, demo, NULL));
+    harness_ok(translate(&together, second, NULL, NULL));
+    assert_int_equal(tfm_fleet_count(fleet), 2);
+    tfm__fleet_drop(fleet, 0, "it is gone");
+    harness_ok(tfm_translate(first, lines, 3, NULL, hear, NULL));
+    harness_ok(translate(&together, second, NULL, NULL));
+    same_bits(&together);
+    tfm_model_free(&first);
+    tfm_model_free(&second);
     tfm_fleet_free(&fleet);
     assert_int_equal(warnings, 0);
 }
@@ -471,6 +537,8 @@ int main(void) {
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_workers),
         cmocka_unit_test(test_a_spare_worker),
+        cmocka_unit_test_setup_teardown(test_no_spare_of_other_files, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_the_only_one_of_a_model),
         cmocka_unit_test(test_no_spare_for_what_learns),
         cmocka_unit_test(test_score),
         cmocka_unit_test(test_embed),
