@@ -180,7 +180,7 @@ int cmd_bench(int argc, char **argv) {
          "one; all: for this one and for those that ask less of a device",
          NULL},
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
-         "gemm: time only these of small, packed, rows, tiled, plain, engine, clblast and openblas", NULL},
+         "gemm: time only these of small, dots, packed, rows, tiled, plain, engine, clblast and openblas", NULL},
         {0, "runs", CLI_INT, &o.rounds, "N", "the number of rounds (default 15); what is slow gets fewer", NULL},
         {0, "precision", CLI_CHOICE, &precision, "fp32|fp16|bf16|int8",
          "gemm: time layers whose weights are of 16 bits or bytes beside fp32 (default fp32 alone)", NULL},

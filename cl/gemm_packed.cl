@@ -6,6 +6,7 @@
 #define A_ROW (long)k
 #define A_STEP 1
 #define B_LINE TFM_PANEL
+#include "gemm_out.cl"
 #include "stored.cl"
 #include "gemm_tile.cl"
 

@@ -11,6 +11,7 @@
 #define A_ROW 1
 #define A_STEP TFM_ROWS
 #define B_LINE out->b_line
+#include "gemm_out.cl"
 #include "stored.cl"
 #include "gemm_tile.cl"
 

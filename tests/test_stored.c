@@ -56,11 +56,20 @@ typedef struct layer {
     tfm_activation activation;
 } layer;
 
-static void oracle(double *want, const layer *l, const float *x, const double *w, const float *bias) {
+/* The nearest number of bf16. */
+static double rounded(double x) {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return ldexp(rint(ldexp(fraction, 8)), exponent - 8);
+}
+
+/* With `rounds`, x is rounded to bf16, as `dots` rounds it. */
+static void oracle(double *want, const layer *l, const float *x, const double *w, const float *bias, bool rounds) {
     for (int64_t e = 0; e < l->m * l->n; e++) {
         double sum = l->biased ? (double)bias[e % l->n] : 0;
         for (int64_t p = 0; p < l->k; p++)
-            sum += (double)x[e / l->n * l->k + p] * w[e % l->n * l->k + p];
+            sum += (rounds ? rounded((double)x[e / l->n * l->k + p]) : (double)x[e / l->n * l->k + p]) *
+                   w[e % l->n * l->k + p];
         want[e] = activated(sum, l->activation);
     }
 }
@@ -75,12 +84,12 @@ static unsigned check_layer(layer l, harness_random *random) {
     harness_fill(random, x, (size_t)(l.m * l.k), 1);
     harness_fill(random, bias, (size_t)l.n, 1);
     fill(random, bits, w, l.n * l.k, l.dtype);
-    oracle(want, &l, x, w, bias);
     harness_ok(tfm_scope_open(ctx));
     tfm_param weight = {.value = tensor_of(l.dtype, bits, l.n, l.k, l.aligned)};
     tfm_tensor tx = tensor_of(TFM_F32, x, l.m, l.k, l.aligned), none = {0};
     tfm_tensor tb = l.biased ? HARNESS_TENSOR(TFM_F32, bias, l.n) : none;
     unsigned taken = 0;
+    bool dots = false;
     for (size_t i = 0; i <= TFM__GEMM_PROVIDERS; i++) {
         const char *name = tfm_gemm_provider(i), *why, *clblast = "clblast";
         tfm_tensor y = l.aligned ? none : HARNESS_TENSOR(TFM_F32, NULL, l.m, l.n);
@@ -89,6 +98,8 @@ static unsigned check_layer(layer l, harness_random *random) {
         if (why)
             continue;
         taken |= 1U << i;
+        dots = dots || (name && strcmp(name, "dots") == 0); /* then it is chosen, too, which comes last */
+        oracle(want, &l, x, w, bias, name ? strcmp(name, "dots") == 0 : dots);
         char what[128];
         snprintf(what, sizeof(what), "%s: %s, m %d, n %d, k %d%s", name ? name : "chosen", tfm_dtype_name(l.dtype),
                  (int)l.m, (int)l.n, (int)l.k, l.aligned ? ", aligned" : "");

@@ -48,7 +48,10 @@ typedef enum tfm_precision {
                              trained nor saved either. Where a device runs work-items side by side, as GPUs do, the
                              keys and values that a decoder keeps of a source and of what it has written are F16, too.
                              */
-    TFM_PRECISION_BF16,   /* The same as BF16, which has the reach of F32 and three decimal digits. */
+    TFM_PRECISION_BF16, /* The same as BF16, which has the reach of F32 and two or three decimal digits. Where a device
+                           multiplies numbers of 16 bits itself, as GPUs' matrix engines do, and of BF16 CPUs with
+                           AVX512-BF16, products of more than a few rows round the numbers of their input to them,
+                           too. */
 } tfm_precision;
 
 typedef struct tfm_model_options {

@@ -112,6 +112,7 @@ static uint32_t ask_processor(cl_device_id device) {
         clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(of), of, NULL) != CL_SUCCESS || strcmp(of, TFM__POCL) != 0)
         return 0;
     has |= __builtin_cpu_supports("avx512vnni") ? TFM__HAS_AVX512VNNI : 0;
+    has |= __builtin_cpu_supports("avx512bf16") ? TFM__HAS_AVX512BF16 : 0;
 #ifndef __clang__
     has |= __builtin_cpu_supports("avxvnni") ? TFM__HAS_AVXVNNI : 0;
 #endif

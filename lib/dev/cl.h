@@ -81,7 +81,8 @@ enum {
     TFM__HAS_NV_QUERIES = 1 << 10,    /* it tells its compute capability: cl_nv_device_attribute_query */
     TFM__HAS_AMD_QUERIES = 1 << 11,   /* it tells its instruction set: cl_amd_device_attribute_query */
     TFM__HAS_AVX512VNNI = 1 << 12,    /* instructions of this machine's processor that the driver's compiler may not */
-    TFM__HAS_AVXVNNI = 1 << 13,       /*   know of (capabilities.c): dot products of bytes, of 512 and of 256 bits */
+    TFM__HAS_AVXVNNI = 1 << 13,       /*   know of (capabilities.c): dot products of bytes, of 512 and of 256 bits, */
+    TFM__HAS_AVX512BF16 = 1 << 14,    /*   and of bf16 */
 };
 
 typedef struct tfm__capabilities {

@@ -67,7 +67,8 @@ typedef struct tfm__tuning {
     tfm_dtype gemm_inputs; /* what products of F32 may round the numbers to that they read: F16, BF16, or F32, which
                               rounds nothing and is what contexts have: the self-test and tests alone say another */
     tfm__engine engine;    /* asked of the device; it may yet not do what it says, which is tried */
-    bool engine_emulated;  /* its fragments by plain OpenCL C, without the instruction: for tests */
+    bool engine_emulated;  /* its fragments by plain OpenCL C, without the instruction: for tests; dots of bf16 too */
+    bool bf16_dots;        /* the processor has an instruction for them: asked of it */
 
     /* The packed GEMM, of WIDE devices. */
     int gemm_rows;            /* rows of A per micro-tile; 0: the device has no packed GEMM */

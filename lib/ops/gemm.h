@@ -56,6 +56,7 @@ typedef struct tfm__gemm_provider {
 
 extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
 extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
+extern const tfm__gemm_provider tfm__gemm_dots;    /* weights of bf16 by processors that multiply such numbers */
 extern const tfm__gemm_provider tfm__gemm_rows;    /* linear layers of few rows, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_engine;  /* matrix engines, where 16 bits of what is read are enough */
@@ -63,7 +64,7 @@ extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
 extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
 
 /* All of them, whatever the device prefers. */
-#define TFM__GEMM_PROVIDERS 7
+#define TFM__GEMM_PROVIDERS 8
 extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 
 /* tfm_gemm by this one provider, or by the chosen one if it is NULL. *why, if `why` is not NULL, gets the
@@ -211,6 +212,8 @@ tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm
                                int64_t row_tiles, int64_t group);
 /* Why a device has no panels, or NULL. */
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
+/* How many panels one item goes over, of whose row tiles there are so many. */
+int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles);
 /* Bytes of the panels that are made for this one task; 0 where its weight keeps them. */
 uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task);
 

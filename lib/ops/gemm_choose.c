@@ -2,8 +2,8 @@
 #include "ops/gemm.h"
 
 const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
-    &tfm__gemm_small, &tfm__gemm_packed, &tfm__gemm_rows,   &tfm__gemm_tiled,
-    &tfm__gemm_plain, &tfm__gemm_engine, &tfm__gemm_clblast};
+    &tfm__gemm_small, &tfm__gemm_dots,  &tfm__gemm_packed, &tfm__gemm_rows,
+    &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_engine, &tfm__gemm_clblast};
 
 static size_t place_of(const tfm__gemm_provider *provider) {
     size_t i = 0;
@@ -47,9 +47,12 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
         return NULL;
     if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
         return &tfm__gemm_clblast;
-    /* The table was filled with products of floats of 32 bits, which no engine took. */
-    if (tfm__gemm_inputs(ctx, task) != TFM_F32 && in_order(ctx, state, task) == &tfm__gemm_engine)
-        return &tfm__gemm_engine;
+    /* The table was filled with products of floats of 32 bits, which none of these two took. */
+    if (tfm__gemm_inputs(ctx, task) != TFM_F32) {
+        const tfm__gemm_provider *first = in_order(ctx, state, task);
+        if (first == &tfm__gemm_engine || first == &tfm__gemm_dots)
+            return first;
+    }
     const tfm__gemm_row *row = tfm__gemm_tuned(state, task);
     if (row && (state->mode != TFM__GEMM_BUILTIN || !row->provider->must_prove) &&
         takes(ctx, state, row->provider, task))

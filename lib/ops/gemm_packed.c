@@ -1,21 +1,11 @@
 /* The packed micro-kernel: cl/gemm_packed.cl. */
 #include "ops/gemm.h"
 
-/* Panels that one item makes of its rows. */
-static int64_t group_of(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t width = tfm__gemm_panel_width(ctx);
-    const int64_t by_size = tuning->gemm_group_bytes / (task->k * width * (int64_t)tfm_dtype_size(task->b.dtype));
-    const int64_t by_items = row_tiles * tfm__divide_up(task->n, width) * task->batch / tuning->gemm_group_items;
-    const int64_t group = by_size < by_items ? by_size : by_items;
-    return group > 1 ? group : 1;
-}
-
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
     if (task->transpose_a)
         return tfm__gemm_turned(ctx, task);
-    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_PACKED, row_tiles, group_of(ctx, task, row_tiles));
+    return tfm__gemm_on_panels(ctx, task, TFM__GEMM_PACKED, row_tiles, tfm__gemm_panel_group(ctx, task, row_tiles));
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {

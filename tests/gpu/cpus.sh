@@ -15,14 +15,14 @@ programs=$build/cpu-programs
 rm -rf "$programs"
 mkdir "$programs"
 for width in 16 8 4; do
-    for test in test_stored test_gemm_int8; do # nothing is computed under the layer, so they fail: never mind
+    for test in test_stored test_gemm_int8 test_gemm_dots; do # nothing is computed under the layer, so they fail: never mind
         TFM_POSE=width=$width TFM_POSE_PROGRAMS=$programs OPENCL_LAYERS=$build/tests/gpu/pose_layer.so TFM_CACHE_DIR=off \
             TFM_DEVICE=pocl TFM_BRIEF=1 "$build/tests/$test" >/dev/null 2>&1 || :
     done
 done
 
 passed=0 failed=0
-for program in $(grep -lE '__(F16C|AVX|ARM|aarch64)' "$programs"/*.cl); do
+for program in $(grep -lE '__(F16C|AVX|ARM|aarch64)|vdpbf16ps' "$programs"/*.cl); do
     options=$(sed -n '1s,^// ,,p' "$program")
     case $options in
     *TFM_WIDTH=16*) cpus="x86_64:skylake-avx512 x86_64:cascadelake x86_64:sapphirerapids" ;;

@@ -1,0 +1,188 @@
+/* Products with weights of bf16 where the processor multiplies such numbers: cl/gemm_dots.cl. What they read is rounded
+ * to bf16, as matrix engines round it (gemm_engine.c), so few rows, which are bound by reading the weight, stay with
+ * `small`, which rounds nothing. */
+#include <math.h>
+#include "ops/gemm.h"
+
+/* What is known of the instruction on this device. */
+typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
+
+typedef struct state {
+    verdict verdict;
+    /* Those that were asked for: a name and its defines take longer to look up than to launch. */
+    tfm__kernel *round, *dots[TFM_SILU + 1];
+} state;
+
+/* Its address is the key under which a context keeps it. */
+static char SLOT;
+
+static state *state_of(tfm_context *ctx) {
+    state *s = tfm__context_slot(ctx, &SLOT);
+    if (s || tfm_context_status(ctx) != TFM_OK)
+        return s;
+    s = tfm__alloc(1, sizeof(*s));
+    if (!s) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
+        return NULL;
+    }
+    return tfm__context_set_slot(ctx, &SLOT, s, free) == TFM_OK ? s : NULL;
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const char *why = tfm__gemm_declines_panels(ctx, task);
+    if (why)
+        return why;
+    if (!(tuning->bf16_dots && tuning->width == 16) && !tuning->engine_emulated)
+        return "the processor has no dot products of bf16";
+    if (task->b.dtype != TFM_BF16 || !task->weight)
+        return "it is for weights of bf16";
+    if (task->m <= tuning->gemm_part_rows || task->batch > 1)
+        return "it is for one matrix of more than 8 rows, or 4 where the device has fewer registers";
+    if (task->transpose_a)
+        return "it reads rows of a, which is transposed";
+    const state *s = state_of(ctx);
+    return s && s->verdict == WRONG ? "the result of the processor's instruction was wrong when it was tried" : NULL;
+}
+
+/* `known`, once it is. None and ReLU share a program. */
+static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, const char *name, tfm_activation activation) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    if (!*known)
+        *known = tfm__kernel_get(
+            ctx, "gemm_dots", name, "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s",
+            tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
+            activation == TFM_RELU ? TFM_NO_ACTIVATION : activation, tuning->engine_emulated ? " -DEMULATED" : "");
+    return *known;
+}
+
+/* Numbers of a row of a as it is rounded: ROW_PAIRS of the kernel. */
+static int64_t row_of(int64_t k) {
+    return (tfm__divide_up(k, 32) | 1) * 32;
+}
+
+static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor rounded, tfm_tensor packed) {
+    state *s = state_of(ctx);
+    if (!s)
+        return tfm_context_status(ctx);
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t row_tiles = tfm__divide_up(task->m, tuning->gemm_rows), rows = tfm__divide_up(task->m, 64);
+    const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx));
+    const int64_t group = tfm__gemm_panel_group(ctx, task, row_tiles);
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    tfm__launch(ctx, find(ctx, &s->round, "gemm_dots_round", TFM_NO_ACTIVATION),
+                TFM__GRID_1D((size_t)tfm__divide_up(task->m, rows), 1),
+                TFM__ARGS(TFM__T(rounded), TFM__T_AS("a", task->a), TFM__I_AS("m", task->m), TFM__I_AS("k", task->k),
+                          TFM__I(rows)));
+    return tfm__launch(ctx, find(ctx, &s->dots[task->activation], "gemm_dots", task->activation),
+                       TFM__GRID_2D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), 1, 1),
+                       TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", rounded), TFM__T(packed),
+                                 TFM__T_AS("addend", addend.tensor), TFM__I_AS("m", task->m), TFM__I_AS("n", task->n),
+                                 TFM__I_AS("k", task->k), TFM__I(group), TFM__I_AS("addend_row", addend.row),
+                                 TFM__I_AS("has_addend", addend.tensor.buffer != NULL), TFM__F_AS("alpha", task->alpha),
+                                 TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+}
+
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    tfm_tensor rounded = {0}, packed = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &rounded, TFM_BF16, 2, (int64_t[]){task->m, row_of(task->k)});
+    if (tfm__gemm_packed_b(ctx, &packed, task) == TFM_OK)
+        launch(ctx, task, rounded, packed);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* ---- Whether the instruction does what it says ------------------------------------------------------------------- */
+
+enum { TRIAL_M = 21, TRIAL_N = 45, TRIAL_K = 37 };
+
+/* Numbers that bf16 has, so that both kernels multiply the same, and whose sums are exact. */
+static void fill_trial(float *a, uint16_t *b) {
+    for (int i = 0; i < TRIAL_M * TRIAL_K; i++)
+        a[i] = (float)(i * 7 % 31 - 15);
+    for (int i = 0; i < TRIAL_N * TRIAL_K; i++) {
+        const union {
+            float value;
+            uint32_t bits;
+        } number = {.value = (float)(i * 11 % 37 - 18) / 8};
+        b[i] = (uint16_t)(number.bits >> 16);
+    }
+}
+
+static bool compare(tfm_context *ctx) {
+    float a[TRIAL_M * TRIAL_K], got[TRIAL_M * TRIAL_N], want[TRIAL_M * TRIAL_N];
+    uint16_t b[TRIAL_N * TRIAL_K];
+    tfm_param weight = {0};
+    tfm__gemm_task t = {.batch = 1, .m = TRIAL_M, .n = TRIAL_N, .k = TRIAL_K, .shared_b = true, .alpha = 1};
+    tfm_tensor plain = {0};
+    fill_trial(a, b);
+    tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){t.m, t.k});
+    tfm_tensor_new(ctx, &weight.value, TFM_BF16, 2, (int64_t[]){t.n, t.k});
+    tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){t.m, t.n});
+    tfm_tensor_new(ctx, &plain, TFM_F32, 2, (int64_t[]){t.m, t.n});
+    tfm_tensor_write(ctx, t.a, a);
+    tfm_tensor_write(ctx, weight.value, b);
+    t.b = weight.value;
+    t.weight = &weight;
+    t.transpose_b = true;
+    bool right = multiply(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
+    t.c = plain;
+    t.weight = NULL;
+    right = right && tfm__gemm_plain.run(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, want, t.c) == TFM_OK;
+    for (int i = 0; right && i < TRIAL_M * TRIAL_N; i++)
+        right = got[i] == want[i];
+    tfm_tensor_free(ctx, &weight.packed);
+    return right;
+}
+
+/* Tries it once in a context. An emulation, which only tests run, is no instruction. */
+static verdict prove(tfm_context *ctx) {
+    const int depth = tfm__scope_depth(ctx);
+    state *s = state_of(ctx);
+    if (!s || s->verdict != UNKNOWN)
+        return s ? s->verdict : UNKNOWN;
+    const bool recorded = tfm__tape_pause(ctx);
+    tfm_scope_open(ctx);
+    const bool right = compare(ctx);
+    const tfm_status status = tfm_context_status(ctx);
+    if (status == TFM_ERROR_BUILD) /* a compiler that does not know the instruction */
+        tfm__context_recover(ctx, depth);
+    else
+        tfm_scope_close(ctx, 0, NULL);
+    tfm__tape_resume(ctx, recorded);
+    if (tfm_context_status(ctx) != TFM_OK)
+        return UNKNOWN;
+    s->verdict = right ? GOOD : WRONG;
+    if (!right)
+        tfm__log(TFM_LOG_WARNING,
+                 "products of bf16 by this processor's own instruction are wrong on %s: going on without it, which "
+                 "takes longer",
+                 tfm_context_device(ctx)->name);
+    return s->verdict;
+}
+
+/* ---- The provider ------------------------------------------------------------------------------------------------ */
+
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    const verdict v = prove(ctx);
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (v != GOOD)
+        return tfm__gemm_run(ctx, tfm__gemm_choose(ctx, task), task); /* which is another one now */
+    return multiply(ctx, task);
+}
+
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const state *s = state_of(ctx);
+    const uint64_t trial = s && s->verdict == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
+    const uint64_t own = tfm__pool_block(sizeof(uint16_t) * (uint64_t)(task->m * row_of(task->k)));
+    return own + tfm__gemm_panels_memory(ctx, task) + trial;
+}
+
+const tfm__gemm_provider tfm__gemm_dots = {
+    .name = "dots",
+    .declines = declines,
+    .run = run,
+    .memory = memory,
+    .packs_weights = true,
+};
