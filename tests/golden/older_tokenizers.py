@@ -1,4 +1,4 @@
-"""Small tokenizers of the files from before tokenizer.json, each with what transformers makes of every fourth hard line.
+"""Small tokenizers of the files from before tokenizer.json, each with what transformers makes of some of its lines.
 make_tokenizers.py calls this."""
 
 import json
@@ -7,7 +7,6 @@ import transformers as H
 from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES as M2M
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
 
-EVERY = 4
 T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
 BYTES = {"byte_fallback": True, "remove_extra_whitespaces": False, "split_digits": True, "normalization_rule_name": "identity"}
 
@@ -17,8 +16,8 @@ def added(text, special=True, **flags):
 
 
 class Maker:
-    def __init__(self, out, lines, learn, rules, byte_level):
-        self.out, self.lines, self.rules = out, lines, rules
+    def __init__(self, out, lines, every, times, learn, rules, byte_level):
+        self.out, self.lines, self.every, self.times, self.rules = out, lines, every, times, rules
         self.learn = learn
         model = json.loads(byte_level.to_str())["model"]
         self.vocab, self.merges = model["vocab"], model["merges"]
@@ -33,9 +32,9 @@ class Maker:
 
     def expect(self, folder, kind, **languages):
         t = kind.from_pretrained(str(folder), **languages)
-        lines = self.lines[::EVERY]
+        lines = self.lines[:: self.every]
         ids = [t(line).input_ids for line in lines]
-        value = {"every": EVERY, "ids": ids, "texts": [t.decode(i, skip_special_tokens=True) for i in ids],
+        value = {"every": self.every, "ids": ids, "texts": [t.decode(i, skip_special_tokens=True) for i in ids],
                  "plain": [t(line, add_special_tokens=False).input_ids for line in self.lines[30:40]]}
         if hasattr(t, "tgt_lang"):
             written = [t(text_target=line).input_ids for line in lines]
@@ -45,7 +44,7 @@ class Maker:
         (folder / "expected.json").write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
     def words(self, folder):
-        words = sorted({c for line in self.lines for c in line if c.isprintable() and c != " "})[:300]
+        words = sorted({c for line in self.lines for c in line if c.isprintable() and c != " "})[: 300 * self.times]
         pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<pad>", "<mask>"] + words
         pieces += ["##" + w for w in words] + ["the", "Harbour", "har", "##bour", "##ing", "nai", "##ve", "naïve"]
         (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
