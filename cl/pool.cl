@@ -1,7 +1,8 @@
 /* y (batch, width): one row for each sequence of x (batch, steps, width), out of its tokens from `begin` to its length.
  *
- * TFM_POOL is the number of enum tfm_pooling:  0 the first token of all,  1 the mean,  2 the maximum,  3 the sum over
- * the root of how many they are,  4 the mean weighted by place, from 1,  5 the last token. Without tokens it is 0.
+ * TFM_POOL is the number of enum tfm_pooling:  0 the first of them,  1 the mean,  2 the maximum,  3 the sum over the
+ * root of how many they are,  4 the mean weighted by place, from 1,  5 the last of them. Without such tokens it is 0;
+ * for TFM_POOL 0 the first token of all, if there is one.
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows. */
 #if TFM_POOL == 2
@@ -30,8 +31,9 @@ TFM_KERNEL void pool(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT(int, l
     while (i < end) {
         const long row = i / width, stop = min(end, (row + 1) * width);
         const long length = counted ? clamp((long)TFM_AT(lengths)[row], 0l, steps) : steps;
-        const long from = TFM_POOL == 0 ? 0 : TFM_POOL == 5 ? max(length - 1, 0l) : min(begin, length);
-        const long to = TFM_POOL == 0 ? min(length, 1l) : length;
+        const long first = begin < length ? begin : TFM_POOL == 0 ? 0 : length;
+        const long from = TFM_POOL == 5 ? max(length - 1, first) : first;
+        const long to = TFM_POOL == 0 ? min(length, first + 1) : length;
         const float count = (float)(to - from);
         float factor = 1.0f;
         if (TFM_POOL == 1 && to > from)

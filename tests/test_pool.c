@@ -8,11 +8,11 @@
 static double pooled(tfm_pooling pooling, const float *column, int64_t stride, int64_t length, int64_t first) {
     double sum = 0, most = -INFINITY, weights = 0;
     if (pooling == TFM_POOL_FIRST)
-        return length > 0 ? (double)column[0] : 0;
-    if (pooling == TFM_POOL_LAST)
-        return length > 0 ? (double)column[(length - 1) * stride] : 0;
+        return length > 0 ? (double)column[first < length ? first * stride : 0] : 0;
     if (first >= length)
         return 0;
+    if (pooling == TFM_POOL_LAST)
+        return (double)column[(length - 1) * stride];
     for (int64_t t = first; t < length; t++) {
         const double weight = pooling == TFM_POOL_WEIGHTED ? (double)(t + 1) : 1;
         sum += weight * (double)column[t * stride];

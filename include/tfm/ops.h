@@ -278,8 +278,8 @@ typedef enum tfm_pooling {
 } tfm_pooling;
 
 /* y (B, E) holds a vector for each sequence of x (B, T, E), pooled from its tokens from number `first` on, counted from
- * 0, to its length; TFM_POOL_FIRST and TFM_POOL_LAST do not look at `first`. lengths (B) I32 counts the tokens of each
- * sequence; an empty one stands for all T. A sequence without such tokens gives zeros. It has no backward pass. */
+ * 0, to its length. lengths (B) I32 counts the tokens of each sequence; an empty one stands for all T. A sequence
+ * without such tokens gives zeros, and with TFM_POOL_FIRST its token 0, if it has one. It has no backward pass. */
 TFM_API tfm_status tfm_pool(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor lengths, tfm_pooling pooling,
                             int64_t first);
 

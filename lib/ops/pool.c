@@ -31,8 +31,8 @@ tfm_status tfm_pool(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor le
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
 static double pooled(tfm_pooling pooling, const float *column, int64_t stride, int64_t length, int64_t first) {
-    const int64_t from = pooling == TFM_POOL_FIRST ? 0 : pooling == TFM_POOL_LAST ? length - 1 : first;
-    const int64_t to = pooling == TFM_POOL_FIRST ? 1 : length;
+    const int64_t from = pooling == TFM_POOL_LAST ? length - 1 : first;
+    const int64_t to = pooling == TFM_POOL_FIRST ? first + 1 : length;
     double sum = 0, most = -INFINITY, weights = 0;
     for (int64_t t = from; t < to; t++) {
         const double weight = pooling == TFM_POOL_WEIGHTED ? (double)(t + 1) : 1;

@@ -69,16 +69,16 @@ def encode(tokenizer, *texts, most):
 def pool(hidden, skipped):
     """In the order of sentence-transformers: cls, max, mean, mean over the root, weighted mean, last."""
     seen, places = hidden[skipped:], torch.arange(skipped + 1, len(hidden) + 1).float()[:, None]
-    return torch.cat([hidden[0], seen.max(0).values, seen.mean(0), seen.sum(0) / len(seen) ** 0.5,
+    return torch.cat([seen[0], seen.max(0).values, seen.mean(0), seen.sum(0) / len(seen) ** 0.5,
                       (seen * places).sum(0) / places.sum(), hidden[-1]])
 
 
 def vector(model, tokenizer, dense, text, prompt):
     skipped = 0
     if prompt:
-        skipped = encode(tokenizer, prompt.strip().lower(), most=LONGEST)["input_ids"].shape[1] - 1
+        skipped = encode(tokenizer, prompt.lower(), most=LONGEST)["input_ids"].shape[1] - 1
     with torch.no_grad():
-        hidden = model(**encode(tokenizer, (prompt + text).strip().lower(), most=LONGEST)).last_hidden_state[0]
+        hidden = model(**encode(tokenizer, (prompt + text).lower(), most=LONGEST)).last_hidden_state[0]
         made = torch.tanh(dense(pool(hidden, skipped)))
     return torch.nn.functional.normalize(made, dim=0)
 
@@ -164,7 +164,7 @@ def make_minilm(source):
     vectors = []
     for text in SENTENCES:
         with torch.no_grad():
-            hidden = model(**encode(tokenizer, text.strip(), most=256)).last_hidden_state[0]
+            hidden = model(**encode(tokenizer, text, most=256)).last_hidden_state[0]
         vectors.append([round(v, 6) for v in torch.nn.functional.normalize(hidden.mean(0), dim=0).tolist()])
     lines = ",\n  ".join(json.dumps(v, separators=(",", ":")) for v in vectors)
     text = json.dumps({"texts": SENTENCES}, indent=1, ensure_ascii=False)[:-2]
