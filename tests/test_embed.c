@@ -302,6 +302,27 @@ static void test_info(void **state) {
     assert_false(info.normalized);
 }
 
+/* White space around a line is left to the tokenizer, as sentence-transformers does from version 5.4 on: this one takes
+ * a line as a word. */
+static void test_white_space(void **state) {
+    (void)state;
+    static const char *const lines[] = {"cat", " cat", "[UNK]"};
+    tfm_embedder *e = NULL;
+    float vectors[3 * WIDTH];
+    copy_embedder();
+    json_t *tokenizer;
+    harness_ok(tfm__json_load(&tokenizer, scratch_path("0_Transformer/tokenizer.json")));
+    json_object_set_new(tokenizer, "normalizer", json_null());
+    json_object_set_new(tokenizer, "pre_tokenizer", json_null());
+    assert_int_equal(json_dump_file(tokenizer, scratch_path("0_Transformer/tokenizer.json"), 0), 0);
+    json_decref(tokenizer);
+    harness_ok(tfm_embedder_open(&e, harness_context(), scratch_root, NULL));
+    harness_ok(tfm_embed(e, vectors, lines, 3, NULL));
+    assert_memory_not_equal(vectors, vectors + WIDTH, WIDTH * sizeof(*vectors));
+    assert_memory_equal(vectors + WIDTH, vectors + 2 * WIDTH, WIDTH * sizeof(*vectors));
+    tfm_embedder_free(&e);
+}
+
 /* The keys of newer versions; vectors of several poolings stand in the order of the list. */
 static void test_newer_keys(void **state) {
     (void)state;
@@ -418,9 +439,10 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_options),    cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_classes),    cmocka_unit_test(test_words),
-        cmocka_unit_test(test_info),      cmocka_unit_test(test_newer_keys), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_options),     cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_classes),     cmocka_unit_test(test_words),
+        cmocka_unit_test(test_info),      cmocka_unit_test(test_white_space), cmocka_unit_test(test_newer_keys),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -55,7 +55,6 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
                         .options = options,
                         .most = (size_t)e->info.max_tokens,
                         .prompt = prompt && *prompt ? prompt : NULL,
-                        .strip = e->strip,
                         .lower = e->info.lower_case}};
     tfm__line *encoded = NULL;
     const double start = tfm__seconds();

@@ -34,7 +34,6 @@ struct tfm_embedder {
     tfm__embed_step steps[TFM__MAX_EMBED_STEPS];
     int step_count;
     bool skip_prompt; /* The tokens of a prompt are left out of the pooling. */
-    bool strip;       /* White space around texts is taken away. */
     json_t *prompts;  /* Names and texts, or NULL. */
     char *default_prompt;
     tfm_embedder_info info;

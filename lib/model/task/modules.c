@@ -443,7 +443,6 @@ tfm_status tfm__modules_read(tfm_embedder *e, const char *dir) {
         add_pooling(e, e->options.has_pooling ? e->options.pooling : TFM_POOL_MEAN);
     else if (status == TFM_OK)
         status = read_list(e, list, dir);
-    e->strip = list != NULL;
     if (status == TFM_OK)
         status = apply(e);
     if (status == TFM_OK)

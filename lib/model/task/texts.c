@@ -71,14 +71,12 @@ static void cut(tfm__reader *r, tfm__line *line, size_t *first, size_t second) {
 
 /* ---- One line ---- */
 
-/* The text as the tokenizer is to see it: what is put before it, white space and letters. *owned is freed by the
- * caller.
- */
+/* The text as the tokenizer is to see it: what is put before it, and small letters. *owned is freed by the caller. */
 static tfm_status prepare(const tfm__reader *r, char **owned, const char **text, size_t *bytes) {
     const size_t before = r->prompt ? strlen(r->prompt) : 0;
     *owned = NULL;
     tfm_status status = tfm_text_check(*text, *bytes);
-    if (status != TFM_OK || (before == 0 && !r->strip && !r->lower))
+    if (status != TFM_OK || (before == 0 && !r->lower))
         return status;
     char *whole = tfm__alloc(before + *bytes + 1, 1);
     if (!whole)
@@ -88,14 +86,6 @@ static tfm_status prepare(const tfm__reader *r, char **owned, const char **text,
     *owned = whole;
     *text = whole;
     *bytes += before;
-    if (r->strip) {
-        size_t word = 0, at = 0;
-        *bytes = tfm__unicode_trim(whole, *bytes);
-        if (tfm__unicode_word(&word, &at, whole, *bytes)) {
-            *text += word;
-            *bytes -= word;
-        }
-    }
     if (!r->lower)
         return TFM_OK;
     char *small = NULL;

@@ -11,7 +11,7 @@ typedef struct tfm__reader {
     const tfm_embed_options *options;
     size_t most;         /* Tokens of a text, with special ones. */
     const char *prompt;  /* Is put before each line; NULL: nothing. */
-    bool strip, lower;   /* White space around the text is taken away; letters are made small. */
+    bool lower;          /* Letters are made small. */
     tfm_embed_stats now; /* What is done so far. */
     /* Special tokens before and after a text, and between two (texts.c). */
     size_t before, after, between;
