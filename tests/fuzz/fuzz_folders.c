@@ -1,10 +1,56 @@
-/* Directories of which several files belong together: tokenizers of Hugging Face's, and sentence-transformers. */
+/* Directories of which several files belong together: models, tokenizers of Hugging Face's, and sentence-transformers.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "fuzz.h"
 #include "model/task/embedder.h"
+
+static tfm_context *device(void) {
+    static tfm_context *ctx; /* for as long as the program runs */
+    if (!ctx && tfm_context_open(&ctx, NULL) != TFM_OK) {
+        fprintf(stderr, "%s\n", tfm_error_message());
+        abort();
+    }
+    return ctx;
+}
+
+/* ---- Models ------------------------------------------------------------------------------------------- */
+
+/* config.json, a NUL, and model.safetensors: what is told of them and what is opened, which must agree, and the same of
+ * what quantizing makes of them. Nothing is run: kernels would be built for each input. */
+static bool model(const uint8_t *data, size_t size) {
+    static const tfm_model_options OPTIONS = {.no_tokenizer = true};
+    static const char *const FILES[] = {"config.json", "model.safetensors", ""};
+    size_t bytes;
+    char *config = fuzz_part(&data, &size, &bytes), path[512];
+    bool good[2] = {false};
+    fuzz_folder_empty();
+    fuzz_file("config.json", config, bytes);
+    fuzz_file("model.safetensors", data, size);
+    free(config);
+    snprintf(path, sizeof(path), "%s", fuzz_folder());
+    for (int i = 0; i < 2; i++) {
+        tfm_model *opened = NULL;
+        tfm_model_info info;
+        const bool told = tfm_model_read_info(&info, path, &OPTIONS) == TFM_OK;
+        const tfm_status status = tfm_model_open(&opened, device(), path, &OPTIONS);
+        good[i] = status == TFM_OK;
+        if (status != TFM_ERROR_MEMORY && told != good[i])
+            abort();
+        tfm_model_free(&opened);
+        tfm_context_clear_error(device());
+        snprintf(path, sizeof(path), "%s/bytes", fuzz_folder());
+        if (i == 0 && (!good[0] || tfm_model_quantize(path, fuzz_folder(), TFM_I8) != TFM_OK))
+            break;
+    }
+    for (size_t i = 0; i < TFM__COUNT(FILES); i++) { /* the folder itself is the last */
+        snprintf(path, sizeof(path), "%s/bytes/%s", fuzz_folder(), FILES[i]);
+        remove(path);
+    }
+    return good[0];
+}
 
 /* ---- Tokenizers --------------------------------------------------------------------------------------- */
 
@@ -86,15 +132,14 @@ static bool older_both(const uint8_t *data, size_t size) {
 /* ---- sentence-transformers ---------------------------------------------------------------------------- */
 
 static tfm_model *encoder(void) {
-    static tfm_context *ctx; /* both for as long as the program runs */
-    static tfm_model *model;
-    char *dir = model ? NULL : fuzz_source("tests/golden/embedder/0_Transformer");
-    if (!model && (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_model_open(&model, ctx, dir, NULL) != TFM_OK)) {
+    static tfm_model *opened; /* for as long as the program runs */
+    char *dir = opened ? NULL : fuzz_source("tests/golden/embedder/0_Transformer");
+    if (!opened && tfm_model_open(&opened, device(), dir, NULL) != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message());
         abort();
     }
     free(dir);
-    return model;
+    return opened;
 }
 
 static void copy_weights(void) {
@@ -114,11 +159,11 @@ static bool modules(const uint8_t *data, size_t size) {
                                         "0_Transformer/sentence_bert_config.json", "config_sentence_transformers.json"};
     static const char *const FOLDERS[] = {"0_Transformer", "1_Pooling", "2_Dense", "3_Normalize"};
     static bool made;
-    tfm_model *model = encoder();
-    tfm_embedder read = {.ctx = model->ctx,
-                         .model = model,
-                         .encoder_width = model->info.width,
-                         .encoder_positions = model->info.max_positions};
+    tfm_model *inner = encoder();
+    tfm_embedder read = {.ctx = inner->ctx,
+                         .model = inner,
+                         .encoder_width = inner->info.width,
+                         .encoder_positions = inner->info.max_positions};
     for (size_t i = 0; i < TFM__COUNT(FOLDERS) && !made; i++) {
         char path[512];
         snprintf(path, sizeof(path), "%s/%s", fuzz_folder(), FOLDERS[i]);
@@ -154,7 +199,8 @@ static bool modules(const uint8_t *data, size_t size) {
     return good;
 }
 
-const fuzz_target fuzz_folders[] = {{"tokenizer", tokenizer, NULL},
+const fuzz_target fuzz_folders[] = {{"model", model, NULL},
+                                    {"tokenizer", tokenizer, NULL},
                                     {"older_words", older_words, NULL},
                                     {"older_pairs", older_pairs, NULL},
                                     {"older_pieces", older_pieces, NULL},

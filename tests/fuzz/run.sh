@@ -98,6 +98,11 @@ seeds() {
     older_pairs) older "$into" merges.txt vocab.json ;;
     older_pieces) older "$into" '*.model' ;;
     older_both) older "$into" vocab.json sentencepiece.bpe.model ;;
+    model)
+        for weights in "$golden"/families/*/model.safetensors; do
+            join "$into/$(basename "${weights%/*}")" "${weights%/*}/config.json" "$weights"
+        done
+        ;;
     modules)
         join "$into/golden" "$golden/embedder/modules.json" "$golden/embedder/1_Pooling/config.json" \
             "$golden/embedder/2_Dense/config.json" "$golden/embedder/0_Transformer/sentence_bert_config.json" \
