@@ -25,8 +25,9 @@
 #   students   real students of Bergamot's beside the engine that they come with (tests/students.sh), where there is PyPI
 #   tokenizers 28 tokenizers of every kind beside their libraries on 13,915 lines in more than ten scripts
 #              (tests/tokenizers.sh), where Python has transformers and there is PyPI
-#   families   where Python has transformers (TFM_PYTHON names another than python3): three new models of every family,
-#              with other configurations every night, against what transformers computes for them
+#   families   where Python has transformers (TFM_PYTHON names another than python3): four new models of every family,
+#              with other configurations every night, one of them with long texts and rules of writing, against what
+#              transformers computes for them
 #   curves     where Python has transformers: 200 updates of models like T5, GPT-2 and Llama beside PyTorch's
 #   python     the Python package as pip installs it: its wheel in a clean virtual environment (apps/python/tests/wheel.sh),
 #              where there is PyPI
@@ -187,6 +188,7 @@ families() {
     echo "families: drawn with NIGHTLY_SEED=$seed"
     rm -rf build/families
     one "$python" tests/golden/make_families.py --random 3 --seed "$seed" -o build/families
+    one "$python" tests/golden/make_families.py --random 1 --long --seed "$seed-long" -o build/families
     one env TFM_DEVICE=pocl build/check/tests/test_families build/families/
 }
 

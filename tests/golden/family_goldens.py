@@ -60,12 +60,14 @@ def forget(model):
 
 
 def generate(model, rows, beams, stopping=False, processors=None):
+    """stopping None: as the model's generation_config.json says."""
     rows = torch.tensor(rows)
     forget(model)
+    rules = {} if stopping is None else {"early_stopping": stopping, "length_penalty": 1.0}
     with torch.no_grad():
         return model.generate(
             rows, attention_mask=torch.ones_like(rows), max_new_tokens=NEW_TOKENS, max_length=None, do_sample=False,
-            num_beams=beams, use_cache=model.cached, early_stopping=stopping, length_penalty=1.0, num_return_sequences=1,
+            num_beams=beams, use_cache=model.cached, num_return_sequences=1, **rules,
             logits_processor=LogitsProcessorList(processors or []),
         )
 
@@ -202,6 +204,13 @@ def entries_of(model, prompts, seed):
     return entries, uncached
 
 
+def ruled_entries_of(model, prompts, seed):
+    """The same where generation_config.json has rules of its own."""
+    results = [stable(model, prompts, beams, None, seed) for beams in (1, BEAM)]
+    kept = [(p, *found) for p, *found in zip(prompts, *results, strict=True) if None not in found]
+    return [{"ids": p, "greedy": greedy, "beam4": beam} for p, greedy, beam in kept], 0
+
+
 def choose_prompts(model, case, rng):
     pad = model.config.pad_token_id
     lengths = case.get("lengths") or (SOURCE_LENGTHS if model.config.is_encoder_decoder else LENGTHS)
@@ -214,7 +223,8 @@ def choose_prompts(model, case, rng):
                 continue
             seen |= {tuple(p) for p in prompts}
             tried += len(prompts)
-            entries, differ = entries_of(model, prompts, turn * 1000 + length)
+            find = ruled_entries_of if case.get("rules") else entries_of
+            entries, differ = find(model, prompts, turn * 1000 + length)
             kept += entries
             uncached += differ
             if len(kept) >= PROMPTS:
@@ -238,11 +248,11 @@ def may_be_compared(logits):
     return logits is None or logits.dim() > 2 or logits.shape[-1] > 1 or bool(logits.abs().min() > 0.05 * logits.abs().max())
 
 
-def encoder_tensors(model, rng):
+def encoder_tensors(model, case, rng):
     """A batch of six, padded at the right."""
     pad = model.config.pad_token_id
     most = min(17, model.config.max_position_embeddings - 8)
-    lengths = [most, 1, 5, 9, 2, 12]
+    lengths = case.get("lengths") or [most, 1, 5, 9, 2, 12]
     width = max(lengths)
     mask = torch.tensor([[1] * n + [0] * (width - n) for n in lengths])
     for _ in range(100):
@@ -333,6 +343,8 @@ def write(folder, family, case, model, tensors, prompts):
             "torch": torch.__version__.split("+")[0], "tensors": len({n.split(".")[0] for n in tensors})}
     if by_length(model):
         head["alone"] = True  # a text among others turns as the longest of them
+    if case.get("rules"):
+        head["rules"] = True
     if prompts:
         head |= {"new_tokens": NEW_TOKENS, "eos": ends_of(model)}
     text = json.dumps(head, indent=1)[:-2]
@@ -346,7 +358,7 @@ def make_goldens(folder, family, case, model, rng, made):
     kind, prompts, note = kind_of(model), [], ""
     model.cached = case.get("cached", True)
     if kind == "encoder":
-        tensors = encoder_tensors(model, rng)
+        tensors = encoder_tensors(model, case, rng)
     else:
         prompts, tried, uncached = choose_prompts(model, case, rng)
         tensors = seq2seq_tensors(model, prompts, rng) if kind == "encoder-decoder" else decoder_tensors(model, prompts)

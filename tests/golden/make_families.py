@@ -2,6 +2,7 @@
 
     python make_families.py [--only FAMILY ...] [--case NAME ...]   the cases of family_recipes.py, into families/
     python make_families.py --random 2 --seed 7 -o DIR              new ones, two of each family, drawn from the seed
+    python make_families.py --random 2 --long --seed 7 -o DIR       with long texts, odd sizes and rules of writing
 
 Versions and what is in a folder: README.md. Seeded, on one thread: the same script gives the same bytes.
 """
@@ -23,6 +24,7 @@ from transformers import AutoConfig
 from family_chains import teach
 from family_draws import draw
 from family_goldens import make_goldens
+from family_long import lengthen
 from family_recipes import CASES
 from family_store import open_case, store_case
 
@@ -116,7 +118,8 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="FAMILY", default=list(CASES), help=", ".join(CASES))
     parser.add_argument("--case", nargs="+", metavar="NAME", help="only these of the family's cases")
     parser.add_argument("--random", type=int, metavar="N", help="draw so many new configurations of each family")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--long", action="store_true", help="with --random: long texts, odd sizes, rules of writing")
+    parser.add_argument("--seed", default="0")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "families")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -128,7 +131,10 @@ def main():
         cases = CASES[family]
         if options.random:
             rng = random.Random(f"{family} {options.seed}")
-            cases = {f"random-{options.seed}-{i}": draw(family, rng) for i in range(options.random)}
+            cases = [draw(family, rng) for _ in range(options.random)]
+            if options.long:
+                cases = [lengthen(case, family, rng) for case in cases]
+            cases = {f"random-{options.seed}-{i}": case for i, case in enumerate(cases)}
         for name, case in cases.items():
             if not options.case or name in options.case:
                 make(options.output / f"{family}-{name}", family, name, case)
