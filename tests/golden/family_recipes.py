@@ -12,6 +12,7 @@ A case: `cls`, the class of transformers; `config`, the keys of its configuratio
     unlike      what is stored computes something else than what was made, since `extra` changes it
     cached      False: without transformers' cache, which T5 has for no more layers than its encoder's
     lengths     the lengths of the prompts, if not the usual ones
+    rules       True: searches go by all that generation_config.json says, not by the usual rules
 """
 
 import family_styles as old
@@ -123,6 +124,13 @@ CASES = {
             cls=BART, dtype="F32", config=seq2seq(
                 16, (2, 2), (4, 2), (19, 17), 45, 40, "swish", (0, 44, 3), bos_token_id=1, scale_embedding=True,
                 tie_word_embeddings=False, forced_eos_token_id=44)),
+        "rules-f16": dict(
+            cls=BART, dtype="F16", rules=True, lengths=[2, 5, 14, 60], config=seq2seq(
+                15, (1, 2), (3, 5), (21, 17), 51, 90, "gelu", (1, 2, 2), bos_token_id=0, scale_embedding=False,
+                forced_eos_token_id=2),
+            generation={"repetition_penalty": 1.4, "suppress_tokens": [3, 6, 9, 22, 31, 40, 48], "early_stopping": "never",
+                        "renormalize_logits": True, "no_repeat_ngram_size": 2, "min_length": 5, "eos_token_id": [2, 33],
+                        "sequence_bias": [[[12], 1.5], [[20, 21], -3.0]], "forced_bos_token_id": 7}),
     },
     "mbart": {
         "languages-f16": dict(
@@ -386,6 +394,12 @@ CASES = {
             cls="Qwen3ForCausalLM", dtype="F32", files="bin", config=llama(
                 16, 3, (2, 2), 18, 48, 6, rope(400.0), head_dim=4, use_sliding_window=True, sliding_window=5,
                 max_window_layers=1, tie_word_embeddings=True)),
+        "rules-f16": dict(
+            cls="Qwen3ForCausalLM", dtype="F16", rules=True, lengths=[1, 3, 9, 20, 70], config=llama(
+                15, 2, (3, 1), 17, 45, [14, 25], rope(500.0), head_dim=6, pad_token_id=13, tie_word_embeddings=True),
+            generation={"repetition_penalty": 1.6, "suppress_tokens": [2, 5, 8, 20, 25, 31, 40], "early_stopping": True,
+                        "renormalize_logits": True, "no_repeat_ngram_size": 3, "min_new_tokens": 4,
+                        "bad_words_ids": [[7], [9, 11]], "begin_suppress_tokens": [1, 17], "length_penalty": 0.6}),
     },
     "gemma": {
         "wide-heads-f16": dict(cls="GemmaForCausalLM", dtype="F16", config=llama(

@@ -112,6 +112,13 @@ static tfm_status grow_nodes(tfm__beam *beam, int64_t needed) {
     return tfm_context_status(beam->ctx);
 }
 
+/* Whether what the rules forbid keeps its probability until the others are chosen. Where what is left adds up to 1
+ * again that makes no difference, but to a penalty on log p, which is of what the model gives. */
+static bool keeps_forbidden(const tfm__beam_setup *setup) {
+    const bool penalized = setup->choice && setup->choice->repetition_penalty != 0;
+    return setup->certain && (!setup->rules->renormalizes || penalized);
+}
+
 /* What there is to know of a search before its first step. */
 static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
     const int64_t rows = setup->sentences * setup->width, past = setup->past ? setup->past->nodes : 0;
@@ -124,7 +131,7 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
                        .prefix_width = setup->prefix_width,
                        .rules = setup->rules,
                        .certain = setup->certain,
-                       .keeps = setup->certain && !setup->rules->renormalizes,
+                       .keeps = keeps_forbidden(setup),
                        .as_transformers = setup->as_transformers,
                        .choice = setup->choice ? *setup->choice : (tfm__beam_choice){0},
                        .before = setup->past ? setup->past->width : 0,

@@ -53,7 +53,7 @@ typedef struct tfm__beam {
     int64_t prefix_width;
     const tfm__rules *rules; /* the model's */
     bool certain;            /* what the rules force has the probability 1 */
-    bool keeps;              /* what they forbid keeps its own, and the others get nothing of it */
+    bool keeps;              /* what they forbid keeps its own until the others are chosen */
     bool as_transformers;    /* the search ends as transformers' generate does */
     tfm__beam_choice choice;
     tfm_tensor streams;     /* (N) */
