@@ -52,7 +52,8 @@ static tfm_status read_piece(const tfm__conversion *c, model *m, tfm__message me
 
 /* pieces = 1, and in normalizer_spec = 3 the table of normalisations = 2. */
 static tfm_status read_model(const tfm__conversion *c, model *m, const tfm__file *file) {
-    tfm__message message = {file->data, file->data + file->size};
+    const unsigned char *data = file->size ? file->data : (const unsigned char *)""; /* an empty one has no memory */
+    tfm__message message = {data, data + file->size};
     tfm__field f, inner;
     tfm_status status = TFM_OK;
     while (status == TFM_OK && message.at < message.end) {
