@@ -281,7 +281,6 @@ static void test_refusals(void **state) {
     tfm_context *ctx = harness_context(), *twice[] = {ctx, ctx}, *none[] = {NULL};
     tfm_fleet *fleet = NULL;
     tfm_model *model = NULL;
-    tfm_trainer *trainer = NULL;
     harness_refused(tfm_fleet_new(&fleet, twice, 2), TFM_ERROR_ARGUMENT, "are one");
     harness_refused(tfm_fleet_new(&fleet, none, 1), TFM_ERROR_ARGUMENT, "contexts[0] is NULL");
     harness_refused(tfm_fleet_new(&fleet, twice, 0), TFM_ERROR_ARGUMENT, "at least one");
@@ -300,7 +299,6 @@ static void test_refusals(void **state) {
     assert_null(model);
     assert_int_equal(warnings, 0); /* it is no device's fault */
     harness_ok(tfm_fleet_open_model(&model, fleet, demo, NULL));
-    harness_refused(tfm_trainer_new(&trainer, model, NULL), TFM_ERROR_ARGUMENT, "several devices");
     tfm_model_free(&model);
     tfm_fleet_free(&fleet);
 }

@@ -37,6 +37,8 @@
  * A device that fails is left out from then on, by all models of the fleet: the log has a warning, what it worked on
  * goes to the others, and the call goes on. When the last one fails, the call does, as it would with that device alone.
  *
+ * Training: a trainer of a model on several devices trains on all of them (train.h).
+ *
  * Callbacks come on the thread that made the call, as ever, but for on_build and the log's, which come on the devices'
  * threads, one at a time. go_on is asked every hundredth of a second, whatever steps are made meanwhile. While a call
  * of tfm_generate has on_token or on_piece, one device works at a time. The seconds in tfm_generate_stats are those of
@@ -102,10 +104,12 @@ TFM_API const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, siz
 TFM_API int tfm_model_workers(const tfm_model *model);
 
 /* Does what tfm_model_open does on each device of the fleet. The model keeps what it needs of the fleet alive. On a
- * fleet of one device it is what tfm_model_open gives. A model on several can be neither trained nor given a tokenizer
- * later. A device that has no room for it, or fails otherwise, is left out with a warning, unless it is the last. */
+ * fleet of one device it is what tfm_model_open gives. A device that has no room for it, or fails otherwise, is left
+ * out with a warning, unless it is the last. */
 TFM_API tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *dir,
                                         const tfm_model_options *options);
+/* Does what tfm_model_new does, on each device of the fleet, in the same way. */
+TFM_API tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_model_shape *shape);
 /* Does the same with tfm_embedder_open. */
 TFM_API tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const char *dir,
                                            const tfm_embedder_options *options);

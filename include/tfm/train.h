@@ -122,7 +122,17 @@ typedef struct tfm_update_report {
 /* Makes a trainer of a model. It moves the model's parameters into one tensor, with their gradients and Adam's two
  * moments beside them: four times their size in F32. The trainer keeps the model alive, and the model can still
  * translate. A model has one trainer at a time; it may have another after that one is freed. `options` may be NULL for
- * all defaults. TFM_ERROR_ARGUMENT for options out of range, and for a model that only encodes or has no output
+ * all defaults.
+ *
+ * A trainer of a model on a fleet (fleet.h) is on all of its devices: the batches of an update are dealt to them in
+ * turn, number i to device i modulo their number, and each runs its own in a thread of its own. They are ranks to each
+ * other (below), which talk in memory: an update is that of one device with all of the batches but for rounding, and
+ * the same devices in the same order give the same bits. Where they are not of one kind, `shard` is set, so that each
+ * part of the parameters has its step on one device, for all. One that fails in an update is told by name, and the
+ * update fails on all. All calls but updates, loading and averages are the first device's, and until the trainer is
+ * freed so are all calls of the model. Such a trainer cannot be a rank of others.
+ *
+ * TFM_ERROR_ARGUMENT for options out of range, and for a model that only encodes or has no output
  * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits. On failure *out is NULL and the
  * model is as it was. */
 TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);

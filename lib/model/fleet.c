@@ -206,6 +206,8 @@ static tfm_status mates_new(struct tfm__mates **out, tfm_fleet *fleet) {
 
 /* Opens the model, or the embedder, of device `who`. The first one has the tokenizer for all. */
 static tfm_status open_on(tfm__opening *o, tfm_model **out, tfm_context *ctx, size_t who) {
+    if (o->shape)
+        return tfm_model_new(out, ctx, o->shape);
     if (!o->embedders)
         return tfm_model_open(out, ctx, o->dir, &o->model_how);
     const tfm_status status = tfm_embedder_open(&o->embedders[who], ctx, o->dir, &o->embedder_how);
@@ -236,7 +238,7 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
     return status;
 }
 
-/* Opens a directory on all devices, and joins the models: *lead owns its mates. */
+/* Opens a directory, or makes a new model, on all devices, and joins the models: *lead owns its mates. */
 static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, const tfm__opening *how) {
     struct tfm__mates *mates;
     *lead = NULL;
@@ -245,9 +247,11 @@ static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, c
     if (status != TFM_OK)
         return status;
     mates->how = *how;
-    mates->how.dir = tfm__strdup(how->dir);
-    status = mates->how.dir ? open_models(mates, lead, who) : TFM_ERROR_MEMORY;
-    if (status == TFM_OK) { /* mates or none: the contexts call on_build by the fleet */
+    mates->how.dir = how->dir ? tfm__strdup(how->dir) : NULL;
+    status = mates->how.dir || how->shape ? open_models(mates, lead, who) : TFM_ERROR_MEMORY;
+    mates->closed = how->shape != NULL;
+    mates->how.shape = NULL; /* the caller's */
+    if (status == TFM_OK) {  /* mates or none: the contexts call on_build by the fleet */
         mates->lead = *who;
         mates->joined = true;
         (*lead)->mates = mates;
@@ -317,6 +321,13 @@ tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *d
     size_t who;
     const tfm__opening o = {.dir = (char *)(uintptr_t)dir, .model_how = options ? *options : (tfm_model_options){0}};
     return open_joined(out, &who, fleet, &o);
+}
+
+tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_model_shape *shape) {
+    if (TFM__NEEDS("fleet_new_model", out, fleet, shape) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    size_t who;
+    return open_joined(out, &who, fleet, &(tfm__opening){.shape = shape});
 }
 
 tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const char *dir,

@@ -3,6 +3,7 @@
 #define TFM_LIB_FLEET_H
 
 #include <pthread.h>
+#include <signal.h>
 #include "model/model.h"
 #include "model/task/deal.h"
 #include "tfm/fleet.h"
@@ -20,6 +21,7 @@ struct tfm_fleet {
 /* How the models, or the embedders, of a directory are opened on the devices of a fleet. */
 typedef struct tfm__opening {
     char *dir;
+    const tfm_model_shape *shape; /* of a new model, in the place of a directory */
     tfm_model_options model_how;
     tfm_embedder_options embedder_how;
     tfm_embedder **embedders; /* [fleet->count]; NULL for models alone */
@@ -45,6 +47,10 @@ void tfm__mates_complete(const tfm_model *model);
 /* How many of the models lie on devices that have not failed. At least 1. */
 size_t tfm__mates_count(const struct tfm__mates *mates);
 bool tfm__mates_has(const struct tfm__mates *mates, size_t who);
+
+/* Blocks signals for the threads of devices that are started now: they are the matter of the caller's own threads, but
+ * for those of a thread's own faults. *before is what pthread_sigmask is to set again. */
+void tfm__signals_block(sigset_t *before);
 
 /* Whether a failure may be the device's own, so that another one may do better. */
 bool tfm__fleet_may_drop(tfm_status status);

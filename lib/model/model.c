@@ -152,9 +152,6 @@ tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir) {
         return TFM_ERROR_ARGUMENT;
     if (model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: the model has a tokenizer already", dir);
-    if (tfm__batches_shared(model))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "%s: a model on several devices gets its tokenizer when it is opened",
-                         dir);
     tfm__model_alone(model);
     return open_tokenizer(&model->tokenizer, model->family, &model->arch, &model->rules, dir);
 }

@@ -10,6 +10,7 @@
 #include "tfm/data.h"
 #include "train/ranks.h"
 #include "train/shards.h"
+#include "train/team.h"
 
 enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 
@@ -99,9 +100,7 @@ static tfm_status save_together(tfm_trainer *t, const tfm_data *data, const char
     return tfm__ranks_agree(t, &all, mine, status, path);
 }
 
-tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
-    if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
+tfm_status tfm__save_share(tfm_trainer *t, const tfm_data *data, const char *path) {
     tfm_status status = TFM_OK;
     if (t->sharded)
         status = save_together(t, data, path);
@@ -110,6 +109,12 @@ tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *pa
     if (status == TFM_OK && t->ranks.rank == 0)
         tfm__shards_clear(t, path);
     return status;
+}
+
+tfm_status tfm_trainer_save(tfm_trainer *t, const tfm_data *data, const char *path) {
+    if (TFM__NEEDS("trainer_save", t, path) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    return t->team && t->sharded ? tfm__team_save(t, data, path) : tfm__save_share(t, data, path);
 }
 
 tfm_status tfm_trainer_snapshot(tfm_trainer *t, const char *path) {
@@ -204,10 +209,10 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
         return status;
     const bool retuned = strcmp(table_of(t, table), tuned ? tuned : "0") != 0;
     const bool other = retuned || !device || strcmp(device_kind(t, kind), device) != 0;
-    if (retuned)
+    if (retuned && !t->follows)
         tfm__log(TFM_LOG_WARNING,
                  "%s was written with another table of `tfm tune`, or none: the run goes on, but not to the bit", path);
-    else if (other)
+    else if (other && !t->follows)
         tfm__log(TFM_LOG_WARNING, "%s was written on another kind of device: the run goes on, but not to the bit",
                  path);
     t->room = other ? 0 : c->room; /* What was run in pieces must be so again, or bits differ. */
@@ -216,9 +221,7 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
     return TFM_OK;
 }
 
-tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
-    if (TFM__NEEDS("trainer_load", t, path) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
+static tfm_status load(tfm_trainer *t, tfm_data *data, const char *path) {
     checkpoint c = {0};
     tfm_status status = read_checkpoint(&c, t, path);
     if (status == TFM_OK && data && !c.has_position)
@@ -232,6 +235,15 @@ tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
         status = put_in_place(t, &c, path);
     tfm__shards_close(&c.shards);
     tfm__weights_free(&c.file);
+    return status;
+}
+
+tfm_status tfm_trainer_load(tfm_trainer *t, tfm_data *data, const char *path) {
+    if (TFM__NEEDS("trainer_load", t, path) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < tfm__team_count(t) && status == TFM_OK; i++)
+        status = load(tfm__team_member(t, i), i == 0 ? data : NULL, path);
     return status;
 }
 
@@ -279,8 +291,8 @@ tfm_status tfm_trainer_average(tfm_trainer *t, const char *const *paths, size_t 
                                "%s is no snapshot or checkpoint of this model, which has %" PRId64 " numbers", paths[i],
                                t->count);
     }
-    if (status == TFM_OK)
-        status = put_means(t, stored, count, sum, mean);
+    for (size_t i = 0; i < tfm__team_count(t) && status == TFM_OK; i++)
+        status = put_means(tfm__team_member(t, i), stored, count, sum, mean);
     for (size_t i = 0; files && i < count; i++)
         tfm__weights_free(&files[i]);
     free(files);

@@ -1,6 +1,7 @@
 /* Trainers that share updates. What goes between them is in the host's memory, and by which means is the caller's. */
 #include <string.h>
 #include "train/ranks.h"
+#include "train/team.h"
 #include "train/wire.h"
 
 /* After so many updates the ranks compare what they have. */
@@ -20,6 +21,10 @@ tfm_status tfm__ranks_check(const tfm_ranks *ranks, const char *call) {
 tfm_status tfm_trainer_set_ranks(tfm_trainer *t, const tfm_ranks *ranks) {
     if (TFM__NEEDS("trainer_set_ranks", t) != TFM_OK || tfm__ranks_check(ranks, "trainer_set_ranks") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (tfm__team_count(t) > 1)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "trainer_set_ranks: the trainer is on several devices, which share updates "
+                         "by themselves: a rank has one device");
     const int world = ranks ? ranks->world : 1, rank = ranks ? ranks->rank : 0;
     if (t->sharded && (world != t->cuts.world || rank != t->ranks.rank))
         return tfm__fail(TFM_ERROR_ARGUMENT,
@@ -50,10 +55,12 @@ static tfm_status compare(const tfm__share *first, const tfm__share *other, int 
         return tfm__fail(TFM_ERROR_ARGUMENT, "%s: rank %d is at update %lld and rank 0 at %lld: all must begin alike",
                          what, rank, (long long)other->update, (long long)first->update);
     if (other->state != first->state)
-        return tfm__fail(TFM_ERROR_NUMERIC,
-                         "%s: the options or the parameters of rank %d are not those of rank 0: all ranks must begin "
-                         "alike and have devices of the same kind, with the same driver",
-                         what, rank);
+        return tfm__fail(
+            TFM_ERROR_NUMERIC,
+            "%s: the options or the parameters of rank %d are not those of rank 0: all ranks must begin "
+            "alike and have devices of the same kind, with the same driver, or else make the step on one for all, by "
+            "`shard`",
+            what, rank);
     return TFM_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef TFM_LIB_RANKS_H
 #define TFM_LIB_RANKS_H
 
+#include "tfm/data.h"
 #include "train/trainer.h"
 
 /* What a rank says of an update, before its batches are run and after. */
@@ -26,6 +27,10 @@ tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tf
 
 /* Every so many updates, and at first: sets *state to a hash of options, parameters and moments, else to 0. */
 tfm_status tfm__ranks_state(tfm_trainer *t, uint64_t *state);
+
+/* What tfm_trainer_update and tfm_trainer_save do on one of several ranks. */
+tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count);
+tfm_status tfm__save_share(tfm_trainer *t, const tfm_data *data, const char *path);
 
 /* The sentence for ranks that cannot talk. */
 tfm_status tfm__ranks_lost(const char *what);

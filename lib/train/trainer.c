@@ -5,6 +5,7 @@
 #include <string.h>
 #include "train/trainer.h"
 #include "train/ranks.h"
+#include "train/team.h"
 #include "train/wire.h"
 #include "model/task/batch.h"
 
@@ -273,6 +274,31 @@ static tfm_status check_options(const tfm_trainer_options *o) {
                      (double)o->smoothing, o->rate, (long long)o->warmup, (long long)o->updates, (int)o->schedule);
 }
 
+tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
+    *out = NULL;
+    if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
+        return tfm_context_status(model->ctx);
+    tfm_trainer *t = tfm__alloc(1, sizeof(*t));
+    if (!t)
+        return TFM_ERROR_MEMORY;
+    t->ctx = model->ctx;
+    t->model = tfm__model_retain(model);
+    t->options = *options;
+    t->wire_dtype = options->wire;
+    t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,
+                                           [TFM_DROP_ATTENTION] = options->attention_dropout,
+                                           [TFM_DROP_ACTIVATION] = options->activation_dropout},
+                                 .seed = options->seed};
+    const tfm_status status = lay_out(t);
+    if (status != TFM_OK) {
+        tfm_trainer_free(&t);
+        return status;
+    }
+    tfm__pool_trim(t->ctx); /* where the parameters were */
+    *out = t;
+    return TFM_OK;
+}
+
 tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
     if (!out || !model)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: %s is NULL", out ? "model" : "out");
@@ -289,33 +315,10 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
                          "trainer_new: the model's matrices are %s, which cannot learn: open "
                          "it as fp32, or better the model that it was made of",
                          model->small);
-    if (tfm__batches_shared(model))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model lies on several devices, and is trained on one: "
-                                             "open it on a context");
-    tfm__model_alone(model);
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
-    if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
-        return tfm_context_status(model->ctx);
-    tfm_trainer *t = tfm__alloc(1, sizeof(*t));
-    if (!t)
-        return TFM_ERROR_MEMORY;
-    t->ctx = model->ctx;
-    t->model = tfm__model_retain(model);
-    t->options = o;
-    t->wire_dtype = o.wire;
-    t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = o.dropout,
-                                           [TFM_DROP_ATTENTION] = o.attention_dropout,
-                                           [TFM_DROP_ACTIVATION] = o.activation_dropout},
-                                 .seed = o.seed};
-    status = lay_out(t);
-    if (status != TFM_OK) {
-        tfm_trainer_free(&t);
-        return status;
-    }
-    tfm__pool_trim(t->ctx); /* where the parameters were */
-    *out = t;
-    return TFM_OK;
+    tfm__model_alone(model);
+    return tfm__batches_shared(model) ? tfm__team_new(out, model, &o) : tfm__trainer_make(out, model, &o);
 }
 
 void tfm_trainer_free(tfm_trainer **pointer) {
@@ -323,6 +326,7 @@ void tfm_trainer_free(tfm_trainer **pointer) {
     if (!t)
         return;
     *pointer = NULL;
+    tfm__team_free(t);
     tfm_tensor_free(t->ctx, &t->gradient);
     tfm_tensor_free(t->ctx, &t->m);
     tfm_tensor_free(t->ctx, &t->v);

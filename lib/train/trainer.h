@@ -49,10 +49,15 @@ struct tfm_trainer {
     const tfm__read *last_read;     /* the read that ends last, */
     int64_t early;                  /* and how many were begun while the backward pass was not yet enqueued. */
     tfm_wire_counts counts;
-    bool compared; /* The ranks have compared what they have at this number of updates. */
+    struct tfm__team *team; /* The trainers on the other devices of a fleet, which the first one owns; else NULL. */
+    bool follows;           /* It is one of those others. */
+    bool compared;          /* The ranks have compared what they have at this number of updates. */
     bool draws_known;
     uint64_t draws; /* How many streams of random numbers a piece takes. */
 };
+
+/* Makes a trainer of a model on one device, by options that are settled and checked. */
+tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 
 /* Cuts what ranks share into buckets of so many numbers at most, and makes new moments, all zeros. The ranks are to be
  * set after it. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "train/piece.h"
 #include "train/ranks.h"
+#include "train/team.h"
 #include "train/wire.h"
 
 /* ---- A piece of a batch ---- */
@@ -418,7 +419,7 @@ static tfm_status spread(tfm_trainer *t, tfm_status status, const char *what) {
     return status;
 }
 
-static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
+tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
     tfm__share mine = {.update = own.update, .batches = count}, all;
     char what[64];
@@ -459,8 +460,12 @@ static tfm_status update_together(tfm_trainer *t, tfm_update_report *report, con
 tfm_status tfm_trainer_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     if (TFM__NEEDS("trainer_update", t) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
+    if (t->team && TFM__NEEDS("trainer_update", batches) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (t->team)
+        return tfm__team_update(t, report, batches, count);
     if (tfm__ranks_several(t))
-        return update_together(t, report, batches, count);
+        return tfm__update_share(t, report, batches, count);
     if (t->sharded)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "trainer_update: the trainer has moments of one rank of %d, by `shard`, and no ranks are set",

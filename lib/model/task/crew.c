@@ -1,7 +1,6 @@
 /* One call on all devices of a fleet: a thread for each device, which takes lines (deal.c) and works on them, and the
  * thread that made the call, which alone calls back. Everything that two of them see is under one lock, but for the
  * results: each line's lie in a place of their own, which the thread that works on it has for itself. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -113,17 +112,22 @@ static void *sit(void *user) {
 
 /* ---- On the caller's thread ------------------------------------------------------------------------------------ */
 
-/* Starts a thread for each device that has not failed, whose first pieces are dealt before any begins: they wait for
- * the lock. Signals are the matter of the caller's own threads, but for those of a thread's own faults. */
-static tfm_status start(crew *c, seat *seats) {
+void tfm__signals_block(sigset_t *before) {
     static const int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
-    sigset_t most, before;
-    size_t started = 0;
-    int error = 0;
+    sigset_t most;
     sigfillset(&most);
     for (size_t i = 0; i < TFM__COUNT(FAULTS); i++)
         sigdelset(&most, FAULTS[i]);
-    pthread_sigmask(SIG_SETMASK, &most, &before);
+    pthread_sigmask(SIG_SETMASK, &most, before);
+}
+
+/* Starts a thread for each device that has not failed, whose first pieces are dealt before any begins: they wait for
+ * the lock. */
+static tfm_status start(crew *c, seat *seats) {
+    sigset_t before;
+    size_t started = 0;
+    int error = 0;
+    tfm__signals_block(&before);
     pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < c->deal.members; i++)
         c->deal.out[i] = !tfm__mates_has(c->mates, i);
