@@ -60,10 +60,13 @@ static int open_all(train_run *r) {
     if (train_ranks_device(r) != CLI_OK)
         return CLI_FAILED;
     const char *const device = r->device[0] ? r->device : o->device;
-    if (tfm_context_open(&r->ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
+    if ((r->ranks ? tfm_context_open(&r->ctx, &(tfm_context_options){.device = device, .on_build = cli_building})
+                  : cli_open_fleet(&r->fleet, device, o->workers)) != TFM_OK)
         return cli_fail_library();
     if (train_model_open(r) != CLI_OK)
         return CLI_FAILED;
+    if (r->fleet)
+        r->ctx = tfm_context_retain(tfm_model_context(r->model));
     texts.block = o->block;
     texts.has_end = tfm_model_get_info(r->model)->eos_id >= 0;
     texts.end = tfm_model_get_info(r->model)->eos_id;
@@ -122,14 +125,16 @@ static int say_what(train_run *r) {
         return cli_fail_library();
     train_say("%s: %" PRIu64 " parameters, vocabulary of %d, %zu %s for validation", r->dir, info.parameters,
               info.target_vocabulary, r->valid.count, train_unit(&r->recipe, r->valid.count));
-    if (r->ranks)
-        train_say("%d ranks share each update, of %d batches%s", train_world(r), r->recipe.accumulate,
-                  train_sharded(r) ? "; each keeps the optimiser's state of its part of the parameters" : "");
+    if (train_sharers(r) > 1)
+        train_say("%d %s share each update, of %d batches%s", train_sharers(r), r->ranks ? "ranks" : "devices",
+                  r->recipe.accumulate,
+                  r->recipe.shard ? "; each keeps the optimiser's state of its part of the parameters" : "");
     if (r->valid.count == 0 && r->recipe.hold_every > 0)
         train_say("the text has too few %s to keep one in %" PRId64
                   " of them for validation, so no best model is chosen: give %s to a new run",
                   train_unit(&r->recipe, 0), r->recipe.hold_every, valid_options(&r->recipe));
-    train_say("about %.0f MB of memory on %s", 1e-6 * (double)bytes, device->name);
+    train_say("about %.0f MB of memory on %s%s", 1e-6 * (double)bytes, device->name,
+              r->devices > 1 ? ", and on each of the others" : "");
     if (bytes > device->memory_bytes)
         train_say("that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
                   1e-6 * (double)device->memory_bytes);
@@ -183,6 +188,7 @@ static void close_all(train_run *r) {
     tfm_model_free(&r->model);
     tfm_tokenizer_free(&r->tokenizer);
     tfm_context_free(&r->ctx);
+    tfm_fleet_free(&r->fleet);
     train_valid_close(&r->valid);
     train_log_close(&r->log);
     train_recipe_free(&r->recipe);
@@ -262,7 +268,7 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     if (code == CLI_GO)
         code = train_model_check(o, syntax);
     if (o->accumulate < 0)
-        o->accumulate = train_world(r);
+        o->accumulate = train_sharers(r);
     if (code == CLI_GO)
         code = train_recipe_settle(o, syntax);
     if (code == CLI_GO)
@@ -307,7 +313,9 @@ static int follow(train_run *r, const cli_syntax *syntax, int argc, char **argv)
 /* The run, of which the first rank makes everything ready and the others then come after it. */
 static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     const bool new = !r->recipe.resume, first = train_first(r);
-    int code = !first ? CLI_OK : new ? begin(r, syntax) : resume(r, syntax, argc, argv);
+    int code = train_devices_count(r, syntax);
+    if (code == CLI_GO)
+        code = !first ? CLI_OK : new ? begin(r, syntax) : resume(r, syntax, argc, argv);
     const bool claimed = first && code == CLI_OK;
     if (claimed) {
         train_catch_early(r);
@@ -339,8 +347,9 @@ int cmd_train(int argc, char **argv) {
                  "the kind of GPT-2 or Llama, with which tfm generate goes on with prompts.\n"
                  "--from begins with a model that is there, of any family with a decoder. Ctrl-C\n"
                  "saves the run and ends it. --resume continues it, with the same result to the\n"
-                 "bit as if it had never stopped, even after a power cut. Ranks that mpirun\n"
-                 "starts share the batches of each update, with a device each.\n",
+                 "bit as if it had never stopped, even after a power cut. Several devices,\n"
+                 "or ranks that mpirun starts with a device each, share the batches of each\n"
+                 "update.\n",
         .examples = "  tfm train -o de-en --src train.de --tgt train.en\n"
                     "  tfm train -o de-en --src train.de --tgt train.en \\\n"
                     "      --valid-src dev.de --valid-tgt dev.en --preset tiny --updates 8000\n"
@@ -349,6 +358,7 @@ int cmd_train(int argc, char **argv) {
                     "  tfm train -o tales --text tales.txt --family llama --preset tiny\n"
                     "  tfm train -o mine --from gpt2 --text mine.txt --updates 2000\n"
                     "  tfm train --resume de-en --updates 16000\n"
+                    "  tfm train --resume de-en --device gpu,gpu --accumulate 2\n"
                     "  TFM_DEVICE=all mpirun -n 2 tfm train --resume de-en\n",
         .options = options,
         .option_count = train_recipe_options(&r.recipe, options),

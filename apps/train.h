@@ -57,7 +57,8 @@ typedef struct train_recipe {
     int store;
 
     const char *out, *resume, *device; /* not in the file */
-    bool shard;                        /* nor is this, by which no bit changes */
+    bool shard;                        /* nor is this, by which no bit changes, */
+    int workers;                       /* nor this */
     int wire;
     json_t *stored; /* what texts above may lie in */
 } train_recipe;
@@ -79,7 +80,7 @@ train_recipe train_recipe_unset(void);
 void train_recipe_free(train_recipe *recipe);
 
 /* The first options of the table, so many of them, are not written to the file. */
-enum { TRAIN_UNSTORED = 4 };
+enum { TRAIN_UNSTORED = 5 };
 /* Numbers in the file have so many significant digits. */
 enum { TRAIN_DIGITS = 12 };
 
@@ -209,7 +210,9 @@ typedef struct train_run {
     const char *dir;
     char *checkpoint; /* its path */
     int64_t saved;    /* the update of the last checkpoint; -1: there is none */
-    tfm_context *ctx;
+    tfm_fleet *fleet; /* the devices; NULL for a rank, which has one */
+    int devices;      /* how many share updates, each counted as often as it has workers */
+    tfm_context *ctx; /* the first one's */
     tfm_tokenizer *tokenizer;
     tfm_model *model;
     tfm_trainer *trainer;
@@ -248,7 +251,11 @@ int train_ranks_close(train_run *run, int code);
 /* Whether it is the one that has the directory and says all that is said; how many there are. */
 bool train_first(const train_run *run);
 int train_world(const train_run *run);
-/* Refuses an update with fewer batches than ranks. CLI_GO, or what the command is to return. */
+/* How many share an update: ranks, or the devices of one process. */
+int train_sharers(const train_run *run);
+/* Counts the devices that are named. CLI_GO, or what the command is to return. */
+int train_devices_count(train_run *run, const cli_syntax *syntax);
+/* Refuses an update with fewer batches than there are ranks, or devices. CLI_GO, or what the command is to return. */
 int train_ranks_check(const train_run *run, const cli_syntax *syntax);
 /* Waits for the others before the run begins: CLI_OK if all are well, and learn the same text. */
 int train_ranks_agree(const train_run *run, int code);

@@ -234,7 +234,7 @@ static int report(train_run *r, const tfm_update_report *u) {
                   (json_int_t)u->update, "epoch", (json_int_t)r->epoch, "loss", r->at.loss / n, "nll", r->at.nll / n,
                   "ppl", real(exp(r->at.nll / n)), "gradient_norm", u->gradient_norm, "rate", u->rate, "tokens_per_s",
                   (double)r->tokens / (now - r->since), "seconds", now - r->begun);
-    if (r->ranks) {
+    if (train_sharers(r) > 1) {
         const tfm_wire_counts sent = tfm_trainer_wire(r->trainer);
         json_object_set_new(object, "wire_bytes", json_integer((json_int_t)(sent.bytes - r->wire.bytes)));
         json_object_set_new(object, "wire_seconds", json_real(sent.seconds - r->wire.seconds));
@@ -267,7 +267,7 @@ static int update(train_run *r) {
     if (code != CLI_OK && r->ranks) /* the others wait for its share */
         tfm_trainer_update(r->trainer, NULL, NULL, 0);
     if (code == CLI_OK && (status = tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count)) != TFM_OK)
-        code = status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_update(r, tfm_error_message());
+        code = r->ranks && status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_update(r, tfm_error_message());
     if (!train_first(r))
         return code;
     if (code == CLI_OK && tfm_data_count(r->data).whole)

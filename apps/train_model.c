@@ -203,7 +203,8 @@ static int check_languages(train_run *r) {
 /* The model of --from with its own parameters: a run that goes on takes those that it trains from its checkpoint. */
 static int open_given(train_run *r) {
     const train_recipe *o = &r->recipe;
-    if (tfm_model_open(&r->model, r->ctx, o->from, NULL) != TFM_OK)
+    if ((r->fleet ? tfm_fleet_open_model(&r->model, r->fleet, o->from, NULL)
+                  : tfm_model_open(&r->model, r->ctx, o->from, NULL)) != TFM_OK)
         return cli_fail_library();
     if (check_languages(r) != CLI_OK || (!o->resume && copy_tokenizer(o->from, r->dir) != CLI_OK) ||
         (!o->resume && (o->source_language || o->target_language) && name_languages(r) != CLI_OK))
@@ -232,7 +233,7 @@ int train_model_open(train_run *r) {
     if (open_tokenizer(r) != CLI_OK)
         return CLI_FAILED;
     const tfm_model_shape size = train_of_texts(&r->recipe) ? train_texts_shape(r) : shape(r);
-    return tfm_model_new(&r->model, r->ctx, &size) == TFM_OK && tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK
-               ? CLI_OK
-               : cli_fail_library();
+    const tfm_status made =
+        r->fleet ? tfm_fleet_new_model(&r->model, r->fleet, &size) : tfm_model_new(&r->model, r->ctx, &size);
+    return made == TFM_OK && tfm_model_open_tokenizer(r->model, r->dir) == TFM_OK ? CLI_OK : cli_fail_library();
 }

@@ -47,6 +47,10 @@ int train_world(const train_run *r) {
     return r->ranks ? r->ranks->world : 1;
 }
 
+int train_sharers(const train_run *r) {
+    return r->ranks ? r->ranks->world : r->devices;
+}
+
 int train_ranks_open(train_run *r) {
     const int code = ranks_open(&r->ranks, &r->local);
     if (code != CLI_OK || !r->ranks)
@@ -84,10 +88,10 @@ int train_ranks_close(train_run *r, int code) {
 }
 
 int train_ranks_check(const train_run *r, const cli_syntax *syntax) {
-    if (r->recipe.accumulate >= train_world(r))
+    if (r->recipe.accumulate >= train_sharers(r))
         return CLI_GO;
-    return cli_misuse(syntax, "an update has %d batches, --accumulate, and %d ranks share them: give at least as many",
-                      r->recipe.accumulate, train_world(r));
+    return cli_misuse(syntax, "an update has %d batches, --accumulate, and %d %s share them: give at least as many",
+                      r->recipe.accumulate, train_sharers(r), r->ranks ? "ranks" : "devices");
 }
 
 int train_ranks_agree(const train_run *r, int code) {
@@ -122,18 +126,44 @@ bool train_ranks_go_on(train_run *r, int *code, bool over) {
     return on;
 }
 
+/* All devices, and how many of them are named. */
+static int list_devices(const train_run *r, tfm_device_info **devices, size_t *count, size_t *named) {
+    *named = 0;
+    if (r->recipe.device && *r->recipe.device)
+        setenv("TFM_DEVICE", r->recipe.device, true);
+    if (tfm_devices_list(devices, count) != TFM_OK)
+        return cli_fail_library();
+    for (size_t i = 0; i < *count; i++)
+        *named += (*devices)[i].chosen;
+    return CLI_OK;
+}
+
+int train_devices_count(train_run *r, const cli_syntax *syntax) {
+    tfm_device_info *devices;
+    size_t count, named = 1;
+    r->devices = 1;
+    if (r->ranks)
+        return r->recipe.workers == 1 ? CLI_GO
+                                      : cli_misuse(syntax, "--workers is for one process: start as many more ranks");
+    if (r->recipe.workers > 16)
+        return cli_misuse(syntax, "--workers is %d: give 1 to 16", r->recipe.workers);
+    if (r->recipe.device || getenv("TFM_DEVICE")) {
+        if (list_devices(r, &devices, &count, &named) != CLI_OK)
+            return CLI_FAILED;
+        tfm_devices_free(&devices);
+    }
+    r->devices = (named > 1 ? (int)named : 1) * r->recipe.workers; /* one that there is not is told when it is opened */
+    return CLI_GO;
+}
+
 /* Of several devices that are named, the ranks of a machine take one each. */
 int train_ranks_device(train_run *r) {
     tfm_device_info *devices;
-    size_t count, named = 0;
+    size_t count, named;
     if (!r->ranks)
         return CLI_OK;
-    if (r->recipe.device && *r->recipe.device)
-        setenv("TFM_DEVICE", r->recipe.device, true);
-    if (tfm_devices_list(&devices, &count) != TFM_OK)
-        return cli_fail_library();
-    for (size_t i = 0; i < count; i++)
-        named += devices[i].chosen;
+    if (list_devices(r, &devices, &count, &named) != CLI_OK)
+        return CLI_FAILED;
     for (size_t i = 0, seen = 0; named > 1 && i < count; i++)
         if (devices[i].chosen && seen++ == (size_t)r->local % named)
             snprintf(r->device, sizeof(r->device), "%d", devices[i].index);

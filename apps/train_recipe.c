@@ -25,6 +25,7 @@ train_recipe train_recipe_unset(void) {
         .vocabulary_lines = 1000000,
         .coverage = 1,
         .preset = 1,
+        .workers = 1,
         .width = -1,
         .heads = -1,
         .kv_heads = -1,
@@ -79,9 +80,12 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "go on with the run of this directory; further options change its recipe, but not the model, the "
              "vocabulary, the training text (though its files may move), --seed, --batch-tokens, --max-length, "
              "--buffer and --hold-out"),
-        CLI_DEVICE(&r->device),
+        CLI_DEVICES(&r->device),
+        COUNT("workers", workers,
+              "how many batches of an update each device works on at the same time, 1 to 16 (default 1)"),
         FLAG("shard", shard,
-             "of several ranks each keeps the optimiser's state of its own part of the parameters and saves it, in "
+             "of several devices or ranks each keeps the optimiser's state of its own part of the parameters and saves "
+             "it, in "
              "files beside the checkpoint: less memory, and the same bits; it is not in the recipe"),
         TEXT('s', "src", source, "FILE", "the lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
@@ -166,9 +170,12 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
             "the most tokens in a batch, counted on the longer side with padding; of text, whole blocks (default: the "
             "preset's)"),
         COUNT("accumulate", accumulate,
-              "the number of batches in an update, which ranks share (default 1, or the number of ranks)"),
+              "the number of batches in an update, which devices or ranks share (default 1, or as many as there are of "
+              "them)"),
         CHOICE("wire", wire, "f32|f16|bf16",
-               "the number format in which ranks send gradients to each other (default f32); they are added up in f32"),
+               "the number format in which devices or ranks send gradients to each other (default f32); they are added "
+               "up in "
+               "f32"),
         CHOICE("schedule", schedule, "inverse-sqrt|linear|cosine|constant",
                "how the learning rate falls after warm-up; linear and cosine reach 0 at --updates (default "
                "inverse-sqrt)"),

@@ -70,7 +70,9 @@ const char *train_go_on(char *text, size_t size, const train_run *r) {
         append(text, size, " --device ");
         append_word(text, size, r->recipe.device);
     }
-    if (train_sharded(r))
+    if (r->recipe.workers > 1)
+        snprintf(text + strlen(text), size - strlen(text), " --workers %d", r->recipe.workers);
+    if (r->recipe.shard)
         append(text, size, " --shard");
     return text;
 }

@@ -88,7 +88,7 @@ class Context:
 
     Several devices with commas between them, or "all", work together: a model that is opened on them lies on each, and
     they share the lines of a call. `workers` is how many batches each device works on at the same time; 2 keep a CPU
-    busier with a small model, and the results are the same. Tensors, `attend` and training are on the first device.
+    busier with a small model, and the results are the same. Tensors and `attend` are on the first device; `tfm.train` is told its devices itself.
 
     Any number of Python threads may use a context: they take turns, and the GIL is free while the device works. It may
     be closed before or after what was made on it."""

@@ -32,7 +32,7 @@ def train(out: Path | None = None, *, src: Path | None = None, tgt: Path | None 
     process of its own, which goes on where this one is killed. `src` and `tgt` are files of
     lines, or `tsv` is one of both. `start` is a model to begin with (`--from`), and `resume` the folder of a run to go
     on with. Every other option of `tfm train --help` has its name with "_" for "-", such as `valid_src`,
-    `batch_tokens=2048` or `pre_norm=True`.
+    `batch_tokens=2048` or `pre_norm=True`; several devices, such as `device="gpu,gpu"`, share each update.
 
     Each of the `callbacks` is called with every report as `train.jsonl` has it: {"type": "train", "update": 50,
     "loss": ...}, {"type": "valid", "bleu": ...} and so on. One that returns False, and Ctrl-C, end the run in good
