@@ -1,0 +1,76 @@
+# The examples of runs that begin again by themselves, under an mpirun, srun and scontrol that are scripts.
+#     sh tests/train/restarts.sh PROGRAM SOURCE_ROOT FAULT_LAYER
+. "$(dirname "$0")/common.sh"
+plan="$small $files --updates 40 --valid-every 2 --report-every 1 --hold-out 0"
+mkdir bin
+# launcher NAME: of one rank, which is killed at its third update while there is a file `kill`, and asked to stop there
+# while there is one `stop`
+launcher() {
+    cat >"bin/$1" <<'END'
+#!/bin/sh
+echo "$0 $*" >>calls
+while [ "$1" != tfm ]; do
+    shift
+done
+"$@" &
+child=$!
+if [ -e kill ] || [ -e stop ]; then
+    while kill -0 $child 2>/dev/null && ! grep -q '"type":"train","update":3' run/train.jsonl 2>/dev/null; do
+        sleep 0.01
+    done
+    signal=KILL
+    [ -e stop ] && signal=TERM
+    rm -f kill stop
+    kill -$signal $child
+fi
+wait $child
+END
+    chmod +x "bin/$1"
+}
+launcher mpirun
+launcher srun
+printf '#!/bin/sh\necho "scontrol $*" >>calls\n' >bin/scontrol
+chmod +x bin/scontrol
+ln -s "$tfm" bin/tfm
+export PATH="$here/bin:$PATH" TFM_DEVICE="${TFM_DEVICE-}" PAUSE=0 SLURM_JOB_ID=7
+example() { # example NAME ARGUMENT...
+    name=$1
+    shift
+    sh "$root/apps/examples/$name" "$@" >out 2>err
+    code=$?
+}
+# shellcheck disable=SC2086 # words
+begin whole $plan
+for script in train_slurm.sh train_hosts.sh; do
+    check "$script is a shell script" sh -n "$root/apps/examples/$script"
+done
+
+# ---- A hosts file
+printf 'node1 slots=2\nnode2 slots=1 # of two\n' >hosts
+touch kill
+# shellcheck disable=SC2086
+example train_hosts.sh hosts 4 run $plan
+check "a rank is killed: the run goes on by itself" [ "$code $(wc -l <calls)" = "0 2" ]
+check "on the slots that there are" [ "$(grep -c -- '-n 3 --hostfile hosts' calls)" = 2 ]
+check "to the same bits" alike run whole
+rm -rf run calls
+example train_hosts.sh hosts 4 run --src missing --tgt text.en
+check "what comes to nothing is tried three times" [ "$code $(wc -l <calls)" = "1 3" ]
+rm -rf run calls
+# shellcheck disable=SC2086
+example train_hosts.sh hosts 4 run $plan --frobnicate
+check "and a mistake once" [ "$code $(wc -l <calls)" = "2 1" ]
+
+# ---- Slurm
+for end in kill stop; do
+    rm -rf run calls
+    touch $end
+    # shellcheck disable=SC2086
+    example train_slurm.sh run $plan
+    check "$end: the job is put into the queue again" [ "$code $(grep -c '^scontrol requeue 7$' calls)" = "0 1" ]
+    # shellcheck disable=SC2086
+    SLURM_RESTART_COUNT=1 example train_slurm.sh run $plan
+    check "and is not, once the run is at its end" [ "$code $(grep -c '^scontrol' calls) $(grep -c -- '--resume run' calls)" = "0 1 1" ]
+    check "to the same bits" alike run whole
+done
+echo "1..$count"
