@@ -8,7 +8,9 @@
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
 #   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
 #              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
-#   ranks      training by two and four ranks, resumed with others, killed twenty times, and with gradients of 16 bits
+#   ranks      training by two and four ranks, resumed with others, killed twenty times, with gradients of 16 bits, and
+#              for 200 updates on Multi30k beside one device; and a pass over 10^8 lines, which takes no more memory than
+#              one over a million (TMPDIR has room for 3 GB)
 #   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
 #   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
 #              then loaded, where run.sh only compiles them

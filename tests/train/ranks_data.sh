@@ -1,0 +1,41 @@
+# Several ranks, and two workers, beside one device with all of the batches: the preset tiny on Multi30k, for 200 updates.
+#     sh tests/train/ranks_data.sh PROGRAM SOURCE_ROOT FAULT_LAYER
+# Rounding grows from update to update, sooner where Adam divides by next to nothing and where ReLU bends: so there is an
+# epsilon, GELU, and a rate with which it takes longer than the run.
+. "$(dirname "$0")/ranks_common.sh"
+data=$root/shared/data/multi30k
+[ -d "$data" ] || data=$root/../shared/data/multi30k
+if [ ! -d "$data" ]; then
+    skip "Multi30k" "there is no shared/data/multi30k"
+    echo "1..$count"
+    exit
+fi
+if unlaunched; then
+    echo "1..$count"
+    exit
+fi
+plan="--src $data/train.en --tgt $data/train.de --valid-src valid.en --valid-tgt valid.de --preset tiny --batch-tokens 128
+    --accumulate 4 --updates 200 --valid-every 200 --report-every 1 --patience 0 --schedule constant --warmup 100
+    --rate 5e-4 --dropout 0.1 --epsilon 1e-4 --activation gelu"
+head -n 100 "$data/val.en" >valid.en
+head -n 100 "$data/val.de" >valid.de
+small=
+# shellcheck disable=SC2086 # words
+begin one $plan --vocab-size 4000
+check "one device, 200 updates of four batches" [ "$code" = 0 ]
+for world in 2 4; do
+    # shellcheck disable=SC2086
+    fresh $world whole $plan --vocab one
+    check "$world ranks: all updates as one device makes them" both 0 near one whole
+    paste losses-one losses-whole | awk '{ d = ($2 - $5) ^ 2; if (d > most) most = d } END { print "# losses are up to " sqrt(most) " apart" }'
+    # shellcheck disable=SC2086
+    fresh $world shards $plan --vocab one --shard
+    check "with a part of the state each: the same bits" both 0 alike whole shards
+    if [ $world = 2 ]; then
+        # shellcheck disable=SC2086
+        begin workers $plan --vocab one --workers 2
+        check "two workers of one process: the same bits" both 0 alike whole workers
+    fi
+    rm -rf whole shards workers
+done
+echo "1..$count"
