@@ -1,16 +1,18 @@
 """What an update of several ranks takes on the wire: measured, and a model of it.
 
 As root, with Open MPI and a build with MPI:
-    python3 tests/bench/scale.py measure PROGRAM OUT.jsonl     runs between namespaces of the network (scale_net.sh)
+    python3 tests/bench/scale.py measure PROGRAM OUT.jsonl [RATE:DELAY...]
+                                                               runs between namespaces of the network (scale_net.sh),
+                                                               over links such as 1gbit:50us; 0 is none
     python3 tests/bench/scale.py fit OUT.jsonl                 constants from some of them, errors on the others
     python3 tests/bench/scale.py plan OUT.jsonl                what follows for the paper's models, as Markdown
 
 The model: an update sends each bucket of the gradient twice, as blocks to each rank and as a sum to each. A call waits
 for the slowest, and costs a ranks' worth of messages and, by the byte, the link and the host's own work:
 
-    seconds = calls (ranks - 1) ALPHA + bytes (8 OVERHEAD / rate + BETA)
+    seconds = calls (ranks - 1) (ALPHA + TRIPS delay) + bytes (8 OVERHEAD / rate + BETA)
 
-where bytes is what a rank sends. `measure` takes of each run the lowest quartile of its updates: the rest of it is ranks
+where bytes is what a rank sends, and delay that of a link one way. `measure` takes of each run the lowest quartile of its updates: the rest of it is ranks
 that wait for each other's processors, of which here are fewer than ranks."""
 import json
 import math
@@ -19,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 
-RATES = {'1gbit': 1e9, '200mbit': 2e8, '0': math.inf}
+LINKS = ('1gbit:50us', '1gbit:1ms', '10gbit:50us', '10gbit:1ms')
+UNITS = {'gbit': 1e9, 'mbit': 1e6, 'us': 1e-6, 'ms': 1e-3}
 WORLDS = (2, 4)
 WIDTHS = (256, 384, 512)
 BUCKET = 1 << 20
@@ -45,19 +48,29 @@ def measure_run(program, folder, world, width, wire):
             'median': seconds[len(seconds) // 2]}
 
 
-def measure(program, out):
+def number(text):
+    digits = text.rstrip('abcdefghijklmnopqrstuvwxyz')
+    return float(digits) * UNITS.get(text[len(digits):], 1)
+
+
+def measure(program, out, links):
     program = os.path.abspath(program)
     with tempfile.TemporaryDirectory() as folder, open(out, 'w', encoding='utf-8') as log:
         for name, words in (('a', 'eins zwei drei vier'), ('b', 'one two three four')):
             with open(os.path.join(folder, name), 'w', encoding='utf-8') as text:
                 text.writelines('%s %d\n' % (words, i % 97) for i in range(400))
         try:
-            for rate in RATES:
-                net('up', str(max(WORLDS)), rate, '0')
+            for link in links:
+                rate, delay = link.split(':')
+                net('up', str(max(WORLDS)), rate, delay)
                 for world in WORLDS:
                     for width, wire in [(w, 'f32') for w in WIDTHS] + [(WIDTHS[-1], 'bf16')]:
-                        point = {'rate': rate, 'world': world, 'width': width, 'wire': wire}
-                        point.update(measure_run(program, folder, world, width, wire))
+                        point = {'rate': rate, 'delay': delay, 'world': world, 'width': width, 'wire': wire}
+                        try:
+                            point.update(measure_run(program, folder, world, width, wire))
+                        except subprocess.TimeoutExpired:
+                            print('no end:', point, file=sys.stderr)
+                            continue
                         log.write(json.dumps(point) + '\n')
                         log.flush()
         finally:
@@ -65,15 +78,16 @@ def measure(program, out):
 
 
 def terms(p):
-    """What the constants are multiplied by: ALPHA, OVERHEAD, BETA."""
-    calls = 2 * math.ceil(p['parameters'] / BUCKET)
-    return calls * (p['world'] - 1), p['bytes'] * 8 / RATES[p['rate']], p['bytes']
+    """What the constants are multiplied by: ALPHA, TRIPS, OVERHEAD, BETA."""
+    steps = 2 * math.ceil(p['parameters'] / BUCKET) * (p['world'] - 1)
+    rate = number(p['rate']) or math.inf
+    return steps, steps * number(p.get('delay', '0')), p['bytes'] * 8 / rate, p['bytes']
 
 
 def solve(rows, values):
     """Least squares of relative errors, no constant below 0: Gauss, without what came out negative."""
     n = len(rows[0])
-    kept = list(range(n))
+    kept = [i for i in range(n) if any(r[i] for r in rows)]
     while True:
         a = [[sum(r[i] * r[j] / v ** 2 for r, v in zip(rows, values)) for j in kept] +
              [sum(r[i] / v for r, v in zip(rows, values))] for i in kept]
@@ -109,13 +123,14 @@ def predicted(constant, p):
 
 def fit(points):
     constant = constants(points)
-    print('ALPHA %.3g s, OVERHEAD %.3f, BETA %.3g s/byte (%.2f GB/s)' %
-          (constant[0], constant[1], constant[2], 1e-9 / constant[2] if constant[2] else math.inf))
-    print('| rate | ranks | width | wire | MB sent | measured, s | model, s | error |  |\n|---|---|---|---|---|---|---|---|---|')
+    print('ALPHA %.3g s, TRIPS %.2f, OVERHEAD %.3f, BETA %.3g s/byte (%.2f GB/s)' %
+          (tuple(constant) + (1e-9 / constant[3] if constant[3] else math.inf,)))
+    print('| rate | delay | ranks | width | wire | MB sent | measured, s | model, s | error |  |\n'
+          '|---|---|---|---|---|---|---|---|---|---|')
     for p in points:
         says = predicted(constant, p)
-        print('| %s | %d | %d | %s | %.1f | %.3f | %.3f | %+.0f %% | %s |' %
-              (p['rate'], p['world'], p['width'], p['wire'], 1e-6 * p['bytes'], p['seconds'], says,
+        print('| %s | %s | %d | %d | %s | %.1f | %.3f | %.3f | %+.0f %% | %s |' %
+              (p['rate'], p.get('delay', '0'), p['world'], p['width'], p['wire'], 1e-6 * p['bytes'], p['seconds'], says,
                100 * (says / p['seconds'] - 1), 'fitted' if p in fits(points) else 'held back'))
     errors = sorted(abs(predicted(constant, p) / p['seconds'] - 1) for p in points if p not in fits(points))
     print('held back: median error %.0f %%, largest %.0f %%' % (100 * errors[len(errors) // 2], 100 * errors[-1]))
@@ -156,10 +171,10 @@ def model_parameters(m):
 IDLE = 1e-9
 
 
-def wire_seconds(constant, parameters, ranks, rate):
+def wire_seconds(constant, parameters, ranks, rate, delay):
     calls = 2 * math.ceil(parameters / BUCKET)
     count = 2 * (ranks - 1) / ranks * parameters * 4
-    return constant[0] * calls * (ranks - 1) + count * (8 * constant[1] / rate + constant[2])
+    return (constant[0] + constant[1] * delay) * calls * (ranks - 1) + count * (8 * constant[2] / rate + constant[3])
 
 
 def update_seconds(compute, wire, buckets):
@@ -177,25 +192,25 @@ def devices_of(m):
 
 def plan(points):
     measured = constants(points)
-    assumed = [0, measured[1], IDLE]
+    assumed = [0, measured[1], measured[2] or 1.05, IDLE]
     print('| model | devices | work, s | link | wire, s | update, s | all updates, days | wire, s, as measured |\n'
           '|---|---|---|---|---|---|---|---|')
     for name, m in MODELS.items():
         parameters = model_parameters(m)
         for device, ranks, work in devices_of(m):
-            for link, rate in (('1 Gbit/s', 1e9), ('10 Gbit/s', 10e9), ('one host', math.inf)):
+            for link, rate, delay in (('1 Gbit/s', 1e9, 50e-6), ('10 Gbit/s', 10e9, 50e-6), ('one host', math.inf, 0)):
                 if rate == math.inf and ranks > 8:
                     continue
-                wire = wire_seconds(assumed, parameters, ranks, rate)
+                wire = wire_seconds(assumed, parameters, ranks, rate, delay)
                 update = update_seconds(work, wire, math.ceil(parameters / BUCKET))
                 print('| %s | %s | %.2f | %s | %.2f | %.2f | %.1f | %.2f |' %
                       (name, device, work, link, wire, update, m['updates'] * update / 86400,
-                       wire_seconds(measured, parameters, ranks, rate)))
+                       wire_seconds(measured, parameters, ranks, rate, delay)))
 
 
 def main(arguments):
-    if len(arguments) == 3 and arguments[0] == 'measure':
-        measure(arguments[1], arguments[2])
+    if len(arguments) >= 3 and arguments[0] == 'measure':
+        measure(arguments[1], arguments[2], arguments[3:] or LINKS)
     elif len(arguments) == 2 and arguments[0] in ('fit', 'plan'):
         {'fit': fit, 'plan': plan}[arguments[0]](read(arguments[1]))
     else:
