@@ -12,6 +12,33 @@ static const char *const ACTIVATIONS[] = {
     [TFM_GELU_TANH] = "gelu_tanh", [TFM_SILU] = "silu",
 };
 
+enum { MOST_COMMANDS = 5 };
+
+/* What the directory is for, as commands take it; returns how many. `text`: there is a tokenizer. */
+static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info *m, bool text, bool embeds) {
+    const bool encodes = m->encoder_layers > 0, decodes = m->decoder_layers > 0;
+    const bool generates = decodes && !encodes && m->has_output && !embeds;
+    const struct {
+        const char *name;
+        bool runs;
+    } all[] = {
+        {"generate", generates && text},
+        {"generate --ids", generates && !text},
+        {"translate", encodes && decodes && m->has_output && text},
+        {"score", (generates || (encodes && decodes && m->has_output)) && text},
+        {"attend", encodes && decodes && m->has_output && text},
+        {"embed", !(encodes && decodes) && text},
+        {"embed --classify", m->classes > 0 && text && !embeds},
+        {"embed --fill-mask", encodes && !decodes && m->has_output && text && !embeds},
+        {"train --from", decodes && m->has_output && m->written && text && !embeds},
+    };
+    size_t count = 0;
+    for (size_t i = 0; i < CLI_COUNT(all) && count < MOST_COMMANDS; i++)
+        if (all[i].runs)
+            names[count++] = all[i].name;
+    return count;
+}
+
 /* `without` says why the directory's tokenizer cannot be opened; NULL: it can. `embedder`: NULL for none. */
 static void print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
     json_t *all = json_pack(
@@ -35,6 +62,12 @@ static void print_json(const tfm_model_info *m, const char *without, json_t *emb
                   m->has_output, "recurrent", m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without);
     if (all && more)
         json_object_update(all, more);
+    const char *names[MOST_COMMANDS];
+    const size_t count = commands_of(names, m, !without, embedder);
+    json_t *commands = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(commands, json_string(names[i]));
+    json_object_set_new(all, "commands", commands);
     if (embedder)
         json_object_set_new(all, "embedder", embedder);
     json_decref(more);
@@ -118,15 +151,19 @@ static void print_table(const tfm_model_info *m, const char *without, const tfm_
     print_ids(m);
     if (embedder)
         print_embedder(embedder);
-    if (m->decoder_layers)
+    if (m->decoder_layers && !embedder)
         printf("default beam      %d\n", m->beam);
     printf("weights           %s, %s", m->stored_as, m->stored_dtype);
     printf(m->stored_files == 1 ? "\n" : ", in %d files\n", m->stored_files);
     printf("parameters        %" PRIu64 " (%.1f MiB on the device)\n", m->parameters, (double)m->parameter_bytes / mib);
     printf("estimated memory  %.1f MiB on the device while %s\n", (double)m->estimated_bytes / mib,
-           both                ? "translating"
-           : m->decoder_layers ? "generating"
-                               : "encoding");
+           both                             ? "translating"
+           : m->decoder_layers && !embedder ? "generating"
+                                            : "encoding");
+    const char *names[MOST_COMMANDS];
+    const size_t count = commands_of(names, m, !without, embedder);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%s%s", i ? ", " : "commands          ", names[i], i + 1 < count ? "" : "\n");
     if (without)
         printf("tokenizer         none that runs, so the model takes no text: %s\n", without);
 }
@@ -173,9 +210,10 @@ int cmd_info(int argc, char **argv) {
         .name = "info",
         .usage = "info MODEL [--json]",
         .about = "Says what the model in a directory is: architecture, sizes, parameters, and\n"
-                 "how much device memory it needs, and what vectors a directory of\n"
-                 "sentence-transformers makes; or, in the words of translate, why it does not\n"
-                 "run, and which key of its configuration is in the way. No device is used.\n",
+                 "how much device memory it needs, which commands take it, and what vectors a\n"
+                 "directory of sentence-transformers makes; or, in the words of translate, why\n"
+                 "it does not run, and which key of its configuration is in the way. No device\n"
+                 "is used.\n",
         .examples = "  tfm info apps/demo\n  tfm info --json apps/demo | jq .parameters\n",
         .options = options,
         .option_count = CLI_COUNT(options),

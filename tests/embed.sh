@@ -78,6 +78,14 @@ check "pairs: the line is empty, and the next is not" [ -z "$(sed -n 1p out)" -a
 run info "$golden/embedder"
 check "info: an encoder in a directory of its own, and its vectors" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
 check "info: how long texts are" says out '^texts  *up to 16 tokens, in small letters; 1 prompt'
+check "info: it makes vectors" says out '^commands  *embed$'
+run info "$golden/classifier"
+check "info: it tells classes" both 0 says out '^commands  *embed, embed --classify$'
+run info "$golden/masked"
+check "info: it guesses words" both 0 says out '^commands  *embed, embed --fill-mask$'
+run generate -m "$golden/masked" a
+check "an encoder does not generate" one_sentence 1 'has no decoder: embed with it'
+run info "$golden/embedder"
 check "info: an encoder has no ids that begin and end what it writes" says out '^special ids  *pad [0-9]*$'
 run info --json "$golden/embedder"
 check "info --json: the same" both 0 python3 -c 'import json; j = json.load(open("out")); e = j["embedder"]
@@ -97,5 +105,5 @@ check "one task" one_sentence 2 'give one of them'
 embed -i lines --pairs
 check "pairs are for classes" one_sentence 2 '--classify'
 run embed -m "$root/apps/demo" -i lines
-check "a translator is no encoder alone" one_sentence 1 'no encoder alone'
+check "a translator is no encoder alone" one_sentence 1 'no encoder alone: translate with it'
 echo "1..$count"

@@ -164,6 +164,7 @@ typedef struct tfm_model_info {
     bool recurrent;            /* SSRU cells stand in the decoder where others attend to what they have written. */
     bool shortlist; /* The directory has a shortlist, which searches go by: what may be written for which words. */
     bool written;   /* tfm_model_save writes models of its family, so that they can be trained and kept. */
+    int classes;    /* How many classes of texts the head on an encoder tells apart, or 0. */
 } tfm_model_info;
 
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8

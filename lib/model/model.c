@@ -74,6 +74,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .gated = writer->gated,
         .tied_output = arch->tied_output,
         .has_output = !arch->headless,
+        .classes = arch->head.kind == TFM__CLASSES_HEAD ? arch->head.classes : 0,
         .recurrent = decoder->recurrent,
         .stored_dtype = tfm_dtype_name(TFM_F32),
         .stored_as = "none",

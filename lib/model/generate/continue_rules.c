@@ -92,13 +92,15 @@ tfm_status tfm__generate_ready(const tfm_model *model, tfm__generate_rules *out,
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "generate: %s", TFM__UNKNOWN_OPTION);
     tfm_status status = tfm__context_ready(model->ctx, "generate");
+    if (status == TFM_OK)
+        status = tfm__model_needs(model, "generate", TFM__NEEDS_DECODER);
     if (status == TFM_OK && model->arch.encoder.layers)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "generate: the model, of the family %s, writes about a source text: it translates, and does "
                          "not go on with prompts",
                          model->family->name);
     if (status == TFM_OK)
-        status = tfm__model_needs(model, "generate", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+        status = tfm__model_needs(model, "generate", TFM__NEEDS_OUTPUT);
     return status == TFM_OK ? rules_of(out, model, options) : status;
 }
 

@@ -14,8 +14,9 @@ static tfm_status check_options(const char *what, const tfm_embedder_options *op
 /* What else the directory says, once what is known of its encoder. */
 static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, const char *dir) {
     if (encoder->encoder_layers > 0 && encoder->decoder_layers > 0)
-        return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: the model, of the family %s, is no encoder alone", dir,
-                         encoder->family);
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "%s: the model, of the family %s, is no encoder alone: translate with it, or give one that is",
+                         dir, encoder->family);
     e->encoder_width = encoder->width;
     e->encoder_positions = encoder->max_positions;
     return tfm__modules_read(e, dir);
