@@ -176,8 +176,8 @@ int cmd_bench(int argc, char **argv) {
         CLI_DEVICE(&o.device),
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each measurement instead of tables", NULL},
         {0, "variant", CLI_TEXT, &o.variants, "NAME,...|all",
-         "time the kernels made for these kinds of device (wide-16, wide-8, wide-4, gpu, scalar) instead of for this "
-         "one; all: for this one and for those that ask less of a device",
+         "time the kernels made for these kinds of device (wide-16, wide-8, wide-4, task, gpu, scalar) instead of for "
+         "this one; all: for this one and for those that ask less of a device",
          NULL},
         {0, "provider", CLI_TEXT, &o.providers, "NAME,...",
          "gemm: time only these of small, dots, packed, rows, tiled, plain, engine, clblast and openblas", NULL},

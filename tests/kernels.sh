@@ -89,6 +89,34 @@ code=$(cat code)
 check "with a compiler: the pack, and nothing is built either" same out want
 check "with a compiler: no program from source" unbuilt
 
+# ---- A pipeline: what is an accelerator has loops in groups of one item
+# pipeline ARGUMENT...: on such a device
+pipeline() {
+    (
+        export OPENCL_LAYERS="$layer" TFM_FAULT_LIE="${lie:-type=8}"
+        run "$@"
+        echo "$code" >code
+    )
+    code=$(cat code)
+}
+pipeline kernels --export pipeline -- $generate "10 11 12" 20
+check "an accelerator: the same" both 0 cmp -s out want
+check "GEMM, softmax and norm in groups of one item" python3 -c '
+import json
+m = json.load(open("pipeline/manifest.json"))
+files = {p["file"].rsplit("-", 1)[0] for p in m["programs"]}
+assert any(f.startswith("gemm_") for f in files) and any("norm" in f for f in files), files
+for p in m["programs"]:
+    text = open("pipeline/" + p["file"]).read()
+    assert "#define TFM_WIDE" in text and "#define TFM_GROUP 1\n" in text and "#define TFM_WIDTH 4\n" in text, p
+    if p["file"].startswith(("gemm_packed", "gemm_small", "softmax", "layernorm", "rmsnorm")):
+        assert all(k["group"] == [1, 1, 1] for k in p["kernels"]), p'
+pipeline kernels --pack pipeline -o piped
+export TFM_KERNELS=piped
+lie=type=8,compiler=0 pipeline $generate "10 11 12" 20
+unset TFM_KERNELS
+check "and without a compiler, from a pack" same out want
+
 # ---- What is not there
 bare file $generate --precision int8 "10 11 12"
 check "a program that is missing: its name, and what to do" one_sentence 1 'which this run needs: export again'

@@ -33,12 +33,17 @@
 static const struct {
     bool cpu;      /* only CPUs */
     bool gpu;      /* only GPUs that are no emulator */
+    bool task;     /* only accelerators */
     cl_uint width; /* least native float vector width */
     tfm__tuning tuning;
 } TUNINGS[] = {
     {.cpu = true, .width = 16, .tuning = {.name = "wide-16", WIDE, REGISTERS_32, .width = 16}},
     {.cpu = true, .width = 8, .tuning = {.name = "wide-8", WIDE, REGISTERS_16, .width = 8}},
     {.cpu = true, .width = 4, .tuning = {.name = "wide-4", WIDE, REGISTERS_16, .width = 4}},
+    /* Accelerators are pipelines rather than many items side by side: loops in groups of one item, which their
+     * compilers unroll and fill, are what they are good at. The kernels are those of CPUs, whose vectors are the
+     * unrolled part. */
+    {.task = true, .tuning = {.name = "task", WIDE, REGISTERS_16, .width = 4}},
     {.gpu = true,
      .tuning = {.name = "gpu",
                 SIMT,
@@ -78,7 +83,7 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
     while (!variant && i + 1 < TFM__COUNT(TUNINGS) &&
            ((TUNINGS[i].cpu && info->type != TFM_DEVICE_CPU) ||
             (TUNINGS[i].gpu && (info->type != TFM_DEVICE_GPU || info->emulator)) ||
-            capabilities->width < TUNINGS[i].width))
+            (TUNINGS[i].task && info->type != TFM_DEVICE_ACCELERATOR) || capabilities->width < TUNINGS[i].width))
         i++;
     if (i == TFM__COUNT(TUNINGS))
         return tfm__fail(TFM_ERROR_ARGUMENT, "there is no variant '%s': tfm_variant_name lists them", variant);
