@@ -160,7 +160,7 @@ tfm_status tfm__team_update(tfm_trainer *t, tfm_update_report *report, const tfm
         }
         deal(&u, team->count, batches, count);
         status = together(team, update_one, &u);
-        if (report && (status == TFM_OK || status == TFM_ERROR_NUMERIC))
+        if (report && u.reports[0].update > 0) /* it came to one */
             *report = u.reports[0];
     }
     free(u.batches);
