@@ -85,12 +85,11 @@ TFM_API void tfm_fleet_free(tfm_fleet **fleet);
 
 /* One device of a fleet. */
 typedef struct tfm_fleet_member {
-    tfm_context
-        *context; /* Belongs to the fleet and ends with it. NULL if it could not be opened, or has not been yet. */
-    bool dropped; /* It has failed and is left out. */
-    const char *reason; /* The sentence of that failure, or "". */
-    uint64_t lines;     /* The lines (or sentences, or windows of long texts) that it is done with so far. */
-    double seconds;     /* The time that these took, without the building of kernels. */
+    tfm_context *context; /* Belongs to the fleet and ends with it. NULL while it is not open. */
+    bool dropped;         /* It has failed and is left out. */
+    const char *reason;   /* The sentence of that failure, or "". */
+    uint64_t lines;       /* The lines (or sentences, or windows of long texts) that it is done with so far. */
+    double seconds;       /* The time that these took, without the building of kernels. */
 } tfm_fleet_member;
 
 /* How many devices a fleet has, with those that have failed. 0 for NULL. */
