@@ -71,6 +71,12 @@ float harness_normal(harness_random *random) {
     return (float)(sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v));
 }
 
+double harness_rounded(double x, int bits) {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+}
+
 void harness_fill(harness_random *random, float *out, size_t count, float scale) {
     for (size_t i = 0; i < count; i++)
         out[i] = scale * harness_normal(random);

@@ -48,6 +48,8 @@ uint64_t harness_next(harness_random *random);
 int64_t harness_range(harness_random *random, int64_t low, int64_t high); /* both included */
 float harness_normal(harness_random *random);
 void harness_fill(harness_random *random, float *out, size_t count, float scale);
+/* The nearest number with so many significant bits, ties to even: 8 for bf16, 11 for fp16, within their range. */
+double harness_rounded(double x, int bits);
 
 /* A tensor that lies in the middle of a larger buffer full of NaN (F32) or -77 (I32), at an odd offset: reads outside
  * it spoil results, writes outside it are found by harness_guards. `host` may be NULL: then it is poisoned itself. */

@@ -47,10 +47,8 @@ static bool pose(tfm__engine engine, tfm_dtype stored, int tile) {
 
 /* The nearest number of so many bits, ties to even. */
 static double rounded(double x, tfm_dtype dtype) {
-    int exponent;
-    const double fraction = frexp(x, &exponent);
     const int bits = dtype == TFM_BF16 ? 8 : 11;
-    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+    return harness_rounded(x, bits);
 }
 
 /* Random numbers, and as a tensor: of F32, or in 16 bits. */

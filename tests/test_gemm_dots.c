@@ -32,13 +32,6 @@ static void need_wide(void) {
     }
 }
 
-/* By the definition of the format: the nearest number of eight bits, ties to even. */
-static double rounded(double x) {
-    int exponent;
-    const double fraction = frexp(x, &exponent);
-    return ldexp(rint(ldexp(fraction, 8)), exponent - 8);
-}
-
 static uint16_t bits_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof(bits));
@@ -58,13 +51,13 @@ static const char *check(bool any, layer l) {
     harness_fill(&random, bias, (size_t)l.n, 1);
     harness_fill(&random, w, (size_t)(l.n * l.k), 1);
     for (int64_t i = 0; i < l.n * l.k; i++) {
-        w[i] = (float)rounded((double)w[i]);
+        w[i] = (float)harness_rounded((double)w[i], 8);
         bits[i] = bits_of(w[i]);
     }
     for (int64_t e = 0; e < l.m * l.n; e++) {
         double sum = l.biased ? (double)bias[e % l.n] : 0;
         for (int64_t p = 0; p < l.k; p++)
-            sum += rounded((double)x[e / l.n * l.k + p]) * (double)w[e % l.n * l.k + p];
+            sum += harness_rounded((double)x[e / l.n * l.k + p], 8) * (double)w[e % l.n * l.k + p];
         want[e] = l.activation == TFM_RELU ? fmax(sum, 0) : l.activation == TFM_SILU ? sum / (1 + exp(-sum)) : sum;
     }
     harness_ok(tfm_scope_open(ctx));

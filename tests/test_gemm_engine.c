@@ -32,12 +32,8 @@ static void need_simt(void) {
     }
 }
 
-/* The nearest number of so many bits, ties to even. */
 static double rounded(double x) {
-    int exponent;
-    const double fraction = frexp(x, &exponent);
-    const int bits = tuning()->gemm_inputs == TFM_BF16 ? 8 : 11;
-    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+    return harness_rounded(x, tuning()->gemm_inputs == TFM_BF16 ? 8 : 11);
 }
 
 static void oracle(double *c, const float *a, const float *b, const float *bias, const shape *s, const extras *e) {

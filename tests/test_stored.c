@@ -56,19 +56,12 @@ typedef struct layer {
     tfm_activation activation;
 } layer;
 
-/* The nearest number of bf16. */
-static double rounded(double x) {
-    int exponent;
-    const double fraction = frexp(x, &exponent);
-    return ldexp(rint(ldexp(fraction, 8)), exponent - 8);
-}
-
 /* With `rounds`, x is rounded to bf16, as `dots` rounds it. */
 static void oracle(double *want, const layer *l, const float *x, const double *w, const float *bias, bool rounds) {
     for (int64_t e = 0; e < l->m * l->n; e++) {
         double sum = l->biased ? (double)bias[e % l->n] : 0;
         for (int64_t p = 0; p < l->k; p++)
-            sum += (rounds ? rounded((double)x[e / l->n * l->k + p]) : (double)x[e / l->n * l->k + p]) *
+            sum += (rounds ? harness_rounded((double)x[e / l->n * l->k + p], 8) : (double)x[e / l->n * l->k + p]) *
                    w[e % l->n * l->k + p];
         want[e] = activated(sum, l->activation);
     }

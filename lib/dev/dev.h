@@ -167,6 +167,8 @@ void *tfm__context_slot(const tfm_context *ctx, const void *key);
 /* Puts data under a key that has none; tfm_context_free calls release(data), the last one first, while the OpenCL
  * objects are still there. Without host memory the context fails, and release(data) is called at once. */
 tfm_status tfm__context_set_slot(tfm_context *ctx, const void *key, void *data, void (*release)(void *data));
+/* The data of a key; where it has none, so many bytes of zeros, which the context frees. NULL after a failure. */
+void *tfm__context_slot_made(tfm_context *ctx, const void *key, size_t bytes);
 
 /* ---- Errors ----------------------------------------------------------------------------------------------------- */
 

@@ -26,6 +26,18 @@ tfm_status tfm__context_set_slot(tfm_context *ctx, const void *key, void *data, 
     return TFM_OK;
 }
 
+void *tfm__context_slot_made(tfm_context *ctx, const void *key, size_t bytes) {
+    void *data = tfm__context_slot(ctx, key);
+    if (data || tfm_context_status(ctx) != TFM_OK)
+        return data;
+    data = tfm__alloc(1, bytes);
+    if (!data) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
+        return NULL;
+    }
+    return tfm__context_set_slot(ctx, key, data, free) == TFM_OK ? data : NULL;
+}
+
 void tfm__slots_free(tfm_context *ctx) {
     while (ctx->slots) {
         tfm__slot *slot = ctx->slots;

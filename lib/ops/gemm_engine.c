@@ -56,15 +56,7 @@ typedef struct state {
 static char SLOT;
 
 static state *state_of(tfm_context *ctx) {
-    state *s = tfm__context_slot(ctx, &SLOT);
-    if (s || tfm_context_status(ctx) != TFM_OK)
-        return s;
-    s = tfm__alloc(1, sizeof(*s));
-    if (!s) {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
-        return NULL;
-    }
-    return tfm__context_set_slot(ctx, &SLOT, s, free) == TFM_OK ? s : NULL;
+    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
 }
 
 tfm_dtype tfm__gemm_inputs(tfm_context *ctx, const tfm__gemm_task *task) {

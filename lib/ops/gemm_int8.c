@@ -210,16 +210,9 @@ static bool prove(tfm_context *ctx) {
 
 /* Whether the kernels of wide devices are to be used; asked of the device once. */
 static bool trusts_wide(tfm_context *ctx) {
-    state *s = tfm__context_slot(ctx, &SLOT);
-    if (!s) {
-        s = tfm__alloc(1, sizeof(*s));
-        if (!s) {
-            tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory");
-            return false;
-        }
-        if (tfm__context_set_slot(ctx, &SLOT, s, free) != TFM_OK)
-            return false;
-    }
+    state *s = tfm__context_slot_made(ctx, &SLOT, sizeof(*s));
+    if (!s)
+        return false;
     if (s->wide == UNKNOWN) {
         const bool right = prove(ctx);
         if (tfm_context_status(ctx) != TFM_OK)
