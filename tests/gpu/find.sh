@@ -11,11 +11,12 @@ TFM_POSE_PROGRAMS=$(realpath "$2")
 shift 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# PoCL builds each program too, for its parameters' sake: a cache that the caller has spares most of that.
+# PoCL builds each program too, for its parameters' sake: a cache that the caller has spares most of that, and since
+# nothing is computed, nothing need be optimized.
 mkdir -p "$scratch/pocl" "$scratch/tmp"
 unset TFM_LOG TFM_CL_DIR TFM_PROFILE RUSTICL_ENABLE
 export TFM_POSE_PROGRAMS OPENCL_LAYERS="$build/tests/gpu/pose_layer.so" TFM_CACHE_DIR=off TFM_DEVICE=pocl TFM_GEMM=builtin \
-    POCL_CACHE_DIR="${POCL_CACHE_DIR:-$scratch/pocl}" TMPDIR="$scratch/tmp"
+    POCL_CACHE_DIR="${POCL_CACHE_DIR:-$scratch/pocl}" POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TMPDIR="$scratch/tmp"
 
 # Not those that meet faults, which bring a layer of their own, nor what learns, which would train in vain, nor what asks
 # for other devices, nor the emulations of matrix engines, which no GPU runs: engines.sh asks for what GPUs do.
