@@ -43,7 +43,8 @@ static tfm_trainer_options trainer_options(const train_run *r) {
                                  .freeze = o->freeze,
                                  .ranks = r->ranks,
                                  .shard = o->shard,
-                                 .wire = wires[o->wire]};
+                                 .wire = wires[o->wire],
+                                 .dealing = train_dealing(o)};
 }
 
 static int open_all(train_run *r) {
@@ -230,6 +231,8 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
     if (code == CLI_GO)
         code = train_ranks_check(r, syntax);
     if (code == CLI_GO)
+        code = train_deal_check(r, syntax);
+    if (code == CLI_GO)
         code = check_files(&r->recipe);
     return code == CLI_OK ? train_log_open(&r->log, r->dir) : code;
 }
@@ -273,6 +276,8 @@ static int begin(train_run *r, const cli_syntax *syntax) {
         code = train_recipe_settle(o, syntax);
     if (code == CLI_GO)
         code = train_ranks_check(r, syntax);
+    if (code == CLI_GO)
+        code = train_deal_check(r, syntax);
     if (code == CLI_GO)
         code = check_files(o);
     if (code != CLI_OK)
@@ -324,6 +329,8 @@ static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     code = train_ranks_agree(r, code);
     if (code == CLI_OK && r->ranks)
         code = train_ranks_agree(r, first ? CLI_OK : follow(r, syntax, argc, argv));
+    if (code == CLI_OK)
+        code = train_deal_begin(r);
     if (code == CLI_OK)
         code = train_loop(r);
     if (code != CLI_OK && claimed && new && (!r->trainer || tfm_trainer_updates(r->trainer) == 0))

@@ -60,7 +60,8 @@ typedef struct train_recipe {
     bool shard;                        /* nor is this, by which no bit changes, */
     int workers;                       /* nor this */
     int wire;
-    json_t *stored; /* what texts above may lie in */
+    const char *deal; /* NULL: auto */
+    json_t *stored;   /* what texts above may lie in */
 } train_recipe;
 
 enum { BEST_BLEU, BEST_PPL };
@@ -191,7 +192,8 @@ typedef struct train_progress {
 typedef struct train_batches {
     tfm_pairs *items;
     int32_t **numbers;
-    size_t count;
+    size_t count;     /* of the items */
+    size_t allocated; /* of the numbers: items may be parts of batches */
 } train_batches;
 
 typedef struct train_sums {
@@ -240,6 +242,7 @@ typedef struct train_run {
     int64_t epoch;          /* of the last batch, from 1 on */
     uint64_t told;          /* bad pairs that were reported */
     bool counted;           /* the pairs of a pass are said */
+    bool dealt;             /* so is who has how much of them */
 } train_run;
 
 /* ---- Several ranks (train_ranks.c) --------------------------------------------------------------------- */
@@ -268,6 +271,18 @@ bool train_sharded(const train_run *run);
 void train_ranks_call_to_save(const train_run *run);
 /* Chooses the device of this rank where several are named. */
 int train_ranks_device(train_run *run);
+
+/* ---- Who has how much of an update (train_deal.c) ------------------------------------------------------ */
+
+/* Refuses words that are none of --deal's, and shares that are not one for each. CLI_GO, or what the command is to
+ * return. */
+int train_deal_check(const train_run *run, const cli_syntax *syntax);
+/* How the trainer is to deal. */
+tfm_dealing train_dealing(const train_recipe *recipe);
+/* Settles how batches are dealt, once all ranks are well and their trainers are as the checkpoint has it. */
+int train_deal_begin(train_run *run);
+/* Says and logs what each has, as soon as that is measured. */
+int train_deal_say(train_run *run);
 
 /* Whether the folder has such a file. */
 bool train_exists(const char *dir, const char *name);

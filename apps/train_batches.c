@@ -4,7 +4,7 @@
 #include "train.h"
 
 void train_batches_free(train_batches *b) {
-    for (size_t i = 0; b->numbers && i < b->count; i++)
+    for (size_t i = 0; i < b->allocated; i++)
         free(b->numbers[i]);
     free(b->items);
     free(b->numbers);
@@ -27,6 +27,7 @@ static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
     if (!to)
         return false;
     b->numbers[i] = to;
+    b->allocated++;
     b->items[i] = *p;
     b->items[i].sources = copy(&to, p->sources, p->count * p->source_width);
     b->items[i].targets = copy(&to, p->targets, p->count * p->target_width);
@@ -35,11 +36,25 @@ static bool hold(train_batches *b, size_t i, const tfm_pairs *p) {
     return true;
 }
 
+/* Of the batches of an update a rank keeps the rows that are its own by its share. */
+static bool keep_share(train_run *r, const double *shares, tfm_status *status) {
+    train_batches *b = &r->last;
+    tfm_pairs *all = b->items;
+    tfm_pairs *own = calloc(b->count + 1, sizeof(*own));
+    if (!own)
+        return false;
+    *status = tfm_pairs_deal(own, &b->count, all, b->count, shares, r->ranks->world, r->ranks->rank);
+    b->items = own;
+    free(all);
+    return true;
+}
+
 int train_batches_next(train_run *r, tfm_status *status) {
     train_batches *b = &r->last;
     train_batches_free(b);
     const size_t count = (size_t)r->recipe.accumulate, world = (size_t)train_world(r);
     const size_t rank = r->ranks ? (size_t)r->ranks->rank : 0;
+    const double *shares = r->ranks ? tfm_trainer_shares(r->trainer) : NULL; /* a fleet deals by itself */
     b->items = calloc(count, sizeof(*b->items));
     b->numbers = calloc(count, sizeof(*b->numbers));
     *status = TFM_OK;
@@ -53,10 +68,12 @@ int train_batches_next(train_run *r, tfm_status *status) {
         *status = tfm_data_next(r->data, &p);
         if (*status != TFM_OK)
             return CLI_OK;
-        if (i % world != rank) /* another rank learns it */
+        if (!shares && i % world != rank) /* another rank learns it */
             continue;
         good = hold(b, b->count, &p);
         b->count += good;
     }
+    if (good && shares)
+        good = keep_share(r, shares, status);
     return good ? CLI_OK : cli_fail("out of memory for %zu batches", count);
 }

@@ -58,9 +58,8 @@ static char *relative(const char *dir, const char *path) {
     return way ? way : strdup(joined ? path + length + 1 : path);
 }
 
-/* Texts of the table are paths, but for languages and patterns. */
 static bool is_path(const cli_option *option) {
-    return strcmp(option->argument, "CODE") != 0 && strcmp(option->argument, "PATTERNS") != 0;
+    return strcmp(option->argument, "FILE") == 0 || strcmp(option->argument, "DIR") == 0;
 }
 
 static json_t *path_json(const char *path, const char *dir) {
@@ -196,9 +195,9 @@ static const char *const FIXED[] = {
 };
 
 /* What runs of older programs do not have: it has its default. */
-static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang",
-                                      "from",          "freeze",       "text",        "valid-text",
-                                      "block",         "family",       "kv-heads",    "wire"};
+static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang", "from",
+                                      "freeze",        "text",         "valid-text",  "block",       "family",
+                                      "kv-heads",      "wire",         "deal"};
 
 static bool is_one_of(const char *const *names, size_t count, const char *name) {
     size_t k = 0;

@@ -237,6 +237,72 @@ static void test_one_fails(void **state) {
     free(after);
 }
 
+/* Dealt in shares, which cut batches: the updates of one device with all of them, and the same bits again, also where a
+ * run goes on. Where rows are dropped out, it is by other numbers. */
+static void test_shares(void **state) {
+    (void)state;
+    static const double SHARES[][MOST] = {{3, 1, 0}, {1, 5, 2}};
+    const char *path = scratch_path("shares.safetensors");
+    tfm_trainer_options o = dropping();
+    o.dropout = o.attention_dropout = o.activation_dropout = 0;
+    for (size_t devices = 2; devices <= MOST; devices++)
+        for (size_t batches = 1; batches <= BATCHES; batches += BATCHES - 1) {
+            const double *shares = SHARES[devices - 2];
+            tfm_update_report alone, together;
+            float *one = run(0, batches, &o, &alone);
+            made m = make(devices, &o), again = make(devices, &o);
+            harness_ok(tfm_trainer_set_shares(m.trainer, shares, devices));
+            harness_ok(update(&m, 0, 2, batches, &together));
+            harness_ok(tfm_trainer_save(m.trainer, NULL, path));
+            harness_ok(update(&m, 2, UPDATES, batches, &together));
+            harness_ok(tfm_trainer_load(again.trainer, NULL, path));
+            assert_non_null(tfm_trainer_shares(again.trainer));
+            harness_ok(update(&again, 2, UPDATES, batches, NULL));
+            float *many = common_values(&m), *more = common_values(&again);
+            check_close(many, one, m.trainer->count);
+            assert_memory_equal(more, many, (size_t)m.trainer->count * sizeof(*many));
+            assert_int_equal(together.target_tokens, alone.target_tokens);
+            assert_int_equal(together.source_tokens, alone.source_tokens);
+            assert_true(fabs(together.loss / alone.loss - 1) < 1e-5 || harness_poses());
+            harness_refused(tfm_trainer_set_shares(m.trainer, shares, devices + 1), TFM_ERROR_ARGUMENT, "each device");
+            harness_refused(tfm_trainer_update(m.trainer, NULL, &(tfm_pairs){0}, 1), TFM_ERROR_ARGUMENT, "batch 1");
+            drop(&m);
+            drop(&again);
+            free(one);
+            free(many);
+            free(more);
+        }
+}
+
+/* By speed: in turn at first, with the same bits, and then all devices agree on shares, whatever they are. */
+static void test_by_speed(void **state) {
+    (void)state;
+    enum { MEASURED = 8 };
+    tfm_trainer_options o = dropping();
+    made turns = make(2, &o);
+    o.dealing = TFM_DEAL_BY_SPEED;
+    made m = make(2, &o);
+    harness_ok(update(&m, 0, MEASURED, 2, NULL));
+    harness_ok(update(&turns, 0, MEASURED, 2, NULL));
+    float *values = common_values(&m), *want = common_values(&turns);
+    assert_memory_equal(values, want, (size_t)m.trainer->count * sizeof(*values));
+    assert_null(tfm_trainer_shares(m.trainer));
+    harness_ok(update(&m, MEASURED, MEASURED + 2, 2, NULL));
+    const tfm__dealing *first = &m.trainer->dealing, *other = &tfm__team_member(m.trainer, 1)->dealing;
+    assert_true(first->settled && other->settled);
+    assert_memory_equal(first->shares, other->shares, 2 * sizeof(*first->shares));
+    assert_memory_equal(first->speeds, other->speeds, 2 * sizeof(*first->speeds));
+    assert_true(first->speeds[0] > 0 && first->speeds[1] > 0);
+    free(common_values(&m));
+    o.dealing = (tfm_dealing)7;
+    tfm_trainer_free(&m.trainer);
+    harness_refused(tfm_trainer_new(&m.trainer, m.model, &o), TFM_ERROR_ARGUMENT, "dealing is 7");
+    drop(&m);
+    drop(&turns);
+    free(values);
+    free(want);
+}
+
 static bool deaf(void *user, void *in, const void *out, size_t bytes) {
     (void)user, (void)in, (void)out, (void)bytes;
     return false;
@@ -274,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_accumulation),    cmocka_unit_test(test_one),
         cmocka_unit_test(test_saved),           cmocka_unit_test(test_average),
         cmocka_unit_test(test_alone_meanwhile), cmocka_unit_test(test_one_fails),
+        cmocka_unit_test(test_shares),          cmocka_unit_test(test_by_speed),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -53,6 +53,12 @@ typedef struct tfm_ranks {
     void *user; /* Passed to both. */
 } tfm_ranks;
 
+/* How the batches of an update are dealt to devices or ranks. */
+typedef enum tfm_dealing {
+    TFM_DEAL_IN_TURN, /* Number i goes to the device, or rank, i modulo their number. */
+    TFM_DEAL_BY_SPEED /* Each has so many rows that it is done when the others are: see tfm_trainer_shares. */
+} tfm_dealing;
+
 /* How a model is trained. All zeros is how the paper trained its base model, but without dropout and label smoothing.
  */
 typedef struct tfm_trainer_options {
@@ -84,6 +90,8 @@ typedef struct tfm_trainer_options {
     /* What ranks send gradients as: F32, the default, or F16 or BF16, which is half as much. They are added up in F32,
      * and the sum is rounded once more. F16 goes with a scale for each piece, so that none overflows. */
     tfm_dtype wire;
+    /* How batches are dealt to several devices. Ranks deal by themselves, but measure by this. 0 is in turn. */
+    tfm_dealing dealing;
     uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_trainer_options;
 
@@ -125,12 +133,12 @@ typedef struct tfm_update_report {
  * all defaults.
  *
  * A trainer of a model on a fleet (fleet.h) is on all of its devices: the batches of an update are dealt to them in
- * turn, number i to device i modulo their number, and each runs its own in a thread of its own. They are ranks to each
- * other (below), which talk in memory: an update is that of one device with all of the batches but for rounding, and
- * the same devices in the same order give the same bits. Where they are not of one kind, `shard` is set, so that each
- * part of the parameters has its step on one device, for all. One that fails in an update is told by name, and the
- * update fails on all. All calls but updates, loading and averages are the first device's, and until the trainer is
- * freed so are all calls of the model. Such a trainer cannot be a rank of others.
+ * turn, number i to device i modulo their number, or in shares, and each runs its own in a thread of its own. They are
+ * ranks to each other (below), which talk in memory: an update is that of one device with all of the batches but for
+ * rounding, and the same devices in the same order give the same bits. Where they are not of one kind, `shard` is set,
+ * so that each part of the parameters has its step on one device, for all. One that fails in an update is told by name,
+ * and the update fails on all. All calls but updates, loading and averages are the first device's, and until the
+ * trainer is freed so are all calls of the model. Such a trainer cannot be a rank of others.
  *
  * TFM_ERROR_ARGUMENT for options out of range, and for a model that only encodes or has no output
  * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits. On failure *out is NULL and the
@@ -203,7 +211,8 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * copied. NULL, or a world of 1, makes it work alone again, as it does at first. Nothing is said to the others here.
  *
  * From then on all ranks call tfm_trainer_update for the same updates, each with its own share of the batches: the
- * batches of an update are dealt in turn, so that number i of them goes to rank i modulo `world`. A rank may have none.
+ * batches of an update are dealt in turn, so that number i of them goes to rank i modulo `world`, or in shares. A rank
+ * may have none.
  * The loss is scaled by the targets of all ranks, the gradients are added up in the order of the ranks, and every rank
  * makes the same step, so that all have the same parameters. The update is that of one trainer with all of the batches
  * but for rounding, with the same dropout, and the report is of all ranks. The same world gives the same bits.
@@ -215,6 +224,30 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * the bit, as on devices of several kinds. All other calls concern one rank alone, but for tfm_trainer_save with
  * `shard`. */
 TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *ranks);
+
+/* Where `dealing` is TFM_DEAL_BY_SPEED, each rank, or device of a fleet, measures how many tokens it learns in a
+ * second: in six updates after the first two, for which its device is waited for. All tell each other, and from the
+ * tenth update on each has a share of every update in proportion to its speed. The shares stay as they are from then
+ * on, and checkpoints have them, for as many ranks: what is added up in which order follows from them, so that runs
+ * with the same shares have the same bits. Ranks whose speeds are within a tenth of each other have equal shares.
+ *
+ * Returns these shares, a number for each rank, or NULL while batches are to be dealt in turn: until they are known,
+ * and where they are equal. A model on a fleet is dealt them by itself. Ranks ask before they deal the batches of an
+ * update, and all get the same. The array belongs to the trainer, and is valid until the next call of
+ * tfm_trainer_update, tfm_trainer_load, tfm_trainer_set_ranks or tfm_trainer_set_shares. NULL for NULL. */
+TFM_API const double *tfm_trainer_shares(const tfm_trainer *trainer);
+/* Sets the shares, `count` of them, of which each rank or device has one; nothing is measured then. Only their
+ * proportions matter, to a 65,536th of the largest. All ranks must set the same. With NULL batches are dealt in turn
+ * from now on. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or not finite, or none is above 0.
+ */
+TFM_API tfm_status tfm_trainer_set_shares(tfm_trainer *trainer, const double *shares, size_t count);
+/* The part of an update's batches that one rank has by its share. The rows of all batches, one after the other, are cut
+ * where the sums of shares are, counted in tokens with padding: each row is one rank's. Sets *own_count to the number
+ * of batches that the rank has rows of, which may be 0, and own[0] and so on, for which there must be room for `count`,
+ * to these rows, as views into the arrays of the batches. `shares` are `world` numbers, as for tfm_trainer_set_shares.
+ */
+TFM_API tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *batches, size_t count,
+                                  const double *shares, int world, int rank);
 
 /* What a rank has sent to the others since its trainer was made. */
 typedef struct tfm_wire_counts {

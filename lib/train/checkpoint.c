@@ -1,6 +1,6 @@
 /* A trainer's state as one safetensors file: the flat tensors, the moments of which may lie in shards, and in its
  * __metadata__ the number of updates, the kind of device and the table of `tfm tune` that it had, how large a batch it
- * has room for, where the data is, and the caller's note. Sealed with a checksum. */
+ * has room for, where the data is, how batches are dealt, and the caller's note. Sealed with a checksum. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include "model/file/tensors_write.h"
 #include "tfm/data.h"
+#include "train/dealing.h"
 #include "train/ranks.h"
 #include "train/shards.h"
 #include "train/team.h"
@@ -61,13 +62,13 @@ static tfm_status check_context(const tfm_trainer *t, const char *path) {
 /* The file itself: all of the state, or where the moments lie in shards, the rest. */
 static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *path) {
     char kind[KIND_BYTES], update[NUMBERS_BYTES], room[NUMBERS_BYTES], position[NUMBERS_BYTES], table[NUMBERS_BYTES];
-    char shards[TFM__SHARDS_TEXT];
+    char shards[TFM__SHARDS_TEXT], shares[TFM__SHARES_TEXT];
     const tfm__entry entries[] = {
         {.name = "parameters", .x = t->value, .dtype = TFM_F32},
         {.name = "first_moments", .x = t->m, .dtype = TFM_F32},
         {.name = "second_moments", .x = t->v, .dtype = TFM_F32},
     };
-    tfm__remark remarks[7] = {
+    tfm__remark remarks[8] = {
         {"update", update}, {"device", device_kind(t, kind)}, {"tuned", table_of(t, table)}, {"room", room}};
     size_t count = 4;
     snprintf(update, sizeof(update), "%" PRId64, t->update);
@@ -78,6 +79,9 @@ static tfm_status write_file(tfm_trainer *t, const tfm_data *data, const char *p
                  at.epoch, at.batch, at.line, at.source_at, at.target_at, at.cut);
         remarks[count++] = (tfm__remark){"data", position};
     }
+    tfm__dealing_say(shares, t);
+    if (shares[0])
+        remarks[count++] = (tfm__remark){"dealt", shares};
     if (t->note)
         remarks[count++] = (tfm__remark){"note", t->note};
     if (t->sharded) {
@@ -217,6 +221,7 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
                  path);
     t->room = other ? 0 : c->room; /* What was run in pieces must be so again, or bits differ. */
     t->update = c->update;
+    tfm__dealing_read(t, tfm__weights_remark(c->file, "dealt"));
     renew_packed(t);
     return TFM_OK;
 }

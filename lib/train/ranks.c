@@ -1,6 +1,7 @@
 /* Trainers that share updates. What goes between them is in the host's memory, and by which means is the caller's. */
 #include <string.h>
 #include "train/ranks.h"
+#include "train/dealing.h"
 #include "train/team.h"
 #include "train/wire.h"
 
@@ -35,8 +36,9 @@ tfm_status tfm_trainer_set_ranks(tfm_trainer *t, const tfm_ranks *ranks) {
     t->ranks = (tfm_ranks){0};
     t->compared = false;
     t->cuts.world = world;
-    if (world > 1 && tfm__wire_open(t) != TFM_OK) {
+    if ((world > 1 && tfm__wire_open(t) != TFM_OK) || tfm__dealing_begin(t, world) != TFM_OK) {
         tfm__wire_close(t);
+        tfm__dealing_end(t);
         return TFM_ERROR_MEMORY;
     }
     if (world > 1)
@@ -79,12 +81,14 @@ tfm_status tfm__ranks_agree(tfm_trainer *t, tfm__share *all, tfm__share mine, tf
                                tfm_status_name((tfm_status)shares[i].status));
     for (int i = 0; i < world && status == TFM_OK; i++) {
         status = compare(&shares[0], &shares[i], i, what);
-        all->batches += shares[i].batches;
+        const uint64_t batches = shares[i].batches * (uint64_t)world;
+        all->batches = batches > all->batches ? batches : all->batches;
         all->tokens += shares[i].tokens;
         all->source_tokens += shares[i].source_tokens;
         all->loss += shares[i].loss;
         all->nll += shares[i].nll;
         all->squares += shares[i].squares;
+        tfm__dealing_hear(t, i, shares[i].speed);
     }
     free(shares);
     return status;
@@ -109,6 +113,7 @@ static void add_options(tfm__hash *hash, const tfm_trainer *t) {
                               o->clip,
                               t->sharded,
                               t->wire_dtype,
+                              t->options.dealing,
                               (double)t->cuts.bucket};
     tfm__hash_add(hash, numbers, sizeof(numbers));
     tfm__hash_add(hash, &o->seed, sizeof(o->seed));

@@ -136,19 +136,27 @@ static tfm_status update_one(void *user, tfm_trainer *t, size_t who) {
     return tfm__update_share(t, &u->reports[who], u->batches + at, u->counts[who]);
 }
 
-/* Deals the batches in turn. */
-static void deal(updating *u, size_t members, const tfm_pairs *batches, size_t count) {
+/* Deals the batches: in turn, or in shares. */
+static tfm_status deal(updating *u, const struct tfm__team *team, const tfm_pairs *batches, size_t count) {
+    const size_t members = team->count;
+    const double *shares = tfm_trainer_shares(team->trainers[0]);
+    tfm_status status = TFM_OK;
     size_t at = 0;
-    for (size_t who = 0; who < members; who++)
+    for (size_t who = 0; who < members && shares && status == TFM_OK; who++) {
+        status = tfm_pairs_deal(u->batches + at, &u->counts[who], batches, count, shares, (int)members, (int)who);
+        at += u->counts[who];
+    }
+    for (size_t who = 0; who < members && !shares; who++)
         for (size_t i = who; i < count; i += members) {
             u->batches[at++] = batches[i];
             u->counts[who]++;
         }
+    return status;
 }
 
 tfm_status tfm__team_update(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     struct tfm__team *team = t->team;
-    updating u = {.batches = tfm__alloc(count, sizeof(*u.batches)),
+    updating u = {.batches = tfm__alloc(count * team->count, sizeof(*u.batches)), /* each may have a part of each */
                   .counts = tfm__alloc(team->count, sizeof(*u.counts)),
                   .reports = tfm__alloc(team->count, sizeof(*u.reports))};
     tfm_status status = u.batches && u.counts && u.reports ? TFM_OK : TFM_ERROR_MEMORY;
@@ -158,8 +166,9 @@ tfm_status tfm__team_update(tfm_trainer *t, tfm_update_report *report, const tfm
             team->trainers[i]->model->rules.start_id = rules->start_id;
             team->trainers[i]->model->rules.forced_bos_id = rules->forced_bos_id;
         }
-        deal(&u, team->count, batches, count);
-        status = together(team, update_one, &u);
+        status = deal(&u, team, batches, count);
+        if (status == TFM_OK)
+            status = together(team, update_one, &u);
         if (report && u.reports[0].update > 0) /* it came to one */
             *report = u.reports[0];
     }

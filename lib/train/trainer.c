@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "train/trainer.h"
+#include "train/dealing.h"
 #include "train/ranks.h"
 #include "train/team.h"
 #include "train/wire.h"
@@ -260,6 +261,9 @@ static tfm_status check_options(const tfm_trainer_options *o) {
     if (o->wire != TFM_F32 && o->wire != TFM_F16 && o->wire != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",
                          tfm_dtype_name(o->wire));
+    if ((unsigned)o->dealing > TFM_DEAL_BY_SPEED)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: dealing is %d, which is none of tfm_dealing",
+                         (int)o->dealing);
     bool good = o->warmup >= 0 && o->rate >= 0 && isfinite(o->rate) && o->updates >= 0 &&
                 (unsigned)o->schedule <= TFM_SCHEDULE_CONSTANT;
     for (size_t i = 0; i < TFM__COUNT(rates); i++)
@@ -335,6 +339,7 @@ void tfm_trainer_free(tfm_trainer **pointer) {
     free(t->params);
     free(t->note);
     tfm__wire_close(t);
+    tfm__dealing_end(t);
     tfm_model_free(&t->model);
     free(t);
 }

@@ -17,6 +17,15 @@ typedef struct tfm__bucket_read {
     float scale;                  /* what its numbers are to be multiplied by */
 } tfm__bucket_read;
 
+/* Who has how much of an update's batches (dealing.c). */
+typedef struct tfm__dealing {
+    double *shares; /* (world) whole numbers, once they are settled; NULL for a trainer that works alone. */
+    double *speeds; /* (world) What each rank has said last of how many tokens it learns in a second. */
+    double speed;   /* What this one is to say; 0: it was not measured yet. */
+    int updates;    /* How many there were since measuring began. */
+    bool settled, differ;
+} tfm__dealing;
+
 struct tfm_trainer {
     tfm_context *ctx;
     tfm_model *model;
@@ -49,6 +58,7 @@ struct tfm_trainer {
     const tfm__read *last_read;     /* the read that ends last, */
     int64_t early;                  /* and how many were begun while the backward pass was not yet enqueued. */
     tfm_wire_counts counts;
+    tfm__dealing dealing;
     struct tfm__team *team; /* The trainers on the other devices of a fleet, which the first one owns; else NULL. */
     bool follows;           /* It is one of those others. */
     bool compared;          /* The ranks have compared what they have at this number of updates. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "train/dealing.h"
 #include "train/piece.h"
 #include "train/ranks.h"
 #include "train/team.h"
@@ -45,7 +46,7 @@ typedef struct pass {
     bool learn;
     int64_t number; /* The number of the update. */
     float smoothing, scale;
-    uint64_t batches; /* Of all ranks, where there are several. */
+    uint64_t batches; /* Where there are several ranks: the most that one has, times their number. */
     bool last;        /* No piece follows. */
 } pass;
 
@@ -345,8 +346,12 @@ static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, cons
     const int depth = tfm__scope_depth(t->ctx);
     float loss = 0, nll = 0;
     sums s = {0};
+    const double begun = tfm__seconds();
     *status = run_fitting(t, &s, batches, count, learn, what);
     const bool ran = *status == TFM_OK;
+    /* Without the wait, what it takes could not be told from what the others take. */
+    if (ran && tfm__dealing_measures(t) && tfm_context_finish(t->ctx) == TFM_OK)
+        tfm__dealing_note(t, batches, count, tfm__seconds() - begun);
     const bool talked = tfm__wire_sum(t, &mine->squares, status);
     tfm__wire_forget(t);
     if (!ran)
@@ -421,7 +426,7 @@ static tfm_status spread(tfm_trainer *t, tfm_status status, const char *what) {
 
 tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tfm_pairs *batches, size_t count) {
     tfm_update_report own = {.update = t->update + 1, .rate = tfm_trainer_rate(&t->options, t->update + 1)};
-    tfm__share mine = {.update = own.update, .batches = count}, all;
+    tfm__share mine = {.update = own.update, .batches = count, .speed = t->dealing.speed}, all;
     char what[64];
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     tfm_status status = batches ? check_batches(t, &mine.tokens, batches, count)
@@ -435,6 +440,7 @@ tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tf
     if (all.tokens == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
     t->compared = true;
+    tfm__dealing_settle(t);
     const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)all.tokens), all.batches, false};
     mine.state = 0;
     if (!run_share(t, &mine, &status, batches, count, &learn, what))
@@ -449,6 +455,7 @@ tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tf
     if (status != TFM_OK)
         return status;
     t->update++;
+    tfm__dealing_count(t);
     own.source_tokens = all.source_tokens;
     own.target_tokens = all.tokens;
     status = judge(&own, all.loss, all.nll, (double)norm);
