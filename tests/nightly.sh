@@ -99,7 +99,7 @@ faults() {
 }
 emulator() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe TFM_CACHE_DIR=off
-    suite emulator build/check --suite models
+    suite emulator build/check --suite models --timeout-multiplier 4
     as_gpu emulator build/check
 }
 students() {
