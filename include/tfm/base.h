@@ -10,9 +10,9 @@
  * lines go to stderr.
  *
  * The comment of a call names each pointer that may be NULL. Any other NULL is refused with TFM_ERROR_ARGUMENT, and a
- * call that returns no status then returns NULL, 0 or false. Every function whose name ends in _free takes the address
- * of what it frees, and does nothing for NULL. It leaves a pointer NULL, and the tensors of a plain struct, such as a
- * layer's, empty, so a second call does no harm.
+ * call that returns no status then returns NULL, 0 or false, or -1 where 0 is an id. Every function whose name ends in
+ * _free takes the address of what it frees, and does nothing for NULL. It leaves a pointer NULL, and the tensors of a
+ * plain struct, such as a layer's, empty, so a second call does no harm.
  *
  * Options are structs in which 0 means the default, and a NULL pointer in place of a struct means all defaults. Fill
  * the struct with zeros first, as {0} and designated initialisers do. Its `reserved` words must stay 0: a later version
@@ -69,8 +69,9 @@ typedef enum tfm_status {
     TFM_ERROR_CANCELLED,   /* A callback asked to stop. */
     TFM_ERROR_NUMERIC,     /* Numbers that are not finite came out: training has diverged. */
     TFM_ERROR_AGAIN,       /* The driver refused a kernel's work-groups, and the context uses smaller ones from now on:
-                              clear the context's error and make the same calls again. Translating, scoring, attending,
-                              training and the self-test do so by themselves. */
+                              clear the context's error and make the same calls again. Translating, scoring,
+                              generating, embedding and classifying lines, attending, training, saving a model, tuning
+                              and the self-test do so by themselves. */
 } tfm_status;
 
 /* The name of a status code, such as "TFM_ERROR_IO"; "unknown status" for a number that is none. Never NULL. */

@@ -87,9 +87,9 @@ TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer,
  * shuffled in each pass, put one after another, and cut into blocks of `block` tokens, which begin and end where they
  * may: a batch is as many whole blocks as `tokens` allows, as tfm_pairs without sources, of block + 1 tokens each,
  * since the first of them is only read and the last only learned. Each token but the first of a buffer is learned once
- * in a pass; the last block of a buffer may be shorter. `buffer` counts texts, max_length is not looked at, and
- * `strict` refuses lines that are not UTF-8. subword_alpha needs a tokenizer that draws. Everything else is as with
- * tfm_data_open. */
+ * in a pass; the last block of a buffer may be shorter. `buffer` counts texts, of which fewer fill a buffer where they
+ * have more than 2^25 tokens; max_length is not looked at, and `strict` refuses lines that are not UTF-8. subword_alpha
+ * needs a tokenizer that draws. Everything else is as with tfm_data_open. */
 TFM_API tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files,
                                        size_t count, const tfm_data_options *options);
 /* Waits for the reader's thread, frees the reader and sets the pointer to NULL. Does nothing for NULL. */

@@ -13,12 +13,14 @@
  *     1:0                    platform 1, device 0
  *     nvidia                 any part of the name of a device, vendor or platform; case does not matter
  *
- * TFM_DEVICE may also list several with commas between them, for a fleet (fleet.h); a context takes one device.
+ * TFM_DEVICE may also list several with commas between them, or say `all`, for a fleet (fleet.h). A context takes one
+ * device, and does not open by a list.
  *
  * If the options name no device, TFM_DEVICE does. If that is not set either, the best device is taken: discrete GPUs
- * come first, then integrated GPUs, accelerators, CPUs, and emulators last. Among several devices that a name fits, the
- * same order decides. Where there is a choice, a device that fails a small test kernel is passed over. A name that fits
- * no device is an error, and the message lists the devices that there are. */
+ * come first, then integrated GPUs, accelerators, CPUs, devices without a compiler, and emulators last; and one that
+ * fails a small test kernel is passed over where there is another. Among several devices that a name fits, the same
+ * order decides, without that test. A name that fits no device is an error, and the message lists the devices that
+ * there are. */
 #ifndef TFM_DEVICE_H
 #define TFM_DEVICE_H
 
@@ -31,11 +33,12 @@ extern "C" {
 
 /* A note on the environment. PoCL, the OpenCL driver for CPUs, shows no device if it can write neither POCL_CACHE_DIR
  * nor its folder below XDG_CACHE_HOME or HOME, as happens in services and containers. In that case only, the first call
- * of tfm_devices_list, tfm_context_open or tfm_context_wrap in a process sets POCL_CACHE_DIR in the environment of the
- * process. It names a folder `pocl` in the library's cache folder (TFM_CACHE_DIR) or, if that cannot be written, a
- * folder in TMPDIR or /tmp that only the user can write. A program whose other threads read the environment at that
- * time should set POCL_CACHE_DIR itself before it starts them; a value that is set already is never changed. Likewise
- * HWLOC_SYNTHETIC is set, only where /sys is not mounted: PoCL would find no memory there and abort the process. */
+ * in a process that looks for devices, such as tfm_devices_list, tfm_context_open, tfm_context_wrap or tfm_fleet_open,
+ * sets POCL_CACHE_DIR in the environment of the process. It names a folder `pocl` in the library's cache folder
+ * (TFM_CACHE_DIR) or, if that cannot be written, a folder in TMPDIR or /tmp that only the user can write. A program
+ * whose other threads read the environment at that time should set POCL_CACHE_DIR itself before it starts them; a value
+ * that is set already is never changed. Likewise HWLOC_SYNTHETIC is set, only where /sys is not mounted: PoCL would
+ * find no memory there and abort the process. */
 
 /* A context is one device, one in-order queue, one memory pool and one cache of programs. */
 typedef struct tfm_context tfm_context;
@@ -60,10 +63,10 @@ typedef struct tfm_device_info {
     char driver[128];         /* The version of the driver. */
     char opencl[64];          /* The OpenCL version, such as "OpenCL 3.0 PoCL HSTR: ...". */
     tfm_device_type type;     /* The kind of device. */
-    bool integrated;          /* It shares the host's memory. */
+    bool integrated;          /* It is a GPU that shares the host's memory. */
     bool emulator;            /* It is a GPU interface that the CPU runs, or an emulator of an FPGA. */
     bool fp16;                /* It computes in half precision (cl_khr_fp16). */
-    bool compiler;            /* It can build programs from source, which tfm needs. */
+    bool compiler;            /* It can build programs from source, which tfm needs unless it has a pack (kernels.h). */
     unsigned compute_units;   /* The number of its cores or multiprocessors. */
     uint64_t memory_bytes;    /* Its global memory in bytes. */
     uint64_t max_alloc_bytes; /* The largest single allocation in bytes. */
@@ -110,13 +113,13 @@ TFM_API const char *tfm_variant_name(size_t index);
 
 /* Opens a device. One thread at a time may use the context and what was made on it; any number of contexts may live in
  * one process. `options` may be NULL for all defaults. On failure *out is NULL: TFM_ERROR_DEVICE if there is no such
- * device or its driver fails, TFM_ERROR_ARGUMENT for an unknown variant. */
+ * device or its driver fails, TFM_ERROR_ARGUMENT for an unknown variant, and what kernels.h says of packs. */
 TFM_API tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options);
 
 /* Gives up one owner's hold on the context and sets *ctx to NULL. The last owner's call waits for the device and frees
- * everything. Models and trainers are owners too, so they may be freed before the context or after it. Tensors,
- * parameters and caches of keys and values are plain structs and own nothing: they end with the context. Does nothing
- * for NULL. */
+ * everything. Models, embedders, trainers and fleets are owners too, so they may be freed before the context or after
+ * it. Tensors, parameters and caches of keys and values are plain structs and own nothing: they end with the context.
+ * Does nothing for NULL. */
 TFM_API void tfm_context_free(tfm_context **ctx);
 
 /* Adds one owner, who must call tfm_context_free later, and returns ctx. Bindings to garbage-collected languages need
@@ -136,7 +139,7 @@ TFM_API const char *tfm_context_variant(const tfm_context *ctx);
 TFM_API tfm_status tfm_context_status(const tfm_context *ctx);
 
 /* The sentence of that failure, or "" if there is none. It belongs to the context, and is valid until the failure is
- * cleared. */
+ * cleared. For NULL it is a sentence that says so. */
 TFM_API const char *tfm_context_error(const tfm_context *ctx);
 
 /* Forgets the failure and closes all open scopes, the caller's own too, so that the caller can go on from a known
@@ -148,7 +151,9 @@ TFM_API void tfm_context_clear_error(tfm_context *ctx);
 TFM_API double tfm_context_build_seconds(const tfm_context *ctx);
 
 /* The most bytes of device memory that the context has held at any one time, for tensors in use and in reserve for new
- * ones. What drivers and CLBlast take for themselves is not counted. 0 for NULL. */
+ * ones. What drivers and CLBlast take for themselves is not counted, nor are buffers of the caller's (opencl.h),
+ * parameters that another model on the device has put there, and those that a CPU reads from the file itself. 0 for
+ * NULL. */
 TFM_API uint64_t tfm_context_memory(const tfm_context *ctx);
 
 /* Receives one fact, such as "compute units" and "56". The strings are valid only during the call. Return false to

@@ -10,6 +10,7 @@
  *
  * The directory is one of Hugging Face's for an encoder, such as BERT, XLM-R or ModernBERT, or one of
  * sentence-transformers, whose modules.json names what comes after the encoder: pooling, dense layers, normalisation.
+ * For vectors, a language model, which has a decoder alone, may stand in the place of the encoder.
  *
  * An embedder works on its context, so one thread at a time may use both. */
 #ifndef TFM_EMBED_H
@@ -118,8 +119,8 @@ typedef struct tfm_embedder_options {
 } tfm_embedder_options;
 
 /* Opens a directory. The embedder keeps the context alive. `options` may be NULL. On failure *out is NULL: what
- * tfm_model_open says of it, TFM_ERROR_UNSUPPORTED for a module that tfm does not run and for a model that is no
- * encoder alone. */
+ * tfm_model_open says of it, TFM_ERROR_UNSUPPORTED for a module that tfm does not run and for a model that has both an
+ * encoder and a decoder. */
 TFM_API tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
                                      const tfm_embedder_options *options);
 /* Gives the embedder and its model up and sets the pointer to NULL. Does nothing for NULL. Counts as a use of the

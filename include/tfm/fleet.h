@@ -83,7 +83,7 @@ TFM_API tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, 
  * for NULL. The call counts as a use of the contexts. */
 TFM_API void tfm_fleet_free(tfm_fleet **fleet);
 
-/* One device of a fleet. */
+/* One context of a fleet, on one of its devices. */
 typedef struct tfm_fleet_member {
     tfm_context *context; /* Belongs to the fleet and ends with it. NULL while it is not open. */
     bool dropped;         /* It has failed and is left out. */
@@ -92,10 +92,12 @@ typedef struct tfm_fleet_member {
     double seconds;       /* The time that these took, without the building of kernels. */
 } tfm_fleet_member;
 
-/* How many devices a fleet has, with those that have failed. 0 for NULL. */
+/* How many contexts a fleet has, with those that have failed: with several workers, so many times its devices. 0 for
+ * NULL. */
 TFM_API size_t tfm_fleet_count(const tfm_fleet *fleet);
-/* A device of the fleet, counted from 0 in the order of the list. The struct belongs to the fleet and is brought up to
- * date by its calls. NULL after the last, and for NULL. */
+/* A context of the fleet, counted from 0: one for each device in the order of the list, then with several workers one
+ * for each device again, and so on. The struct belongs to the fleet and is brought up to date by its calls. NULL after
+ * the last, and for NULL. */
 TFM_API const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t index);
 
 /* How many workers are worth having on the device of a model: 2 for a model of up to 32 million parameters on a CPU of

@@ -18,9 +18,10 @@
  * pytorch_model.bin.index.json lists. A .bin file is read as data only; nothing in it is run.
  *
  * A directory without config.json is one of Marian's or Bergamot's: a file of weights with Marian's configuration in it
- * (model.npz, or model.*.bin, also of int8 as intgemm takes it, which becomes floating point here), vocab.spm or one
- * for each side, whose ids are SentencePiece's own, and, if they exist, lex.*.bin, a shortlist that searches go by, and
- * config.yml or decoder.yml, which names them. This takes a tfm that was built with libyaml. They are not written.
+ * (model.npz, or model.*.bin, also of int8 as intgemm takes it, which becomes floating point here, unless it is opened
+ * as TFM_PRECISION_INT8, which keeps its bytes), vocab.spm or one for each side, whose ids are SentencePiece's own,
+ * and, if they exist, lex.*.bin, a shortlist that searches go by, and config.yml or decoder.yml, which names them. This
+ * takes a tfm that was built with libyaml. They are not written.
  *
  * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
  * call, before it returns, and what they are given is valid only until they return. */
@@ -38,7 +39,7 @@ typedef struct tfm_model tfm_model;
 
 /* What a model's matrices are on the device. */
 typedef enum tfm_precision {
-    TFM_PRECISION_STORED, /* Bytes where the directory has bytes (tfm_model_quantize writes such), else F32. */
+    TFM_PRECISION_STORED, /* Bytes where tfm_model_quantize has written the directory with bytes, else F32. */
     TFM_PRECISION_FP32,   /* F32, whatever the directory has. */
     TFM_PRECISION_INT8,   /* Bytes: those of linear layers, embeddings and the output projection are quantised row by
                              row (tfm_param_quantize) while they are read. A quarter of the memory; results change a
@@ -55,8 +56,7 @@ typedef enum tfm_precision {
 } tfm_precision;
 
 typedef struct tfm_model_options {
-    bool no_tokenizer; /* Opens no .spm and vocab files, so the directory needs none. Calls that take text are refused.
-                        */
+    bool no_tokenizer; /* Opens no tokenizer, so the directory needs none. Calls that take text are refused. */
     tfm_precision precision;
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_model_options;
@@ -112,7 +112,8 @@ typedef struct tfm_model_shape {
 TFM_API tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
 
 /* Gives a model without a tokenizer the one of a directory, so that it takes text from then on. TFM_ERROR_FORMAT if the
- * tokenizer's vocabulary has another size or other special ids than the model. On failure the model is as it was. */
+ * tokenizer's vocabulary or its special ids do not go with the model, TFM_ERROR_ARGUMENT if the model has a tokenizer
+ * already. On failure the model is as it was. */
 TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, which is made if it does not
@@ -169,9 +170,10 @@ typedef struct tfm_model_info {
 
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8
  * with a scale for each output of a matrix and each word of a table, as tfm_param_quantize makes them. All other
- * tensors and files are copied. tfm_model_open takes the result like any directory. It needs no device. A directory
- * that is quantised already, and `out` that is `dir` itself, are TFM_ERROR_ARGUMENT; one of Marian's own files is
- * TFM_ERROR_UNSUPPORTED. */
+ * tensors are copied, and so are all files but those with weights in other forms, such as pytorch_model.bin or the
+ * folder `onnx`. tfm_model_open takes the result like any directory. It needs no device. A directory that is quantised
+ * already, and `out` that is `dir` itself, are TFM_ERROR_ARGUMENT; one of Marian's own files is TFM_ERROR_UNSUPPORTED.
+ */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
 /* What is known of a model. The struct and its strings belong to the model. NULL for NULL. */
@@ -179,7 +181,7 @@ TFM_API const tfm_model_info *tfm_model_get_info(const tfm_model *model);
 
 /* Says what a directory tells of its model. It needs no device: parameters are counted in the file and not loaded. What
  * tfm_model_open would refuse of the directory with the same options, it refuses with the same status and sentence.
- * `options` may be NULL; with no_tokenizer, a directory needs no .spm and vocab files. The strings of *out are static.
+ * `options` may be NULL; with no_tokenizer, a directory needs no tokenizer's files. The strings of *out are static.
  */
 TFM_API tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options);
 
@@ -474,8 +476,9 @@ typedef struct tfm_generate_stats {
 
 /* How to go on with a prompt. All zeros is greedy: each token is the likeliest one. */
 typedef struct tfm_generate_options {
-    int max_new; /* The most tokens to write. 0 means the directory's max_new_tokens, else 256. The model's positions
-                    limit it, too. */
+    int max_new; /* The most tokens to write. 0 means the directory's max_new_tokens, or where it has none 256, and then
+                    its max_length, if it has that, limits prompt and text together. The model's positions limit it,
+                    too. */
     int min_new; /* Ends are not written before so many tokens. 0 means the directory's min_new_tokens. */
     int beam;    /* The beam of a beam search, up to TFM_MAX_BEAM, which ends as that of transformers does. 0 means 1:
                     greedy, or drawing. */
@@ -553,8 +556,8 @@ typedef bool (*tfm_generation_fn)(void *user, const tfm_generation *generation);
  * are done. Prompts of similar length are put into one batch. A prompt without any token begins with the model's first
  * one, such as <s>, where it has one. A model without its tokenizer takes ids and gives ids. `options` may be NULL. A
  * bad prompt, which is not UTF-8, has no tokens or more than the model's positions, fails the call before any work with
- * TFM_ERROR_INPUT, or is rejected by the options. TFM_ERROR_ARGUMENT for options that are out of range or do not go
- * together. */
+ * TFM_ERROR_INPUT, or with TFM_ERROR_ARGUMENT if it has an id outside the vocabulary; or else it is rejected by the
+ * options. TFM_ERROR_ARGUMENT for options that are out of range or do not go together. */
 TFM_API tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t count,
                                 const tfm_generate_options *options, tfm_generation_fn emit, void *user);
 

@@ -69,7 +69,8 @@ typedef struct tfm_multi_head {
     int kv_heads;                     /* Hk, the heads of keys and values, a divisor of H; 0 means H. */
     /* Norms (D) of each head of the queries and of the keys, after the projection and before they turn ("Scaling Vision
      * Transformers to 22 Billion Parameters", Dehghani et al. 2023), or (H D) and (Hk D) of all heads together. None
-     * where gamma is empty. */
+     * where gamma is empty. A block applies them in the attention over its own input; cross-attention and the calls for
+     * this layer by itself leave them aside. */
     tfm_norm query_norm, key_norm;
     float scale;    /* What q k^T is multiplied by; 0 means 1/sqrt(D), or what the options of a call say. */
     float soft_cap; /* Scores s become soft_cap tanh(s / soft_cap); 0 leaves that to the options of a call, too. */
@@ -211,8 +212,8 @@ typedef struct tfm_block_memory {
      * are empty if x has whole sequences. */
 
     tfm_keys_values fresh; /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
-    tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells (rows,
-                              E)   are in the place of keys. */
+    tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells,
+                              (rows, E), are in the place of keys. */
     tfm_tensor rows;       /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. */
 } tfm_block_memory;
 
@@ -221,8 +222,8 @@ TFM_API tfm_status tfm_block_forward(tfm_context *ctx, tfm_tensor *y, tfm_block 
                                      const tfm_block_memory *memory);
 /* Does the same, and gives the weights of its two attentions: a row for each position that looks, a column for each
  * that is looked at. self_weights (B, H, T, T) is over x itself, zero above the diagonal if the block is causal;
- * cross_weights (B, H, T, S) is over the encoder's output. Either may be NULL, and cross_weights must be if there is no
- * cross-attention. */
+ * cross_weights (B, H, T, S) is over the encoder's output. Either may be NULL; cross_weights must be if there is no
+ * cross-attention, and self_weights if an SSRU stands in the place of the attention over x. */
 TFM_API tfm_status tfm_block_attend(tfm_context *ctx, tfm_tensor *y, tfm_tensor *self_weights,
                                     tfm_tensor *cross_weights, tfm_block *block, tfm_tensor x,
                                     const tfm_block_memory *memory);

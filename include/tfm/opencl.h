@@ -20,8 +20,8 @@ extern "C" {
 /* Makes a tfm_context around the caller's objects. The call retains them, and the last tfm_context_free releases them.
  * `queue` must be an in-order queue of `context` and `device`, because ops rely on the order. NULL for `queue` makes
  * one. `options` may be NULL; options->profile needs a queue made with CL_QUEUE_PROFILING_ENABLE, options->device is
- * ignored, and the other fields are obeyed. On failure *out is NULL and nothing stays retained; TFM_ERROR_ARGUMENT for
- * objects that do not fit. */
+ * ignored, and the other fields are obeyed. On failure *out is NULL and nothing stays retained: TFM_ERROR_ARGUMENT for
+ * a queue that does not fit, TFM_ERROR_DEVICE for a device that cannot be used or is not one of the context's. */
 TFM_API tfm_status tfm_context_wrap(tfm_context **out, cl_context context, cl_device_id device, cl_command_queue queue,
                                     const tfm_context_options *options);
 

@@ -1,5 +1,6 @@
 /* Ops on tensors. Each call checks its arguments, enqueues work on the device and returns without waiting for it. Calls
- * that wait are tfm_tensor_read and tfm_tensor_write, and the first call that needs a kernel, which builds it.
+ * that wait are tfm_tensor_read and tfm_tensor_write; tfm_sinusoid, tfm_rotary_tables and tfm_param_quantize, which do
+ * their work on the host; and the first call that needs a kernel, which builds it.
  *
  * Outputs come first. An empty output, whose buffer is NULL, is made in the current scope; one that is not empty must
  * have the right dtype and dims, and is written in place. Inputs stay the caller's. All ops take F32 unless they say
@@ -75,8 +76,8 @@ TFM_API tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param);
  *         if (tfm_gemm_by(ctx, tfm_gemm_provider(i), &why, &c, a, b, NULL) == TFM_OK && why)
  *             printf("%s declined: %s\n", tfm_gemm_provider(i), why); */
 
-/* The name of a provider, counted from 0: "small", "packed", "rows", "tiled", "plain", "engine" or "clblast". The first
- * is the best one for few rows. The result is NULL after the last. The strings are static. */
+/* The name of a provider, counted from 0: "small", "dots", "packed", "rows", "tiled", "plain", "engine" or "clblast".
+ * The order says nothing of their speed. The result is NULL after the last. The strings are static. */
 TFM_API const char *tfm_gemm_provider(size_t index);
 
 /* The name of the provider that tfm_gemm takes on this device for a product of m x k by k x n, without a batch and
@@ -86,7 +87,7 @@ TFM_API const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int6
 /* These are tfm_gemm and tfm_linear by the provider of this name and no other. NULL for `provider` takes the one that
  * the library chooses. *declined is NULL if the provider ran. Otherwise it is half a sentence, a static string, that
  * says why the provider cannot; then nothing was computed, and the context stays as it is. A name that no provider has
- * is TFM_ERROR_ARGUMENT. */
+ * is TFM_ERROR_ARGUMENT, and so is a weight of bytes, which tfm_linear alone takes. */
 TFM_API tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c,
                                tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
 TFM_API tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
@@ -330,9 +331,9 @@ typedef enum tfm_attention_stage {
  * effect on the query's y, even if it is NaN. In the backward pass, hidden NaN and infinities do harm, except those
  * after the lengths. */
 typedef struct tfm_attention_options {
-    int heads;      /* H, which 3-D inputs need; 0 for 4-D inputs. */
-    int kv_heads;   /* Hk, the heads of k and v, a divisor of H. 0 means H. */
-    float scale;    /* What the product of q and k is multiplied by. 0 means 1/sqrt(dk). */
+    int heads;    /* H, which 3-D inputs need; 0 for 4-D inputs. */
+    int kv_heads; /* Hk, the heads of k and v, a divisor of H. 0 means H, or with 4-D k and v as many as these have. */
+    float scale;  /* What the product of q and k is multiplied by. 0 means 1/sqrt(dk). */
     float soft_cap; /* c: scores become c tanh(score / c) before the mask. 0 means none. */
     bool causal;    /* Query i sees only the keys j <= i + past. */
     int64_t past;   /* How many keys come before the first query. Negative if queries come before the first key. */
@@ -404,8 +405,9 @@ TFM_API tfm_status tfm_score_general(tfm_context *ctx, tfm_tensor *scores, tfm_t
 
 typedef struct tfm_align_options {
     tfm_tensor lengths; /* (B) I32: how many keys each sequence has; the rest is padding. Empty for all S. */
-    int64_t window;     /* D: query t sees only keys s with |p - s| <= D. 0 lets it see all: global attention. */
-    int64_t past;       /* p = t + past, if there are no centers: local-m of the paper. */
+    int64_t window; /* D: query t sees only keys s with |p - s| <= D. 0 lets it see all: global attention, which takes
+                       neither `past` nor `centers`. */
+    int64_t past;   /* p = t + past, if there are no centers: local-m of the paper. Not negative. */
     /* (B, T) F32: p of each query, local-p of the paper. Weights are then multiplied by exp(-(s - p)^2 / (2 (D/2)^2)),
      * and a NaN gives NaN. Empty for t + past. */
     tfm_tensor centers;
@@ -481,13 +483,14 @@ typedef struct tfm_range {
 TFM_API tfm_status tfm_slice(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const tfm_range *ranges);
 
 /* y is x as `dtype`. Both are F32, F16 or BF16, and numbers are rounded to the nearest, ties to even. x may have any
- * dims. */
+ * dims. y may not share memory with x. */
 TFM_API tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype);
 
 typedef struct tfm_cross_entropy_options {
     float smoothing; /* The share s of each target that is spread over all V: q_i = (1 - s) [i = target] + s / V. */
     float scale;     /* What the gradient is multiplied by, in training 1 / the tokens of the update. 0 means 1. */
-    int64_t chunk;   /* How many rows of logits are in memory at a time. 0 means as many as are fast. */
+    int64_t chunk;   /* Of tfm_linear_cross_entropy alone: how many rows of logits are in memory at a time. 0 means as
+                        many as are fast. */
     float cap;       /* Logits l count as cap tanh(l / cap) (Gemma 2). 0: as they are. */
     uint64_t reserved[7]; /* Must be 0: room for later fields. */
 } tfm_cross_entropy_options;

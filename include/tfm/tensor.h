@@ -61,8 +61,8 @@ TFM_API void tfm_tensor_free(tfm_context *ctx, tfm_tensor *tensor);
 
 /* Makes `out` a view of the memory of x under other dims, which must have the same number of elements. */
 TFM_API tfm_status tfm_tensor_reshape(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int rank, const int64_t *dims);
-/* Makes `out` a view of `count` rows of x from row `first` on, counted from 0 along the first dimension. Nothing is
- * copied. */
+/* Makes `out` a view of `count` rows of x, at least one, from row `first` on, counted from 0 along the first dimension.
+ * Nothing is copied. */
 TFM_API tfm_status tfm_tensor_rows(tfm_context *ctx, tfm_tensor *out, tfm_tensor x, int64_t first, int64_t count);
 
 /* The number of elements; 0 for an empty tensor and for one with a dimension of 0. */

@@ -48,8 +48,7 @@ typedef struct tfm_tokenizer_info {
  * - source.spm or target.spm: Marian / OPUS-MT. Besides those two it reads vocab.json, which gives the id of each piece
  *   (SentencePiece's own ids are not used), target_vocab.json if the vocabularies are separate, and, if they exist,
  *   tokenizer_config.json and added_tokens.json, whose added tokens it takes.
- * - a directory of Marian's or Bergamot's own (model.h): vocab.spm, or one for each side, whose ids are
- * SentencePiece's.
+ * - a directory of Marian's or Bergamot's own (model.h): vocab.spm, or one for each side, with SentencePiece's ids.
  * - tokenizer.json: what Hugging Face's library `tokenizers` reads, with BPE, Unigram, WordPiece or WordLevel.
  * - vocab.txt (BERT, MPNet); vocab.json and merges.txt (GPT-2, OPT, RoBERTa, BART, Qwen2); a SentencePiece model named
  *   spiece.model, sentencepiece.bpe.model or tokenizer.model (T5, Pegasus, XLM-R, CamemBERT, mBART, NLLB, Llama,
@@ -57,7 +56,7 @@ typedef struct tfm_tokenizer_info {
  *   them. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else by the
  *   `model_type` of the latter, else by their names.
  *
- * The latter two read tokenizer_config.json too, if it exists, for special and added tokens. Both sides are the same
+ * The last two read tokenizer_config.json too, if it exists, for special and added tokens. Both sides are the same
  * there. On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one,
  * TFM_ERROR_UNSUPPORTED for one that asks for what tfm does not do; the message names it. */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);
@@ -83,7 +82,8 @@ typedef struct tfm_encode_options {
     bool plain;
     /* The language of the text, for models whose tokens say it: a code as the model writes it, such as "fra_Latn"
      * (NLLB), "fr_XX" (mBART) or "fr" (M2M-100). NULL means the one that tokenizer_config.json names for the side, else
-     * the model's default. TFM_ERROR_ARGUMENT for a language that the tokenizer does not have. */
+     * the model's default. TFM_ERROR_ARGUMENT for a language that the tokenizer does not have. A Marian tokenizer takes
+     * none, nor a `pair`: TFM_ERROR_UNSUPPORTED; its codes stand in the text. */
     const char *language;
     /* A second text of `pair_bytes` bytes that follows the first, as models that compare two texts take them. NULL for
      * none. */
@@ -143,9 +143,9 @@ TFM_API void tfm_sentences_free(tfm_sentence **sentences);
 
 /* How a vocabulary is learned. All zeros is a good choice to begin with. */
 typedef struct tfm_vocabulary_options {
-    /* The number of pieces, at least 3, with </s> and <unk> counted and <pad> not. 0 means one for
-     * every 250 bytes of text, from 500 to 8000, or fewer if the text gives no more. A text with so many different
-     * characters that these are too few gets that many more than it has characters. */
+    /* The number of pieces, at least 3, with </s> and <unk> counted and <pad> not. 0 means one for every 250 bytes of
+     * text, from 500 to 8000, or fewer if the text gives no more. Where that is less than the text has different
+     * characters, as in Chinese, it is so many pieces besides one for each character. */
     int64_t size;
     /* Learns a vocabulary of that size for each side, not one for both. */
     bool separate;

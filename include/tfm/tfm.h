@@ -18,29 +18,33 @@
  *     what                                    | who may use it
  *     ----------------------------------------|----------------------------------------------------------------
  *     tfm_context, and all that is made on it | One thread at a time: a program with several takes a lock. Several
- *     (tensors, models, trainers, parameters) | contexts run side by side, on one device too.
+ *     (tensors, models, embedders, trainers,  | contexts run side by side, on one device too.
+ *     parameters)                             |
  *     tfm_fleet, and the models on it         | One thread at a time: these are all of its contexts. The fleet's own
  *                                             | threads use them while a call runs.
  *     tfm_tokenizer                           | Any number of threads at once.
- *     tfm_data                                | One thread at a time. Its own thread reads ahead meanwhile.
+ *     tfm_data                                | One thread at a time. Its own thread reads ahead meanwhile; those
+ *                                             | of readers with subword_alpha take turns, because SentencePiece
+ *                                             | has one seed for the whole process.
  *     tfm_metrics                             | One thread at a time.
  *     tfm_devices_list, tfm_version,          | Any number of threads at once.
  *     tfm_status_name, tfm_variant_name,      |
  *     tfm_model_read_info, tfm_text_check,    |
- *     tfm_text_sentences                      |
+ *     tfm_text_sentences, tfm_tokenizer_train |
+ *     (also _texts), tfm_embedder_read_info,  |
+ *     tfm_model_quantize, tfm_kernels_*       |
  *     tfm_error_message                       | Any thread: each has a message of its own.
  *     tfm_log_set                             | Once, before other threads use the library. Any thread that uses
  *                                             | the library may then call the callback that it sets.
  *     all other callbacks                     | The library calls them on the thread that made the call, before
- *                                             | the call returns.
+ *                                             | the call returns. A fleet's own threads call its on_build as well.
  *     tfm_context_retain                      | Any thread, at any time.
  *     _free of what is made on a context      | Counts as a use of that context, because it gives memory back to it:
- *     (tensors, models, trainers, parameters) | one thread at a time, with every other use of the context.
+ *     (tensors, models, embedders, trainers,  | one thread at a time, with every other use of the context.
+ *     parameters)                             |
  *     tfm_context_free                        | Any thread for every owner but the last. The last owner's call frees
  *                                             | the context, and nobody may use it meanwhile.
- *     every other _free                       | Any thread, if no other uses what is freed.
- *     tfm_tokenizer_train, and tfm_data with  | Any number of threads at once, but they take turns, because
- *     subword_alpha                           | SentencePiece has one seed for the whole process. */
+ *     every other _free                       | Any thread, if no other uses what is freed. */
 #ifndef TFM_H
 #define TFM_H
 

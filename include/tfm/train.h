@@ -78,7 +78,8 @@ typedef struct tfm_trainer_options {
     uint64_t seed;         /* Seeds dropout. */
     /* The parameters that keep their values: patterns of fnmatch(3) with commas between, such as
      * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it. They
-     * take neither gradients nor moments. It is read during tfm_trainer_new. NULL freezes none. */
+     * take neither gradients nor moments. A pattern that fits no name is refused. It is read during tfm_trainer_new.
+     * NULL freezes none. */
     const char *freeze;
     /* Makes the trainer one of several ranks from the start, as tfm_trainer_set_ranks does. The struct is copied during
      * tfm_trainer_new. NULL: it works alone. */
@@ -137,8 +138,8 @@ typedef struct tfm_update_report {
  * ranks to each other (below), which talk in memory: an update is that of one device with all of the batches but for
  * rounding, and the same devices in the same order give the same bits. Where they are not of one kind, `shard` is set,
  * so that each part of the parameters has its step on one device, for all. One that fails in an update is told by name,
- * and the update fails on all. All calls but updates, loading and averages are the first device's, and until the
- * trainer is freed so are all calls of the model. Such a trainer cannot be a rank of others.
+ * and the update fails on all. All calls but updates, loading, averages and, with `shard`, saving are the first
+ * device's, and until the trainer is freed so are all calls of the model. Such a trainer cannot be a rank of others.
  *
  * TFM_ERROR_ARGUMENT for options out of range, and for a model that only encodes or has no output
  * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits. On failure *out is NULL and the
@@ -218,18 +219,19 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * but for rounding, with the same dropout, and the report is of all ranks. The same world gives the same bits.
  *
  * An update that fails on one rank before the step fails on all, and changes nothing: where it is another rank that
- * failed, the status is TFM_ERROR_CANCELLED. A rank that has no batches because of a failure of its own tells the
- * others by a call with NULL for them. The call always waits for the device, and returns TFM_ERROR_NUMERIC with or
- * without a report. Now and then the ranks compare what they have: TFM_ERROR_NUMERIC on all if it is not the same to
- * the bit, as on devices of several kinds. All other calls concern one rank alone, but for tfm_trainer_save with
- * `shard`. */
+ * failed, the status is TFM_ERROR_CANCELLED, and where the ranks cannot talk any more, TFM_ERROR_IO. A rank that has no
+ * batches because of a failure of its own tells the others by a call with NULL for them. The call always waits for the
+ * device, and returns TFM_ERROR_NUMERIC with or without a report. Now and then the ranks compare what they have:
+ * TFM_ERROR_NUMERIC on all if it is not the same to the bit, as on devices of several kinds. All other calls concern
+ * one rank alone, but for tfm_trainer_save with `shard`. */
 TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *ranks);
 
 /* Where `dealing` is TFM_DEAL_BY_SPEED, each rank, or device of a fleet, measures how many tokens it learns in a
  * second: in six updates after the first two, for which its device is waited for. All tell each other, and from the
  * tenth update on each has a share of every update in proportion to its speed. The shares stay as they are from then
  * on, and checkpoints have them, for as many ranks: what is added up in which order follows from them, so that runs
- * with the same shares have the same bits. Ranks whose speeds are within a tenth of each other have equal shares.
+ * with the same shares have the same bits. What dropout draws depends on them, too. Ranks whose speeds are within a
+ * tenth of each other have equal shares.
  *
  * Returns these shares, a number for each rank, or NULL while batches are to be dealt in turn: until they are known,
  * and where they are equal. A model on a fleet is dealt them by itself. Ranks ask before they deal the batches of an

@@ -31,7 +31,8 @@ typedef struct tfm_tune_record {
 } tfm_tune_record;
 
 /* Whether there is anything to try: true on devices that run work-items side by side. On CPUs that vectorise what one
- * work-item says, all follows from the width of their vectors. False for NULL. */
+ * work-item says, all follows from the width of their vectors, and accelerators run the same kernels. False for
+ * NULL. */
 TFM_API bool tfm_tune_possible(const tfm_context *ctx);
 
 /* Tries every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
