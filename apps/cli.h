@@ -132,9 +132,12 @@ typedef struct cli_option {
          "paper: the score is sum log p / ((5 + n) / 6)^A; hf: sum log p / n^A as in Hugging Face, where A is the "      \
          "model's own unless --alpha gives it (default paper)",                                                          \
          NULL},                                                                                                          \
-        {0,       "max-length",                                                                                          \
-         CLI_INT, &(search).max_length,                                                                                  \
-         "N",     "the most tokens of a translation (default: those of its source + 50)",                                \
+        {0,                                                                                                              \
+         "max-length",                                                                                                   \
+         CLI_INT,                                                                                                        \
+         &(search).max_length,                                                                                           \
+         "N",                                                                                                            \
+         "the most tokens of a translation (default: those of its source + 50, or what the model says if less)",         \
          NULL},                                                                                                          \
         {0,       "batch-tokens",                                                                                        \
          CLI_INT, &(text).batch_tokens,                                                                                  \

@@ -333,7 +333,9 @@ int cmd_generate(int argc, char **argv) {
          NULL},
         {'o', "output", CLI_TEXT, &j.output, "FILE", "write here; the file appears when it is complete", NULL},
         {0, "max-new", CLI_INT, &o->max_new, "N",
-         "the most tokens to write (default: the model's own max_new_tokens, else 256)", NULL},
+         "the most tokens to write (default: the model's own max_new_tokens, else 256, or what its max_length leaves "
+         "if less)",
+         NULL},
         {0, "min-new", CLI_INT, &o->min_new, "N", "write at least so many tokens before an end", NULL},
         {0, "stop", CLI_LIST, &j.stops, "TEXT", "end a text before this; may be given several times", NULL},
         {'k', "beam", CLI_INT, &o->beam, "K", "search with a beam, at most 32, in place of greedily", NULL},
