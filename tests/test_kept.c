@@ -215,7 +215,10 @@ static void test_log(void **state) {
     tfm_context *ctx = harness_context();
     tfm_kv_cache cache;
     const float row[] = {1, 2, 3, 0.25f, -5};
+    memset(&cache, 0x5a, sizeof(cache));
     harness_refused(tfm_kv_cache_new_as(ctx, &cache, 2, 5, 4, TFM_I32), TFM_ERROR_ARGUMENT, "F32, F16 or BF16");
+    tfm_kv_cache_free(ctx, &cache); /* which the header allows after a failure, too */
+    assert_null(cache.logs);
     for (int d = 0; d < 2; d++) {
         harness_ok(tfm_kv_cache_new_as(ctx, &cache, 2, 5, 4, DTYPES[d]));
         for (int i = 0; i < 2; i++) {

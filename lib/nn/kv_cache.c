@@ -18,6 +18,8 @@ tfm_status tfm_kv_cache_new(tfm_context *ctx, tfm_kv_cache *out, int layers, int
 
 tfm_status tfm_kv_cache_new_as(tfm_context *ctx, tfm_kv_cache *out, int layers, int64_t width, int64_t capacity,
                                tfm_dtype dtype) {
+    if (out) /* it is freed also after a failure */
+        *out = (tfm_kv_cache){0};
     if (TFM__NEEDS_ON(ctx, "kv_cache_new", out) != TFM_OK)
         return tfm_context_status(ctx);
     if (dtype != TFM_F32 && dtype != TFM_F16 && dtype != TFM_BF16)
