@@ -27,6 +27,8 @@ static int child_list(void) {
     tfm_status status = tfm_devices_list(&rows, &count);
     if (status != TFM_OK)
         return printf("failed %s %s\n", tfm_status_name(status), tfm_error_message()), 1;
+    if (*tfm_error_message()) /* of what TFM_DEVICE says, which is no failure of the list */
+        return printf("failed: no call has, but there is a sentence: %s\n", tfm_error_message()), 1;
     for (size_t i = 0; i < count; i++)
         printf("%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", rows[i].index, rows[i].platform_index, rows[i].device_index,
                (int)rows[i].type, rows[i].emulator, rows[i].chosen, rows[i].name[0] ? rows[i].name : "-",

@@ -235,9 +235,12 @@ tfm_status tfm_devices_list(tfm_device_info **out, size_t *count) {
         *out = NULL;
         return TFM_ERROR_MEMORY;
     }
-    /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen.
-     */
+    /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen, and that is
+     * no failure of this call. */
+    char kept[TFM__MESSAGE];
+    snprintf(kept, sizeof(kept), "%s", tfm_error_message());
     const bool any = tfm__devices_select(taken, &chosen, rows, found, NULL) == TFM_OK;
+    tfm__error_restore(kept);
     for (size_t i = 0; i < found; i++) {
         (*out)[i] = rows[i].info;
         (*out)[i].chosen = any && tfm__devices_among(taken, chosen, &rows[i]);
