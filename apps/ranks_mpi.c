@@ -45,6 +45,9 @@ int ranks_open(const tfm_ranks **ranks, int *local) {
     *local = 0;
     if (ranks_launched(&rank) == 1 && !getenv("PMIX_RANK"))
         return CLI_OK;
+    /* Over one connection Open MPI's TCP sends in one direction at a time, over two in both: gradients took twice the
+     * time that the link needs for them. */
+    setenv("OMPI_MCA_btl_tcp_links", "2", 0);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS)
         return cli_fail("MPI cannot be started");
     MPI_Comm_rank(MPI_COMM_WORLD, &ours.rank);
