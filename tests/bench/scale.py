@@ -10,10 +10,14 @@ As root, with Open MPI and a build with MPI:
 The model: an update sends each bucket of the gradient twice, as blocks to each rank and as a sum to each. A call waits
 for the slowest, and costs a ranks' worth of messages and, by the byte, the link and the host's own work:
 
-    seconds = calls (ranks - 1) (ALPHA + TRIPS delay) + bytes (8 OVERHEAD / rate + BETA)
+    seconds = calls (ranks - 1) (ALPHA + TRIPS delay) + link (OVERHEAD + JAM (1 - 2 / ranks)) + bytes crowd HOST
+    link    = 8 (bytes - calls BURST) / rate
+    crowd   = ranks / cores, at least 1, of the one machine that all are measured on
 
-where bytes is what a rank sends, and delay that of a link one way. `measure` takes of each run the lowest quartile of its updates: the rest of it is ranks
-that wait for each other's processors, of which here are fewer than ranks."""
+where bytes is what a rank sends, delay that of a link one way, and HOST one number for gradients of 32 bits and another
+for those of 16, which are converted. A token bucket lets BURST bytes of each call through at once, which no real link
+does; JAM is that more than two ranks do not always have each a partner whose turn it is. `measure` takes the median of a
+run's updates. Constants are taken from models of two widths; the width between them is held back."""
 import json
 import math
 import os
@@ -25,7 +29,9 @@ LINKS = ('1gbit:50us', '1gbit:1ms', '10gbit:50us', '10gbit:1ms')
 UNITS = {'gbit': 1e9, 'mbit': 1e6, 'us': 1e-6, 'ms': 1e-3}
 WORLDS = (2, 4)
 WIDTHS = (256, 384, 512)
-BUCKET = 1 << 20
+WIRES = ('f32', 'bf16')
+BUCKET = 1 << 20  # numbers of a gradient that are sent together
+BURST = 1 << 18  # bytes, as scale_net.sh has it
 NET = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'scale_net.sh')
 
 
@@ -38,14 +44,13 @@ def measure_run(program, folder, world, width, wire):
     subprocess.run(('rm', '-rf', out), check=True)
     net('mpirun', str(world), program, 'train', '-o', out, '--src', 'a', '--tgt', 'b', '--hold-out', '0', '--width',
         str(width), '--ffn', str(4 * width), '--heads', '4', '--encoder-layers', '1', '--decoder-layers', '1',
-        '--batch-tokens', '16', '--updates', '12', '--report-every', '1', '--wire', wire, cwd=folder,
+        '--batch-tokens', '16', '--updates', '22', '--report-every', '1', '--wire', wire, cwd=folder,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
     with open(os.path.join(out, 'train.jsonl'), encoding='utf-8') as log:
         lines = [json.loads(line) for line in log]
     updates = [line for line in lines if line['type'] == 'train'][2:]
     seconds = sorted(line['wire_seconds'] for line in updates)
-    return {'parameters': lines[0]['parameters'], 'bytes': updates[0]['wire_bytes'], 'seconds': seconds[len(seconds) // 4],
-            'median': seconds[len(seconds) // 2]}
+    return {'parameters': lines[0]['parameters'], 'bytes': updates[0]['wire_bytes'], 'seconds': seconds[len(seconds) // 2]}
 
 
 def number(text):
@@ -63,25 +68,29 @@ def measure(program, out, links):
             for link in links:
                 rate, delay = link.split(':')
                 net('up', str(max(WORLDS)), rate, delay)
-                for world in WORLDS:
-                    for width, wire in [(w, 'f32') for w in WIDTHS] + [(WIDTHS[-1], 'bf16')]:
-                        point = {'rate': rate, 'delay': delay, 'world': world, 'width': width, 'wire': wire}
-                        try:
-                            point.update(measure_run(program, folder, world, width, wire))
-                        except subprocess.TimeoutExpired:
-                            print('no end:', point, file=sys.stderr)
-                            continue
-                        log.write(json.dumps(point) + '\n')
-                        log.flush()
+                for world, width, wire in [(n, w, k) for n in WORLDS for w in WIDTHS for k in WIRES]:
+                    point = {'rate': rate, 'delay': delay, 'world': world, 'width': width, 'wire': wire,
+                             'cores': os.cpu_count()}
+                    try:
+                        point.update(measure_run(program, folder, world, width, wire))
+                    except subprocess.TimeoutExpired:
+                        print('no end:', point, file=sys.stderr)
+                        continue
+                    log.write(json.dumps(point) + '\n')
+                    log.flush()
         finally:
             net('down')
 
 
 def terms(p):
-    """What the constants are multiplied by: ALPHA, TRIPS, OVERHEAD, BETA."""
-    steps = 2 * math.ceil(p['parameters'] / BUCKET) * (p['world'] - 1)
-    rate = number(p['rate']) or math.inf
-    return steps, steps * number(p.get('delay', '0')), p['bytes'] * 8 / rate, p['bytes']
+    """What the constants are multiplied by: ALPHA, TRIPS, OVERHEAD, JAM, and HOST of 32 bits and of 16."""
+    calls = 2 * math.ceil(p['parameters'] / BUCKET)
+    steps = calls * (p['world'] - 1)
+    link = max(0, p['bytes'] - calls * BURST) * 8 / (number(p['rate']) or math.inf)
+    host = p['bytes'] * max(1, p['world'] / p['cores'])
+    wide = p['wire'] == 'f32'
+    return (steps, steps * number(p.get('delay', '0')), link, link * (1 - 2 / p['world']), host if wide else 0,
+            0 if wide else host)
 
 
 def solve(rows, values):
@@ -110,7 +119,7 @@ def read(path):
 
 def fits(points):
     """Those that constants are taken from; the others are held back."""
-    return [p for p in points if p['width'] != WIDTHS[1] and p['wire'] == 'f32']
+    return [p for p in points if p['width'] != WIDTHS[1]]
 
 
 def constants(points):
@@ -123,8 +132,7 @@ def predicted(constant, p):
 
 def fit(points):
     constant = constants(points)
-    print('ALPHA %.3g s, TRIPS %.2f, OVERHEAD %.3f, BETA %.3g s/byte (%.2f GB/s)' %
-          (tuple(constant) + (1e-9 / constant[3] if constant[3] else math.inf,)))
+    print('ALPHA %.3g s, TRIPS %.2f, OVERHEAD %.3f, JAM %.3f, HOST %.3g and %.3g s/byte' % tuple(constant))
     print('| rate | delay | ranks | width | wire | MB sent | measured, s | model, s | error |  |\n'
           '|---|---|---|---|---|---|---|---|---|---|')
     for p in points:
@@ -167,14 +175,15 @@ def model_parameters(m):
     return m['layers'] * (3 * attention + 2 * feed) + norms + VOCABULARY * m['width']
 
 
-# Seconds by the byte of a host with nothing else to do: assumed, where BETA is what a busy one had.
+# Seconds by the byte of a host with nothing else to do: assumed, where HOST is what this one had.
 IDLE = 1e-9
 
 
 def wire_seconds(constant, parameters, ranks, rate, delay):
     calls = 2 * math.ceil(parameters / BUCKET)
     count = 2 * (ranks - 1) / ranks * parameters * 4
-    return (constant[0] + constant[1] * delay) * calls * (ranks - 1) + count * (8 * constant[2] / rate + constant[3])
+    jam = constant[2] + constant[3] * (1 - 2 / ranks)
+    return (constant[0] + constant[1] * delay) * calls * (ranks - 1) + count * (8 * jam / rate + constant[4])
 
 
 def update_seconds(compute, wire, buckets):
@@ -192,7 +201,7 @@ def devices_of(m):
 
 def plan(points):
     measured = constants(points)
-    assumed = [0, measured[1], measured[2] or 1.05, IDLE]
+    assumed = [0, measured[1], measured[2] or 1.05, measured[3], IDLE]
     print('| model | devices | work, s | link | wire, s | update, s | all updates, days | wire, s, as measured |\n'
           '|---|---|---|---|---|---|---|---|')
     for name, m in MODELS.items():

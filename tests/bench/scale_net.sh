@@ -70,6 +70,7 @@ down)
 mpirun)
     count=$2
     shift 2
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # namespaces need root
     hosts=$(seq -s , -f "$net.%g:1" "$count")
     # shellcheck disable=SC2016 # what unshare's shell reads
     exec ip netns exec $name-1 unshare -u sh -c 'hostname "$0"; exec "$@"' $net.1 \
