@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "dev/cl.h"
+#include "dev/recording.h"
 
 /* Four classes an octave: at most a quarter of a block is wasted. */
 static int size_class(uint64_t bytes, uint64_t *rounded) {
@@ -56,8 +57,18 @@ static void release_memory(tfm_buffer *buffer) {
     list_push(&buffer->ctx->spare, buffer);
 }
 
+void tfm__pool_join(tfm_context *ctx, tfm_buffer **others) {
+    for (int i = 0; i < TFM__SIZE_CLASSES; i++)
+        while (others[i]) {
+            tfm_buffer *buffer = others[i];
+            list_take(buffer);
+            list_push(&ctx->free[i], buffer);
+        }
+}
+
 bool tfm__pool_trim(tfm_context *ctx) {
     bool any = false;
+    tfm__recording_give_up(ctx); /* its blocks may be all that there are */
     clFinish(ctx->queue);
     for (int i = 0; i < TFM__SIZE_CLASSES; i++) {
         while (ctx->free[i]) {
@@ -126,6 +137,14 @@ static void buffer_refused(tfm_context *ctx, size_t bytes, cl_int error) {
                           tfm__cl_error_name(error), (int)error, tfm__cl_advice(status, error));
 }
 
+/* A block up to twice as large serves too: batches shrink and grow, and the pool should stop growing. */
+static tfm_buffer *free_block(tfm_buffer *const *lists, int class, size_t bytes) {
+    for (int i = class > 0 ? class - 1 : 0; i <= class + 4 && i < TFM__SIZE_CLASSES; i++)
+        if (lists[i] && lists[i]->bytes >= bytes) /* the class below has blocks cut at the largest allocation */
+            return lists[i];
+    return NULL;
+}
+
 static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     if (bytes > ctx->limits.max_alloc) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY,
@@ -137,14 +156,14 @@ static tfm_buffer *buffer_take(tfm_context *ctx, size_t bytes) {
     uint64_t block;
     int class = size_class(bytes, &block);
     const size_t rounded = block > ctx->limits.max_alloc ? bytes : (size_t)block;
-    /* A block up to twice as large serves too: batches shrink and grow, and the pool should stop growing. */
-    for (int i = class > 0 ? class - 1 : 0; i <= class + 4 && i < TFM__SIZE_CLASSES; i++) {
-        tfm_buffer *buffer = ctx->free[i];
-        if (buffer && buffer->bytes >= bytes) { /* the class below has blocks cut at the largest allocation */
-            list_take(buffer);
-            scope_push(ctx, ctx->depth, buffer);
-            return buffer;
-        }
+    /* Those of a recording come first: others that it takes are its own from then on. */
+    tfm_buffer *free_one = ctx->recording ? free_block(tfm__recording_blocks(ctx->recording), class, bytes) : NULL;
+    if (!free_one)
+        free_one = free_block(ctx->free, class, bytes);
+    if (free_one) {
+        list_take(free_one);
+        scope_push(ctx, ctx->depth, free_one);
+        return free_one;
     }
     if (!has_room(ctx, rounded) && !(tfm__pool_trim(ctx) && has_room(ctx, rounded))) {
         no_room(ctx, rounded);
@@ -188,7 +207,8 @@ static void buffer_give_back(tfm_buffer *buffer) {
     }
     uint64_t rounded;
     int class = size_class(buffer->bytes, &rounded);
-    list_push(&ctx->free[rounded > buffer->bytes && class > 0 ? class - 1 : class], buffer);
+    tfm_buffer **lists = ctx->recording ? tfm__recording_blocks(ctx->recording) : ctx->free;
+    list_push(&lists[rounded > buffer->bytes && class > 0 ? class - 1 : class], buffer);
 }
 
 /* Elements of dims; false if a dimension is negative or the bytes overflow. That is asked of the dims that are not 0,

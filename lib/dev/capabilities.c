@@ -24,6 +24,7 @@ static const struct {
     {"cl_khr_integer_dot_product", TFM__HAS_INT_DOT, 30},
     {"cl_nv_device_attribute_query", TFM__HAS_NV_QUERIES, 12},
     {"cl_amd_device_attribute_query", TFM__HAS_AMD_QUERIES, 12},
+    {"cl_khr_command_buffer", TFM__HAS_COMMANDS, 12},
 };
 
 /* What a kernel text asks for by the word, which is defined where the device has it. */

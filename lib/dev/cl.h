@@ -83,6 +83,7 @@ enum {
     TFM__HAS_AVX512VNNI = 1 << 12,    /* instructions of this machine's processor that the driver's compiler may not */
     TFM__HAS_AVXVNNI = 1 << 13,       /*   know of (capabilities.c): dot products of bytes, of 512 and of 256 bits, */
     TFM__HAS_AVX512BF16 = 1 << 14,    /*   and of bf16 */
+    TFM__HAS_COMMANDS = 1 << 15,      /* what is enqueued can be recorded: cl_khr_command_buffer */
 };
 
 typedef struct tfm__capabilities {
@@ -134,6 +135,9 @@ struct tfm_context {
     tfm__profile *profile;
     uint64_t launches; /* kernels, copies and fills that were enqueued: what tests hold steps of decoding to */
     uint64_t waits;    /* times that the host waited for the device, but for builds */
+
+    tfm__recording *recording; /* the one that is under way, or NULL */
+    uint64_t recorded_runs;    /* parts of recordings that were enqueued */
 
     tfm__slot *slots; /* what layers above keep here, the last one first */
 

@@ -103,6 +103,7 @@ typedef struct tfm__tuning {
     int64_t read_tokens;     /* tokens of a batch that is only read, where the caller does not say */
     int64_t search_interval; /* steps between two looks of the host at how many sentences are not over */
     bool keeps_halves;       /* keys and values of the past are kept in 16 bits where a model's matrices are */
+    bool records;            /* steps are recorded, where the device has command buffers */
 } tfm__tuning;
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
@@ -268,6 +269,27 @@ size_t tfm__kernel_most(const tfm_context *ctx, tfm__kernel *kernel);
 
 /* Enqueues. The global size must be a multiple of the local one. Any dimension of 0 is a no-op. */
 tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, size_t count, const tfm__arg *args);
+
+/* ---- Recordings (recording.c) ------------------------------------------------------------------------------------ */
+
+/* Launches that are made again as they are, with the same arguments: what differs must lie in memory. A recording has
+ * parts, which are recorded and run one by one. */
+typedef struct tfm__recording tfm__recording;
+enum { TFM__RECORDED_PARTS = 4 };
+
+/* Whether recordings are of use on this context's device. */
+bool tfm__context_records(const tfm_context *ctx);
+/* From here on launches are recorded besides, until the end. *recording is NULL at first. It is no failure if nothing
+ * can be recorded: the end tells. */
+tfm_status tfm__recording_begin(tfm_context *ctx, tfm__recording **recording, int part);
+/* Whether all that was enqueued since its beginning can be run again, as this part. */
+bool tfm__recording_end(tfm_context *ctx, tfm__recording *recording);
+/* Enqueues a part. Tensors that it writes and that are to last must be alive, or not be scratch of the recording: such
+ * are those that were made before it, and are not given back while it is recorded. */
+tfm_status tfm__recording_run(tfm_context *ctx, tfm__recording *recording, int part);
+void tfm__recording_free(tfm_context *ctx, tfm__recording **recording);
+/* What is to be enqueued now cannot be recorded: the recording that is under way, if there is one, is given up. */
+void tfm__recording_give_up(tfm_context *ctx);
 
 /* ---- Tensors' memory -------------------------------------------------------------------------------------------- */
 

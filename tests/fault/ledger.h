@@ -22,6 +22,7 @@ enum ledger_kind {
     LEDGER_KERNEL,
     LEDGER_MEM,
     LEDGER_EVENT,
+    LEDGER_COMMAND_BUFFER,
     LEDGER_KINDS
 };
 
