@@ -196,7 +196,8 @@ TFM_API void tfm_feed_forward_free(tfm_context *ctx, tfm_feed_forward *layer);
 
 /* What a block attends to. All of it may be empty, except for `cross` in a block with cross-attention. */
 typedef struct tfm_block_memory {
-    tfm_tensor lengths;       /* (B) I32: the length of each sequence of x, the rest is padding; empty for all T. */
+    tfm_tensor lengths;       /* (B) I32: the length of each sequence of x, the rest is padding; empty for all T. With
+                                 `rows`: how many rows each sequence has; empty for all. */
     tfm_keys_values cross;    /* (N, S, Hk D) each: what tfm_multi_head_project gives of the encoder's output. */
     tfm_tensor cross_lengths; /* (N) I32: the length of each sequence of that; empty for all S. */
     tfm_tensor cross_sources; /* (B) I32: which of the N each sequence attends to; empty for its own, and N is B. */
@@ -214,7 +215,8 @@ typedef struct tfm_block_memory {
     tfm_keys_values fresh; /* (B T, Hk D) each: where the block's new keys and values are written, in the log. */
     tfm_keys_values log;   /* (rows, Hk D) each: the whole log of this layer. With an SSRU, T is 1, and its cells,
                               (rows, E), are in the place of keys. */
-    tfm_tensor rows;       /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. */
+    tfm_tensor rows; /* (B, past + T) I32: the rows of each sequence's past in the log, the new rows last. Where T is 1
+                        it may have room for more, and then `lengths` says how many of a line count. */
 } tfm_block_memory;
 
 /* Computes y (B, T, E) from x (B, T, E). `memory` may be NULL for a block without cross-attention. */

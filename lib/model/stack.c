@@ -42,6 +42,10 @@ static tfm_tensor positions_of(tfm_context *ctx, const tfm__stack *stack, const 
     return used;
 }
 
+tfm_tensor tfm__model_positions(const tfm_model *model) {
+    return positions_of(model->ctx, &model->decoder, &model->arch.decoder);
+}
+
 /* *sum = x (B, T, E) and the rows of the table for its tokens, which stand where p->positions says. */
 static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table) {
     tfm_context *ctx = model->ctx;
@@ -63,13 +67,14 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
     tfm_dropout_options draw;
     const tfm_dropout_options *dropout = tfm_training_draw(model->training, &draw, TFM_DROP_RESIDUAL);
     const bool normed = p->arch->embedding_norm, typed = p->arch->token_types > 0;
-    const tfm_tensor positions = positions_of(ctx, stack, p->arch);
-    const bool scattered = p->positions.buffer && positions.buffer;
+    const bool placed_alike = p->step && p->step->place.buffer; /* all rows by what the step has */
+    const tfm_tensor positions = placed_alike ? p->step->place : positions_of(ctx, stack, p->arch);
+    const bool scattered = p->positions.buffer && positions.buffer && !placed_alike;
     tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
     tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
     tfm_scope_open(ctx);
     tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
-                         scattered ? (tfm_tensor){0} : positions, p->position);
+                         scattered ? (tfm_tensor){0} : positions, placed_alike ? 0 : p->position);
     if (scattered)
         add_positions(model, placed, p, bare, positions);
     if (typed) {
@@ -151,6 +156,7 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
         find_bias(model, &memory.bias, p, layer);
     if (p->step) {
         const int64_t rows = stream->x.dims[0] * stream->x.dims[1];
+        memory.lengths = p->step->lengths;
         memory.cross = cross ? p->step->cross[layer] : memory.cross;
         memory.cross_lengths = p->step->cross_lengths;
         memory.cross_sources = p->step->sources;

@@ -80,11 +80,15 @@ static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights
                         const tfm_norm *before, const tfm_block_memory *memory) {
     tfm_dropout_options draw;
     const bool step = memory->rows.buffer != NULL;
-    const int64_t targets = s->x.rank == 3 ? s->x.dims[1] : 1, past = step ? memory->rows.dims[1] - targets : 0;
-    tfm_attention_options options = {.scores = weights,
+    const bool roomy = step && memory->lengths.buffer != NULL;
+    const int64_t targets = s->x.rank == 3 ? s->x.dims[1] : 1;
+    const int64_t past = step && !roomy ? memory->rows.dims[1] - targets : 0;
+    tfm_attention_options options = {.lengths = memory->lengths,
+                                     .scores = weights,
                                      .causal = block->causal && (!step || targets > 1),
                                      .past = past,
-                                     .window = block->window && (!step || past + targets > block->before + 1),
+                                     .at_end = roomy,
+                                     .window = block->window && (!step || roomy || past + targets > block->before + 1),
                                      .before = block->before,
                                      .after = block->after,
                                      .mask = memory->bias,
@@ -93,8 +97,6 @@ static void attend_self(tfm_context *ctx, tfm_tensor *mixed, tfm_tensor *weights
     tfm_keys_values own = {{0}, {0}};
     tfm_scope_open(ctx);
     project_self(ctx, &queries, &own, block, s, before, memory);
-    if (!step)
-        options.lengths = memory->lengths;
     options.dropout = tfm_training_draw(block->training, &draw, TFM_DROP_ATTENTION);
     tfm__multi_head_mix(ctx, mixed, &block->attention, queries, step ? memory->log : own, &options);
     tfm_scope_close(ctx, 4, (tfm_tensor *[]){mixed, weights, &s->x, &s->added});

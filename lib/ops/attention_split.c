@@ -4,10 +4,13 @@
 
 enum { MOST_SPANS = 64 };
 
-/* Keys, at most, that any query of the call sees, from the nearest to the furthest of a sequence. */
+/* Keys, at most, that any query of the call sees, from the nearest to the furthest of a sequence. Those of the past are
+ * counted in steps, so that a text is cut alike whether its table has room for more or not. */
 static int64_t keys_seen(const tfm__attention *a) {
     const int64_t window = a->to - a->from + a->targets - 1, end = a->to + a->targets - 1;
     int64_t seen = a->length < a->columns ? a->length : a->columns;
+    if (a->paged)
+        seen = tfm__divide_up(seen, TFM__TABLE_ROOM) * TFM__TABLE_ROOM;
     seen = window < seen ? window : seen;
     return !a->aligned && end < seen ? end : seen;
 }
