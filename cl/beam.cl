@@ -15,6 +15,25 @@
 #define MERGE_PARAMETERS
 #endif
 
+/* What differs from step to step: the number of the step, the columns of the table, and the first nodes of this step's
+ * rows and of the next one's. With FIXED it lies in `now` (steps.cl), both tables have `room` columns, of which `past`
+ * count, and the newest column has a place from `stage` on instead of a node. */
+#ifdef FIXED
+#define NUMBERS TFM_INPUT(int, now), const long room, const long stage
+#define STEP(given) ((long)TFM_AT(now)[0])
+#define NUMBERS_READ const long past = TFM_AT(now)[1], first_node = TFM_AT(now)[2], next_node = first_node + m * BEAM;
+#define NEW_ROOM room
+#define NEWEST(row, node) (stage + (row))
+#define PAST_NODE(i, parent) ((i) == past - 1 ? (int)first_node + (parent) : TFM_AT(table)[(parent)*room + (i)])
+#else
+#define NUMBERS const long past, const long first_node, const long next_node
+#define STEP(given) (given)
+#define NUMBERS_READ
+#define NEW_ROOM (past + 1)
+#define NEWEST(row, node) (node)
+#define PAST_NODE(i, parent) TFM_AT(table)[(parent)*past + (i)]
+#endif
+
 /* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
  * each place, and is unused where all do. table (n BEAM, past), new_table (m BEAM, past + 1); node_token, node_parent,
  * node_score: the log of all nodes, the last with sum log p up to each. */
@@ -23,8 +42,7 @@
         TFM_INPUT(int, sentences), TFM_TENSOR(int, done), TFM_INPUT(int, keep), TFM_TENSOR(int, new_tokens),           \
         TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences),                     \
         TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
-        TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, const long past,                    \
-        const long first_node, const long next_node
+        TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, NUMBERS
 /* The rows of place `group`, which were sentence `from`, take over what their parent rows know, each as a new node. All
  * items of the work-group take part. */
 #define EXTEND(group, from)                                                                                            \
@@ -37,7 +55,7 @@
         TFM_AT(node_token)[node] = token;                                                                              \
         TFM_AT(node_parent)[node] = (int)first_node + TFM_AT(next_parent)[old];                                        \
         TFM_AT(node_score)[node] = TFM_AT(next_score)[old];                                                            \
-        TFM_AT(new_table)[row * (past + 1) + past] = (int)node;                                                        \
+        TFM_AT(new_table)[row * NEW_ROOM + past] = (int)NEWEST(row, node);                                             \
         if (b == 0) {                                                                                                  \
             TFM_AT(new_sentences)[group] = sentence;                                                                   \
             TFM_AT(new_done)[group] = TFM_AT(done)[from];                                                              \
@@ -45,8 +63,7 @@
     }                                                                                                                  \
     for (long e = TFM_LANE(); e < BEAM * past; e += TFM_GROUP) {                                                       \
         const long b = e / past, i = e - b * past;                                                                     \
-        TFM_AT(new_table)                                                                                              \
-        [((group)*BEAM + b) * (past + 1) + i] = TFM_AT(table)[TFM_AT(next_parent)[(from)*BEAM + b] * past + i];        \
+        TFM_AT(new_table)[((group)*BEAM + b) * NEW_ROOM + i] = PAST_NODE(i, TFM_AT(next_parent)[(from)*BEAM + b]);     \
     }
 
 /* In transformers all that reaches the limit has finished, a finished one must be among the BEAM best, and unless
@@ -124,13 +141,14 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     const long group = TFM_ROW();
     if (group >= m)
         return;
-    const long base = group * BEAM;
-    const int sentence = TFM_AT(sentences)[group], generated = (int)step + 1, limit = TFM_AT(limits)[sentence];
+    NUMBERS_READ
+    const long base = group * BEAM, number = STEP(step);
+    const int sentence = TFM_AT(sentences)[group], generated = (int)number + 1, limit = TFM_AT(limits)[sentence];
     const bool last = last_token >= 0 && generated >= limit;
-    const int certain = last ? certain_last != 0 : step == 0 && certain_first != 0;
+    const int certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
     int forced = last ? (int)last_token : -1;
-    if (!last && step < TFM_AT(prefix_counts)[sentence])
-        forced = TFM_AT(prefixes)[sentence * prefix_width + step];
+    if (!last && number < TFM_AT(prefix_counts)[sentence])
+        forced = TFM_AT(prefixes)[sentence * prefix_width + number];
 #ifdef MERGES
     for (int e = (int)TFM_LANE(); e < SUMS; e += TFM_GROUP) {
         sums[e] = -INFINITY;
@@ -272,6 +290,7 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
     const long group = TFM_ROW();
     if (group >= m)
         return;
+    NUMBERS_READ
     const long from = TFM_AT(keep)[group];
     EXTEND(group, from)
 }
@@ -438,18 +457,19 @@ TFM_KERNEL void beam_stop(TFM_INPUT(int, stops), TFM_INPUT(int, sentences), TFM_
     atomic_dec(TFM_AT(remaining));
 }
 
-/* A work-group per row: a mask (R, past) of what a row's past really has, -inf where its prompt has none, and positions
- * (R) of its newest tokens. pads (N): columns before the prompt; sources (R) */
+/* A work-group per row: a mask (R, room) of what a row's past really has, -inf where its prompt has none, and positions
+ * (R) of its newest tokens. pads (N): columns before the prompt; sources (R). The past has `room` columns, or where now
+ * (steps.cl) is not null, as many as it says. */
 TFM_KERNEL void beam_places(TFM_TENSOR(float, mask), TFM_TENSOR(int, positions), TFM_INPUT(int, pads),
-                            TFM_INPUT(int, sources), const long rows, const long past) {
+                            TFM_INPUT(int, sources), TFM_INPUT(int, now), const long rows, const long room) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
-    const int none = TFM_AT(pads)[TFM_AT(sources)[row]];
+    const int none = TFM_AT(pads)[TFM_AT(sources)[row]], past = now != 0 ? TFM_AT(now)[1] : (int)room;
     for (long i = TFM_LANE(); i < past; i += TFM_GROUP)
-        TFM_AT(mask)[row * past + i] = i < none ? -INFINITY : 0.0f;
+        TFM_AT(mask)[row * room + i] = i < none ? -INFINITY : 0.0f;
     if (TFM_LANE() == 0)
-        TFM_AT(positions)[row] = (int)past - 1 - none;
+        TFM_AT(positions)[row] = past - 1 - none;
 }
 
 /* One item per row: log_sum (R) counts what was removed, so that no other token becomes more probable by it. */

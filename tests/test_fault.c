@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/cl.h"
 #include "fault/runs.h"
 #include "harness.h"
 #include "tfm/tfm.h"
@@ -248,6 +249,9 @@ static void test_clblast_chosen(void **state) {
 
 /* ---- Going on after a failure ------------------------------------------------------------------------------------ */
 
+/* With this in its environment such a run records its steps. */
+#define RECORDS "TFM_TEST_RECORDS"
+
 static bool print(void *user, size_t line, int best, const char *text, double score) {
     (void)user, (void)line, (void)best, (void)score;
     return puts(text) >= 0;
@@ -266,6 +270,8 @@ static int again(void) {
     tfm_status status = tfm_context_open(&ctx, NULL);
     if (status != TFM_OK)
         status = tfm_context_open(&ctx, NULL);
+    if (status == TFM_OK)
+        ctx->tuning.records = getenv(RECORDS) != NULL;
     if (status == TFM_OK && tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL) != TFM_OK) {
         tfm_context_clear_error(ctx);
         status = tfm_model_open(&model, ctx, TFM_ROOT "/apps/demo", NULL);
@@ -281,12 +287,12 @@ static int again(void) {
     return status == TFM_OK ? 0 : 1;
 }
 
-static void again_after(unsigned long number, const char *name) {
+static void again_after(unsigned long number, const char *name, bool records) {
     char title[128], call[64], only[96];
     snprintf(title, sizeof(title), "again after %s %lu", name ? name : "call", number);
     snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
     snprintf(only, sizeof(only), "TFM_FAULT_NAME=%s", name ? name : "");
-    runs_add_again(title, (const char *const[]){call, only, NULL});
+    runs_add_again(title, (const char *const[]){call, only, records ? RECORDS "=1" : NULL, NULL});
 }
 
 /* A failure leaves nothing half-made behind: with the error cleared, the same call gives the right answer. */
@@ -295,10 +301,25 @@ static void test_go_on(void **state) {
     const runs_report *plain = runs_plain();
     unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
     for (unsigned turn = 0; turn < sample; turn++)
-        again_after(sampled(turn, sample, sample / 5), NULL);
+        again_after(sampled(turn, sample, sample / 5), NULL, false);
     for (int i = 0; i < plain->function_count && !runs_slow(); i++)
-        again_after(1 + plain->functions[i].calls / 2, plain->functions[i].name);
+        again_after(1 + plain->functions[i].calls / 2, plain->functions[i].name, false);
     runs_finish("one call fails, and the caller goes on");
+}
+
+/* Steps that cannot be recorded are launched, and one that cannot be run again is a failure as that of a launch. */
+static void test_recorded(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"clGetExtensionFunctionAddressForPlatform",
+                                        "clCreateCommandBufferKHR",
+                                        "clCommandNDRangeKernelKHR",
+                                        "clFinalizeCommandBufferKHR",
+                                        "clEnqueueCommandBufferKHR",
+                                        "clReleaseCommandBufferKHR"};
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
+        for (unsigned long call = 1; call <= (runs_slow() ? 1 : 5); call += 2)
+            again_after(call, NAMES[i], true);
+    runs_finish("one call fails that records, and the caller goes on");
 }
 
 int main(int count, char **arguments) {
@@ -311,6 +332,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_first_launch),   cmocka_unit_test(test_no_queue),
         cmocka_unit_test(test_profiled),       cmocka_unit_test(test_clblast),
         cmocka_unit_test(test_clblast_chosen), cmocka_unit_test(test_small_groups),
+        cmocka_unit_test(test_recorded),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

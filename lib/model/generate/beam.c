@@ -188,6 +188,10 @@ typedef struct made {
     int64_t m, next_node;
 } made;
 
+tfm_status tfm__beam_reserve(tfm__beam *beam, int64_t steps) {
+    return grow_nodes(beam, beam->node + (steps + 1) * beam->live * beam->width);
+}
+
 static made make_rows(tfm__beam *beam, int64_t m) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = m * beam->width, next_node = beam->node + beam->live * beam->width;
@@ -203,9 +207,23 @@ static made make_rows(tfm__beam *beam, int64_t m) {
     return to;
 }
 
+/* The other turn's. */
+static made other_rows(const tfm__beam *beam, chosen *next) {
+    const tfm__beam_rows *rows = &beam->turns->rows[!beam->turns->turn];
+    next->token = rows->chosen;
+    return (made){.tokens = rows->tokens,
+                  .scores = rows->scores,
+                  .table = rows->table,
+                  .sentences = rows->sentences,
+                  .done = rows->done,
+                  .sources = rows->sources,
+                  .m = beam->live};
+}
+
 enum { EXTEND_ARGS = 20 };
 
 static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *next, const made *to, int64_t m) {
+    const tfm__beam_turns *turns = beam->turns;
     const tfm__arg all[EXTEND_ARGS] = {TFM__T_AS("next_token", next->token),
                                        TFM__T_AS("next_parent", next->parent),
                                        TFM__T_AS("next_score", next->score),
@@ -227,12 +245,17 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
                                        TFM__I_AS("first_node", beam->node),
                                        TFM__I_AS("next_node", to->next_node)};
     memcpy(args, all, sizeof(all));
+    if (turns) {
+        const tfm__arg numbers[] = {TFM__T_AS("now", turns->rows[turns->turn].now), TFM__I_AS("room", turns->room),
+                                    TFM__I_AS("stage", turns->stage)};
+        memcpy(args + EXTEND_ARGS - TFM__COUNT(numbers), numbers, sizeof(numbers));
+    }
 }
 
 static tfm__kernel *kernel(const tfm__beam *beam, const char *name, const char *more) {
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
-    return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s", beam->width, candidates,
-                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "", more);
+    return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s%s", beam->width, candidates,
+                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "", beam->turns ? " -DFIXED" : "", more);
 }
 
 /* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. */
@@ -289,6 +312,22 @@ static void extend_rows(tfm__beam *beam, const chosen *next, made *to) {
     tfm__launch(ctx, kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to->m), EXTEND_ARGS, args);
 }
 
+void tfm__beam_take_turn(tfm__beam *beam) {
+    tfm__beam_turns *turns = beam->turns;
+    turns->turn = !turns->turn;
+    const tfm__beam_rows *rows = &turns->rows[turns->turn];
+    if (beam->as_transformers)
+        beam->chosen = rows->chosen;
+    beam->tokens = rows->tokens;
+    beam->scores = rows->scores;
+    beam->table = rows->table;
+    beam->sentences = rows->sentences;
+    beam->done = rows->done;
+    beam->sources = rows->sources;
+    beam->node += beam->live * beam->width;
+    beam->step++;
+}
+
 static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {
     tfm_tensor_free(ctx, old);
     *old = fresh;
@@ -298,9 +337,14 @@ tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->live * beam->width;
     tfm_scope_open(ctx);
-    const chosen next = {tfm__beam_ints(ctx, rows), tfm__beam_ints(ctx, rows), tfm__beam_floats(ctx, rows)};
-    made to = make_rows(beam, keep);
+    chosen next = {beam->turns ? (tfm_tensor){0} : tfm__beam_ints(ctx, rows), tfm__beam_ints(ctx, rows),
+                   tfm__beam_floats(ctx, rows)};
+    made to = beam->turns ? other_rows(beam, &next) : make_rows(beam, keep);
     choose_rows(beam, &next, &to, logits);
+    if (beam->turns) {
+        tfm__beam_take_turn(beam);
+        return tfm_scope_close(ctx, 0, NULL);
+    }
     if (keep < beam->live)
         extend_rows(beam, &next, &to);
     if (beam->as_transformers)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "model/generate/continue.h"
+#include "model/generate/recorded.h"
 
 /* What the host knows of texts that somebody watches. */
 typedef struct watched {
@@ -31,6 +32,7 @@ typedef struct run {
     int32_t *table, *last;
     tfm__beam beam;
     tfm_kv_cache cache;
+    tfm__recorded recorded;
     tfm_tensor relative, pads; /* pads (texts): columns before each prompt; empty where all are as long */
     watched eyes;
     size_t first; /* the first text's number for who watches */
@@ -85,7 +87,8 @@ static tfm_status prepare(run *r, const tfm__generate_input *input) {
 /* ---- Steps --------------------------------------------------------------------------------------------- */
 
 /* Logits (R, V) of the next token of each row. */
-static tfm_status step(run *r, tfm_tensor *logits) {
+static tfm_status step(void *user, tfm_tensor *logits) {
+    run *r = user;
     tfm_context *ctx = r->model->ctx;
     const tfm__beam *beam = &r->beam;
     const int64_t rows = beam->live * beam->width, position = beam->before + beam->step;
@@ -100,13 +103,17 @@ static tfm_status step(run *r, tfm_tensor *logits) {
     if (!tfm__model_keys_serve(r->model, position, position + 1))
         tfm__prompts_again(r->model, &r->cache, beam, r->relative);
     if (r->pads.buffer) {
+        const int64_t room = beam->table.dims[1];
         tfm_tensor_new(ctx, &at.positions, TFM_I32, 2, (int64_t[]){rows, 1});
-        tfm_tensor_new(ctx, &at.mask, TFM_F32, 4, (int64_t[]){rows, 1, 1, position + 1});
-        tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_places", ""), tfm__row_grid(ctx, rows),
-                    TFM__ARGS(TFM__T_AS("mask", at.mask), TFM__T_AS("positions", at.positions),
-                              TFM__T_AS("pads", r->pads), TFM__T_AS("sources", beam->sources), TFM__I(rows),
-                              TFM__I_AS("past", position + 1)));
+        tfm_tensor_new(ctx, &at.mask, TFM_F32, 4, (int64_t[]){rows, 1, 1, room});
+        tfm__launch(
+            ctx, tfm__kernel_get(ctx, "beam", "beam_places", ""), tfm__row_grid(ctx, rows),
+            TFM__ARGS(TFM__T_AS("mask", at.mask), TFM__T_AS("positions", at.positions), TFM__T_AS("pads", r->pads),
+                      TFM__T_AS("sources", beam->sources),
+                      TFM__T_AS("now", beam->turns ? beam->turns->rows[beam->turns->turn].now : (tfm_tensor){0}),
+                      TFM__I(rows), TFM__I(room)));
     }
+    tfm__recorded_fit(&r->recorded, &at);
     tfm_kv_cache_reserve(ctx, &r->cache, rows);
     tfm__model_step(r->model, logits, beam->tokens, &at, beam->keeps ? r->model->logits_bias : r->model->search_bias);
     r->cache.rows += rows;
@@ -165,9 +172,10 @@ static tfm_status write(run *r) {
     tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
+    tfm__recorded_begin(&r->recorded, r->model, beam, &r->cache, r->longest);
     while (beam->step < r->longest && tfm_context_status(ctx) == TFM_OK && (status = ask(r)) == TFM_OK) {
         tfm_tensor logits = {0};
-        step(r, &logits);
+        tfm__recorded_step(&r->recorded, &logits, step, r);
         /* The device has this step to do while the host waits for what the one before wrote. */
         if (eyes->watch && (tell(r) != TFM_OK || eyes->open == 0))
             break;
@@ -178,8 +186,7 @@ static tfm_status write(run *r) {
         if (remaining && *remaining <= keep - (keep + 15) / 16)
             keep = *remaining;
         const bool moved = keep < beam->live;
-        tfm__beam_advance(beam, logits, keep);
-        tfm_tensor_free(ctx, &logits);
+        tfm__recorded_advance(&r->recorded, &logits, keep);
         if (eyes->watch)
             look(r, moved);
         if (counts) {
@@ -189,6 +196,7 @@ static tfm_status write(run *r) {
     }
     if (eyes->watch && status == TFM_OK)
         tell(r);
+    tfm__recorded_end(&r->recorded);
     tfm__read_free(ctx, &counter);
     tfm__read_free(ctx, &eyes->tokens);
     tfm__read_free(ctx, &eyes->sources);

@@ -2,7 +2,7 @@
  * host only looks at a counter of what remains, at a value that was sent while the device already had its next step. */
 #include <math.h>
 #include <string.h>
-#include "model/generate/beam.h"
+#include "model/generate/recorded.h"
 
 tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options) {
     static const tfm_search_options none;
@@ -185,24 +185,38 @@ typedef struct source {
     tfm__kept kept;         /* what may be written */
 } source;
 
+/* What makes the logits of a step. */
+typedef struct stepper {
+    tfm_model *model;
+    const tfm__beam *beam;
+    tfm_kv_cache *cache;
+    source *from;
+    tfm__recorded recorded;
+} stepper;
+
 /* One step of the decoder over the live rows: logits (R, V) of the next token. */
-static tfm_status step(tfm_model *model, tfm_tensor *logits, const tfm__beam *beam, tfm_kv_cache *cache, source *from) {
+static tfm_status step(void *user, tfm_tensor *logits) {
+    const stepper *s = user;
+    tfm_model *model = s->model;
+    const tfm__beam *beam = s->beam;
+    source *from = s->from;
     const int64_t rows = beam->live * beam->width;
-    tfm_kv_cache_reserve(model->ctx, cache, rows);
-    tfm__model_step(model, logits, beam->tokens,
-                    &(tfm__step){.cache = cache,
-                                 .cross = from->cross,
-                                 .cross_lengths = from->lengths,
-                                 .relative = from->relative,
-                                 .output = from->kept.ids ? &from->kept.output : NULL,
-                                 .sources = beam->sources,
-                                 .table = beam->table,
-                                 .node = beam->node,
-                                 .position = beam->step},
+    tfm_kv_cache_reserve(model->ctx, s->cache, rows);
+    tfm__step at = {.cache = s->cache,
+                    .cross = from->cross,
+                    .cross_lengths = from->lengths,
+                    .relative = from->relative,
+                    .output = from->kept.ids ? &from->kept.output : NULL,
+                    .sources = beam->sources,
+                    .table = beam->table,
+                    .node = beam->node,
+                    .position = beam->step};
+    tfm__recorded_fit(&s->recorded, &at);
+    tfm__model_step(model, logits, beam->tokens, &at,
                     from->kept.ids ? from->kept.bias
                     : beam->keeps  ? model->score_bias
                                    : model->search_bias);
-    cache->rows += rows;
+    s->cache->rows += rows;
     return tfm_context_status(model->ctx);
 }
 
@@ -219,9 +233,11 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
+    stepper s = {.model = model, .beam = beam, .cache = cache, .from = from};
+    tfm__recorded_begin(&s.recorded, model, beam, cache, longest);
     while (beam->step < longest && tfm_context_status(ctx) == TFM_OK && (status = ask(options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
-        step(model, &logits, beam, cache, from);
+        tfm__recorded_step(&s.recorded, &logits, step, &s);
         /* The device has this step to do while the host waits for what the step of the last look wrote. */
         bool look = beam->step % interval == 0;
         const int32_t *remaining = look && counter ? tfm__read_wait(ctx, counter) : NULL;
@@ -229,13 +245,13 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
             break;
         if (remaining && *remaining <= keep - (keep + 15) / 16)
             keep = *remaining;
-        tfm__beam_advance(beam, logits, keep);
-        tfm_tensor_free(ctx, &logits);
+        tfm__recorded_advance(&s.recorded, &logits, keep);
         if (look) {
             tfm__read_free(ctx, &counter);
             tfm__read_start(ctx, &counter, beam->remaining);
         }
     }
+    tfm__recorded_end(&s.recorded);
     tfm__read_free(ctx, &counter);
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
