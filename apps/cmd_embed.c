@@ -61,6 +61,7 @@ static int embed_vectors(embed_job *j) {
         return cli_fail("out of memory for the vectors of %zu lines", j->in.count);
     if (tfm_embed(j->embedder, j->numbers, j->in.text, j->in.count, &j->options) != TFM_OK)
         return cli_fail_library();
+    cli_progress(NULL); /* both may go to one terminal */
     if (j->task == EMBED_SIMILAR)
         return embed_similar_write(j, j->in.count);
     return embed_write_vectors(j, j->in.count) ? CLI_OK : cli_output_flush(&j->out);

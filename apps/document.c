@@ -207,6 +207,7 @@ static int translate_chunk(chunk *c, tfm_model *model, tfm_text_options text, co
     free(bytes);
     if (!c->starved && status != TFM_OK)
         return cli_fail_library();
+    cli_progress(NULL); /* the document may go to the same terminal */
     put_all(c);
     return c->starved ? cli_fail("out of memory for the translation of %s", c->d->file.name) : CLI_OK;
 }

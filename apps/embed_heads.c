@@ -43,6 +43,7 @@ int embed_classes(embed_job *j) {
         return cli_fail("out of memory for the classes of %zu lines", j->in.count);
     if (tfm_classify(j->model, j->numbers, j->in.text, j->in.count, &j->options) != TFM_OK)
         return cli_fail_library();
+    cli_progress(NULL); /* both may go to one terminal */
     for (size_t i = 0; i < j->in.count; i++)
         if (!put_classes(j, i, j->numbers + i * (size_t)count, count))
             return cli_output_flush(&j->out);
@@ -60,6 +61,7 @@ typedef struct words {
 
 static bool put_empty(words *w, size_t line) {
     embed_job *j = w->job;
+    cli_progress(NULL); /* both may go to one terminal */
     for (; w->next < line; w->next++) {
         if (j->format != EMBED_JSON)
             fputc('\n', j->out.file);

@@ -94,6 +94,7 @@ int embed_similar_write(embed_job *j, size_t count) {
         n = count - first < most ? count - first : most;
         if (find(j, scores, lines, j->numbers + first * width, n, top) != TFM_OK)
             code = cli_fail_library();
+        cli_progress(NULL); /* both may go to one terminal */
         for (size_t i = 0; i < n && code == CLI_OK; i++)
             if (!put_neighbours(j, j->in.first + first + i, scores + i * (size_t)top, lines + i * (size_t)top, top))
                 code = cli_output_flush(&j->out);

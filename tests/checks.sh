@@ -62,3 +62,27 @@ both() {
 same() {
     [ "$code" = 0 ] && cmp -s "$1" "$2"
 }
+# in_terminal COLUMNS ARGUMENT...: the program reads `in` and writes to a terminal so wide. `screen` has what stays there,
+# which is of each line what follows the last time that it was cleared.
+in_terminal() {
+    python3 - "$tfm" "$@" <<'END' >screen
+import fcntl, os, pty, struct, sys, termios
+program, columns, *arguments = sys.argv[1:]
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("4H", 24, int(columns), 0, 0))
+    os.dup2(os.open("in", os.O_RDONLY), 0)
+    os.execv(program, [program, *arguments])
+text = b""
+try:
+    while piece := os.read(terminal, 4096):
+        text += piece
+except OSError:
+    pass
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+for line in text.decode().split("\n"):
+    print(line.rstrip("\r").split("\r\x1b[K")[-1])
+sys.exit(code)
+END
+    code=$?
+}

@@ -31,6 +31,9 @@ fi
 echo '<p>Ich habe <b>Hunger</b>.</p><script>x < y</script><p>Danke.</p>' >in
 translate --format html -i in
 check "marks are around what they were around" both 0 says out "^<p>I'm <b>hungry</b>.</p><script>x < y</script><p>Thank[^<]*</p>$"
+echo '<p>Ich habe <b>Hunger</b>.</p>' >in
+in_terminal 80 translate -m "$demo" --format html
+check "to a terminal: no progress is left beside it" both 0 says screen "^<p>I'm <b>hungry</b>.</p>$"
 {
     printf '\357\273\277<!DOCTYPE html>\r\n<html><head><meta charset="utf-8"><title>Guten Morgen.</title></head>\r\n'
     printf '<body><p>Guten Morgen. Danke.</p>\r\n<p translate="no">Danke.</p></body></html>\r\n'

@@ -74,6 +74,15 @@ run embed -m "$golden/classifier" --classify --pairs -i pairs
 check "pairs: a NUL in the second text is not its end" both 1 says err 'pairs, line 1: the second text has a NUL'
 check "pairs: the line is empty, and the next is not" [ -z "$(sed -n 1p out)" -a -n "$(sed -n 2p out)" ]
 
+# ---- In a terminal
+cp lines in
+in_terminal 80 embed -m "$golden/embedder"
+check "to a terminal: no progress is left beside it" [ "$code" = 0 -a "$(grep -c '^\[.*\]$' screen)" = 3 ]
+in_terminal 80 embed -m "$golden/embedder" --similar others --top 1
+check "nor beside neighbours" [ "$code" = 0 -a "$(grep -c '^[01]\.[0-9]*	' screen)" = 3 ]
+in_terminal 80 embed -m "$golden/classifier" --classify --top 1
+check "nor beside classes" [ "$code" = 0 -a "$(grep -c '^[a-z]*	0\.[0-9]*$' screen)" = 3 ]
+
 # ---- What a directory is
 run info "$golden/embedder"
 check "info: an encoder in a directory of its own, and its vectors" both 0 says out '^vectors  *10 numbers, pooled by cls+max'
