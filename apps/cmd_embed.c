@@ -87,7 +87,8 @@ static int embed_all(embed_job *j) {
         code = embed_chunk(j);
         if (code != CLI_OK)
             return code;
-        cli_progress("%zu lines", j->in.first + j->in.count);
+        const size_t lines = j->in.first + j->in.count;
+        cli_progress("%zu line%s", lines, lines == 1 ? "" : "s");
     }
 }
 

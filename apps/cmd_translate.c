@@ -123,9 +123,10 @@ static void show_progress(const job *j, uint64_t done, uint64_t total) {
     if (j->bytes > 0)
         snprintf(percent, sizeof(percent), "translating %3.0f %%", 100 * part);
     if (j->done.sentences > 0)
-        snprintf(lines, sizeof(lines), "%" PRIu64 " %s", j->done.sentences, j->text.split ? "sentences" : "lines");
+        snprintf(lines, sizeof(lines), "%" PRIu64 " %s%s", j->done.sentences, j->text.split ? "sentence" : "line",
+                 j->done.sentences == 1 ? "" : "s");
     else
-        snprintf(lines, sizeof(lines), "%zu lines read", j->in.count);
+        snprintf(lines, sizeof(lines), "%zu line%s read", j->in.count, j->in.count == 1 ? "" : "s");
     if (j->done.sentences > 0 && elapsed > 1)
         snprintf(rate, sizeof(rate), "%.0f a second", (double)j->done.sentences / elapsed);
     if (part > 0 && elapsed > 1 && left < 1e6 * 3600)
