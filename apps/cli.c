@@ -33,6 +33,38 @@ static void cut_to_terminal(char *line) {
     line[end] = 0;
 }
 
+void cli_put_words_within(FILE *file, int columns, int column, int indent, const char *text) {
+    bool first = true;
+    for (const char *word = text; *word;) {
+        const int length = (int)strcspn(word, " ");
+        if (!first && column + 1 + length > columns) {
+            fprintf(file, "\n%*s", indent, "");
+            column = indent;
+            first = true;
+        }
+        fprintf(file, first ? "%.*s" : " %.*s", length, word);
+        column += length + !first;
+        first = false;
+        word += length;
+        word += strspn(word, " ");
+    }
+    fputc('\n', file);
+}
+
+void cli_put_words(FILE *file, int column, int indent, const char *text) {
+    struct winsize window;
+    const bool terminal = ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col >= 2;
+    cli_put_words_within(file, terminal ? window.ws_col : INT_MAX, column, indent, text);
+}
+
+void cli_put_device(const tfm_context *ctx, const char *variant) {
+    const tfm_device_info *device = tfm_context_device(ctx);
+    char text[sizeof(device->name) + sizeof(device->opencl) + 64];
+    snprintf(text, sizeof(text), "%s, %s%s%s", device->name, device->opencl, variant ? ", variant " : "",
+             variant ? variant : "");
+    cli_put_words(stderr, 0, 2, text);
+}
+
 static bool holding, silent;
 static char held[4096];
 

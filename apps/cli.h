@@ -203,6 +203,14 @@ int cli_fail_library(void);
 /* Does the same, refers to the command's --help, and returns CLI_USAGE. */
 int cli_misuse(const cli_syntax *syntax, const char *format, ...) TFM_PRINTF(2, 3);
 
+/* Writes a line's words from this column of `file` on, and ends the line. A terminal that is too narrow for all of them
+ * has the others below, so many blanks in; elsewhere it is one line. */
+void cli_put_words(FILE *file, int column, int indent, const char *text);
+/* A line on standard error that says what device this is, and what variant of the kernels unless that is NULL. */
+void cli_put_device(const tfm_context *ctx, const char *variant);
+/* Words as above, in so many columns wherever they go. */
+void cli_put_words_within(FILE *file, int columns, int column, int indent, const char *text);
+
 /* Shows one changing line on standard error during long work, cut to the width of the terminal. Shows nothing where
  * standard error is not a terminal. NULL clears the line. */
 void cli_progress(const char *format, ...) TFM_PRINTF(1, 2);

@@ -70,7 +70,7 @@ int bench_devices_open(bench_devices *devices, const bench_options *options) {
         return code;
     tfm_context *first = devices->contexts[0];
     const char *own = devices->own = tfm_context_variant(first);
-    fprintf(stderr, "%s, %s, variant %s\n", tfm_context_device(first)->name, tfm_context_device(first)->opencl, own);
+    cli_put_device(first, own);
     if (!options->variants)
         return code;
     /* "all" are its own, and after it in the table those that ask less of a device. */

@@ -34,37 +34,22 @@ static int print_json(const tfm_device_info *devices, size_t count) {
     return CLI_OK;
 }
 
-/* A sentence below its row, broken at spaces. */
-static void print_below(const char *text) {
-    enum { INDENT = 9, WIDTH = 79 };
-    int column = printf("%*s", INDENT, "");
-    for (const char *word = text; *word;) {
-        const int length = (int)strcspn(word, " ");
-        if (column > INDENT && column + 1 + length > WIDTH) {
-            printf("\n%*s", INDENT, "");
-            column = INDENT;
-        }
-        column += printf(column > INDENT ? " %.*s" : "%.*s", length, word);
-        word += length;
-        word += strspn(word, " ");
-    }
-    putchar('\n');
-}
-
 static int print_table(const tfm_device_info *devices, size_t count) {
     printf("  %5s  %-8s  %-5s  %5s  %9s  %s\n", "index", "platform", "type", "units", "memory", "device (platform)");
     for (size_t i = 0; i < count; i++) {
+        enum { BELOW = 9 };
         const tfm_device_info *d = &devices[i];
-        char place[32], sentence[sizeof(d->error) + 32];
+        char place[32], name[sizeof(d->name) + sizeof(d->platform) + 4], sentence[sizeof(d->error) + 32];
         snprintf(place, sizeof(place), "%d:%d", d->platform_index, d->device_index);
-        if (d->device_index < 0)
-            printf("  %5s  %-8d  %-5s  %5s  %9s  none (%s)\n", "-", d->platform_index, "-", "-", "-", d->platform);
-        else
-            printf("%c %5d  %-8s  %-5s  %5u  %5.1f GiB  %s (%s)\n", d->chosen ? '*' : ' ', d->index, place,
-                   TYPES[d->type], d->compute_units, (double)d->memory_bytes / (1 << 30), d->name, d->platform);
+        snprintf(name, sizeof(name), "%s (%s)", d->device_index < 0 ? "none" : d->name, d->platform);
+        const int column = d->device_index < 0
+                               ? printf("  %5s  %-8d  %-5s  %5s  %9s  ", "-", d->platform_index, "-", "-", "-")
+                               : printf("%c %5d  %-8s  %-5s  %5u  %5.1f GiB  ", d->chosen ? '*' : ' ', d->index, place,
+                                        TYPES[d->type], d->compute_units, (double)d->memory_bytes / (1 << 30));
+        cli_put_words(stdout, column, column, name);
         snprintf(sentence, sizeof(sentence), "%s%s", d->device_index < 0 ? "" : "cannot be used: ", d->error);
         if (d->error[0])
-            print_below(sentence);
+            cli_put_words_within(stdout, 79, printf("%*s", BELOW, ""), BELOW, sentence);
     }
     return CLI_OK;
 }

@@ -208,7 +208,7 @@ int cmd_report(int argc, char **argv) {
         return CLI_FAILED;
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
-    fprintf(stderr, "%s, %s\n", tfm_context_device(ctx)->name, tfm_context_device(ctx)->opencl);
+    cli_put_device(ctx, NULL);
     code = make_report(ctx, name);
     tfm_context_free(&ctx);
     return code;

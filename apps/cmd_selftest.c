@@ -10,18 +10,20 @@ typedef struct tally {
 static bool on_record(void *user, const tfm_selftest_record *record) {
     tally *t = user;
     cli_progress(NULL);
-    printf("%-14s %-22s ", record->op, record->form);
+    int column = printf("%-14s %-22s ", record->op, record->form);
     switch (record->state) {
     case TFM_SELFTEST_PASS:
         printf("pass           error %.1e\n", record->error);
         t->passed++;
         break;
     case TFM_SELFTEST_FAIL:
-        printf("fail           %s\n", record->message);
+        column += printf("fail           ");
+        cli_put_words(stdout, column, column, record->message);
         t->failed++;
         break;
     case TFM_SELFTEST_UNAVAILABLE:
-        printf("not available  %s\n", record->message);
+        column += printf("not available  ");
+        cli_put_words(stdout, column, column, record->message);
         break;
     }
     t->writing = cli_output_flush(&t->out); /* the next check may take its time */
@@ -50,7 +52,7 @@ int cmd_selftest(int argc, char **argv) {
     tfm_context *ctx = NULL;
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
-    fprintf(stderr, "%s, %s\n", tfm_context_device(ctx)->name, tfm_context_device(ctx)->opencl);
+    cli_put_device(ctx, NULL);
     tfm_status status = tfm_selftest(ctx, on_record, &t);
     if (t.writing != CLI_OK)
         code = t.writing;

@@ -217,8 +217,7 @@ int cmd_tune(int argc, char **argv) {
     tfm_context *ctx = NULL;
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
-    fprintf(stderr, "%s, %s, variant %s\n", tfm_context_device(ctx)->name, tfm_context_device(ctx)->opencl,
-            tfm_context_variant(ctx));
+    cli_put_device(ctx, tfm_context_variant(ctx));
     if (o.reset) {
         code = reset(ctx);
     } else if (tfm_tune_possible(ctx)) {

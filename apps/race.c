@@ -118,8 +118,21 @@ static void print_time(double seconds) {
         printf(" %8.2f us", seconds * 1e6);
 }
 
+/* The width of the first column: of all that stands there, and no more than that, so that a row fits a terminal. */
+static int first_column(const bench_race *race) {
+    size_t width = 0;
+    for (size_t i = 0; i < race->count; i++) {
+        const bench_contestant *c = &race->list[i];
+        const size_t title = strlen(c->bench) + 1 + strlen(c->shape), name = 2 + strlen(c->name);
+        width = title > width ? title : width;
+        width = name > width ? name : width;
+    }
+    return (int)width;
+}
+
 static void print_table(const bench_race *race, const bench_contestant *base) {
     const char *bench = "", *shape = "";
+    const int width = first_column(race);
     for (size_t i = 0; i < race->count; i++) {
         const bench_contestant *c = &race->list[i];
         if (strcmp(c->shape, shape) != 0 || strcmp(c->bench, bench) != 0) {
@@ -127,16 +140,17 @@ static void print_table(const bench_race *race, const bench_contestant *base) {
             shape = c->shape;
             char title[96];
             snprintf(title, sizeof(title), "%s %s", bench, shape);
-            printf("%-34s %4s %11s %11s %10s", title, "runs", "median", "min", race->unit);
+            printf("%-*s %4s %11s %11s %10s", width, title, "runs", "median", "min", race->unit);
             if (base)
                 printf("  of %s", race->than);
             putchar('\n');
         }
         if (c->declined) {
-            printf("  %-32s declined: %s\n", c->name, c->declined);
+            const int column = printf("  %-*s declined: ", width - 2, c->name);
+            cli_put_words(stdout, column, column, c->declined);
             continue;
         }
-        printf("%c %-32s %4d", c->chosen ? '*' : ' ', c->name, c->runs);
+        printf("%c %-*s %4d", c->chosen ? '*' : ' ', width - 2, c->name, c->runs);
         print_time(median(c));
         print_time(c->seconds[0]);
         const double rate = c->work / median(c);

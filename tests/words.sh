@@ -92,6 +92,15 @@ check "a terminal is told that it is waited for" grep -q 'reading lines from thi
 run eval --hyp - --ref "$demo/greedy.en" </dev/null
 check "who pipes is not" [ "$(grep -c 'terminal' err)" = 0 ]
 
+# Rows fit a terminal of 80 columns, broken at words; elsewhere each is one line.
+: >in
+run devices
+cp out rows
+in_terminal 80 devices
+check "devices: rows fit the terminal" [ "$code" = 0 -a "$(awk 'length > 80' screen | wc -l)" = 0 ]
+check "and say the same" [ "$(tr -s ' \n' ' ' <screen | sed 's/ $//')" = "$(tr -s ' \n' ' ' <rows | sed 's/ $//')" ]
+check "to a pipe, the device is on one line" grep -q '^\* .*(.*)$' rows
+
 # ---- Text without spaces
 python3 -c "print('\\n'.join(''.join(chr(0x4e00 + (7 * i + j) % 300) for j in range(15)) for i in range(20)))" >unspaced
 run eval --hyp unspaced --ref unspaced
