@@ -12,7 +12,7 @@ static const char *const ACTIVATIONS[] = {
     [TFM_GELU_TANH] = "gelu_tanh", [TFM_SILU] = "silu",
 };
 
-enum { MOST_COMMANDS = 5 };
+enum { MOST_COMMANDS = 6 };
 
 /* What the directory is for, as commands take it; returns how many. `text`: there is a tokenizer. */
 static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info *m, bool text, bool embeds) {
@@ -26,6 +26,7 @@ static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info
         {"generate --ids", generates && !text},
         {"translate", encodes && decodes && m->has_output && text},
         {"score", (generates || (encodes && decodes && m->has_output)) && text},
+        {"eval", encodes && decodes && m->has_output && text},
         {"attend", encodes && decodes && m->has_output && text},
         {"embed", !(encodes && decodes) && text},
         {"embed --classify", m->classes > 0 && text && !embeds},

@@ -455,7 +455,7 @@ export TFM_CACHE_DIR="$here/cache"
 # ---- Info and score
 run info "$demo"
 check "info" both 0 says out "parameters *$parameters "
-check "info: what takes it" says out '^commands  *translate, score, attend, train --from$'
+check "info: what takes it" says out '^commands  *translate, score, eval, attend, train --from$'
 run info --json "$demo"
 check "info --json" [ "$(python3 -c 'import json; print(json.load(open("out"))["parameters"])')" = "$parameters" ]
 check "info: half precision, and at most 8 MB with all that goes with it" [ "$(cat "$demo"/*.json "$demo"/*.spm \
