@@ -10,8 +10,8 @@
 
 #if defined(ARITHMETIC) && defined(REALS)
 #define LOAD(T, p, step) ((step) ? tfm_load(p) : (T)(*(p)))
-#define MINIMUM(T, a, b) (((a) < (b)) | ((a) != (a)) ? (a) : (b))
-#define MAXIMUM(T, a, b) (((a) > (b)) | ((a) != (a)) ? (a) : (b))
+#define MINIMUM(T, a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
+#define MAXIMUM(T, a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 #define DIVIDED(T, a, b) ((a) / (b))
 #define POWER(T, a, b) pow(a, b)
 #define SUBTRACTED(T, a, b) ((a) - (b))

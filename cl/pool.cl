@@ -6,7 +6,7 @@
  *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows. */
 #if TFM_POOL == 2
-#define POOL_JOIN(sum, v, t) ((v > sum) | (v != v) ? v : sum)
+#define POOL_JOIN(sum, v, t) (((v > sum) | (v != v)) ? v : sum)
 #elif TFM_POOL == 4
 #define POOL_JOIN(sum, v, t) (sum + v * (float)(t + 1))
 #else
