@@ -156,7 +156,8 @@ int train_devices_count(train_run *r, const cli_syntax *syntax) {
     return CLI_GO;
 }
 
-/* Of several devices that are named, the ranks of a machine take one each. */
+/* Of the devices that are named, the ranks of a machine take one each. A list, such as "all", may name a single one,
+ * and yet is no name for it. */
 int train_ranks_device(train_run *r) {
     tfm_device_info *devices;
     size_t count, named;
@@ -164,7 +165,8 @@ int train_ranks_device(train_run *r) {
         return CLI_OK;
     if (list_devices(r, &devices, &count, &named) != CLI_OK)
         return CLI_FAILED;
-    for (size_t i = 0, seen = 0; named > 1 && i < count; i++)
+    const bool listed = named > 1 || (named == 1 && getenv("TFM_DEVICE"));
+    for (size_t i = 0, seen = 0; listed && i < count; i++)
         if (devices[i].chosen && seen++ == (size_t)r->local % named)
             snprintf(r->device, sizeof(r->device), "%d", devices[i].index);
     tfm_devices_free(&devices);

@@ -26,6 +26,14 @@ check "and say once what they do" [ "$(grep -c 'ranks share each update, of 2 ba
 # shellcheck disable=SC2086
 fresh 2 again $plan
 check "the same again, to the bit" alike two again
+if [ "$(TFM_DEVICE=all "$tfm" devices | grep -c '^\*')" = 1 ]; then
+    named=${TFM_DEVICE-}
+    export TFM_DEVICE=all
+    # shellcheck disable=SC2086
+    fresh 2 all $plan
+    check "all devices, of which there is one: the same" alike two all
+    [ -n "$named" ] && TFM_DEVICE=$named || unset TFM_DEVICE
+fi
 
 # shellcheck disable=SC2086
 fresh 2 part $plan --updates 3 --schedule constant
