@@ -330,7 +330,7 @@ static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     if (code == CLI_OK && r->ranks)
         code = train_ranks_agree(r, first ? CLI_OK : follow(r, syntax, argc, argv));
     if (code == CLI_OK)
-        code = train_deal_begin(r);
+        code = train_ranks_agree(r, train_deal_begin(r)); /* where one fails, the others do not begin to wait for it */
     if (code == CLI_OK)
         code = train_loop(r);
     if (code != CLI_OK && claimed && new && (!r->trainer || tfm_trainer_updates(r->trainer) == 0))

@@ -100,6 +100,8 @@ int train_deal_begin(train_run *r) {
     if (train_sharers(r) < 2)
         return CLI_OK;
     double *shares = has_word(&r->recipe) ? NULL : given_shares(r);
+    if (!has_word(&r->recipe) && !shares) /* they were checked */
+        return cli_fail("out of memory for the shares of %d", train_sharers(r));
     if (is(&r->recipe, "auto") && r->ranks)
         compare_ranks(r, &alike);
     else if (is(&r->recipe, "auto"))
