@@ -42,6 +42,16 @@ static void compare_members(const train_run *r, bool *alike) {
     }
 }
 
+/* How many have shares: a device that failed as it was opened is left out of the fleet. */
+static int sharers(const train_run *r) {
+    int left = 0;
+    if (r->ranks)
+        return r->ranks->world;
+    for (size_t i = 0; i < tfm_fleet_count(r->fleet); i++)
+        left += !tfm_fleet_get_member(r->fleet, i)->dropped;
+    return left;
+}
+
 /* Whether batches are dealt in this way, of those that have a word. */
 static bool is(const train_recipe *o, const char *word) {
     return strcmp(o->deal ? o->deal : "auto", word) == 0;
@@ -97,7 +107,7 @@ int train_deal_check(const train_run *r, const cli_syntax *syntax) {
 
 int train_deal_begin(train_run *r) {
     bool alike = true;
-    if (train_sharers(r) < 2)
+    if (sharers(r) < 2)
         return CLI_OK;
     double *shares = has_word(&r->recipe) ? NULL : given_shares(r);
     if (!has_word(&r->recipe) && !shares) /* they were checked */
@@ -126,9 +136,9 @@ int train_deal_say(train_run *r) {
     double sum = 0;
     const int64_t next = tfm_trainer_updates(r->trainer) + 1;
     json_t *list = json_array();
-    for (int i = 0; i < train_sharers(r); i++)
+    for (int i = 0; i < sharers(r); i++)
         sum += shares[i];
-    for (int i = 0; i < train_sharers(r); i++) {
+    for (int i = 0; i < sharers(r); i++) {
         const int wrote = snprintf(text + at, sizeof(text) - at, "%s%.0f %%", i ? ", " : "", 100 * shares[i] / sum);
         at += wrote > 0 && (size_t)wrote < sizeof(text) - at ? (size_t)wrote : 0;
         json_array_append_new(list, json_real(shares[i] / sum));
