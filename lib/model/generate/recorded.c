@@ -220,11 +220,12 @@ tfm_status tfm__recorded_step(tfm__recorded *r, tfm_tensor *logits, tfm__step_fn
     if (!beam->turns)
         return run(user, logits);
     const int turn = r->turns.turn, part = 2 * turn + LOGITS_PART;
-    if (r->whole[part]) {
+    if (r->on && r->whole[part]) { /* once given up, the blocks of parts that were whole are no longer theirs */
         *logits = r->logits[turn];
         r->cache->rows += rows_of(beam);
         return tfm__recording_run(ctx, r->recording, part);
     }
+    tfm_tensor_free(ctx, &r->logits[turn]); /* of a part that was whole */
     tfm__recording_begin(ctx, &r->recording, part);
     run(user, logits);
     end_step(r);
