@@ -240,8 +240,8 @@ TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *
 TFM_API const double *tfm_trainer_shares(const tfm_trainer *trainer);
 /* Sets the shares, `count` of them, of which each rank or device has one; nothing is measured then. Only their
  * proportions matter, to a 65,536th of the largest. All ranks must set the same. With NULL batches are dealt in turn
- * from now on. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or not finite, or none is above 0.
- */
+ * from now on, which checkpoints do not have. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or
+ * not finite, or none is above 0. */
 TFM_API tfm_status tfm_trainer_set_shares(tfm_trainer *trainer, const double *shares, size_t count);
 /* The part of an update's batches that one rank has by its share. The rows of all batches, one after the other, are cut
  * where the sums of shares are, counted in tokens with padding: each row is one rank's. Sets *own_count to the number

@@ -200,6 +200,7 @@ static void take(tfm_trainer *t, const double *shares) {
     for (int i = 0; i < world_of(t); i++)
         t->dealing.shares[i] = shares ? round(shares[i] / most * MOST_SHARE) : 1;
     settle(t);
+    t->dealing.in_turn = !shares;
 }
 
 tfm_status tfm_trainer_set_shares(tfm_trainer *t, const double *shares, size_t count) {
@@ -221,7 +222,7 @@ tfm_status tfm_trainer_set_shares(tfm_trainer *t, const double *shares, size_t c
 void tfm__dealing_say(char *text, const tfm_trainer *t) {
     size_t at = 0;
     text[0] = 0;
-    for (int i = 0; i < world_of(t) && t->dealing.settled; i++) {
+    for (int i = 0; i < world_of(t) && t->dealing.settled && !t->dealing.in_turn; i++) {
         const int wrote = snprintf(text + at, TFM__SHARES_TEXT - at, "%s%.0f", i ? " " : "", t->dealing.shares[i]);
         if (wrote < 0 || (size_t)wrote >= TFM__SHARES_TEXT - at) {
             text[0] = 0;
@@ -236,7 +237,7 @@ void tfm__dealing_read(tfm_trainer *t, const char *text) {
     char *end = NULL;
     if (!t->dealing.shares)
         return;
-    t->dealing.settled = t->dealing.differ = false;
+    t->dealing.settled = t->dealing.differ = t->dealing.in_turn = false;
     t->dealing.updates = 0;
     t->dealing.speed = 0;
     if (!text)

@@ -24,6 +24,7 @@ typedef struct tfm__dealing {
     double speed;   /* What this one is to say; 0: it was not measured yet. */
     int updates;    /* How many there were since measuring began. */
     bool settled, differ;
+    bool in_turn; /* It was settled by the caller, who wants none: no checkpoint has that. */
 } tfm__dealing;
 
 struct tfm_trainer {
