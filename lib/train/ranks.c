@@ -117,6 +117,8 @@ static void add_options(tfm__hash *hash, const tfm_trainer *t) {
                               (double)t->cuts.bucket};
     tfm__hash_add(hash, numbers, sizeof(numbers));
     tfm__hash_add(hash, &o->seed, sizeof(o->seed));
+    if (t->dealing.settled) /* with other shares a row would be nobody's, or that of two */
+        tfm__hash_add(hash, t->dealing.shares, (size_t)t->ranks.world * sizeof(*t->dealing.shares));
 }
 
 tfm_status tfm__ranks_state(tfm_trainer *t, uint64_t *state) {
