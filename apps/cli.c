@@ -53,8 +53,10 @@ void cli_put_words_within(FILE *file, int columns, int column, int indent, const
 
 void cli_put_words(FILE *file, int column, int indent, const char *text) {
     struct winsize window;
-    const bool terminal = ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col >= 2;
-    cli_put_words_within(file, terminal ? window.ws_col : INT_MAX, column, indent, text);
+    if (ioctl(fileno(file), TIOCGWINSZ, &window) == 0 && window.ws_col >= 2)
+        cli_put_words_within(file, window.ws_col, column, indent, text);
+    else
+        fprintf(file, "%s\n", text); /* with all its blanks: a name is matched by any part of it */
 }
 
 void cli_put_device(const tfm_context *ctx, const char *variant) {
