@@ -135,7 +135,7 @@ static void test_measured(void **state) {
     tfm__dealing_settle(&t);
     const double *shares = tfm_trainer_shares(&t);
     assert_non_null(shares);
-    assert_true(shares[0] == 38 && shares[1] == 1 && shares[2] == 10); /* of 48; and nobody has nothing */
+    assert_true(shares[0] == 614 && shares[1] == 1 && shares[2] == 154); /* of 768; and nobody has nothing */
     assert_false(tfm__dealing_measures(&t));
     tfm__dealing_end(&t);
 }

@@ -229,7 +229,7 @@ TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *
 /* Where `dealing` is TFM_DEAL_BY_SPEED, each rank, or device of a fleet, measures how many tokens it learns in a
  * second: in six updates after the first two, or in more until each has had a batch, for which its device is waited
  * for. All tell each other, and from the tenth update on each has a share of every update in proportion to its speed,
- * but a sixteenth of an equal one at least. The shares stay as they are from then on, and checkpoints have them, for as
+ * but a 256th of an equal one at least. The shares stay as they are from then on, and checkpoints have them, for as
  * many ranks, and bring them back whatever `dealing` says: what is added up in which order follows from them, so that
  * runs with the same shares have the same bits. What dropout draws depends on them, too. Ranks whose speeds are within
  * a tenth of each other have equal shares.

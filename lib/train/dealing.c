@@ -13,9 +13,9 @@
 /* The updates that are measured, counted from 0: not the first ones, in which kernels are built. */
 enum { FIRST_MEASURED = 2, MEASURED_END = 8 };
 
-/* A rank of middling speed has a share of so much: shares are whole numbers, so that they do not differ from run to run
- * because of a difference in speed that is none. */
-static const double MIDDLE = 16;
+/* A rank of middling speed has a share of so much. Shares are whole numbers, of which none is 0: a processor beside a
+ * GPU that is a hundred times as fast must be able to have as little as that. */
+static const double MIDDLE = 256;
 
 /* What the largest of the shares that a caller gives becomes. */
 enum { MOST_SHARE = 1 << 16 };
