@@ -20,11 +20,7 @@ static kind kind_of(const tfm_context *ctx) {
 /* Whether all ranks have devices of one kind. */
 static void compare_ranks(const train_run *r, bool *alike) {
     const kind own = kind_of(r->ctx);
-    kind *kinds = calloc((size_t)r->ranks->world, sizeof(*kinds));
-    if (!kinds || !r->ranks->gather(r->ranks->user, kinds, &own, sizeof(own))) {
-        fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
-        abort(); /* the launcher ends the others, who wait for this one */
-    }
+    kind *kinds = train_ranks_hear(r, &own, sizeof(own));
     for (int i = 1; i < r->ranks->world; i++)
         *alike = *alike && memcmp(&kinds[i], &kinds[0], sizeof(kind)) == 0;
     free(kinds);

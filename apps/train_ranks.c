@@ -16,14 +16,18 @@ typedef struct word {
     uint64_t text;  /* a hash of what it learns */
 } word;
 
-/* Fills in one word for each rank, in memory for free(). Alone, and where memory is out, there are none. */
-static word *hear(const train_run *r, word own) {
-    word *words = calloc((size_t)r->ranks->world, sizeof(*words));
-    if (!words || !r->ranks->gather(r->ranks->user, words, &own, sizeof(own))) {
+void *train_ranks_hear(const train_run *r, const void *own, size_t bytes) {
+    void *all = calloc((size_t)r->ranks->world, bytes);
+    if (!all || !r->ranks->gather(r->ranks->user, all, own, bytes)) {
         fputs("tfm: the ranks of the run cannot talk with each other any more\n", stderr);
         abort(); /* the launcher ends the others, who wait for this one */
     }
-    return words;
+    return all;
+}
+
+/* One word for each rank, in memory for free(). */
+static word *hear(const train_run *r, word own) {
+    return train_ranks_hear(r, &own, sizeof(own));
 }
 
 /* The same, once the first one wants nothing saved. */
