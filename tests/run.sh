@@ -1,7 +1,7 @@
 # Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
 # PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a
 # row; a model whose products CLBlast computes; what GPUs and other CPUs would be asked for, built for some that are not
-# here; `host`, and `device` again, under the address and undefined-behaviour sanitizers, and under them five seconds of
+# here; `host`, and `device` again, under the address and undefined-behaviour sanitizers, and under them three seconds of
 # damaged files for each reader; and builds the examples against the installed library.
 #     sh tests/run.sh
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
@@ -70,8 +70,9 @@ count_perhaps() {
     esac
 }
 
-# The work is cut into jobs, of which two run at a time, so that a core which one of them leaves idle serves the other.
-# Whoever is done takes the next of the list. What a job prints comes when it ends.
+# The work is cut into jobs, of which three run at a time, each with processes for half of the cores, so that a core which
+# one of them leaves idle, waiting or linking, serves another. Whoever is done takes the next of the list. What a job
+# prints comes when it ends.
 lane() {
     for job in $jobs; do
         mkdir "$build/jobs/$job" 2>/dev/null || continue # somebody has it
@@ -124,9 +125,9 @@ job_sanitized_host() {
 job_sanitized_device() {
     sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" --suite device --wrapper "$wrapper"
 }
-# Five seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
+# Three seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
 job_fuzzers() {
-    sanitized && TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" sh tests/fuzz/run.sh 5
+    sanitized && TFM_FUZZ_BUILD="$build/sanitized" count_one "fuzzers" sh tests/fuzz/run.sh 3
 }
 job_llvmpipe() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
@@ -140,12 +141,14 @@ job_llvmpipe() {
         echo "there is no llvmpipe here: skipped"
     fi
 }
-# For CPUs and GPUs that are not here: what usual models run there, built for three GPUs. The rest is nightly's.
+# For CPUs and GPUs that are not here: what usual models run there, built for AMD, of each kind some for NVIDIA and as
+# SPIR-V. The rest is nightly's.
 job_gpu() {
     part sh tests/gpu/cpus.sh "$build/check"
     export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
         TFM_POSES=group=1024,local=65536
-    part sh tests/gpu/check.sh "$build/check" gfx1100 nvptx spirv
+    part sh tests/gpu/check.sh "$build/check" gfx1100
+    TFM_GPU_PROGRAMS="$build/check/gpu/programs" TFM_GPU_MOST=10 part sh tests/gpu/check.sh "$build/check" nvptx spirv
     part sh tests/gpu/engines.sh "$build/check"
     count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
 }
@@ -213,6 +216,7 @@ ninja -C "$build/check" --quiet || die "it does not build"
 # The longest first, and what needs the sanitized build not before that.
 jobs="pocl sanitized_build scripts rows sanitized_host llvmpipe faults gpu fuzzers sanitized_device python clblast learning
     installing"
+lane &
 lane &
 lane
 wait

@@ -283,11 +283,16 @@ static void end_with(tfm_model *model, const writing *w, int n) {
     tfm_hypotheses_free(&found);
 }
 
-static void compare_decoders(const char *family, int window, tfm_dtype kept) {
+/* Where it is brief, only a `whole` comparison has more than one text. */
+static void compare_decoders(const char *family, int window, tfm_dtype kept, bool whole) {
     tfm_model *model = decoder(family, window);
     const writing ending = {4, 2, 40, true, false};
     model->kept = kept;
     compare_texts(model, family, &(writing){1, 1, 44, false, false}, 40);
+    if (harness_brief() && !whole) {
+        tfm_model_free(&model);
+        return;
+    }
     if (!harness_brief()) {
         compare_texts(model, family, &(writing){3, 2, 80, false, false}, 80);
         compare_texts(model, family, &(writing){4, 1, 60, true, false}, 50);
@@ -300,24 +305,24 @@ static void compare_decoders(const char *family, int window, tfm_dtype kept) {
 
 static void test_llama(void **state) {
     (void)state;
-    compare_decoders("llama", 0, TFM_F32);
+    compare_decoders("llama", 0, TFM_F32, true);
 }
 
 static void test_window(void **state) {
     (void)state;
-    compare_decoders("mistral", 6, TFM_F32);
+    compare_decoders("mistral", 6, TFM_F32, false);
 }
 
 static void test_gpt2(void **state) {
     (void)state;
-    compare_decoders("gpt2", 0, TFM_F32);
+    compare_decoders("gpt2", 0, TFM_F32, false);
 }
 
 static void test_halves(void **state) {
     (void)state;
-    compare_decoders("llama", 0, TFM_F16);
+    compare_decoders("llama", 0, TFM_F16, false);
     if (!harness_brief())
-        compare_decoders("gpt2", 0, TFM_BF16);
+        compare_decoders("gpt2", 0, TFM_BF16, false);
 }
 
 /* Several work-groups share the keys of a row, and of the vocabulary. */
@@ -330,7 +335,7 @@ static void test_shared(void **state) {
     tuning->split_groups = 1 << 20;
     tuning->split_keys = 5;
     tuning->split_entries = 16;
-    compare_decoders("llama", 0, TFM_F32);
+    compare_decoders("llama", 0, TFM_F32, false);
     tfm_model *model = translator();
     compare_translations(model, 5, 4, 40, 40);
     tfm_model_free(&model);
@@ -368,7 +373,7 @@ static void test_blocks(void **state) {
     tfm_model *model = decoder("llama", 0);
     compare_texts(model, "llama", &(writing){3, 1, 40, false, false}, 40);
     const uint64_t held = ctx->held;
-    for (int i = 0; i < 3; i++)
+    for (int i = harness_brief() ? 2 : 0; i < 3; i++)
         compare_texts(model, "llama", &(writing){3, 1, 40, false, false}, 40);
     assert_true(ctx->held == held); /* blocks of a recording come back */
     assert_null(ctx->recording);
