@@ -1,6 +1,7 @@
 /* Models of several languages: how a call says which, by tokens of either side and by words before the source. */
 #include <math.h>
 #include "harness.h"
+#include "model/model.h"
 #include "scratch.h"
 #include "tfm/tfm.h"
 
@@ -64,6 +65,7 @@ typedef struct seen {
     int32_t source[64], target[64];
     size_t sources, targets;
     float first;
+    float alignment[64]; /* its beginning */
 } seen;
 
 static bool see(void *user, const tfm_translation *t) {
@@ -74,6 +76,8 @@ static bool see(void *user, const tfm_translation *t) {
     memcpy(s->source, t->source.ids, s->sources * sizeof(int32_t));
     memcpy(s->target, t->target.ids, s->targets * sizeof(int32_t));
     s->first = t->log_probs[0];
+    for (size_t i = 0; t->alignment && i < s->sources * s->targets && i < 64; i++)
+        s->alignment[i] = t->alignment[i];
     return true;
 }
 
@@ -141,6 +145,63 @@ static void test_tokens(void **state) {
     tfm_model_free(&model);
 }
 
+/* The last map of the decoder's attention to the source, as means over the heads, and what the decoder read first. */
+static bool see_map(void *user, const tfm_attention_map *map) {
+    seen *s = user;
+    const size_t cells = map->rows.count * map->columns.count;
+    if (map->kind != TFM_DECODER_CROSS)
+        return true;
+    assert_true(cells <= 64);
+    s->targets = map->rows.count;
+    memcpy(s->target, map->rows.ids, s->targets * sizeof(int32_t));
+    for (size_t i = 0; i < cells; i++) {
+        s->alignment[i] = 0;
+        for (int h = 0; h < map->heads; h++)
+            s->alignment[i] += map->weights[(size_t)h * cells + i] / (float)map->heads;
+    }
+    return true;
+}
+
+/* mBART's first models begin to write after the token of the language: so do the passes that look at attention. */
+static void test_starts(void **state) {
+    (void)state;
+    tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
+    model->rules.forced_bos_id = -1;
+    const tfm_search_options search = {
+        .beam = 1, .max_length = 5, .penalty = TFM_PENALTY_HUGGINGFACE, .has_start_id = true, .start_id = FRENCH};
+    const tfm_text_options text = {.alignments = true};
+    const char *line = "w7 w9 w6";
+    seen one = {0}, other = {0};
+    harness_ok(tfm_translate_lines(model, &line, 1, &text, &search, see, &one));
+    harness_ok(tfm_attend(model, line, NULL, &text, &search, see_map, &other));
+    assert_int_equal(other.target[0], FRENCH);
+    assert_int_equal(one.targets, other.targets);
+    for (size_t i = 0; i < one.sources * one.targets; i++)
+        assert_true(fabsf(one.alignment[i] - other.alignment[i]) < 1e-5f);
+    /* The same by a language, where the start token is one. */
+    model->rules.start_id = GERMAN;
+    const tfm_text_options french = {.alignments = true, .target_language = "fra_Latn"};
+    seen spoken = {0};
+    const tfm_search_options plain = {.beam = 1, .max_length = 5, .penalty = TFM_PENALTY_HUGGINGFACE};
+    harness_ok(tfm_translate_lines(model, &line, 1, &french, &plain, see, &spoken));
+    assert_int_equal(spoken.targets, one.targets);
+    for (size_t i = 0; i < one.sources * one.targets; i++)
+        assert_true(fabsf(one.alignment[i] - spoken.alignment[i]) < 1e-5f);
+    tfm_model_free(&model);
+}
+
+/* A source of nothing but blanks has no words, though a language stands before its end. */
+static void test_no_words(void **state) {
+    (void)state;
+    tfm_model *model = open_model("gradients-m2m100", NLLB, "NllbTokenizer");
+    seen s = {0};
+    scratch_refused(tfm_attend(model, " ", "w5", NULL, NULL, see_map, &s), TFM_ERROR_INPUT, "has no words");
+    scratch_refused(tfm_attend(model, "w7", "w5", NULL,
+                               &(tfm_search_options){.has_start_id = true, .start_id = VOCABULARY}, see_map, &s),
+                    TFM_ERROR_ARGUMENT, "the vocabulary has 23");
+    tfm_model_free(&model);
+}
+
 static void test_words(void **state) {
     (void)state;
     static const char *const madlad[] = {"<2de>", "<2en>", "<2fr>"};
@@ -193,9 +254,8 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_tokens), cmocka_unit_test(test_starts),  cmocka_unit_test(test_no_words),
+        cmocka_unit_test(test_words),  cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

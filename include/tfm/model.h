@@ -445,10 +445,10 @@ typedef bool (*tfm_map_fn)(void *user, const tfm_attention_map *map);
 
 /* Emits the attention of every layer for one pair of texts, in the order of tfm_model_attend. A NULL `target` stands
  * for the model's own translation, found with the options `search`. The source's axis has its tokens with EOS. The
- * target's axis has what the decoder reads: start_id and then the tokens without EOS, so that row i, counted from 0,
- * belongs to the step that writes token i. Of the options `text` truncate, the languages and source_prefix matter. Both
- * options may be NULL.
- * TFM_ERROR_INPUT for a text that is not UTF-8 or too long, and for a source without words. */
+ * target's axis has what the decoder reads: the start id, which may be that of `search` or of the language, and then
+ * the tokens without EOS, so that row i, counted from 0, belongs to the step that writes token i. Of the options `text`
+ * truncate, the languages and source_prefix matter. Both options may be NULL. TFM_ERROR_INPUT for a text that is not
+ * UTF-8 or too long, and for a source without words. */
 TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
                               const tfm_search_options *search, tfm_map_fn emit, void *user);
 

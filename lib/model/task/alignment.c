@@ -24,6 +24,7 @@ typedef struct job {
     const tfm__aligned *pairs;
     size_t count;
     int64_t source_width, written_width;
+    int32_t start;                /* what the decoder reads first */
     int layer, first_head, heads; /* from 0; which heads are averaged */
     tfm_status status;
 } job;
@@ -68,14 +69,14 @@ static tfm_tensor upload(tfm_context *ctx, const int32_t *ids, int rank, const i
 
 /* What the encoder and the decoder read: the latter the start and all tokens but the last. */
 static void pad(const job *j, int32_t *source, int32_t *read, int32_t *lengths) {
-    const tfm__rules *rules = &j->model->rules;
+    const int32_t padding = j->model->rules.pad_id;
     for (size_t p = 0; p < j->count; p++) {
         const tfm__aligned *pair = &j->pairs[p];
         lengths[p] = (int32_t)pair->source_count;
         tfm__ids_pad(source + (int64_t)p * j->source_width, j->source_width, pair->source, pair->source_count, 0, 0,
-                     rules->pad_id);
+                     padding);
         tfm__ids_pad(read + (int64_t)p * j->written_width, j->written_width, pair->written, pair->written_count, 1,
-                     rules->start_id, rules->pad_id);
+                     j->start, padding);
     }
 }
 
@@ -125,11 +126,16 @@ static void choose(job *j, const tfm__aligned *pairs, size_t count, int64_t head
     }
 }
 
-tfm_status tfm__align(tfm_model *model, const tfm__aligned *pairs, size_t count, const tfm_text_options *options) {
+tfm_status tfm__align(tfm_model *model, const tfm__aligned *pairs, size_t count, int32_t start,
+                      const tfm_text_options *options) {
     const tfm__stack_arch *decoder = &model->arch.decoder;
     const int layer = options->alignment_layer ? options->alignment_layer : decoder->layers;
     const int head = options->alignment_head;
-    job j = {.model = model, .layer = layer - 1, .first_head = head ? head - 1 : 0, .heads = head ? 1 : decoder->heads};
+    job j = {.model = model,
+             .start = start,
+             .layer = layer - 1,
+             .first_head = head ? head - 1 : 0,
+             .heads = head ? 1 : decoder->heads};
     const size_t tokens = tfm__batch_limits(model, options->batch_tokens, 1).tokens;
     tfm_status status = TFM_OK;
     for (size_t first = 0; first < count && status == TFM_OK; first += j.count) {

@@ -32,8 +32,9 @@ typedef struct axis {
 typedef struct job {
     tfm_model *model;
     axis source, target;
-    float *weights;      /* room for the largest map */
-    int passed, emitted; /* maps of this attempt so far, and of all attempts */
+    float *weights;            /* room for the largest map */
+    int passed, emitted;       /* maps of this attempt so far, and of all attempts */
+    tfm_search_options search; /* the caller's, with the languages */
     tfm_map_fn emit;
     void *user;
     tfm__spoken spoken;
@@ -68,13 +69,17 @@ static tfm_status encode_text(const job *j, tfm__line *line, tfm_side side, cons
     return status;
 }
 
+/* Some tokenizers put more around a text than EOS, such as its language; without words nothing else is there. */
 static tfm_status encode_source(job *j, const char *text, bool truncate) {
-    tfm__line line = {0};
+    tfm__line line = {0}, empty = {0};
     tfm_status status = encode_text(j, &line, TFM_SOURCE, text, truncate);
-    if (status == TFM_OK && line.count == 1) {
-        free(line.ids);
+    if (status == TFM_OK)
+        status = encode_text(j, &empty, TFM_SOURCE, "", truncate);
+    tfm_ids_free(&empty.ids);
+    if (status != TFM_OK || line.count <= empty.count)
+        tfm_ids_free(&line.ids);
+    if (status == TFM_OK && line.count <= empty.count)
         return tfm__fail(TFM_ERROR_INPUT, "the source text has no words: there is nothing to attend to");
-    }
     return status == TFM_OK ? name_tokens(j->model, &j->source, TFM_SOURCE, line.ids, line.count) : status;
 }
 
@@ -83,7 +88,7 @@ static tfm_status shift_target(job *j, const int32_t *written, size_t count) {
     int32_t *ids = tfm__alloc(count, sizeof(*ids));
     if (!ids)
         return TFM_ERROR_MEMORY;
-    const int32_t start = j->spoken.start >= 0 ? j->spoken.start : j->model->rules.start_id;
+    const int32_t start = j->search.has_start_id ? j->search.start_id : j->model->rules.start_id;
     tfm__ids_pad(ids, (int64_t)count, written, count, 1, start, j->model->rules.pad_id);
     return name_tokens(j->model, &j->target, TFM_TARGET, ids, count);
 }
@@ -97,11 +102,9 @@ static tfm_status encode_target(job *j, const char *text, bool truncate) {
     return status;
 }
 
-static tfm_status translate_source(job *j, const tfm_search_options *options) {
+static tfm_status translate_source(job *j) {
     tfm_hypotheses found;
-    tfm_search_options own;
-    tfm__spoken_search(&own, &j->spoken, options);
-    tfm_status status = tfm_search(j->model, &found, j->source.ids, &j->source.view.count, 1, NULL, NULL, &own);
+    tfm_status status = tfm_search(j->model, &found, j->source.ids, &j->source.view.count, 1, NULL, NULL, &j->search);
     if (status != TFM_OK)
         return status;
     const tfm_hypothesis *best = &found.items[0];
@@ -155,6 +158,14 @@ static tfm_status show_all(job *j) {
     return status;
 }
 
+static tfm_status check_start(const tfm_model *model, int32_t start) {
+    const int vocabulary = model->arch.decoder.vocabulary;
+    return start >= 0 && start < vocabulary
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_ARGUMENT, "attend: the start id is %d, the vocabulary has %d", (int)start,
+                           vocabulary);
+}
+
 tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
                       const tfm_search_options *search, tfm_map_fn emit, void *user) {
     if (TFM__NEEDS("attend", model, source, emit ? "" : NULL) != TFM_OK)
@@ -170,10 +181,13 @@ tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, 
     if (!model->tokenizer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
     tfm_status status = tfm__spoken_read(&j.spoken, model, text);
+    tfm__spoken_search(&j.search, &j.spoken, search);
+    if (status == TFM_OK && j.search.has_start_id)
+        status = check_start(model, j.search.start_id);
     if (status == TFM_OK)
         status = encode_source(&j, source, truncate);
     if (status == TFM_OK)
-        status = target ? encode_target(&j, target, truncate) : translate_source(&j, search);
+        status = target ? encode_target(&j, target, truncate) : translate_source(&j);
     if (status == TFM_OK)
         status = show_all(&j);
     tfm__spoken_free(&j.spoken);

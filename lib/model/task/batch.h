@@ -125,8 +125,10 @@ typedef struct tfm__aligned {
     float *weights;
 } tfm__aligned;
 
-/* Fills the weights of `count` pairs, by the options' layer and head (alignment.c). */
-tfm_status tfm__align(tfm_model *model, const tfm__aligned *pairs, size_t count, const tfm_text_options *options);
+/* Fills the weights of `count` pairs, by the options' layer and head. Decoding began with the token `start`
+ * (alignment.c). */
+tfm_status tfm__align(tfm_model *model, const tfm__aligned *pairs, size_t count, int32_t start,
+                      const tfm_text_options *options);
 
 /* Returns the pieces of ids, or "#7" for an id that has none. The pointers and their names are one block, which the
  * caller frees with free(). NULL if there is no memory. */

@@ -27,6 +27,7 @@ static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, si
 /* Makes the alignments of a batch's results. */
 static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *batch, size_t n) {
     const size_t n_best = (size_t)t->n_best;
+    const int32_t start = t->search->has_start_id ? t->search->start_id : on->rules.start_id;
     tfm__aligned *pairs = tfm__alloc(n * n_best, sizeof(*pairs));
     size_t count = 0;
     tfm_status status = pairs ? TFM_OK : TFM_ERROR_MEMORY;
@@ -41,7 +42,7 @@ static tfm_status align(tfm__translations *t, tfm_model *on, tfm__line *const *b
         status = r->alignment ? TFM_OK : TFM_ERROR_MEMORY;
     }
     if (status == TFM_OK)
-        status = tfm__align(on, pairs, count, t->text);
+        status = tfm__align(on, pairs, count, start, t->text);
     free(pairs);
     return status;
 }
