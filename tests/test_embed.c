@@ -1,10 +1,12 @@
 /* Vectors, classes and masked words against transformers' (tests/golden/make_embedder.py), and directories that do not
  * go together. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <sys/stat.h>
 #include "base/json.h"
+#include "dev/cl.h"
 #include "scratch.h"
 #include "tfm/tfm.h"
 
@@ -302,6 +304,80 @@ static void test_info(void **state) {
     assert_false(info.normalized);
 }
 
+/* With items of a group that the driver says a kernel takes; 0: it says the truth. */
+static size_t most_items;
+static unsigned asked;
+
+cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t room,
+                                void *value, size_t *size) {
+    cl_int (*real)(cl_kernel, cl_device_id, cl_kernel_work_group_info, size_t, void *, size_t *);
+    *(void **)&real = dlsym(RTLD_NEXT, "clGetKernelWorkGroupInfo");
+    const cl_int code = real(kernel, device, what, room, value, size);
+    if (most_items && what == CL_KERNEL_WORK_GROUP_SIZE && code == CL_SUCCESS && value) {
+        *(size_t *)value = most_items;
+        asked++;
+    }
+    return code;
+}
+
+/* The numbers of a file of F32 as BF16, which a device turns into F32 by a kernel. */
+static void make_bf16(const char *name) {
+    char *file, text[8192], *type;
+    size_t size;
+    harness_ok(tfm__file_read(&file, &size, scratch_path(name)));
+    uint64_t bytes;
+    memcpy(&bytes, file, 8);
+    json_t *header = json_loadb(file + 8, bytes, 0, NULL), *entry;
+    const char *key;
+    json_object_foreach(header, key, entry) {
+        json_t *ends = json_object_get(entry, "data_offsets");
+        if (!ends)
+            continue;
+        json_object_set_new(entry, "dtype", json_string("BF16"));
+        for (size_t i = 0; i < 2; i++)
+            json_array_set_new(ends, i, json_integer(json_integer_value(json_array_get(ends, i)) / 2));
+    }
+    type = json_dumps(header, JSON_COMPACT);
+    assert_true(type && strlen(type) + size < sizeof(text));
+    const uint64_t length = strlen(type);
+    memcpy(text, &length, 8);
+    memcpy(text + 8, type, length);
+    size_t at = 8 + length;
+    for (size_t i = 8 + bytes; i < size; i += 4, at += 2)
+        memcpy(text + at, file + i + 2, 2);
+    scratch_write(name, text, at);
+    json_decref(header);
+    free(type);
+    free(file);
+}
+
+/* A driver that does not take a kernel's work-groups while an embedder is opened: it is opened with smaller ones. */
+static void test_smaller_groups(void **state) {
+    (void)state;
+    const char *const texts[] = {"the cat sits"};
+    char device[16];
+    float want[WIDTH], got[WIDTH];
+    tfm_context *ctx;
+    tfm_embedder *e;
+    copy_embedder();
+    make_bf16("2_Dense/model.safetensors");
+    snprintf(device, sizeof(device), "%d", tfm_context_device(harness_context())->index);
+    harness_ok(tfm_embedder_open(&e, harness_context(), scratch_root, NULL));
+    harness_ok(tfm_embed(e, want, texts, 1, NULL));
+    tfm_embedder_free(&e);
+    harness_ok(tfm_context_open(&ctx, &(tfm_context_options){.device = device, .variant = "gpu"}));
+    most_items = 16;
+    const tfm_status status = tfm_embedder_open(&e, ctx, scratch_root, NULL);
+    most_items = 0;
+    harness_ok(status);
+    assert_true(asked > 0);
+    harness_ok(tfm_embed(e, got, texts, 1, NULL));
+    for (int i = 0; i < WIDTH; i++)
+        assert_true(fabsf(got[i] - want[i]) < 1e-5f);
+    tfm_embedder_free(&e);
+    tfm_context_free(&ctx);
+}
+
 /* White space around a line is left to the tokenizer, as sentence-transformers does from version 5.4 on: this one takes
  * a line as a word. */
 static void test_white_space(void **state) {
@@ -439,10 +515,10 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_options),     cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_classes),     cmocka_unit_test(test_words),
-        cmocka_unit_test(test_info),      cmocka_unit_test(test_white_space), cmocka_unit_test(test_newer_keys),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_vectors),    cmocka_unit_test(test_options),        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_bad_lines),  cmocka_unit_test(test_classes),        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_info),       cmocka_unit_test(test_smaller_groups), cmocka_unit_test(test_white_space),
+        cmocka_unit_test(test_newer_keys), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

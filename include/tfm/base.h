@@ -69,9 +69,9 @@ typedef enum tfm_status {
     TFM_ERROR_CANCELLED,   /* A callback asked to stop. */
     TFM_ERROR_NUMERIC,     /* Numbers that are not finite came out: training has diverged. */
     TFM_ERROR_AGAIN,       /* The driver refused a kernel's work-groups, and the context uses smaller ones from now on:
-                              clear the context's error and make the same calls again. Translating, scoring,
-                              generating, embedding and classifying lines, attending, training, saving a model, tuning
-                              and the self-test do so by themselves. */
+                              clear the context's error and make the same calls again. Opening and saving models,
+                              opening embedders, translating, scoring, generating, embedding and classifying lines,
+                              attending, training, tuning and the self-test do so by themselves. */
 } tfm_status;
 
 /* The name of a status code, such as "TFM_ERROR_IO"; "unknown status" for a number that is none. Never NULL. */

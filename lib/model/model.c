@@ -330,18 +330,9 @@ static tfm_status load_weights(tfm_model *model, tfm__family_files *files, const
     return status;
 }
 
-tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
-    if (TFM__NEEDS("model_open", out, ctx, dir) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
+static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
     const tfm__family *family = NULL;
     tfm__arch arch;
-    *out = NULL;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
-    if (!precision_known("model_open", options))
-        return TFM_ERROR_ARGUMENT;
-    if (tfm__context_ready(ctx, "model_open") != TFM_OK)
-        return tfm_context_status(ctx);
     tfm__rules *rules = tfm__alloc(1, sizeof(*rules)); /* too large for a thread's stack */
     tfm__family_files files = {0};
     tfm_status status = rules ? tfm__family_open(&family, &arch, rules, &files, dir) : TFM_ERROR_MEMORY;
@@ -357,6 +348,24 @@ tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, co
     tfm__family_files_free(&files);
     if (status != TFM_OK)
         tfm_model_free(out);
+    return status;
+}
+
+tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
+    if (TFM__NEEDS("model_open", out, ctx, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    if (TFM__UNKNOWN(options))
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
+    if (!precision_known("model_open", options))
+        return TFM_ERROR_ARGUMENT;
+    if (tfm__context_ready(ctx, "model_open") != TFM_OK)
+        return tfm_context_status(ctx);
+    const int depth = tfm__scope_depth(ctx);
+    tfm_status status;
+    do
+        status = open_dir(out, ctx, dir, options);
+    while (tfm__context_again(ctx, depth, status));
     return status;
 }
 

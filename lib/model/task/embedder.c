@@ -22,23 +22,14 @@ static tfm_status read_modules(tfm_embedder *e, const tfm_model_info *encoder, c
     return tfm__modules_read(e, dir);
 }
 
-tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
-                             const tfm_embedder_options *options) {
-    if (TFM__NEEDS("embedder_open", out, ctx, dir) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    *out = NULL;
-    tfm_status status = check_options("embedder_open", options);
-    if (status != TFM_OK)
-        return status;
-    if (tfm__context_ready(ctx, "embedder_open") != TFM_OK)
-        return tfm_context_status(ctx);
+static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir, const tfm_embedder_options *options) {
     tfm_embedder *e = tfm__alloc(1, sizeof(*e));
     char *encoder = NULL;
     if (!e)
         return TFM_ERROR_MEMORY;
     e->ctx = ctx;
     e->options = options ? *options : (tfm_embedder_options){0};
-    status = tfm__modules_encoder_dir(&encoder, dir);
+    tfm_status status = tfm__modules_encoder_dir(&encoder, dir);
     if (status == TFM_OK)
         status = tfm_model_open(
             &e->model, ctx, encoder,
@@ -49,6 +40,23 @@ tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *d
     *out = e;
     if (status != TFM_OK)
         tfm_embedder_free(out);
+    return status;
+}
+
+tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
+                             const tfm_embedder_options *options) {
+    if (TFM__NEEDS("embedder_open", out, ctx, dir) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    *out = NULL;
+    tfm_status status = check_options("embedder_open", options);
+    if (status != TFM_OK)
+        return status;
+    if (tfm__context_ready(ctx, "embedder_open") != TFM_OK)
+        return tfm_context_status(ctx);
+    const int depth = tfm__scope_depth(ctx);
+    do
+        status = open_dir(out, ctx, dir, options);
+    while (tfm__context_again(ctx, depth, status));
     return status;
 }
 
