@@ -241,6 +241,18 @@ static void test_note(void **state) {
     harness_ok(tfm_trainer_set_note(trainer, "kept"));
     scratch_refused(tfm_trainer_set_note(trainer, "\xff"), TFM_ERROR_ARGUMENT, "not UTF-8");
     assert_string_equal(tfm_trainer_note(trainer), "kept");
+    /* What no checkpoint could hold is refused at once. */
+    const size_t most = 50000000;
+    char *text = malloc(most + 1);
+    assert_non_null(text);
+    memset(text, 'a', most);
+    text[most] = 0;
+    scratch_refused(tfm_trainer_set_note(trainer, text), TFM_ERROR_ARGUMENT, "less than 50000000");
+    memset(text, 1, 20000000);
+    text[20000000] = 0;
+    scratch_refused(tfm_trainer_set_note(trainer, text), TFM_ERROR_ARGUMENT, "120000000 as JSON");
+    assert_string_equal(tfm_trainer_note(trainer), "kept");
+    free(text);
     free_both(&model, &trainer);
 }
 

@@ -246,12 +246,13 @@ static void test_one_id(void **state) {
     tfm_model_free(&model);
 }
 
-/* Training in two stages: the second trainer finds the parameters where the first has left them. */
+/* Training in two stages: the second trainer finds the parameters where the first has left them. Two at a time would
+ * each have parameters of its own, and the first learn from passes through the other's. */
 static void test_second_trainer(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
     tfm_model *model;
-    tfm_trainer *trainer;
+    tfm_trainer *trainer, *another;
     tfm_trainer_options o = plain_options();
     harness_random random = {6};
     int32_t ids[8 * 9], lengths[8];
@@ -261,6 +262,8 @@ static void test_second_trainer(void **state) {
     harness_ok(tfm_model_new(&model, ctx, &SMALL));
     for (int i = 0; i < 3; i++) {
         harness_ok(tfm_trainer_new(&trainer, model, &o));
+        harness_refused(tfm_trainer_new(&another, model, &o), TFM_ERROR_ARGUMENT, "has a trainer already");
+        assert_null(another);
         harness_ok(tfm_trainer_evaluate(trainer, &nll[i], &tokens, &batch));
         if (i == 0)
             harness_ok(tfm_trainer_update(trainer, NULL, &batch, 1));

@@ -141,7 +141,7 @@ typedef struct tfm_update_report {
  * and the update fails on all. All calls but updates, loading, averages and, with `shard`, saving are the first
  * device's, and until the trainer is freed so are all calls of the model. Such a trainer cannot be a rank of others.
  *
- * TFM_ERROR_ARGUMENT for options out of range, and for a model that only encodes or has no output
+ * TFM_ERROR_ARGUMENT for options out of range, and for a model that has a trainer, only encodes or has no output
  * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits. On failure *out is NULL and the
  * model is as it was. */
 TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
@@ -191,7 +191,9 @@ TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const tfm_data *data, 
 TFM_API tfm_status tfm_trainer_load(tfm_trainer *trainer, tfm_data *data, const char *path);
 
 /* Sets the caller's note: a text, such as the state of a run as JSON, that is saved in checkpoints and comes back from
- * them. It is UTF-8 of less than 50 MB, and is copied. NULL removes the note. TFM_ERROR_ARGUMENT if it is not UTF-8. */
+ * them. It is UTF-8 of less than 50,000,000 bytes, and is copied. NULL removes the note. TFM_ERROR_ARGUMENT if it is
+ * not UTF-8, longer, or so full of control characters that a checkpoint, which has it as JSON, could not hold it. The
+ * note then stays as it was. */
 TFM_API tfm_status tfm_trainer_set_note(tfm_trainer *trainer, const char *note);
 /* The caller's note, or NULL if there is none. The trainer owns it; it is valid until the note is set again or a
  * checkpoint is loaded. */

@@ -76,6 +76,7 @@ struct tfm_model {
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
     uint64_t identity;                /* Of the file of its first weights; 0 for a new model. */
     tfm_training *training;           /* What is dropped out. It belongs to the trainer; NULL outside of training. */
+    bool has_trainer;                 /* Its parameters lie in the one piece of a trainer's. */
     struct tfm__mates *mates;         /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
 };
 

@@ -6,8 +6,10 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include "model/file/safetensors.h"
 #include "model/file/tensors_write.h"
 #include "tfm/data.h"
+#include "tfm/text.h"
 #include "train/dealing.h"
 #include "train/ranks.h"
 #include "train/shards.h"
@@ -33,18 +35,39 @@ static const char *table_of(const tfm_trainer *t, char *text) {
 
 /* ---- The caller's note ---- */
 
-tfm_status tfm_trainer_set_note(tfm_trainer *t, const char *note) {
-    if (TFM__NEEDS("trainer_set_note", t) != TFM_OK)
-        return TFM_ERROR_ARGUMENT;
-    json_t *checked = note ? json_string(note) : NULL;
-    char *copy = checked ? tfm__strdup(note) : NULL;
-    json_decref(checked);
+/* The note is a string of the header's JSON, where some characters take more bytes. What a header has besides is less
+ * than the rest. */
+enum { MOST_NOTE = 50000000, MOST_WRITTEN = (int)TFM__SAFETENSORS_HEADER - 1000000 };
+
+/* The bytes of a text in JSON, as jansson writes it. */
+static size_t written_bytes(const char *text) {
+    size_t bytes = 0;
+    for (const char *c = text; *c; c++)
+        bytes += strchr("\"\\\b\f\n\r\t", *c) ? 2 : (unsigned char)*c < 0x20 ? 6 : 1;
+    return bytes;
+}
+
+static tfm_status put_note(tfm_trainer *t, const char *note) {
+    char *copy = note ? tfm__strdup(note) : NULL;
     if (note && !copy)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_note: the note of %zu bytes is not UTF-8, or memory is short",
-                         strlen(note));
+        return TFM_ERROR_MEMORY;
     free(t->note);
     t->note = copy;
     return TFM_OK;
+}
+
+tfm_status tfm_trainer_set_note(tfm_trainer *t, const char *note) {
+    if (TFM__NEEDS("trainer_set_note", t) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const size_t bytes = note ? strlen(note) : 0;
+    if (note && tfm_text_check(note, bytes) != TFM_OK)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_set_note: the note of %zu bytes is not UTF-8", bytes);
+    if (bytes >= MOST_NOTE || (note && written_bytes(note) > MOST_WRITTEN))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "trainer_set_note: the note has %zu bytes, and %zu as JSON in a checkpoint: it must have less "
+                         "than %d, and at most %d as JSON",
+                         bytes, written_bytes(note), MOST_NOTE, MOST_WRITTEN);
+    return put_note(t, note);
 }
 
 const char *tfm_trainer_note(const tfm_trainer *t) {
@@ -203,7 +226,7 @@ static tfm_status read_checkpoint(checkpoint *c, const tfm_trainer *t, const cha
 static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *path) {
     char kind[KIND_BYTES], table[NUMBERS_BYTES];
     const char *device = tfm__weights_remark(c->file, "device"), *tuned = tfm__weights_remark(c->file, "tuned");
-    tfm_status status = tfm_trainer_set_note(t, tfm__weights_remark(c->file, "note"));
+    tfm_status status = put_note(t, tfm__weights_remark(c->file, "note"));
     if (status == TFM_OK)
         status = tfm_tensor_write(t->ctx, t->value, c->parameters->data);
     for (int i = 0; i < TFM__MOMENTS && status == TFM_OK; i++)

@@ -282,11 +282,15 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     *out = NULL;
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
         return tfm_context_status(model->ctx);
+    if (model->has_trainer)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model has a trainer already: free that one first, since "
+                                             "each moves the parameters into a place of its own");
     tfm_trainer *t = tfm__alloc(1, sizeof(*t));
     if (!t)
         return TFM_ERROR_MEMORY;
     t->ctx = model->ctx;
     t->model = tfm__model_retain(model);
+    model->has_trainer = true;
     t->options = *options;
     t->wire_dtype = options->wire;
     t->training = (tfm_training){.rates = {[TFM_DROP_RESIDUAL] = options->dropout,
@@ -340,6 +344,7 @@ void tfm_trainer_free(tfm_trainer **pointer) {
     free(t->note);
     tfm__wire_close(t);
     tfm__dealing_end(t);
+    t->model->has_trainer = false;
     tfm_model_free(&t->model);
     free(t);
 }
