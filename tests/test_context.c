@@ -192,6 +192,15 @@ static void test_sentences(void **state) {
         assert_int_equal(status, TFM_ERROR_ARGUMENT);
         assert_string_equal(tfm_error_message(), first);
     }
+    /* What was tried in vain by a call that succeeds in another way is forgotten; what the caller saw fail is not. */
+    tfm__fail(TFM_ERROR_INPUT, "kept");
+    assert_int_equal(tfm_tensor_new(ctx, &y, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
+    tfm__context_recover(ctx, 0);
+    assert_string_equal(tfm_error_message(), "kept");
+    harness_ok(tfm_context_status(ctx));
+    assert_int_equal(tfm_tensor_new(ctx, &y, TFM_F32, 1, dims), TFM_ERROR_ARGUMENT);
+    tfm_context_clear_error(ctx);
+    assert_string_not_equal(tfm_error_message(), "kept");
     /* Freed like one that works, with a kernel that it would store. */
     const char *folder = getenv("TFM_CACHE_DIR");
     char *kept = folder ? strdup(folder) : NULL;

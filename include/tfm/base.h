@@ -77,9 +77,10 @@ typedef enum tfm_status {
 /* The name of a status code, such as "TFM_ERROR_IO"; "unknown status" for a number that is none. Never NULL. */
 TFM_API const char *tfm_status_name(tfm_status status);
 
-/* The sentence of the last call that failed on this thread, or "" if none has failed yet. The library owns the string,
- * which stays valid until the next call that fails on this thread. A build log may make it several lines long; it is
- * cut at 8191 bytes. */
+/* The sentence of the last call that failed on this thread, or "" if none has failed yet. A call that succeeds leaves
+ * it as it was, also where it has tried something in vain first, and so do those that free something. The library owns
+ * the string, which stays valid until the next call that fails on this thread. A build log may make it several lines
+ * long; it is cut at 8191 bytes. */
 TFM_API const char *tfm_error_message(void);
 
 /* How important a log line is, the most important first. */

@@ -18,8 +18,10 @@ tfm_status tfm__vfail(tfm_status status, const char *format, va_list args);
 
 /* The longest sentence, which has a build log in it: what does not fit is cut. */
 #define TFM__MESSAGE 8192
-/* Puts a sentence of tfm_error_message back after another one has replaced it that is no failure to the caller. */
-void tfm__error_restore(const char *message);
+/* What tfm_error_message gives, copied, and put back after another sentence has replaced it that is no failure to the
+ * caller: a call that succeeds leaves the sentence as it was. */
+void tfm__error_keep(char kept[TFM__MESSAGE]);
+void tfm__error_restore(const char *kept);
 
 /* One line to the log callback; cheap when the level is off. */
 void tfm__log(tfm_log_level level, const char *format, ...) TFM_PRINTF(2, 3);

@@ -61,6 +61,10 @@ tfm_status tfm__needs_texts(const char *call, const char *name, const char *cons
     return TFM_OK;
 }
 
+void tfm__error_keep(char kept[TFM__MESSAGE]) {
+    snprintf(kept, TFM__MESSAGE, "%s", message);
+}
+
 void tfm__error_restore(const char *kept) {
     snprintf(message, sizeof(message), "%s", kept);
 }

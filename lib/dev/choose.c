@@ -40,7 +40,8 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
                  : "no OpenCL device can be used: for CPUs install the Debian package pocl-opencl-icd, for a "
                    "GPU its vendor's OpenCL driver");
     const tfm__device *last = NULL;
-    char failures[1024] = "";
+    char failures[1024] = "", kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     for (size_t turn = 0; turn < candidates; turn++) {
         const tfm__device *best = NULL;
         for (size_t i = 0; i < count; i++)
@@ -51,6 +52,7 @@ static tfm_status select_ranked(const tfm__device **out, const tfm__device *devi
             break;
         if (candidates == 1 || tfm__device_probe(best) == TFM_OK) {
             *out = best;
+            tfm__error_restore(kept);
             return TFM_OK;
         }
         tfm__text_append(failures, sizeof(failures), "%s%s", failures[0] ? "; " : "", tfm_error_message());
@@ -87,6 +89,8 @@ bool tfm__devices_listed(const char *wanted) {
 
 /* Adds all devices that are not taken yet, the best first, but those that are taken by name alone or do not compute. */
 static void take_all(const tfm__device **taken, size_t *taken_count, const tfm__device *devices, size_t count) {
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     for (const tfm__device *last = NULL, *best;; last = best) {
         best = NULL;
         for (size_t i = 0; i < count; i++)
@@ -102,6 +106,7 @@ static void take_all(const tfm__device **taken, size_t *taken_count, const tfm__
             taken[(*taken_count)++] = best;
         else
             tfm__log(TFM_LOG_WARNING, "device %d is passed over: %s", best->info.index, tfm_error_message());
+        tfm__error_restore(kept);
     }
 }
 
@@ -238,7 +243,7 @@ tfm_status tfm_devices_list(tfm_device_info **out, size_t *count) {
     /* A TFM_DEVICE that matches nothing does not keep one from seeing what there is: then no row is chosen, and that is
      * no failure of this call. */
     char kept[TFM__MESSAGE];
-    snprintf(kept, sizeof(kept), "%s", tfm_error_message());
+    tfm__error_keep(kept);
     const bool any = tfm__devices_select(taken, &chosen, rows, found, NULL) == TFM_OK;
     tfm__error_restore(kept);
     for (size_t i = 0; i < found; i++) {

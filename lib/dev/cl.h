@@ -110,6 +110,7 @@ struct tfm_context {
 
     tfm_status status;
     char message[TFM__MESSAGE];
+    char before[TFM__MESSAGE]; /* what this thread's sentence was when the context failed */
 
     tfm_buffer *buffers;
     tfm_buffer *free[TFM__SIZE_CLASSES];

@@ -147,17 +147,16 @@ void tfm_context_free(tfm_context **pointer) {
     *pointer = NULL;
     if (atomic_fetch_sub(&ctx->owners, 1) > 1)
         return;
+    char kept[TFM__MESSAGE]; /* what the cache, or the file of times, cannot do is no failure */
+    tfm__error_keep(kept);
     if (ctx->queue)
         clFinish(ctx->queue);
     tfm__slots_free(ctx);
     if (ctx->profile)
         tfm__profile_close(&ctx->profile);
-    if (ctx->status == TFM_OK) { /* what the cache cannot do is no failure */
-        char kept[TFM__MESSAGE];
-        snprintf(kept, sizeof(kept), "%s", tfm_error_message());
+    if (ctx->status == TFM_OK)
         tfm__programs_export(ctx);
-        tfm__error_restore(kept);
-    }
+    tfm__error_restore(kept);
     tfm__collect_take(ctx);
     /* Kernels before programs, programs before the context: PoCL insists. */
     tfm__programs_free(ctx);
@@ -191,7 +190,7 @@ void tfm__context_unheard(tfm_context *ctx) {
     ctx->on_build = NULL;
 }
 
-void tfm__context_recover(tfm_context *ctx, int depth) {
+static void recover(tfm_context *ctx, int depth) {
     bool crowded = ctx->status == TFM_ERROR_MEMORY;
     tfm__recording_give_up(ctx);
     ctx->status = TFM_OK;
@@ -202,9 +201,16 @@ void tfm__context_recover(tfm_context *ctx, int depth) {
         tfm__pool_trim(ctx);
 }
 
+void tfm__context_recover(tfm_context *ctx, int depth) {
+    const bool failed = ctx->status != TFM_OK;
+    recover(ctx, depth);
+    if (failed)
+        tfm__error_restore(ctx->before);
+}
+
 void tfm_context_clear_error(tfm_context *ctx) {
     if (ctx)
-        tfm__context_recover(ctx, 0);
+        recover(ctx, 0);
 }
 
 tfm_status tfm_context_finish(tfm_context *ctx) {

@@ -194,8 +194,8 @@ tfm_status tfm__context_ready(const tfm_context *ctx, const char *what);
 /* Calls no on_build from now on: who opened the context and was to hear of its kernels is gone before it. */
 void tfm__context_unheard(tfm_context *ctx);
 
-/* For a caller that can go on with less: forgets a failure and closes the scopes that it left open above `depth`, which
- * tfm__scope_depth gave before. */
+/* For a caller that can go on with less: forgets a failure, also as this thread's sentence, and closes the scopes that
+ * it left open above `depth`, which tfm__scope_depth gave before. */
 int tfm__scope_depth(const tfm_context *ctx);
 void tfm__context_recover(tfm_context *ctx, int depth);
 

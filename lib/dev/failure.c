@@ -6,6 +6,8 @@ static const char NO_CONTEXT[] = "the context is NULL: open one with tfm_context
 
 tfm_status tfm__context_fail(tfm_context *ctx, tfm_status status, const char *format, ...) {
     va_list args;
+    if (ctx && ctx->status == TFM_OK)
+        tfm__error_keep(ctx->before);
     va_start(args, format);
     tfm__vfail(status, format, args);
     va_end(args);

@@ -76,7 +76,7 @@ static void prepare_folder(void) {
     if (set && set[0])
         return;
     char kept[TFM__MESSAGE]; /* what cannot be had here is no failure of the caller's */
-    snprintf(kept, sizeof(kept), "%s", tfm_error_message());
+    tfm__error_keep(kept);
     char *own = own_choice(), *folder = NULL;
     if (!own || folder_error(own) != 0) {
         folder = tfm__cache_subfolder("pocl");

@@ -138,7 +138,7 @@ static tfm_status take(tfm_context *ctx, const char *text, size_t bytes) {
 void tfm__tuned_load(tfm_context *ctx) {
     size_t bytes;
     char kept[TFM__MESSAGE];
-    snprintf(kept, sizeof(kept), "%s", tfm_error_message());
+    tfm__error_keep(kept);
     ctx->group_by_rule = ctx->tuning.group;
     char *key = ctx->stands_in ? NULL : table_key(ctx), *text = key ? tfm__cache_get(key, &bytes) : NULL;
     if (text && take(ctx, text, bytes) != TFM_OK) {

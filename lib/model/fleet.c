@@ -81,6 +81,8 @@ static void build(void *user, int count, double seconds) {
  * again from the first on until all members have one. */
 static tfm_status open_all(tfm_fleet *fleet, const int *indices, size_t count, const char *name) {
     tfm_status status = TFM_OK;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     for (size_t i = 0; i < fleet->count - fleet->spare && status == TFM_OK; i++) {
         char index[32];
         snprintf(index, sizeof(index), "%d", indices ? indices[i % count] : 0);
@@ -91,6 +93,7 @@ static tfm_status open_all(tfm_fleet *fleet, const int *indices, size_t count, c
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
             tfm__fleet_say_dropped(fleet, i);
+            tfm__error_restore(kept);
             status = TFM_OK;
         }
     }
@@ -220,6 +223,8 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
     tfm_fleet *fleet = mates->fleet;
     tfm__opening *o = &mates->how;
     tfm_status status = TFM_OK;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     for (size_t i = 0; i < fleet->count && status == TFM_OK; i++) {
         const bool later = fleet->spare && i == 1 && *lead;
         if (fleet->members[i].dropped || !fleet->members[i].context || later)
@@ -228,6 +233,7 @@ static tfm_status open_models(struct tfm__mates *mates, tfm_model **lead, size_t
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
             tfm__fleet_say_dropped(fleet, i);
+            tfm__error_restore(kept);
             status = TFM_OK;
         } else if (status == TFM_OK && !*lead) {
             *lead = mates->models[i];
@@ -258,7 +264,7 @@ static tfm_status open_joined(tfm_model **lead, size_t *who, tfm_fleet *fleet, c
         return TFM_OK;
     }
     char kept[TFM__MESSAGE];
-    snprintf(kept, sizeof(kept), "%s", tfm_error_message());
+    tfm__error_keep(kept);
     tfm__mates_free(&mates);
     tfm__error_restore(kept);
     *lead = NULL;
@@ -288,7 +294,8 @@ void tfm__mates_complete(const tfm_model *model) {
         return;
     tfm_fleet *fleet = mates->fleet;
     tfm_fleet_member *spare = &fleet->members[1];
-    char index[32];
+    char index[32], kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     snprintf(index, sizeof(index), "%d", tfm_context_device(model->ctx)->index);
     tfm_status status = TFM_OK;
     if (!spare->context)
@@ -312,6 +319,7 @@ void tfm__mates_complete(const tfm_model *model) {
             mates->closed = true;
         else
             tfm__fleet_drop(fleet, 1, tfm_error_message());
+        tfm__error_restore(kept);
     }
 }
 

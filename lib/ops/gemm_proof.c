@@ -127,6 +127,8 @@ tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider
     own.scratch = provider->memory ? provider->memory(ctx, task) : 0;
     const class own_class = class_of(proof, &own);
     const bool first = !(*own_class.word & own_class.bit);
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     verdict v = SAY_NOTHING;
     tfm_status status = TFM_OK;
     if (!first) {
@@ -154,5 +156,6 @@ tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider
                  provider->name, tfm_context_device(ctx)->name, proof->trouble, task->m, task->n, task->k,
                  status != TFM_OK ? " (" : "", status != TFM_OK ? tfm_error_message() : "",
                  status != TFM_OK ? ")" : "");
+    tfm__error_restore(kept);
     return TFM_OK;
 }

@@ -294,7 +294,7 @@ tfm_status tfm__team_new(tfm_trainer **first, tfm_model *model, const tfm_traine
         return TFM_OK;
     }
     char kept[TFM__MESSAGE];
-    snprintf(kept, sizeof(kept), "%s", tfm_error_message());
+    tfm__error_keep(kept);
     if (team)
         tfm_trainer_free(&team->trainers[0]);
     free_team(team);

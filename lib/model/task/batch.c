@@ -3,7 +3,8 @@
 #include <string.h>
 #include "model/task/batch.h"
 
-tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status) {
+tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_options *options, tfm_status status,
+                            const char *kept) {
     char reason[512];
     snprintf(reason, sizeof(reason), "%s%s", what, tfm_error_message());
     free(line->ids);
@@ -14,6 +15,7 @@ tfm_status tfm__line_reject(tfm__line *line, const char *what, const tfm_text_op
         return tfm__fail(status, "line %zu: %s", line->line + 1, reason);
     if (!options->reject(options->reject_user, line->line, reason))
         return tfm__fail(TFM_ERROR_CANCELLED, "stopped at line %zu: %s", line->line + 1, reason);
+    tfm__error_restore(kept);
     return TFM_OK;
 }
 
@@ -109,6 +111,8 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts
     tfm__line *encoded = tfm__alloc(texts->count, sizeof(*encoded));
     tfm_status status = encoded ? TFM_OK : TFM_ERROR_MEMORY;
     tfm__line empty = {0};
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     if (status == TFM_OK)
         status = encode(model, &empty, "", 0, side, spoken);
     tfm_ids_free(&empty.ids);
@@ -122,7 +126,7 @@ tfm_status tfm__lines_encode(tfm_model *model, tfm__line **out, const tfm__texts
             continue;
         status = tfm__line_encode(model, line, texts->text[i], bytes, side, spoken, options && options->truncate);
         if (status == TFM_ERROR_INPUT)
-            status = tfm__line_reject(line, what, options, status);
+            status = tfm__line_reject(line, what, options, status, kept);
         if (line->count <= empty.count) { /* other blanks leave nothing but what stands around a text, such as EOS */
             tfm_ids_free(&line->ids);
             line->count = 0;

@@ -48,6 +48,8 @@ static int longer_first(const void *a, const void *b) {
 tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, const tfm__batch_work *work) {
     int depth = tfm__scope_depth(on->ctx);
     tfm_status status;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     do
         status = work->run(work->user, on, batch, n);
     while (tfm__context_again(on->ctx, depth, status));
@@ -55,6 +57,7 @@ tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, cons
         return status;
     tfm__log(TFM_LOG_INFO, "a batch of %zu lines does not fit and is split: %s", n, tfm_error_message());
     tfm__context_recover(on->ctx, depth);
+    tfm__error_restore(kept);
     status = tfm__batch_fit(on, batch, n / 2, work);
     return status == TFM_OK ? tfm__batch_fit(on, batch + n / 2, n - n / 2, work) : status;
 }
@@ -114,6 +117,8 @@ static tfm_model *first_of(tfm_model *model, size_t *who) {
 
 /* One batch on one device; on the next one, where it fails and there is one. */
 static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, const tfm__batch_work *work) {
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     for (;;) {
         size_t who;
         tfm_model *on = first_of(model, &who);
@@ -121,6 +126,7 @@ static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, c
         if (!tfm__fleet_may_drop(status) || !model->mates || tfm__mates_count(model->mates) < 2)
             return status;
         tfm__fleet_drop(model->mates->fleet, who, tfm_error_message());
+        tfm__error_restore(kept);
     }
 }
 

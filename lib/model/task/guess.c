@@ -28,6 +28,8 @@ static size_t count_masks(const tfm__line *line, int32_t mask) {
 static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
     const tfm_embed_options *o = j->reader.options;
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     j->first = tfm__alloc(count + 1, sizeof(*j->first));
     if (!j->first)
         return TFM_ERROR_MEMORY;
@@ -38,7 +40,7 @@ static tfm_status find_masks(job *j, tfm__line *lines, size_t count) {
         if (found == 0 && !lines[i].rejected) {
             tfm__fail(TFM_ERROR_INPUT, "there is no %s in what the model reads of it",
                       tfm_tokenizer_piece(j->reader.model->tokenizer, TFM_SOURCE, j->mask));
-            status = tfm__line_reject(&lines[i], "", &reject, TFM_ERROR_INPUT);
+            status = tfm__line_reject(&lines[i], "", &reject, TFM_ERROR_INPUT, kept);
         }
         if (status != TFM_OK)
             return status;

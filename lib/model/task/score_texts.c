@@ -68,12 +68,14 @@ static tfm_status encode(job *j, size_t *count, size_t line, const char *text, s
 
 static tfm_status encode_all(job *j, const char *const *texts, size_t count, const tfm_text_options *o) {
     tfm_status status = TFM_OK;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         size_t tokens = 0;
         tfm__line line = {.index = i, .line = i};
         status = encode(j, &tokens, i, texts[i], o->line_bytes ? o->line_bytes[i] : strlen(texts[i]), o->ends);
         if (status == TFM_ERROR_INPUT)
-            status = tfm__line_reject(&line, "", o, status);
+            status = tfm__line_reject(&line, "", o, status, kept);
         else if (status == TFM_OK && tokens > 1)
             status = add_windows(j, i, tokens);
     }

@@ -144,12 +144,14 @@ tfm_status tfm__reader_encode(tfm__reader *r, tfm__line **out, const char *const
     const tfm_text_options reject = {.reject = o->reject, .reject_user = o->reject_user};
     tfm__line *encoded = *out = tfm__alloc(count, sizeof(*encoded));
     tfm_status status = encoded ? TFM_OK : TFM_ERROR_MEMORY;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         encoded[i].index = encoded[i].line = i;
         status = encode_line(r, &encoded[i], lines[i], o->line_bytes ? o->line_bytes[i] : strlen(lines[i]),
                              o->pairs ? o->pairs[i] : NULL);
         if (status == TFM_ERROR_INPUT)
-            status = tfm__line_reject(&encoded[i], "", &reject, status);
+            status = tfm__line_reject(&encoded[i], "", &reject, status, kept);
     }
     if (status != TFM_OK)
         tfm__lines_free(out, count);

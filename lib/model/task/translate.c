@@ -130,6 +130,8 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
         texts[i] = first && t->text->prefixes[line] ? t->text->prefixes[line] : "";
     }
     const tfm__spoken bare = {.plain = true};
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     tfm_status status = tfm__lines_encode(t->model, &t->prefixes, &(tfm__texts){texts, NULL, t->texts.owners, count},
                                           TFM_TARGET, "its prefix: ", &bare, t->text);
     free(texts);
@@ -140,7 +142,7 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
         if (line->ids && prefix->ids)
             status = tfm__prefix_check(&t->model->rules, prefix->ids, prefix->count - 1, limit);
         if (status != TFM_OK)
-            status = tfm__line_reject(prefix, "its prefix: ", t->text, status);
+            status = tfm__line_reject(prefix, "its prefix: ", t->text, status, kept);
         line->rejected = line->rejected || prefix->rejected;
     }
     return status;

@@ -54,8 +54,14 @@ static tfm_status split_line(tfm__translations *t, tfm__splitter *splitter, size
     tfm_sentence *found = NULL;
     size_t count = 0;
     const size_t code = tfm__code_bytes(text, bytes);
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     tfm_status status = tfm__splitter_run(splitter, &found, &count, text + code, bytes - code);
-    if (status == TFM_ERROR_INPUT || (status == TFM_OK && count == 0)) /* the encoder says what is wrong, if anything */
+    if (status == TFM_ERROR_INPUT) { /* the encoder says what is wrong */
+        tfm__error_restore(kept);
+        return add_text(t, room, line, text, bytes, NULL, 0);
+    }
+    if (status == TFM_OK && count == 0)
         return add_text(t, room, line, text, bytes, NULL, 0);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
         status = add_text(t, room, line, text + code + found[i].start, found[i].bytes, text,
