@@ -504,6 +504,24 @@ static void test_new_language_models(void **state) {
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_UNSUPPORTED, "family \"bert\"");
     bad = (tfm_model_shape){.family = "llama", .width = 16, .heads = 4, .encoder_layers = 1};
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "after an encoder of 1");
+    bad = (tfm_model_shape){.family = "gpt2",
+                            .width = 16,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .feed_forward = 8,
+                            .decoder_layers = 1,
+                            .source_vocabulary = 9,
+                            .max_positions = 8};
+    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "kv_heads is 2 of 4");
+    bad.family = "llama";
+    bad.width = bad.heads = 2048;
+    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "2048 heads are more");
+    bad = SMALL;
+    bad.activation = (tfm_activation)77;
+    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "activation 77, init 0");
+    bad = SMALL;
+    bad.init = (tfm_init)3;
+    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "init 3");
 }
 
 static void test_refused(void **state) {

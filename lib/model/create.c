@@ -5,6 +5,19 @@
 #include "model/family/config_keys.h"
 #include "model/model.h"
 
+/* As many as a directory may say, or what is saved could not be opened. */
+enum { MOST_HEADS = 1024 };
+
+static tfm_status check_choices(const tfm_model_shape *s) {
+    if ((unsigned)s->activation > TFM_SILU || (unsigned)s->init > TFM_INIT_KAIMING)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: activation %d, init %d: there is no such one",
+                         (int)s->activation, (int)s->init);
+    return s->heads <= MOST_HEADS
+               ? TFM_OK
+               : tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %d heads are more than the %d that are allowed", s->heads,
+                           MOST_HEADS);
+}
+
 static tfm_status check_shape(const tfm_model_shape *s) {
     const int target = s->target_vocabulary ? s->target_vocabulary : s->source_vocabulary;
     const int ids[] = {s->pad_id, s->eos_id, s->start_id}, most = 1 << 20, words = 1 << 24;
@@ -96,9 +109,11 @@ static tfm_status read_described(tfm__arch *arch, tfm__rules *rules, const tfm__
     *arch = (tfm__arch){0};
     tfm_status status = from.config ? family->read(arch, rules, &from)
                                     : tfm__fail(TFM_ERROR_MEMORY, "model_new: there is no memory left on the host");
+    if (status == TFM_ERROR_FORMAT) /* the file is the caller's shape */
+        status = TFM_ERROR_ARGUMENT;
     if (status == TFM_OK && s->kv_heads > 0 && arch->decoder.kv_heads != s->kv_heads)
         status =
-            tfm__fail(TFM_ERROR_UNSUPPORTED,
+            tfm__fail(TFM_ERROR_ARGUMENT,
                       "model_new: kv_heads is %d of %d heads: in models of the family %s each head has keys of its "
                       "own",
                       s->kv_heads, s->heads, family->name);
@@ -201,6 +216,8 @@ tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shap
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_new: new models of the family \"%.100s\" are not made",
                          shape->family);
     tfm_status status = family->describe ? check_decoder(shape) : check_shape(shape);
+    if (status == TFM_OK)
+        status = check_choices(shape);
     if (status == TFM_OK)
         status = tfm__context_ready(ctx, "model_new");
     if (status != TFM_OK)
