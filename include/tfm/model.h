@@ -107,8 +107,9 @@ typedef struct tfm_model_shape {
 } tfm_model_shape;
 
 /* Makes a model with new parameters. It has no tokenizer, so it takes ids until tfm_model_open_tokenizer gives it one.
- * It keeps the context alive. On failure *out is NULL; TFM_ERROR_ARGUMENT for sizes that do not go together,
- * TFM_ERROR_UNSUPPORTED for a family of which no new models are made. */
+ * It keeps the context alive. On failure *out is NULL; TFM_ERROR_ARGUMENT for sizes that do not go together or
+ * exceed what a directory may have, and for an activation or `init` that there is not; TFM_ERROR_UNSUPPORTED for a
+ * family of which no new models are made. */
 TFM_API tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape);
 
 /* Gives a model without a tokenizer the one of a directory, so that it takes text from then on. TFM_ERROR_FORMAT if the
@@ -147,10 +148,10 @@ typedef struct tfm_model_info {
                                      activations and caches. tfm_model_read_info, which knows no device, counts F32 for
                                      keys and values. */
     int pad_id, eos_id, start_id; /* Padding, end of sentence, and what the decoder reads first; -1 for none, which
-                                     only models without an encoder have. */
+                                     only models without an encoder have. Without a decoder all three are padding. */
     int beam;                     /* The beam that the directory asks for, or else the default. */
-    const char *stored_as;        /* What kind of files had the weights: "safetensors", "PyTorch .bin", or "none" for a
-                                     new model. */
+    const char *stored_as;        /* What kind of files had the weights: "safetensors", "PyTorch .bin", "NumPy .npz",
+                                     "Marian .bin", or "none" for a new model. */
     int stored_files;             /* How many such files there are. */
     const char *kind;             /* "encoder-decoder", "encoder" or "decoder". */
     int encoder_kv_heads, decoder_kv_heads;     /* How many of their heads have keys and values of their own. */
@@ -236,12 +237,13 @@ TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm
  * `forced_eos_token_id` the last one of a translation that reaches the maximum length. With TFM_PENALTY_HUGGINGFACE the
  * log p of both is 0, and no other token becomes more probable because `bad_words_ids` forbids some, as in
  * transformers. With TFM_PENALTY_PAPER both have the log p that the model gives them, and the probabilities of the
- * tokens that are allowed add up to 1, as with `renormalize_logits` they do in either form. Padding never has a
- * probability.
+ * tokens that are allowed add up to 1, as with `renormalize_logits` they do in either form. Marian's models never
+ * write padding: it has no probability.
  *
- * A beam search goes on until nothing better can follow, and what is cut by the maximum length counts only where too
- * little ended. But with TFM_PENALTY_HUGGINGFACE that of other families than Marian ends as that of transformers does,
- * by the directory's `early_stopping`, and what reaches the maximum length counts as finished. */
+ * A beam search goes on until nothing better can follow, if alpha is not negative, and what is cut by the maximum
+ * length counts only where too little ended. But with TFM_PENALTY_HUGGINGFACE that of other families than Marian ends
+ * as that of transformers does, by the directory's `early_stopping`, and what reaches the maximum length counts as
+ * finished. */
 typedef enum tfm_length_penalty {
     TFM_PENALTY_PAPER,       /* score = sum log p / ((5 + n) / 6)^alpha; alpha is 0.6 unless given. */
     TFM_PENALTY_HUGGINGFACE, /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1. */
@@ -255,11 +257,13 @@ typedef struct tfm_search_options {
     bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
     double alpha;   /* The exponent of the length penalty, from -10 to 10. */
     tfm_length_penalty penalty; /* The formula of the score. */
-    int max_length; /* The most tokens to write, at most max_positions. 0 means source tokens + 50, or what the
-                       directory says where that is less; Marian's directories are not asked. */
+    int max_length; /* The most tokens to write; more than the model's positions count as so many. 0 means source
+                       tokens + 50, or what the directory says where that is less; Marian's directories are not
+                       asked. */
     int n_best;     /* How many hypotheses to give for each line, at most `beam`. 0 means 1. */
-    bool (*go_on)(
-        void *user);  /* Is asked before each step; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
+    /* Is asked before each step, or where several devices or workers share a call, every hundredth of a second; false
+     * ends the call with TFM_ERROR_CANCELLED. May be NULL. */
+    bool (*go_on)(void *user);
     void *go_on_user; /* The `user` pointer of go_on. */
     /* The first token of every translation, in the place of the directory's forced_bos_token_id: the token of the
      * target language, for models that are told it so. And the token before it, in the place of decoder_start_token_id.
@@ -310,7 +314,8 @@ typedef struct tfm_attention_axis {
 
 /* Counts of what was done. A call adds to them. */
 typedef struct tfm_search_stats {
-    uint64_t sentences;     /* Lines, or with `split` their sentences. Bad lines are not counted. */
+    uint64_t sentences;     /* Lines, or with `split` their sentences. Those that are bad, and in translation those that
+                               are empty, are not counted. */
     uint64_t source_tokens; /* Their tokens, with EOS. */
     uint64_t target_tokens; /* The tokens of the best hypotheses, with EOS. */
     double seconds;         /* The time that the calls took. */
@@ -426,8 +431,9 @@ TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const
  * emits the results in order when all are done. The first token follows what a text begins with, such as <s>; where a
  * model has no such token, the first one does not count. Perplexity is exp(-sum log p / sum tokens). A text of more
  * tokens than the model's positions is scored in windows of so many, which overlap by half. Of the options `ends`,
- * line_bytes, batch_tokens, reject, progress and stats matter. A text without a token, and a rejected one, is emitted
- * with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer. */
+ * line_bytes, batch_tokens, reject, progress and stats matter. A text of which no token counts, and a rejected one, is
+ * emitted with NaN and 0 tokens. `options` may be NULL. TFM_ERROR_ARGUMENT if the model has an encoder or no tokenizer.
+ */
 TFM_API tfm_status tfm_score_texts(tfm_model *model, const char *const *texts, size_t count,
                                    const tfm_text_options *options, tfm_score_fn emit, void *user);
 
@@ -508,9 +514,10 @@ typedef struct tfm_generate_options {
     void *on_piece_user;   /* The `user` pointer of on_piece. */
     tfm_reject_fn reject;  /* Is called for each bad prompt. If NULL, a bad prompt fails the call. */
     void *reject_user;     /* The `user` pointer of reject. */
-    bool (*go_on)(
-        void *user);  /* Is asked before each step; false ends the call with TFM_ERROR_CANCELLED. May be NULL. */
-    void *go_on_user; /* The `user` pointer of go_on. */
+    /* Is asked before each step, or where several devices or workers share a call, every hundredth of a second; false
+     * ends the call with TFM_ERROR_CANCELLED. May be NULL. */
+    bool (*go_on)(void *user);
+    void *go_on_user;          /* The `user` pointer of go_on. */
     tfm_generate_stats *stats; /* Counts that the call adds to. May be NULL. */
     uint64_t reserved[8];      /* Must be 0: room for later fields. */
 } tfm_generate_options;
