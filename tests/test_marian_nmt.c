@@ -107,12 +107,18 @@ static void check_search(tfm_model *model, const char *name, const char *what) {
     memcpy(batch, source, s * 4);
     memcpy(batch + s, source + s - 2, 8);
     memcpy(batch + s + 2, source, s * 4);
-    harness_ok(tfm_search(model, &found, batch, (size_t[]){s, 2, s}, 3, NULL, NULL, &greedy));
-    for (int i = 0; i < 3; i += 2) {
-        assert_int_equal(found.items[i].tokens, count);
-        assert_memory_equal(found.items[i].ids, want, count * 4);
+    /* Nor does one whose beginning is given, which may have all words. */
+    const int32_t beginning = 2;
+    for (int given = 0; given < 2; given++) {
+        harness_ok(tfm_search(model, &found, batch, (size_t[]){s, 2, s}, 3, given ? &beginning : NULL,
+                              given ? (size_t[]){0, 1, 0} : NULL, &greedy));
+        for (int i = 0; i < 3; i += 2) {
+            assert_int_equal(found.items[i].tokens, count);
+            assert_memory_equal(found.items[i].ids, want, count * 4);
+        }
+        assert_true(!given || found.items[1].ids[0] == beginning);
+        tfm_hypotheses_free(&found);
     }
-    tfm_hypotheses_free(&found);
 }
 
 static const char *const MODELS[] = {"ssru", "attention", "normed", "shared"};

@@ -164,7 +164,8 @@ typedef struct tfm_model_info {
     bool gated;                /* The feed-forward layers have a gate. */
     bool has_output;           /* There is an output projection, so that the model can write. */
     bool recurrent;            /* SSRU cells stand in the decoder where others attend to what they have written. */
-    bool shortlist; /* The directory has a shortlist, which searches go by: what may be written for which words. */
+    bool shortlist; /* The directory has a shortlist: what may be written for which words. Searches go by it, but for
+                       translations whose first tokens are given. */
     bool written;   /* tfm_model_save writes models of its family, so that they can be trained and kept. */
     int classes;    /* How many classes of texts the head on an encoder tells apart, or 0. */
 } tfm_model_info;
@@ -277,7 +278,7 @@ typedef struct tfm_search_options {
 typedef struct tfm_hypothesis {
     int32_t *ids;     /* [tokens]: the ids; the last is EOS unless the hypothesis ended at the maximum length. */
     float *log_probs; /* [tokens]: the natural log of each token's probability, given the tokens before it; 0 for a
-                         token that the directory forces, with TFM_PENALTY_HUGGINGFACE. */
+                         token that the directory or first_id forces, with TFM_PENALTY_HUGGINGFACE. */
     size_t count;     /* The number of ids without that EOS. */
     double score;     /* What hypotheses are ordered by; -inf if the search found fewer hypotheses. */
     double log_prob;  /* The sum of log_probs. */

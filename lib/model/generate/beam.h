@@ -90,7 +90,8 @@ typedef struct tfm__beam {
 typedef struct tfm__beam_setup {
     int width;
     int64_t vocabulary, sentences;
-    const tfm__kept *kept;   /* the ids that logits are of, if not of all; nothing is forced then; outlives the beam */
+    const tfm__kept *kept;   /* the ids that logits are of, if not of all; outlives the beam. Where something is forced,
+                                they are all, each at its own place */
     const tfm__rules *rules; /* outlive the beam */
     bool certain;            /* as in tfm__beam; what is forbidden keeps its probability then, unless rules say else */
     bool as_transformers;    /* as in tfm__beam */

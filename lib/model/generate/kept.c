@@ -20,14 +20,24 @@ static void free_lists(lists *l, int64_t sentences) {
     free(l->allowed);
 }
 
+static tfm_status list_all(int32_t **ids, size_t *count, int vocabulary) {
+    *ids = tfm__alloc((size_t)vocabulary, sizeof(**ids));
+    for (int i = 0; *ids && i < vocabulary; i++)
+        (*ids)[i] = i;
+    *count = *ids ? (size_t)vocabulary : 0;
+    return *ids ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
 static tfm_status find_lists(lists *l, const tfm_model *model, const int32_t *ids, const int32_t *lengths,
-                             int64_t sentences, int64_t width) {
+                             const int32_t *forced, int64_t sentences, int64_t width) {
     l->ids = tfm__alloc((size_t)sentences, sizeof(*l->ids));
     l->counts = tfm__alloc((size_t)sentences, sizeof(*l->counts));
     l->place = tfm__alloc((size_t)model->arch.decoder.vocabulary, sizeof(*l->place));
     tfm_status status = l->ids && l->counts && l->place ? TFM_OK : TFM_ERROR_MEMORY;
     for (int64_t i = 0; i < sentences && status == TFM_OK; i++)
-        status = tfm__shortlist_find(model->shortlist, &l->ids[i], &l->counts[i], ids + i * width, (size_t)lengths[i]);
+        status = forced[i] > 0 ? list_all(&l->ids[i], &l->counts[i], model->arch.decoder.vocabulary)
+                               : tfm__shortlist_find(model->shortlist, &l->ids[i], &l->counts[i], ids + i * width,
+                                                     (size_t)lengths[i]);
     return status;
 }
 
@@ -68,10 +78,10 @@ static tfm_status send(tfm__kept *out, tfm_model *model, const lists *l, int64_t
 }
 
 tfm_status tfm__kept_make(tfm__kept *out, tfm_model *model, const int32_t *ids, const int32_t *lengths,
-                          int64_t sentences, int64_t width, tfm_tensor bias) {
+                          const int32_t *forced, int64_t sentences, int64_t width, tfm_tensor bias) {
     lists l = {0};
     *out = (tfm__kept){0};
-    tfm_status status = find_lists(&l, model, ids, lengths, sentences, width);
+    tfm_status status = find_lists(&l, model, ids, lengths, forced, sentences, width);
     if (status == TFM_OK)
         status = join(out, &l, sentences, model->arch.decoder.vocabulary);
     if (status == TFM_OK)

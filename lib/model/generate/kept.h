@@ -15,10 +15,11 @@ typedef struct tfm__kept {
     tfm_param output;   /* (K, E): their rows of the output projection */
 } tfm__kept;
 
-/* Finds the words for N sentences of `lengths` ids each, `width` apart. What is on the device lies in the current
- * scope, but for `output`. Free it, also after a failure. */
+/* Finds the words for N sentences of `lengths` ids each, `width` apart; for one that is to begin with `forced` words
+ * and has some, all of the vocabulary. What is on the device lies in the current scope, but for `output`. Free it, also
+ * after a failure. */
 tfm_status tfm__kept_make(tfm__kept *out, tfm_model *model, const int32_t *ids, const int32_t *lengths,
-                          int64_t sentences, int64_t width, tfm_tensor bias);
+                          const int32_t *forced, int64_t sentences, int64_t width, tfm_tensor bias);
 void tfm__kept_free(tfm_context *ctx, tfm__kept *kept);
 
 /* The place of an id among the words, or -1. */

@@ -256,13 +256,14 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
-/* Whether the batch's words are those of a shortlist: logits that are not computed cannot be forced. */
+/* Whether the words of any sentence are those of a shortlist: logits that are not computed cannot be forced. Beside
+ * such a one, sentences with a beginning of their own may have all words. */
 static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
     const tfm__rules *r = &model->rules;
-    bool forced = r->forced_bos_id >= 0 || r->forced_eos_id >= 0 || r->bad_word_count > 0;
+    bool some = false;
     for (int64_t i = 0; i < b->count; i++)
-        forced |= b->prefix_counts[i] > 0;
-    return model->shortlist && !forced;
+        some |= b->prefix_counts[i] == 0;
+    return model->shortlist && some && r->forced_bos_id < 0 && r->forced_eos_id < 0 && r->bad_word_count == 0;
 }
 
 static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const tfm__rules *forced,
@@ -289,7 +290,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                      .min_new = forced->prompt.min_new};
     tfm_status status = TFM_OK;
     if (goes_by_shortlist(model, b))
-        status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->count, b->width,
+        status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
                                 certain ? model->score_bias : model->search_bias);
     tfm__beam_begin(ctx, &beam,
                     &(tfm__beam_setup){.width = rules->beam,
@@ -344,13 +345,14 @@ static tfm_status force(const tfm__rules **forced, tfm__rules **own, const tfm_m
 
 tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts, size_t sentences,
                       const int32_t *prefixes, const size_t *prefix_counts, const tfm_search_options *options) {
+    if (out)
+        *out = (tfm_hypotheses){0};
     if (TFM__NEEDS("search", model, out, ids, counts) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm__search_rules rules;
     const tfm__rules *forced;
     tfm__rules *own = NULL;
     batch b = {0};
-    *out = (tfm_hypotheses){0};
     tfm_status status = tfm__context_ready(model->ctx, "search");
     if (status != TFM_OK)
         return status;
