@@ -9,7 +9,11 @@
  *     tfm_ids_free(&ids);
  *     tfm_tokenizer_free(&tokenizer);
  *
- * A tokenizer does not change once it is open, so any number of threads may use one at the same time. */
+ * A tokenizer does not change once it is open, so any number of threads may use one at the same time.
+ *
+ * SentencePiece has one level for what it writes to stderr, for the whole process. The calls that open its models or
+ * learn pieces silence it while they run, on any thread, and then put the level back: a program that uses SentencePiece
+ * itself meanwhile does not see its messages, and one that sets the level should do so before. */
 #ifndef TFM_TEXT_H
 #define TFM_TEXT_H
 

@@ -30,8 +30,8 @@ struct tfm__spm {
 namespace {
 
 /* A library must not write to its host's stderr: what goes wrong comes back as a status. Above the level of
- * errors. The level is one for all threads: the first who comes notes it, the last who leaves puts it back.
- */
+ * errors. The level is one for all threads: the first who comes notes it, the last who leaves puts it back. Nobody else
+ * in this library changes it; SentencePiece itself reads it without a lock, as it does whoever sets it. */
 class Quiet {
   public:
     Quiet() {
@@ -47,10 +47,11 @@ class Quiet {
             sentencepiece::logging::SetMinLogLevel(level_);
     }
 
-  private:
     static bool known() {
         return sentencepiece::logging::GetMinLogLevel && sentencepiece::logging::SetMinLogLevel;
     }
+
+  private:
     static std::mutex mutex_;
     static int users_, level_;
 };
@@ -131,7 +132,7 @@ std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &re
     const long millionths = std::lround(recipe.coverage * 1e6);
     char coverage[64];
     std::snprintf(coverage, sizeof(coverage), "%ld.%06ld", millionths / 1000000, millionths % 1000000);
-    return {
+    std::unordered_map<std::string, std::string> all = {
         {"model_type", recipe.unigram ? "unigram" : "bpe"},
         {"vocab_size", std::to_string(recipe.size)},
         {"hard_vocab_limit", recipe.unigram || recipe.at_most ? "false" : "true"},
@@ -145,8 +146,10 @@ std::unordered_map<std::string, std::string> arguments(const tfm__spm_recipe &re
         {"pad_id", "-1"},
         /* Sums are by thread, so their number is one of the things that the bytes depend on. */
         {"num_threads", "4"},
-        {"minloglevel", "4"}, /* for builds in which Quiet cannot say so */
     };
+    if (!Quiet::known()) /* it would set the level of all threads without Quiet's lock */
+        all["minloglevel"] = "4";
+    return all;
 }
 
 /* SentencePiece's sentence in words that say what to do. */
