@@ -112,6 +112,44 @@ static void never(void) {
             fail_msg("%s, and it says '%s'", name, tfm_error_message());                                               \
     }
 
+/* What a call is to make is NULL after a failure, also where it was refused at its door: the caller frees it. */
+#define MAKES_NOTHING(type, call)                                                                                      \
+    {                                                                                                                  \
+        char other;                                                                                                    \
+        type *out = (void *)&other;                                                                                    \
+        calling = #call;                                                                                               \
+        if (call != TFM_ERROR_ARGUMENT || out)                                                                         \
+            fail_msg("%s leaves something", calling);                                                                  \
+    }
+
+static void test_results(void) {
+    size_t count;
+    const tfm_encode_options unknown = {.reserved = {1}};
+    char unlike;
+    tfm_hypotheses found = {.items = (void *)&unlike};
+    MAKES_NOTHING(tfm_model, tfm_model_open(&out, context, NULL, NULL))
+    MAKES_NOTHING(tfm_model, tfm_model_new(&out, context, NULL))
+    MAKES_NOTHING(tfm_model, tfm_fleet_open_model(&out, fleet, NULL, NULL))
+    MAKES_NOTHING(tfm_model, tfm_fleet_new_model(&out, fleet, NULL))
+    MAKES_NOTHING(tfm_embedder, tfm_embedder_open(&out, context, NULL, NULL))
+    MAKES_NOTHING(tfm_embedder, tfm_fleet_open_embedder(&out, fleet, NULL, NULL))
+    MAKES_NOTHING(tfm_fleet, tfm_fleet_new(&out, NULL, 1))
+    MAKES_NOTHING(tfm_trainer, tfm_trainer_new(&out, NULL, NULL))
+    MAKES_NOTHING(tfm_data, tfm_data_open(&out, tokenizer, NULL, NULL, NULL))
+    MAKES_NOTHING(tfm_data, tfm_data_open_texts(&out, tokenizer, NULL, 1, NULL))
+    MAKES_NOTHING(tfm_tokenizer, tfm_tokenizer_open(&out, NULL))
+    MAKES_NOTHING(int32_t, tfm_tokenizer_encode(tokenizer, &out, &count, TFM_SOURCE, NULL, 1))
+    MAKES_NOTHING(int32_t, tfm_tokenizer_encode_with(tokenizer, &out, &count, TFM_SOURCE, NULL, 1, NULL))
+    MAKES_NOTHING(int32_t, tfm_tokenizer_encode_with(tokenizer, &out, &count, TFM_SOURCE, "x", 1, &unknown))
+    MAKES_NOTHING(char, tfm_tokenizer_decode(tokenizer, &out, NULL, 1))
+    MAKES_NOTHING(tfm_sentence, tfm_text_sentences(&out, &count, NULL, 1, NULL))
+    assert_int_equal(tfm_search(model, &found, NULL, NULL, 1, NULL, NULL, NULL), TFM_ERROR_ARGUMENT);
+    assert_null(found.items);
+    found.items = (void *)&unlike;
+    assert_int_equal(tfm_generate_ids(model, &found, NULL, NULL, 1, NULL), TFM_ERROR_ARGUMENT);
+    assert_null(found.items);
+}
+
 static void test_nulls(void **state) {
     (void)state;
     char *demo = harness_source("apps/demo");
@@ -137,6 +175,7 @@ static void test_nulls(void **state) {
     signal(SIGSEGV, tell);
     signal(SIGABRT, tell);
 #include "nulls.h"
+    test_results();
     assert_int_equal(tfm_context_status(NULL), TFM_ERROR_ARGUMENT);
     signal(SIGSEGV, SIG_DFL);
     signal(SIGABRT, SIG_DFL);

@@ -65,6 +65,13 @@ tfm_status tfm__needs(const char *call, const char *names, size_t count, const v
     tfm__needs(call, #__VA_ARGS__, sizeof((const void *[]){__VA_ARGS__}) / sizeof(void *),                             \
                (const void *[]){__VA_ARGS__})
 
+/* Empties what a call is to fill in, for a call that then refuses NULL among its arguments. */
+#define TFM__EMPTIED(out)                                                                                              \
+    do {                                                                                                               \
+        if (out)                                                                                                       \
+            *(out) = NULL;                                                                                             \
+    } while (0)
+
 /* Refuses NULL among the elements of an array of texts: "trainer_average: paths[2] is NULL". */
 tfm_status tfm__needs_texts(const char *call, const char *name, const char *const *texts, size_t count);
 

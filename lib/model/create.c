@@ -206,9 +206,9 @@ static tfm_status make_model(tfm_model **out, tfm_context *ctx, const tfm__famil
 }
 
 tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_model_shape *shape) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("model_new", out, ctx, shape) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *out = NULL;
     if (TFM__UNKNOWN(shape))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_new: %s", TFM__UNKNOWN_OPTION);
     const tfm__family *family = shape->family ? tfm__family_find(shape->family) : &tfm__family_marian;

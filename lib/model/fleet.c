@@ -131,9 +131,9 @@ tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
 }
 
 tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t count) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("fleet_new", out, contexts) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *out = NULL;
     if (count == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_new: a fleet has at least one context");
     for (size_t i = 0; i < count; i++) {
@@ -324,6 +324,7 @@ void tfm__mates_complete(const tfm_model *model) {
 }
 
 tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *dir, const tfm_model_options *options) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("fleet_open_model", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     size_t who;
@@ -332,6 +333,7 @@ tfm_status tfm_fleet_open_model(tfm_model **out, tfm_fleet *fleet, const char *d
 }
 
 tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_model_shape *shape) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("fleet_new_model", out, fleet, shape) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     size_t who;
@@ -340,9 +342,9 @@ tfm_status tfm_fleet_new_model(tfm_model **out, tfm_fleet *fleet, const tfm_mode
 
 tfm_status tfm_fleet_open_embedder(tfm_embedder **out, tfm_fleet *fleet, const char *dir,
                                    const tfm_embedder_options *options) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("fleet_open_embedder", out, fleet, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *out = NULL;
     tfm__opening o = {.dir = (char *)(uintptr_t)dir,
                       .embedder_how = options ? *options : (tfm_embedder_options){0},
                       .embedders = tfm__alloc(fleet->count, sizeof(*o.embedders))};

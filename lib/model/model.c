@@ -352,9 +352,9 @@ static tfm_status open_dir(tfm_model **out, tfm_context *ctx, const char *dir, c
 }
 
 tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("model_open", out, ctx, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *out = NULL;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "model_open: %s", TFM__UNKNOWN_OPTION);
     if (!precision_known("model_open", options))

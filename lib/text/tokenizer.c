@@ -55,9 +55,9 @@ static tfm_status open_kind(tfm__tokenizer_parts *out, const char *dir) {
 }
 
 tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir) {
+    TFM__EMPTIED(out);
     if (!out || !dir)
         return tfm__fail(TFM_ERROR_ARGUMENT, "tfm_tokenizer_open: %s is NULL", out ? "dir" : "out");
-    *out = NULL;
     tfm_tokenizer *tokenizer = tfm__alloc(1, sizeof(*tokenizer));
     if (!tokenizer)
         return TFM_ERROR_MEMORY;
@@ -174,6 +174,7 @@ static tfm_status encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *
 
 tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                 const char *line, size_t bytes) {
+    TFM__EMPTIED(ids);
     if (TFM__NEEDS("tokenizer_encode", tokenizer, ids, count, line) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     return encode(tokenizer, ids, count, side, &(tfm_encode_options){0}, line, bytes, 0);
@@ -181,6 +182,7 @@ tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, s
 
 tfm_status tfm_tokenizer_encode_with(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                      const char *line, size_t bytes, const tfm_encode_options *options) {
+    TFM__EMPTIED(ids);
     if (TFM__NEEDS("tokenizer_encode_with", tokenizer, ids, count, line) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (TFM__UNKNOWN(options))
@@ -203,9 +205,9 @@ void tfm_ids_free(int32_t **ids) {
 /* ---- Ids to text -------------------------------------------------------------------------------------- */
 
 tfm_status tfm_tokenizer_decode(const tfm_tokenizer *tokenizer, char **text, const int32_t *ids, size_t count) {
+    TFM__EMPTIED(text);
     if (TFM__NEEDS("tokenizer_decode", tokenizer, text, ids || count == 0 ? "" : NULL) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *text = NULL;
     return tokenizer->parts.kind->decode(tokenizer->parts.self, text, ids, count);
 }
 

@@ -181,18 +181,18 @@ static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, boo
 
 tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer, const char *source, const char *target,
                          const tfm_data_options *options) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("data_open", out, tokenizer, source) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *out = NULL;
     return open_files(out, tokenizer, false, (const char *[]){source, target}, target ? 2 : 1, options);
 }
 
 tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files, size_t count,
                                const tfm_data_options *options) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("data_open_texts", out, tokenizer, files) != TFM_OK ||
         tfm__needs_texts("data_open_texts", "files", files, count) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *out = NULL;
     if (count == 0)
         return tfm__fail(TFM_ERROR_ARGUMENT, "data_open_texts: it needs at least one file");
     return open_files(out, tokenizer, true, files, count, options);

@@ -308,9 +308,9 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
 }
 
 tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
+    TFM__EMPTIED(out);
     if (!out || !model)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: %s is NULL", out ? "model" : "out");
-    *out = NULL;
     const tfm_trainer_options o = settled(options);
     tfm_status status = check_options(&o);
     if (status != TFM_OK)

@@ -63,10 +63,11 @@ static tfm_status find_prompts(const tfm_model *model, const int32_t **at, uint6
 tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                             size_t prompts, const tfm_generate_options *options) {
     static const tfm_generate_options defaults;
+    if (out)
+        *out = (tfm_hypotheses){0};
     if (TFM__NEEDS("generate_ids", model, out, ids, counts) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     tfm__generate_rules rules;
-    *out = (tfm_hypotheses){0};
     options = options ? options : &defaults;
     tfm_status status = tfm__generate_ready(model, &rules, options);
     if (status != TFM_OK || prompts == 0)

@@ -45,9 +45,9 @@ static tfm_status open_dir(tfm_embedder **out, tfm_context *ctx, const char *dir
 
 tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
                              const tfm_embedder_options *options) {
+    TFM__EMPTIED(out);
     if (TFM__NEEDS("embedder_open", out, ctx, dir) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    *out = NULL;
     tfm_status status = check_options("embedder_open", options);
     if (status != TFM_OK)
         return status;
