@@ -60,7 +60,8 @@ typedef struct tfm_embed_options {
     /* For each line a second text, or NULL for none, which the model reads with it; NULL for no second texts at all.
      * Models that compare texts take them. */
     const char *const *pairs;
-    const char *prompt;       /* What is put before each line, such as "query: ". NULL: nothing. */
+    const char *prompt;       /* What is put before each line, such as "query: ". NULL: nothing, or where tfm_embed is
+                                 called, what the directory names for that. */
     int batch_tokens;         /* The most tokens of a batch, padding counted. 0: 2048 or 4096, as suits the device. */
     tfm_reject_fn reject;     /* Is called for each bad line. If NULL, a bad line fails the call before any work. */
     void *reject_user;        /* The `user` pointer of reject. */
