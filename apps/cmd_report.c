@@ -162,7 +162,7 @@ static int make_report(tfm_context *ctx, const char *name) {
     snprintf(hash, sizeof(hash), "%llx", (unsigned long long)tfm_tune_hash(ctx));
     json_object_set_new(report, "table_hash", json_string(hash));
     int code = tfm_context_facts(ctx, on_text, device) == TFM_OK && tfm_tune_rows(ctx, on_text, table) == TFM_OK &&
-                       tfm_selftest(ctx, on_check, &c) == TFM_OK
+                       tfm_selftest(ctx, on_check, &c) == TFM_OK && tfm_selftest_steps(ctx, on_check, &c) == TFM_OK
                    ? CLI_OK
                    : cli_fail_library();
     if (code == CLI_OK)

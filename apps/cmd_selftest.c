@@ -37,9 +37,9 @@ int cmd_selftest(int argc, char **argv) {
         .name = "selftest",
         .usage = "selftest [--device DEVICE]",
         .about = "Runs every op, and each provider of matrix multiplication, on small odd\n"
-                 "shapes, and compares the results with double precision on the host. Each line\n"
-                 "says pass, fail, or not available with the reason. The exit code is 1 if a\n"
-                 "check fails.\n",
+                 "shapes, and compares the results with double precision on the host; and steps\n"
+                 "of decoding that are recorded with such as are not. Each line says pass, fail,\n"
+                 "or not available with the reason. The exit code is 1 if a check fails.\n",
         .examples = "  tfm selftest\n  tfm selftest --device llvmpipe\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -54,6 +54,8 @@ int cmd_selftest(int argc, char **argv) {
         return cli_fail_library();
     cli_put_device(ctx, NULL);
     tfm_status status = tfm_selftest(ctx, on_record, &t);
+    if (status == TFM_OK)
+        status = tfm_selftest_steps(ctx, on_record, &t);
     if (t.writing != CLI_OK)
         code = t.writing;
     else if (status != TFM_OK)

@@ -94,6 +94,8 @@ static int print_row(const char *name, const tfm_tune_record *r, bool json) {
         json_t *line = json_pack("{s:s, s:s, s:f, s:s, s:f, s:i, s:i}", "tune", name, "before", r->before, "before_s",
                                  r->before_seconds, "after", r->after, "after_s", r->after_seconds, "tried", r->tried,
                                  "wrong", r->wrong);
+        if (r->other[0])
+            json_object_update_new(line, json_pack("{s:s, s:f}", "other", r->other, "other_s", r->other_seconds));
         json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(7));
         putchar('\n');
         json_decref(line);
@@ -138,12 +140,9 @@ static int try_one(tfm_context *ctx, tally *t, const shape *s, const bench_model
     return print_row(name, &record, o->json);
 }
 
-static int try_all(tfm_context *ctx, tally *t, const bench_model *model, const tune_options *o) {
+static int try_all(tfm_context *ctx, tally *t, const bench_model *model, const tune_options *o, double end) {
     shapes s = {0};
     find_shapes(&s, model, o->training);
-    if (!o->json)
-        printf("%-17s %-13s %10s  %-19s %10s %5s\n", "product", "before", "", "after", "", "gain");
-    const double end = cli_seconds() + o->seconds;
     int code = CLI_OK, i = 0;
     for (; i < s.count && code == CLI_OK && cli_seconds() < end; i++) {
         cli_progress("tune: product %d of %d, at most %.0f s more", i + 1, s.count, end - cli_seconds());
@@ -156,13 +155,82 @@ static int try_all(tfm_context *ctx, tally *t, const bench_model *model, const t
     return code == CLI_OK && i == s.count ? try_one(ctx, t, NULL, model, o) : code;
 }
 
+/* ---- Steps of decoding ---- */
+
+static tfm_status open_model(tfm_model **out, tfm_context *ctx, const bench_model *sizes, const tune_options *o) {
+    const tfm_model_shape made = {.width = sizes->width,
+                                  .heads = sizes->heads,
+                                  .feed_forward = sizes->feed_forward,
+                                  .encoder_layers = 1, /* which no step runs */
+                                  .decoder_layers = 6,
+                                  .source_vocabulary = sizes->vocabulary,
+                                  .max_positions = 64,
+                                  .pad_id = sizes->vocabulary - 1,
+                                  .start_id = sizes->vocabulary - 1,
+                                  .eos_id = 0,
+                                  .activation = TFM_RELU,
+                                  .seed = 1};
+    return o->model ? tfm_model_open(out, ctx, o->model, &(tfm_model_options){.no_tokenizer = true})
+                    : tfm_model_new(out, ctx, &made);
+}
+
+static int put_steps(tally *t, const tfm_tune_record *r, int rows, const tune_options *o) {
+    char name[64];
+    snprintf(name, sizeof(name), "steps of %d row%s", rows, rows > 1 ? "s" : "");
+    count_in(t, r);
+    const int code = print_row(name, r, o->json);
+    if (code != CLI_OK || o->json || strcmp(r->other, "recorded") != 0)
+        return code;
+    printf("%17s %-13s", "", r->other);
+    print_time(r->other_seconds);
+    puts("  is not surely faster");
+    return CLI_OK;
+}
+
+/* By rows, those that a user feels first: one sentence in a beam, a text that is written greedily, batches. What the
+ * device has no room for, and a model whose steps cannot be recorded, is left out with a sentence. */
+static int try_steps(tfm_context *ctx, tally *t, const bench_model *sizes, const tune_options *o, double end) {
+    static const struct { int sentences, beam; } ROWS[] = {{1, 4}, {1, 1}, {4, 4}, {16, 4}};
+    tfm_model *model = NULL;
+    tfm_tune_record record;
+    int code = CLI_OK;
+    size_t i = 0;
+    cli_progress("tune: steps of decoding");
+    tfm_status status = cli_seconds() < end ? open_model(&model, ctx, sizes, o) : TFM_OK;
+    for (; status == TFM_OK && code == CLI_OK && i < CLI_COUNT(ROWS) && cli_seconds() < end; i++) {
+        cli_progress("tune: steps of decoding, %zu of %zu, at most %.0f s more", i + 1, CLI_COUNT(ROWS),
+                     end - cli_seconds());
+        status = tfm_tune_steps(model, &record, ROWS[i].sentences, ROWS[i].beam);
+        if (status == TFM_OK)
+            code = put_steps(t, &record, ROWS[i].sentences * ROWS[i].beam, o);
+    }
+    cli_progress(NULL);
+    if (status == TFM_ERROR_MEMORY || status == TFM_ERROR_UNSUPPORTED) {
+        fprintf(stderr, "steps of decoding are left out: %s\n", tfm_error_message());
+        tfm_context_clear_error(ctx);
+    } else if (status != TFM_OK) {
+        code = cli_fail_library();
+    } else if (code == CLI_OK && i < CLI_COUNT(ROWS)) {
+        fprintf(stderr, "the time was up after steps of %zu of %zu numbers of rows: --seconds gives it more\n", i,
+                CLI_COUNT(ROWS));
+    }
+    tfm_model_free(&model);
+    return code;
+}
+
 static int tune(tfm_context *ctx, const tune_options *o) {
     bench_model model;
     tally t = {0};
+    const double end = cli_seconds() + o->seconds;
     int code = read_model(&model, o);
     if (code != CLI_OK)
         return code;
-    code = try_all(ctx, &t, &model, o);
+    if (!o->json)
+        printf("%-17s %-13s %10s  %-19s %10s %5s\n", "", "before", "", "after", "", "gain");
+    if (tfm_tune_possible(ctx))
+        code = try_all(ctx, &t, &model, o, end);
+    if (code == CLI_OK && tfm_tune_steps_possible(ctx))
+        code = try_steps(ctx, &t, &model, o, end);
     if (code != CLI_OK)
         return code;
     if (tfm_tune_save(ctx) != TFM_OK)
@@ -199,13 +267,14 @@ int cmd_tune(int argc, char **argv) {
         .name = "tune",
         .usage = "tune [-m MODEL | --preset NAME] [option...]",
         .about = "Tries what else could run on this device: other tiles and splits of matrix\n"
-                 "products, CLBlast or tfm's own kernels, other sizes of work-groups. What is\n"
-                 "faster, and right by comparison with the plain kernel, is stored in a table in\n"
-                 "the cache folder, for this device and driver; every command uses it from then\n"
-                 "on. Results stay the same from run to run as long as the table does. Shapes\n"
-                 "that were tuned before stay in it.\n"
+                 "products, CLBlast or tfm's own kernels, other sizes of work-groups, and steps\n"
+                 "of decoding that are recorded as command buffers, where the device has such.\n"
+                 "What is faster, and right by comparison with the plain kernel or with launched\n"
+                 "steps, is stored in a table in the cache folder, for this device and driver;\n"
+                 "every command uses it from then on. Results stay the same from run to run as\n"
+                 "long as the table does. Shapes that were tuned before stay in it.\n"
                  "A product MxNxK has two letters after it, which say whether a and b are\n"
-                 "transposed. On CPUs with wide vectors there is nothing to try.\n",
+                 "transposed. On CPUs with wide vectors there are only steps to try.\n",
         .examples = "  tfm tune\n  tfm tune --device nvidia -m apps/demo\n  tfm tune --preset small --training\n"
                     "  tfm tune --reset\n",
         .options = options,
@@ -220,11 +289,12 @@ int cmd_tune(int argc, char **argv) {
     cli_put_device(ctx, tfm_context_variant(ctx));
     if (o.reset) {
         code = reset(ctx);
-    } else if (tfm_tune_possible(ctx)) {
+    } else if (tfm_tune_possible(ctx) || tfm_tune_steps_possible(ctx)) {
         code = tune(ctx, &o);
     } else {
         code = CLI_OK;
-        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors\n",
+        fputs("there is nothing to tune here: the kernels of this device follow from the width of its vectors, and it "
+              "has no command buffers\n",
               stderr);
     }
     tfm_context_free(&ctx);

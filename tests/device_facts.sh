@@ -14,6 +14,10 @@ as_gpu() {
     POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable OPENCL_LAYERS=$layer TFM_FAULT_LIE=type=4,width=1,local=32768,max_group=64 "$tfm" "$@" >out 2>err
     code=$?
 }
+# With a driver that loses kernels from command buffers.
+lossy() {
+    OPENCL_LAYERS=$layer TFM_FAULT_LIE=forgets=9 run "$@"
+}
 tables() {
     find "$TFM_CACHE_DIR" -name '*.table' 2>/dev/null | wc -l
 }
@@ -23,9 +27,22 @@ run tune --preset huge
 check "an unknown preset is a usage error" one_sentence 2 'tiny|small|base|big'
 run tune stray
 check "a stray operand is one" one_sentence 2 "'stray'"
-if run tune && grep -q 'variant wide' err; then
-    check "a CPU with wide vectors: nothing to tune" both 0 says err 'there is nothing to tune here'
-    check "and nothing is stored" [ "$(tables)" = 0 -a ! -s out ]
+if run tune --preset tiny --seconds 1 && grep -q 'variant wide' err; then
+    if says out '^steps'; then
+        check "a CPU with wide vectors: steps of decoding, launched and recorded" \
+            both 0 says out '^steps of 4 rows  *launched  *[0-9.]* [um]s  *\(launched\|recorded\)  *[0-9.]* [um]s  *[0-9.]*$'
+        check "what is not taken is shown as well" \
+            [ "$(grep -c '^steps.*launched .*launched' out)" = "$(grep -c '^ *recorded  *[0-9.]* [um]s  is not surely faster$' out)" ]
+        lossy tune --preset tiny --seconds 1
+        check "a device that records wrongly is found out" both 0 says err 'came to other texts than launched ones, so they are launched'
+        check "and launches" [ "$(tables)" = 0 -a "$(grep -c '^steps of 4 rows  *launched .* launched .* 1.00$' out)" = 1 ]
+        for call in 1 100 250; do # in the trial, in the first search of the contest, and in its later turns
+            OPENCL_LAYERS=$layer TFM_FAULT_NAME=clEnqueueCommandBufferKHR TFM_FAULT_CALL=$call run tune --preset tiny --seconds 1
+            check "recorded run $call fails, and tune goes on" both 0 says err '^[0-9]* ways were wrong or failed on this device'
+        done
+    else
+        check "a CPU with wide vectors and without command buffers: nothing to tune" both 0 says err 'there is nothing to tune here'
+    fi
     run tune --reset
     check "nor is there anything to forget" both 0 says err 'there is no table for .* any more'
     as_gpu tune --preset tiny --seconds 1

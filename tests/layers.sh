@@ -33,7 +33,7 @@ may text 'base|text' 'base|text|metrics'
 may dev 'base|dev' 'base|device|tensor|opencl|kernels'
 may ops 'base|dev|ops' 'base|device|tensor|opencl|ops|tape|selftest|tune'
 may nn 'base|dev|ops|nn' 'base|device|tensor|ops|tape|nn'
-may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|model|embed|fleet'
+may model 'base|text|dev|ops|nn|model' 'base|device|tensor|ops|tape|nn|text|model|embed|fleet|selftest|tune'
 may train 'base|text|dev|ops|nn|model|train' 'base|device|tensor|ops|tape|nn|text|model|embed|train|data'
 
 # calls: every symbol that an object of the library takes from a layer that its own may not know

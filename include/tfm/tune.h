@@ -26,14 +26,20 @@ typedef struct tfm_tune_record {
     char after[64];  /* What was fastest, such as "tiled 64x64x16/4"; the same as `before` if nothing was faster. */
     double before_seconds; /* The median time of a run, in seconds. */
     double after_seconds;  /* The same for `after`. */
+    char other[64];        /* What came next of all that was right; "" if nothing else was. */
+    double other_seconds;  /* The same for `other`; 0 if there is none. */
     int tried;             /* How many ways were timed, the one before included. */
     int wrong;             /* How many gave wrong results, or failed on this device; they are not used. */
 } tfm_tune_record;
 
-/* Whether there is anything to try: true on devices that run work-items side by side. On CPUs that vectorise what one
- * work-item says, all follows from the width of their vectors, and accelerators run the same kernels. False for
- * NULL. */
+/* Whether there are products and work-groups to try: true on devices that run work-items side by side. On CPUs that
+ * vectorise what one work-item says, all follows from the width of their vectors, and accelerators run the same
+ * kernels. False for NULL. */
 TFM_API bool tfm_tune_possible(const tfm_context *ctx);
+
+/* Whether there are steps of decoding to try (tfm_tune_steps, model.h): true on devices with command buffers
+ * (cl_khr_command_buffer), where the context compiles its kernels itself and does not profile them. False for NULL. */
+TFM_API bool tfm_tune_steps_possible(const tfm_context *ctx);
 
 /* Tries every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
  * result is right, by comparison with the plain kernel. What is faster than the device's own rule by more than the

@@ -103,7 +103,7 @@ typedef struct tfm__tuning {
     int64_t read_tokens;     /* tokens of a batch that is only read, where the caller does not say */
     int64_t search_interval; /* steps between two looks of the host at how many sentences are not over */
     bool keeps_halves;       /* keys and values of the past are kept in 16 bits where a model's matrices are */
-    bool records;            /* steps are recorded, where the device has command buffers */
+    bool records;            /* steps are recorded whatever the table says, where they can be: for tests and trials */
 } tfm__tuning;
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
@@ -203,6 +203,10 @@ void tfm__context_recover(tfm_context *ctx, int depth);
  * forgotten with the scopes above `depth`. It ends by itself, since groups only get smaller. */
 bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status);
 
+/* Has what failed for want of memory be begun anew, by whoever asks tfm__context_again: the caller knows to do with
+ * less from now on, and that it ends. `what` does the log say of it. */
+void tfm__context_do_with_less(tfm_context *ctx, const char *what);
+
 /* ---- Several devices -------------------------------------------------------------------------------------------- */
 
 /* Whether `wanted`, or where that is NULL or "" TFM_DEVICE, may be a list of devices: it is `all` or has a comma. */
@@ -277,8 +281,12 @@ tfm_status tfm__launch(tfm_context *ctx, tfm__kernel *kernel, tfm__grid grid, si
 typedef struct tfm__recording tfm__recording;
 enum { TFM__RECORDED_PARTS = 4 };
 
-/* Whether recordings are of use on this context's device. */
+/* Whether this context can have recordings: its device has command buffers, and its kernels need not be known. */
 bool tfm__context_records(const tfm_context *ctx);
+/* Sets tfm__tuning.records; returns what that was. */
+bool tfm__context_set_records(tfm_context *ctx, bool records);
+/* How many parts of recordings this context has enqueued. */
+uint64_t tfm__recording_runs(const tfm_context *ctx);
 /* From here on launches are recorded besides, until the end. *recording is NULL at first. It is no failure if nothing
  * can be recorded: the end tells. */
 tfm_status tfm__recording_begin(tfm_context *ctx, tfm__recording **recording, int part);

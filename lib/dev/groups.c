@@ -1,6 +1,6 @@
 /* Smaller work-groups, once a driver has refused those that the tuning asks for. Ops read the tuning at any point of a
  * call, so the call in which that happens fails, and whoever made it begins anew: kernels are kept by their group, so
- * that those from before are not mistaken for the new ones. */
+ * that those from before are not mistaken for the new ones. Others who know to do with less use that way, too. */
 #include <inttypes.h>
 #include "dev/cl.h"
 
@@ -40,6 +40,14 @@ bool tfm__groups_shrink_build(tfm_context *ctx, const char *what, cl_int error) 
     ctx->limits.max_group = limit > (size_t)ctx->tuning.group ? limit : (size_t)ctx->tuning.group;
     fail_again(ctx, what);
     return true;
+}
+
+void tfm__context_do_with_less(tfm_context *ctx, const char *what) {
+    if (ctx->status != TFM_ERROR_MEMORY)
+        return;
+    tfm__log(TFM_LOG_INFO, "%s, and what was begun is begun anew: %s", what, ctx->message);
+    ctx->status = TFM_ERROR_AGAIN;
+    tfm__pool_trim(ctx);
 }
 
 bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status) {

@@ -87,8 +87,17 @@ static bool find_interface(interface *out, const tfm_context *ctx) {
 bool tfm__context_records(const tfm_context *ctx) {
     /* Profiles are of single kernels; and whoever collects kernels for others, or has them from others, has those that
      * are always asked for. */
-    return ctx->tuning.records && !ctx->profile && !tfm__context_closed(ctx) &&
-           ctx->capabilities.has & TFM__HAS_COMMANDS;
+    return !ctx->profile && !tfm__context_closed(ctx) && ctx->capabilities.has & TFM__HAS_COMMANDS;
+}
+
+bool tfm__context_set_records(tfm_context *ctx, bool records) {
+    const bool before = ctx->tuning.records;
+    ctx->tuning.records = records;
+    return before;
+}
+
+uint64_t tfm__recording_runs(const tfm_context *ctx) {
+    return ctx->recorded_runs;
 }
 
 tfm_buffer **tfm__recording_blocks(tfm__recording *recording) {

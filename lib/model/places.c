@@ -65,8 +65,12 @@ static tfm_status make_turns(tfm_context *ctx, tfm__turns *out, const tfm__rotar
         tfm__tensor_new_lasting(ctx, table, TFM_F32, 2, dims);
         tfm_tensor_write(ctx, *table, host);
     }
-    out->length = kind;
     free(host);
+    out->length = kind;
+    if (tfm_context_status(ctx) != TFM_OK) { /* a caller that goes on with less makes them again, both or none */
+        tfm_tensor_free(ctx, &out->cosines);
+        tfm_tensor_free(ctx, &out->sines);
+    }
     return tfm_context_status(ctx);
 }
 

@@ -126,6 +126,8 @@ static tfm_status try_product(tfm_context *ctx, tfm_tune_record *out, const int6
         snprintf(out->before, sizeof(out->before), "%s", p.provider ? p.provider->name : "");
         tfm__contest_run(c, out, &winner);
         snprintf(out->after, sizeof(out->after), "%s", winner > 0 ? c->list[winner].setting : out->before);
+        if (c->next < c->count)
+            snprintf(out->other, sizeof(out->other), "%s", c->next > 0 ? c->list[c->next].setting : out->before);
     } else if (!c) {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "%s", tfm_error_message());
     }

@@ -59,7 +59,19 @@ static double turn(tfm__contest *c, int times) {
     return (tfm__seconds() - start) / times;
 }
 
-/* Builds, proves, and takes the first turn. A candidate that fails is no failure of the context. */
+/* Whether the candidate has failed, which is then out, and no failure of the context; but the first one's stays. */
+static bool failed(tfm__contest *c, tfm__candidate *candidate, int depth) {
+    if (tfm_context_status(c->ctx) == TFM_OK)
+        return false;
+    if (candidate != c->list) {
+        candidate->out = true;
+        tfm__log(TFM_LOG_INFO, "tune: %s failed: %s", candidate->setting, tfm_context_error(c->ctx));
+        tfm__context_recover(c->ctx, depth);
+    }
+    return true;
+}
+
+/* Builds, proves, and takes the first turn. */
 static void first_turn(tfm__contest *c, tfm__candidate *candidate, double best) {
     const int depth = tfm__scope_depth(c->ctx);
     c->use(c->self, candidate->setting);
@@ -70,10 +82,7 @@ static void first_turn(tfm__contest *c, tfm__candidate *candidate, double best) 
         candidate->seconds[candidate->turns++] = turn(c, candidate->times);
     else if (!candidate->out)
         candidate->seconds[candidate->turns++] = once;
-    if (tfm_context_status(c->ctx) != TFM_OK && candidate != c->list) {
-        candidate->out = true;
-        tfm__context_recover(c->ctx, depth);
-    }
+    failed(c, candidate, depth);
 }
 
 static double median(const tfm__candidate *candidate) {
@@ -87,9 +96,33 @@ static double median(const tfm__candidate *candidate) {
     return sorted[candidate->turns / 2];
 }
 
+static double fastest(const tfm__candidate *candidate) {
+    double least = candidate->seconds[0];
+    for (int i = 1; i < candidate->turns; i++)
+        least = candidate->seconds[i] < least ? candidate->seconds[i] : least;
+    return least;
+}
+
+void tfm__contest_judge(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
+    *winner = 0;
+    c->next = c->count;
+    record->before_seconds = median(&c->list[0]);
+    const double rival = c->careful ? fastest(&c->list[0]) : record->before_seconds;
+    double least = c->list[0].out ? INFINITY : rival / c->gain;
+    for (size_t i = 1; i < c->count; i++)
+        if (!c->list[i].out && c->list[i].turns > 1 && median(&c->list[i]) < least) {
+            least = median(&c->list[i]);
+            *winner = i;
+        }
+    record->after_seconds = median(&c->list[*winner]);
+    for (size_t i = 0; i < c->count; i++)
+        if (i != *winner && !c->list[i].out && (c->next == c->count || median(&c->list[i]) < median(&c->list[c->next])))
+            c->next = i;
+    record->other_seconds = c->next < c->count ? median(&c->list[c->next]) : 0;
+}
+
 tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
     double best = INFINITY;
-    *winner = 0;
     for (size_t i = 0; i < c->count && tfm_context_status(c->ctx) == TFM_OK; i++) {
         tfm__candidate *candidate = &c->list[i];
         first_turn(c, candidate, best);
@@ -107,17 +140,17 @@ tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *wi
             const double slow = i == 0 ? 4 : HOPELESS;
             if (candidate->out || candidate->seconds[0] > slow * best)
                 continue;
+            const int depth = tfm__scope_depth(c->ctx);
             c->use(c->self, candidate->setting);
-            candidate->seconds[candidate->turns++] = turn(c, candidate->times);
+            const double seconds = turn(c, candidate->times);
+            if (!failed(c, candidate, depth)) {
+                candidate->seconds[candidate->turns++] = seconds;
+            } else if (i > 0) {
+                record->tried--;
+                record->wrong++;
+            }
         }
-    record->before_seconds = median(&c->list[0]);
-    double least = c->list[0].out ? INFINITY : record->before_seconds / c->gain;
-    for (size_t i = 1; i < c->count; i++)
-        if (!c->list[i].out && c->list[i].turns > 1 && median(&c->list[i]) < least) {
-            least = median(&c->list[i]);
-            *winner = i;
-        }
-    record->after_seconds = median(&c->list[*winner]);
+    tfm__contest_judge(c, record, winner);
     c->use(c->self, c->list[*winner].setting);
     return tfm_context_status(c->ctx);
 }
@@ -208,6 +241,10 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
     snprintf(out->after, sizeof(out->after), "groups of %s", c.list[winner].setting);
     if (winner == 0)
         snprintf(out->after, sizeof(out->after), "%s", out->before);
+    if (c.next == 0)
+        snprintf(out->other, sizeof(out->other), "%s", out->before);
+    else if (c.next < c.count)
+        snprintf(out->other, sizeof(out->other), "groups of %s", c.list[c.next].setting);
     return tfm_context_status(ctx);
 }
 
@@ -215,6 +252,10 @@ static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t wid
 
 bool tfm_tune_possible(const tfm_context *ctx) {
     return ctx && tfm__context_tuning(ctx)->class == TFM__SIMT;
+}
+
+bool tfm_tune_steps_possible(const tfm_context *ctx) {
+    return ctx && tfm__context_records(ctx);
 }
 
 tfm_status tfm__tune_begin(tfm_context *ctx, const char *call, tfm_tune_record *out) {

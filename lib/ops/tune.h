@@ -29,8 +29,10 @@ typedef struct tfm__contest {
     /* Does it once more and says whether the result is right, and that the candidate has made it. */
     bool (*right)(void *self, const tfm__candidate *candidate);
     double gain;                          /* only what is faster than the first by more than this factor wins */
+    bool careful;                         /* its median must be so much below the first one's fastest turn, too */
     tfm__candidate list[TFM__CANDIDATES]; /* the first is what runs without a row */
     size_t count;
+    size_t next; /* after the contest: the best of those that have not won, or `count` */
 } tfm__contest;
 
 /* Adds a candidate; one too many is left away. */
@@ -39,6 +41,9 @@ void tfm__contest_add(tfm__contest *c, const char *format, ...) TFM_PRINTF(2, 3)
 /* Lets all take their turns, puts the winner in force, and fills the record but for its names. *winner: its place.
  * Fails only where the first one does: the context is then as after any failure. */
 tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *winner);
+
+/* What comes of turns that were taken: the winner's place, the times of the record, and c->next. */
+void tfm__contest_judge(tfm__contest *c, tfm_tune_record *record, size_t *winner);
 
 /* `count` numbers for tests of what is right: their size is between a half and one, so that none hides a mistake. NULL
  * without memory. */

@@ -18,6 +18,7 @@
  *     embedded=N    the embedded profile, 1 without 64-bit integers, 2 with them
  *     c_version=N   the newest OpenCL C, times ten
  *     fp_config=N   CL_DEVICE_SINGLE_FP_CONFIG: 2 infinity and NaN, 4 rounding to nearest
+ *     forgets=N     command buffers lose every N-th kernel that is put into them, and say that all is well
  *
  * A call that is to fail does nothing, but for those that release: they do, and then say that they have not.
  */
@@ -371,8 +372,12 @@ static cl_int CL_API_CALL my_clCommandNDRangeKernelKHR(void *buffer, cl_command_
                                                        cl_kernel kernel, cl_uint dimensions, const size_t *offset,
                                                        const size_t *global, const size_t *local, cl_uint waits,
                                                        const cl_uint *list, cl_uint *point, void *handle) {
-    return ledger_due("clCommandNDRangeKernelKHR")
-               ? CL_OUT_OF_RESOURCES
+    static uint64_t kernels;
+    uint64_t lost;
+    const bool due = ledger_due("clCommandNDRangeKernelKHR");
+    if (!due && ledger_lie("forgets", &lost) && ++kernels % lost == 0)
+        return CL_SUCCESS;
+    return due ? CL_OUT_OF_RESOURCES
                : extension.clCommandNDRangeKernelKHR(buffer, queue, properties, kernel, dimensions, offset, global,
                                                      local, waits, list, point, handle);
 }

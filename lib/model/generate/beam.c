@@ -94,22 +94,32 @@ static tfm_status first_rows(tfm__beam *beam, const tfm__beam_past *past) {
     return tfm_context_status(ctx);
 }
 
+/* After a failure the log is as it was. */
 static tfm_status grow_nodes(tfm__beam *beam, int64_t needed) {
+    enum { LOGS = 3 };
+    tfm_context *ctx = beam->ctx;
     if (needed <= beam->nodes)
-        return tfm_context_status(beam->ctx);
-    int64_t capacity = 2 * beam->nodes > needed ? 2 * beam->nodes : needed;
-    tfm_tensor *logs[] = {&beam->node_token, &beam->node_parent, &beam->node_score};
-    for (size_t i = 0; i < TFM__COUNT(logs); i++) {
-        const bool whole = logs[i]->dtype == TFM_I32;
-        tfm_tensor larger = whole ? tfm__beam_ints(beam->ctx, capacity) : tfm__beam_floats(beam->ctx, capacity),
-                   head = {0};
-        tfm_tensor_rows(beam->ctx, &head, larger, 0, beam->nodes);
-        tfm__tensor_copy(beam->ctx, head, *logs[i]);
-        tfm_tensor_free(beam->ctx, logs[i]);
-        *logs[i] = larger;
+        return tfm_context_status(ctx);
+    int64_t capacity = 2 * beam->nodes;
+    while (capacity < needed)
+        capacity *= 2;
+    tfm_tensor *const logs[LOGS] = {&beam->node_token, &beam->node_parent, &beam->node_score};
+    tfm_tensor larger[LOGS] = {{0}};
+    for (int i = 0; i < LOGS; i++) {
+        tfm_tensor head = {0};
+        larger[i] = logs[i]->dtype == TFM_I32 ? tfm__beam_ints(ctx, capacity) : tfm__beam_floats(ctx, capacity);
+        tfm_tensor_rows(ctx, &head, larger[i], 0, beam->nodes);
+        tfm__tensor_copy(ctx, head, *logs[i]);
     }
-    beam->nodes = capacity;
-    return tfm_context_status(beam->ctx);
+    const bool whole = tfm_context_status(ctx) == TFM_OK;
+    for (int i = 0; i < LOGS; i++) {
+        tfm_tensor_free(ctx, whole ? logs[i] : &larger[i]);
+        if (whole)
+            *logs[i] = larger[i];
+    }
+    if (whole)
+        beam->nodes = capacity;
+    return tfm_context_status(ctx);
 }
 
 /* Whether what the rules forbid keeps its probability until the others are chosen. Where what is left adds up to 1

@@ -10,7 +10,8 @@
  *
  * The form is entered when a few steps have had the same rows and enough of them come before the table is full, and
  * left when it is, or when sentences leave the batch. Its first two steps run as ever and are recorded, in two parts
- * each, between which the host looks at what remains; the others are recordings. Results are the same to the bit. */
+ * each, between which the host looks at what remains; the others are recordings. Results are the same to the bit. It is
+ * entered only where the table of `tfm tune` says so (recorded_proof.c). */
 #include "model/generate/recorded.h"
 #include "model/places.h"
 #include "ops/attention.h"
@@ -35,12 +36,11 @@ static int64_t longest_text(const tfm__recorded *r) {
 }
 
 void tfm__recorded_begin(tfm__recorded *r, tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, int64_t longest) {
-    const tfm__stack_arch *arch = &model->arch.decoder;
     *r = (tfm__recorded){.model = model,
                          .beam = beam,
                          .cache = cache,
                          .longest = longest,
-                         .on = tfm__context_records(model->ctx) && !arch->recurrent && arch->relative.buckets == 0};
+                         .on = tfm__context_records(model->ctx) && tfm__recorded_serves(model)};
 }
 
 /* ---- The form ---------------------------------------------------------------------------------------------------- */
@@ -77,26 +77,55 @@ static void make_rows(tfm__beam_rows *out, const tfm__recorded *r, const tfm__be
         tfm_tensor_new(ctx, &out->place, TFM_F32, 2, (int64_t[]){1, places.dims[1]});
 }
 
+static void free_rows(tfm_context *ctx, tfm__beam_rows *rows, bool shared) {
+    tfm_tensor *const all[] = {&rows->table,     &rows->now,    &rows->lengths, &rows->positions,
+                               &rows->place,     &rows->chosen, &rows->tokens,  &rows->scores,
+                               &rows->sentences, &rows->done,   &rows->sources};
+    for (size_t i = 0; i < (shared ? 5 : TFM__COUNT(all)); i++)
+        tfm_tensor_free(ctx, all[i]);
+}
+
+/* Where a log that has room for so many, and doubles where that is not enough, has room for `needed`. */
+static int64_t doubled(int64_t room, int64_t needed) {
+    while (room < needed)
+        room *= 2;
+    return room;
+}
+
+/* All that the form takes. The logs get the sizes that launched steps would come to, one after the other: so a text
+ * whose steps are recorded needs no more of them. */
+static void make(tfm__recorded *r, tfm_tensor places) {
+    tfm__beam *beam = r->beam;
+    const int64_t rows = rows_of(beam), left = r->longest - beam->step, columns = r->turns.room - past_of(beam) + 1;
+    const int64_t steps = columns < left ? columns : left;
+    tfm_kv_cache *cache = r->cache;
+    tfm_kv_cache_reserve(beam->ctx, cache, doubled(cache->capacity, cache->rows + (steps + 1) * rows) - cache->rows);
+    tfm__beam_reserve(beam, steps);
+    tfm__places_turn(r->model, &r->model->decoder, &r->model->arch.decoder, longest_text(r), longest_text(r));
+    r->turns.stage = cache->capacity - rows;
+    make_rows(&r->turns.rows[0], r, beam, places);
+    make_rows(&r->turns.rows[1], r, NULL, places);
+}
+
 static void enter(tfm__recorded *r) {
     tfm_model *model = r->model;
     tfm__beam *beam = r->beam;
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = rows_of(beam), past = past_of(beam), left = r->longest - beam->step;
-    const int64_t steps = r->turns.room - past + 1 < left ? r->turns.room - past + 1 : left;
+    const int64_t past = past_of(beam);
     const tfm_tensor places = tfm__model_positions(model);
     const int depth = tfm__scope_depth(ctx);
     tfm_tensor place = {0};
-    tfm_kv_cache_reserve(ctx, r->cache, (steps + 1) * rows);
-    if (tfm_context_status(ctx) == TFM_ERROR_MEMORY) { /* the log stays as it was, and grows step by step */
+    r->entered = true;
+    make(r, places);
+    if (tfm_context_status(ctx) == TFM_ERROR_MEMORY) { /* both logs stay as they were, and grow step by step */
+        free_rows(ctx, &r->turns.rows[0], true);
+        tfm_tensor_free(ctx, &r->turns.rows[0].chosen);
+        free_rows(ctx, &r->turns.rows[1], false);
         tfm__context_recover(ctx, depth);
+        tfm__log(TFM_LOG_INFO, "there is no memory for steps that are recorded: they are launched");
         r->on = false;
         return;
     }
-    tfm__beam_reserve(beam, steps);
-    tfm__places_turn(model, &model->decoder, &model->arch.decoder, longest_text(r), longest_text(r));
-    r->turns.stage = r->cache->capacity - rows;
-    make_rows(&r->turns.rows[0], r, beam, places);
-    make_rows(&r->turns.rows[1], r, NULL, places);
     if (places.buffer) {
         tfm_tensor_rows(ctx, &place, places, past - 1, 1);
         tfm__tensor_copy(ctx, r->turns.rows[0].place, place);
@@ -107,14 +136,6 @@ static void enter(tfm__recorded *r) {
     beam->table = r->turns.rows[0].table;
     r->turns.turn = 0;
     beam->turns = &r->turns;
-}
-
-static void free_rows(tfm_context *ctx, tfm__beam_rows *rows, bool shared) {
-    tfm_tensor *const all[] = {&rows->table,     &rows->now,    &rows->lengths, &rows->positions,
-                               &rows->place,     &rows->chosen, &rows->tokens,  &rows->scores,
-                               &rows->sentences, &rows->done,   &rows->sources};
-    for (size_t i = 0; i < (shared ? 5 : TFM__COUNT(all)); i++)
-        tfm_tensor_free(ctx, all[i]);
 }
 
 /* Goes back to rows that are made anew step by step. *logits are those of the step that is under way, and the caller's
@@ -151,7 +172,8 @@ static bool worth(tfm__recorded *r) {
     const int64_t past = past_of(beam), room = tfm__divide_up(past, TFM__TABLE_ROOM) * TFM__TABLE_ROOM;
     r->turns.room = room;
     return r->on && r->alike >= ALIKE && room - past >= LEAST && r->longest - beam->step >= LEAST &&
-           tfm__beam_steady(beam) && tfm__model_turns_alike(r->model, past - 1, longest_text(r));
+           tfm__beam_steady(beam) && tfm__model_turns_alike(r->model, past - 1, longest_text(r)) &&
+           tfm__recorded_wanted(r->model, rows_of(beam));
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------------------- */
@@ -260,4 +282,5 @@ tfm_status tfm__recorded_advance(tfm__recorded *r, tfm_tensor *logits, int64_t k
 void tfm__recorded_end(tfm__recorded *r) {
     if (r->beam->turns)
         leave(r, NULL);
+    tfm__recorded_over(r->model->ctx, r->entered);
 }

@@ -14,6 +14,7 @@ typedef struct tfm__recorded {
     tfm_kv_cache *cache;
     int64_t longest;       /* steps, at most, of the search */
     bool on;               /* steps may be recorded */
+    bool entered;          /* the beam has been in that form, or there was no memory for it */
     int64_t live, alike;   /* sentences of the last step, and how many steps have had as many */
     tfm__beam_turns turns; /* while the beam is in that form */
     tfm_tensor old_chosen; /* what beam->chosen was before */
@@ -32,5 +33,31 @@ tfm_status tfm__recorded_step(tfm__recorded *r, tfm_tensor *logits, tfm__step_fn
 tfm_status tfm__recorded_advance(tfm__recorded *r, tfm_tensor *logits, int64_t keep);
 /* After the last step. The beam has its finished hypotheses, and no rows. */
 void tfm__recorded_end(tfm__recorded *r);
+
+/* ---- Whether steps are recorded at all (recorded_proof.c) ---- */
+
+/* Whether steps of this model can be, by its kind. */
+bool tfm__recorded_serves(const tfm_model *model);
+/* The row of the device's table about steps of so many rows of a model of this width; its setting is "recorded". */
+void tfm__recorded_row(char name[TFM__TUNED_TEXT], int64_t width, int64_t rows);
+/* Whether the table has such a row, and the trial of recordings has gone well on this device. */
+bool tfm__recorded_wanted(tfm_model *model, int64_t rows);
+
+/* At the end of a search: one that has failed for want of memory, and was in that form, is begun anew without
+ * (tfm__context_again). */
+void tfm__recorded_over(tfm_context *ctx, bool entered);
+
+/* The trial: small searches with recordings and without, which must come to the same to the bit. *why is then NULL, or
+ * else a sentence that says why steps are launched on this device. The verdict is kept for the device, its driver and
+ * this version; each context tries again, once. Fails where the context does, without recordings. */
+tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why);
+/* Recordings came to something else in a search of the caller's. */
+void tfm__recorded_disprove(tfm_context *ctx);
+/* Searches with sources or prompts that are made up, for so many tokens, whatever the model's rules are; as recorded as
+ * `recorded` says, whatever the table does. */
+tfm_status tfm__recorded_search(tfm_model *model, tfm_hypotheses *out, int sentences, int beam, int tokens,
+                                bool recorded);
+/* Whether two searches have the same tokens and scores, to the bit. */
+bool tfm__recorded_same(const tfm_hypotheses *a, const tfm_hypotheses *b);
 
 #endif
