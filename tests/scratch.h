@@ -30,6 +30,22 @@ static inline int scratch_teardown(void **state) {
     return nftw(scratch_root, scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* For tests that open many contexts: where no folder is named for binaries of kernels, one of their own, so that the
+ * driver reads the text of a kernel once, and not once a context. */
+static char scratch_binaries[4096];
+
+static inline int scratch_keep_binaries(void) {
+    const char *named = getenv("TFM_CACHE_DIR"), *temporary = getenv("TMPDIR");
+    if (named && strcmp(named, "off") != 0)
+        return 0;
+    snprintf(scratch_binaries, sizeof(scratch_binaries), "%s/tfm-test-XXXXXX", temporary ? temporary : "/tmp");
+    return mkdtemp(scratch_binaries) ? setenv("TFM_CACHE_DIR", scratch_binaries, 1) : -1;
+}
+
+static inline int scratch_drop_binaries(void) {
+    return scratch_binaries[0] ? nftw(scratch_binaries, scratch_remove, 16, FTW_DEPTH | FTW_PHYS) : 0;
+}
+
 /* A path in the folder; good until the fourth next call. */
 static inline const char *scratch_path(const char *name) {
     static char paths[4][sizeof(scratch_root) + 256];

@@ -112,7 +112,7 @@ static tfm_search_stats alone_stats;
 
 static int setup(void **state) {
     tfm_model *model = NULL;
-    const int code = harness_setup(state);
+    const int code = scratch_keep_binaries() || harness_setup(state);
     demo = harness_source("apps/demo");
     make_lines();
     if (code == 0 && (tfm_model_open(&model, harness_context(), demo, NULL) != TFM_OK ||
@@ -128,7 +128,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     free(demo);
-    return harness_teardown(state);
+    return harness_teardown(state) || scratch_drop_binaries();
 }
 
 /* The second call knows how fast both are. The model outlives the caller's hold on the fleet. */

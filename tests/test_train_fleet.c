@@ -328,11 +328,11 @@ static void test_refused(void **state) {
 }
 
 static int setup(void **state) {
-    return scratch_setup(state) || harness_setup(state);
+    return scratch_setup(state) || scratch_keep_binaries() || harness_setup(state);
 }
 
 static int teardown(void **state) {
-    return harness_teardown(state) || scratch_teardown(state);
+    return harness_teardown(state) || scratch_drop_binaries() || scratch_teardown(state);
 }
 
 int main(void) {
