@@ -520,6 +520,9 @@ static void test_new_language_models(void **state) {
     bad.activation = (tfm_activation)77;
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "activation 77, init 0");
     bad = SMALL;
+    bad.kv_heads = 2;
+    harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "kv_heads is 2 of 4");
+    bad = SMALL;
     bad.init = (tfm_init)3;
     harness_refused(tfm_model_new(&model, harness_context(), &bad), TFM_ERROR_ARGUMENT, "init 3");
 }

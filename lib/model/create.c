@@ -25,9 +25,13 @@ static tfm_status check_shape(const tfm_model_shape *s) {
                 s->decoder_layers > 0 && s->encoder_layers <= 1024 && s->decoder_layers <= 1024 &&
                 s->feed_forward > 0 && s->feed_forward <= most && s->source_vocabulary > 0 &&
                 s->source_vocabulary <= words && target > 0 && target <= words && s->max_positions > 0 &&
-                s->max_positions <= most && (s->kv_heads == 0 || s->kv_heads == s->heads);
+                s->max_positions <= most;
     for (size_t i = 0; i < TFM__COUNT(ids); i++)
         good &= ids[i] >= 0 && ids[i] < target && ids[i] < s->source_vocabulary;
+    if (good && s->kv_heads != 0 && s->kv_heads != s->heads)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "model_new: kv_heads is %d of %d heads: in encoder-decoders each head has keys of its own",
+                         s->kv_heads, s->heads);
     if (good)
         return TFM_OK;
     return tfm__fail(TFM_ERROR_ARGUMENT,
