@@ -59,8 +59,9 @@ for line in open("out"):
     check "a model that is not there" both 1 says err 'nowhere'
     as_gpu tune -m "$demo" --seconds 1
     check "a model's sizes" both 0 says out "^4x$(sed -n 's/.*"d_model": *\([0-9]*\).*/\1/p' "$demo/config.json")x"
-    head -n 4 "$demo/test.de" >in
-    head -n 4 "$demo/beam4.en" >translated
+    echo Danke. >in # on a CPU, and not optimized, each token takes seconds
+    run translate -m "$demo" -i in
+    mv out translated
     as_gpu translate -m "$demo" -i in
     check "the table changes no translation" same out translated
     as_gpu tune --reset

@@ -60,7 +60,7 @@ static void test_each_call(void **state) {
 }
 
 /* Most calls of a run set a kernel's arguments: so a middle and the last call of each function too, and of all wanted
- * the first. */
+ * the first; in tests/run.sh the middle alone. */
 static void test_each_function(void **state) {
     (void)state;
     if (runs_slow())
@@ -69,7 +69,7 @@ static void test_each_function(void **state) {
     for (int i = 0; i < plain->function_count; i++) {
         const unsigned long calls = plain->functions[i].calls, turns[] = {1, (calls + 1) / 2, calls};
         const int first = all_wanted() ? 0 : 1;
-        for (int turn = first; turn < 3; turn++)
+        for (int turn = first; turn < (harness_brief() ? 2 : 3); turn++)
             if (turn == first || turns[turn] > turns[turn - 1])
                 fail_call(turns[turn], plain->functions[i].name, NULL);
     }
@@ -172,9 +172,6 @@ static void test_no_queue(void **state) {
     assert_null(strstr(runs_sentence(), "batch"));
 }
 
-/* What PoCL compiles for a GPU it compiles in a quarter of the time where it does not optimize. */
-#define HASTY "POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable"
-
 /* A driver that does not run a kernel in the tuning's work-groups, or cannot build it so, gets smaller ones. */
 static void test_small_groups(void **state) {
     (void)state;
@@ -185,16 +182,18 @@ static void test_small_groups(void **state) {
     snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/small-groups", runs_folder());
     if (runs_slow())
         skip();
-    runs_add("groups of 32", (const char *const[]){HASTY, LIES[1], "TFM_GEMM=builtin", NULL}, RUNS_RIGHT);
+    runs_short();
+    runs_add("groups of 32", (const char *const[]){RUNS_HASTY, LIES[1], "TFM_GEMM=builtin", NULL}, RUNS_RIGHT);
     runs_finish("kernels take small groups");
-    runs_add("groups of 32, and larger ones run wrong", (const char *const[]){HASTY, LIES[2], "TFM_GEMM=builtin", NULL},
-             RUNS_RIGHT);
+    runs_add("groups of 32, and larger ones run wrong",
+             (const char *const[]){RUNS_HASTY, LIES[2], "TFM_GEMM=builtin", NULL}, RUNS_RIGHT);
     runs_finish("kernels take what the driver says of them");
     runs_add("a build out of host memory, for its groups",
-             (const char *const[]){HASTY, cold, LIES[0], "TFM_GEMM=builtin", "TFM_FAULT_NAME=clBuildProgram",
+             (const char *const[]){RUNS_HASTY, cold, LIES[0], "TFM_GEMM=builtin", "TFM_FAULT_NAME=clBuildProgram",
                                    "TFM_FAULT_CALL=9", "TFM_FAULT_CODE=-6", NULL},
              RUNS_RIGHT);
     runs_finish("a build takes smaller groups");
+    runs_lines(1);
 }
 
 /* Events are asked for only then. */
@@ -206,7 +205,7 @@ static void test_profiled(void **state) {
     snprintf(profile, sizeof(profile), "TFM_PROFILE=%s/trace.json", runs_folder());
     const char *const settings[] = {profile, NULL};
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
-        for (unsigned long call = 1; call <= (runs_slow() ? 1 : 901); call += 300)
+        for (unsigned long call = 1; call <= (runs_slow() ? 1 : 901); call += harness_brief() ? 600 : 300)
             fail_call(call, NAMES[i], settings);
     runs_finish("one call fails, and kernels are timed");
 }
@@ -223,7 +222,7 @@ static void test_clblast(void **state) {
         skip();
     runs_add_alone("CLBlast", settings); /* compiles its kernels */
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
-        for (unsigned long call = 10; call <= 1000; call *= 10)
+        for (unsigned long call = 10; call <= 1000; call *= harness_brief() ? 100 : 10)
             fail_call(call, NAMES[i], settings);
     runs_finish("one call fails, and CLBlast multiplies");
     runs_add_refused("CLBlast's kernel crashed",
@@ -239,12 +238,14 @@ static void test_clblast(void **state) {
 /* Where it was the library that chose CLBlast, as on a GPU, the library's own kernels take over. */
 static void test_clblast_chosen(void **state) {
     (void)state;
-    const char *const settings[] = {HASTY, "TFM_FAULT_LIE=type=4,width=1", "TFM_FAULT_NAME=clGetCommandQueueInfo",
-                                    "TFM_FAULT_CALL=1", NULL};
+    const char *const settings[] = {RUNS_HASTY, "TFM_FAULT_LIE=type=4,width=1,local=32768",
+                                    "TFM_FAULT_NAME=clGetCommandQueueInfo", "TFM_FAULT_CALL=1", NULL};
     if (runs_slow())
         skip();
+    runs_short();
     runs_add("CLBlast fails at once", settings, RUNS_RIGHT);
     runs_finish("CLBlast fails, and nobody asked for it");
+    runs_lines(1);
 }
 
 /* ---- Going on after a failure ------------------------------------------------------------------------------------ */
@@ -302,7 +303,7 @@ static void test_go_on(void **state) {
     unsigned sample = all_wanted() ? 2 * SAMPLE : runs_slow() ? 4 : SAMPLE / 3;
     for (unsigned turn = 0; turn < sample; turn++)
         again_after(sampled(turn, sample, sample / 5), NULL, false);
-    for (int i = 0; i < plain->function_count && !runs_slow(); i++)
+    for (int i = 0; i < plain->function_count && !runs_slow(); i += harness_brief() ? 2 : 1)
         again_after(1 + plain->functions[i].calls / 2, plain->functions[i].name, false);
     runs_finish("one call fails, and the caller goes on");
 }

@@ -82,10 +82,10 @@ static float *train(tfm_context *ctx, int64_t *count) {
 
 /* What a run with the argument "again" does: it trains twice, and only one of them can meet the fault; then
  * it translates. */
-static int again(void) {
+static int again(int most_tokens) {
     char line[1024];
     const char *const lines[] = {line};
-    const tfm_search_options options = {.beam = 4};
+    const tfm_search_options options = {.beam = 4, .max_length = most_tokens};
     tfm_context *ctx;
     tfm_model *model = NULL;
     int64_t count = 0;
@@ -140,8 +140,9 @@ static void test_calls(void **state) {
     };
     runs_add_again("no fault", (const char *const[]){"TFM_FAULT_CALL=0", NULL});
     runs_finish("training without a fault");
+    const unsigned long sparse = runs_slow() ? 8 : harness_brief() ? 3 : 1;
     for (size_t i = 0; i < sizeof(CALLS) / sizeof(*CALLS); i++)
-        for (unsigned long call = CALLS[i].first; call <= CALLS[i].last; call += CALLS[i].step * (runs_slow() ? 8 : 1))
+        for (unsigned long call = CALLS[i].first; call <= CALLS[i].last; call += CALLS[i].step * sparse)
             add(CALLS[i].name, call);
     runs_finish("one call of a training run fails");
 }
@@ -151,16 +152,17 @@ static void test_small_groups(void **state) {
     (void)state;
     if (runs_slow())
         skip();
-    /* PoCL compiles what a GPU runs in a quarter of the time where it does not optimize. */
-    runs_add_again("groups of 32", (const char *const[]){"POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable",
-                                                         "TFM_FAULT_LIE=type=4,width=1,local=32768,kernel_group=32",
-                                                         "TFM_GEMM=builtin", "TFM_TEST_ONCE=1", NULL});
+    runs_short();
+    runs_add_again("groups of 32",
+                   (const char *const[]){RUNS_HASTY, "TFM_FAULT_LIE=type=4,width=1,local=32768,kernel_group=32",
+                                         "TFM_GEMM=builtin", "TFM_TEST_ONCE=1", NULL});
     runs_finish("training in small groups");
+    runs_lines(1);
 }
 
 int main(int count, char **arguments) {
-    if (count > 1 && strcmp(arguments[1], "again") == 0)
-        return again();
+    if (count > 2 && strcmp(arguments[1], "again") == 0)
+        return again(atoi(arguments[2]));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_small_groups),

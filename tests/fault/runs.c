@@ -29,8 +29,9 @@ struct place {
 
 static struct place places[2];
 static runs_report plain, last;
+static const char *most_tokens = "100"; /* of a translation; the usual line has fewer */
 static char right_text[1024], last_sentence[4096], cache[sizeof(scratch_root) + 16];
-static double plain_seconds, last_seconds; /* of the processor */
+static double plain_seconds, last_seconds, all_seconds; /* of the processor; of the runs since the last report */
 static unsigned ended_right, ended_sentence, failures, unjudged;
 
 static double now(void) {
@@ -96,8 +97,9 @@ static void start(int number, const char *const *settings, bool again) {
     redirect(1, file_of(number, "out"), O_WRONLY | O_CREAT | O_TRUNC);
     redirect(2, file_of(number, "err"), O_WRONLY | O_CREAT | O_TRUNC);
     if (again)
-        execl("/proc/self/exe", "test", "again", (char *)NULL);
-    execl(TFM_PROGRAM, "tfm", "translate", "-m", TFM_ROOT "/apps/demo", "--beam", "4", (char *)NULL);
+        execl("/proc/self/exe", "test", "again", most_tokens, (char *)NULL);
+    execl(TFM_PROGRAM, "tfm", "translate", "-m", TFM_ROOT "/apps/demo", "--beam", "4", "--max-length", most_tokens,
+          (char *)NULL);
     _exit(127);
 }
 
@@ -198,6 +200,7 @@ static int attend(void) {
             } else if (got == place->pid) {
                 last_seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                                1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+                all_seconds += last_seconds;
                 judge(i, state);
                 place->pid = 0;
             }
@@ -248,10 +251,11 @@ void runs_add_alone(const char *title, const char *const *settings) {
 
 void runs_finish(const char *what) {
     wait_all();
-    printf("%s: %u ended with the right answer, %u with a sentence, %u were bad\n", what, ended_right, ended_sentence,
-           failures);
+    printf("%s: %u ended with the right answer, %u with a sentence, %u were bad, in %.1f seconds of the processor\n",
+           what, ended_right, ended_sentence, failures, all_seconds);
     unsigned found = failures;
     ended_right = ended_sentence = failures = 0;
+    all_seconds = 0;
     if (found)
         fail_msg("%s: %u bad runs", what, found);
 }
@@ -267,11 +271,21 @@ static void first_line(char *out, size_t size, const char *path) {
 }
 
 void runs_lines(int count) {
+    wait_all();
+    most_tokens = "100";
     char source[1024], all[4096] = "";
     first_line(source, sizeof(source), TFM_ROOT "/apps/demo/test.de");
+    first_line(right_text, sizeof(right_text), TFM_ROOT "/apps/demo/beam4.en");
     for (int i = 0; i < count && strlen(all) + strlen(source) < sizeof(all); i++)
         strcat(all, source);
     scratch_text("in", all);
+}
+
+void runs_short(void) {
+    wait_all(); /* what runs is judged by the other line's answer */
+    scratch_text("in", "Danke.\n");
+    most_tokens = "3";
+    snprintf(right_text, sizeof(right_text), "Thanks.\n");
 }
 
 int runs_setup(void **state) {
@@ -282,7 +296,6 @@ int runs_setup(void **state) {
     for (size_t i = 0; i < sizeof(UNSET) / sizeof(UNSET[0]); i++)
         unsetenv(UNSET[i]);
     snprintf(cache, sizeof(cache), "%s", scratch_path("cache"));
-    first_line(right_text, sizeof(right_text), TFM_ROOT "/apps/demo/beam4.en");
     runs_lines(1);
     runs_add_alone("the first run", nothing);
     add("the second run", nothing, RUNS_RIGHT, "", false);
@@ -293,6 +306,7 @@ int runs_setup(void **state) {
            runs_slow() ? ": sampled thinly" : "");
     int found = (int)failures;
     ended_right = ended_sentence = failures = 0;
+    all_seconds = 0;
     return found ? -1 : 0;
 }
 

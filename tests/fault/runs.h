@@ -49,7 +49,7 @@ void runs_add(const char *title, const char *const *settings, int may_end);
 void runs_add_refused(const char *title, const char *const *settings, const char *part);
 
 /* A run of the test's own program with the argument "again" instead of `tfm`, for what only the library can
- * do. It must end with the right answer. */
+ * do; the second argument is how many tokens the translation may have. It must end with the right answer. */
 void runs_add_again(const char *title, const char *const *settings);
 
 /* A run without a fault that no other is beside: the next begins when it is over. */
@@ -60,6 +60,13 @@ void runs_finish(const char *what);
 
 /* How often the runs from now on have the line to translate in their input; 1 at first. */
 void runs_lines(int count);
+
+/* The runs from now on translate one word, in three steps: on kernels for GPUs that are compiled without optimization
+ * each takes long. runs_lines() ends it. */
+void runs_short(void);
+
+/* How PoCL is asked to compile so, which takes it a quarter of the time for what GPUs are given, and half for vectors. */
+#define RUNS_HASTY "POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable"
 
 /* The sentence of the run that ended last. */
 const char *runs_sentence(void);
