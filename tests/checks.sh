@@ -12,6 +12,11 @@ export TFM_CACHE_DIR="${TFM_CACHE_DIR:-$here/cache}" # never the user's
 unset TFM_LOG TFM_CL_DIR TFM_PROFILE TFM_GEMM TFM_KERNELS
 count=0
 
+# brief: whether few cases of each kind are enough, as tests/run.sh has it. The others are tests/nightly.sh's.
+brief() {
+    [ "${TFM_BRIEF:-}" = 1 ]
+}
+
 # check NAME COMMAND...: one line of TAP; where the command is false, what the last run said follows.
 check() {
     count=$((count + 1))

@@ -1,6 +1,6 @@
 # tfm serve as its clients meet it: LibreTranslate's API and OpenAI's, limits, keys, turns, the end.
 #     sh tests/serve.sh PROGRAM SOURCE_ROOT MAKE_DECODER [REQUESTS]
-# REQUESTS are malformed ones, 220 if not given. Prints TAP.
+# REQUESTS are malformed ones, 220 if not given. Prints TAP. With TFM_BRIEF=1 what servers are loaded with is shorter.
 set -u
 tfm=$(realpath "$1")
 root=$(realpath "$2")
@@ -110,9 +110,18 @@ assert json.load(open("out", encoding="utf-8"))["translatedText"] == open("want"
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do # 500 lines, no two alike
     awk -v n="$i" '{ lines[NR] = $0 } END { for (k = 1; k <= NR; k++) print lines[k] " " lines[(k * 7 + n) % NR + 1] }' "$demo/test.de"
 done >lines
-"$tfm" translate -m "$demo" --split <lines >many
-python3 "$root/tests/serve/load.py" "$port" lines --want many --connections 32 >out
-check "500 lines over 32 connections: byte for byte tfm translate's" says out '"lines": 500,.*"wrong": 0'
+load=500 long=500 # lines, of many requests and of one
+brief && load=120 long=250
+head -n $load lines >load
+head -n $long lines >long
+"$tfm" translate -m "$demo" --split <long >many
+head -n $load many >load.want
+# load CONNECTIONS: all of them
+load() {
+    python3 "$root/tests/serve/load.py" "$port" load --want load.want --connections "$1" >out
+}
+load 32
+check "$load lines over 32 connections: byte for byte tfm translate's" says out "\"lines\": $load,.*\"wrong\": 0"
 ask "$at/detect" -d "q=Das ist ein ganz gewöhnlicher deutscher Satz."
 if [ "$code" = 501 ]; then
     skip "detection" "built without libcld2"
@@ -204,7 +213,7 @@ check "metrics: batches hold several lines" awk '/^tfm_lines_total/ { l = $2 } /
 # ---- Several workers
 start -m "$demo" -m "embedder=$root/tests/golden/embedder" --workers 2 --timeout 600 --max-chars 1000000 --max-lines 5000
 for connections in 1 32; do
-    python3 "$root/tests/serve/load.py" "$port" lines --want many --connections "$connections" >out
+    load "$connections"
     check "two workers, $connections at a time: the same answers" grep -q '"wrong": 0' out
     ask "$at/metrics"
     had=$(sed -n 's/^tfm_model_workers{model="de-en"} //p' out)
@@ -212,13 +221,14 @@ for connections in 1 32; do
     [ "$connections" = 32 ] || check "the second one is not needed for one at a time" [ "$had" = 1 ]
 done
 check "the other model is not loaded" grep -q '^tfm_model_workers{model="embedder"} 0' out
-curl -s "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >whole &
+curl -s "$at/translate" --data-urlencode "q@long" -d source=de -d target=en >whole &
 whole=$!
-python3 "$root/tests/serve/load.py" "$port" lines --want many --connections 8 >out
+load 8
 check "a long request beside short ones: theirs" grep -q '"wrong": 0' out
 wait $whole
 check "and its own" [ "$(python3 -c 'import json; print(json.load(open("whole"))["translatedText"], end="")' | cmp - many && echo same)" = same ]
-head -n 200 lines >long1
+parts=$((long * 2 / 5))
+head -n $parts lines >long1
 cat long1 long1 long1 >long2
 curl -s -m 300 "$at/translate" --data-urlencode "q@long1" -d source=de -d target=en >one.json &
 one=$!
@@ -227,19 +237,17 @@ curl -s -m 300 "$at/translate" --data-urlencode "q@long2" -d source=de -d target
 three=$!
 wait $one
 wait $three
-check "two long requests alone: both are answered" python3 -c 'import json
-want = "".join(open("many").readlines()[:200])
+check "two long requests alone: both are answered" python3 -c 'import json, sys
+want = "".join(open("many").readlines()[:int(sys.argv[1])])
 assert json.load(open("one.json"))["translatedText"] == want
-assert json.load(open("three.json"))["translatedText"] == want * 3'
+assert json.load(open("three.json"))["translatedText"] == want * 3' $parts
 stop
 check "two workers end well" [ "$ended" = 0 ]
 cp -r "$demo" leaves
 start -m leaves --workers 2 --timeout 600
 ask "$at/translate" -d "q=$line" -d source=de -d target=en
 mv leaves left-behind
-head -n 100 many >hundred.want
-head -n 100 lines >hundred
-python3 "$root/tests/serve/load.py" "$port" hundred --want hundred.want --connections 16 >out
+load 16
 check "a second worker that cannot load: the first does it all" grep -q '"wrong": 0' out
 stop
 run serve -m "$demo" --workers 5
@@ -250,17 +258,17 @@ start -m "$demo" -m "fr-en=$demo" -m "embedder=$root/tests/golden/embedder" --me
 
 # ---- Clients that leave, and the end
 for _ in 1 2 3 4; do
-    curl -s -m 0.05 "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >left
+    curl -s -m 0.05 "$at/translate" --data-urlencode "q@long" -d source=de -d target=en >left
 done
 sleep 0.5
 form -d "q=$line"
 check "after clients that hung up: the translation" says out "$translation"
-curl -s "$at/translate" --data-urlencode "q@lines" -d source=de -d target=en >drained &
+curl -s "$at/translate" --data-urlencode "q@long" -d source=de -d target=en >drained &
 drained=$!
 sleep 0.5
 stop
 wait $drained
-check "SIGTERM: what is here is answered" [ "$(python3 -c 'import json; print(len(json.load(open("drained"))["translatedText"].split("\n")))')" = 501 ]
+check "SIGTERM: what is here is answered" [ "$(python3 -c 'import json; print(len(json.load(open("drained"))["translatedText"].split("\n")))')" = $((long + 1)) ]
 check "and the server ends well" [ "$ended" = 0 ]
 check "the log: a line of JSON for each request, without its text" [ -n "$(grep '"path":"/translate","status":200' log)" -a \
     "$(grep -c "Fahrrad" log)" = 0 ]

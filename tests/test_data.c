@@ -103,7 +103,7 @@ static void test_seek(void **state) {
     char *source = write_lines(LINES, 0), *target = write_lines(LINES, 3);
     static uint64_t all[MOST];
     static tfm_data_position places[MOST];
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 4; kind += harness_brief() ? 3 : 1) {
         const tfm_data_options o = {
             .tokens = 128, .seed = 7, .buffer = kind & 1 ? 77 : 0, .subword_alpha = kind & 2 ? 0.2f : 0};
         tfm_data *data, *other;
@@ -649,7 +649,7 @@ static void test_changed(void **state) {
         if (way != 2) /* a clock may be coarse */
             assert_int_equal(
                 utimensat(AT_FDCWD, way == 1 ? source : target, (const struct timespec[]){{1, 0}, {1, 0}}, 0), 0);
-        for (; status == TFM_OK && batches < 10 * LINES; batches++)
+        for (; status == TFM_OK && batches < LINES; batches++) /* some passes */
             status = tfm_data_next(data, &batch);
         assert_int_equal(status, way == 3 ? TFM_OK : TFM_ERROR_IO);
         assert_true(way == 3 || strstr(tfm_error_message(), way ? way == 2 ? target : source : target));

@@ -4,7 +4,7 @@
 # begin_noisy OPTION...: at a high rate the average is better than what it is made of, with every other seed or so: the
 # first such run.
 begin_noisy() {
-    for seed in 1 2 3 4 5 6 7 8 9 10; do
+    for seed in 3 1 2 4 5 6 7 8 9 10; do # on PoCL the third, mostly
         # shellcheck disable=SC2086
         begin noisy $files --valid-src valid.de --valid-tgt valid.en --report-every 10 --warmup 1 --rate 2e-2 --schedule constant \
             --dropout 0 --best-by ppl --seed $seed "$@"

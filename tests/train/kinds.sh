@@ -1,4 +1,4 @@
-# tfm train: models and updates of other kinds.
+# tfm train: models and updates of other kinds. With TFM_BRIEF=1 several of them in one run.
 . "$(dirname "$0")/common.sh"
 
 begin two $files --updates 1 --average 0
@@ -6,9 +6,18 @@ usual="$files --updates 4 --warmup 1 --average 0 --vocab two"
 # shellcheck disable=SC2086
 begin usual $usual
 mv usual/model.safetensors before
-for option in --pre-norm '--activation gelu' '--activation gelu-tanh' '--activation silu' '--init gaussian' '--init kaiming' \
-    '--store f16' '--store bf16' '--schedule linear' '--schedule cosine' '--schedule constant' '--clip 0.5' '--weight-decay 0.1' \
-    '--attention-dropout 0.1' '--activation-dropout 0.1' '--label-smoothing 0' '--beta1 0.8' '--beta2 0.9' '--epsilon 1e-3'; do
+if brief; then
+    set -- '--pre-norm --activation gelu --init gaussian --schedule linear --clip 0.5' \
+        '--activation gelu-tanh --store f16 --schedule cosine --weight-decay 0.1 --attention-dropout 0.1' \
+        '--activation silu --store bf16 --init kaiming --schedule constant --activation-dropout 0.1 --label-smoothing 0' \
+        '--beta1 0.8 --beta2 0.9 --epsilon 1e-3'
+else
+    set -- --pre-norm '--activation gelu' '--activation gelu-tanh' '--activation silu' '--init gaussian' '--init kaiming' \
+        '--store f16' '--store bf16' '--schedule linear' '--schedule cosine' '--schedule constant' '--clip 0.5' \
+        '--weight-decay 0.1' '--attention-dropout 0.1' '--activation-dropout 0.1' '--label-smoothing 0' '--beta1 0.8' \
+        '--beta2 0.9' '--epsilon 1e-3'
+fi
+for option; do
     # shellcheck disable=SC2086
     begin other $usual $option
     "$tfm" translate -m other -i valid.de >out 2>>err || code=$?
