@@ -1,7 +1,9 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
 #   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts`, which it runs
-#              without
+#              without: both with all cases, of which run.sh takes a few of each kind (TFM_BRIEF=1): each option that
+#              trains otherwise in a run of its own, larger loads of servers, more calls that fail, all small devices,
+#              more and smaller vocabularies, the timings of other variants
 #   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
@@ -44,6 +46,7 @@
 # date if not given.
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
+unset TFM_BRIEF # what run.sh sets for itself
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 counts=$root/build/nightly-counts
@@ -78,7 +81,7 @@ optimized_rows() {
 }
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
-    suite plain-host build/check --suite host --no-suite unsanitized --no-suite scripts
+    suite plain-host build/check --suite host --no-suite scripts
     (sanitizer_environment && suite sanitized-scripts build/sanitized --suite scripts --wrapper "$wrapper")
 }
 # Each test that compares gradients.

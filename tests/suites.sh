@@ -54,6 +54,6 @@ sanitizer_environment() {
     # What LeakSanitizer takes for thread-local memory of PoCL's kernels is none, and reading it ends it.
     export ASAN_OPTIONS=detect_stack_use_after_return=1:intercept_tls_get_addr=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp:print_suppressions=0"
-    export OCL_ICD_VENDORS="$root/build/vendors" TFM_DEVICE=pocl
+    export OCL_ICD_VENDORS="$root/build/vendors" TFM_DEVICE=pocl FONTCONFIG_FILE="$root/tests/fonts.conf"
     wrapper="sh $root/tests/unjudged.sh"
 }
