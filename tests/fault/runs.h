@@ -65,7 +65,7 @@ void runs_lines(int count);
  * each takes long. runs_lines() ends it. */
 void runs_short(void);
 
-/* How PoCL is asked to compile so, which takes it a quarter of the time for what GPUs are given, and half for vectors. */
+/* How PoCL is asked to compile so: a quarter of the time for what GPUs are given, and half for vectors. */
 #define RUNS_HASTY "POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable"
 
 /* The sentence of the run that ended last. */

@@ -8,7 +8,9 @@ check "a longer run" [ "$code" = 0 -a "$(ls whole/snapshots | tr '\n' ' ')" = \
     "00000040.safetensors 00000050.safetensors 00000060.safetensors " ]
 drawn=
 draws whole && drawn=yes
-for signal in TERM INT HUP; do
+signals="TERM INT HUP"
+brief && signals="TERM HUP" # fleet.sh has INT too
+for signal in $signals; do
     rm -rf part
     # shellcheck disable=SC2086
     launch -o part $small $plan
