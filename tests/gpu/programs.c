@@ -1,11 +1,13 @@
 /* Asks for the programs that models of usual sizes run, which tests avoid, since they would take long there: attention
- * in the heads of published models, products of few rows and of many, forward and backward, and a step of decoding that
- * keeps keys and values in 16 bits. Under the pose layer
- * nothing is computed; find.sh runs it beside the tests.
+ * in the heads of published models, products of few rows and of many, forward and backward, a step of decoding that
+ * keeps keys and values in 16 bits, and searches, launched and in the form of steps that are recorded. Under the pose
+ * layer nothing is computed; find.sh runs it beside the tests.
  *
  *     gpu_programs           prints what the device refuses, and ends with 1 then */
 #include <stdio.h>
 #include <tfm/tfm.h>
+#include "dev/cl.h"
+#include "model/model.h"
 
 static int failures;
 
@@ -170,6 +172,47 @@ static void steps(tfm_context *ctx) {
                 step(ctx, kept, rows, turns);
 }
 
+/* Searches by a model of this family, NULL for a translator. They write a few tokens, since what tells how many
+ * sentences remain is zero here, and have the form of recordings from the third one on. */
+static void search(tfm_context *ctx, const char *family, tfm_dtype kept) {
+    enum { VOCABULARY = 16384, SENTENCES = 2, LENGTH = 5, TOKENS = 24 };
+    const tfm_model_shape shape = {.family = family,
+                                   .width = 512,
+                                   .heads = 8,
+                                   .kv_heads = family ? 2 : 0,
+                                   .feed_forward = 1024,
+                                   .encoder_layers = family ? 0 : 1,
+                                   .decoder_layers = 1,
+                                   .source_vocabulary = VOCABULARY,
+                                   .max_positions = 64,
+                                   .pad_id = family ? -1 : VOCABULARY - 1,
+                                   .start_id = family ? 1 : VOCABULARY - 1,
+                                   .eos_id = 2,
+                                   .activation = family ? TFM_SILU : TFM_RELU,
+                                   .seed = 1};
+    const int32_t ids[SENTENCES * LENGTH] = {0};
+    const size_t counts[SENTENCES] = {LENGTH, LENGTH - 2};
+    tfm_model *model = NULL;
+    tfm_scope_open(ctx);
+    if (tfm_model_new(&model, ctx, &shape) == TFM_OK)
+        model->kept = kept;
+    for (int turn = 0; model && turn < 4; turn++) {
+        const int beam = turn % 2 ? 4 : 1;
+        tfm_hypotheses found;
+        ctx->tuning.records = turn >= 2;
+        if (family)
+            tfm_generate_ids(model, &found, ids, counts, SENTENCES,
+                             &(tfm_generate_options){.beam = beam, .max_new = TOKENS});
+        else
+            tfm_search(model, &found, ids, counts, SENTENCES, NULL, NULL,
+                       &(tfm_search_options){.beam = beam, .max_length = TOKENS});
+        tfm_hypotheses_free(&found);
+    }
+    ctx->tuning.records = false;
+    tfm_model_free(&model);
+    done(ctx, "searches of a vocabulary of", VOCABULARY);
+}
+
 int main(void) {
     tfm_context *ctx = NULL;
     if (tfm_context_open(&ctx, NULL) != TFM_OK) {
@@ -180,6 +223,8 @@ int main(void) {
     products(ctx);
     vocabularies(ctx);
     steps(ctx);
+    search(ctx, NULL, TFM_F32);
+    search(ctx, "llama", TFM_F16);
     tfm_context_free(&ctx);
     return failures > 0;
 }
