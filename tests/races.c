@@ -1,8 +1,8 @@
 /* The self-test of every op once more, forward and then backward, for races.sh, which looks on with oclgrind: as on a
  * GPU, and what matrix engines take by each of them, emulated; and searches, whose kernels are no op's.
- *     races NAME...          ops, engines and "search"; without a name it lists them
- * Gradients are made and texts written, and nothing is said of their values: other tests do that. Prints a line for
- * each check. */
+ *     races NAME...          ops, engines, "search", and "steps" in the form of recordings; without a name it lists
+ * them Gradients are made and texts written, and nothing is said of their values: other tests do that. Prints a line
+ * for each check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,8 +328,6 @@ static void run_searches(tfm_context *ctx) {
     ctx->tuning.split_entries = 8;
     translate(ctx, "of translations, in parts", TFM_BF16, false);
     ctx->tuning = before;
-    steps_that_are_recorded(ctx, "in the form of recordings", TFM_F32);
-    steps_that_are_recorded(ctx, "in the form of recordings, of 16 bits", TFM_F16);
 }
 
 int main(int count, char **arguments) {
@@ -339,6 +337,7 @@ int main(int count, char **arguments) {
         for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
             puts(ENGINES[e].name);
         puts("search");
+        puts("steps");
         return 0;
     }
     tfm_context *ctx = NULL;
@@ -351,6 +350,10 @@ int main(int count, char **arguments) {
         run_engine(ctx, arguments[i]);
         if (strcmp(arguments[i], "search") == 0)
             run_searches(ctx);
+        if (strcmp(arguments[i], "steps") == 0) {
+            steps_that_are_recorded(ctx, "in the form of recordings", TFM_F32);
+            steps_that_are_recorded(ctx, "in the form of recordings, of 16 bits", TFM_F16);
+        }
     }
     tfm_context_free(&ctx);
     return failed > 0 || ran == 0;
