@@ -30,14 +30,16 @@ static inline int scratch_teardown(void **state) {
     return nftw(scratch_root, scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* For tests that open many contexts: where no folder is named for binaries of kernels, one of their own, so that the
- * driver reads the text of a kernel once, and not once a context. */
+/* For tests that open many contexts: where the cache of binaries is off, the folder TFM_TEST_BINARIES, or one of their
+ * own, so that the driver reads the text of a kernel once, and not once a context. */
 static char scratch_binaries[4096];
 
 static inline int scratch_keep_binaries(void) {
-    const char *named = getenv("TFM_CACHE_DIR"), *temporary = getenv("TMPDIR");
+    const char *named = getenv("TFM_CACHE_DIR"), *shared = getenv("TFM_TEST_BINARIES"), *temporary = getenv("TMPDIR");
     if (named && strcmp(named, "off") != 0)
         return 0;
+    if (shared && shared[0])
+        return setenv("TFM_CACHE_DIR", shared, 1);
     snprintf(scratch_binaries, sizeof(scratch_binaries), "%s/tfm-test-XXXXXX", temporary ? temporary : "/tmp");
     return mkdtemp(scratch_binaries) ? setenv("TFM_CACHE_DIR", scratch_binaries, 1) : -1;
 }
