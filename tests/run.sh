@@ -33,6 +33,7 @@ counts=$build/counts
 : >"$counts"
 unset TFM_DEVICE TFM_GEMM TFM_LOG TFM_CL_DIR TFM_PROFILE RUSTICL_ENABLE
 export TFM_CACHE_DIR="$build/cache/tfm" POCL_CACHE_DIR="$build/cache/pocl"
+export TFM_TEST_BINARIES="$TFM_CACHE_DIR" # for tests of many contexts, wherever there is no such cache otherwise
 rm -rf "$build/cache"
 mkdir -p "$POCL_CACHE_DIR"
 
@@ -215,8 +216,9 @@ configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=fals
     -Dcpp_args=-g1
 ninja -C "$build/check" --quiet || die "it does not build"
 
-# The longest first, and what needs the sanitized build not before that.
-jobs="pocl sanitized_build scripts rows sanitized_host llvmpipe faults gpu fuzzers sanitized_device python clblast learning
+# The longest first, and what needs the sanitized build not before that; what compiles kernels for training before sanitized
+# programs want them, in which the compiler takes twice as long.
+jobs="pocl sanitized_build scripts faults rows sanitized_host gpu sanitized_device fuzzers llvmpipe python clblast learning
     installing"
 lane &
 lane &
