@@ -338,6 +338,9 @@ static void describe(char *what, size_t size, const attention_case *c) {
 }
 
 void attention_check(attention_case c) {
+    static int number;
+    if (harness_left_out(&number, 2))
+        return;
     char what[400], text[500];
     attention_problem p = attention_make(&c);
     attention_wanted want = attention_oracle(&p);

@@ -16,7 +16,7 @@
 #   gradients  under the sanitizers, gradients compared at 400 elements of an input, not at 40 (TFM_GRADIENT_ALL=1)
 #   cache      the suite `device` on PoCL twice with one empty folder for binaries: every op's kernels are stored, and
 #              then loaded, where run.sh only compiles them
-#   emulator   on llvmpipe, whole models and trainers (the suite `models`), where run.sh takes ops and one model; and
+#   emulator   on llvmpipe, whole models and trainers and all cases of ops, where run.sh takes some, and one model; and
 #              layers with the tuning of GPUs
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs, and there layers, models and a
 #              trainer with the tuning of GPUs (tests/platforms.sh)
@@ -102,7 +102,7 @@ faults() {
 }
 emulator() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe TFM_CACHE_DIR=off
-    suite emulator build/check --suite models --timeout-multiplier 4
+    suite emulator build/check --suite device --timeout-multiplier 4
     as_gpu emulator build/check
 }
 students() {

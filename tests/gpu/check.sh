@@ -4,7 +4,7 @@
 # memory. Those that fail today are in known.txt; the check fails where one fails that is not in it, and where one of it
 # no longer does. TFM_POSES are the devices that PoCL poses as; TFM_GPU_PROGRAMS is a folder of programs already found,
 # TFM_GPU_KNOWN another list of those that fail. Of the variants of one program at most TFM_GPU_MOST are built, all if it
-# is not set.
+# is not set; what known.txt has need not be among them then.
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
 here=$(dirname "$0")
@@ -34,4 +34,4 @@ for target; do
 done | xargs -P "$(nproc)" -L 1 sh "$here/judge.sh" >"$out/verdicts"
 sort -o "$out/verdicts" "$out/verdicts"
 
-awk -v targets="$*" -v few="${TFM_POSE_TESTS+1}${TFM_GPU_MOST+1}" -f "$here/verdicts.awk" "${TFM_GPU_KNOWN:-$here/known.txt}" "$out/verdicts"
+awk -v targets="$*" -v few="${TFM_POSE_TESTS+1}" -v capped="${TFM_GPU_MOST+1}" -f "$here/verdicts.awk" "${TFM_GPU_KNOWN:-$here/known.txt}" "$out/verdicts"
