@@ -197,7 +197,8 @@ static int try_steps(tfm_context *ctx, tally *t, const bench_model *sizes, const
     size_t i = 0;
     cli_progress("tune: steps of decoding");
     tfm_status status = cli_seconds() < end ? open_model(&model, ctx, sizes, o) : TFM_OK;
-    for (; status == TFM_OK && code == CLI_OK && i < CLI_COUNT(ROWS) && cli_seconds() < end; i++) {
+    /* What was opened is tried once, however long that took. */
+    for (; model && status == TFM_OK && code == CLI_OK && i < CLI_COUNT(ROWS) && (i == 0 || cli_seconds() < end); i++) {
         cli_progress("tune: steps of decoding, %zu of %zu, at most %.0f s more", i + 1, CLI_COUNT(ROWS),
                      end - cli_seconds());
         status = tfm_tune_steps(model, &record, ROWS[i].sentences, ROWS[i].beam);
@@ -261,7 +262,7 @@ int cmd_tune(int argc, char **argv) {
         {0, "training", CLI_FLAG, &o.training, NULL, "tune the products of training as well", NULL},
         {0, "seconds", CLI_INT, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
         {0, "reset", CLI_FLAG, &o.reset, NULL, "forget what was stored for this device, and tune nothing", NULL},
-        {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each product instead of a table", NULL},
+        {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each line of the table instead", NULL},
     };
     const cli_syntax syntax = {
         .name = "tune",

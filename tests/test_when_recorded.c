@@ -31,6 +31,7 @@ static tfm_status search(tfm_model *model, tfm_hypotheses *out, uint64_t *runs) 
     static const int32_t ids[] = {5, 6, 0, 7, 8, 9, 0};
     static const size_t counts[] = {3, 4};
     const uint64_t before = model->ctx->recorded_runs;
+    tfm__recorded_roomy(model->ctx);
     const tfm_status status =
         tfm_search(model, out, ids, counts, 2, NULL, NULL, &(tfm_search_options){.beam = 3, .max_length = 40});
     *runs = model->ctx->recorded_runs - before;
@@ -138,7 +139,9 @@ static void test_tunes(void **state) {
     char row[TFM__TUNED_TEXT];
     model->rules.no_repeat = 3; /* its steps are tried without such rules, and it has them afterwards */
     scratch_refused(tfm_tune_steps(model, &r, 0, 4), TFM_ERROR_ARGUMENT, "1 or more");
-    scratch_refused(tfm_tune_steps(model, &r, 65, 4), TFM_ERROR_ARGUMENT, "there may be 64");
+    scratch_refused(tfm_tune_steps(model, &r, 65, 4), TFM_ERROR_ARGUMENT, "at most 64 and 32");
+    scratch_refused(tfm_tune_steps(model, &r, 2, 33), TFM_ERROR_ARGUMENT, "at most 64 and 32");
+    harness_ok(tfm_context_status(ctx)); /* what is refused spoils nothing */
     if (tfm_tune_steps_possible(ctx)) {
         harness_ok(tfm_tune_steps(model, &r, 2, 2));
         assert_int_equal(r.tried, 2);
@@ -261,6 +264,7 @@ static tfm_status write_under(tfm_model *model, tfm_hypotheses *out, uint64_t mo
     static const int32_t ids[] = {5, 6, 7, 8};
     static const size_t counts[] = {2, 2};
     shortage s = {.ctx = model->ctx, .at = 2, .more = more, .all = model->ctx->info.memory_bytes};
+    tfm__recorded_roomy(model->ctx);
     const tfm_status status =
         tfm_generate_ids(model, out, ids, counts, 2,
                          &(tfm_generate_options){.beam = 8, .max_new = 44, .go_on = limit, .go_on_user = &s});

@@ -146,8 +146,9 @@ tfm_status tfm__tuned_set(tfm_context *ctx, const char *name, const char *settin
 void tfm__tuned_clear(tfm_context *ctx);
 /* Puts the rows that dev itself knows into the tuning. */
 void tfm__tuned_apply(tfm_context *ctx);
-/* A hash of all rows; 0 where there are none. 0 for NULL. */
-uint64_t tfm__tuned_hash(const tfm_context *ctx);
+/* A hash of all rows, or of those that do not begin with `but` if it is not NULL; 0 where there are none, and for a
+ * context that is NULL. */
+uint64_t tfm__tuned_hash(const tfm_context *ctx, const char *but);
 /* Stores the rows for contexts that open later; without rows, what is stored goes. The caller's failure. */
 tfm_status tfm__tuned_save(tfm_context *ctx);
 

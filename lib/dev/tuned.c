@@ -87,16 +87,18 @@ void tfm__tuned_clear(tfm_context *ctx) {
     ctx->tuned_count = 0;
 }
 
-uint64_t tfm__tuned_hash(const tfm_context *ctx) {
-    if (!ctx || ctx->tuned_count == 0)
-        return 0;
+uint64_t tfm__tuned_hash(const tfm_context *ctx, const char *but) {
     tfm__hash hash = {.value = FORMAT};
-    for (size_t i = 0; i < ctx->tuned_count; i++) {
+    bool some = false;
+    for (size_t i = 0; ctx && i < ctx->tuned_count; i++) {
+        if (but && strncmp(ctx->tuned[i].name, but, strlen(but)) == 0)
+            continue;
+        some = true;
         tfm__hash_add(&hash, ctx->tuned[i].name, strlen(ctx->tuned[i].name) + 1);
         tfm__hash_add(&hash, ctx->tuned[i].setting, strlen(ctx->tuned[i].setting) + 1);
     }
-    const uint64_t value = tfm__hash_end(&hash);
-    return value ? value : 1;
+    const uint64_t value = some ? tfm__hash_end(&hash) : 0;
+    return some && !value ? 1 : value;
 }
 
 /* ---- Stored ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "model/file/shortlist.h"
 #include "model/fleet.h"
+#include "model/generate/recorded.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
@@ -424,6 +425,7 @@ void tfm_model_free(tfm_model **pointer) {
     tfm_tokenizer_free(&model->tokenizer);
     tfm__shortlist_free(&model->shortlist);
     free(model);
+    tfm__recorded_roomy(ctx);
     tfm_context_free(&ctx);
 }
 

@@ -305,7 +305,7 @@ tfm_status tfm_tune_save(tfm_context *ctx) {
 }
 
 uint64_t tfm_tune_hash(const tfm_context *ctx) {
-    return tfm__tuned_hash(ctx);
+    return tfm__tuned_hash(ctx, NULL);
 }
 
 tfm_status tfm_tune_rows(const tfm_context *ctx, tfm_tune_fn show, void *user) {

@@ -29,7 +29,7 @@ static const char *device_kind(const tfm_trainer *t, char *text) {
 /* Which table of `tfm tune` the device had: it decides that order too. "0" is none, as checkpoints of early versions
  * mean it, which do not say. */
 static const char *table_of(const tfm_trainer *t, char *text) {
-    snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuned_hash(t->ctx));
+    snprintf(text, NUMBERS_BYTES, "%" PRIx64, tfm__tuned_hash(t->ctx, "steps "));
     return text;
 }
 

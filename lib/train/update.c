@@ -190,6 +190,8 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
                               const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     const int64_t room = t->room;
+    char kept[TFM__MESSAGE]; /* the thread's sentence, which what is made again leaves as it was */
+    tfm__error_keep(kept);
     tfm__wire_forget(t);
     if (tfm__context_ready(t->ctx, what) != TFM_OK)
         return tfm_context_status(t->ctx);
@@ -201,6 +203,7 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
         tfm_status status = run_batches(t, s, batches, count, of, &last, &largest);
         if (status == TFM_OK) {
             t->proven = largest > t->proven ? largest : t->proven;
+            tfm__error_restore(kept);
             return TFM_OK;
         }
         const bool alone = status == TFM_ERROR_MEMORY && last.batch && rows_of(t, last.batch) == 1;
@@ -313,6 +316,8 @@ static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const 
     tfm_tensor norm = {0};
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     bool begun = false;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     do {
         if ((status = run_fitting(t, &s, batches, count, &learn, what)) != TFM_OK)
             return status;
@@ -324,6 +329,8 @@ static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const 
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK && !begun)
         return status;
+    if (status == TFM_OK)
+        tfm__error_restore(kept);
     own.source_tokens = s.sent.source;
     own.target_tokens = s.sent.target;
     t->update++;
@@ -388,6 +395,8 @@ static tfm_status step_together(tfm_trainer *t, float size, double rate, const c
     const int depth = tfm__scope_depth(t->ctx);
     tfm_status status;
     bool begun = false;
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
     do {
         tfm_tensor norm = {0};
         tfm_scope_open(t->ctx);
@@ -408,6 +417,7 @@ static tfm_status step_together(tfm_trainer *t, float size, double rate, const c
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK)
         return status;
+    tfm__error_restore(kept);
     t->dirty = t->sharded; /* the step has zeroed what it was made on */
     return tfm_scope_close(t->ctx, 0, NULL);
 }

@@ -29,6 +29,8 @@ static tfm_status trace(tfm_hypothesis *out, const results *r, int64_t slot, con
     const size_t length = (size_t)r->step[slot];
     out->tokens = (int)length;
     out->count = tfm__rules_end(rules, r->token[slot]) ? length - 1 : length;
+    free(out->ids); /* of a search that has been begun anew */
+    free(out->log_probs);
     out->ids = tfm__alloc(length, sizeof(*out->ids));
     out->log_probs = tfm__alloc(length, sizeof(*out->log_probs));
     if (!out->ids || !out->log_probs)

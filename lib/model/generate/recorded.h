@@ -46,6 +46,8 @@ bool tfm__recorded_wanted(tfm_model *model, int64_t rows);
 /* At the end of a search: one that has failed for want of memory, and was in that form, is begun anew without
  * (tfm__context_again). */
 void tfm__recorded_over(tfm_context *ctx, bool entered);
+/* Memory has come back: after such a want steps may be recorded again. */
+void tfm__recorded_roomy(tfm_context *ctx);
 
 /* The trial: small searches with recordings and without, which must come to the same to the bit. *why is then NULL, or
  * else a sentence that says why steps are launched on this device. The verdict is kept for the device, its driver and

@@ -25,7 +25,7 @@ typedef struct state {
     bool tried;    /* or the trial was made here */
     bool launches; /* a search is under way that is to be launched, whatever the table says */
     bool tries;    /* it is one of a trial, whose failures are wanted */
-    bool crowded;  /* there was no memory for the form, and the search that is made again has not come to its end */
+    bool crowded;  /* there was no memory for the form in some search, and there may be none in the next one */
 } state;
 
 static const char KEY;
@@ -110,10 +110,11 @@ bool tfm__recorded_wanted(tfm_model *model, int64_t rows) {
         return false;
     if (!s->asked) {
         s->known = kept(ctx);
-        s->asked = true;
-        if (s->known != GOOD)
-            tfm__log(TFM_LOG_INFO, "steps of decoding are launched, though the table says otherwise: `tfm tune` and "
-                                   "`tfm selftest` try whether recording them is right with this version and driver");
+        s->asked = s->known != CUT_ONCE; /* another program may be trying just now */
+        if (s->known != GOOD && s->asked)
+            tfm__log(TFM_LOG_WARNING,
+                     "steps of decoding are launched, though the table says otherwise: `tfm tune` and "
+                     "`tfm selftest` try whether recording them is right with this version and driver");
     }
     return s->known == GOOD;
 }
@@ -121,12 +122,16 @@ bool tfm__recorded_wanted(tfm_model *model, int64_t rows) {
 void tfm__recorded_over(tfm_context *ctx, bool entered) {
     const tfm_status status = tfm_context_status(ctx);
     state *s = tfm__context_slot(ctx, &KEY);
-    if (status == TFM_OK && s)
-        s->crowded = false;
     if (status != TFM_ERROR_MEMORY || !entered || !s || s->tries)
         return;
     s->crowded = true;
     tfm__context_do_with_less(ctx, "there is no memory for steps that are recorded: they are launched");
+}
+
+void tfm__recorded_roomy(tfm_context *ctx) {
+    state *s = tfm__context_slot(ctx, &KEY);
+    if (s)
+        s->crowded = false;
 }
 
 /* ---- Searches ---------------------------------------------------------------------------------------------------- */
@@ -249,9 +254,9 @@ static tfm_status try_all(tfm_context *ctx, verdict *v, bool *lasting) {
     *v = GOOD;
     for (size_t i = 0; i < TFM__COUNT(CASES) && status == TFM_OK && *v == GOOD; i++)
         status = try_case(ctx, v, lasting, CASES[i].family, CASES[i].sentences, CASES[i].beam);
-    if (status == TFM_OK)
-        status = tfm_scope_close(ctx, 0, NULL);
-    return status;
+    if (tfm_context_status(ctx) == TFM_OK)
+        tfm_scope_close(ctx, 0, NULL);
+    return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
 tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
@@ -269,7 +274,8 @@ tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
         *why = trouble(last);
         return TFM_OK;
     }
-    keep(ctx, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
+    if (last != GOOD)
+        keep(ctx, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
     const bool taped = tfm__tape_pause(ctx);
     const tfm_status status = try_all(ctx, &v, &lasting);
     tfm__tape_resume(ctx, taped);

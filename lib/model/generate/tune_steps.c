@@ -59,8 +59,9 @@ static tfm_status try_steps(tfm_tune_record *out, steps *s) {
     size_t winner = 1;
     bool next = false;
     use(s, "");
-    if (tfm__recorded_prove(ctx, &why) != TFM_OK)
-        return tfm_context_status(ctx);
+    const tfm_status proved = tfm__recorded_prove(ctx, &why);
+    if (proved != TFM_OK)
+        return proved;
     for (int i = 0; i < TIMES && winner > 0 && tfm_context_status(ctx) == TFM_OK; i++) {
         tfm__contest c = {
             .ctx = ctx, .self = s, .use = use, .run = run, .right = right, .gain = TFM__TUNE_GAIN, .careful = true};
@@ -104,11 +105,10 @@ tfm_status tfm_tune_steps(tfm_model *model, tfm_tune_record *out, int sentences,
     *out = (tfm_tune_record){0};
     if (tfm__context_ready(ctx, "tune_steps") != TFM_OK)
         return tfm_context_status(ctx);
-    if (sentences < 1 || sentences > MOST_SENTENCES || beam < 1)
+    if (sentences < 1 || sentences > MOST_SENTENCES || beam < 1 || beam > TFM_MAX_BEAM)
         return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "tune_steps: %d sentences and a beam of %d: both must be 1 or more, and of sentences there "
-                         "may be %d",
-                         sentences, beam, MOST_SENTENCES);
+                         "tune_steps: %d sentences and a beam of %d: both must be 1 or more, and at most %d and %d",
+                         sentences, beam, MOST_SENTENCES, TFM_MAX_BEAM);
     steps s = {.model = model, .sentences = sentences, .beam = beam, .tokens = TOKENS};
     const int positions = model->arch.decoder.max_positions - 8; /* a prompt comes before a text */
     tfm_status status = ready(model, positions < TOKENS ? positions : TOKENS);
@@ -118,10 +118,10 @@ tfm_status tfm_tune_steps(tfm_model *model, tfm_tune_record *out, int sentences,
     const bool taped = tfm__tape_pause(ctx);
     tfm_scope_open(ctx);
     status = try_steps(out, &s);
-    if (status == TFM_OK)
-        tfm_scope_close(ctx, 0, NULL);
-    else
+    if (status != TFM_OK)
         use(&s, "");
+    if (tfm_context_status(ctx) == TFM_OK)
+        tfm_scope_close(ctx, 0, NULL);
     tfm_hypotheses_free(&s.want);
     tfm__tape_resume(ctx, taped);
     return status;
