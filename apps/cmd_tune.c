@@ -212,7 +212,7 @@ static int try_steps(tfm_context *ctx, tally *t, const bench_model *sizes, const
     } else if (status != TFM_OK) {
         code = cli_fail_library();
     } else if (code == CLI_OK && i < CLI_COUNT(ROWS)) {
-        fprintf(stderr, "the time was up after steps of %zu of %zu numbers of rows: --seconds gives it more\n", i,
+        fprintf(stderr, "the time was up when steps of %zu of %zu sizes were tried: --seconds gives it more\n", i,
                 CLI_COUNT(ROWS));
     }
     tfm_model_free(&model);

@@ -649,7 +649,7 @@ static void test_changed(void **state) {
         if (way != 2) /* a clock may be coarse */
             assert_int_equal(
                 utimensat(AT_FDCWD, way == 1 ? source : target, (const struct timespec[]){{1, 0}, {1, 0}}, 0), 0);
-        for (; status == TFM_OK && batches < LINES; batches++) /* some passes */
+        for (; status == TFM_OK && batches < (harness_brief() ? LINES : 10 * LINES); batches++)
             status = tfm_data_next(data, &batch);
         assert_int_equal(status, way == 3 ? TFM_OK : TFM_ERROR_IO);
         assert_true(way == 3 || strstr(tfm_error_message(), way ? way == 2 ? target : source : target));

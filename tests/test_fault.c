@@ -182,7 +182,8 @@ static void test_small_groups(void **state) {
     snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/small-groups", runs_folder());
     if (runs_slow())
         skip();
-    runs_short();
+    if (harness_brief())
+        runs_short();
     runs_add("groups of 32", (const char *const[]){RUNS_HASTY, LIES[1], "TFM_GEMM=builtin", NULL}, RUNS_RIGHT);
     runs_finish("kernels take small groups");
     runs_add("groups of 32, and larger ones run wrong",
@@ -242,7 +243,8 @@ static void test_clblast_chosen(void **state) {
                                     "TFM_FAULT_NAME=clGetCommandQueueInfo", "TFM_FAULT_CALL=1", NULL};
     if (runs_slow())
         skip();
-    runs_short();
+    if (harness_brief())
+        runs_short();
     runs_add("CLBlast fails at once", settings, RUNS_RIGHT);
     runs_finish("CLBlast fails, and nobody asked for it");
     runs_lines(1);

@@ -10,7 +10,11 @@
 /* What the models that are made keep keys and values as. */
 static tfm_dtype kept;
 
-enum { MOST_STEPS = 40, NEW = 16, LAYERS = 6, FEWER = 2 };
+enum { MOST_STEPS = 40, LAYERS = 6, FEWER = 2 };
+
+static int new_tokens(void) {
+    return harness_brief() ? 16 : 24;
+}
 
 static const tfm_model_shape TRANSLATOR = {.width = 32,
                                            .heads = 4,
@@ -81,9 +85,9 @@ static int translate(int layers, int beam) {
     const size_t count = 6;
     counted c = {.steps = 0};
     tfm_hypotheses found;
-    harness_ok(
-        tfm_search(model, &found, ids, &count, 1, NULL, NULL,
-                   &(tfm_search_options){.beam = beam, .max_length = NEW, .go_on = count_step, .go_on_user = &c}));
+    harness_ok(tfm_search(
+        model, &found, ids, &count, 1, NULL, NULL,
+        &(tfm_search_options){.beam = beam, .max_length = new_tokens(), .go_on = count_step, .go_on_user = &c}));
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);
     return steady(&c, "translation");
@@ -95,9 +99,9 @@ static int write_text(const char *family, int layers, bool draw) {
     const size_t count = 4;
     counted c = {.steps = 0};
     tfm_hypotheses found;
-    harness_ok(
-        tfm_generate_ids(model, &found, ids, &count, 1,
-                         &(tfm_generate_options){.draw = draw, .max_new = NEW, .go_on = count_step, .go_on_user = &c}));
+    harness_ok(tfm_generate_ids(
+        model, &found, ids, &count, 1,
+        &(tfm_generate_options){.draw = draw, .max_new = new_tokens(), .go_on = count_step, .go_on_user = &c}));
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);
     return steady(&c, family);

@@ -152,7 +152,8 @@ static void test_small_groups(void **state) {
     (void)state;
     if (runs_slow())
         skip();
-    runs_short();
+    if (harness_brief())
+        runs_short();
     runs_add_again("groups of 32",
                    (const char *const[]){RUNS_HASTY, "TFM_FAULT_LIE=type=4,width=1,local=32768,kernel_group=32",
                                          "TFM_GEMM=builtin", "TFM_TEST_ONCE=1", NULL});
