@@ -10,6 +10,7 @@
 #include "dev/cl.h"
 #include "model/file/shortlist.h"
 #include "model/model.h"
+#include "model_shapes.h"
 #include "op_list.h"
 #include "ops/selftest.h"
 #include "ops/tape.h"
@@ -146,23 +147,12 @@ static void set_rules(tfm__rules *rules) {
 
 /* Three sentences in beams of three, which end at steps of their own. */
 static void translate(tfm_context *ctx, const char *what, tfm_dtype kept, bool ruled) {
-    const tfm_model_shape shape = {.width = 16,
-                                   .heads = 2,
-                                   .feed_forward = 16,
-                                   .encoder_layers = 1,
-                                   .decoder_layers = 1,
-                                   .source_vocabulary = 21,
-                                   .max_positions = 24,
-                                   .pad_id = 20,
-                                   .start_id = 20,
-                                   .activation = TFM_RELU,
-                                   .seed = 3};
     const int32_t ids[] = {5, 6, 0, 7, 0, 8, 9, 10, 11, 0}, prefixes[] = {7};
     const size_t counts[] = {3, 2, 5}, prefix_counts[] = {0, 1, 0};
     tfm_search_options options = {.beam = 3, .n_best = 2, .max_length = 6};
     tfm_model *model = NULL;
     tfm_hypotheses out = {0};
-    tfm_status status = tfm_model_new(&model, ctx, &shape);
+    tfm_status status = tfm_model_new(&model, ctx, &TINY_TRANSLATOR);
     if (status == TFM_OK) {
         model->kept = kept;
         if (ruled) {
@@ -195,18 +185,10 @@ static tfm_status give_words(tfm_model *model) {
 
 /* Sentences in beams of two, each of which may write words of its own. */
 static void translate_by_words(tfm_context *ctx, const char *what) {
-    const tfm_model_shape shape = {.width = 16,
-                                   .heads = 2,
-                                   .feed_forward = 16,
-                                   .encoder_layers = 1,
-                                   .decoder_layers = 1,
-                                   .source_vocabulary = SHORTLIST_SOURCE,
-                                   .target_vocabulary = SHORTLIST_TARGET,
-                                   .max_positions = 24,
-                                   .pad_id = 4,
-                                   .start_id = 4,
-                                   .activation = TFM_RELU,
-                                   .seed = 3};
+    tfm_model_shape shape = TINY_TRANSLATOR;
+    shape.source_vocabulary = SHORTLIST_SOURCE;
+    shape.target_vocabulary = SHORTLIST_TARGET;
+    shape.pad_id = shape.start_id = 4;
     const int32_t ids[] = {2, 0, 3, 2, 0};
     const size_t counts[] = {2, 3};
     tfm_model *model = NULL;
@@ -231,19 +213,7 @@ static bool see(void *user, size_t prompt, int best, int32_t id) {
 
 /* Goes on with prompts of several lengths: draws, under somebody's eyes, or in beams. */
 static void go_on(tfm_context *ctx, const char *what, tfm_dtype kept, bool draws) {
-    const tfm_model_shape shape = {.width = 16,
-                                   .heads = 2,
-                                   .kv_heads = 1,
-                                   .feed_forward = 16,
-                                   .decoder_layers = 1,
-                                   .source_vocabulary = 21,
-                                   .max_positions = 24,
-                                   .pad_id = -1,
-                                   .start_id = 1,
-                                   .eos_id = 2,
-                                   .activation = TFM_SILU,
-                                   .family = "llama",
-                                   .seed = 3};
+    const tfm_model_shape shape = language_model(TINY_TRANSLATOR, "llama");
     const int32_t ids[] = {5, 6, 7, 8, 9, 10, 11};
     const size_t counts[] = {2, 4, 1};
     int seen = 0;
@@ -282,24 +252,13 @@ static bool four_steps(void *user) {
 }
 
 static void steps_that_are_recorded(tfm_context *ctx, const char *what, tfm_dtype kept) {
-    const tfm_model_shape shape = {.width = 16,
-                                   .heads = 2,
-                                   .feed_forward = 16,
-                                   .encoder_layers = 1,
-                                   .decoder_layers = 1,
-                                   .source_vocabulary = 21,
-                                   .max_positions = 24,
-                                   .pad_id = 20,
-                                   .start_id = 20,
-                                   .activation = TFM_RELU,
-                                   .seed = 3};
     const int32_t ids[] = {5, 6, 0, 7, 0};
     const size_t counts[] = {3, 2};
     const uint32_t has = ctx->capabilities.has;
     int steps = 0;
     tfm_model *model = NULL;
     tfm_hypotheses out = {0};
-    tfm_status status = tfm_model_new(&model, ctx, &shape);
+    tfm_status status = tfm_model_new(&model, ctx, &TINY_TRANSLATOR);
     ctx->capabilities.has |= TFM__HAS_COMMANDS;
     ctx->tuning.records = fixed = true;
     if (status == TFM_OK) {

@@ -6,6 +6,7 @@
 #include "dev/cl.h"
 #include "harness.h"
 #include "model/model.h"
+#include "model_shapes.h"
 
 /* What the models that are made keep keys and values as. */
 static tfm_dtype kept;
@@ -15,19 +16,6 @@ enum { MOST_STEPS = 40, LAYERS = 6, FEWER = 2 };
 static int new_tokens(void) {
     return harness_brief() ? 16 : 24;
 }
-
-static const tfm_model_shape TRANSLATOR = {.width = 32,
-                                           .heads = 4,
-                                           .feed_forward = 64,
-                                           .encoder_layers = 1,
-                                           .decoder_layers = LAYERS,
-                                           .source_vocabulary = 60,
-                                           .max_positions = 64,
-                                           .pad_id = 59,
-                                           .start_id = 59,
-                                           .eos_id = 0,
-                                           .activation = TFM_RELU,
-                                           .seed = 3};
 
 /* What the context has counted when each step began. */
 typedef struct counted {
@@ -61,26 +49,17 @@ static int steady(const counted *c, const char *what) {
     return (int)least;
 }
 
-static tfm_model *make(const tfm_model_shape *shape, const char *family, int layers) {
+static tfm_model *make(const char *family, int layers) {
     tfm_model *model;
-    tfm_model_shape s = *shape;
+    tfm_model_shape s = family ? language_model(TRANSLATOR, family) : TRANSLATOR;
     s.decoder_layers = layers;
-    if (family) {
-        s.family = family;
-        s.encoder_layers = 0;
-        s.pad_id = -1;
-        s.start_id = 1;
-        s.eos_id = 2;
-        s.kv_heads = strcmp(family, "gpt2") == 0 ? 0 : 2;
-        s.activation = strcmp(family, "gpt2") == 0 ? TFM_GELU_TANH : TFM_SILU;
-    }
     harness_ok(tfm_model_new(&model, harness_context(), &s));
     model->kept = kept;
     return model;
 }
 
 static int translate(int layers, int beam) {
-    tfm_model *model = make(&TRANSLATOR, NULL, layers);
+    tfm_model *model = make(NULL, layers);
     const int32_t ids[] = {5, 6, 7, 8, 9, 0};
     const size_t count = 6;
     counted c = {.steps = 0};
@@ -94,7 +73,7 @@ static int translate(int layers, int beam) {
 }
 
 static int write_text(const char *family, int layers, bool draw) {
-    tfm_model *model = make(&TRANSLATOR, family, layers);
+    tfm_model *model = make(family, layers);
     const int32_t ids[] = {5, 6, 7, 8};
     const size_t count = 4;
     counted c = {.steps = 0};
@@ -198,7 +177,7 @@ static void test_same_texts(void **state) {
     const size_t counts[] = {6, 3, 4};
     if (tuning->split_entries == 0)
         skip();
-    tfm_model *model = make(&TRANSLATOR, NULL, 2);
+    tfm_model *model = make(NULL, 2);
     for (int beam = 1; beam <= 4; beam += 3)
         for (int forced = 0; forced < 2; forced++) {
             tfm_hypotheses found[2];

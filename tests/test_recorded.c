@@ -4,20 +4,8 @@
 #include "dev/cl.h"
 #include "harness.h"
 #include "model/model.h"
+#include "model_shapes.h"
 #include "tfm/ops.h"
-
-static const tfm_model_shape TRANSLATOR = {.width = 32,
-                                           .heads = 4,
-                                           .feed_forward = 64,
-                                           .encoder_layers = 1,
-                                           .decoder_layers = 2,
-                                           .source_vocabulary = 60,
-                                           .max_positions = 128,
-                                           .pad_id = 59,
-                                           .start_id = 59,
-                                           .eos_id = 0,
-                                           .activation = TFM_RELU,
-                                           .seed = 3};
 
 static bool can_record(void) {
     return (harness_context()->capabilities.has & TFM__HAS_COMMANDS) != 0;
@@ -255,15 +243,7 @@ static void compare_texts(tfm_model *model, const char *family, const writing *w
 
 static tfm_model *decoder(const char *family, int window) {
     tfm_model *model;
-    tfm_model_shape shape = TRANSLATOR;
-    const bool old = strcmp(family, "gpt2") == 0;
-    shape.family = family;
-    shape.encoder_layers = 0;
-    shape.pad_id = -1;
-    shape.start_id = 1;
-    shape.eos_id = 2;
-    shape.kv_heads = old ? 0 : 2;
-    shape.activation = old ? TFM_GELU_TANH : TFM_SILU;
+    const tfm_model_shape shape = language_model(TRANSLATOR, family);
     harness_ok(tfm_model_new(&model, harness_context(), &shape));
     for (int i = 0; i < shape.decoder_layers && window; i++) {
         model->decoder.blocks[i].window = true;

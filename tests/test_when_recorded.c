@@ -2,26 +2,14 @@
  * nothing; and without memory for it they are launched. */
 #include "dev/cl.h"
 #include "model/generate/recorded.h"
+#include "model_shapes.h"
 #include "ops/tune.h"
 #include "scratch.h"
 #include "tfm/selftest.h"
 
-static const tfm_model_shape SHAPE = {.width = 32,
-                                      .heads = 4,
-                                      .feed_forward = 64,
-                                      .encoder_layers = 1,
-                                      .decoder_layers = 2,
-                                      .source_vocabulary = 60,
-                                      .max_positions = 64,
-                                      .pad_id = 59,
-                                      .start_id = 59,
-                                      .eos_id = 0,
-                                      .activation = TFM_RELU,
-                                      .seed = 3};
-
 static tfm_model *model_on(tfm_context *ctx) {
     tfm_model *model;
-    harness_ok(tfm_model_new(&model, ctx, &SHAPE));
+    harness_ok(tfm_model_new(&model, ctx, &TRANSLATOR));
     model->rules.eos_id = -1;
     return model;
 }
@@ -68,7 +56,7 @@ static void test_row_and_proof(void **state) {
     tfm_selftest_state came = TFM_SELFTEST_FAIL;
     char row[TFM__TUNED_TEXT];
     uint64_t runs;
-    tfm__recorded_row(row, SHAPE.width, 2 * 3);
+    tfm__recorded_row(row, TRANSLATOR.width, 2 * 3);
     assert_string_equal(row, "steps 5 1");
     harness_ok(search(model, &plain, &runs));
     assert_int_equal(runs, 0);
@@ -148,7 +136,7 @@ static void test_tunes(void **state) {
         assert_int_equal(r.wrong, 0);
         assert_string_equal(r.before, "launched");
         const bool recorded = strcmp(r.after, "recorded") == 0;
-        tfm__recorded_row(row, SHAPE.width, 4);
+        tfm__recorded_row(row, TRANSLATOR.width, 4);
         assert_int_equal(tfm__tuned_find(ctx, row) != NULL, recorded);
         assert_string_equal(r.other, recorded ? "launched" : "recorded");
         assert_true(r.before_seconds > 0 && r.after_seconds > 0 && r.after_seconds <= r.before_seconds);
@@ -279,16 +267,10 @@ static void test_entering(void **state) {
     (void)state;
     enum { STRIDE = 1024, MOST = 512 };
     tfm_context *ctx = opened();
-    tfm_model_shape shape = SHAPE;
+    const tfm_model_shape shape = language_model(TRANSLATOR, "llama");
     tfm_model *model;
     tfm_hypotheses want, found;
     int more = 0, least = MOST;
-    shape.family = "llama";
-    shape.encoder_layers = 0;
-    shape.pad_id = -1;
-    shape.start_id = 1;
-    shape.eos_id = 2;
-    shape.activation = TFM_SILU;
     harness_ok(tfm_model_new(&model, ctx, &shape));
     model->rules.eos_id = -1;
     model->rules.eos_id_count = 0;
