@@ -533,6 +533,35 @@ static void test_watched(void **state) {
     tfm_model_free(&model);
 }
 
+static bool fail_once(void *user) {
+    if (++*(int *)user == 6) /* in the second text */
+        tfm__context_fail(harness_context(), TFM_ERROR_AGAIN, "a test");
+    return true;
+}
+
+/* Where texts cannot share a batch, each is a search of its own; what is begun anew after some of them counts once. */
+static void test_counted_once(void **state) {
+    (void)state;
+    enum { PROMPTS = 3, NEW = 4 };
+    const size_t counts[PROMPTS] = {5, 1, 9};
+    const prompts p = make_prompts(counts, PROMPTS);
+    tfm_model *model = toy_decoder(TOY_ROTARY, 2);
+    tfm_hypotheses found;
+    int steps = 0;
+    tfm_generate_stats stats = {.prompts = 7};
+    const tfm_generate_options o = {.max_new = NEW, .stats = &stats, .go_on = fail_once, .go_on_user = &steps};
+    model->arch.decoder.rotary.border = TOY_POSITIONS;
+    model->rules.eos_id_count = 0;
+    model->rules.eos_id = -1;
+    harness_ok(tfm_generate_ids(model, &found, p.ids, p.counts, PROMPTS, &o));
+    assert_true(steps > PROMPTS * NEW);
+    assert_int_equal(stats.prompts, 7 + PROMPTS);
+    assert_int_equal(stats.prompt_tokens, 15);
+    assert_int_equal(stats.new_tokens, PROMPTS * NEW);
+    tfm_hypotheses_free(&found);
+    tfm_model_free(&model);
+}
+
 /* ---- Doors ----------------------------------------------------------------------------------------------------- */
 
 static bool ignore(void *user, const tfm_generation *g) {
@@ -737,10 +766,10 @@ static void test_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),  cmocka_unit_test(test_long),    cmocka_unit_test(test_manners),
-        cmocka_unit_test(test_beam),    cmocka_unit_test(test_draws),   cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_watched), cmocka_unit_test(test_refused), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_greedy),  cmocka_unit_test(test_long),         cmocka_unit_test(test_manners),
+        cmocka_unit_test(test_beam),    cmocka_unit_test(test_draws),        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_watched), cmocka_unit_test(test_refused),      cmocka_unit_test(test_many),
+        cmocka_unit_test(test_text),    cmocka_unit_test(test_counted_once),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

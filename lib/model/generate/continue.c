@@ -310,6 +310,14 @@ static tfm_status search(tfm_model *model, tfm_hypotheses *out, tfm_generation_e
     return status;
 }
 
+void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *more) {
+    to->prompts += more->prompts;
+    to->prompt_tokens += more->prompt_tokens;
+    to->new_tokens += more->new_tokens;
+    to->prefill_seconds += more->prefill_seconds;
+    to->decode_seconds += more->decode_seconds;
+}
+
 tfm_status tfm__generate_batch(tfm_model *model, tfm_hypotheses *out, tfm_generation_end *ended,
                                const tfm__generate_input *input, const tfm__generate_rules *rules,
                                const tfm__generate_run *how) {

@@ -41,6 +41,8 @@ typedef struct tfm__generate_run {
     tfm_generate_stats *stats;
 } tfm__generate_run;
 
+void tfm__generate_stats_add(tfm_generate_stats *to, const tfm_generate_stats *more);
+
 /* The prompts of one batch, all of which have been checked. */
 typedef struct tfm__generate_input {
     const int32_t *const *ids; /* [count] */

@@ -25,10 +25,11 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
     const int depth = tfm__scope_depth(model->ctx);
     teller told = {.options = options, .copies = (size_t)rules->copies};
     const tfm__watch watch = {see, &told};
+    tfm_generate_stats done = {0}; /* of one run: what is begun anew is counted once */
     const tfm__generate_run how = {.watch = options->on_token ? &watch : NULL,
                                    .go_on = options->go_on,
                                    .go_on_user = options->go_on_user,
-                                   .stats = options->stats};
+                                   .stats = options->stats ? &done : NULL};
     told.at = tfm__alloc(texts, sizeof(*told.at));
     told.told = tfm__alloc(texts, sizeof(*told.told));
     told.ended = tfm__alloc(texts, sizeof(*told.ended));
@@ -37,8 +38,11 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__generate
         do {
             for (size_t i = 0; i < texts; i++)
                 told.at[i] = 0;
+            done = (tfm_generate_stats){0};
             status = tfm__generate_batch(model, out, NULL, input, rules, &how);
         } while (tfm__context_again(model->ctx, depth, status));
+    if (status == TFM_OK && options->stats)
+        tfm__generate_stats_add(options->stats, &done);
     free(told.at);
     free(told.told);
     free(told.ended);

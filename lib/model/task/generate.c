@@ -271,15 +271,9 @@ static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
     job *j = user;
     tfm_generate_stats *stats = j->options->stats;
     for (size_t i = 0; i < n; i++) {
-        const tfm_generate_stats *spent = &j->spent[batch[i]->index];
         batch[i]->done = true;
-        if (!stats)
-            continue;
-        stats->prompts += spent->prompts;
-        stats->prompt_tokens += spent->prompt_tokens;
-        stats->new_tokens += spent->new_tokens;
-        stats->prefill_seconds += spent->prefill_seconds;
-        stats->decode_seconds += spent->decode_seconds;
+        if (stats)
+            tfm__generate_stats_add(stats, &j->spent[batch[i]->index]);
     }
     return emit_done(j);
 }
