@@ -106,7 +106,7 @@ struct tfm_context {
     tfm__tuning tuning;
     tfm__capabilities capabilities;
     tfm__limits limits; /* in force: the device's, but smaller groups once the driver has refused those */
-    bool shrunk;        /* its groups are smaller than the tuning says, since the driver refused those */
+    uint64_t shrinks;   /* how often the driver has refused groups, which are smaller since then */
 
     tfm_status status;
     char message[TFM__MESSAGE];

@@ -204,6 +204,10 @@ void tfm__context_recover(tfm_context *ctx, int depth);
  * forgotten with the scopes above `depth`. It ends by itself, since groups only get smaller. */
 bool tfm__context_again(tfm_context *ctx, int depth, tfm_status status);
 
+/* How often work-groups have become smaller. Those add in another order, so who compares results to the bit looks
+ * whether it is the same as before. */
+uint64_t tfm__context_shrinks(const tfm_context *ctx);
+
 /* Has what failed for want of memory be begun anew, by whoever asks tfm__context_again: the caller knows to do with
  * less from now on, and that it ends. `what` does the log say of it. */
 void tfm__context_do_with_less(tfm_context *ctx, const char *what);

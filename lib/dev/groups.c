@@ -7,11 +7,11 @@
 enum { LARGEST = 256 }; /* items of a group that any kernel has, whatever the tuning says: the plain product's */
 
 static void fail_again(tfm_context *ctx, const char *what) {
-    tfm__log(ctx->shrunk ? TFM_LOG_INFO : TFM_LOG_WARNING,
+    tfm__log(ctx->shrinks ? TFM_LOG_INFO : TFM_LOG_WARNING,
              "%s refuses kernels for the size of their work-groups: they have at most %zu items from now on, and "
              "what was begun is begun anew (%s)",
              ctx->info.name, ctx->limits.max_group, what);
-    ctx->shrunk = true;
+    ctx->shrinks++;
     tfm__context_fail(
         ctx, TFM_ERROR_AGAIN,
         "%s: the context's work-groups have at most %zu items from now on: clear its error and call again", what,
@@ -40,6 +40,10 @@ bool tfm__groups_shrink_build(tfm_context *ctx, const char *what, cl_int error) 
     ctx->limits.max_group = limit > (size_t)ctx->tuning.group ? limit : (size_t)ctx->tuning.group;
     fail_again(ctx, what);
     return true;
+}
+
+uint64_t tfm__context_shrinks(const tfm_context *ctx) {
+    return ctx->shrinks;
 }
 
 void tfm__context_do_with_less(tfm_context *ctx, const char *what) {

@@ -259,6 +259,18 @@ static tfm_status try_all(tfm_context *ctx, verdict *v, bool *lasting) {
     return status == TFM_OK ? tfm_context_status(ctx) : status;
 }
 
+/* Where the driver refuses work-groups, a search begins anew in smaller ones, which add in another order: what differs
+ * from a search before that says nothing, and all is tried once more. */
+static tfm_status try_in_same_groups(tfm_context *ctx, verdict *v, bool *lasting) {
+    tfm_status status;
+    uint64_t shrinks;
+    do {
+        shrinks = tfm__context_shrinks(ctx);
+        status = try_all(ctx, v, lasting);
+    } while (status == TFM_OK && *v != GOOD && tfm__context_shrinks(ctx) != shrinks);
+    return status;
+}
+
 tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
     state *s = state_of(ctx);
     verdict v = UNKNOWN;
@@ -277,7 +289,7 @@ tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
     if (last != GOOD)
         keep(ctx, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
     const bool taped = tfm__tape_pause(ctx);
-    const tfm_status status = try_all(ctx, &v, &lasting);
+    const tfm_status status = try_in_same_groups(ctx, &v, &lasting);
     tfm__tape_resume(ctx, taped);
     if (status != TFM_OK || !lasting)
         keep(ctx, last == CUT_ONCE ? UNKNOWN : last);

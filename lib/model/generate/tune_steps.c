@@ -13,6 +13,7 @@ typedef struct steps {
     char row[TFM__TUNED_TEXT];
     bool recorded;       /* the candidate in force */
     tfm_hypotheses want; /* what launched steps come to */
+    uint64_t shrinks;    /* of work-groups when they did: in smaller ones all is tried anew */
 } steps;
 
 static tfm_status use(void *self, const char *setting) {
@@ -41,11 +42,13 @@ static bool right(void *self, const tfm__candidate *candidate) {
         tfm__context_fail(ctx, status, "%s", tfm_error_message());
         return false;
     }
-    if (!s->recorded)
+    if (!s->recorded) {
+        s->shrinks = tfm__context_shrinks(ctx);
         return true;
+    }
     const bool same = tfm__recorded_same(&s->want, &found), ran = tfm__recording_runs(ctx) > before;
     tfm_hypotheses_free(&found);
-    if (!same)
+    if (!same && tfm__context_shrinks(ctx) == s->shrinks)
         tfm__recorded_disprove(ctx);
     return same && ran;
 }
@@ -116,13 +119,18 @@ tfm_status tfm_tune_steps(tfm_model *model, tfm_tune_record *out, int sentences,
         return status;
     tfm__recorded_row(s.row, model->arch.decoder.width, (int64_t)sentences * beam);
     const bool taped = tfm__tape_pause(ctx);
-    tfm_scope_open(ctx);
-    status = try_steps(out, &s);
-    if (status != TFM_OK)
-        use(&s, "");
-    if (tfm_context_status(ctx) == TFM_OK)
-        tfm_scope_close(ctx, 0, NULL);
-    tfm_hypotheses_free(&s.want);
+    uint64_t shrinks;
+    do { /* results and times are those of groups of one size */
+        shrinks = tfm__context_shrinks(ctx);
+        *out = (tfm_tune_record){0};
+        tfm_scope_open(ctx);
+        status = try_steps(out, &s);
+        if (status != TFM_OK)
+            use(&s, "");
+        if (tfm_context_status(ctx) == TFM_OK)
+            tfm_scope_close(ctx, 0, NULL);
+        tfm_hypotheses_free(&s.want);
+    } while (status == TFM_OK && tfm__context_shrinks(ctx) != shrinks);
     tfm__tape_resume(ctx, taped);
     return status;
 }
