@@ -28,7 +28,7 @@ static double row_loss(const double *z, int64_t n, int32_t target, double smooth
         mean += (z[i] - maximum) / (double)n;
     }
     *nll = log(sum) + maximum - z[target];
-    return log(sum) + maximum - (1 - smoothing) * z[target] - smoothing * (mean + maximum);
+    return log(sum) + maximum - (1 - smoothing) * z[target] - (smoothing > 0 ? smoothing * (mean + maximum) : 0);
 }
 
 static double loss_of(const entropy *e, double *const *inputs, double *nll) {
@@ -185,6 +185,42 @@ static void test_extremes(void **state) {
     }
 }
 
+/* What the model says can never come costs infinitely much where it comes, smoothed or not, as in the oracle, and also
+ * where it is smoothed and does not come; a NaN is not hidden by that. */
+static void test_impossible(void **state) {
+    (void)state;
+    enum { N = 37 };
+    tfm_context *ctx = harness_context();
+    for (int smooth = 0; smooth < 2; smooth++)
+        for (int32_t target = 3; target < 5; target++) /* which cannot come, and which can */
+            for (int hidden = 0; hidden < 2; hidden++) {
+                float z[N];
+                double wide[N], want_nll;
+                for (int i = 0; i < N; i++)
+                    z[i] = i == 3 ? -INFINITY : 0.1f * (float)i;
+                z[35] = hidden ? NAN : z[35];
+                for (int i = 0; i < N; i++)
+                    wide[i] = (double)z[i];
+                const double smoothing = smooth ? 0.125 : 0, want = row_loss(wide, N, target, smoothing, &want_nll);
+                tfm_tensor loss = {0}, nll = {0};
+                harness_ok(tfm_scope_open(ctx));
+                harness_ok(tfm_cross_entropy(ctx, &loss, &nll, HARNESS_TENSOR(TFM_F32, z, 1, N),
+                                             HARNESS_TENSOR(TFM_I32, &target, 1),
+                                             &(tfm_cross_entropy_options){.smoothing = (float)smoothing}));
+                float *got = harness_floats(loss), *got_nll = harness_floats(nll);
+                if (hidden) {
+                    assert_true(isnan(*got) && isnan(*got_nll));
+                } else {
+                    assert_true(isinf(want) == (target == 3 || smooth) && isinf(want_nll) == (target == 3));
+                    assert_true(isinf(want) ? *got == INFINITY : fabs(*got - want) < 1e-5);
+                    assert_true(isinf(want_nll) ? *got_nll == INFINITY : fabs(*got_nll - want_nll) < 1e-5);
+                }
+                free(got);
+                free(got_nll);
+                harness_ok(tfm_scope_close(ctx, 0, NULL));
+            }
+}
+
 static void test_refused(void **state) {
     (void)state;
     tfm_context *ctx = harness_context();
@@ -262,7 +298,7 @@ static void test_upstream(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),  cmocka_unit_test(test_linear),   cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_upstream),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_upstream), cmocka_unit_test(test_impossible),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }
