@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dev/dev.h"
+#include "dev/cl.h"
 #include "harness.h"
 #include "model/file/weights.h"
 #include "scratch.h"
@@ -228,6 +228,49 @@ static void test_evaluate(void **state) {
     double again;
     harness_ok(tfm_trainer_evaluate(trainer, &again, &tokens, &batch));
     assert_true(again < nll); /* it has learned from it */
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+}
+
+static tfm_status update_or_look(tfm_trainer *trainer, const tfm_pairs *batch, bool learn) {
+    double nll;
+    uint64_t tokens;
+    return learn ? tfm_trainer_update(trainer, NULL, batch, 1) : tfm_trainer_evaluate(trainer, &nll, &tokens, batch);
+}
+
+/* What did not fit, and went well in pieces, is no failure of the call: the thread's sentence is the one before. */
+static void test_pieces_say_nothing(void **state) {
+    (void)state;
+    enum { PARTS = 64 };
+    static const char BEFORE[] = "what failed before";
+    tfm_context *ctx = harness_context();
+    const uint64_t all = ctx->room;
+    tfm_model *model;
+    tfm_trainer *trainer;
+    tfm_trainer_options o = plain_options();
+    harness_random random = {6};
+    int32_t ids[8 * 9], lengths[8];
+    const tfm_pairs batch = copy_batch(&random, ids, lengths);
+    harness_ok(tfm_model_new(&model, ctx, &SMALL));
+    harness_ok(tfm_trainer_new(&trainer, model, &o));
+    for (int learn = 0; learn < 2; learn++) {
+        harness_ok(update_or_look(trainer, &batch, learn)); /* which makes what lasts */
+        tfm__pool_trim(ctx);
+        const uint64_t held = ctx->held;
+        ctx->held_most = held;
+        harness_ok(update_or_look(trainer, &batch, learn));
+        const uint64_t needs = ctx->held_most - held;
+        trainer->room = 0;
+        for (int part = PARTS; part > 0 && trainer->room == 0; part--) {
+            tfm__pool_trim(ctx);
+            ctx->room = held + needs * (uint64_t)part / PARTS;
+            tfm__fail(TFM_ERROR_INPUT, "%s", BEFORE);
+            harness_ok(update_or_look(trainer, &batch, learn));
+            assert_string_equal(tfm_error_message(), BEFORE);
+        }
+        assert_true(trainer->room > 0);
+        ctx->room = all;
+    }
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);
 }
@@ -571,6 +614,7 @@ int main(void) {
         cmocka_unit_test(test_repeats),
         cmocka_unit_test(test_rates),
         cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_pieces_say_nothing),
         cmocka_unit_test(test_one_id),
         cmocka_unit_test(test_freeze),
         cmocka_unit_test(test_second_trainer),

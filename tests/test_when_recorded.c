@@ -366,6 +366,63 @@ static void test_memory(void **state) {
     tfm_context_free(&ctx);
 }
 
+/* ---- Calls of several searches ----------------------------------------------------------------------------------- */
+
+/* Memory that is short whenever recordings have run, as for the next table of a text; and an end to what has none. */
+typedef struct tight {
+    tfm_context *ctx;
+    uint64_t runs, all;
+    int redone, steps, most;
+} tight;
+
+static bool tighten(void *user) {
+    tight *t = user;
+    const bool now = t->ctx->recorded_runs != t->runs && t->redone == made_do;
+    t->redone = made_do;
+    t->runs = t->ctx->recorded_runs;
+    if (now)
+        tfm__pool_trim(t->ctx);
+    t->ctx->room = now ? t->ctx->held : t->all;
+    return ++t->steps <= t->most;
+}
+
+/* Each prompt is a search of its own. Where there is no memory for the form in one of them, the call is begun anew and
+ * launches all: it must not be begun anew for each of them, and for ever. */
+static void test_several(void **state) {
+    (void)state;
+    enum { PROMPTS = 3, NEW = 100 };
+    static const int32_t ids[] = {5, 6, 7, 8, 9, 10};
+    static const size_t counts[PROMPTS] = {2, 2, 2};
+    tfm_context *ctx = opened();
+    const tfm_model_shape shape = language_model(TRANSLATOR, "llama");
+    tfm_model *model;
+    tfm_hypotheses want, found;
+    tight t = {.ctx = ctx, .all = ctx->room, .most = 3 * PROMPTS * NEW};
+    const tfm_generate_options o = {.beam = 2, .max_new = NEW, .go_on = tighten, .go_on_user = &t};
+    if (!tfm__context_records(ctx)) {
+        tfm_context_free(&ctx);
+        skip();
+    }
+    harness_ok(tfm_model_new(&model, ctx, &shape));
+    model->arch.decoder.rotary.border = shape.max_positions;
+    model->rules.eos_id = -1;
+    model->rules.eos_id_count = 0;
+    harness_ok(tfm_generate_ids(model, &want, ids, counts, PROMPTS, &o));
+    assert_int_equal(t.steps, PROMPTS * NEW);
+    ctx->tuning.records = true;
+    made_do = t.redone = t.steps = 0;
+    tfm_log_set(count_lines, NULL, TFM_LOG_INFO);
+    harness_ok(tfm_generate_ids(model, &found, ids, counts, PROMPTS, &o));
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    assert_int_equal(made_do, 1);
+    assert_true(ctx->recorded_runs > 0 && t.steps > PROMPTS * NEW && t.steps < (PROMPTS + 1) * NEW);
+    assert_true(tfm__recorded_same(&want, &found));
+    tfm_hypotheses_free(&want);
+    tfm_hypotheses_free(&found);
+    tfm_model_free(&model);
+    tfm_context_free(&ctx);
+}
+
 /* ---- Work-groups that are refused -------------------------------------------------------------------------------- */
 
 /* Acts as a driver that refuses groups of more than 16 at the first build of launched steps, or of recorded ones. */
@@ -429,10 +486,11 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_row_and_proof), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_tunes),         cmocka_unit_test(test_judge),
-        cmocka_unit_test(test_failing_turn),  cmocka_unit_test(test_entering),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_refused_groups),
+        cmocka_unit_test(test_row_and_proof),  cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_tunes),          cmocka_unit_test(test_judge),
+        cmocka_unit_test(test_failing_turn),   cmocka_unit_test(test_entering),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_several),
+        cmocka_unit_test(test_refused_groups),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
