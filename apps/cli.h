@@ -364,6 +364,11 @@ typedef struct cli_output {
     int error; /* errno of the first write that failed */
 } cli_output;
 
+/* From here on a signal that ends the program leaves no unfinished file behind, and no trial of the library's that
+ * would count as one that the driver has ended. An output that is a file does so itself. Called by the thread that
+ * writes. */
+void cli_catch_signals(void);
+
 /* Opens the output; NULL and "-" are standard output. */
 int cli_output_open(cli_output *out, const char *path);
 /* Writes a text as one line whatever a model says, without an end: a vocabulary may hold line ends. */

@@ -206,6 +206,7 @@ int cmd_report(int argc, char **argv) {
         return cli_misuse(&syntax, "-o needs a name");
     if (check_place(name) != CLI_OK)
         return CLI_FAILED;
+    cli_catch_signals();
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     cli_put_device(ctx, NULL);

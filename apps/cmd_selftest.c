@@ -50,6 +50,7 @@ int cmd_selftest(int argc, char **argv) {
     tally t = {0};
     cli_output_open(&t.out, NULL);
     tfm_context *ctx = NULL;
+    cli_catch_signals();
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     cli_put_device(ctx, NULL);

@@ -246,10 +246,10 @@ static int tune(tfm_context *ctx, const tune_options *o) {
 }
 
 static int reset(tfm_context *ctx) {
-    tfm_tune_clear(ctx);
-    if (tfm_tune_save(ctx) != TFM_OK)
+    if (tfm_tune_forget(ctx) != TFM_OK)
         return cli_fail_library();
-    fprintf(stderr, "there is no table for %s any more\n", tfm_context_device(ctx)->name);
+    fprintf(stderr, "there is no table for %s any more, and what was tried on it is forgotten\n",
+            tfm_context_device(ctx)->name);
     return CLI_OK;
 }
 
@@ -261,7 +261,7 @@ int cmd_tune(int argc, char **argv) {
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)", NULL},
         {0, "training", CLI_FLAG, &o.training, NULL, "tune the products of training as well", NULL},
         {0, "seconds", CLI_INT, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
-        {0, "reset", CLI_FLAG, &o.reset, NULL, "forget what was stored for this device, and tune nothing", NULL},
+        {0, "reset", CLI_FLAG, &o.reset, NULL, "forget table and verdicts of this device, and tune nothing", NULL},
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each line of the table instead", NULL},
     };
     const cli_syntax syntax = {
@@ -285,6 +285,7 @@ int cmd_tune(int argc, char **argv) {
     if (code != CLI_GO)
         return code;
     tfm_context *ctx = NULL;
+    cli_catch_signals();
     if (tfm_context_open(&ctx, &(tfm_context_options){.device = o.device, .on_build = cli_building}) != TFM_OK)
         return cli_fail_library();
     cli_put_device(ctx, tfm_context_variant(ctx));

@@ -43,8 +43,19 @@ static void clean_up(int signal_number) {
     } else if (unfinished) {
         unlink(unfinished);
     }
+    tfm_tune_interrupted(); /* a trial was not ended by the driver */
     signal(signal_number, SIG_DFL);
     raise(signal_number);
+}
+
+/* Signals that are ignored stay so, and who has a handler of its own closes the file itself. */
+void cli_catch_signals(void) {
+    owner = pthread_self();
+    for (size_t i = 0; i < CLI_COUNT(SIGNALS); i++) {
+        struct sigaction now;
+        if (sigaction(SIGNALS[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+            signal(SIGNALS[i], clean_up);
+    }
 }
 
 /* A reader of standard output that has seen enough, as `head` has, is no mistake: the program ends quietly. */
@@ -75,17 +86,11 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
     out->partial = malloc(strlen(out->path) + sizeof(".partial"));
     if (out->partial)
         strcat(strcpy(out->partial, out->path), ".partial");
-    owner = pthread_self();
     partial = out->partial;
     unfinished_fd = fd;
     kept_lines = 0;
     unfinished = out->temporary;
-    /* Signals that are ignored stay so, and who has a handler of its own closes the file itself. */
-    for (size_t i = 0; i < CLI_COUNT(SIGNALS); i++) {
-        struct sigaction now;
-        if (sigaction(SIGNALS[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-            signal(SIGNALS[i], clean_up);
-    }
+    cli_catch_signals();
     mode_t mask = umask(0);
     umask(mask);
     fchmod(fd, old ? old->st_mode & 0777 : 0666 & ~mask);

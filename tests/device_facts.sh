@@ -52,11 +52,35 @@ if run tune --preset tiny --seconds 1 && grep -q 'variant wide' err; then
         else
             check "recorded run 250 does not come" both 0 [ "${runs:-0}" -gt 100 ]
         fi
+        # The verdicts on trials that are kept: 1 is a good one, 4 and 5 are marks of trials that the program did not outlive.
+        verdicts() {
+            grep -laF 'proof of steps.cl, steps that are recorded' fresh/*.tfm 2>/dev/null | while read -r entry; do
+                tail -c 1 "$entry" | od -An -tu1
+            done
+        }
+        # Ends tune by a signal in its trial, in which it compiles all anew.
+        cut_short() {
+            rm -rf fresh fresh-pocl
+            mkdir fresh fresh-pocl
+            TFM_CACHE_DIR=$here/fresh POCL_CACHE_DIR=$here/fresh-pocl "$tfm" tune --preset tiny --seconds 1 >out 2>err &
+            until [ -n "$(verdicts)" ] || ! kill -0 $! 2>/dev/null; do
+                sleep 0.02
+            done
+            kill -s "$1" $! 2>/dev/null
+            wait $! 2>/dev/null
+            code=$?
+        }
+        cut_short TERM
+        check "who interrupts a trial leaves no mark" [ "$code" = 143 -a -z "$(verdicts)" ]
+        cut_short KILL
+        check "a program that is no more does" [ "$code" = 137 -a "$(verdicts | tr -d ' ')" = 4 ]
+        TFM_CACHE_DIR=$here/fresh run tune --reset
+        check "--reset forgets it" both 0 [ -z "$(verdicts)" ]
     else
         check "a CPU with wide vectors and without command buffers: nothing to tune" both 0 says err 'there is nothing to tune here'
     fi
     run tune --reset
-    check "nor is there anything to forget" both 0 says err 'there is no table for .* any more'
+    check "nor is there anything to forget" both 0 says err 'there is no table for .* any more, and what was tried on it is forgotten'
     as_gpu tune --preset tiny --seconds 1
     check "a GPU: a table of before and after" both 0 says out '^4x128x128nt  *[a-z]* .* [0-9.]*$'
     check "time that is up is told" says err 'the time was up after [0-9]* of [0-9]* products: --seconds [0-9]* '

@@ -406,6 +406,76 @@ static void test_hash(void **state) {
     assert_in_range(changed, 512 * 30, 512 * 34);
 }
 
+static bool stored(const char *key) {
+    size_t bytes;
+    void *payload = tfm__cache_get(key, &bytes);
+    free(payload);
+    return payload != NULL;
+}
+
+/* Entries of a kind and a device go, and no others; nor does a file that is no entry. */
+static void test_drop_all(void **state) {
+    (void)state;
+    static const char *const KEYS[] = {"proof of a\ndevice 1", "proof of b, and more\ndevice 1", "proof of a\ndevice 2",
+                                       "program a\ndevice 1",  "lasting proof of a\ndevice 1",   "proof of "};
+    char stray[sizeof(folder) + 64];
+    for (size_t i = 0; i < sizeof(KEYS) / sizeof(*KEYS); i++)
+        tfm__cache_put(KEYS[i], PAYLOAD, sizeof(PAYLOAD));
+    snprintf(stray, sizeof(stray), "%s/0123456789abcdef.tfm", folder);
+    FILE *file = fopen(stray, "w");
+    assert_non_null(file);
+    fputs("TFMCACHE", file);
+    fclose(file);
+    assert_true(tfm__cache_drop_all("proof of ", "\ndevice 1"));
+    for (size_t i = 0; i < sizeof(KEYS) / sizeof(*KEYS); i++) {
+        assert_int_equal(stored(KEYS[i]), i >= 2);
+        tfm__cache_drop(KEYS[i]);
+    }
+    assert_int_equal(access(stray, F_OK), 0);
+    remove(stray);
+}
+
+/* One holder at a time, until it lets go or is no more; and what a handler of signals forgets. */
+static void test_lock(void **state) {
+    (void)state;
+    int lock, second, state_of_child, ready[2];
+    char byte;
+    assert_true(tfm__cache_lock(&lock, 0) && lock >= 0);
+    assert_false(tfm__cache_lock(&second, 0.1));
+    tfm__cache_unlock(lock);
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool got = tfm__cache_lock(&lock, 0) && lock >= 0;
+        if (!got || write(ready[1], "", 1) != 1)
+            _exit(1);
+        pause();
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_false(tfm__cache_lock(&second, 0));
+    kill(child, SIGKILL);
+    waitpid(child, &state_of_child, 0);
+    assert_true(tfm__cache_lock(&lock, 0) && lock >= 0);
+    tfm__cache_unlock(lock);
+    close(ready[0]);
+    close(ready[1]);
+    for (int i = 0; i < 2; i++) {
+        tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
+        tfm__cache_watch(KEY);
+        if (i == 0)
+            tfm__cache_unwatch();
+        tfm__cache_drop_watched();
+        tfm__cache_drop_watched();
+        tfm__cache_unwatch();
+        assert_int_equal(stored(KEY), i == 0);
+    }
+    setenv("TFM_CACHE_DIR", "off", 1); /* everybody gets what nobody shares */
+    assert_true(tfm__cache_lock(&lock, 0) && lock == -1 && tfm__cache_lock(&second, 0) && second == -1);
+    tfm__cache_unlock(lock);
+    setenv("TFM_CACHE_DIR", folder, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_sizes),
@@ -414,6 +484,7 @@ int main(void) {
         cmocka_unit_test(test_two_processes), cmocka_unit_test(test_off_and_rules),
         cmocka_unit_test(test_hash),          cmocka_unit_test(test_unusable_folders),
         cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_strange_files),
+        cmocka_unit_test(test_drop_all),      cmocka_unit_test(test_lock),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,8 @@
 /* When steps of decoding are recorded: by the table of `tfm tune`, and only once a trial has shown that it changes
  * nothing; and without memory for it they are launched. */
+#include <pthread.h>
+#include <time.h>
+#include "dev/cache.h"
 #include "dev/cl.h"
 #include "model/generate/recorded.h"
 #include "model_shapes.h"
@@ -97,10 +100,12 @@ static void test_row_and_proof(void **state) {
     tfm_context_free(&ctx);
 }
 
+/* Verdicts, as they are kept. */
+enum { GOOD = 1, CUT_ONCE = 4, CUT_AGAIN = 5 };
+
 /* A trial that did not come to its end, since the program did, is made once more only. */
 static void test_cut(void **state) {
     (void)state;
-    enum { CUT_ONCE = 4, CUT_AGAIN = 5 };
     char what[64];
     snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
     for (int verdict = CUT_ONCE; verdict <= CUT_AGAIN; verdict++) {
@@ -112,11 +117,144 @@ static void test_cut(void **state) {
             harness_ok(tfm_selftest_steps(ctx, note, &came));
             assert_int_equal(came, verdict == CUT_ONCE ? TFM_SELFTEST_PASS : TFM_SELFTEST_UNAVAILABLE);
             assert_true(tfm__proven_get(ctx, &kept, "steps", what));
-            assert_int_equal(kept, verdict == CUT_ONCE ? 1 : CUT_AGAIN);
+            assert_int_equal(kept, verdict == CUT_ONCE ? GOOD : CUT_AGAIN);
             tfm__proven_set(ctx, 0, "steps", what);
         }
         tfm_context_free(&ctx);
     }
+}
+
+static int kept_of(tfm_context *ctx) {
+    char what[64];
+    int verdict = 0;
+    snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
+    return tfm__proven_get(ctx, &verdict, "steps", what) ? verdict : 0;
+}
+
+/* tfm tune --reset is the way back from there. */
+static void test_forgotten(void **state) {
+    (void)state;
+    tfm_context *ctx = opened();
+    tfm_selftest_state came = TFM_SELFTEST_FAIL;
+    char what[64];
+    if (!tfm_tune_steps_possible(ctx)) {
+        tfm_context_free(&ctx);
+        skip();
+    }
+    snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
+    harness_ok(tfm__tuned_set(ctx, "steps 5 1", "recorded"));
+    harness_ok(tfm_tune_save(ctx));
+    tfm__proven_set(ctx, CUT_AGAIN, "steps", what);
+    tfm__proven_set(ctx, GOOD, "gemm_engine", "a tile"); /* which has a text of its own */
+    harness_ok(tfm_tune_forget(ctx));
+    assert_int_equal(tfm_tune_hash(ctx), 0);
+    assert_int_equal(kept_of(ctx), 0);
+    int verdict = 0;
+    assert_false(tfm__proven_get(ctx, &verdict, "gemm_engine", "a tile"));
+    tfm_context_free(&ctx);
+    ctx = opened();
+    assert_int_equal(tfm_tune_hash(ctx), 0);
+    harness_ok(tfm_selftest_steps(ctx, note, &came));
+    assert_int_equal(came, TFM_SELFTEST_PASS);
+    assert_int_equal(kept_of(ctx), GOOD);
+    harness_ok(tfm_tune_forget(ctx));
+    tfm_context_free(&ctx);
+}
+
+/* Another program that has begun its trial and ends it well. */
+typedef struct other {
+    tfm_context *ctx;
+    int lock, seen;
+} other;
+
+static void *end_it(void *user) {
+    other *o = user;
+    char what[64];
+    snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    o->seen = kept_of(o->ctx);
+    tfm__proven_set(o->ctx, GOOD, "steps", what);
+    tfm__cache_unlock(o->lock);
+    return NULL;
+}
+
+/* A mark of a trial that goes on in another program is none of an end: it is waited for, and not made a second one. */
+static void test_beside(void **state) {
+    (void)state;
+    tfm_context *ctx = opened();
+    other o = {.ctx = opened()};
+    tfm_selftest_state came = TFM_SELFTEST_FAIL;
+    pthread_t thread;
+    char what[64];
+    snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
+    if (tfm_tune_steps_possible(ctx)) {
+        assert_true(tfm__cache_lock(&o.lock, 0) && o.lock >= 0);
+        tfm__proven_set(ctx, CUT_ONCE, "steps", what);
+        assert_int_equal(pthread_create(&thread, NULL, end_it, &o), 0);
+        harness_ok(tfm_selftest_steps(ctx, note, &came));
+        pthread_join(thread, NULL);
+        assert_int_equal(o.seen, CUT_ONCE);
+        assert_int_equal(came, TFM_SELFTEST_PASS);
+        assert_int_equal(kept_of(ctx), GOOD);
+        if (!harness_brief()) { /* one that does not end is left alone, and is waited for once only */
+            tfm_context *third = opened();
+            assert_true(tfm__cache_lock(&o.lock, 0) && o.lock >= 0);
+            tfm__proven_set(ctx, CUT_ONCE, "steps", what);
+            const double begun = tfm__seconds();
+            for (int i = 0; i < 3; i++) {
+                harness_ok(tfm_selftest_steps(third, note, &came));
+                assert_int_equal(came, TFM_SELFTEST_UNAVAILABLE);
+            }
+            assert_true(tfm__seconds() - begun < 39);
+            assert_int_equal(kept_of(ctx), CUT_ONCE);
+            tfm__cache_unlock(o.lock);
+            harness_ok(tfm_selftest_steps(third, note, &came));
+            assert_int_equal(came, TFM_SELFTEST_PASS);
+            tfm_context_free(&third);
+        }
+        harness_ok(tfm_tune_forget(ctx));
+    }
+    tfm_context_free(&o.ctx);
+    tfm_context_free(&ctx);
+}
+
+/* A signal in mid-trial: what is kept before and after its handler. */
+typedef struct interrupted {
+    tfm_context *ctx, *eyes;
+    int before, after;
+} interrupted;
+
+static void interrupt(void *user, int count, double seconds) {
+    interrupted *i = user;
+    (void)count, (void)seconds;
+    if (!i->ctx || i->before)
+        return;
+    i->before = kept_of(i->eyes);
+    tfm_tune_interrupted();
+    i->after = kept_of(i->eyes);
+}
+
+static void test_interrupted(void **state) {
+    (void)state;
+    interrupted i = {.eyes = opened()};
+    tfm_selftest_state came = TFM_SELFTEST_FAIL;
+    tfm_tune_interrupted(); /* between trials it does nothing */
+    harness_ok(tfm_tune_forget(i.eyes));
+    harness_ok(tfm_context_open(
+        &i.ctx,
+        &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT"), .on_build = interrupt, .on_build_user = &i}));
+    if (tfm_tune_steps_possible(i.ctx)) {
+        i.ctx->tuning.chunk *= 2; /* so that kernels are built */
+        harness_ok(tfm_selftest_steps(i.ctx, note, &came));
+        assert_int_equal(i.before, CUT_ONCE);
+        assert_int_equal(i.after, 0);
+        assert_int_equal(came, TFM_SELFTEST_PASS);
+        tfm_tune_interrupted();
+        assert_int_equal(kept_of(i.eyes), GOOD);
+    }
+    tfm_context_free(&i.ctx);
+    harness_ok(tfm_tune_forget(i.eyes));
+    tfm_context_free(&i.eyes);
 }
 
 static void test_tunes(void **state) {
@@ -486,11 +624,12 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_row_and_proof),  cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_tunes),          cmocka_unit_test(test_judge),
-        cmocka_unit_test(test_failing_turn),   cmocka_unit_test(test_entering),
-        cmocka_unit_test(test_memory),         cmocka_unit_test(test_several),
-        cmocka_unit_test(test_refused_groups),
+        cmocka_unit_test(test_row_and_proof), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_tunes),         cmocka_unit_test(test_forgotten),
+        cmocka_unit_test(test_beside),        cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_judge),         cmocka_unit_test(test_failing_turn),
+        cmocka_unit_test(test_entering),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_several),       cmocka_unit_test(test_refused_groups),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -61,6 +61,16 @@ TFM_API void tfm_tune_clear(tfm_context *ctx);
  * TFM_ERROR_IO if the table cannot be kept there. */
 TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
 
+/* Forgets the table, as tfm_tune_clear and tfm_tune_save do, and what trials on this device have come to: whether
+ * recorded steps of decoding and matrix engines are right under this driver, or have ended the program. Contexts that
+ * are open keep what they know of that; later ones try anew. TFM_ERROR_IO if something stays in the cache folder. */
+TFM_API tfm_status tfm_tune_forget(tfm_context *ctx);
+
+/* For a handler of a signal that ends the program, such as SIGINT. A driver that ends the program in mid-trial of
+ * recorded steps (tfm_tune_steps, tfm_selftest_steps) has done so in two of them at most, and is then not tried any
+ * more; by this call the trial that is under way does not count. May be called from any thread and at any time. */
+TFM_API void tfm_tune_interrupted(void);
+
 /* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since another table may change
  * the last bits of sums. 0 for NULL. */
 TFM_API uint64_t tfm_tune_hash(const tfm_context *ctx);

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #define HEADER 32
 #define SUFFIX ".tfm"
 #define LASTING_SUFFIX ".table"
+#define LOCK_NAME "trial.lock"
 #define NAME_SIZE 64
 /* Together, and for one entry; when the folder is fuller, the least recently used go until a quarter is free.
  */
@@ -228,6 +230,62 @@ void tfm__cache_drop(const char *key) {
     close(folder);
 }
 
+/* ---- Locks and handlers ------------------------------------------------------------------------------------------ */
+
+bool tfm__cache_lock(int *lock, double seconds) {
+    const double end = tfm__seconds() + seconds;
+    const int folder = open_folder(true, false);
+    *lock = folder < 0 ? -1 : openat(folder, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (folder >= 0)
+        close(folder);
+    for (;;) {
+        if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        if (errno == EINTR)
+            continue;
+        const bool taken = errno == EWOULDBLOCK;
+        if (!taken || tfm__seconds() >= end) {
+            close(*lock);
+            *lock = -1;
+            return !taken;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+}
+
+void tfm__cache_unlock(int lock) {
+    if (lock >= 0)
+        close(lock);
+}
+
+/* The handler reads the place only while `watched` is 1, and nobody writes it then. */
+static struct {
+    int folder;
+    char name[NAME_SIZE];
+} watched_place;
+static atomic_int watched;
+
+void tfm__cache_watch(const char *key) {
+    tfm__cache_unwatch();
+    watched_place.folder = open_folder(false, false);
+    if (watched_place.folder < 0)
+        return;
+    name_of(watched_place.name, key);
+    atomic_store(&watched, 1);
+}
+
+void tfm__cache_unwatch(void) {
+    if (atomic_exchange(&watched, 0))
+        close(watched_place.folder);
+}
+
+void tfm__cache_drop_watched(void) {
+    if (!atomic_exchange(&watched, 0))
+        return;
+    unlinkat(watched_place.folder, watched_place.name, 0);
+    close(watched_place.folder);
+}
+
 /* ---- Room -------------------------------------------------------------------------------------------------------- */
 
 typedef struct kept {
@@ -281,14 +339,55 @@ static kept *list_entries(size_t *count, uint64_t *total, int folder, DIR *listi
     return entries;
 }
 
-static void make_room(int folder) {
-    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static DIR *listing_of(int folder) {
+    const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = again < 0 ? NULL : fdopendir(again);
-    if (!listing) {
-        if (again >= 0)
-            close(again);
-        return;
+    if (!listing && again >= 0)
+        close(again);
+    return listing;
+}
+
+/* Whether the entry's key begins and ends so. Reads no more of it than that. */
+static bool has_key(int folder, const char *name, const char *beginning, const char *end) {
+    enum { MOST = 1 << 16 };
+    const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const size_t first = strlen(beginning), last = strlen(end);
+    unsigned char header[HEADER];
+    char *key = NULL;
+    bool has = false;
+    if (file < 0)
+        return false;
+    if (pread(file, header, HEADER, 0) == HEADER && memcmp(header, MAGIC, 8) == 0 && load(header + 8, 4) == VERSION) {
+        const size_t bytes = (size_t)load(header + 12, 4);
+        key = bytes >= first && bytes >= last && bytes <= MOST ? malloc(bytes + 1) : NULL;
+        has = key && pread(file, key, bytes, HEADER) == (ssize_t)bytes && memcmp(key, beginning, first) == 0 &&
+              memcmp(key + bytes - last, end, last) == 0;
     }
+    free(key);
+    close(file);
+    return has;
+}
+
+bool tfm__cache_drop_all(const char *beginning, const char *end) {
+    const int folder = open_folder(false, true);
+    DIR *listing = folder < 0 ? NULL : listing_of(folder);
+    bool all = folder < 0 || listing;
+    for (struct dirent *next; listing && (next = readdir(listing));) {
+        bool temporary;
+        if (is_entry(next->d_name, &temporary) && !temporary && has_key(folder, next->d_name, beginning, end))
+            all = unlinkat(folder, next->d_name, 0) == 0 && all;
+    }
+    if (listing)
+        closedir(listing);
+    if (folder >= 0)
+        close(folder);
+    return all;
+}
+
+static void make_room(int folder) {
+    DIR *listing = listing_of(folder);
+    if (!listing)
+        return;
     size_t count;
     uint64_t total;
     kept *entries = list_entries(&count, &total, folder, listing);

@@ -37,4 +37,19 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes);
 /* Forgets one entry, e.g. when a driver refuses a binary that arrived unharmed. */
 void tfm__cache_drop(const char *key);
 
+/* Forgets all entries whose keys begin and end so, but for those that last. False if some may be left. */
+bool tfm__cache_drop_all(const char *beginning, const char *end);
+
+/* Waits at most so many seconds for the folder's lock, which one holder at a time has, in this process or another,
+ * until tfm__cache_unlock or its end. Where there is no folder, or one that cannot have locks, everybody gets it: *lock
+ * is -1 then. False where another has it still. */
+bool tfm__cache_lock(int *lock, double seconds);
+void tfm__cache_unlock(int lock);
+
+/* From here on until tfm__cache_unwatch the entry of the key is what tfm__cache_drop_watched forgets. That one may be
+ * called by a handler of signals, at any time; there is one such entry in a process. */
+void tfm__cache_watch(const char *key);
+void tfm__cache_unwatch(void);
+void tfm__cache_drop_watched(void);
+
 #endif

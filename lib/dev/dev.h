@@ -159,6 +159,22 @@ tfm_status tfm__tuned_save(tfm_context *ctx);
  * where nothing is known. */
 bool tfm__proven_get(tfm_context *ctx, int *verdict, const char *file, const char *what);
 void tfm__proven_set(tfm_context *ctx, int verdict, const char *file, const char *what);
+/* Forgets all that is kept of this device, for contexts that ask from then on. The caller's failure. */
+tfm_status tfm__proven_forget(tfm_context *ctx);
+
+/* A trial that may end the program: one program at a time makes one, and what it leaves behind where it ends is a mark.
+ * So a mark that is there once a trial has begun is that of a program that is no more. */
+typedef struct tfm__trial {
+    int lock;
+} tfm__trial;
+
+/* Waits at most so many seconds for the end of another's. False where that goes on; then there is nothing to end. */
+bool tfm__trial_begin(tfm__trial *trial, double seconds);
+/* The mark is a verdict, which stands until tfm__proven_set has another, or the program is interrupted. */
+void tfm__trial_mark(tfm_context *ctx, int verdict, const char *file, const char *what);
+void tfm__trial_end(tfm__trial *trial);
+/* For a handler of signals that end the program: who did is the user, so the mark goes. */
+void tfm__trial_interrupted(void);
 
 /* ---- What a layer above keeps with a context ---------------------------------------------------------------- */
 

@@ -6,11 +6,13 @@
 #include "dev/choose.h"
 #include "dev/cl.h"
 
+#define BEGINNING "proof of "
+
 static char *proof_key(tfm_context *ctx, const char *file, const char *what) {
     uint64_t text = 0;
     char *device = tfm__program_hash(ctx, &text, file) ? tfm__device_identity(ctx->device) : NULL, *key = NULL;
     if (device)
-        key = tfm__format("proof of %s.cl, %s\ntext %016" PRIx64 "\n%s", file, what, text, device);
+        key = tfm__format(BEGINNING "%s.cl, %s\ntext %016" PRIx64 "\n%s", file, what, text, device);
     free(device);
     return key;
 }
@@ -33,4 +35,38 @@ void tfm__proven_set(tfm_context *ctx, int verdict, const char *file, const char
     if (key)
         tfm__cache_put(key, &kept, sizeof(kept));
     free(key);
+}
+
+bool tfm__trial_begin(tfm__trial *trial, double seconds) {
+    return tfm__cache_lock(&trial->lock, seconds);
+}
+
+void tfm__trial_mark(tfm_context *ctx, int verdict, const char *file, const char *what) {
+    char *key = proof_key(ctx, file, what);
+    tfm__proven_set(ctx, verdict, file, what);
+    if (key)
+        tfm__cache_watch(key);
+    free(key);
+}
+
+void tfm__trial_end(tfm__trial *trial) {
+    tfm__cache_unwatch();
+    tfm__cache_unlock(trial->lock);
+}
+
+void tfm__trial_interrupted(void) {
+    tfm__cache_drop_watched();
+}
+
+tfm_status tfm__proven_forget(tfm_context *ctx) {
+    char *device = tfm__device_identity(ctx->device);
+    if (!device)
+        return TFM_ERROR_MEMORY;
+    const bool all = tfm__cache_drop_all(BEGINNING, device);
+    free(device);
+    return all ? TFM_OK
+               : tfm__fail(TFM_ERROR_IO,
+                           "what was tried on %s cannot be forgotten: see to the access of the files in "
+                           "the cache folder",
+                           ctx->info.name);
 }

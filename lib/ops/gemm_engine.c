@@ -112,7 +112,8 @@ static const char *trouble(verdict v) {
     static const char *const WHY[VERDICTS] = {
         [WRONG] = "the result of the device's matrix engine was wrong when it was tried",
         [NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
-        [CUT_AGAIN] = "the program ended each time that the device's matrix engine was tried",
+        [CUT_AGAIN] = "the program ended each time that the device's matrix engine was tried: `tfm tune --reset` "
+                      "forgets that",
     };
     return WHY[v];
 }

@@ -304,6 +304,18 @@ tfm_status tfm_tune_save(tfm_context *ctx) {
     return TFM__NEEDS("tune_save", ctx) == TFM_OK ? tfm__tuned_save(ctx) : TFM_ERROR_ARGUMENT;
 }
 
+tfm_status tfm_tune_forget(tfm_context *ctx) {
+    if (TFM__NEEDS("tune_forget", ctx) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    tfm_tune_clear(ctx);
+    const tfm_status status = tfm__tuned_save(ctx);
+    return status == TFM_OK ? tfm__proven_forget(ctx) : status;
+}
+
+void tfm_tune_interrupted(void) {
+    tfm__trial_interrupted();
+}
+
 uint64_t tfm_tune_hash(const tfm_context *ctx) {
     return tfm__tuned_hash(ctx, NULL);
 }

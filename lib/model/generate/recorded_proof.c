@@ -23,12 +23,16 @@ typedef struct state {
     verdict known;
     bool asked;    /* what is kept has been looked up */
     bool tried;    /* or the trial was made here */
+    bool waited;   /* for another program's, in vain */
     bool launches; /* a search is under way that is to be launched, whatever the table says */
     bool tries;    /* it is one of a trial, whose failures are wanted */
     bool crowded;  /* there was no memory for the form in some search, and there may be none in the next one */
 } state;
 
 static const char KEY;
+
+/* Seconds to wait for another program's trial, in which kernels are compiled. */
+enum { PATIENCE = 20 };
 
 static state *state_of(tfm_context *ctx) {
     return tfm__context_slot_made(ctx, &KEY, sizeof(state));
@@ -38,25 +42,36 @@ static const char *trouble(verdict v) {
     static const char *const WHY[VERDICTS] = {
         [WRONG] = "recorded steps of decoding came to other texts than launched ones, so they are launched",
         [REFUSED] = "the driver did not record or run steps of decoding, so they are launched",
-        [CUT_AGAIN] = "the program ended each time that recorded steps of decoding were tried, so they are launched",
+        [CUT_AGAIN] = "the program ended each time that recorded steps of decoding were tried, so they are launched: "
+                      "`tfm tune --reset` forgets that",
     };
     return WHY[v];
 }
 
 /* ---- What is kept ------------------------------------------------------------------------------------------------ */
 
+static const char *what_of(char what[64]) {
+    snprintf(what, 64, "steps that are recorded, tfm %s", tfm_version());
+    return what;
+}
+
 static verdict kept(tfm_context *ctx) {
     char what[64];
     int stored = UNKNOWN;
-    snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
-    return tfm__proven_get(ctx, &stored, "steps", what) && stored > UNKNOWN && stored < VERDICTS ? (verdict)stored
-                                                                                                 : UNKNOWN;
+    return tfm__proven_get(ctx, &stored, "steps", what_of(what)) && stored > UNKNOWN && stored < VERDICTS
+               ? (verdict)stored
+               : UNKNOWN;
 }
 
 static void keep(tfm_context *ctx, verdict v) {
     char what[64];
-    snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
-    tfm__proven_set(ctx, v, "steps", what);
+    tfm__proven_set(ctx, v, "steps", what_of(what));
+}
+
+/* What stands where the program ends in a trial. */
+static void mark(tfm_context *ctx, verdict v) {
+    char what[64];
+    tfm__trial_mark(ctx, v, "steps", what_of(what));
 }
 
 /* A want of memory is one of this moment, and not kept. */
@@ -271,23 +286,19 @@ static tfm_status try_in_same_groups(tfm_context *ctx, verdict *v, bool *lasting
     return status;
 }
 
-tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
-    state *s = state_of(ctx);
+/* A driver may end the program, and is then tried once more only: the first time it may have been somebody who gave up
+ * waiting, by a signal that no handler has heard of. */
+static tfm_status prove_alone(tfm_context *ctx, state *s, const char **why) {
+    const verdict last = kept(ctx);
     verdict v = UNKNOWN;
     bool lasting = true;
-    *why = NULL;
-    if (!s)
-        return tfm_context_status(ctx);
-    /* A driver may end the program, and is then tried once more only: the first time it may have been the user. */
-    const verdict last = s->tried ? s->known : kept(ctx);
-    if (s->tried || last == CUT_AGAIN) {
-        if (!s->tried)
-            conclude(ctx, s, last, false);
+    if (last == CUT_AGAIN) {
+        conclude(ctx, s, last, false);
         *why = trouble(last);
         return TFM_OK;
     }
     if (last != GOOD)
-        keep(ctx, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
+        mark(ctx, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
     const bool taped = tfm__tape_pause(ctx);
     const tfm_status status = try_in_same_groups(ctx, &v, &lasting);
     tfm__tape_resume(ctx, taped);
@@ -297,6 +308,27 @@ tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
         conclude(ctx, s, v, lasting);
         *why = trouble(v);
     }
+    return status;
+}
+
+tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
+    state *s = state_of(ctx);
+    tfm__trial trial;
+    *why = NULL;
+    if (!s)
+        return tfm_context_status(ctx);
+    if (s->tried) {
+        *why = trouble(s->known);
+        return TFM_OK;
+    }
+    if (!tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
+        *why = "another program is still trying recorded steps of decoding, so they are launched: try again after it";
+        tfm__log(s->waited ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s", tfm_context_device(ctx)->name, *why);
+        s->waited = true;
+        return TFM_OK;
+    }
+    const tfm_status status = prove_alone(ctx, s, why);
+    tfm__trial_end(&trial);
     return status;
 }
 
