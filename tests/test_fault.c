@@ -290,6 +290,29 @@ static int again(void) {
     return status == TFM_OK ? 0 : 1;
 }
 
+/* With this in its environment such a run makes the trial of recorded steps, and says what is right if that is. */
+#define TRIAL "TFM_TEST_TRIAL"
+
+static bool hear(void *user, const tfm_selftest_record *record) {
+    *(bool *)user = record->state == TFM_SELFTEST_PASS;
+    if (!*(bool *)user)
+        fprintf(stderr, "tfm: %s %s: %s\n", record->op, record->form, record->message);
+    return true;
+}
+
+static int try_steps(void) {
+    tfm_context *ctx = NULL;
+    bool good = false;
+    if (tfm_context_open(&ctx, NULL) == TFM_OK && !tfm_tune_steps_possible(ctx))
+        good = true;
+    else if (!ctx || tfm_selftest_steps(ctx, hear, &good) != TFM_OK)
+        fprintf(stderr, "tfm: %s\n", tfm_error_message());
+    if (good)
+        puts("Thanks.");
+    tfm_context_free(&ctx);
+    return good ? 0 : 1;
+}
+
 static void again_after(unsigned long number, const char *name, bool records) {
     char title[128], call[64], only[96];
     snprintf(title, sizeof(title), "again after %s %lu", name ? name : "call", number);
@@ -325,9 +348,29 @@ static void test_recorded(void **state) {
     runs_finish("one call fails that records, and the caller goes on");
 }
 
+/* A driver that refuses groups in mid-trial of recorded steps, which it runs rightly in smaller ones: of some twenty
+ * builds, the tenth is the first one that recorded steps ask for. */
+static void test_trial_in_small_groups(void **state) {
+    (void)state;
+    static const char LIE[] = "TFM_FAULT_LIE=type=4,width=1,local=32768";
+    char cold[4300], call[64], title[64];
+    if (runs_slow())
+        skip();
+    runs_short();
+    for (int number = harness_brief() ? 10 : 2; number <= (harness_brief() ? 10 : 20); number += 2) {
+        snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/trial-%d", runs_folder(), number);
+        snprintf(call, sizeof(call), "TFM_FAULT_CALL=%d", number);
+        snprintf(title, sizeof(title), "build %d of a trial", number);
+        runs_add_again(title, (const char *const[]){TRIAL "=1", RUNS_HASTY, cold, LIE, "TFM_FAULT_NAME=clBuildProgram",
+                                                    call, "TFM_FAULT_CODE=-6", NULL});
+    }
+    runs_finish("a build of a trial takes smaller groups");
+    runs_lines(1);
+}
+
 int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "again") == 0)
-        return again();
+        return getenv(TRIAL) ? try_steps() : again();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call),      cmocka_unit_test(test_each_function),
         cmocka_unit_test(test_dead_device),    cmocka_unit_test(test_cold_cache),
@@ -335,7 +378,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_first_launch),   cmocka_unit_test(test_no_queue),
         cmocka_unit_test(test_profiled),       cmocka_unit_test(test_clblast),
         cmocka_unit_test(test_clblast_chosen), cmocka_unit_test(test_small_groups),
-        cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_recorded),       cmocka_unit_test(test_trial_in_small_groups),
     };
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }
