@@ -339,7 +339,7 @@ static void describe(char *what, size_t size, const attention_case *c) {
 
 void attention_check(attention_case c) {
     static int number;
-    if (harness_left_out(&number, 2))
+    if (harness_left_out(&number, 4))
         return;
     char what[400], text[500];
     attention_problem p = attention_make(&c);

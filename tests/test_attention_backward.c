@@ -110,7 +110,7 @@ static double *factors_of(const attention *a) {
 
 static void check(harness_random *random, attention a) {
     static int number;
-    if (harness_left_out(&number, 4))
+    if (harness_left_out(&number, 8))
         return;
     const int64_t queries = a.batch * a.targets * a.heads, keys = a.batch * a.length * a.kv_heads;
     const size_t sizes[] = {(size_t)(queries * a.dk), (size_t)(keys * a.dk), (size_t)(keys * a.dv),

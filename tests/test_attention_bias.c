@@ -104,7 +104,7 @@ static double *factors_of(const biased *a) {
 
 static void check(uint64_t seed, biased a) {
     static int number;
-    if (harness_left_out(&number, 4))
+    if (harness_left_out(&number, 8))
         return;
     harness_random random = {seed};
     const int64_t queries = a.batch * a.targets * a.heads, keys = a.batch * a.length * a.kv_heads;
