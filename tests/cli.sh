@@ -393,20 +393,20 @@ check "selftest: a line a provider, two for engines, and one for CLBlast's large
 check "selftest: layers with weights of 16 bits" [ "$(grep -c '^linear  *b*f16 .*pass' out)" = 2 ]
 
 # ---- Timings
-run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
+hasty run bench gemm --json --runs 2 --variant wide-16,scalar --provider small,packed,plain,openblas 5x65x33 33x20x7tn
 check "bench: a line a provider" [ "$code" = 0 -a "$(grep -c 'plain","precision"' out)" = 4 ]
 check "bench: another variant's providers are called by it" [ "$(grep -c '"provider":"scalar plain"' out)" = 2 ]
 check "bench: the keys" says out '^{"bench":"gemm","shape":"5x65x33","provider":".*","precision":"fp32","runs":2,"median_s":[0-9].*,"min_s":.*,"gflops":[0-9.e-]*}$'
 check "bench: who declines says why" says out '"shape":"33x20x7tn",.*"gflops":null,"declined":"it is for'
-run bench gemm --json --runs 2 --precision int8 --variant scalar 5x65x33
+hasty run bench gemm --json --runs 2 --precision int8 --variant scalar 5x65x33
 check "bench: int8 beside fp32" [ "$code" = 0 -a "$(grep -c '"precision":"int8"' out)" = 1 ]
-run bench gemm --json --runs 2 --precision bf16 --variant scalar 5x65x33
+hasty run bench gemm --json --runs 2 --precision bf16 --variant scalar 5x65x33
 check "bench: bf16 beside fp32" [ "$code" = 0 -a "$(grep -c '"precision":"bf16"' out)" = 1 ]
 run bench gemm --precision int8 3x3x3nt
 check "bench: int8 knows no transposes" one_sentence 2 'MxNxK alone'
-run bench gemm --json --runs 2 --variant scalar --provider plain 3x3x3
+hasty run bench gemm --json --runs 2 --variant scalar --provider plain 3x3x3
 check "bench: even if it is the only one" says out '"provider":"scalar plain"'
-run bench norm --runs 2 --variant scalar 17x65
+hasty run bench norm --runs 2 --variant scalar 17x65
 check "bench: a table with ratios" both 0 says out '^norm softmax 17x65 .*of copy'
 # The device's own variant has kernels that other tests compile, and is quick at the large product that is the measure.
 scalar="--variant scalar" provider=scalar

@@ -27,15 +27,6 @@ unbuilt() {
     grep -q "^clCreateProgramWithBinary [1-9]" counted && ! grep -q "^clCreateProgramWithSource [1-9]" counted
 }
 generate="generate -m model --ids --max-new 12"
-# hasty COMMAND...: what no other test has PoCL build, it builds in less than half the time where it does not optimize.
-hasty() {
-    (
-        brief && export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
-        "$@"
-        echo "$code" >code
-    )
-    code=$(cat code)
-}
 kernels() {
     if [ "${1-}" = --pack ]; then
         hasty run kernels "$@"

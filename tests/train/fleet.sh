@@ -44,8 +44,12 @@ if ! unlaunched; then
 fi
 
 # ---- Devices
+binaries=$TFM_CACHE_DIR
 devices=pocl,pocl
 export POCL_DEVICES="pthread basic"
+if brief; then # the second device's kernels are compiled anew: sooner without optimization, and so both devices'
+    export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable TFM_CACHE_DIR=off
+fi
 if [ "$(TFM_DEVICE=$devices "$tfm" devices 2>/dev/null | grep -c '^\*')" = 2 ]; then
     # shellcheck disable=SC2086
     begin list $plan --device $devices
@@ -70,7 +74,8 @@ if [ "$(TFM_DEVICE=$devices "$tfm" devices 2>/dev/null | grep -c '^\*')" = 2 ]; 
 else
     skip "two devices" "PoCL does not list two devices here"
 fi
-unset POCL_DEVICES
+unset POCL_DEVICES POCL_EXTRA_BUILD_FLAGS
+export TFM_CACHE_DIR="$binaries"
 
 # ---- Shares
 # shellcheck disable=SC2086
