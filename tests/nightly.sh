@@ -1,10 +1,11 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
-#   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts`, which it runs
-#              without: both with all cases, of which run.sh takes a few of each kind (TFM_BRIEF=1): each option that
-#              trains otherwise in a run of its own, larger loads of servers, more calls that fail, all small devices,
-#              more and smaller vocabularies, the timings of other variants
-#   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind
+#   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts` and what
+#              measures, which it runs without: all with all cases, of which run.sh takes a few of each kind (TFM_BRIEF=1):
+#              each option that trains otherwise in a run of its own, larger loads of servers, more calls that fail, all
+#              small devices, more and smaller vocabularies, the timings of other variants
+#   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind, optimized, where run.sh compiles
+#              most of those without optimization
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
@@ -82,7 +83,7 @@ optimized_rows() {
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
     suite plain-host build/check --suite host --no-suite scripts
-    (sanitizer_environment && suite sanitized-scripts build/sanitized --suite scripts --wrapper "$wrapper")
+    (sanitizer_environment && suite sanitized-scripts build/sanitized --suite scripts --suite measuring --wrapper "$wrapper")
 }
 # Each test that compares gradients.
 gradients() {

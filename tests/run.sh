@@ -95,7 +95,17 @@ lane() {
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
 job_pocl() {
-    TFM_CACHE_DIR=off suite pocl "$build/check" --suite device --suite optimized-rows --suite families
+    on_pocl pocl "$build/check"
+    TFM_CACHE_DIR=off suite pocl-families "$build/check" --suite optimized-rows --suite families
+}
+# on_pocl LABEL FOLDER ARGUMENT...: the suite `device`. Of it what is long to compile is compiled without optimization;
+# nightly.sh has all of it optimized, and models run here most of what is for users.
+on_pocl() {
+    what=$1 of=$2
+    shift 2
+    export TFM_CACHE_DIR=off
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite "$what-unoptimized" "$of" --suite unoptimized "$@"
+    suite "$what" "$of" --suite device --no-suite unoptimized "$@"
 }
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's.
 job_rows() {
@@ -125,7 +135,7 @@ job_sanitized_host() {
     sanitized && suite sanitized-host "$build/sanitized" --suite host --no-suite unsanitized --no-suite scripts --wrapper "$wrapper"
 }
 job_sanitized_device() {
-    sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" --suite device --wrapper "$wrapper"
+    sanitized && on_pocl sanitized-device "$build/sanitized" --no-suite measuring --wrapper "$wrapper"
 }
 # Three seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
 job_fuzzers() {
@@ -149,8 +159,8 @@ job_gpu() {
     part sh tests/gpu/cpus.sh "$build/check"
     export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
         TFM_POSES=group=1024,local=65536
-    export TFM_GPU_MOST=15
-    part sh tests/gpu/check.sh "$build/check" gfx1100 nvptx spirv
+    TFM_GPU_MOST=15 part sh tests/gpu/check.sh "$build/check" gfx1100
+    TFM_GPU_MOST=5 TFM_GPU_PROGRAMS="$build/check/gpu/programs" part sh tests/gpu/check.sh "$build/check" nvptx spirv
     part sh tests/gpu/engines.sh "$build/check"
     count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
 }
