@@ -1,7 +1,8 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
-#   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts` and what
-#              measures, which it runs without: all with all cases, of which run.sh takes a few of each kind (TFM_BRIEF=1):
+#   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts`, ops that are
+#              long to compile, and what measures, which it runs without: all cases, of which run.sh takes a few of each kind
+#              (TFM_BRIEF=1):
 #              each option that trains otherwise in a run of its own, larger loads of servers, more calls that fail, all
 #              small devices, more and smaller vocabularies, the timings of other variants
 #   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind, optimized, where run.sh compiles
@@ -83,7 +84,7 @@ optimized_rows() {
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
     suite plain-host build/check --suite host --no-suite scripts
-    (sanitizer_environment && suite sanitized-scripts build/sanitized --suite scripts --suite measuring --wrapper "$wrapper")
+    (sanitizer_environment && suite sanitized-rest build/sanitized --suite scripts --suite measuring --suite unoptimized --wrapper "$wrapper")
 }
 # Each test that compares gradients.
 gradients() {

@@ -94,18 +94,12 @@ lane() {
 # two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
+# Ops that are long to compile are compiled without optimization: nightly.sh has them optimized, and models run here most
+# of what is for users.
 job_pocl() {
-    on_pocl pocl "$build/check"
-    TFM_CACHE_DIR=off suite pocl-families "$build/check" --suite optimized-rows --suite families
-}
-# on_pocl LABEL FOLDER ARGUMENT...: the suite `device`. Of it what is long to compile is compiled without optimization;
-# nightly.sh has all of it optimized, and models run here most of what is for users.
-on_pocl() {
-    what=$1 of=$2
-    shift 2
     export TFM_CACHE_DIR=off
-    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite "$what-unoptimized" "$of" --suite unoptimized "$@"
-    suite "$what" "$of" --suite device --no-suite unoptimized "$@"
+    POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized
+    suite pocl "$build/check" --suite device --suite optimized-rows --suite families --no-suite unoptimized
 }
 # What GPUs run, PoCL compiles in a quarter of the time where it does not optimize. The optimized rows are nightly's.
 job_rows() {
@@ -135,7 +129,8 @@ job_sanitized_host() {
     sanitized && suite sanitized-host "$build/sanitized" --suite host --no-suite unsanitized --no-suite scripts --wrapper "$wrapper"
 }
 job_sanitized_device() {
-    sanitized && on_pocl sanitized-device "$build/sanitized" --no-suite measuring --wrapper "$wrapper"
+    sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" --suite device --no-suite unoptimized \
+        --no-suite measuring --wrapper "$wrapper"
 }
 # Three seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
 job_fuzzers() {
@@ -145,9 +140,9 @@ job_llvmpipe() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe
     if "$build/check/apps/tfm" devices --json | grep -q '"name": *"llvmpipe'; then
         count_one "the self-test on llvmpipe" "$build/check/apps/tfm" selftest
-        # Ops, and one model; more of them is nightly's.
-        suite llvmpipe "$build/check" --suite device --no-suite models
-        suite llvmpipe-model "$build/check" score_texts
+        # Ops, and one model; more of them is nightly's, and what is long to compile.
+        suite llvmpipe "$build/check" --suite device --no-suite models --no-suite unoptimized
+        suite llvmpipe-some "$build/check" attention gemm score_texts
     else
         echo "0 0 1" >>"$counts"
         echo "there is no llvmpipe here: skipped"

@@ -111,7 +111,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do #
     awk -v n="$i" '{ lines[NR] = $0 } END { for (k = 1; k <= NR; k++) print lines[k] " " lines[(k * 7 + n) % NR + 1] }' "$demo/test.de"
 done >lines
 load=500 long=500 # lines, of many requests and of one
-brief && load=120 long=250
+brief && load=60 long=120
 head -n $load lines >load
 head -n $long lines >long
 "$tfm" translate -m "$demo" --split <long >many

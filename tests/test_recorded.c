@@ -295,6 +295,8 @@ static void test_window(void **state) {
 
 static void test_gpt2(void **state) {
     (void)state;
+    if (harness_brief())
+        skip();
     compare_decoders("gpt2", 0, TFM_F32, false);
 }
 

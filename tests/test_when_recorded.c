@@ -585,7 +585,7 @@ static void test_refused_groups(void **state) {
     if (harness_slow())
         skip();
     setenv("TFM_CACHE_DIR", "off", 1); /* so that kernels are built */
-    for (int recorded = 0; recorded < 2; recorded++) {
+    for (int recorded = harness_brief() ? 1 : 0; recorded < 2; recorded++) {
         refusal r = {.recorded = recorded};
         tfm_selftest_state came = TFM_SELFTEST_FAIL;
         tfm_tune_record record = {0};
@@ -597,6 +597,8 @@ static void test_refused_groups(void **state) {
             assert_true(r.done);
             assert_int_equal(ctx->limits.max_group, 16);
             assert_int_equal(came, TFM_SELFTEST_PASS);
+        }
+        if (tfm__context_records(ctx) && !harness_brief()) {
             /* The kernel that ends a step is another one where keys and values are kept in 16 bits. */
             tfm_model *model = model_on(ctx);
             model->kept = TFM_F16;
