@@ -6,7 +6,7 @@
 #              each option that trains otherwise in a run of its own, larger loads of servers, more calls that fail, all
 #              small devices, more and smaller vocabularies, the timings of other variants
 #   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind, optimized, where run.sh compiles
-#              most of those without optimization
+#              most of those without optimization; and a model against golden results where CLBlast multiplies
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
@@ -74,6 +74,7 @@ within() {
 
 shapes() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR=off
+    TFM_GEMM=clblast suite clblast build/check model
     # shellcheck disable=SC2046 # names
     suite shapes build/check --suite device $(grep -l harness_brief tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
 }

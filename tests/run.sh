@@ -112,7 +112,7 @@ job_faults() {
     suite faults "$build/check" --suite unsanitized
 }
 job_clblast() {
-    TFM_CACHE_DIR=off TFM_GEMM=clblast suite clblast "$build/check" model
+    TFM_CACHE_DIR=off TFM_GEMM=clblast suite clblast "$build/check" score_texts translation
 }
 job_sanitized_build() {
     ninja -C "$build/sanitized" -j "$each" --quiet && touch "$build/jobs/sanitized_build/built"
