@@ -1,8 +1,8 @@
 # Everything, from a bare Debian machine: installs what is missing, builds with warnings as errors, runs all tests on
 # PoCL, and ops and a model on llvmpipe too; the suite `rows`, ops once more as on a GPU with work-groups that share a
 # row; a model whose products CLBlast computes; what GPUs and other CPUs would be asked for, built for some that are not
-# here; `host`, and `device` again, under the address and undefined-behaviour sanitizers, and under them three seconds of
-# damaged files for each reader; and builds the examples against the installed library.
+# here; `host`, and most of `device` again, under the address and undefined-behaviour sanitizers, and under them three
+# seconds of damaged files for each reader; and builds the examples against the installed library.
 #     sh tests/run.sh
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
