@@ -261,7 +261,7 @@ int cmd_tune(int argc, char **argv) {
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)", NULL},
         {0, "training", CLI_FLAG, &o.training, NULL, "tune the products of training as well", NULL},
         {0, "seconds", CLI_INT, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
-        {0, "reset", CLI_FLAG, &o.reset, NULL, "forget table and verdicts of this device, and tune nothing", NULL},
+        {0, "reset", CLI_FLAG, &o.reset, NULL, "forget this device's table and trials, and tune nothing", NULL},
         {0, "json", CLI_FLAG, &o.json, NULL, "write a JSON object for each line of the table instead", NULL},
     };
     const cli_syntax syntax = {

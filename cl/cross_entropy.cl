@@ -75,7 +75,7 @@ TFM_KERNEL void cross_entropy(TFM_TENSOR(float, dz), TFM_TENSOR(float, losses), 
     const float total = tfm_group_sum(lane_exps), mean = tfm_group_sum(lane_plain) / (float)n;
     const float nll = log(total) - (wanted - maximum);
     /* Of logits that are -inf the mean is -inf, which nobody asks for without smoothing; and where the target is one of
-     * them, the loss is inf without it. */
+     * them, the loss is infinite even without this term. */
     const float spread = smoothing > 0.0f && nll < INFINITY ? smoothing * ((wanted - maximum) - mean) : 0.0f;
     if (TFM_LANE() == 0 && losses != 0) {
         TFM_AT(losses)[row] = counts ? nll + spread : 0.0f;

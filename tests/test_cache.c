@@ -452,6 +452,7 @@ static void test_lock(void **state) {
         pause();
         _exit(0);
     }
+    close(ready[1]); /* so that a child which ends is seen */
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_false(tfm__cache_lock(&second, 0));
     kill(child, SIGKILL);
@@ -459,7 +460,6 @@ static void test_lock(void **state) {
     assert_true(tfm__cache_lock(&lock, 0) && lock >= 0);
     tfm__cache_unlock(lock);
     close(ready[0]);
-    close(ready[1]);
     for (int i = 0; i < 2; i++) {
         tfm__cache_put(KEY, PAYLOAD, sizeof(PAYLOAD));
         tfm__cache_watch(KEY);

@@ -473,7 +473,7 @@ typedef bool (*tfm_token_fn)(void *user, size_t prompt, int best, int32_t id);
  * here. */
 typedef bool (*tfm_piece_fn)(void *user, size_t prompt, int best, const char *piece);
 
-/* Counts of what was done. A call adds to them. */
+/* Counts of what was done. A call that succeeds adds to them. */
 typedef struct tfm_generate_stats {
     uint64_t prompts;       /* The prompts that were gone on with. */
     uint64_t prompt_tokens; /* Their tokens. */

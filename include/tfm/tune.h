@@ -66,9 +66,9 @@ TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
  * are open keep what they know of that; later ones try anew. TFM_ERROR_IO if something stays in the cache folder. */
 TFM_API tfm_status tfm_tune_forget(tfm_context *ctx);
 
-/* For a handler of a signal that ends the program, such as SIGINT. A driver that ends the program in mid-trial of
- * recorded steps (tfm_tune_steps, tfm_selftest_steps) has done so in two of them at most, and is then not tried any
- * more; by this call the trial that is under way does not count. May be called from any thread and at any time. */
+/* For a handler of a signal that ends the program, such as SIGINT. A driver that has ended the program in two trials of
+ * recorded steps (tfm_tune_steps, tfm_selftest_steps) is not tried any more; by this call the trial that is under way
+ * does not count. May be called from any thread and at any time. */
 TFM_API void tfm_tune_interrupted(void);
 
 /* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since another table may change

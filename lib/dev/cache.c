@@ -254,36 +254,49 @@ bool tfm__cache_lock(int *lock, double seconds) {
 }
 
 void tfm__cache_unlock(int lock) {
-    if (lock >= 0)
-        close(lock);
+    if (lock < 0)
+        return;
+    flock(lock, LOCK_UN); /* a child that was forked meanwhile has it, too, and closes it later */
+    close(lock);
 }
 
-/* The handler reads the place only while `watched` is 1, and nobody writes it then. */
+/* What a handler forgets, of the process that began to watch, not of its children. Nobody writes it unless `watched` is
+ * NOTHING. */
 static struct {
     int folder;
+    pid_t owner;
     char name[NAME_SIZE];
 } watched_place;
+enum { NOTHING, WATCHED, HANDLED };
 static atomic_int watched;
 
 void tfm__cache_watch(const char *key) {
     tfm__cache_unwatch();
-    watched_place.folder = open_folder(false, false);
+    watched_place.folder = open_folder(true, false);
+    watched_place.owner = getpid();
     if (watched_place.folder < 0)
         return;
     name_of(watched_place.name, key);
-    atomic_store(&watched, 1);
+    atomic_store(&watched, WATCHED);
 }
 
 void tfm__cache_unwatch(void) {
-    if (atomic_exchange(&watched, 0))
-        close(watched_place.folder);
+    for (int is = WATCHED; !atomic_compare_exchange_strong(&watched, &is, NOTHING); is = WATCHED)
+        if (is == NOTHING)
+            return; /* else another thread's handler is at it, which takes a moment */
+    close(watched_place.folder);
 }
 
 void tfm__cache_drop_watched(void) {
-    if (!atomic_exchange(&watched, 0))
+    const int before = errno;
+    int is = WATCHED;
+    if (!atomic_compare_exchange_strong(&watched, &is, HANDLED))
         return;
-    unlinkat(watched_place.folder, watched_place.name, 0);
+    if (watched_place.owner == getpid())
+        unlinkat(watched_place.folder, watched_place.name, 0);
     close(watched_place.folder);
+    atomic_store(&watched, NOTHING);
+    errno = before;
 }
 
 /* ---- Room -------------------------------------------------------------------------------------------------------- */
@@ -347,21 +360,24 @@ static DIR *listing_of(int folder) {
     return listing;
 }
 
-/* Whether the entry's key begins and ends so. Reads no more of it than that. */
-static bool has_key(int folder, const char *name, const char *beginning, const char *end) {
+/* Whether the entry's key begins and ends so; -1 where it cannot be read. Reads no more of it than that. */
+static int has_key(int folder, const char *name, const char *beginning, const char *end) {
     enum { MOST = 1 << 16 };
     const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     const size_t first = strlen(beginning), last = strlen(end);
     unsigned char header[HEADER];
     char *key = NULL;
-    bool has = false;
+    int has = 0;
     if (file < 0)
-        return false;
+        return errno == ENOENT ? 0 : -1;
     if (pread(file, header, HEADER, 0) == HEADER && memcmp(header, MAGIC, 8) == 0 && load(header + 8, 4) == VERSION) {
         const size_t bytes = (size_t)load(header + 12, 4);
-        key = bytes >= first && bytes >= last && bytes <= MOST ? malloc(bytes + 1) : NULL;
-        has = key && pread(file, key, bytes, HEADER) == (ssize_t)bytes && memcmp(key, beginning, first) == 0 &&
-              memcmp(key + bytes - last, end, last) == 0;
+        if (bytes >= first && bytes >= last && bytes <= MOST) {
+            key = malloc(bytes + 1);
+            has = key ? pread(file, key, bytes, HEADER) == (ssize_t)bytes && memcmp(key, beginning, first) == 0 &&
+                            memcmp(key + bytes - last, end, last) == 0
+                      : -1;
+        }
     }
     free(key);
     close(file);
@@ -374,8 +390,11 @@ bool tfm__cache_drop_all(const char *beginning, const char *end) {
     bool all = folder < 0 || listing;
     for (struct dirent *next; listing && (next = readdir(listing));) {
         bool temporary;
-        if (is_entry(next->d_name, &temporary) && !temporary && has_key(folder, next->d_name, beginning, end))
-            all = unlinkat(folder, next->d_name, 0) == 0 && all;
+        if (!is_entry(next->d_name, &temporary) || temporary)
+            continue;
+        const int has = has_key(folder, next->d_name, beginning, end);
+        if (has != 0)
+            all = has > 0 && unlinkat(folder, next->d_name, 0) == 0 && all;
     }
     if (listing)
         closedir(listing);

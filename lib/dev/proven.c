@@ -43,9 +43,9 @@ bool tfm__trial_begin(tfm__trial *trial, double seconds) {
 
 void tfm__trial_mark(tfm_context *ctx, int verdict, const char *file, const char *what) {
     char *key = proof_key(ctx, file, what);
-    tfm__proven_set(ctx, verdict, file, what);
     if (key)
-        tfm__cache_watch(key);
+        tfm__cache_watch(key); /* before there is a mark, so that a signal finds it whenever it comes */
+    tfm__proven_set(ctx, verdict, file, what);
     free(key);
 }
 
@@ -59,11 +59,12 @@ void tfm__trial_interrupted(void) {
 }
 
 tfm_status tfm__proven_forget(tfm_context *ctx) {
-    char *device = tfm__device_identity(ctx->device);
-    if (!device)
-        return TFM_ERROR_MEMORY;
-    const bool all = tfm__cache_drop_all(BEGINNING, device);
+    char *device = tfm__device_identity(ctx->device), *end = device ? tfm__format("\n%s", device) : NULL;
     free(device);
+    if (!end)
+        return tfm__fail(TFM_ERROR_MEMORY, "out of host memory for the name of %s", ctx->info.name);
+    const bool all = tfm__cache_drop_all(BEGINNING, end);
+    free(end);
     return all ? TFM_OK
                : tfm__fail(TFM_ERROR_IO,
                            "what was tried on %s cannot be forgotten: see to the access of the files in "

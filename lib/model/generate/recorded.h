@@ -51,8 +51,9 @@ void tfm__recorded_roomy(tfm_context *ctx);
 
 /* The trial: small searches with recordings and without, which must come to the same to the bit. *why is then NULL, or
  * else a sentence that says why steps are launched on this device. The verdict is kept for the device, its driver and
- * this version; each context tries again, once. Fails where the context does, without recordings. */
-tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why);
+ * this version; each context tries again, once. Fails where the context does, without recordings. Where another program
+ * is at its own trial for too long, nothing is tried: then *why says so, and *busy is set if it is not NULL. */
+tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why, bool *busy);
 /* Recordings came to something else in a search of the caller's. */
 void tfm__recorded_disprove(tfm_context *ctx);
 /* Searches with sources or prompts that are made up, for so many tokens, whatever the model's rules are; as recorded as

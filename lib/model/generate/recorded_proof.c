@@ -311,17 +311,23 @@ static tfm_status prove_alone(tfm_context *ctx, state *s, const char **why) {
     return status;
 }
 
-tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why) {
+tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why, bool *busy) {
     state *s = state_of(ctx);
     tfm__trial trial;
     *why = NULL;
+    if (busy)
+        *busy = false;
     if (!s)
         return tfm_context_status(ctx);
     if (s->tried) {
         *why = trouble(s->known);
         return TFM_OK;
     }
+    if (kept(ctx) == GOOD)
+        return prove_alone(ctx, s, why); /* which leaves no mark */
     if (!tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
+        if (busy)
+            *busy = true;
         *why = "another program is still trying recorded steps of decoding, so they are launched: try again after it";
         tfm__log(s->waited ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s", tfm_context_device(ctx)->name, *why);
         s->waited = true;
@@ -343,7 +349,7 @@ tfm_status tfm_selftest_steps(tfm_context *ctx, tfm_selftest_fn report, void *us
     const char *why = "it has no command buffers (cl_khr_command_buffer), or this context cannot use them";
     tfm_selftest_record record = {"steps", "recorded", TFM_SELFTEST_UNAVAILABLE, 0, ""};
     char message[1024] = "";
-    if (tfm__context_records(ctx) && tfm__recorded_prove(ctx, &why) != TFM_OK) {
+    if (tfm__context_records(ctx) && tfm__recorded_prove(ctx, &why, NULL) != TFM_OK) {
         snprintf(message, sizeof(message), "%s", tfm_error_message());
         tfm__context_recover(ctx, depth);
         record.state = TFM_SELFTEST_FAIL;

@@ -62,7 +62,7 @@ static tfm_status try_steps(tfm_tune_record *out, steps *s) {
     size_t winner = 1;
     bool next = false;
     use(s, "");
-    const tfm_status proved = tfm__recorded_prove(ctx, &why);
+    const tfm_status proved = tfm__recorded_prove(ctx, &why, NULL); /* which was tried, and may be disproved since */
     if (proved != TFM_OK)
         return proved;
     for (int i = 0; i < TIMES && winner > 0 && tfm_context_status(ctx) == TFM_OK; i++) {
@@ -117,6 +117,13 @@ tfm_status tfm_tune_steps(tfm_model *model, tfm_tune_record *out, int sentences,
     tfm_status status = ready(model, positions < TOKENS ? positions : TOKENS);
     if (status != TFM_OK)
         return status;
+    const char *why;
+    bool busy;
+    status = tfm__recorded_prove(ctx, &why, &busy);
+    if (status != TFM_OK)
+        return status;
+    if (busy)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED, "tune_steps: %s", why);
     tfm__recorded_row(s.row, model->arch.decoder.width, (int64_t)sentences * beam);
     const bool taped = tfm__tape_pause(ctx);
     uint64_t shrinks;
