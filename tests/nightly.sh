@@ -1,12 +1,12 @@
 # What takes too long for sh tests/run.sh, in parts:
 #   run        sh tests/run.sh, which leaves the builds that the others take
-#   host       the suite `host` without sanitizers, which run.sh runs under them, and under them `scripts`, ops that are
-#              long to compile, and what measures, which it runs without: all cases, of which run.sh takes a few of each kind
-#              (TFM_BRIEF=1):
-#              each option that trains otherwise in a run of its own, larger loads of servers, more calls that fail, all
-#              small devices, more and smaller vocabularies, the timings of other variants
-#   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind, optimized, where run.sh compiles
-#              most of those without optimization; and a model against golden results where CLBlast multiplies
+#   host       the suites `host`, which run.sh runs under the sanitizers, and `long` without them; and under them
+#              `scripts`, ops that are long to compile, and what measures, which it runs without; all cases, of which run.sh
+#              takes a few of each kind (TFM_BRIEF=1): each option that trains otherwise in a run of its own, larger loads
+#              of servers, more calls that fail, all small devices, more and smaller vocabularies, the timings of other
+#              variants, and more that is learned
+#   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind; and optimized, what run.sh has it
+#              compile without optimization; and a model against golden results where CLBlast multiplies
 #   rows       the suite `rows`, what GPUs run, as PoCL compiles it with optimization, where run.sh has none, and the
 #              estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
@@ -77,6 +77,7 @@ shapes() {
     TFM_GEMM=clblast suite clblast build/check model
     # shellcheck disable=SC2046 # names
     suite shapes build/check --suite device $(grep -l harness_brief tests/test_*.c | sed 's,tests/test_,,; s,[.]c$,,')
+    suite shapes-optimized build/check --suite unoptimized
 }
 optimized_rows() {
     TFM_DEVICE=pocl TFM_CACHE_DIR=off suite rows-optimized build/check --suite rows \
@@ -84,8 +85,11 @@ optimized_rows() {
 }
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
-    suite plain-host build/check --suite host --no-suite scripts
-    (sanitizer_environment && suite sanitized-rest build/sanitized --suite scripts --suite measuring --suite unoptimized --wrapper "$wrapper")
+    suite plain-host build/check --suite host --suite long --no-suite scripts
+    sanitizer_environment || return
+    suite sanitized-scripts build/sanitized --suite scripts --timeout-multiplier 4 --wrapper "$wrapper"
+    TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite measuring --suite unoptimized --timeout-multiplier 4 \
+        --wrapper "$wrapper"
 }
 # Each test that compares gradients.
 gradients() {

@@ -223,7 +223,7 @@ static void test_clblast(void **state) {
         skip();
     runs_add_alone("CLBlast", settings); /* compiles its kernels */
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++)
-        for (unsigned long call = harness_brief() && i % 2 ? 1000 : 10; call <= 1000;
+        for (unsigned long call = harness_brief() && i < 2 ? 1000 : 10; call <= 1000;
              call *= harness_brief() ? 1000 : 10)
             fail_call(call, NAMES[i], settings);
     runs_finish("one call fails, and CLBlast multiplies");
