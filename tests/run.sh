@@ -94,8 +94,8 @@ lane() {
 # two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
 # meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
-# Ops that are long to compile are compiled without optimization: nightly.sh has them optimized, and models run here most
-# of what is for users.
+# What is long to compile, most of it ops, is compiled without optimization: nightly.sh has it optimized, and models run
+# here most of what is for users.
 job_pocl() {
     export TFM_CACHE_DIR=off
     POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable suite pocl-unoptimized "$build/check" --suite unoptimized

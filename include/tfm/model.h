@@ -581,7 +581,8 @@ TFM_API tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, siz
  * tfm_selftest_steps, which are tried before. Times are those of a step. out->wrong says that they have not, or that
  * the driver has failed, which is no failure of the call. tfm_tune_save stores it (tune.h). Takes the time of
  * some thirty texts of 32 tokens. TFM_ERROR_UNSUPPORTED where the device has no command buffers, and for a model whose
- * steps are not recorded: without a decoder, with SSRU cells or a bias by distance, or with less than 40 positions.
+ * steps are not recorded: without a decoder, with SSRU cells or a bias by distance, or with less than 40 positions; and
+ * where another program still tries recorded steps after 20 seconds of waiting: call again later. The table stays then.
  * TFM_ERROR_ARGUMENT for sentences below 1 or above 64, and a beam below 1 or above TFM_MAX_BEAM. */
 TFM_API tfm_status tfm_tune_steps(tfm_model *model, tfm_tune_record *out, int sentences, int beam);
 
