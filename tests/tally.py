@@ -7,9 +7,9 @@ import sys
 
 
 def cmocka(text):
-    run = re.findall(r'^\[ RUN      \] (\w+)', text, re.M)
-    passed = set(re.findall(r'^\[       OK \] (\w+)', text, re.M))
-    skipped = set(re.findall(r'^\[  SKIPPED \] (\w+)', text, re.M)) & set(run)
+    run = re.findall(r'^\[ RUN      \] (\S+)', text, re.M)
+    passed = set(re.findall(r'^\[       OK \] (\S+)', text, re.M))
+    skipped = set(re.findall(r'^\[  SKIPPED \] (\S+)', text, re.M)) & set(run)
     return passed, [name for name in run if name not in passed and name not in skipped], skipped
 
 
