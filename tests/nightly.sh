@@ -1,5 +1,6 @@
 # What takes too long for sh tests/run.sh, in parts:
-#   run        sh tests/run.sh, which leaves the builds that the others take
+#   run        sh tests/run.sh, which leaves the builds that the others take, but for sanitized programs that it does not
+#              run itself
 #   host       the suites `host`, which run.sh runs under the sanitizers, and `long` without them; and under them
 #              `scripts`, ops that are long to compile, and what measures, which it runs without; all cases, of which run.sh
 #              takes a few of each kind (TFM_BRIEF=1): each option that trains otherwise in a run of its own, larger loads
@@ -56,6 +57,11 @@ mkdir -p "$root/build"
 : >"$counts"
 . tests/suites.sh
 
+# sanitized: builds what run.sh left out of the sanitized build, and sets what such programs need
+sanitized() {
+    ninja -C build/sanitized --quiet && sanitizer_environment
+}
+
 # one COMMAND...: what tells by its exit code
 one() {
     echo "== $*"
@@ -86,14 +92,14 @@ optimized_rows() {
 host() {
     export TFM_DEVICE=pocl TFM_CACHE_DIR="$root/build/cache/tfm"
     suite plain-host build/check --suite host --suite long --no-suite scripts
-    sanitizer_environment || return
+    sanitized || return
     suite sanitized-scripts build/sanitized --suite scripts --timeout-multiplier 4 --wrapper "$wrapper"
     TFM_CACHE_DIR=off suite sanitized-rest build/sanitized --suite measuring --suite unoptimized --timeout-multiplier 4 \
         --wrapper "$wrapper"
 }
 # Each test that compares gradients.
 gradients() {
-    sanitizer_environment || return
+    sanitized || return
     export TFM_CACHE_DIR=off TFM_GRADIENT_ALL=1
     # shellcheck disable=SC2046 # names
     suite gradients build/sanitized --suite device --timeout-multiplier 4 --wrapper "$wrapper" \
@@ -103,7 +109,7 @@ ranks() {
     TFM_DEVICE=pocl suite ranks build/check --suite nightly
 }
 faults() {
-    sanitizer_environment || return
+    sanitized || return
     export TFM_FAULT_SAMPLE=300
     suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault limits
 }
@@ -168,7 +174,7 @@ races() {
 
 server() {
     (
-        sanitizer_environment || exit
+        sanitized || exit
         one sh -c "sh tests/serve.sh build/sanitized/apps/tfm . build/sanitized/tests/make_decoder 10000 | tee build/serve.tap
                    ! grep -q '^not ok' build/serve.tap && tail -n 1 build/serve.tap | grep -q '^1\.\.[1-9]'"
     )

@@ -114,8 +114,13 @@ job_faults() {
 job_clblast() {
     TFM_CACHE_DIR=off TFM_GEMM=clblast suite clblast "$build/check" score_texts translation
 }
+# What is run under the sanitizers here, and no more than that is built: nightly.sh builds the rest.
+sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
+sanitized_device="--suite device --no-suite unoptimized --no-suite measuring"
 job_sanitized_build() {
-    ninja -C "$build/sanitized" -j "$each" --quiet && touch "$build/jobs/sanitized_build/built"
+    # shellcheck disable=SC2046,SC2086 # words
+    ninja -C "$build/sanitized" -j "$each" --quiet tests/fuzz/fuzz $(python3 tests/needed.py "$build/sanitized" $sanitized_host) \
+        $(python3 tests/needed.py "$build/sanitized" $sanitized_device) && touch "$build/jobs/sanitized_build/built"
 }
 # sanitized: waits for that, and sets what such programs need
 sanitized() {
@@ -126,11 +131,12 @@ sanitized() {
     sanitizer_environment
 }
 job_sanitized_host() {
-    sanitized && suite sanitized-host "$build/sanitized" --suite host --no-suite unsanitized --no-suite scripts --wrapper "$wrapper"
+    # shellcheck disable=SC2086 # words
+    sanitized && suite sanitized-host "$build/sanitized" $sanitized_host --wrapper "$wrapper"
 }
 job_sanitized_device() {
-    sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" --suite device --no-suite unoptimized \
-        --no-suite measuring --wrapper "$wrapper"
+    # shellcheck disable=SC2086 # words
+    sanitized && TFM_CACHE_DIR=off suite sanitized-device "$build/sanitized" $sanitized_device --wrapper "$wrapper"
 }
 # Three seconds for each reader: most of what ten minutes find is found in them. The rest is nightly's.
 job_fuzzers() {
@@ -154,8 +160,8 @@ job_gpu() {
     part sh tests/gpu/cpus.sh "$build/check"
     export TFM_POSE_TESTS="test_trainer test_attend test_model test_binary test_reduce test_norm_views" \
         TFM_POSES=group=1024,local=65536
-    TFM_GPU_MOST=15 part sh tests/gpu/check.sh "$build/check" gfx1100
-    TFM_GPU_MOST=3 TFM_GPU_PROGRAMS="$build/check/gpu/programs" part sh tests/gpu/check.sh "$build/check" nvptx spirv
+    TFM_GPU_MOST=8 part sh tests/gpu/check.sh "$build/check" gfx1100
+    TFM_GPU_MOST=2 TFM_GPU_PROGRAMS="$build/check/gpu/programs" part sh tests/gpu/check.sh "$build/check" nvptx spirv
     part sh tests/gpu/engines.sh "$build/check"
     count_one "figures of kernels on gfx1100" python3 tests/gpu/figures.py check "$build/check/gpu" gfx1100
 }
