@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dev/cache.h"
 #include "dev/cl.h"
 #include "harness.h"
 #include "ops/gemm.h"
 #include "ops/selftest.h"
 #include "scratch.h"
+#include "tfm/tune.h"
 
 typedef struct shape {
     int64_t m, n, k, batch; /* batch 0: one matrix */
@@ -321,43 +323,65 @@ static void test_not_built(void **state) {
     scratch_teardown(state);
 }
 
-/* What the cache is like while the kernel is tried, which is what a program leaves that ends there. */
+/* What the cache is like while the kernel is tried, which is what a program leaves that ends there; nobody else tries
+ * meanwhile. */
+typedef struct seen {
+    char folder[4200];
+    bool interrupted; /* it is ended by a signal */
+} seen;
+
 static void keep_cache(void *user, tfm_log_level level, const char *line) {
+    const seen *to = user;
     char command[8300];
+    int lock;
     if (level <= TFM_LOG_WARNING)
         warnings++;
     if (!strstr(line, "gemm_engine.cl"))
         return;
-    snprintf(command, sizeof(command), "cp -r '%s' '%s'", getenv("TFM_CACHE_DIR"), (const char *)user);
+    assert_false(tfm__cache_lock(&lock, 0));
+    if (to->interrupted)
+        tfm_tune_interrupted();
+    snprintf(command, sizeof(command), "cp -r '%s' '%s'", getenv("TFM_CACHE_DIR"), to->folder);
     assert_int_equal(system(command), 0);
 }
 
 /* A program that ends while it tries, by the user or by the driver: the next one tries again, and the one after that no
- * more. */
-static void test_cut_short(void **state) {
+ * more, but where a handler has told that it was the user. */
+static void cut_short(void **state, bool interrupted) {
     need_simt();
     assert_int_equal(scratch_setup(state), 0);
-    char folders[4][4200];
-    for (int run = 0; run < 4; run++)
-        snprintf(folders[run], sizeof(folders[run]), "%s/%d", scratch_root, run);
+    seen folders[4];
+    for (int run = 0; run < 4; run++) {
+        folders[run].interrupted = interrupted;
+        snprintf(folders[run].folder, sizeof(folders[run].folder), "%s/%d", scratch_root, run);
+    }
     for (int run = 0; run < 3; run++) {
-        assert_int_equal(setenv("TFM_CACHE_DIR", folders[run], 1), 0);
+        assert_int_equal(setenv("TFM_CACHE_DIR", folders[run].folder, 1), 0);
         again(state);
         if (!pose(TFM__ENGINE_MMA, TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
             break;
         tuning()->engine_emulated = false;
         warnings = 0;
-        tfm_log_set(keep_cache, folders[run + 1], TFM_LOG_INFO);
+        tfm_log_set(keep_cache, &folders[run + 1], TFM_LOG_INFO);
         assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
         tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
         const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
-        assert_int_equal(warnings, run < 2);
-        assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task),
-                               run < 2 ? "does not build" : "ended each time"));
+        const bool tried = run < 2 || interrupted;
+        assert_int_equal(warnings, tried);
+        assert_non_null(
+            strstr(tfm__gemm_engine.declines(harness_context(), &task), tried ? "does not build" : "ended each time"));
     }
     unsetenv("TFM_CACHE_DIR");
     again(state);
     scratch_teardown(state);
+}
+
+static void test_cut_short(void **state) {
+    cut_short(state, false);
+}
+
+static void test_interrupted(void **state) {
+    cut_short(state, true);
 }
 
 /* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
@@ -396,15 +420,11 @@ static void test_not_with_an_activation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fragments),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_special),
-        cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_selftest),
-        cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_not_built),
-        cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_not_with_an_activation),
+        cmocka_unit_test(test_fragments),   cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_special),     cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_selftest),    cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_not_built),   cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_not_with_an_activation),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -67,8 +67,9 @@ TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
 TFM_API tfm_status tfm_tune_forget(tfm_context *ctx);
 
 /* For a handler of a signal that ends the program, such as SIGINT. A driver that has ended the program in two trials of
- * recorded steps (tfm_tune_steps, tfm_selftest_steps) is not tried any more; by this call the trial that is under way
- * does not count. May be called from any thread and at any time. */
+ * one thing, recorded steps (tfm_tune_steps, tfm_selftest_steps) or a kernel for matrix engines, which is tried at its
+ * first use, is not tried with that any more; by this call the trials that are under way do not count. May be called
+ * from any thread and at any time. */
 TFM_API void tfm_tune_interrupted(void);
 
 /* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since another table may change

@@ -260,42 +260,53 @@ void tfm__cache_unlock(int lock) {
     close(lock);
 }
 
-/* What a handler forgets, of the process that began to watch, not of its children. Nobody writes it unless `watched` is
- * NOTHING. */
+/* What a handler forgets, of the process that began to watch, not of its children: a trial's mark, and that of a trial
+ * within it. Who has made a place TAKEN or HANDLED is alone with it. */
+enum { WATCHES = 4, FREE = 0, TAKEN, WATCHED, HANDLED };
 static struct {
+    atomic_int state;
     int folder;
     pid_t owner;
     char name[NAME_SIZE];
-} watched_place;
-enum { NOTHING, WATCHED, HANDLED };
-static atomic_int watched;
+} watches[WATCHES];
 
-void tfm__cache_watch(const char *key) {
-    tfm__cache_unwatch();
-    watched_place.folder = open_folder(true, false);
-    watched_place.owner = getpid();
-    if (watched_place.folder < 0)
-        return;
-    name_of(watched_place.name, key);
-    atomic_store(&watched, WATCHED);
+int tfm__cache_watch(const char *key) {
+    int place = 0, is = FREE;
+    while (place < WATCHES && !atomic_compare_exchange_strong(&watches[place].state, &is, TAKEN)) {
+        place++;
+        is = FREE;
+    }
+    if (place == WATCHES)
+        return -1;
+    watches[place].folder = open_folder(true, false);
+    watches[place].owner = getpid();
+    if (watches[place].folder >= 0)
+        name_of(watches[place].name, key);
+    atomic_store(&watches[place].state, watches[place].folder < 0 ? FREE : WATCHED);
+    return watches[place].folder < 0 ? -1 : place;
 }
 
-void tfm__cache_unwatch(void) {
-    for (int is = WATCHED; !atomic_compare_exchange_strong(&watched, &is, NOTHING); is = WATCHED)
-        if (is == NOTHING)
-            return; /* else another thread's handler is at it, which takes a moment */
-    close(watched_place.folder);
+void tfm__cache_unwatch(int watch) {
+    if (watch < 0)
+        return;
+    for (int is = WATCHED; !atomic_compare_exchange_strong(&watches[watch].state, &is, TAKEN); is = WATCHED)
+        if (is == FREE)
+            return; /* a handler has forgotten it; else another thread's handler is at it, which takes a moment */
+    close(watches[watch].folder);
+    atomic_store(&watches[watch].state, FREE);
 }
 
 void tfm__cache_drop_watched(void) {
     const int before = errno;
-    int is = WATCHED;
-    if (!atomic_compare_exchange_strong(&watched, &is, HANDLED))
-        return;
-    if (watched_place.owner == getpid())
-        unlinkat(watched_place.folder, watched_place.name, 0);
-    close(watched_place.folder);
-    atomic_store(&watched, NOTHING);
+    for (int i = 0; i < WATCHES; i++) {
+        int is = WATCHED;
+        if (!atomic_compare_exchange_strong(&watches[i].state, &is, HANDLED))
+            continue;
+        if (watches[i].owner == getpid())
+            unlinkat(watches[i].folder, watches[i].name, 0);
+        close(watches[i].folder);
+        atomic_store(&watches[i].state, FREE);
+    }
     errno = before;
 }
 

@@ -162,17 +162,18 @@ void tfm__proven_set(tfm_context *ctx, int verdict, const char *file, const char
 /* Forgets all that is kept of this device, for contexts that ask from then on. The caller's failure. */
 tfm_status tfm__proven_forget(tfm_context *ctx);
 
-/* A trial that may end the program, as that of recorded steps does it: one program at a time makes one, and what it
- * leaves behind where it ends is a mark. So a mark that is there once a trial has begun is that of a program that is no
- * more, wherever the cache folder has locks. Matrix engines are tried with marks alone. */
+/* A trial that may end the program, as a driver may at what few have tried: one thread at a time makes one, of all
+ * programs that share the cache folder, and what it leaves behind where it ends is a mark. So a mark that is there once
+ * a trial has begun is that of a program that is no more, wherever the folder has locks. A trial may be part of
+ * another. */
 typedef struct tfm__trial {
-    int lock;
+    int lock, watch;
 } tfm__trial;
 
 /* Waits at most so many seconds for the end of another's. False where that goes on; then there is nothing to end. */
 bool tfm__trial_begin(tfm__trial *trial, double seconds);
 /* The mark is a verdict, which stands until tfm__proven_set has another, or the program is interrupted. */
-void tfm__trial_mark(tfm_context *ctx, int verdict, const char *file, const char *what);
+void tfm__trial_mark(tfm_context *ctx, tfm__trial *trial, int verdict, const char *file, const char *what);
 void tfm__trial_end(tfm__trial *trial);
 /* For a handler of signals that end the program: who did is the user, so the mark goes, and with it what was known
  * before the trial. */

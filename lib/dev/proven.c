@@ -37,20 +37,30 @@ void tfm__proven_set(tfm_context *ctx, int verdict, const char *file, const char
     free(key);
 }
 
+/* Trials that this thread is at: one of recorded steps may meet a matrix engine that is still to be tried. */
+static _Thread_local int under_way;
+
 bool tfm__trial_begin(tfm__trial *trial, double seconds) {
-    return tfm__cache_lock(&trial->lock, seconds);
+    *trial = (tfm__trial){.lock = -1, .watch = -1};
+    if (under_way == 0 && !tfm__cache_lock(&trial->lock, seconds))
+        return false;
+    under_way++;
+    return true;
 }
 
-void tfm__trial_mark(tfm_context *ctx, int verdict, const char *file, const char *what) {
+void tfm__trial_mark(tfm_context *ctx, tfm__trial *trial, int verdict, const char *file, const char *what) {
     char *key = proof_key(ctx, file, what);
-    if (key)
-        tfm__cache_watch(key); /* before there is a mark, so that a signal finds it whenever it comes */
+    if (key) {
+        tfm__cache_unwatch(trial->watch);
+        trial->watch = tfm__cache_watch(key); /* before there is a mark, so that a signal finds it whenever it comes */
+    }
     tfm__proven_set(ctx, verdict, file, what);
     free(key);
 }
 
 void tfm__trial_end(tfm__trial *trial) {
-    tfm__cache_unwatch();
+    under_way--;
+    tfm__cache_unwatch(trial->watch);
     tfm__cache_unlock(trial->lock);
 }
 

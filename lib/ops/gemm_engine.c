@@ -52,6 +52,9 @@ typedef struct state {
     unsigned char verdicts[2 * TFM__ENGINES][CLASSES]; /* of engines, and of their emulations */
 } state;
 
+/* Seconds to wait for another program's trial, in which kernels are compiled. */
+enum { PATIENCE = 20 };
+
 /* Its address is the key under which a context keeps what was tried. */
 static char SLOT;
 
@@ -220,7 +223,7 @@ static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const plan *p)
 
 /* Tries the plan's kernel. UNKNOWN where it could not be tried, and the context has failed: for want of memory, or to
  * begin anew in smaller groups. */
-static verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+static verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const plan *p, const char *what) {
     const int depth = tfm__scope_depth(ctx);
     const bool recorded = tfm__tape_pause(ctx);
     verdict v = UNKNOWN;
@@ -241,6 +244,28 @@ static verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const plan *
         v = UNKNOWN;
     }
     tfm__tape_resume(ctx, recorded);
+    if (v > GOOD)
+        tfm__log(TFM_LOG_WARNING, "%s: %s (%s): going on without it", tfm_context_device(ctx)->name, trouble(v), what);
+    return v;
+}
+
+static verdict kept(tfm_context *ctx, const char *what) {
+    int stored = UNKNOWN;
+    return tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN && stored < VERDICTS ? (verdict)stored
+                                                                                                       : UNKNOWN;
+}
+
+/* Tries it, unless a verdict is kept by now. A driver may end the program, and is then tried once more only: the first
+ * time it may have been the user. Without a trial, no mark says that one is under way. */
+static verdict try_once(tfm_context *ctx, const tfm__gemm_task *task, const plan *p, tfm__trial *trial,
+                        const char *what) {
+    const verdict last = kept(ctx, what);
+    if (last != UNKNOWN && last != CUT_ONCE)
+        return last;
+    if (trial)
+        tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, "gemm_engine", what);
+    const verdict v = try_it(ctx, task, p, what);
+    tfm__proven_set(ctx, v, "gemm_engine", what);
     return v;
 }
 
@@ -248,7 +273,7 @@ static verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const plan *
 static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     unsigned char *known = verdict_on(ctx, task, p);
-    int stored = UNKNOWN;
+    tfm__trial trial;
     char what[160];
     if (!known || *known != UNKNOWN)
         return known ? (verdict)*known : UNKNOWN;
@@ -257,20 +282,17 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
              p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n', task->transpose_b ? 't' : 'n', p->unit,
              task->b.dtype != TFM_F32 ? ", b stored as " : "",
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
-    const bool kept = !tuning->engine_emulated && tfm__proven_get(ctx, &stored, "gemm_engine", what) &&
-                      stored > UNKNOWN && stored < VERDICTS;
-    if (kept && stored != CUT_ONCE)
-        return (verdict)(*known = (unsigned char)stored);
-    /* A driver may end the program, and is then tried once more only: the first time it may have been the user. */
-    if (!tuning->engine_emulated)
-        tfm__proven_set(ctx, kept ? CUT_AGAIN : CUT_ONCE, "gemm_engine", what);
-    const verdict v = try_it(ctx, task, p);
-    *known = (unsigned char)v;
-    if (v > GOOD)
-        tfm__log(TFM_LOG_WARNING, "%s: %s (%s): going on without it", tfm_context_device(ctx)->name, trouble(v), what);
-    if (!tuning->engine_emulated)
-        tfm__proven_set(ctx, v, "gemm_engine", what);
-    return v;
+    if (tuning->engine_emulated)
+        return (verdict)(*known = (unsigned char)try_it(ctx, task, p, what));
+    const verdict last = kept(ctx, what);
+    if (last != UNKNOWN && last < CUT_ONCE)
+        return (verdict)(*known = (unsigned char)last);
+    /* What is kept may be the mark of another program's trial, which is waited for. */
+    const bool alone = tfm__trial_begin(&trial, PATIENCE);
+    *known = (unsigned char)try_once(ctx, task, p, alone ? &trial : NULL, what);
+    if (alone)
+        tfm__trial_end(&trial);
+    return (verdict)*known;
 }
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */

@@ -69,9 +69,9 @@ static void keep(tfm_context *ctx, verdict v) {
 }
 
 /* What stands where the program ends in a trial. */
-static void mark(tfm_context *ctx, verdict v) {
+static void mark(tfm_context *ctx, tfm__trial *trial, verdict v) {
     char what[64];
-    tfm__trial_mark(ctx, v, "steps", what_of(what));
+    tfm__trial_mark(ctx, trial, v, "steps", what_of(what));
 }
 
 /* A want of memory is one of this moment, and not kept. */
@@ -287,8 +287,8 @@ static tfm_status try_in_same_groups(tfm_context *ctx, verdict *v, bool *lasting
 }
 
 /* A driver may end the program, and is then tried once more only: the first time it may have been somebody who gave up
- * waiting, by a signal that no handler has heard of. */
-static tfm_status prove_alone(tfm_context *ctx, state *s, const char **why) {
+ * waiting, by a signal that no handler has heard of. Without a trial, no mark says that one is under way. */
+static tfm_status prove_alone(tfm_context *ctx, state *s, tfm__trial *trial, const char **why) {
     const verdict last = kept(ctx);
     verdict v = UNKNOWN;
     bool lasting = true;
@@ -297,8 +297,8 @@ static tfm_status prove_alone(tfm_context *ctx, state *s, const char **why) {
         *why = trouble(last);
         return TFM_OK;
     }
-    if (last != GOOD)
-        mark(ctx, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
+    if (last != GOOD && trial)
+        mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE);
     const bool taped = tfm__tape_pause(ctx);
     const tfm_status status = try_in_same_groups(ctx, &v, &lasting);
     tfm__tape_resume(ctx, taped);
@@ -324,7 +324,7 @@ tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why, bool *busy) {
         return TFM_OK;
     }
     if (kept(ctx) == GOOD)
-        return prove_alone(ctx, s, why); /* which leaves no mark */
+        return prove_alone(ctx, s, NULL, why);
     if (!tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
         if (busy)
             *busy = true;
@@ -333,7 +333,7 @@ tfm_status tfm__recorded_prove(tfm_context *ctx, const char **why, bool *busy) {
         s->waited = true;
         return TFM_OK;
     }
-    const tfm_status status = prove_alone(ctx, s, why);
+    const tfm_status status = prove_alone(ctx, s, &trial, why);
     tfm__trial_end(&trial);
     return status;
 }
