@@ -278,7 +278,10 @@ static void check_info(const tfm_model_info *opened, const tfm__stack_arch *s) {
 /* Saved and opened again, a model gives the same logits, to the bit. */
 static void test_saved(void **state) {
     (void)state;
+    int number = 0;
     for (size_t k = 0; k < TFM__COUNT(DECODERS); k++) {
+        if (harness_left_out(&number, 4))
+            continue;
         tfm_model *model = decoder_make(DECODERS[k].config), *again;
         char dir[4200];
         float *want = decoder_logits(model, 2, 9), *got;
