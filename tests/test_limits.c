@@ -55,6 +55,8 @@ static void test_other_kernels(void **state) {
                    {"TFM_FAULT_LIE=type=8", false}};
     if (runs_slow())
         skip();
+    if (harness_brief())
+        runs_short();
     for (size_t i = 0; i < sizeof(DEVICES) / sizeof(*DEVICES); i++)
         if (DEVICES[i].brief || !harness_brief())
             runs_add(
@@ -62,6 +64,7 @@ static void test_other_kernels(void **state) {
                 (const char *const[]){DEVICES[i].lie, "TFM_CACHE_DIR=off", harness_brief() ? RUNS_HASTY : NULL, NULL},
                 RUNS_RIGHT);
     runs_finish("a device that runs other kernels");
+    runs_lines(1);
 }
 
 /* ---- Many lines -------------------------------------------------------------------------------------- */
