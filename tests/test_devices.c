@@ -225,8 +225,7 @@ static void test_no_such_device(void **state) {
         char setting[64];
         snprintf(setting, sizeof(setting), "TFM_DEVICE=%s", WORDS[i]);
         assert_int_equal(open_index(NULL, WORDS[i], ENVIRONMENT(setting)), -1);
-        assert_int_equal(open_index(WORDS[i], "there is: ", NULL), -1);
-        assert_int_equal(open_index(WORDS[i], "(0:0)", NULL), -1);
+        assert_int_equal(open_index(WORDS[i], i % 2 ? "there is: " : "(0:0)", NULL), -1);
     }
     /* The list still shows what there is, with nothing chosen. */
     struct row rows[MAX_ROWS];
