@@ -79,7 +79,7 @@ static void test_damage(void **state) {
     unsigned char *good = (unsigned char *)scratch_source("apps/demo/source.spm", &length), *bytes = malloc(length);
     assert_non_null(bytes);
     const char *rounds = getenv("TFM_FUZZ");
-    int count = rounds ? atoi(rounds) : 150;
+    int count = rounds ? atoi(rounds) : harness_brief() ? 50 : 150;
     unsigned opened = 0;
     harness_random random = {11};
     for (int i = 0; i < count; i++) {
