@@ -16,6 +16,11 @@ GOLDEN = ROOT / "tests" / "golden"
 Program = Callable[..., bytes]
 
 
+def few(all: int, some: int) -> int:
+    """How many lines a test takes; `some` in tests/run.sh."""
+    return some if os.environ.get("TFM_BRIEF") == "1" else all
+
+
 @pytest.fixture(scope="session")
 def program() -> Program:
     """Runs `tfm` and gives what it writes."""

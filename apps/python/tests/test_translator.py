@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tfm
-from conftest import DEMO, Program
+from conftest import DEMO, Program, few
 
 
 def _joined(lines: list[str]) -> bytes:
@@ -21,13 +21,14 @@ def _joined(lines: list[str]) -> bytes:
 
 def test_500_lines_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
     assert len(german) == 500
+    lines = german[:few(500, 80)]
     for split, flags in ((False, []), (True, ["--split"])):
-        want = program("translate", "-m", DEMO, "--beam", "4", *flags, input=_joined(german))
-        assert _joined([str(t) for t in demo.translate(german, beam=4, split=split)]) == want
+        want = program("translate", "-m", DEMO, "--beam", "4", *flags, input=_joined(lines))
+        assert _joined([str(t) for t in demo.translate(lines, beam=4, split=split)]) == want
 
 
 def test_scores_and_n_best_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
-    lines = german[:60]
+    lines = german[:few(60, 20)]
     want = program("translate", "-m", DEMO, "--beam", "4", "--n-best", "3", input=_joined(lines)).decode()
     found = demo.translate(lines, beam=4, n_best=3)
     got = ["".join(f"{i} ||| {t} ||| {t.score:.6f}\n" if not math.isnan(t.score) else f"{i} |||  ||| \n" for t in best)
@@ -36,7 +37,7 @@ def test_scores_and_n_best_are_the_programs(demo: tfm.Translator, program: Progr
 
 
 def test_workers_give_what_one_gives(demo: tfm.Translator, german: list[str]) -> None:
-    lines = german[:200]
+    lines = german[:few(200, 60)]
     want = demo.translate(lines, beam=1, batch_tokens=256, return_scores=True)
     both = tfm.Context(workers=2)
     assert len(both.devices) == 2 and both.devices[0] == both.device
@@ -67,7 +68,7 @@ def test_lists_of_devices(context: tfm.Context, demo: tfm.Translator, german: li
 
 def test_scores_of_pairs_are_the_programs(demo: tfm.Translator, program: Program, german: list[str],
                                           tmp_path: pathlib.Path) -> None:
-    lines = german[:100]
+    lines = german[:few(100, 40)]
     targets = [str(t) for t in demo.translate(lines, beam=1, split=False)]
     (tmp_path / "de").write_bytes(_joined(lines))
     (tmp_path / "en").write_bytes(_joined(targets))
@@ -211,7 +212,7 @@ def test_callbacks_may_fail_and_stop(demo: tfm.Translator) -> None:
 def test_tokens_as_ctranslate2_has_them(demo: tfm.Translator, german: list[str]) -> None:
     tokenizer = demo.tokenizer
     assert tokenizer is not None
-    lines = [line for line in german[:30] if line]
+    lines = [line for line in german[:few(30, 10)] if line]
     pieces = [[tokenizer.piece(i, "source") or "" for i in tokenizer.encode(line)] for line in lines]
     want = demo.translate(lines, beam=4, split=False, length_penalty="hf", alpha=1, max_length=256, return_scores=True)
     for given in (pieces, [each[:-1] for each in pieces]):  # with the end of sentence, and without
