@@ -28,6 +28,24 @@ hasty() {
     code=$(cat code)
 }
 
+# unkept COMMAND...: the same, of what few runs build: brief runs keep no binaries of it, for which PoCL compiles again.
+unkept() {
+    (
+        brief && export TFM_CACHE_DIR=off
+        "$@"
+        echo "$code" >code
+    )
+    code=$(cat code)
+}
+
+# unoptimized: from here on brief runs have PoCL build everything so, where little is computed with what it builds. The
+# library cannot tell such binaries from others, so they lie in a folder of their own, which all scripts share.
+unoptimized() {
+    brief || return 0
+    export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
+    [ "$TFM_CACHE_DIR" = off ] || export TFM_CACHE_DIR="$TFM_CACHE_DIR-unoptimized"
+}
+
 # check NAME COMMAND...: one line of TAP; where the command is false, what the last run said follows.
 check() {
     count=$((count + 1))

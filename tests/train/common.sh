@@ -8,6 +8,7 @@ tfm=$(realpath "$1")
 root=$(realpath "$2")
 layer=$(realpath "$3")
 . "$root/tests/checks.sh"
+unoptimized
 
 # ---- Runs
 # text COUNT SEED: pairs of lines, `source TAB target`: a few numbers in words, and the same in English, backwards.
