@@ -481,21 +481,21 @@ check "quantize: at most 4 MB of bytes" [ "$(wc -c <bytes/model.safetensors)" -l
 check "quantize: the tokenizer is copied" same bytes/source.spm "$demo/source.spm"
 run quantize bytes -o again
 check "quantize: bytes of bytes" one_sentence 1 'quantised already'
-run translate -m "$demo" --precision int8 --beam 1 -i "$demo/test.de"
+unkept run translate -m "$demo" --precision int8 --beam 1 -i "$demo/test.de"
 mv out want
 check "int8: a line a line" [ "$(wc -l <want)" = 20 ]
-run translate -m bytes --beam 1 -i "$demo/test.de"
+unkept run translate -m bytes --beam 1 -i "$demo/test.de"
 check "int8: a directory of bytes writes what the model does with --precision int8" same out want
-run score -m bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
+unkept run score -m bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
 mv out want
-run score -m "$demo" --precision int8 --src "$demo/test.de" --tgt "$demo/greedy.en"
+unkept run score -m "$demo" --precision int8 --src "$demo/test.de" --tgt "$demo/greedy.en"
 check "int8: the same scores" same out want
-run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+unkept run eval -m bytes --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
 check "int8: near fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 80 ]
 # Halves: the demo's are fp16, so nothing is lost; bf16 has fewer digits.
-run translate -m "$demo" --precision fp16 --beam 1 -i "$demo/test.de"
+unkept run translate -m "$demo" --precision fp16 --beam 1 -i "$demo/test.de"
 check "fp16: as the original framework" same out "$demo/greedy.en"
-run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
+unkept run eval -m "$demo" --precision bf16 --src "$demo/test.de" --ref "$demo/greedy.en" --beam 1
 check "bf16: near fp32" [ "$(sed -n 's/^BLEU = \([0-9]*\).*/\1/p' out)" -ge 90 ]
 run train -o more --from bytes --src "$demo/test.de" --tgt "$demo/greedy.en"
 check "int8: bytes do not learn" one_sentence 1 'bytes'
