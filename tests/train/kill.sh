@@ -14,7 +14,9 @@ rm -rf part
 launch -o part $small $plan
 wait_for_update part 1
 kills=0
-for delay in $(delays 10); do
+times=10
+brief && times=6
+for delay in $(delays $times); do
     kill -KILL $child
     wait $child
     [ $? = 137 ] && kills=$((kills + 1))
