@@ -93,7 +93,8 @@ lane() {
 # Most of the time is PoCL's compiler's. Its own cache is shared by all that runs on PoCL, so everything is compiled once;
 # two jobs that run at the same time rarely want the same. The library's cache of binaries stays off where a program
 # runs once: PoCL compiles a second time, every kernel for groups of any size, to give a binary out. The scripts and what
-# meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it.
+# meets faults start the program hundreds of times, so they have one; tests/test_cache.c and tests/cli.sh test it. Scripts
+# that train, export or tune have PoCL compile without optimization, and keep what it gives out in a folder of its own.
 # What is long to compile, most of it ops, is compiled without optimization: nightly.sh has it optimized, and models run
 # here most of what is for users.
 job_pocl() {
