@@ -48,6 +48,19 @@ static inline int scratch_drop_binaries(void) {
     return scratch_binaries[0] ? nftw(scratch_binaries, scratch_remove, 16, FTW_DEPTH | FTW_PHYS) : 0;
 }
 
+/* For tests that have a cache of their own, of which they want what is tuned and proven, not kernels. Where it is brief
+ * a context ends without a cache: PoCL would compile all of its kernels once more to give their binaries out. */
+static inline void scratch_close(tfm_context **ctx) {
+    const char *named = harness_brief() ? getenv("TFM_CACHE_DIR") : NULL;
+    char *kept = named ? strdup(named) : NULL;
+    if (kept)
+        setenv("TFM_CACHE_DIR", "off", 1);
+    tfm_context_free(ctx);
+    if (kept)
+        setenv("TFM_CACHE_DIR", kept, 1);
+    free(kept);
+}
+
 /* A path in the folder; good until the fourth next call. */
 static inline const char *scratch_path(const char *name) {
     static char paths[4][sizeof(scratch_root) + 256];

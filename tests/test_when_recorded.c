@@ -84,20 +84,20 @@ static void test_row_and_proof(void **state) {
         tfm__recorded_disprove(other);
         assert_int_equal(runs_of(again, &plain), 0);
         tfm_model_free(&again);
-        tfm_context_free(&other);
+        scratch_close(&other);
         other = opened();
         again = model_on(other);
         assert_int_equal(runs_of(again, &plain), 0);
         harness_ok(tfm_selftest_steps(other, note, &came));
         assert_true(runs_of(again, &plain) > 20);
         tfm_model_free(&again);
-        tfm_context_free(&other);
+        scratch_close(&other);
     }
     tfm_tune_clear(ctx);
     harness_ok(tfm_tune_save(ctx));
     tfm_hypotheses_free(&plain);
     tfm_model_free(&model);
-    tfm_context_free(&ctx);
+    scratch_close(&ctx);
 }
 
 /* Verdicts, as they are kept. */
@@ -120,7 +120,7 @@ static void test_cut(void **state) {
             assert_int_equal(kept, verdict == CUT_ONCE ? GOOD : CUT_AGAIN);
             tfm__proven_set(ctx, 0, "steps", what);
         }
-        tfm_context_free(&ctx);
+        scratch_close(&ctx);
     }
 }
 
@@ -138,7 +138,7 @@ static void test_forgotten(void **state) {
     tfm_selftest_state came = TFM_SELFTEST_FAIL;
     char what[64];
     if (!tfm_tune_steps_possible(ctx)) {
-        tfm_context_free(&ctx);
+        scratch_close(&ctx);
         skip();
     }
     snprintf(what, sizeof(what), "steps that are recorded, tfm %s", tfm_version());
@@ -151,14 +151,14 @@ static void test_forgotten(void **state) {
     assert_int_equal(kept_of(ctx), 0);
     int verdict = 0;
     assert_false(tfm__proven_get(ctx, &verdict, "gemm_engine", "a tile"));
-    tfm_context_free(&ctx);
+    scratch_close(&ctx);
     ctx = opened();
     assert_int_equal(tfm_tune_hash(ctx), 0);
     harness_ok(tfm_selftest_steps(ctx, note, &came));
     assert_int_equal(came, TFM_SELFTEST_PASS);
     assert_int_equal(kept_of(ctx), GOOD);
     harness_ok(tfm_tune_forget(ctx));
-    tfm_context_free(&ctx);
+    scratch_close(&ctx);
 }
 
 /* Another program that has begun its trial and ends it well. */
@@ -210,12 +210,12 @@ static void test_beside(void **state) {
             tfm__cache_unlock(o.lock);
             harness_ok(tfm_selftest_steps(third, note, &came));
             assert_int_equal(came, TFM_SELFTEST_PASS);
-            tfm_context_free(&third);
+            scratch_close(&third);
         }
         harness_ok(tfm_tune_forget(ctx));
     }
-    tfm_context_free(&o.ctx);
-    tfm_context_free(&ctx);
+    scratch_close(&o.ctx);
+    scratch_close(&ctx);
 }
 
 /* A signal in mid-trial: what is kept before and after its handler. */
@@ -252,9 +252,9 @@ static void test_interrupted(void **state) {
         tfm_tune_interrupted();
         assert_int_equal(kept_of(i.eyes), GOOD);
     }
-    tfm_context_free(&i.ctx);
+    scratch_close(&i.ctx);
     harness_ok(tfm_tune_forget(i.eyes));
-    tfm_context_free(&i.eyes);
+    scratch_close(&i.eyes);
 }
 
 static void test_tunes(void **state) {
@@ -285,7 +285,7 @@ static void test_tunes(void **state) {
     assert_int_equal(model->rules.no_repeat, 3);
     assert_int_equal(tfm__scope_depth(ctx), 0);
     tfm_model_free(&model);
-    tfm_context_free(&ctx);
+    scratch_close(&ctx);
 }
 
 /* ---- A contest --------------------------------------------------------------------------------------------------- */
@@ -414,7 +414,7 @@ static void test_entering(void **state) {
     model->rules.eos_id_count = 0;
     if (!tfm__context_records(ctx)) {
         tfm_model_free(&model);
-        tfm_context_free(&ctx);
+        scratch_close(&ctx);
         skip();
     }
     harness_ok(write_under(model, &want, 1 << 24));
@@ -442,7 +442,7 @@ static void test_entering(void **state) {
     assert_true(least < more - 1 && more < MOST && made_do >= more - 1 - least);
     tfm_hypotheses_free(&want);
     tfm_model_free(&model);
-    tfm_context_free(&ctx);
+    scratch_close(&ctx);
 }
 
 /* With less and less memory: what launched steps have room for, recorded ones do as well, or are launched. */
@@ -456,7 +456,7 @@ static void test_memory(void **state) {
     int lost = 0, checked = 0;
     if (!tfm__context_records(ctx)) {
         tfm_model_free(&model);
-        tfm_context_free(&ctx);
+        scratch_close(&ctx);
         skip();
     }
     harness_ok(search(model, &want, &runs)); /* which makes what the model keeps */
@@ -501,7 +501,7 @@ static void test_memory(void **state) {
     ctx->room = all;
     tfm_hypotheses_free(&want);
     tfm_model_free(&model);
-    tfm_context_free(&ctx);
+    scratch_close(&ctx);
 }
 
 /* ---- Calls of several searches ----------------------------------------------------------------------------------- */
@@ -538,7 +538,7 @@ static void test_several(void **state) {
     tight t = {.ctx = ctx, .all = ctx->room, .most = 3 * PROMPTS * NEW};
     const tfm_generate_options o = {.beam = 2, .max_new = NEW, .go_on = tighten, .go_on_user = &t};
     if (!tfm__context_records(ctx)) {
-        tfm_context_free(&ctx);
+        scratch_close(&ctx);
         skip();
     }
     harness_ok(tfm_model_new(&model, ctx, &shape));
@@ -558,7 +558,7 @@ static void test_several(void **state) {
     tfm_hypotheses_free(&want);
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);
-    tfm_context_free(&ctx);
+    scratch_close(&ctx);
 }
 
 /* ---- Work-groups that are refused -------------------------------------------------------------------------------- */
@@ -611,7 +611,7 @@ static void test_refused_groups(void **state) {
             assert_int_equal(record.wrong, 0);
             tfm_model_free(&model);
         }
-        tfm_context_free(&ctx);
+        scratch_close(&ctx);
     }
     setenv("TFM_CACHE_DIR", scratch_root, 1);
 }
