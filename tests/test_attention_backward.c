@@ -346,7 +346,7 @@ static void test_low_masks(void **state) {
     for (int k = 0; k < 4; k++)
         harness_fill(&random, host[k], KEYS * WIDTH, 1);
     memset(host[3] + WIDTH, 0, WIDTH * sizeof(float)); /* dy of the query with the mask */
-    for (int i = 0; i <= LOWS; i++) {
+    for (int i = 0; i <= LOWS; i += harness_brief() ? 8 : 1) {
         const float low = i == 0      ? -INFINITY
                           : i == LOWS ? -FLT_MAX
                                       : -(1 + (float)(i % 7) / 7) * powf(10, 5 + 33 * (float)i / LOWS);

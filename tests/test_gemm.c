@@ -115,12 +115,19 @@ static bool check(const tfm__gemm_provider *provider, shape s, extras e, harness
     return !why;
 }
 
+/* Whether it is brief, and kernels of GPUs run here, which take long. */
+static bool less(void) {
+    return harness_brief() && tfm__context_tuning(harness_context())->class == TFM__SIMT;
+}
+
 /* All mixes of the odd sizes up to a size that the oracle takes in a moment; `stride` leaves some out, of an odd
- * number, so that every mix of transposes is met. */
+ * number, so that every mix of transposes is met. Where it is brief more are left out, most of them as on a GPU, whose
+ * kernels are slow here. */
 static void odd_shapes(const tfm__gemm_provider *provider, int stride, double most) {
     const int64_t sizes[] = {1, 3, 17, 65, 1000};
     harness_random random = {1};
-    stride = harness_brief() && stride < 11 ? 2 * stride + 1 : stride;
+    if (harness_brief() && stride < 11)
+        stride = (less() ? 4 : 2) * stride + 1;
     int number = 0;
     for (int i = 0; i < 5 * 5 * 5; i++) {
         shape s = {.m = sizes[i % 5], .n = sizes[i / 5 % 5], .k = sizes[i / 25]};
@@ -135,13 +142,23 @@ static void odd_shapes(const tfm__gemm_provider *provider, int stride, double mo
     }
 }
 
+/* Skips where the providers of panels decline whatever it is. */
+static void need_wide(void) {
+    if (tfm__context_tuning(harness_context())->class != TFM__WIDE) {
+        printf("skipped: this device does not take the packed kernels\n");
+        skip();
+    }
+}
+
 static void test_small(void **state) {
     (void)state;
+    need_wide();
     odd_shapes(&tfm__gemm_small, 1, 2e6);
 }
 
 static void test_packed(void **state) {
     (void)state;
+    need_wide();
     odd_shapes(&tfm__gemm_packed, 1, 2e6);
 }
 
@@ -227,7 +244,7 @@ static void batches(const tfm__gemm_provider *provider, int stride) {
 static void test_batches(void **state) {
     (void)state;
     for (int p = 0; p < TFM__GEMM_PROVIDERS - 1; p++)
-        batches(tfm__gemm_all[p], 1);
+        batches(tfm__gemm_all[p], less() ? 3 : 1);
 }
 
 /* More matrices than some devices' grids take in one dimension. */
@@ -245,7 +262,8 @@ static void test_many_matrices(void **state) {
 static void epilogues(const tfm__gemm_provider *provider) {
     harness_random random = {5};
     for (int activation = TFM_NO_ACTIVATION; activation <= TFM_SILU; activation++)
-        for (int64_t n = 3; n <= 200 && !(harness_brief() && activation > TFM_RELU && activation < TFM_SILU); n += 61) {
+        for (int64_t n = 3; n <= 200 && !(harness_brief() && activation > TFM_RELU && activation < TFM_SILU);
+             n += less() ? 122 : 61) {
             float *bias = normals(&random, n);
             extras e = {.bias = bias, .activation = (tfm_activation)activation, .alpha = 0.5f};
             check(provider, (shape){.m = 5, .n = n, .k = 11, .transpose_b = true}, e, &random);
@@ -304,7 +322,8 @@ static void turned(const tfm__gemm_provider *provider) {
 static void test_turned(void **state) {
     (void)state;
     turned(&tfm__gemm_packed);
-    turned(NULL);
+    if (!less()) /* the sizes are of blocks that GPUs do not have */
+        turned(NULL);
 }
 
 /* c += alpha a b, as gradients are summed. */
@@ -325,7 +344,7 @@ static void test_clblast(void **state) {
         skip();
     }
     odd_shapes(provider, harness_slow() ? 23 : 7, 2e6);
-    batches(provider, harness_slow() ? 3 : 1);
+    batches(provider, harness_slow() || less() ? 3 : 1);
     if (!harness_slow()) {
         epilogues(provider);
         check(provider, (shape){.m = 250, .n = 300, .k = 260, .transpose_b = true}, (extras){0}, &random);
@@ -440,10 +459,7 @@ static void test_wrong_clblast(void **state) {
 
 /* The kernels as other CPUs get them: this device runs any vector width, if slower. */
 static void test_other_tunings(void **state) {
-    if (tfm__context_tuning(harness_context())->class != TFM__WIDE) {
-        printf("skipped: this device does not take the packed kernels\n");
-        skip();
-    }
+    need_wide();
     static const int widths[][2] = {{8, 6}, {4, 6}}; /* vector width, rows of a tile: AVX2, SSE and NEON */
     for (int i = 0; i < 2; i++) {
         harness_teardown(state);

@@ -58,9 +58,23 @@ static double distance(tfm_model *model, const float *want, int chunk, tfm_dtype
     return most;
 }
 
+/* As on a GPU one of each kind is enough where it is brief: positions that are learned, keys of several heads, windows,
+ * keys that are normed, heads of which a part turns, and scores that are capped. */
+static bool left_out(const char *name) {
+    static const char *const KINDS[] = {"gpt2", "llama", "mistral", "qwen3", "phi3", "gemma2"};
+    if (!harness_brief() || tfm__context_tuning(harness_context())->class != TFM__SIMT)
+        return false;
+    for (size_t i = 0; i < TFM__COUNT(KINDS); i++)
+        if (strcmp(name, KINDS[i]) == 0)
+            return false;
+    return true;
+}
+
 static void test_steps(void **state) {
     (void)state;
     for (size_t k = 0; k < TFM__COUNT(DECODERS); k++) {
+        if (left_out(DECODERS[k].name))
+            continue;
         tfm_model *model = decoder_make(DECODERS[k].config);
         float *want = decoder_logits(model, ROWS, TOKENS);
         double largest = 0;
