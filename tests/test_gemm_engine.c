@@ -1,9 +1,11 @@
 /* Products by matrix engines, whose instructions are emulated: each engine's fragments and each of its tiles against
  * double precision over inputs rounded to 16 bits. And what becomes of an engine that does not do what it says. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "dev/cache.h"
 #include "dev/cl.h"
 #include "harness.h"
@@ -396,6 +398,101 @@ static void test_interrupted(void **state) {
     cut_short(state, true);
 }
 
+/* A product by the instruction in a cache folder of its own; false on a device that is not tuned as a GPU. */
+static bool multiply_in(void **state, const char *folder, const char *verdict) {
+    const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
+    again_in(state, folder);
+    if (!pose(TFM__ENGINE_MMA, TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
+        return false;
+    tuning()->engine_emulated = false;
+    warnings = 0;
+    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+    assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    assert_non_null(strstr(tfm__gemm_engine.declines(harness_context(), &task), verdict));
+    return true;
+}
+
+/* Another program at its trial, which ends it after a while. */
+typedef struct other {
+    char command[8500];
+    int lock;
+} other;
+
+static void *end_it(void *user) {
+    other *o = user;
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    assert_int_equal(system(o->command), 0);
+    tfm__cache_unlock(o->lock);
+    return NULL;
+}
+
+/* A trial of another program is waited for, and its verdict taken; one that does not end is left alone, with nothing
+ * kept, and is waited for once. */
+static void test_beside(void **state) {
+    need_simt();
+    char first[4200], second[4200];
+    other o;
+    pthread_t thread;
+    assert_int_equal(scratch_setup(state), 0);
+    snprintf(first, sizeof(first), "%s/first", scratch_root);
+    snprintf(second, sizeof(second), "%s/second", scratch_root);
+    if (multiply_in(state, first, "does not build")) {
+        assert_int_equal(warnings, 1);
+        snprintf(o.command, sizeof(o.command), "cp '%s'/*.tfm '%s'", first, second);
+        assert_int_equal(setenv("TFM_CACHE_DIR", second, 1), 0);
+        assert_true(tfm__cache_lock(&o.lock, 0) && o.lock >= 0);
+        assert_int_equal(pthread_create(&thread, NULL, end_it, &o), 0);
+        assert_true(multiply_in(state, second, "does not build"));
+        pthread_join(thread, NULL);
+        assert_int_equal(warnings, 0); /* nothing was tried */
+        if (!harness_brief()) {
+            snprintf(second, sizeof(second), "%s/third", scratch_root);
+            assert_int_equal(setenv("TFM_CACHE_DIR", second, 1), 0);
+            assert_true(tfm__cache_lock(&o.lock, 0) && o.lock >= 0);
+            const double begun = tfm__seconds();
+            assert_true(multiply_in(state, second, "another program"));
+            assert_int_equal(warnings, 1);
+            tuning()->gemm_tile = 1;
+            check(true, (shape){.m = 133, .n = 135, .k = 40}, (extras){0});
+            assert_true(tfm__seconds() - begun < 35);
+            tfm__cache_unlock(o.lock);
+            assert_true(multiply_in(state, second, "does not build"));
+            assert_int_equal(warnings, 1);
+        }
+    }
+    again(state);
+    scratch_teardown(state);
+}
+
+/* A trial within another does not wait for it, and an interruption takes both marks back. */
+static void test_within(void **state) {
+    need_simt();
+    seen copy = {.interrupted = true};
+    char folder[4200];
+    tfm__trial outer;
+    int verdict = 0;
+    assert_int_equal(scratch_setup(state), 0);
+    snprintf(folder, sizeof(folder), "%s/0", scratch_root);
+    snprintf(copy.folder, sizeof(copy.folder), "%s/1", scratch_root);
+    again_in(state, folder);
+    if (pose(TFM__ENGINE_MMA, TFM_BF16, 4) && strcmp(tuning()->name, "gpu") == 0) {
+        tuning()->engine_emulated = false;
+        assert_true(tfm__trial_begin(&outer, 0));
+        tfm__trial_mark(harness_context(), &outer, 1, "steps", "a test");
+        assert_true(tfm__proven_get(harness_context(), &verdict, "steps", "a test") && verdict == 1);
+        tfm_log_set(keep_cache, &copy, TFM_LOG_INFO);
+        assert_null(check(true, (shape){.m = 33, .n = 35, .k = 40}, (extras){0}));
+        tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+        assert_false(tfm__proven_get(harness_context(), &verdict, "steps", "a test"));
+        tfm__trial_end(&outer);
+        assert_true(multiply_in(state, copy.folder, "does not build"));
+        assert_int_equal(warnings, 1); /* neither mark was in the copy */
+    }
+    again(state);
+    scratch_teardown(state);
+}
+
 /* A kernel that was found good is not every kernel: a compiler that fails with an activation is gone round. */
 static void test_not_with_an_activation(void **state) {
     static const char BEGINNING[] = "#if TFM_ACTIVATION == 1\n#error no\n#endif\n";
@@ -436,7 +533,8 @@ int main(void) {
         cmocka_unit_test(test_special),     cmocka_unit_test(test_chosen),
         cmocka_unit_test(test_selftest),    cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_not_built),   cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_not_with_an_activation),
+        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_within),      cmocka_unit_test(test_not_with_an_activation),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -261,8 +261,9 @@ void tfm__cache_unlock(int lock) {
 }
 
 /* What a handler forgets, of the process that began to watch, not of its children: a trial's mark, and that of a trial
- * within it. Who has made a place TAKEN or HANDLED is alone with it. */
-enum { WATCHES = 4, FREE = 0, TAKEN, WATCHED, HANDLED };
+ * within it. Who has made a place TAKEN or HANDLED is alone with it; one that a handler has forgotten is not FREE
+ * before who took it lets go. */
+enum { WATCHES = 4, FREE = 0, TAKEN, WATCHED, HANDLED, FORGOTTEN };
 static struct {
     atomic_int state;
     int folder;
@@ -289,10 +290,11 @@ int tfm__cache_watch(const char *key) {
 void tfm__cache_unwatch(int watch) {
     if (watch < 0)
         return;
-    for (int is = WATCHED; !atomic_compare_exchange_strong(&watches[watch].state, &is, TAKEN); is = WATCHED)
-        if (is == FREE)
-            return; /* a handler has forgotten it; else another thread's handler is at it, which takes a moment */
-    close(watches[watch].folder);
+    int is = WATCHED;
+    while (!atomic_compare_exchange_strong(&watches[watch].state, &is, TAKEN) && is == HANDLED)
+        is = WATCHED; /* another thread's handler is at it, which takes a moment */
+    if (is == WATCHED)
+        close(watches[watch].folder);
     atomic_store(&watches[watch].state, FREE);
 }
 
@@ -305,7 +307,7 @@ void tfm__cache_drop_watched(void) {
         if (watches[i].owner == getpid())
             unlinkat(watches[i].folder, watches[i].name, 0);
         close(watches[i].folder);
-        atomic_store(&watches[i].state, FREE);
+        atomic_store(&watches[i].state, FORGOTTEN);
     }
     errno = before;
 }

@@ -164,8 +164,8 @@ tfm_status tfm__proven_forget(tfm_context *ctx);
 
 /* A trial that may end the program, as a driver may at what few have tried: one thread at a time makes one, of all
  * programs that share the cache folder, and what it leaves behind where it ends is a mark. So a mark that is there once
- * a trial has begun is that of a program that is no more, wherever the folder has locks. A trial may be part of
- * another. */
+ * a trial has begun is that of a program that is no more, wherever the folder has locks. A trial may be part of another
+ * of its thread; what ends the program in the inner one is held against both. */
 typedef struct tfm__trial {
     int lock, watch;
 } tfm__trial;
@@ -175,8 +175,8 @@ bool tfm__trial_begin(tfm__trial *trial, double seconds);
 /* The mark is a verdict, which stands until tfm__proven_set has another, or the program is interrupted. */
 void tfm__trial_mark(tfm_context *ctx, tfm__trial *trial, int verdict, const char *file, const char *what);
 void tfm__trial_end(tfm__trial *trial);
-/* For a handler of signals that end the program: who did is the user, so the mark goes, and with it what was known
- * before the trial. */
+/* For a handler of signals that end the program: who did is the user, so the marks go, and with them what was known
+ * before the trials. */
 void tfm__trial_interrupted(void);
 
 /* ---- What a layer above keeps with a context ---------------------------------------------------------------- */

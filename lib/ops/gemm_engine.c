@@ -45,11 +45,21 @@ typedef struct plan {
 } plan;
 
 /* Of a form of the kernel that was tried: by tile, whether b is stored in 16 bits, unit, inputs and transposes. */
-typedef enum verdict { UNKNOWN, GOOD, WRONG, NOT_BUILT, CUT_ONCE, CUT_AGAIN, VERDICTS } verdict;
+typedef enum verdict {
+    UNKNOWN,
+    GOOD,
+    WRONG,
+    NOT_BUILT,
+    CUT_ONCE,
+    CUT_AGAIN,
+    BUSY, /* another program is at a trial for too long: of this context alone, and not kept */
+    VERDICTS
+} verdict;
 enum { CLASSES = TILES << 5 };
 
 typedef struct state {
     unsigned char verdicts[2 * TFM__ENGINES][CLASSES]; /* of engines, and of their emulations */
+    bool waited;                                       /* for another program, in vain */
 } state;
 
 /* Seconds to wait for another program's trial, in which kernels are compiled. */
@@ -117,6 +127,9 @@ static const char *trouble(verdict v) {
         [NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
         [CUT_AGAIN] = "the program ended each time that the device's matrix engine was tried: `tfm tune --reset` "
                       "forgets that",
+        [BUSY] =
+            "another program was still trying what it tries once on this device, so the device's matrix engine was "
+            "not tried",
     };
     return WHY[v];
 }
@@ -251,19 +264,18 @@ static verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const plan *
 
 static verdict kept(tfm_context *ctx, const char *what) {
     int stored = UNKNOWN;
-    return tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN && stored < VERDICTS ? (verdict)stored
-                                                                                                       : UNKNOWN;
+    return tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN && stored < BUSY ? (verdict)stored
+                                                                                                   : UNKNOWN;
 }
 
 /* Tries it, unless a verdict is kept by now. A driver may end the program, and is then tried once more only: the first
- * time it may have been the user. Without a trial, no mark says that one is under way. */
+ * time it may have been the user. */
 static verdict try_once(tfm_context *ctx, const tfm__gemm_task *task, const plan *p, tfm__trial *trial,
                         const char *what) {
     const verdict last = kept(ctx, what);
     if (last != UNKNOWN && last != CUT_ONCE)
         return last;
-    if (trial)
-        tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, "gemm_engine", what);
+    tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, "gemm_engine", what);
     const verdict v = try_it(ctx, task, p, what);
     tfm__proven_set(ctx, v, "gemm_engine", what);
     return v;
@@ -288,10 +300,16 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
     if (last != UNKNOWN && last < CUT_ONCE)
         return (verdict)(*known = (unsigned char)last);
     /* What is kept may be the mark of another program's trial, which is waited for. */
-    const bool alone = tfm__trial_begin(&trial, PATIENCE);
-    *known = (unsigned char)try_once(ctx, task, p, alone ? &trial : NULL, what);
-    if (alone)
+    state *s = state_of(ctx);
+    if (tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
+        *known = (unsigned char)try_once(ctx, task, p, &trial, what);
         tfm__trial_end(&trial);
+    } else {
+        *known = BUSY;
+        tfm__log(s->waited ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s (%s): going on without it",
+                 tfm_context_device(ctx)->name, trouble(BUSY), what);
+        s->waited = true;
+    }
     return (verdict)*known;
 }
 

@@ -287,7 +287,8 @@ static tfm_status try_in_same_groups(tfm_context *ctx, verdict *v, bool *lasting
 }
 
 /* A driver may end the program, and is then tried once more only: the first time it may have been somebody who gave up
- * waiting, by a signal that no handler has heard of. Without a trial, no mark says that one is under way. */
+ * waiting, by a signal that no handler has heard of. `trial` is NULL where the verdict is good already, and no mark is
+ * left then. */
 static tfm_status prove_alone(tfm_context *ctx, state *s, tfm__trial *trial, const char **why) {
     const verdict last = kept(ctx);
     verdict v = UNKNOWN;
