@@ -185,7 +185,8 @@ int main(int argc, char **argv) {
     printf("most memory: %.1f MB after 3 buffers of %" PRId64
            ", %.1f MB after the pass, of which %.1f MB are this test's own\n",
            begun, buffer, ended, (double)lines / 8e6);
-    if (ended > begun + 8 + (double)lines / 8e6) /* the bits are touched as the pass goes */
+    /* The bits are touched as the pass goes. What else is taken may be chance: less than 70 bytes a line. */
+    if (ended > begun + (lines < 150000 ? 5 : 8) + (double)lines / 8e6)
         fail("memory grows with the corpus");
     if (p.apart / (double)lines < (double)buffer / 8)
         fail("the lines are not shuffled");

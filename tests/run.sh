@@ -120,7 +120,8 @@ sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
 sanitized_device="--suite device --no-suite unoptimized --no-suite measuring"
 job_sanitized_build() {
     # shellcheck disable=SC2046,SC2086 # words
-    ninja -C "$build/sanitized" -j "$each" --quiet tests/fuzz/fuzz $(python3 tests/needed.py "$build/sanitized" $sanitized_host) \
+    ninja -C "$build/sanitized" -j "$each" --quiet tests/fuzz/fuzz \
+        $(python3 tests/needed.py "$build/sanitized" $sanitized_host) \
         $(python3 tests/needed.py "$build/sanitized" $sanitized_device) && touch "$build/jobs/sanitized_build/built"
 }
 # sanitized: waits for that, and sets what such programs need

@@ -225,7 +225,9 @@ static void test_no_such_device(void **state) {
         char setting[64];
         snprintf(setting, sizeof(setting), "TFM_DEVICE=%s", WORDS[i]);
         assert_int_equal(open_index(NULL, WORDS[i], ENVIRONMENT(setting)), -1);
-        assert_int_equal(open_index(WORDS[i], i % 2 ? "there is: " : "(0:0)", NULL), -1);
+        for (size_t part = 0; part < 2; part++) /* of the sentence; in tests/run.sh one of them each time */
+            if (!harness_brief() || part == i % 2)
+                assert_int_equal(open_index(WORDS[i], part ? "there is: " : "(0:0)", NULL), -1);
     }
     /* The list still shows what there is, with nothing chosen. */
     struct row rows[MAX_ROWS];

@@ -1,6 +1,6 @@
 # Several devices of one process that share updates: two of PoCL's, or two workers on one.
 #     sh tests/train/fleet.sh PROGRAM SOURCE_ROOT FAULT_LAYER
-# With TFM_BRIEF=1 fewer calls fail.
+# With TFM_BRIEF=1 fewer calls fail, and the device compiles without optimization.
 . "$(dirname "$0")/ranks_common.sh"
 plan="$files --updates 6 --valid-every 3 --report-every 1 --dropout 0.2 --epsilon 1e-3 --valid-src valid.de --valid-tgt valid.en"
 # spoilt NUMBER ARGUMENT...: as `run`, and the read of this number fails

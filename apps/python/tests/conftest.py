@@ -16,9 +16,9 @@ GOLDEN = ROOT / "tests" / "golden"
 Program = Callable[..., bytes]
 
 
-def few(all: int, some: int) -> int:
+def few(many: int, some: int) -> int:
     """How many lines a test takes; `some` in tests/run.sh."""
-    return some if os.environ.get("TFM_BRIEF") == "1" else all
+    return some if os.environ.get("TFM_BRIEF") == "1" else many
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ def _joined(lines: list[str]) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
-def test_500_lines_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
+def test_lines_are_the_programs(demo: tfm.Translator, program: Program, german: list[str]) -> None:
     assert len(german) == 500
     lines = german[:few(500, 80)]
     for split, flags in ((False, []), (True, ["--split"])):
