@@ -6,6 +6,7 @@
 #include <string.h>
 #include "dev/cl.h"
 #include "harness.h"
+#include "less.h"
 #include "ops/gemm.h"
 #include "scratch.h"
 
@@ -113,11 +114,6 @@ static bool check(const tfm__gemm_provider *provider, shape s, extras e, harness
     free(b);
     free(before);
     return !why;
-}
-
-/* Whether it is brief, and kernels of GPUs run here, which take long. */
-static bool less(void) {
-    return harness_brief() && tfm__context_tuning(harness_context())->class == TFM__SIMT;
 }
 
 /* All mixes of the odd sizes up to a size that the oracle takes in a moment; `stride` leaves some out, of an odd

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "dev/cl.h"
 #include "harness.h"
+#include "less.h"
 #include "model/model.h"
 #include "model_shapes.h"
 #include "tfm/ops.h"
@@ -169,11 +170,6 @@ static void compare_translations(tfm_model *model, int sentences, int beam, int 
     recorded(since, least, what);
     tfm_hypotheses_free(&plain);
     tfm_hypotheses_free(&again);
-}
-
-/* Whether it is brief, and kernels of GPUs run here, which take long: each row and head has a work-group of its own. */
-static bool less(void) {
-    return harness_brief() && tfm__context_tuning(harness_context())->class == TFM__SIMT;
 }
 
 static void compare_many(tfm_model *model) {

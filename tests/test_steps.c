@@ -1,6 +1,7 @@
 /* A decoder token by token, and in chunks of tokens, through its log of keys and values, as it is of the whole text. */
 #include <math.h>
 #include "decoder_models.h"
+#include "less.h"
 
 enum { ROWS = 2, TOKENS = 23 };
 
@@ -62,7 +63,7 @@ static double distance(tfm_model *model, const float *want, int chunk, tfm_dtype
  * keys that are normed, heads of which a part turns, and scores that are capped. */
 static bool left_out(const char *name) {
     static const char *const KINDS[] = {"gpt2", "llama", "mistral", "qwen3", "phi3", "gemma2"};
-    if (!harness_brief() || tfm__context_tuning(harness_context())->class != TFM__SIMT)
+    if (!less())
         return false;
     for (size_t i = 0; i < TFM__COUNT(KINDS); i++)
         if (strcmp(name, KINDS[i]) == 0)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "dev/cl.h"
 #include "harness.h"
+#include "less.h"
 #include "tfm/ops.h"
 
 static const float *sorted_row;
@@ -82,7 +83,7 @@ static void test_shapes(void **state) {
     (void)state;
     const int64_t sizes[] = {1, 2, 3, 15, 16, 17, 63, 64, 65, 257, 1000, 6001, 17000, 70001};
     const int ks[] = {1, 2, 5, 8, 16, 64};
-    const bool half = harness_slow() || (harness_brief() && tfm__context_tuning(harness_context())->class == TFM__SIMT);
+    const bool half = harness_slow() || less();
     harness_random random = {1};
     for (size_t i = 0; i < (harness_slow() ? 12 : 14); i++)
         for (size_t j = 0; j < 6; j++)
