@@ -1,8 +1,12 @@
 /* Beam search on the device ("Attention Is All You Need", section 6.1; Wu et al. 2016, section 7, for the penalty).
  *
- * n sentences are live, each with BEAM rows; R = n BEAM. Every input token ever given to the decoder is a node: a token
- * and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number is also its row
- * in the log of keys and values. A row's past is a line of the table: the nodes from the start to its newest token.
+ * n sentences are live, each with BEAM rows, R = n BEAM, but for RAGGED. Every input token ever given to the decoder is
+ * a node: a token and the node before it. Nodes are numbered in the order of steps, row by row, so that a node's number
+ * is also its row in the log of keys and values. A row's past is a line of the table: the nodes from the start to its
+ * newest token.
+ *
+ * With RAGGED, a sentence has as many rows as there is hope for, up to BEAM, and none when it is over: its first one is
+ * starts[group], and R = starts[n]. Whoever calls learns after each step how many rows the next one has.
  *
  * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: as many as are looked at,
  * or the whole vocabulary if that is smaller. With AS_TRANSFORMERS, what finishes and when a sentence is over are as in
@@ -43,11 +47,11 @@
         TFM_TENSOR(float, new_scores), TFM_TENSOR(int, new_table), TFM_TENSOR(int, new_sentences),                     \
         TFM_TENSOR(int, new_done), TFM_TENSOR(int, sources), TFM_TENSOR(int, node_token),                              \
         TFM_TENSOR(int, node_parent), TFM_TENSOR(float, node_score), const long m, NUMBERS
-/* The rows of place `group`, which were sentence `from`, take over what their parent rows know, each as a new node. All
- * items of the work-group take part. */
-#define EXTEND(group, from)                                                                                            \
-    for (long b = TFM_LANE(); b < BEAM; b += TFM_GROUP) {                                                              \
-        const long row = (group)*BEAM + b, old = (from)*BEAM + b, node = next_node + row;                              \
+/* The rows of place `group`, `count` from `first` on, which were those of `from`, take over what their parent rows
+ * know, each as a new node. All items of the work-group take part. */
+#define EXTEND(group, from, first, count)                                                                              \
+    for (long b = TFM_LANE(); b < (count); b += TFM_GROUP) {                                                           \
+        const long row = (first) + b, old = (from)*BEAM + b, node = next_node + row;                                   \
         const int token = TFM_AT(next_token)[old], sentence = TFM_AT(sentences)[from];                                 \
         TFM_AT(new_tokens)[row] = token;                                                                               \
         TFM_AT(new_scores)[row] = TFM_AT(next_score)[old];                                                             \
@@ -61,10 +65,24 @@
             TFM_AT(new_done)[group] = TFM_AT(done)[from];                                                              \
         }                                                                                                              \
     }                                                                                                                  \
-    for (long e = TFM_LANE(); e < BEAM * past; e += TFM_GROUP) {                                                       \
+    for (long e = TFM_LANE(); e < (count)*past; e += TFM_GROUP) {                                                      \
         const long b = e / past, i = e - b * past;                                                                     \
-        TFM_AT(new_table)[((group)*BEAM + b) * NEW_ROOM + i] = PAST_NODE(i, TFM_AT(next_parent)[(from)*BEAM + b]);     \
+        TFM_AT(new_table)[((first) + b) * NEW_ROOM + i] = PAST_NODE(i, TFM_AT(next_parent)[(from)*BEAM + b]);          \
     }
+
+/* Where the rows of a sentence are, and what a step tells of those that it chooses. */
+#ifdef RAGGED
+#define FIRST_ROW(group) ((long)TFM_AT(starts)[group])
+#define ROWS(group) (TFM_AT(starts)[(group) + 1] - TFM_AT(starts)[group])
+#define STEP_PARAMETERS                                                                                                \
+    TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score),                          \
+        TFM_TENSOR(int, next_live), TFM_INPUT(int, starts), TFM_INPUT(int, sentences), TFM_TENSOR(int, done),          \
+        const long m, const long first_node
+#else
+#define FIRST_ROW(group) ((long)(group)*BEAM)
+#define ROWS(group) BEAM
+#define STEP_PARAMETERS EXTEND_PARAMETERS
+#endif
 
 /* In transformers all that reaches the limit has finished, a finished one must be among the BEAM best, and unless
  * `early` says 2 ("never"), live ones are compared by the length that they have. */
@@ -97,6 +115,25 @@ static inline float sum_of(__global const float *values, __global const float *l
     return score + (certain ? 0.0f : logit - log_sum);
 }
 
+/* The score of the `rank`-th best of those finished, counted from 1. */
+static inline float score_at(const int rank, __global const float *total, __global const int *count,
+                             __global const float *penalty, const int finished) {
+    float bar = INFINITY;
+    for (int above = 0, same = 1; above < rank && same > 0; above += same) {
+        float next = -INFINITY;
+        same = 0;
+        for (int b = 0; b < finished; b++) {
+            const float score = total[b] / penalty[count[b]];
+            if (score < bar && score >= next) {
+                same = score > next ? 1 : same + 1;
+                next = score;
+            }
+        }
+        bar = next;
+    }
+    return bar;
+}
+
 /* The token of a row's `list`-th continuation. */
 #ifdef MERGES
 #define TOKEN_OF(b, list) merged[(b)*CANDIDATES + (list)]
@@ -115,10 +152,15 @@ static inline float sum_of(__global const float *values, __global const float *l
  *   finished_total, finished_token, finished_node, finished_step (N, BEAM): sum log p, the last token, the node before
  *     it, and the number of tokens; finished_count (N): how many there are. Slots from the count on hold live ones that
  *     the limit has cut.
- *   next_token, next_parent, next_score (R): the live continuations; parent is a row
+ *   next_token, next_parent, next_score (n BEAM): the live continuations; parent is a row; with RAGGED, next_live (n)
+ *     says how many they are of a sentence
  *   done (n), remaining (1): sentences that are over
  *   ends (end_count): the tokens that end a sentence; walk: how many candidates are looked at; early: transformers'
  *     early_stopping, with AS_TRANSFORMERS
+ *   needed: so many of the best finished ones count. A row is given up that cannot become one of them, whatever it goes
+ *     on with: its sum of log p can only fall, and lp(n) lies between that of the next length and that of the
+ *     limit. What it could make way for has a smaller sum, and cannot either: so those that count are the same. 0: no
+ *     row is given up
  *   last_token: forced at a sentence's limit, or -1; certain_first, certain_last: the first token and that one have the
  *     probability 1, whatever the model gives them
  *
@@ -131,7 +173,8 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                           TFM_TENSOR(int, finished_count), TFM_TENSOR(int, remaining), const long vocabulary,
                           const long prefix_width, const long step, TFM_INPUT(int, ends), const long end_count,
                           const long walk, const long early, const long last_token, const long certain_first,
-                          const long certain_last, const long extends, MERGE_PARAMETERS EXTEND_PARAMETERS) {
+                          const long certain_last, const long extends, const long needed,
+                          MERGE_PARAMETERS STEP_PARAMETERS) {
     __local float sums[SUMS_KEPT];
 #ifdef MERGES
     __local int merged[SUMS];
@@ -141,8 +184,11 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     const long group = TFM_ROW();
     if (group >= m)
         return;
+#ifndef RAGGED
     NUMBERS_READ
-    const long base = group * BEAM, number = STEP(step);
+#endif
+    const long base = FIRST_ROW(group), number = STEP(step);
+    const int rows = (int)ROWS(group);
     const int sentence = TFM_AT(sentences)[group], generated = (int)number + 1, limit = TFM_AT(limits)[sentence];
     const bool last = last_token >= 0 && generated >= limit;
     const int certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
@@ -150,7 +196,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     if (!last && number < TFM_AT(prefix_counts)[sentence])
         forced = TFM_AT(prefixes)[sentence * prefix_width + number];
 #ifdef MERGES
-    for (int e = (int)TFM_LANE(); e < SUMS; e += TFM_GROUP) {
+    for (int e = (int)TFM_LANE(); e < rows * CANDIDATES; e += TFM_GROUP) {
         sums[e] = -INFINITY;
         merged[e] = 0;
         if (e % CANDIDATES == 0)
@@ -159,7 +205,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int all = (int)parts * CANDIDATES;
-    for (int e = (int)TFM_LANE(); e < BEAM * all; e += TFM_GROUP) {
+    for (int e = (int)TFM_LANE(); e < rows * all; e += TFM_GROUP) {
         const int b = e / all;
         __global const float *list = TFM_AT(values) + (base + b) * all;
         __global const int *places = TFM_AT(tokens) + (base + b) * all;
@@ -177,7 +223,7 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 #elif SUMS <= 1024
-    for (int e = (int)TFM_LANE(); e < SUMS; e += TFM_GROUP) {
+    for (int e = (int)TFM_LANE(); e < rows * CANDIDATES; e += TFM_GROUP) {
         const long row = base + e / CANDIDATES;
         sums[e] = sum_of(TFM_AT(values) + row * CANDIDATES, TFM_AT(logits) + row * vocabulary, TFM_AT(scores)[row],
                          TFM_AT(log_sum)[row], e % CANDIDATES, forced, certain);
@@ -185,9 +231,9 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
     if (TFM_LANE() == 0) {
-        __global int *out_token = TFM_AT(next_token) + base;
-        __global int *out_parent = TFM_AT(next_parent) + base;
-        __global float *out_score = TFM_AT(next_score) + base;
+        __global int *out_token = TFM_AT(next_token) + group * BEAM;
+        __global int *out_parent = TFM_AT(next_parent) + group * BEAM;
+        __global float *out_score = TFM_AT(next_score) + group * BEAM;
         int live = 0, filler = TFM_AT(ends)[0];
         if (!TFM_AT(done)[group]) {
             const float length_penalty = TFM_AT(penalty)[generated];
@@ -196,14 +242,14 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
             __global int *node = TFM_AT(finished_node) + sentence * BEAM;
             __global int *count = TFM_AT(finished_step) + sentence * BEAM;
             int finished = TFM_AT(finished_count)[sentence];
-            for (int b = 0; b < BEAM; b++)
+            for (int b = 0; b < rows; b++)
                 head[b] = 0;
 
             for (int c = 0; c < walk && live < BEAM; c++) {
                 /* The best head of the rows' sorted lists; a lower beam wins a tie. */
                 int best_beam = -1;
                 float best = -INFINITY;
-                for (int b = 0; b < BEAM; b++) {
+                for (int b = 0; b < rows; b++) {
                     const int list = head[b];
                     if (list >= (forced >= 0 ? 1 : CANDIDATES))
                         continue;
@@ -257,6 +303,13 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                     worst = fmin(worst, total[b] / TFM_AT(penalty)[count[b]]);
                 over = over || worst >= out_score[0] / TFM_AT(penalty)[HOPE] || ONLY_THERE(early == 1);
             }
+            if (!over && needed > 0 && finished >= needed) {
+                const float bar = score_at((int)needed, total, count, TFM_AT(penalty), finished);
+                const float most = fmax(TFM_AT(penalty)[generated + 1], TFM_AT(penalty)[limit]);
+                while (live > 0 && out_score[live - 1] / most < bar)
+                    live--;
+                over = live == 0;
+            }
             /* Cut by the limit: what is alive fills the slots that no finished one has. */
             if (over && generated >= limit) {
                 for (int b = finished, from = 0; b < BEAM && from < live; b++, from++) {
@@ -273,26 +326,36 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
                 atomic_dec(TFM_AT(remaining));
             }
         }
+#ifdef RAGGED
+        TFM_AT(next_live)[group] = live;
+#else
         for (int b = live; b < BEAM; b++) { /* dead rows go on as harmless ones until the batch is packed */
             out_token[b] = filler;
             out_parent[b] = (int)(base + b);
             out_score[b] = -INFINITY;
         }
+#endif
     }
+#ifndef RAGGED
     barrier(CLK_GLOBAL_MEM_FENCE); /* the others read what the first has written */
     if (extends) {
-        EXTEND(group, group)
+        EXTEND(group, group, base, BEAM)
     }
+#endif
 }
 
 /* A work-group for each of the m sentences that go on: makes their rows of the next step. */
+#ifdef RAGGED
+TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts)) {
+#else
 TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
+#endif
     const long group = TFM_ROW();
     if (group >= m)
         return;
     NUMBERS_READ
-    const long from = TFM_AT(keep)[group];
-    EXTEND(group, from)
+    const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group);
+    EXTEND(group, from, first, count)
 }
 
 #else
@@ -305,6 +368,25 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_compact(TFM_IN
         for (long i = 0; i < n && kept < m; i++)
             if ((TFM_AT(done)[i] != 0) == over)
                 TFM_AT(keep)[kept++] = (int)i;
+}
+
+/* One item in all: of n sentences that have so many live rows, keep gets those that have any, in order, starts where
+ * the rows of each begin, and totals (2) how many sentences and rows there are. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_starts(TFM_INPUT(int, next_live),
+                                                                         TFM_TENSOR(int, keep), TFM_TENSOR(int, starts),
+                                                                         TFM_TENSOR(int, totals), const long n) {
+    int kept = 0, rows = 0;
+    for (long i = 0; i < n; i++) {
+        const int live = TFM_AT(next_live)[i];
+        if (live == 0)
+            continue;
+        TFM_AT(keep)[kept] = (int)i;
+        TFM_AT(starts)[kept++] = rows;
+        rows += live;
+    }
+    TFM_AT(starts)[kept] = rows;
+    TFM_AT(totals)[0] = kept;
+    TFM_AT(totals)[1] = rows;
 }
 
 /* log(exp(a) + exp(b)); either may be -inf */

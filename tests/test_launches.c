@@ -58,6 +58,7 @@ static tfm_model *make(const char *family, int layers) {
     return model;
 }
 
+/* All hypotheses are asked for: a search for the best one would soon be over. */
 static int translate(int layers, int beam) {
     tfm_model *model = make(NULL, layers);
     const int32_t ids[] = {5, 6, 7, 8, 9, 0};
@@ -66,7 +67,8 @@ static int translate(int layers, int beam) {
     tfm_hypotheses found;
     harness_ok(tfm_search(
         model, &found, ids, &count, 1, NULL, NULL,
-        &(tfm_search_options){.beam = beam, .max_length = new_tokens(), .go_on = count_step, .go_on_user = &c}));
+        &(tfm_search_options){
+            .beam = beam, .n_best = beam, .max_length = new_tokens(), .go_on = count_step, .go_on_user = &c}));
     tfm_hypotheses_free(&found);
     tfm_model_free(&model);
     return steady(&c, "translation");

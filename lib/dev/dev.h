@@ -102,8 +102,10 @@ typedef struct tfm__tuning {
     /* Decoding. */
     int64_t read_tokens;     /* tokens of a batch that is only read, where the caller does not say */
     int64_t search_interval; /* steps between two looks of the host at how many sentences are not over */
-    bool keeps_halves;       /* keys and values of the past are kept in 16 bits where a model's matrices are */
-    bool records;            /* steps are recorded whatever the table says, where they can be: for tests and trials */
+    int64_t search_ragged; /* batches of so many rows have as many in each step as there is hope for, for which the host
+                              waits; 0: none */
+    bool keeps_halves;     /* keys and values of the past are kept in 16 bits where a model's matrices are */
+    bool records;          /* steps are recorded whatever the table says, where they can be: for tests and trials */
 } tfm__tuning;
 
 const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);

@@ -6,16 +6,17 @@
 /* CPUs that vectorise what one work-item says, so an item is given much to do. A chunk is 16 KiB of floats, half of a
  * first-level cache; a group of panels, 512 KiB, fits the cache beside a core; the state of a block of queries stays in
  * the first caches, and copies of keys on a thread's stack. B is worth packing where it is read more often than once or
- * twice. Sentences that are over are computed in vain until the host has looked, which a CPU feels at once. Larger
- * batches of texts that are only read took an encoder longer there, by a sixth in one measurement. Keys and values stay
- * F32: what a batch has of them mostly lies in caches, and rounding them would be two launches more a layer. */
+ * twice. Sentences that are over are computed in vain until the host has looked, which a CPU feels at once; and with 32
+ * rows it computes longer than the host takes to ask how many the next step has. Larger batches of texts that are only
+ * read took an encoder longer there, by a sixth in one measurement. Keys and values stay F32: what a batch has of them
+ * mostly lies in caches, and rounding them would be two launches more a layer. */
 #define WIDE                                                                                                           \
     .class = TFM__WIDE, .group = 1, .chunk = 4096,                                                                     \
     .gemm_order = {{.provider = "small"}, {.provider = "dots"}, {.provider = "packed"}, {.provider = "plain"}},        \
     .gemm_vectors = 2, .gemm_strip_tiles = 4, .gemm_pack_rows = 128, .gemm_group_bytes = 512 << 10,                    \
     .gemm_group_items = 64, .gemm_turned_items = 32, .gemm_turned_steps = 256, .gemm_turned_loose = 8,                 \
     .gemm_turned_shared = 8, .attention_blocks = {{256, 64}, {1024, 16}, {INT64_MAX, 8}}, .attention_widest = 4096,    \
-    .attention_backward_widest = 512, .read_tokens = 2048, .search_interval = 1
+    .attention_backward_widest = 512, .read_tokens = 2048, .search_interval = 1, .search_ragged = 32
 
 /* A tile of 12 x 2 vectors needs 32 registers, which hold 8 x 2 as well; where there are 16, 6 x 2 and 4 x 2. */
 #define REGISTERS_32 .gemm_rows = 12, .gemm_part_rows = 8

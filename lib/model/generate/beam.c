@@ -34,24 +34,26 @@ static tfm_tensor ints_filled(tfm_context *ctx, int64_t count, int32_t value) {
 
 /* The rows that a search begins with, on the host. */
 typedef struct first {
-    int32_t *tokens, *table, *sentences, *sources;
+    int32_t *tokens, *table, *sentences, *sources, *starts;
     float *scores;
 } first;
 
 /* The first rows of every sentence: the start token, or the last one of its prompt; one live beam each. */
 static void fill_first(first *f, const tfm__beam *beam, const tfm__beam_past *past) {
-    const int64_t rows = beam->total * beam->width;
+    const int64_t each = beam->rows / beam->total;
     for (int64_t i = 0; i < beam->total; i++)
         f->sentences[i] = (int32_t)i;
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t sentence = i / beam->width;
+    for (int64_t i = 0; i <= beam->total; i++)
+        f->starts[i] = (int32_t)(i * each);
+    for (int64_t i = 0; i < beam->rows; i++) {
+        const int64_t sentence = i / each;
         int32_t *line = f->table + i * (beam->before + 1);
         for (int64_t k = 0; k < beam->before; k++)
             line[k] = past->table[sentence * beam->before + k];
         line[beam->before] = (int32_t)(beam->node + i);
         f->tokens[i] = past ? past->last[sentence] : (int32_t)beam->rules->start_id;
         f->sources[i] = (int32_t)sentence;
-        f->scores[i] = i % beam->width ? -INFINITY : 0;
+        f->scores[i] = i % each ? -INFINITY : 0;
     }
 }
 
@@ -68,13 +70,14 @@ static void put_past(tfm__beam *beam, const tfm__beam_past *past, int64_t rows) 
 
 static tfm_status first_rows(tfm__beam *beam, const tfm__beam_past *past) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->total * beam->width, past_width = beam->before + 1;
+    const int64_t rows = beam->rows, past_width = beam->before + 1;
     first f = {.tokens = tfm__alloc((size_t)rows, sizeof(*f.tokens)),
                .table = tfm__alloc((size_t)(rows * past_width), sizeof(*f.table)),
                .sentences = tfm__alloc((size_t)beam->total, sizeof(*f.sentences)),
                .sources = tfm__alloc((size_t)rows, sizeof(*f.sources)),
+               .starts = tfm__alloc((size_t)beam->total + 1, sizeof(*f.starts)),
                .scores = tfm__alloc((size_t)rows, sizeof(*f.scores))};
-    if (f.tokens && f.table && f.sentences && f.sources && f.scores) {
+    if (f.tokens && f.table && f.sentences && f.sources && f.starts && f.scores) {
         fill_first(&f, beam, past);
         beam->scores = tfm__beam_floats(ctx, rows);
         tfm_tensor_write(ctx, beam->scores, f.scores);
@@ -83,12 +86,14 @@ static tfm_status first_rows(tfm__beam *beam, const tfm__beam_past *past) {
         beam->sentences = tfm__beam_ints_of(ctx, f.sentences, beam->total);
         beam->sources = tfm__beam_ints_of(ctx, f.sources, rows);
         beam->tokens = tfm__beam_ints_of(ctx, f.tokens, rows);
+        if (beam->ragged)
+            beam->starts = tfm__beam_ints_of(ctx, f.starts, beam->total + 1);
         if (past)
             put_past(beam, past, rows);
     } else {
         tfm__context_fail(ctx, TFM_ERROR_MEMORY, "search: out of host memory for %lld rows", (long long)rows);
     }
-    void *all[] = {f.tokens, f.table, f.sentences, f.sources, f.scores};
+    void *all[] = {f.tokens, f.table, f.sentences, f.sources, f.starts, f.scores};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
     return tfm_context_status(ctx);
@@ -129,15 +134,32 @@ static bool keeps_forbidden(const tfm__beam_setup *setup) {
     return setup->certain && (!setup->rules->renormalizes || penalized);
 }
 
+/* What a row must be able to become, or it is given up: one of so many best hypotheses. 0 where that cannot be told of
+ * a row: sum log p may grow, or the search ends by transformers' rules, or at its only hypothesis. With a negative
+ * alpha the rule ends a search that could still find better ones, by the last of all that finished: so all count. */
+static int needed_of(const tfm__beam_setup *setup) {
+    const bool grows = setup->rules->biased_count > 0 || (setup->choice && setup->choice->repetition_penalty != 0);
+    if (setup->as_transformers || grows || setup->width == 1)
+        return 0;
+    const bool early = setup->penalty[setup->longest] < setup->penalty[1];
+    return setup->n_best && !early ? setup->n_best : setup->width;
+}
+
 /* What there is to know of a search before its first step. */
 static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
-    const int64_t rows = setup->sentences * setup->width, past = setup->past ? setup->past->nodes : 0;
+    const int64_t most = setup->sentences * setup->width, past = setup->past ? setup->past->nodes : 0;
+    const int needed = needed_of(setup);
+    const bool ragged = setup->ragged && !setup->as_transformers;
+    const int64_t rows = ragged ? setup->sentences : most;
     return (tfm__beam){.ctx = ctx,
                        .width = setup->width,
                        .vocabulary = setup->vocabulary,
                        .kept = setup->kept,
                        .total = setup->sentences,
                        .live = setup->sentences,
+                       .rows = rows,
+                       .ragged = ragged,
+                       .needed = needed,
                        .prefix_width = setup->prefix_width,
                        .rules = setup->rules,
                        .certain = setup->certain,
@@ -146,7 +168,7 @@ static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
                        .choice = setup->choice ? *setup->choice : (tfm__beam_choice){0},
                        .before = setup->past ? setup->past->width : 0,
                        .node = past,
-                       .nodes = past + rows * 16};
+                       .nodes = past + most * 16};
 }
 
 /* How many of a sentence's candidates are looked at: the best one (greedy), or twice the beam, since half may be ends;
@@ -186,25 +208,24 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
     return first_rows(beam, setup->past);
 }
 
-/* The live continuations: (R) each. */
+/* The live continuations: (n K) each; and where rows are ragged, how many they are of each sentence, (n). */
 typedef struct chosen {
-    tfm_tensor token, parent, score;
+    tfm_tensor token, parent, score, live;
 } chosen;
 
-/* What the rows of the next step are made of, m sentences of them: ten tensors and four numbers that beam_step and
- * beam_extend share. */
+/* The rows of the next step, of m sentences. */
 typedef struct made {
     tfm_tensor tokens, scores, table, sentences, done, sources, keep;
-    int64_t m, next_node;
+    int64_t m, rows, next_node;
 } made;
 
 tfm_status tfm__beam_reserve(tfm__beam *beam, int64_t steps) {
-    return grow_nodes(beam, beam->node + (steps + 1) * beam->live * beam->width);
+    return grow_nodes(beam, beam->node + (steps + 1) * beam->rows);
 }
 
-static made make_rows(tfm__beam *beam, int64_t m) {
+static made make_rows(tfm__beam *beam, int64_t m, int64_t rows) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = m * beam->width, next_node = beam->node + beam->live * beam->width;
+    const int64_t next_node = beam->node + beam->rows;
     grow_nodes(beam, next_node + rows);
     made to = {.tokens = tfm__beam_ints(ctx, rows),
                .scores = tfm__beam_floats(ctx, rows),
@@ -212,6 +233,7 @@ static made make_rows(tfm__beam *beam, int64_t m) {
                .done = tfm__beam_ints(ctx, m),
                .sources = tfm__beam_ints(ctx, rows),
                .m = m,
+               .rows = rows,
                .next_node = next_node};
     tfm_tensor_new(ctx, &to.table, TFM_I32, 2, (int64_t[]){rows, beam->before + beam->step + 2});
     return to;
@@ -227,10 +249,22 @@ static made other_rows(const tfm__beam *beam, chosen *next) {
                   .sentences = rows->sentences,
                   .done = rows->done,
                   .sources = rows->sources,
-                  .m = beam->live};
+                  .m = beam->live,
+                  .rows = beam->rows};
 }
 
-enum { EXTEND_ARGS = 20 };
+/* What rows are made of: sixteen tensors and four numbers that beam_step and beam_extend share; and what beam_step has
+ * in their place where rows are ragged. */
+enum { EXTEND_ARGS = 20, RAGGED_ARGS = 9 };
+
+static void ragged_args(tfm__arg *args, const tfm__beam *beam, const chosen *next) {
+    const tfm__arg all[RAGGED_ARGS] = {TFM__T_AS("next_token", next->token), TFM__T_AS("next_parent", next->parent),
+                                       TFM__T_AS("next_score", next->score), TFM__T_AS("next_live", next->live),
+                                       TFM__T_AS("starts", beam->starts),    TFM__T_AS("sentences", beam->sentences),
+                                       TFM__T_AS("done", beam->done),        TFM__I_AS("m", beam->live),
+                                       TFM__I_AS("first_node", beam->node)};
+    memcpy(args, all, sizeof(all));
+}
 
 static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *next, const made *to, int64_t m) {
     const tfm__beam_turns *turns = beam->turns;
@@ -264,11 +298,13 @@ static void extend_args(tfm__arg *args, const tfm__beam *beam, const chosen *nex
 
 static tfm__kernel *kernel(const tfm__beam *beam, const char *name, const char *more) {
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
+    const char *form = beam->turns ? " -DFIXED" : beam->ragged ? " -DRAGGED" : "";
     return tfm__kernel_get(beam->ctx, "beam", name, "-DBEAM=%d -DCANDIDATES=%d%s%s%s", beam->width, candidates,
-                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "", beam->turns ? " -DFIXED" : "", more);
+                           beam->as_transformers ? " -DAS_TRANSFORMERS" : "", form, more);
 }
 
-/* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. */
+/* Chooses among the continuations of all rows, and makes the next rows where no sentence leaves the batch. `to` is NULL
+ * where rows are ragged. */
 static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
     const int candidates = beam->candidates < beam->vocabulary ? beam->candidates : (int)beam->vocabulary;
@@ -300,14 +336,18 @@ static void choose_rows(tfm__beam *beam, const chosen *next, const made *to, tfm
                             TFM__I_AS("last_token", beam->rules->forced_eos_id),
                             TFM__I_AS("certain_first", beam->certain && beam->rules->forced_bos_id >= 0),
                             TFM__I_AS("certain_last", beam->certain),
-                            TFM__I_AS("extends", to->m == beam->live),
+                            TFM__I_AS("extends", to && to->m == beam->live),
+                            TFM__I_AS("needed", beam->needed),
                             TFM__I(parts)}; /* the last one counts only where it merges */
     const size_t count = TFM__COUNT(own) - !merges;
     tfm__arg all[TFM__COUNT(own) + EXTEND_ARGS];
     memcpy(all, own, sizeof(own));
-    extend_args(all + count, beam, next, to, beam->live);
+    if (to)
+        extend_args(all + count, beam, next, to, beam->live);
+    else
+        ragged_args(all + count, beam, next);
     tfm__launch(ctx, kernel(beam, "beam_step", merges ? " -DMERGES" : ""), tfm__row_grid(ctx, beam->live),
-                count + EXTEND_ARGS, all);
+                count + (size_t)(to ? EXTEND_ARGS : RAGGED_ARGS), all);
 }
 
 /* The next rows where sentences that are over leave the batch. */
@@ -334,7 +374,7 @@ void tfm__beam_take_turn(tfm__beam *beam) {
     beam->sentences = rows->sentences;
     beam->done = rows->done;
     beam->sources = rows->sources;
-    beam->node += beam->live * beam->width;
+    beam->node += beam->rows;
     beam->step++;
 }
 
@@ -343,13 +383,63 @@ static void replace(tfm_context *ctx, tfm_tensor *old, tfm_tensor fresh) {
     *old = fresh;
 }
 
+/* The rows that were made are those of the next step. */
+static tfm_status go_on(tfm__beam *beam, const made *to) {
+    tfm_context *ctx = beam->ctx;
+    replace(ctx, &beam->tokens, to->tokens);
+    replace(ctx, &beam->scores, to->scores);
+    replace(ctx, &beam->table, to->table);
+    replace(ctx, &beam->sentences, to->sentences);
+    replace(ctx, &beam->done, to->done);
+    replace(ctx, &beam->sources, to->sources);
+    beam->node = to->next_node;
+    beam->live = to->m;
+    beam->rows = to->rows;
+    beam->step++;
+    return tfm_scope_close(ctx, 11,
+                           (tfm_tensor *[]){&beam->tokens, &beam->chosen, &beam->scores, &beam->table, &beam->sentences,
+                                            &beam->done, &beam->sources, &beam->starts, &beam->node_token,
+                                            &beam->node_parent, &beam->node_score});
+}
+
+/* A step of ragged rows. How many there are next is known only after it, so the host waits for it. */
+static tfm_status advance_ragged(tfm__beam *beam, tfm_tensor logits) {
+    tfm_context *ctx = beam->ctx;
+    const int64_t most = beam->live * beam->width;
+    int32_t left[2] = {0};
+    tfm_scope_open(ctx);
+    const chosen next = {tfm__beam_ints(ctx, most), tfm__beam_ints(ctx, most), tfm__beam_floats(ctx, most),
+                         tfm__beam_ints(ctx, beam->live)};
+    const tfm_tensor keep = tfm__beam_ints(ctx, beam->live), starts = tfm__beam_ints(ctx, beam->live + 1),
+                     totals = tfm__beam_ints(ctx, 2);
+    choose_rows(beam, &next, NULL, logits);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_starts", ""), TFM__GRID_1D(1, 1),
+                TFM__ARGS(TFM__T_AS("next_live", next.live), TFM__T(keep), TFM__T(starts), TFM__T(totals),
+                          TFM__I_AS("n", beam->live)));
+    if (tfm_tensor_read(ctx, left, totals) != TFM_OK || left[0] == 0) {
+        beam->node += beam->rows;
+        beam->live = beam->rows = 0;
+        beam->step++;
+        return tfm_scope_close(ctx, 0, NULL);
+    }
+    made to = make_rows(beam, left[0], left[1]);
+    to.keep = keep;
+    replace(ctx, &beam->starts, starts);
+    tfm__arg args[EXTEND_ARGS + 1] = {[EXTEND_ARGS] = TFM__T_AS("starts", beam->starts)};
+    extend_args(args, beam, &next, &to, to.m);
+    tfm__launch(ctx, kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to.m), TFM__COUNT(args), args);
+    return go_on(beam, &to);
+}
+
 tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->live * beam->width;
+    if (beam->ragged)
+        return advance_ragged(beam, logits);
     tfm_scope_open(ctx);
-    chosen next = {beam->turns ? (tfm_tensor){0} : tfm__beam_ints(ctx, rows), tfm__beam_ints(ctx, rows),
-                   tfm__beam_floats(ctx, rows)};
-    made to = beam->turns ? other_rows(beam, &next) : make_rows(beam, keep);
+    chosen next = {.token = beam->turns ? (tfm_tensor){0} : tfm__beam_ints(ctx, beam->rows),
+                   .parent = tfm__beam_ints(ctx, beam->rows),
+                   .score = tfm__beam_floats(ctx, beam->rows)};
+    made to = beam->turns ? other_rows(beam, &next) : make_rows(beam, keep, keep * beam->width);
     choose_rows(beam, &next, &to, logits);
     if (beam->turns) {
         tfm__beam_take_turn(beam);
@@ -359,19 +449,7 @@ tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
         extend_rows(beam, &next, &to);
     if (beam->as_transformers)
         replace(ctx, &beam->chosen, next.token);
-    replace(ctx, &beam->tokens, to.tokens);
-    replace(ctx, &beam->scores, to.scores);
-    replace(ctx, &beam->table, to.table);
-    replace(ctx, &beam->sentences, to.sentences);
-    replace(ctx, &beam->done, to.done);
-    replace(ctx, &beam->sources, to.sources);
-    beam->node = to.next_node;
-    beam->live = keep;
-    beam->step++;
-    return tfm_scope_close(ctx, 10,
-                           (tfm_tensor *[]){&beam->tokens, &beam->chosen, &beam->scores, &beam->table, &beam->sentences,
-                                            &beam->done, &beam->sources, &beam->node_token, &beam->node_parent,
-                                            &beam->node_score});
+    return go_on(beam, &to);
 }
 
 tfm_status tfm__beam_stop(tfm__beam *beam, const int32_t *stops) {

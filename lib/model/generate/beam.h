@@ -45,7 +45,8 @@ typedef struct tfm__beam {
     int64_t vocabulary;    /* V, or how many ids logits are of */
     const tfm__kept *kept; /* those, or NULL: all */
     int64_t total;         /* N: sentences of the batch */
-    int64_t live;          /* n: sentences that still have rows; R = n K */
+    int64_t live;          /* n: sentences that still have rows */
+    int64_t rows;          /* R: n K of them; where `ragged`, as many as there is hope for */
     int64_t step;          /* tokens generated so far */
     int64_t before;        /* what each row's past has besides: the columns of tfm__beam_past */
     int64_t node;          /* first node of this step's rows */
@@ -60,8 +61,9 @@ typedef struct tfm__beam {
     tfm_tensor table;     /* (R, before + step + 1): the nodes of each row's past and its own */
     tfm_tensor sources;   /* (R): which of the N sentences each row translates */
     tfm_tensor sentences; /* (n): the same for each sentence */
-    tfm_tensor done;      /* (n) */
-    tfm_tensor remaining; /* (1) */
+    tfm_tensor starts;    /* (n + 1): the first row of each, and R; where `ragged` */
+    tfm_tensor done;      /* (n): those that are over, which ragged rows leave at once */
+    tfm_tensor remaining; /* (1): how many are not over; of ragged rows nobody reads it */
 
     tfm_tensor node_token, node_parent; /* (nodes) */
     tfm_tensor node_score;              /* (nodes): sum log p from the start to each */
@@ -72,6 +74,8 @@ typedef struct tfm__beam {
     bool certain;            /* what the rules force has the probability 1 */
     bool keeps;              /* what they forbid keeps its own until the others are chosen */
     bool as_transformers;    /* the search ends as transformers' generate does */
+    bool ragged; /* sentences have no more rows than there is hope for, which the host learns step by step */
+    int needed;  /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
     tfm__beam_choice choice;
     tfm_tensor streams;     /* (N) */
     int64_t first_words;    /* how many tokens are forbidden at the first free step alone */
@@ -95,6 +99,8 @@ typedef struct tfm__beam_setup {
     const tfm__rules *rules; /* outlive the beam */
     bool certain;            /* as in tfm__beam; what is forbidden keeps its probability then, unless rules say else */
     bool as_transformers;    /* as in tfm__beam */
+    bool ragged;             /* as in tfm__beam, but where the search ends as transformers' do */
+    int n_best;              /* hypotheses that are asked for of each sentence; 0: all */
     const int32_t *limits;   /* [sentences]: most tokens to generate */
     const int32_t *prefixes; /* [sentences * prefix_width] */
     const int32_t *prefix_counts; /* [sentences] */
@@ -109,7 +115,9 @@ typedef struct tfm__beam_setup {
 tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_setup *setup);
 
 /* Chooses continuations by logits (R, V), in which it forbids words, and makes them the next step's rows, those of
- * `keep` sentences: `live` for all, fewer to drop sentences that are over. */
+ * `keep` sentences: `live` for all, fewer to drop sentences that are over. Where rows are ragged, it waits for the
+ * device and drops all that are over, whatever `keep` says; after the last one `live` and `rows` are 0, and no step may
+ * follow. */
 tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep);
 
 /* Has the host know what tfm__beam_advance would, in turns; the device's part of it runs otherwise. */

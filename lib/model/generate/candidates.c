@@ -106,7 +106,7 @@ bool tfm__beam_steady(const tfm__beam *beam) {
  * whether any may be forbidden in this step. */
 static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->live * beam->width, past = beam->before + beam->step + 1;
+    const int64_t rows = beam->rows, past = beam->before + beam->step + 1;
     const int64_t repeat = beam->rules->no_repeat;
     int64_t first;
     const int64_t words = words_now(beam, &first);
@@ -140,7 +140,7 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
  * 2019). transformers applies it to log p in a beam search, and to logits otherwise. */
 static void penalize(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->live * beam->width;
+    const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_penalize", ""), tfm__row_grid(ctx, rows),
@@ -153,7 +153,7 @@ static void penalize(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, 
 /* *out = logits, but for the tokens that complete a word whose score is changed. */
 static void add_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->live * beam->width;
+    const int64_t rows = beam->rows;
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_bias", ""), tfm__beam_items(ctx, rows),
@@ -191,7 +191,7 @@ static void draw_at_once(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *
 static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                    tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->live * beam->width;
+    const int64_t rows = beam->rows;
     tfm_tensor altered = logits, removed = {0}, best = {0}, first = {0}, left = {0};
     tfm_topk(ctx, &best, &first, log_sum, logits, 1);
     if (beam->bias.buffer) {
@@ -247,7 +247,7 @@ static int64_t best_of(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *to
 int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens, tfm_tensor *log_sum,
                              tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->live * beam->width;
+    const int64_t rows = beam->rows;
     const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer;
     tfm_tensor removed = {0};
     if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__SIMT) {

@@ -91,7 +91,7 @@ static tfm_status step(void *user, tfm_tensor *logits) {
     run *r = user;
     tfm_context *ctx = r->model->ctx;
     const tfm__beam *beam = &r->beam;
-    const int64_t rows = beam->live * beam->width, position = beam->before + beam->step;
+    const int64_t rows = beam->rows, position = beam->before + beam->step;
     tfm__step at = {.cache = &r->cache,
                     .relative = r->relative,
                     .sources = beam->sources,

@@ -83,9 +83,11 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
 tfm_status tfm__beam_finish(tfm__beam *beam, tfm_hypotheses *out, int n_best, const float *penalty) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor tokens = {0}, parents = {0}, scores = {0};
-    tfm_tensor_rows(ctx, &tokens, beam->node_token, 0, beam->node + 1);
-    tfm_tensor_rows(ctx, &parents, beam->node_parent, 0, beam->node + 1);
-    tfm_tensor_rows(ctx, &scores, beam->node_score, 0, beam->node + 1);
+    /* All that is asked for lies before `node`. A view has a row at least, also before the first step. */
+    const int64_t used = beam->node < beam->nodes ? beam->node + 1 : beam->nodes;
+    tfm_tensor_rows(ctx, &tokens, beam->node_token, 0, used);
+    tfm_tensor_rows(ctx, &parents, beam->node_parent, 0, used);
+    tfm_tensor_rows(ctx, &scores, beam->node_score, 0, used);
     results r = {.total = copy(ctx, beam->finished_total),
                  .token = copy(ctx, beam->finished_token),
                  .node = copy(ctx, beam->finished_node),

@@ -20,10 +20,6 @@
 enum { ALIKE = 2, LEAST = 8, LOGS = 16 };
 enum { LOGITS_PART = 0, CHOICE_PART = 1 };
 
-static int64_t rows_of(const tfm__beam *beam) {
-    return beam->live * beam->width;
-}
-
 /* Columns of a row's line in the table. */
 static int64_t past_of(const tfm__beam *beam) {
     return beam->before + beam->step + 1;
@@ -49,7 +45,7 @@ void tfm__recorded_begin(tfm__recorded *r, tfm_model *model, tfm__beam *beam, tf
 static void lay(tfm__recorded *r, tfm_tensor to, tfm_tensor from, const tfm__beam_rows *begin, int64_t newest) {
     static const tfm__beam_rows none;
     const tfm__beam *beam = r->beam;
-    const int64_t rows = rows_of(beam);
+    const int64_t rows = beam->rows;
     if (!begin)
         begin = &none;
     tfm__launch(beam->ctx, tfm__kernel_get(beam->ctx, "steps", "steps_lay", ""), tfm__row_grid(beam->ctx, rows),
@@ -62,7 +58,7 @@ static void lay(tfm__recorded *r, tfm_tensor to, tfm_tensor from, const tfm__bea
 /* The tensors of a turn; those that the beam has stay its own in the first one. */
 static void make_rows(tfm__beam_rows *out, const tfm__recorded *r, const tfm__beam *own, tfm_tensor places) {
     tfm_context *ctx = r->beam->ctx;
-    const int64_t live = r->beam->live, rows = rows_of(r->beam);
+    const int64_t live = r->beam->live, rows = r->beam->rows;
     *out = (tfm__beam_rows){.chosen = tfm__beam_ints(ctx, rows),
                             .now = tfm__beam_ints(ctx, 3),
                             .lengths = tfm__beam_ints(ctx, rows),
@@ -96,7 +92,7 @@ static int64_t doubled(int64_t room, int64_t needed) {
  * whose steps are recorded needs no more of them. */
 static void make(tfm__recorded *r, tfm_tensor places) {
     tfm__beam *beam = r->beam;
-    const int64_t rows = rows_of(beam), left = r->longest - beam->step, columns = r->turns.room - past_of(beam) + 1;
+    const int64_t rows = beam->rows, left = r->longest - beam->step, columns = r->turns.room - past_of(beam) + 1;
     const int64_t steps = columns < left ? columns : left;
     tfm_kv_cache *cache = r->cache;
     tfm_kv_cache_reserve(beam->ctx, cache, doubled(cache->capacity, cache->rows + (steps + 1) * rows) - cache->rows);
@@ -146,7 +142,7 @@ static void leave(tfm__recorded *r, const tfm_tensor *logits) {
     tfm__beam_turns *turns = &r->turns;
     tfm_tensor table = {0};
     if (logits) {
-        tfm_tensor_new(ctx, &table, TFM_I32, 2, (int64_t[]){rows_of(beam), past_of(beam)});
+        tfm_tensor_new(ctx, &table, TFM_I32, 2, (int64_t[]){beam->rows, past_of(beam)});
         lay(r, table, beam->table, NULL, beam->node);
     }
     tfm__recording_free(ctx, &r->recording);
@@ -171,9 +167,9 @@ static bool worth(tfm__recorded *r) {
     const tfm__beam *beam = r->beam;
     const int64_t past = past_of(beam), room = tfm__divide_up(past, TFM__TABLE_ROOM) * TFM__TABLE_ROOM;
     r->turns.room = room;
-    return r->on && r->alike >= ALIKE && room - past >= LEAST && r->longest - beam->step >= LEAST &&
+    return r->on && !beam->ragged && r->alike >= ALIKE && room - past >= LEAST && r->longest - beam->step >= LEAST &&
            tfm__beam_steady(beam) && tfm__model_turns_alike(r->model, past - 1, longest_text(r)) &&
-           tfm__recorded_wanted(r->model, rows_of(beam));
+           tfm__recorded_wanted(r->model, beam->rows);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------------------- */
@@ -198,7 +194,7 @@ static void end_step(tfm__recorded *r) {
     tfm_context *ctx = beam->ctx;
     const tfm__beam_rows *own = &r->turns.rows[r->turns.turn], *other = &r->turns.rows[!r->turns.turn];
     const tfm_tensor places = tfm__model_positions(r->model);
-    const int64_t rows = rows_of(beam), width = r->cache->width, all = 2 * (int64_t)r->cache->layers;
+    const int64_t rows = beam->rows, width = r->cache->width, all = 2 * (int64_t)r->cache->layers;
     const bool narrow = all > 0 && r->cache->logs[0].keys.dtype != TFM_F32;
     tfm__kernel *kernel = tfm__kernel_get(ctx, "steps", "steps_end", " -DPLACED=%s", narrow ? "ushort" : "uint");
     for (int64_t first = 0; first < all; first += LOGS) {
@@ -244,7 +240,7 @@ tfm_status tfm__recorded_step(tfm__recorded *r, tfm_tensor *logits, tfm__step_fn
     const int turn = r->turns.turn, part = 2 * turn + LOGITS_PART;
     if (r->on && r->whole[part]) { /* once given up, the blocks of parts that were whole are no longer theirs */
         *logits = r->logits[turn];
-        r->cache->rows += rows_of(beam);
+        r->cache->rows += beam->rows;
         return tfm__recording_run(ctx, r->recording, part);
     }
     tfm_tensor_free(ctx, &r->logits[turn]); /* of a part that was whole */

@@ -42,6 +42,9 @@ bool tfm__recorded_serves(const tfm_model *model);
 void tfm__recorded_row(char name[TFM__TUNED_TEXT], int64_t width, int64_t rows);
 /* Whether the table has such a row, and the trial of recordings has gone well on this device. */
 bool tfm__recorded_wanted(tfm_model *model, int64_t rows);
+/* Whether a search that begins with so many rows has nothing to do with recordings: steps of so many are launched, and
+ * it is no part of a trial, which compares steps with the same rows. */
+bool tfm__recorded_never(tfm_model *model, int64_t rows);
 
 /* At the end of a search: one that has failed for want of memory, and was in that form, is begun anew without
  * (tfm__context_again). */

@@ -134,6 +134,14 @@ bool tfm__recorded_wanted(tfm_model *model, int64_t rows) {
     return s->known == GOOD;
 }
 
+bool tfm__recorded_never(tfm_model *model, int64_t rows) {
+    tfm_context *ctx = model->ctx;
+    const state *s = tfm__context_slot(ctx, &KEY);
+    if (s && s->tries)
+        return false;
+    return !tfm__context_records(ctx) || !tfm__recorded_serves(model) || !tfm__recorded_wanted(model, rows);
+}
+
 void tfm__recorded_over(tfm_context *ctx, bool entered) {
     const tfm_status status = tfm_context_status(ctx);
     state *s = tfm__context_slot(ctx, &KEY);

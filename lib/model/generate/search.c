@@ -1,5 +1,6 @@
 /* Search over one batch: encode, then step by step until every sentence is over. Everything stays on the device. The
- * host only looks at a counter of what remains, at a value that was sent while the device already had its next step. */
+ * host only looks at a counter of what remains, at a value that was sent while the device already had its next step;
+ * or, where rows are ragged (beam.h), waits for how many the next step has. */
 #include <math.h>
 #include <string.h>
 #include "model/generate/recorded.h"
@@ -200,7 +201,7 @@ static tfm_status step(void *user, tfm_tensor *logits) {
     tfm_model *model = s->model;
     const tfm__beam *beam = s->beam;
     source *from = s->from;
-    const int64_t rows = beam->live * beam->width;
+    const int64_t rows = beam->rows;
     tfm_kv_cache_reserve(model->ctx, s->cache, rows);
     tfm__step at = {.cache = s->cache,
                     .cross = from->cross,
@@ -235,11 +236,13 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
     stepper s = {.model = model, .beam = beam, .cache = cache, .from = from};
     tfm__recorded_begin(&s.recorded, model, beam, cache, longest);
-    while (beam->step < longest && tfm_context_status(ctx) == TFM_OK && (status = ask(options, beam->step)) == TFM_OK) {
+    while (beam->step < longest && beam->live > 0 && tfm_context_status(ctx) == TFM_OK &&
+           (status = ask(options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
         tfm__recorded_step(&s.recorded, &logits, step, &s);
-        /* The device has this step to do while the host waits for what the step of the last look wrote. */
-        bool look = beam->step % interval == 0;
+        /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
+         * all is known that the last step wrote. */
+        const bool look = !beam->ragged && beam->step % interval == 0;
         const int32_t *remaining = look && counter ? tfm__read_wait(ctx, counter) : NULL;
         if (remaining && *remaining == 0)
             break;
@@ -264,6 +267,12 @@ static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
     for (int64_t i = 0; i < b->count; i++)
         some |= b->prefix_counts[i] == 0;
     return model->shortlist && some && r->forced_bos_id < 0 && r->forced_eos_id < 0 && r->bad_word_count == 0;
+}
+
+/* Whether a batch of so many rows has only those that there is hope for. */
+static bool ragged(tfm_model *model, int64_t rows) {
+    const int64_t least = tfm__context_tuning(model->ctx)->search_ragged;
+    return least > 0 && rows >= least && tfm__recorded_never(model, rows);
 }
 
 static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const tfm__rules *forced,
@@ -300,6 +309,8 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                                        .rules = forced,
                                        .certain = certain,
                                        .as_transformers = certain && rules->beam > 1 && forced->as_transformers,
+                                       .ragged = ragged(model, b->count * rules->beam),
+                                       .n_best = rules->n_best,
                                        .limits = b->limits,
                                        .prefixes = b->prefixes,
                                        .prefix_counts = b->prefix_counts,
