@@ -214,6 +214,9 @@ tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task);
 /* How many panels one item goes over, of whose row tiles there are so many. */
 int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles);
+/* Panels of each group where groups of so many at most are alike: PoCL gives one thread the first half of the items,
+ * and with a large group and a small one it would have most of the work. */
+int64_t tfm__gemm_even(int64_t panels, int64_t group);
 /* Bytes of the panels that are made for this one task; 0 where its weight keeps them. */
 uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task);
 

@@ -107,11 +107,15 @@ tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__g
 
 int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task, int64_t row_tiles) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t width = tfm__gemm_panel_width(ctx);
+    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
     const int64_t by_size = tuning->gemm_group_bytes / (task->k * width * (int64_t)tfm_dtype_size(task->b.dtype));
-    const int64_t by_items = row_tiles * tfm__divide_up(task->n, width) * task->batch / tuning->gemm_group_items;
+    const int64_t by_items = row_tiles * panels * task->batch / tuning->gemm_group_items;
     const int64_t group = by_size < by_items ? by_size : by_items;
-    return group > 1 ? group : 1;
+    return tfm__gemm_even(panels, group > 1 ? group : 1);
+}
+
+int64_t tfm__gemm_even(int64_t panels, int64_t group) {
+    return panels > group ? tfm__divide_up(panels, tfm__divide_up(panels, group)) : group;
 }
 
 tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task) {

@@ -51,7 +51,7 @@ static void launch(tfm_context *ctx, const tfm__gemm_task *task, const target *t
     const panels p = panels_of(ctx, task, strips);
     /* Where there are fewer items than that, several share a strip, and each makes some panels of it. */
     const int64_t few = tfm__context_tuning(ctx)->gemm_turned_shared, items = strips * task->batch * parts;
-    const int64_t group = items < few ? tfm__divide_up(p.count * items, few) : p.count;
+    const int64_t group = items < few ? tfm__gemm_even(p.count, tfm__divide_up(p.count * items, few)) : p.count;
     const tfm__grid grid =
         TFM__GRID_3D((size_t)strips, (size_t)tfm__divide_up(p.count, group), (size_t)(task->batch * parts), 1, 1, 1);
     tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_TURNED, task->activation, TFM_F32), grid,
