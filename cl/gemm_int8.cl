@@ -537,7 +537,8 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
                             const long rows) {
     const product p = PRODUCT();
     const long begin = get_global_id(0) * ITEM_COLUMNS, edge = min(begin + ITEM_COLUMNS, n);
-    const long row = get_global_id(1) * rows, end = min(row + rows, m);
+    /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
+    const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
     lanes panel[STRIP_DEPTH / GROUP * 2], kept[2 * MOST_KEPT];
     for (long column = begin; column < edge; column += STRIP)
         for (int s = 0; s < p.k; s += STRIP_DEPTH) {
@@ -563,7 +564,8 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
                             const long rows) {
     const product p = PRODUCT();
     const long column = get_global_id(0) * ITEM_COLUMNS, edge = min(column + ITEM_COLUMNS, n);
-    const long row = get_global_id(1) * rows, end = min(row + rows, m);
+    /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
+    const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
     for (long i = row; i < end; i += TILE_ROWS) {
         const int there = (int)min(end - i, (long)TILE_ROWS);
         for (long j = column; j < edge; j += 4)
