@@ -10,7 +10,7 @@ and the logs of both servers. tests/serve/load.py is the client: each connection
 last. In each round the servers take turns at every number of connections, and `tfm translate` has the same lines once.
 Both servers compute in fp32 on all cores, with the same beam, and both are warm. Each ranks and ends beams in its own way,
 as users get them: CTranslate2 by sums over lengths, until as many have ended as the beam is wide; tfm by the paper's penalty.
-With --length-penalty hf tfm ranks as CTranslate2 does, but goes on until no beam can become the best, half as long again.
+With --length-penalty hf tfm ranks as CTranslate2 does, but goes on until no beam can become the best.
 
 The rival batches as it can: what waits while the model is busy is its next batch, sorted and cut by CTranslate2 into
 batches of up to 4096 tokens. It does not split lines into sentences, which tfm serve does. Its threads spin for a while
