@@ -6,7 +6,9 @@
  * newest token.
  *
  * With RAGGED, a sentence has as many rows as there is hope for, up to BEAM, and none when it is over: its first one is
- * starts[group], and R = starts[n]. Whoever calls learns after each step how many rows the next one has.
+ * starts[group], and R = starts[n]. Whoever calls learns after each step how many rows the next one has. Where `began`
+ * (N) is not null, sentences have joined the others at the step that it says: then a row's line has its own length, and
+ * tables have room for the longest.
  *
  * The host gives BEAM, and CANDIDATES, the number of continuations of a row that are known: as many as are looked at,
  * or the whole vocabulary if that is smaller. With AS_TRANSFORMERS, what finishes and when a sentence is over are as in
@@ -33,9 +35,14 @@
 #define NUMBERS const long past, const long first_node, const long next_node
 #define STEP(given) (given)
 #define NUMBERS_READ
-#define NEW_ROOM (past + 1)
 #define NEWEST(row, node) (node)
+#ifdef RAGGED
+#define NEW_ROOM columns
+#define PAST_NODE(i, parent) TFM_AT(table)[(parent)*old_columns + (i)]
+#else
+#define NEW_ROOM (past + 1)
 #define PAST_NODE(i, parent) TFM_AT(table)[(parent)*past + (i)]
+#endif
 #endif
 
 /* What a step knows of the rows that it makes, m sentences of BEAM: `keep` says which of the n sentences goes on at
@@ -76,9 +83,11 @@
 #define ROWS(group) (TFM_AT(starts)[(group) + 1] - TFM_AT(starts)[group])
 #define STEP_PARAMETERS                                                                                                \
     TFM_TENSOR(int, next_token), TFM_TENSOR(int, next_parent), TFM_TENSOR(float, next_score),                          \
-        TFM_TENSOR(int, next_live), TFM_INPUT(int, starts), TFM_INPUT(int, sentences), TFM_TENSOR(int, done),          \
-        const long m, const long first_node
+        TFM_TENSOR(int, next_live), TFM_INPUT(int, starts), TFM_INPUT(int, began), TFM_INPUT(int, sentences),          \
+        TFM_TENSOR(int, done), const long m, const long first_node
+#define SINCE(sentence) (began != 0 ? TFM_AT(began)[sentence] : 0)
 #else
+#define SINCE(sentence) 0
 #define FIRST_ROW(group) ((long)(group)*BEAM)
 #define ROWS(group) BEAM
 #define STEP_PARAMETERS EXTEND_PARAMETERS
@@ -187,9 +196,9 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 #ifndef RAGGED
     NUMBERS_READ
 #endif
-    const long base = FIRST_ROW(group), number = STEP(step);
-    const int rows = (int)ROWS(group);
-    const int sentence = TFM_AT(sentences)[group], generated = (int)number + 1, limit = TFM_AT(limits)[sentence];
+    const int rows = (int)ROWS(group), sentence = TFM_AT(sentences)[group];
+    const long base = FIRST_ROW(group), number = STEP(step) - SINCE(sentence);
+    const int generated = (int)number + 1, limit = TFM_AT(limits)[sentence];
     const bool last = last_token >= 0 && generated >= limit;
     const int certain = last ? certain_last != 0 : number == 0 && certain_first != 0;
     int forced = last ? (int)last_token : -1;
@@ -346,10 +355,26 @@ TFM_KERNEL void beam_step(TFM_INPUT(float, values), TFM_INPUT(int, tokens), TFM_
 
 /* A work-group for each of the m sentences that go on: makes their rows of the next step. */
 #ifdef RAGGED
-TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts)) {
+/* `columns` of the new table, `old_columns` of the old one. Where `began` is not null, lengths (R) are how many count
+ * of each row's line, and positions (R) those of its newest token. */
+TFM_KERNEL void beam_extend(EXTEND_PARAMETERS, TFM_INPUT(int, starts), TFM_INPUT(int, began), TFM_TENSOR(int, lengths),
+                            TFM_TENSOR(int, positions), const long columns, const long old_columns) {
+    const long group = TFM_ROW();
+    if (group >= m)
+        return;
+    const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group), all = past;
+    for (long b = TFM_LANE(); began != 0 && b < count; b += TFM_GROUP) {
+        const int own = (int)all - TFM_AT(began)[TFM_AT(sentences)[from]];
+        TFM_AT(lengths)[first + b] = own + 1;
+        TFM_AT(positions)[first + b] = own;
+    }
+    {
+        const long past = all - SINCE(TFM_AT(sentences)[from]);
+        EXTEND(group, from, first, count)
+    }
+}
 #else
 TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
-#endif
     const long group = TFM_ROW();
     if (group >= m)
         return;
@@ -357,6 +382,7 @@ TFM_KERNEL void beam_extend(EXTEND_PARAMETERS) {
     const long from = TFM_AT(keep)[group], first = FIRST_ROW(group), count = ROWS(group);
     EXTEND(group, from, first, count)
 }
+#endif
 
 #else
 
@@ -371,11 +397,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_compact(TFM_IN
 }
 
 /* One item in all: of n sentences that have so many live rows, keep gets those that have any, in order, starts where
- * the rows of each begin, and totals (2) how many sentences and rows there are. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_starts(TFM_INPUT(int, next_live),
-                                                                         TFM_TENSOR(int, keep), TFM_TENSOR(int, starts),
-                                                                         TFM_TENSOR(int, totals), const long n) {
-    int kept = 0, rows = 0;
+ * the rows of each begin, and totals (3) how many sentences and rows there are, and since when the first of them are
+ * there. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+beam_starts(TFM_INPUT(int, next_live), TFM_INPUT(int, began), TFM_INPUT(int, sentences), TFM_TENSOR(int, keep),
+            TFM_TENSOR(int, starts), TFM_TENSOR(int, totals), const long n) {
+    int kept = 0, rows = 0, oldest = INT_MAX;
     for (long i = 0; i < n; i++) {
         const int live = TFM_AT(next_live)[i];
         if (live == 0)
@@ -383,10 +410,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void beam_starts(TFM_INP
         TFM_AT(keep)[kept] = (int)i;
         TFM_AT(starts)[kept++] = rows;
         rows += live;
+        oldest = min(oldest, began != 0 ? TFM_AT(began)[TFM_AT(sentences)[i]] : 0);
     }
     TFM_AT(starts)[kept] = rows;
     TFM_AT(totals)[0] = kept;
     TFM_AT(totals)[1] = rows;
+    TFM_AT(totals)[2] = oldest;
 }
 
 /* log(exp(a) + exp(b)); either may be -inf */
@@ -410,17 +439,23 @@ TFM_KERNEL void beam_keep(TFM_TENSOR(float, logits), TFM_INPUT(uchar, allowed), 
         logit[i] = list[i] ? logit[i] : -INFINITY;
 }
 
+/* How many places of a row's line count. */
+#define PAST_OF(row) (lengths != 0 ? TFM_AT(lengths)[row] : columns)
+
 /* One item per row: forbids the last token of each word whose others are the newest tokens of the row's past.
  *   logits (R, vocabulary): become -inf there; removed (R): the logarithm of the sum of their exponentials
- *   table (R, past): the nodes of each row's past; node_token: the token of each node
+ *   table (R, columns): the nodes of each row's past, of which `lengths` count, or all where that is null; node_token:
+ *     the token of each node
  *   words (count + 1): where in `ids` each word begins */
 TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, table),
-                            TFM_INPUT(int, node_token), TFM_INPUT(int, words), TFM_INPUT(int, ids), const long rows,
-                            const long vocabulary, const long past, const long count) {
+                            TFM_INPUT(int, lengths), TFM_INPUT(int, node_token), TFM_INPUT(int, words),
+                            TFM_INPUT(int, ids), const long rows, const long vocabulary, const long columns,
+                            const long count) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    __global const int *line = TFM_AT(table) + row * past;
+    const long past = PAST_OF(row);
+    __global const int *line = TFM_AT(table) + row * columns;
     float sum = -INFINITY;
     for (long w = 0; w < count; w++) {
         __global const int *word = TFM_AT(ids) + TFM_AT(words)[w];
@@ -441,13 +476,15 @@ TFM_KERNEL void beam_forbid(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed
 
 /* One item per row: out (R, vocabulary) gets bias[w] more at the last token of each word w whose others are the newest
  * tokens of the row's past. The rest is as for beam_forbid. */
-TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INPUT(int, node_token),
-                          TFM_INPUT(int, words), TFM_INPUT(int, ids), TFM_INPUT(float, bias), const long rows,
-                          const long vocabulary, const long past, const long count) {
+TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INPUT(int, lengths),
+                          TFM_INPUT(int, node_token), TFM_INPUT(int, words), TFM_INPUT(int, ids),
+                          TFM_INPUT(float, bias), const long rows, const long vocabulary, const long columns,
+                          const long count) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    __global const int *line = TFM_AT(table) + row * past;
+    const long past = PAST_OF(row);
+    __global const int *line = TFM_AT(table) + row * columns;
     for (long w = 0; w < count; w++) {
         __global const int *word = TFM_AT(ids) + TFM_AT(words)[w];
         const long before = TFM_AT(words)[w + 1] - TFM_AT(words)[w] - 1;
@@ -461,14 +498,15 @@ TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INP
 
 /* One item per row: forbids the tokens that would write a sequence of `length` tokens for the second time in a row's
  * past. logits (R, vocabulary): become -inf there; removed (R): the logarithm of a sum, to which their exponentials are
- * added table (R, past): the nodes of each row's past; node_token: the token of each node, -1 is no token */
+ * added. table (R, columns) and lengths (R) as for beam_forbid; node_token: the token of each node, -1 is no token */
 TFM_KERNEL void beam_forbid_repeats(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, table),
-                                    TFM_INPUT(int, node_token), const long rows, const long vocabulary, const long past,
-                                    const long length) {
+                                    TFM_INPUT(int, lengths), TFM_INPUT(int, node_token), const long rows,
+                                    const long vocabulary, const long columns, const long length) {
     const long row = get_global_id(0);
     if (row >= rows)
         return;
-    __global const int *line = TFM_AT(table) + row * past;
+    const long past = PAST_OF(row);
+    __global const int *line = TFM_AT(table) + row * columns;
     float sum = TFM_AT(removed)[row];
     for (long i = 0; i + length <= past; i++) {
         const int last = TFM_AT(node_token)[line[i + length - 1]];
@@ -488,16 +526,18 @@ TFM_KERNEL void beam_forbid_repeats(TFM_TENSOR(float, logits), TFM_TENSOR(float,
 
 /* A work-group per row: out (R, vocabulary), a copy of logits, gets the tokens of the row's past with the penalty: on
  * log p where `likely`, else on the logit, divided where it is positive and multiplied where it is negative.
- *   log_sum (R); table (R, past); node_token: -1 is no token */
+ *   log_sum (R); table (R, columns) and lengths (R) as for beam_forbid; node_token: -1 is no token */
 TFM_KERNEL void beam_penalize(TFM_TENSOR(float, out), TFM_INPUT(float, logits), TFM_INPUT(float, log_sum),
-                              TFM_INPUT(int, table), TFM_INPUT(int, node_token), const long rows, const long vocabulary,
-                              const long past, const long likely, const float penalty) {
+                              TFM_INPUT(int, table), TFM_INPUT(int, lengths), TFM_INPUT(int, node_token),
+                              const long rows, const long vocabulary, const long columns, const long likely,
+                              const float penalty) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
+    const long past = PAST_OF(row);
     const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
     for (long i = TFM_LANE(); i < past; i += TFM_GROUP) {
-        const int token = TFM_AT(node_token)[TFM_AT(table)[row * past + i]];
+        const int token = TFM_AT(node_token)[TFM_AT(table)[row * columns + i]];
         if (token < 0 || token >= vocabulary)
             continue;
         const float score = TFM_AT(logits)[row * vocabulary + token] - base;

@@ -79,6 +79,7 @@ static void write_all(FILE *out, server *s) {
     for (int i = 1; i < 6; i++)
         fprintf(out, "tfm_answers_total{class=\"%dxx\"} %llu\n", i, atomic_load(&c->classes[i]));
     counter(out, "lines_total", "Lines or sentences that a model worked on.", &c->lines);
+    counter(out, "joined_total", "Lines or sentences that joined a batch which was under way.", &c->joined);
     counter(out, "source_tokens_total", "Tokens that models read.", &c->source_tokens);
     counter(out, "target_tokens_total", "Tokens that models wrote.", &c->target_tokens);
     counter(out, "batches_total", "Batches; lines for each batch say how well they are filled.", &c->batches);

@@ -12,6 +12,8 @@ enum { BYTES_PER_TOKEN = 3, DEFAULT_BATCH_TOKENS = 4096, RETURN_MS = 2 };
 /* Seconds that a batch may take, so that who comes meanwhile does not wait for long; but it has this part of the most
  * tokens in any case, below which devices get slow. */
 static const double BATCH_SECONDS = 0.5;
+/* Seconds after which nothing joins a batch any more, so that it ends: what it took is known then. */
+static const double JOIN_SECONDS = 5;
 enum { LEAST_PART = 16, UNKNOWN_PART = 4 };
 
 /* ---- Jobs ------------------------------------------------------------------------------------------------------ */
@@ -248,7 +250,7 @@ static uint64_t cost_of(const serve_job *job) {
 static void take_piece(const serve_worker *w, serve_job *job, serve_unit *unit) {
     server *s = w->server;
     const uint64_t cost = cost_of(job);
-    *unit = (serve_unit){job, job->taken++};
+    *unit = (serve_unit){job, job->taken++, cost};
     job->in_work++;
     job->with = w;
     job->turn += cost;
@@ -306,37 +308,81 @@ void serve_queue_open(server *s, serve_model *model, int workers) {
     pthread_mutex_unlock(&s->lock);
 }
 
-size_t serve_queue_take(serve_worker *w) {
+/* Room for one more unit. */
+static bool make_room(serve_worker *w) {
+    if (w->count < w->room)
+        return true;
+    const size_t room = w->room ? 2 * w->room : SERVE_BATCH;
+    serve_unit *larger = realloc(w->units, room * sizeof(*larger));
+    if (!larger)
+        return false;
+    w->units = larger;
+    w->room = room;
+    return true;
+}
+
+static void add_piece(serve_worker *w, serve_job *job, uint64_t cost) {
+    take_piece(w, job, &w->units[w->count++]);
+    w->batch_tokens += cost;
+    w->live_tokens += cost;
+    w->left++;
+    atomic_fetch_add(&w->server->counts.lines, 1);
+}
+
+bool serve_queue_take(serve_worker *w) {
     server *s = w->server;
-    size_t count = 0;
-    uint64_t tokens = 0;
     pthread_mutex_lock(&s->lock);
     while (!s->ending && !(is_needed(w) && next_job(w, NULL)))
         pthread_cond_wait(&s->work, &s->lock);
     wait_for_returns(w);
     serve_job *job = s->ending ? NULL : next_job(w, NULL);
-    const serve_key key = job ? job->key : (serve_key){0};
+    const serve_key key = w->key = job ? job->key : (serve_key){0};
     const uint64_t budget = job ? budget_of(s, key.model) : 0;
     w->batch_full = false;
-    for (; job && count < SERVE_BATCH; job = next_job(w, &key)) {
+    w->batch_tokens = w->live_tokens = 0;
+    w->count = w->left = 0;
+    w->since = cli_seconds();
+    for (; job && w->count < SERVE_BATCH && make_room(w); job = next_job(w, &key)) {
         const uint64_t cost = cost_of(job);
-        w->batch_full = count > 0 && tokens + cost > budget;
+        w->batch_full = w->count > 0 && w->batch_tokens + cost > budget;
         if (w->batch_full)
             break;
         if (serve_hung_up(job->fd)) {
             serve_job_stop(job, SERVE_GONE);
             continue;
         }
-        tokens += cost;
-        take_piece(w, job, &w->units[count++]);
+        add_piece(w, job, cost);
     }
     const bool ending = s->ending;
-    w->batch_tokens = tokens;
-    w->left = count;
     if (s->waiting > 0)
         pthread_cond_broadcast(&s->work); /* for the next one */
     pthread_mutex_unlock(&s->lock);
-    return count > 0 || ending ? count : serve_queue_take(w);
+    return w->count > 0 || (!ending && serve_queue_take(w));
+}
+
+bool serve_queue_more(serve_worker *w) {
+    server *s = w->server;
+    const serve_key key = w->key;
+    bool came = false;
+    pthread_mutex_lock(&s->lock);
+    while (!came && !s->ending && cli_seconds() - w->since < JOIN_SECONDS) {
+        serve_job *job = next_job(w, NULL);
+        if (!job || !same_key(&job->key, &key)) /* others are first */
+            break;
+        const uint64_t cost = cost_of(job);
+        w->batch_full = w->batch_full || w->live_tokens + cost > budget_of(s, key.model);
+        if (w->live_tokens + cost > budget_of(s, key.model) || !make_room(w))
+            break;
+        if (serve_hung_up(job->fd)) {
+            serve_job_stop(job, SERVE_GONE);
+            continue;
+        }
+        add_piece(w, job, cost);
+        atomic_fetch_add(&s->counts.joined, 1);
+        came = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return came;
 }
 
 /* A piece less is worked on, and may have been cut off. That may complete the job, which may be freed then. */
@@ -354,17 +400,21 @@ static void one_done(serve_worker *w, serve_job *job, bool cut) {
     complete(w->server, job, w);
 }
 
-void serve_queue_piece_done(serve_worker *w, serve_unit unit) {
+void serve_queue_piece_done(serve_worker *w, serve_unit *unit) {
+    serve_job *job = unit->job;
     pthread_mutex_lock(&w->server->lock);
-    one_done(w, unit.job, false);
+    unit->job = NULL;
+    w->live_tokens -= unit->cost;
+    one_done(w, job, false);
     pthread_mutex_unlock(&w->server->lock);
 }
 
-void serve_queue_finish(serve_worker *w, const serve_unit *units, size_t count, bool cut) {
+void serve_queue_finish(serve_worker *w, bool cut) {
     pthread_mutex_lock(&w->server->lock);
-    for (size_t i = 0; i < count; i++)
-        if (units[i].job)
-            one_done(w, units[i].job, cut);
+    for (size_t i = 0; i < w->count; i++)
+        if (w->units[i].job)
+            one_done(w, w->units[i].job, cut);
+    w->count = 0;
     w->answered_last = w->completed;
     w->completed = 0;
     w->left = 0;
@@ -373,17 +423,18 @@ void serve_queue_finish(serve_worker *w, const serve_unit *units, size_t count, 
     pthread_mutex_unlock(&w->server->lock);
 }
 
-void serve_queue_give_back(serve_worker *w, serve_model *model, size_t count) {
+void serve_queue_give_back(serve_worker *w, serve_model *model) {
     server *s = w->server;
     pthread_mutex_lock(&s->lock);
     model->workers = model->workers < w->number ? model->workers : w->number;
-    for (size_t i = 0; i < count; i++) { /* the last that were taken of each job */
+    for (size_t i = 0; i < w->count; i++) { /* the last that were taken of each job */
         w->units[i].job->taken--;
         w->units[i].job->in_work--;
         w->units[i].job->client->waiting++;
         s->waiting++;
     }
-    w->left = 0;
+    atomic_fetch_sub(&s->counts.lines, w->count);
+    w->count = w->left = 0;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
 }

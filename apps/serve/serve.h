@@ -160,6 +160,7 @@ struct serve_job {
 typedef struct serve_unit {
     serve_job *job;
     size_t piece;
+    uint64_t cost; /* in tokens, about */
 } serve_unit;
 
 enum { SERVE_BATCH = 1024 };
@@ -171,9 +172,13 @@ struct serve_worker {
     pthread_t thread;
     size_t left; /* under the lock: pieces of its batch that are not done; 0: it is free, or soon will be */
     size_t completed, answered_last; /* under the lock: requests, by this batch so far and by the last one */
-    uint64_t batch_tokens;           /* of the batch at hand */
+    serve_key key;                   /* of the batch at hand */
+    uint64_t batch_tokens;           /* of it, those included that joined it */
+    uint64_t live_tokens;            /* of what it is still at */
     bool batch_full;                 /* more waited, but it would have taken too long */
-    serve_unit units[SERVE_BATCH];   /* of it */
+    double since;                    /* when the batch was begun */
+    serve_unit *units;               /* [count]: of it; their jobs are NULL once they are done */
+    size_t count, room;
 };
 
 /* A job of `count` pieces; NULL without memory. */
@@ -190,20 +195,23 @@ void serve_job_cut(const server *s, serve_job *job);
  * failed then. Called from the handler of the connection. */
 bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connection, const char *client);
 /* Waits for work and takes a batch of it: pieces of one key, in fair turns between clients, and between the requests
- * of one client. 0: the server ends. */
-size_t serve_queue_take(serve_worker *w);
+ * of one client. False: the server ends. */
+bool serve_queue_take(serve_worker *w);
+/* Takes one more piece of the batch's key, where its turn has come, the batch has room and others need not wait for the
+ * worker; it is the last of the worker's units then. */
+bool serve_queue_more(serve_worker *w);
 /* Says how long the model worked on the worker's batch. */
 void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds);
 /* Says how many workers may have a model from now on. */
 void serve_queue_open(server *s, serve_model *model, int workers);
 /* Says that a batch is over. What is complete goes on to its answer; where the batch was `cut`, what was stopped fails.
  */
-void serve_queue_finish(serve_worker *w, const serve_unit *units, size_t count, bool cut);
+void serve_queue_finish(serve_worker *w, bool cut);
 /* Gives back a batch that has not been begun: the worker has no seat at the model from now on, and those before it do
  * the work. */
-void serve_queue_give_back(serve_worker *w, serve_model *model, size_t count);
-/* Says that a piece is done: a job that is complete by it does not wait for its batch. */
-void serve_queue_piece_done(serve_worker *w, serve_unit unit);
+void serve_queue_give_back(serve_worker *w, serve_model *model);
+/* Says that a piece is done: a job that is complete by it does not wait for its batch. It may be freed then. */
+void serve_queue_piece_done(serve_worker *w, serve_unit *unit);
 /* Fails what has waited too long, and drops what nobody waits for any more. */
 void serve_queue_watch(server *s);
 /* The request of a job is over; the job is freed now, or by the worker when it is done with it. */
@@ -213,8 +221,8 @@ size_t serve_queue_waiting(server *s);
 /* ---- Workers (worker.c, work_*.c) --------------------------------------------------------------------------- */
 
 void *serve_work(void *worker);
-/* Each works on one batch, and fails the jobs whose pieces cannot be worked on. */
-tfm_status serve_work_translate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
+/* Each works on one batch, and fails the jobs whose pieces cannot be worked on. Pieces may join a translation. */
+tfm_status serve_work_translate(serve_worker *w, serve_model *model);
 tfm_status serve_work_embed(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
 tfm_status serve_work_generate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count);
 /* Whether somebody still waits for a batch, and not for too long. */
@@ -351,7 +359,7 @@ typedef struct serve_histogram {
 
 typedef struct serve_counts {
     atomic_ullong classes[6]; /* answers by the first digit of their status */
-    atomic_ullong lines, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
+    atomic_ullong lines, joined, source_tokens, target_tokens, batches, dropped, refused, expired, loads, drops;
     atomic_ullong work_micros;
     serve_histogram seconds, waits;
 } serve_counts;

@@ -4,10 +4,10 @@
 #include <string.h>
 #include "serve.h"
 
+/* The lines of the library are the worker's units. */
 typedef struct batch {
     serve_worker *worker;
-    serve_unit *units;
-    size_t count;
+    size_t given;
     int n_best;
     bool starved;
 } batch;
@@ -49,9 +49,21 @@ static bool keep(serve_job *job, serve_result *r, const tfm_translation *t) {
     return r->texts[t->best] != NULL;
 }
 
+/* What the worker has taken, and then what joins it. */
+static bool next_piece(void *user, const char **line, size_t *bytes) {
+    batch *b = user;
+    serve_worker *w = b->worker;
+    if (b->given == w->count && !serve_queue_more(w))
+        return false;
+    const serve_unit *unit = &w->units[b->given++];
+    *line = unit->job->pieces[unit->piece].text;
+    *bytes = unit->job->pieces[unit->piece].bytes;
+    return true;
+}
+
 static bool on_translation(void *user, const tfm_translation *t) {
     batch *b = user;
-    serve_unit *unit = &b->units[t->line];
+    serve_unit *unit = &b->worker->units[t->line];
     serve_job *job = unit->job;
     if (!job)
         return true;
@@ -61,17 +73,14 @@ static bool on_translation(void *user, const tfm_translation *t) {
     }
     atomic_fetch_add(&b->worker->server->counts.source_tokens, t->best == 0 ? t->source.count : 0);
     atomic_fetch_add(&b->worker->server->counts.target_tokens, t->best == 0 ? t->target.count : 0);
-    if (t->best + 1 == b->n_best || isnan(t->score)) {
-        const serve_unit done = *unit;
-        unit->job = NULL; /* which may be freed from here on */
-        serve_queue_piece_done(b->worker, done);
-    }
+    if (t->best + 1 == b->n_best || isnan(t->score))
+        serve_queue_piece_done(b->worker, unit);
     return true;
 }
 
 static bool on_reject(void *user, size_t line, const char *message) {
     const batch *b = user;
-    const serve_unit *unit = &b->units[line];
+    const serve_unit *unit = &b->worker->units[line];
     const size_t of = unit->job->pieces[unit->piece].of;
     if (unit->job->texts > 1)
         serve_job_fail(unit->job, MHD_HTTP_BAD_REQUEST, "Cannot translate text %zu: %s", of + 1, message);
@@ -82,25 +91,16 @@ static bool on_reject(void *user, size_t line, const char *message) {
 
 static bool go_on(void *user) {
     const batch *b = user;
-    return serve_wanted(b->units, b->count);
+    return serve_wanted(b->worker->units, b->worker->count);
 }
 
-tfm_status serve_work_translate(serve_worker *w, serve_model *model, const serve_unit *units, size_t count) {
+tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     const server *s = w->server;
     tfm_model *on = model->seats[w->number].model;
-    const serve_key key = units[0].job->key;
-    batch b = {.worker = w, .units = (serve_unit *)(uintptr_t)units, .count = count, .n_best = key.n_best};
-    const char **lines = calloc(count, sizeof(*lines));
-    size_t *bytes = calloc(count, sizeof(*bytes));
-    tfm_status status = lines && bytes ? TFM_OK : TFM_ERROR_MEMORY;
-    for (size_t i = 0; i < count && status == TFM_OK; i++) {
-        const cli_piece *piece = &units[i].job->pieces[units[i].piece];
-        lines[i] = piece->text;
-        bytes[i] = piece->bytes;
-    }
+    const serve_key key = w->units[0].job->key;
+    batch b = {.worker = w, .n_best = key.n_best};
     tfm_text_options text = s->options->text;
     tfm_search_options search = s->options->search;
-    text.line_bytes = bytes;
     text.split = key.split;
     text.language = key.split ? model->source : NULL;
     text.alignments = key.detail;
@@ -115,12 +115,9 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model, const serve
         search.beam = key.n_best;
     search.go_on = go_on;
     search.go_on_user = &b;
-    if (status == TFM_OK)
-        status = tfm_translate_lines(on, lines, count, &text, &search, on_translation, &b);
-    for (size_t i = 0; i < count && (b.starved || !lines || !bytes); i++)
-        if (units[i].job)
-            serve_job_fail(units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");
-    free(lines);
-    free(bytes);
+    const tfm_status status = tfm_translate_feed(on, next_piece, &b, &text, &search, on_translation, &b);
+    for (size_t i = 0; i < w->count && b.starved; i++)
+        if (w->units[i].job)
+            serve_job_fail(w->units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");
     return b.starved ? TFM_OK : status;
 }

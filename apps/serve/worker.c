@@ -1,4 +1,5 @@
 /* Workers: the threads that use the device. */
+#include <stdlib.h>
 #include <string.h>
 #include "serve.h"
 
@@ -32,15 +33,16 @@ static void fail_all(serve_seat *seat, const serve_unit *units, size_t count, tf
         serve_model_drop(seat);
 }
 
-static void work_on(serve_worker *w, serve_unit *units, size_t count) {
+static void work_on(serve_worker *w) {
     server *s = w->server;
-    serve_model *model = units[0].job->key.model;
+    const size_t count = w->count;
+    serve_model *model = w->units[0].job->key.model;
     serve_seat *seat = &model->seats[w->number];
     tfm_status status = serve_model_need(w, model);
     const bool loaded = status == TFM_OK;
     if (!loaded && w->number > 0) { /* the first has it loaded, and answers */
         cli_fail_library();
-        serve_queue_give_back(w, model, count);
+        serve_queue_give_back(w, model);
         return;
     }
     const double start = cli_seconds(), built = seat->ctx ? tfm_context_build_seconds(seat->ctx) : 0;
@@ -50,27 +52,27 @@ static void work_on(serve_worker *w, serve_unit *units, size_t count) {
         pthread_mutex_unlock(&s->lock);
     }
     if (loaded)
-        status = model->task == SERVE_TRANSLATE ? serve_work_translate(w, model, units, count)
-                 : model->task == SERVE_EMBED   ? serve_work_embed(w, model, units, count)
-                                                : serve_work_generate(w, model, units, count);
+        status = model->task == SERVE_TRANSLATE ? serve_work_translate(w, model)
+                 : model->task == SERVE_EMBED   ? serve_work_embed(w, model, w->units, count)
+                                                : serve_work_generate(w, model, w->units, count);
     if (status != TFM_OK && status != TFM_ERROR_CANCELLED)
-        fail_all(seat, units, count, status, loaded);
+        fail_all(seat, w->units, w->count, status, loaded);
     if (seat->ctx)
         atomic_store(&seat->memory, tfm_context_memory(seat->ctx));
     const double building = seat->ctx ? tfm_context_build_seconds(seat->ctx) - built : 0; /* once for each kernel */
     atomic_fetch_add(&s->counts.batches, 1);
-    atomic_fetch_add(&s->counts.lines, count);
     const double seconds = cli_seconds() - start - building;
     atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * seconds));
     if (status == TFM_OK)
         serve_queue_worked(w, model, seconds);
-    serve_queue_finish(w, units, count, status == TFM_ERROR_CANCELLED);
+    serve_queue_finish(w, status == TFM_ERROR_CANCELLED);
 }
 
 void *serve_work(void *user) {
     serve_worker *w = user;
-    for (size_t count; (count = serve_queue_take(w)) > 0;)
-        work_on(w, w->units, count);
+    while (serve_queue_take(w))
+        work_on(w);
+    free(w->units);
     for (size_t i = 0; i < w->server->models.count; i++)
         serve_model_drop(&w->server->models.items[i].seats[w->number]);
     return NULL;

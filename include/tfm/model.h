@@ -418,6 +418,21 @@ TFM_API tfm_status tfm_translate_lines(tfm_model *model, const char *const *line
                                        const tfm_text_options *text, const tfm_search_options *search,
                                        tfm_translation_fn emit, void *user);
 
+/* Gives the next line that is to be translated: *line is UTF-8 of *bytes bytes, which stay as they are until its
+ * translation has been emitted. Returns false if there is none now. */
+typedef bool (*tfm_feed_fn)(void *user, const char **line, size_t *bytes);
+
+/* Translates lines that come while others are translated, as a server has them. `more` is asked at the beginning and
+ * between the steps of the search, on the thread that made the call, as long as there is room in the batch:
+ * batch_tokens of the options says how much. Its lines are counted from 0 in the order in which they came. They join
+ * those that are under way, in the places of sentences that are over, where the device is a CPU and the model has
+ * neither rotary positions nor a relative bias, nor a shortlist; else they make the next batch. Each line is emitted as
+ * soon as it is done, whatever comes before it. The call ends when all are done and `more` has none. It obeys the
+ * options of tfm_translate_lines, but for line_bytes and progress, and has no prefixes. A bad line fails the call if
+ * nobody is told of it; what was not done by then is not emitted. Both options may be NULL. */
+TFM_API tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
+                                      const tfm_search_options *search, tfm_translation_fn emit, void *user);
+
 /* Receives one scored pair: the line counted from 0, the sum of log p over the target's tokens with EOS, and the number
  * of these tokens. Return false to stop (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t tokens);

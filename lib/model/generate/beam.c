@@ -32,75 +32,16 @@ static tfm_tensor ints_filled(tfm_context *ctx, int64_t count, int32_t value) {
     return x;
 }
 
-/* The rows that a search begins with, on the host. */
-typedef struct first {
-    int32_t *tokens, *table, *sentences, *sources, *starts;
-    float *scores;
-} first;
-
-/* The first rows of every sentence: the start token, or the last one of its prompt; one live beam each. */
-static void fill_first(first *f, const tfm__beam *beam, const tfm__beam_past *past) {
-    const int64_t each = beam->rows / beam->total;
-    for (int64_t i = 0; i < beam->total; i++)
-        f->sentences[i] = (int32_t)i;
-    for (int64_t i = 0; i <= beam->total; i++)
-        f->starts[i] = (int32_t)(i * each);
-    for (int64_t i = 0; i < beam->rows; i++) {
-        const int64_t sentence = i / each;
-        int32_t *line = f->table + i * (beam->before + 1);
-        for (int64_t k = 0; k < beam->before; k++)
-            line[k] = past->table[sentence * beam->before + k];
-        line[beam->before] = (int32_t)(beam->node + i);
-        f->tokens[i] = past ? past->last[sentence] : (int32_t)beam->rules->start_id;
-        f->sources[i] = (int32_t)sentence;
-        f->scores[i] = i % each ? -INFINITY : 0;
-    }
-}
-
-/* What the log of nodes has in front: the prompts, and then the first rows. */
-static void put_past(tfm__beam *beam, const tfm__beam_past *past, int64_t rows) {
-    tfm_tensor prompts = {0}, first_inputs = {0};
-    if (past->nodes > 0) {
-        tfm_tensor_rows(beam->ctx, &prompts, beam->node_token, 0, past->nodes);
-        tfm_tensor_write(beam->ctx, prompts, past->tokens);
-    }
-    tfm_tensor_rows(beam->ctx, &first_inputs, beam->node_token, past->nodes, rows);
-    tfm__tensor_copy(beam->ctx, first_inputs, beam->tokens);
-}
-
-static tfm_status first_rows(tfm__beam *beam, const tfm__beam_past *past) {
-    tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->rows, past_width = beam->before + 1;
-    first f = {.tokens = tfm__alloc((size_t)rows, sizeof(*f.tokens)),
-               .table = tfm__alloc((size_t)(rows * past_width), sizeof(*f.table)),
-               .sentences = tfm__alloc((size_t)beam->total, sizeof(*f.sentences)),
-               .sources = tfm__alloc((size_t)rows, sizeof(*f.sources)),
-               .starts = tfm__alloc((size_t)beam->total + 1, sizeof(*f.starts)),
-               .scores = tfm__alloc((size_t)rows, sizeof(*f.scores))};
-    if (f.tokens && f.table && f.sentences && f.sources && f.starts && f.scores) {
-        fill_first(&f, beam, past);
-        beam->scores = tfm__beam_floats(ctx, rows);
-        tfm_tensor_write(ctx, beam->scores, f.scores);
-        tfm_tensor_new(ctx, &beam->table, TFM_I32, 2, (int64_t[]){rows, past_width});
-        tfm_tensor_write(ctx, beam->table, f.table);
-        beam->sentences = tfm__beam_ints_of(ctx, f.sentences, beam->total);
-        beam->sources = tfm__beam_ints_of(ctx, f.sources, rows);
-        beam->tokens = tfm__beam_ints_of(ctx, f.tokens, rows);
-        if (beam->ragged)
-            beam->starts = tfm__beam_ints_of(ctx, f.starts, beam->total + 1);
-        if (past)
-            put_past(beam, past, rows);
-    } else {
-        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "search: out of host memory for %lld rows", (long long)rows);
-    }
-    void *all[] = {f.tokens, f.table, f.sentences, f.sources, f.starts, f.scores};
-    for (size_t i = 0; i < TFM__COUNT(all); i++)
-        free(all[i]);
-    return tfm_context_status(ctx);
+/* Of which the first are given. */
+static tfm_tensor ints_first(tfm_context *ctx, int64_t count, const int32_t *host, int64_t given) {
+    tfm_tensor x = tfm__beam_ints(ctx, count), front = {0};
+    tfm_tensor_rows(ctx, &front, x, 0, given);
+    tfm_tensor_write(ctx, front, host);
+    return x;
 }
 
 /* After a failure the log is as it was. */
-static tfm_status grow_nodes(tfm__beam *beam, int64_t needed) {
+tfm_status tfm__beam_grow(tfm__beam *beam, int64_t needed) {
     enum { LOGS = 3 };
     tfm_context *ctx = beam->ctx;
     if (needed <= beam->nodes)
@@ -147,18 +88,20 @@ static int needed_of(const tfm__beam_setup *setup) {
 
 /* What there is to know of a search before its first step. */
 static tfm__beam beam_of(tfm_context *ctx, const tfm__beam_setup *setup) {
-    const int64_t most = setup->sentences * setup->width, past = setup->past ? setup->past->nodes : 0;
+    const int64_t first = setup->first ? setup->first : setup->sentences;
+    const int64_t most = first * setup->width, past = setup->past ? setup->past->nodes : 0;
     const int needed = needed_of(setup);
     const bool ragged = setup->ragged && !setup->as_transformers;
-    const int64_t rows = ragged ? setup->sentences : most;
+    const int64_t rows = ragged ? first : most;
     return (tfm__beam){.ctx = ctx,
                        .width = setup->width,
                        .vocabulary = setup->vocabulary,
                        .kept = setup->kept,
                        .total = setup->sentences,
-                       .live = setup->sentences,
+                       .live = first,
                        .rows = rows,
                        .ragged = ragged,
+                       .present = ragged ? setup->present : NULL,
                        .needed = needed,
                        .prefix_width = setup->prefix_width,
                        .rules = setup->rules,
@@ -182,9 +125,10 @@ static int walk_of(const tfm__beam *beam) {
 tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_setup *setup) {
     const int64_t slots = setup->sentences * setup->width;
     *beam = beam_of(ctx, setup);
-    beam->limits = tfm__beam_ints_of(ctx, setup->limits, setup->sentences);
-    beam->prefix_counts = tfm__beam_ints_of(ctx, setup->prefix_counts, setup->sentences);
-    beam->prefixes = tfm__beam_ints_of(ctx, setup->prefixes, setup->sentences * setup->prefix_width);
+    beam->limits = ints_first(ctx, setup->sentences, setup->limits, beam->live);
+    beam->prefix_counts = ints_first(ctx, setup->sentences, setup->prefix_counts, beam->live);
+    beam->prefixes =
+        ints_first(ctx, setup->sentences * setup->prefix_width, setup->prefixes, beam->live * setup->prefix_width);
     beam->penalty = tfm__beam_floats(ctx, setup->longest + 1);
     tfm_tensor_write(ctx, beam->penalty, setup->penalty);
     beam->finished_total = tfm__beam_floats(ctx, slots);
@@ -194,8 +138,8 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
     beam->finished_node = ints_filled(ctx, slots, 0);
     beam->finished_step = ints_filled(ctx, slots, 0);
     beam->finished_count = ints_filled(ctx, setup->sentences, 0);
-    beam->done = ints_filled(ctx, setup->sentences, 0);
-    beam->remaining = ints_filled(ctx, 1, (int32_t)setup->sentences);
+    beam->done = ints_filled(ctx, beam->live, 0);
+    beam->remaining = ints_filled(ctx, 1, (int32_t)beam->live);
     beam->node_token = ints_filled(ctx, beam->nodes, setup->rules->start_id);
     beam->node_parent = ints_filled(ctx, beam->nodes, -1);
     beam->node_score = tfm__beam_floats(ctx, beam->nodes);
@@ -205,7 +149,7 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
     beam->candidates = walk_of(beam);
     if (beam->choice.draws)
         beam->streams = tfm__beam_ints_of(ctx, beam->choice.streams, setup->sentences);
-    return first_rows(beam, setup->past);
+    return tfm__beam_first_rows(beam, setup->past);
 }
 
 /* The live continuations: (n K) each; and where rows are ragged, how many they are of each sentence, (n). */
@@ -215,18 +159,19 @@ typedef struct chosen {
 
 /* The rows of the next step, of m sentences. */
 typedef struct made {
-    tfm_tensor tokens, scores, table, sentences, done, sources, keep;
+    tfm_tensor tokens, scores, table, sentences, done, sources, keep, lengths, positions;
     int64_t m, rows, next_node;
 } made;
 
 tfm_status tfm__beam_reserve(tfm__beam *beam, int64_t steps) {
-    return grow_nodes(beam, beam->node + (steps + 1) * beam->rows);
+    return tfm__beam_grow(beam, beam->node + (steps + 1) * beam->rows);
 }
 
-static made make_rows(tfm__beam *beam, int64_t m, int64_t rows) {
+/* Their table has `columns`. */
+static made make_rows(tfm__beam *beam, int64_t m, int64_t rows, int64_t columns) {
     tfm_context *ctx = beam->ctx;
     const int64_t next_node = beam->node + beam->rows;
-    grow_nodes(beam, next_node + rows);
+    tfm__beam_grow(beam, next_node + rows);
     made to = {.tokens = tfm__beam_ints(ctx, rows),
                .scores = tfm__beam_floats(ctx, rows),
                .sentences = tfm__beam_ints(ctx, m),
@@ -235,7 +180,11 @@ static made make_rows(tfm__beam *beam, int64_t m, int64_t rows) {
                .m = m,
                .rows = rows,
                .next_node = next_node};
-    tfm_tensor_new(ctx, &to.table, TFM_I32, 2, (int64_t[]){rows, beam->before + beam->step + 2});
+    tfm_tensor_new(ctx, &to.table, TFM_I32, 2, (int64_t[]){rows, columns});
+    if (beam->began.buffer) {
+        to.lengths = tfm__beam_ints(ctx, rows);
+        tfm_tensor_new(ctx, &to.positions, TFM_I32, 2, (int64_t[]){rows, 1});
+    }
     return to;
 }
 
@@ -255,13 +204,18 @@ static made other_rows(const tfm__beam *beam, chosen *next) {
 
 /* What rows are made of: sixteen tensors and four numbers that beam_step and beam_extend share; and what beam_step has
  * in their place where rows are ragged. */
-enum { EXTEND_ARGS = 20, RAGGED_ARGS = 9 };
+enum { EXTEND_ARGS = 20, RAGGED_ARGS = 10 };
 
 static void ragged_args(tfm__arg *args, const tfm__beam *beam, const chosen *next) {
-    const tfm__arg all[RAGGED_ARGS] = {TFM__T_AS("next_token", next->token), TFM__T_AS("next_parent", next->parent),
-                                       TFM__T_AS("next_score", next->score), TFM__T_AS("next_live", next->live),
-                                       TFM__T_AS("starts", beam->starts),    TFM__T_AS("sentences", beam->sentences),
-                                       TFM__T_AS("done", beam->done),        TFM__I_AS("m", beam->live),
+    const tfm__arg all[RAGGED_ARGS] = {TFM__T_AS("next_token", next->token),
+                                       TFM__T_AS("next_parent", next->parent),
+                                       TFM__T_AS("next_score", next->score),
+                                       TFM__T_AS("next_live", next->live),
+                                       TFM__T_AS("starts", beam->starts),
+                                       TFM__T_AS("began", beam->began),
+                                       TFM__T_AS("sentences", beam->sentences),
+                                       TFM__T_AS("done", beam->done),
+                                       TFM__I_AS("m", beam->live),
                                        TFM__I_AS("first_node", beam->node)};
     memcpy(args, all, sizeof(all));
 }
@@ -392,40 +346,63 @@ static tfm_status go_on(tfm__beam *beam, const made *to) {
     replace(ctx, &beam->sentences, to->sentences);
     replace(ctx, &beam->done, to->done);
     replace(ctx, &beam->sources, to->sources);
+    replace(ctx, &beam->lengths, to->lengths);
+    replace(ctx, &beam->positions, to->positions);
     beam->node = to->next_node;
     beam->live = to->m;
     beam->rows = to->rows;
     beam->step++;
-    return tfm_scope_close(ctx, 11,
+    return tfm_scope_close(ctx, 13,
                            (tfm_tensor *[]){&beam->tokens, &beam->chosen, &beam->scores, &beam->table, &beam->sentences,
-                                            &beam->done, &beam->sources, &beam->starts, &beam->node_token,
-                                            &beam->node_parent, &beam->node_score});
+                                            &beam->done, &beam->sources, &beam->starts, &beam->lengths,
+                                            &beam->positions, &beam->node_token, &beam->node_parent,
+                                            &beam->node_score});
+}
+
+/* Tells the caller which sentences are live from now on. */
+static void keep_present(const tfm__beam *beam, tfm_tensor keep, int64_t live) {
+    int32_t *host = beam->present && live > 0 ? tfm__alloc((size_t)beam->live, sizeof(*host)) : NULL;
+    if (host && tfm_tensor_read(beam->ctx, host, keep) == TFM_OK)
+        for (int64_t i = 0; i < live; i++)
+            beam->present[i] = beam->present[host[i]];
+    else if (beam->present && live > 0 && !host)
+        tfm__context_fail(beam->ctx, TFM_ERROR_MEMORY, "search: out of host memory for %lld sentences",
+                          (long long)beam->live);
+    free(host);
 }
 
 /* A step of ragged rows. How many there are next is known only after it, so the host waits for it. */
 static tfm_status advance_ragged(tfm__beam *beam, tfm_tensor logits) {
+    enum { SENTENCES, ROWS, OLDEST, TOTALS };
     tfm_context *ctx = beam->ctx;
     const int64_t most = beam->live * beam->width;
-    int32_t left[2] = {0};
+    int32_t left[TOTALS] = {0};
     tfm_scope_open(ctx);
     const chosen next = {tfm__beam_ints(ctx, most), tfm__beam_ints(ctx, most), tfm__beam_floats(ctx, most),
                          tfm__beam_ints(ctx, beam->live)};
     const tfm_tensor keep = tfm__beam_ints(ctx, beam->live), starts = tfm__beam_ints(ctx, beam->live + 1),
-                     totals = tfm__beam_ints(ctx, 2);
+                     totals = tfm__beam_ints(ctx, TOTALS);
     choose_rows(beam, &next, NULL, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_starts", ""), TFM__GRID_1D(1, 1),
-                TFM__ARGS(TFM__T_AS("next_live", next.live), TFM__T(keep), TFM__T(starts), TFM__T(totals),
+                TFM__ARGS(TFM__T_AS("next_live", next.live), TFM__T_AS("began", beam->began),
+                          TFM__T_AS("sentences", beam->sentences), TFM__T(keep), TFM__T(starts), TFM__T(totals),
                           TFM__I_AS("n", beam->live)));
-    if (tfm_tensor_read(ctx, left, totals) != TFM_OK || left[0] == 0) {
+    if (tfm_tensor_read(ctx, left, totals) != TFM_OK || left[SENTENCES] == 0) {
         beam->node += beam->rows;
         beam->live = beam->rows = 0;
         beam->step++;
         return tfm_scope_close(ctx, 0, NULL);
     }
-    made to = make_rows(beam, left[0], left[1]);
+    keep_present(beam, keep, left[SENTENCES]);
+    made to = make_rows(beam, left[SENTENCES], left[ROWS], beam->before + beam->step + 2 - left[OLDEST]);
     to.keep = keep;
     replace(ctx, &beam->starts, starts);
-    tfm__arg args[EXTEND_ARGS + 1] = {[EXTEND_ARGS] = TFM__T_AS("starts", beam->starts)};
+    tfm__arg args[] = {[EXTEND_ARGS] = TFM__T_AS("starts", beam->starts),
+                       TFM__T_AS("began", beam->began),
+                       TFM__T_AS("lengths", to.lengths),
+                       TFM__T_AS("positions", to.positions),
+                       TFM__I_AS("columns", to.table.dims[1]),
+                       TFM__I_AS("old_columns", beam->table.dims[1])};
     extend_args(args, beam, &next, &to, to.m);
     tfm__launch(ctx, kernel(beam, "beam_extend", ""), tfm__row_grid(ctx, to.m), TFM__COUNT(args), args);
     return go_on(beam, &to);
@@ -439,7 +416,8 @@ tfm_status tfm__beam_advance(tfm__beam *beam, tfm_tensor logits, int64_t keep) {
     chosen next = {.token = beam->turns ? (tfm_tensor){0} : tfm__beam_ints(ctx, beam->rows),
                    .parent = tfm__beam_ints(ctx, beam->rows),
                    .score = tfm__beam_floats(ctx, beam->rows)};
-    made to = beam->turns ? other_rows(beam, &next) : make_rows(beam, keep, keep * beam->width);
+    made to = beam->turns ? other_rows(beam, &next)
+                          : make_rows(beam, keep, keep * beam->width, beam->before + beam->step + 2);
     choose_rows(beam, &next, &to, logits);
     if (beam->turns) {
         tfm__beam_take_turn(beam);

@@ -57,11 +57,14 @@ typedef struct tfm__beam {
     tfm_tensor tokens; /* (R): the decoder's next input */
     tfm_tensor
         chosen; /* the same of all rows of the last step, those included that left the batch; with `as_transformers` */
-    tfm_tensor scores;    /* (R) */
-    tfm_tensor table;     /* (R, before + step + 1): the nodes of each row's past and its own */
+    tfm_tensor scores; /* (R) */
+    tfm_tensor table;  /* (R, before + step + 1), or as many columns as the longest has: each row's past and own node */
     tfm_tensor sources;   /* (R): which of the N sentences each row translates */
     tfm_tensor sentences; /* (n): the same for each sentence */
     tfm_tensor starts;    /* (n + 1): the first row of each, and R; where `ragged` */
+    tfm_tensor began;     /* (N): the step at which each sentence joined the batch; empty until one does */
+    tfm_tensor lengths;   /* (R): how many columns count of each row's line, where there is `began`; else all */
+    tfm_tensor positions; /* (R, 1): the position of each row's newest token, then, too */
     tfm_tensor done;      /* (n): those that are over, which ragged rows leave at once */
     tfm_tensor remaining; /* (1): how many are not over; of ragged rows nobody reads it */
 
@@ -74,8 +77,9 @@ typedef struct tfm__beam {
     bool certain;            /* what the rules force has the probability 1 */
     bool keeps;              /* what they forbid keeps its own until the others are chosen */
     bool as_transformers;    /* the search ends as transformers' generate does */
-    bool ragged; /* sentences have no more rows than there is hope for, which the host learns step by step */
-    int needed;  /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
+    bool ragged;      /* sentences have no more rows than there is hope for, which the host learns step by step */
+    int32_t *present; /* [N], the caller's: which sentences are live, n of them; NULL: nobody asks, and none may join */
+    int needed;       /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
     tfm__beam_choice choice;
     tfm_tensor streams;     /* (N) */
     int64_t first_words;    /* how many tokens are forbidden at the first free step alone */
@@ -100,10 +104,12 @@ typedef struct tfm__beam_setup {
     bool certain;            /* as in tfm__beam; what is forbidden keeps its probability then, unless rules say else */
     bool as_transformers;    /* as in tfm__beam */
     bool ragged;             /* as in tfm__beam, but where the search ends as transformers' do */
+    int64_t first;           /* sentences that are there from the beginning; 0: all */
+    int32_t *present;        /* as in tfm__beam; with `ragged` alone. Outlives the beam */
     int n_best;              /* hypotheses that are asked for of each sentence; 0: all */
-    const int32_t *limits;   /* [sentences]: most tokens to generate */
-    const int32_t *prefixes; /* [sentences * prefix_width] */
-    const int32_t *prefix_counts; /* [sentences] */
+    const int32_t *limits;   /* [first]: most tokens to generate */
+    const int32_t *prefixes; /* [first * prefix_width] */
+    const int32_t *prefix_counts; /* [first] */
     int64_t prefix_width;         /* at least 1 */
     const float *penalty;         /* [longest limit + 1] */
     int64_t longest;
@@ -129,6 +135,28 @@ tfm_status tfm__beam_reserve(tfm__beam *beam, int64_t steps);
 /* Ends those sentences, of a beam of one, for which `stops` (N) is not 0: what they have is their hypothesis. */
 tfm_status tfm__beam_stop(tfm__beam *beam, const int32_t *stops);
 
+/* ---- Sentences that join (join.c) ---- */
+
+/* Whether sentences may join these: rows are ragged, and no rule counts the steps of all alike. */
+bool tfm__beam_joins(const tfm__beam_setup *setup);
+
+/* Sentences that begin now, at places of the batch where none is live. */
+typedef struct tfm__beam_arrivals {
+    int64_t count;
+    const int32_t *places;                 /* [count] */
+    const int32_t *limits, *prefix_counts; /* [count] */
+    const int32_t *prefixes;               /* [count * prefix_width], as wide as the others' */
+    const float *penalty;                  /* [longest + 1] */
+    int64_t longest;                       /* the largest limit of all that have been in the batch */
+} tfm__beam_arrivals;
+
+/* Has them join, each with one row. There must be live ones. Tensors live in the scope that the beam's do. */
+tfm_status tfm__beam_join(tfm__beam *beam, const tfm__beam_arrivals *arrivals);
+
+/* Forgets the nodes that no live sentence needs, in the log of keys and values too, of which it moves the others to the
+ * front. It must not be called between a step and its tfm__beam_advance. */
+tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache);
+
 /* ---- Candidates (candidates.c) ---- */
 
 /* Puts the words that are forbidden, and the ends, where the steps look for them. */
@@ -146,11 +174,18 @@ bool tfm__beam_steady(const tfm__beam *beam);
 
 /* Reads the finished hypotheses: [total * n_best] of *out, best first. The beam's penalty rules, as `score`. */
 tfm_status tfm__beam_finish(tfm__beam *beam, tfm_hypotheses *out, int n_best, const float *penalty);
+/* The same of `count` sentences that are over, at these places: [count * n_best] of *out. */
+tfm_status tfm__beam_found(tfm__beam *beam, tfm_hypothesis *out, const int32_t *places, int64_t count, int n_best,
+                           const float *penalty);
 
 /* ---- What the files share ---- */
 
 /* A grid of an item for each of `count`. */
 tfm__grid tfm__beam_items(const tfm_context *ctx, int64_t count);
+/* Room in the log of nodes for so many in all. */
+tfm_status tfm__beam_grow(tfm__beam *beam, int64_t needed);
+/* Makes the rows that a search begins with (first_rows.c). */
+tfm_status tfm__beam_first_rows(tfm__beam *beam, const tfm__beam_past *past);
 tfm_tensor tfm__beam_ints(tfm_context *ctx, int64_t count);
 tfm_tensor tfm__beam_floats(tfm_context *ctx, int64_t count);
 tfm_tensor tfm__beam_ints_of(tfm_context *ctx, const int32_t *host, int64_t count);

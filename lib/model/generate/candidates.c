@@ -92,8 +92,8 @@ static int64_t words_now(const tfm__beam *beam, int64_t *first) {
 /* Whether the rules may forbid any word in this step. */
 static bool forbids(const tfm__beam *beam) {
     int64_t first;
-    const int64_t repeat = beam->rules->no_repeat, past = beam->before + beam->step + 1;
-    return words_now(beam, &first) > 0 || (repeat > 0 && past >= repeat);
+    const int64_t repeat = beam->rules->no_repeat, columns = beam->table.dims[1];
+    return words_now(beam, &first) > 0 || (repeat > 0 && columns >= repeat);
 }
 
 bool tfm__beam_steady(const tfm__beam *beam) {
@@ -106,11 +106,11 @@ bool tfm__beam_steady(const tfm__beam *beam) {
  * whether any may be forbidden in this step. */
 static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits) {
     tfm_context *ctx = beam->ctx;
-    const int64_t rows = beam->rows, past = beam->before + beam->step + 1;
+    const int64_t rows = beam->rows, columns = beam->table.dims[1];
     const int64_t repeat = beam->rules->no_repeat;
     int64_t first;
     const int64_t words = words_now(beam, &first);
-    const bool repeats = repeat > 0 && past >= repeat;
+    const bool repeats = repeat > 0 && columns >= repeat;
     if (words == 0 && !repeats)
         return false;
     *removed = tfm__beam_floats(ctx, rows);
@@ -119,9 +119,9 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
         tfm_tensor_rows(ctx, &starts, beam->word_starts, first, words + 1);
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
-                              TFM__T_AS("node_token", beam->node_token), TFM__T_AS("words", starts),
-                              TFM__T_AS("ids", beam->word_ids), TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary),
-                              TFM__I(past), TFM__I_AS("count", words)));
+                              TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token),
+                              TFM__T_AS("words", starts), TFM__T_AS("ids", beam->word_ids), TFM__I(rows),
+                              TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns), TFM__I_AS("count", words)));
     } else {
         const float none = -INFINITY;
         tfm__tensor_fill(ctx, *removed, &none);
@@ -129,8 +129,9 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
     if (repeats)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid_repeats", ""), tfm__beam_items(ctx, rows),
                     TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
-                              TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
-                              TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(past), TFM__I_AS("length", repeat)));
+                              TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token),
+                              TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns),
+                              TFM__I_AS("length", repeat)));
     return true;
 }
 
@@ -145,8 +146,8 @@ static void penalize(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, 
     tfm__tensor_copy(ctx, *out, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_penalize", ""), tfm__row_grid(ctx, rows),
                 TFM__ARGS(TFM__T_AS("out", *out), TFM__T(logits), TFM__T(log_sum), TFM__T_AS("table", beam->table),
-                          TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
-                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("past", beam->before + beam->step + 1),
+                          TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
+                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->table.dims[1]),
                           TFM__I_AS("likely", beam->width > 1), TFM__F_AS("penalty", beam->choice.repetition_penalty)));
 }
 
@@ -157,10 +158,10 @@ static void add_bias(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits) 
     tfm_tensor_new(ctx, out, TFM_F32, 2, logits.dims);
     tfm__tensor_copy(ctx, *out, logits);
     tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_bias", ""), tfm__beam_items(ctx, rows),
-                TFM__ARGS(TFM__T_AS("out", *out), TFM__T_AS("table", beam->table),
+                TFM__ARGS(TFM__T_AS("out", *out), TFM__T_AS("table", beam->table), TFM__T_AS("lengths", beam->lengths),
                           TFM__T_AS("node_token", beam->node_token), TFM__T_AS("words", beam->biased_starts),
                           TFM__T_AS("ids", beam->biased_ids), TFM__T_AS("bias", beam->bias), TFM__I(rows),
-                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("past", beam->before + beam->step + 1),
+                          TFM__I_AS("vocabulary", beam->vocabulary), TFM__I_AS("columns", beam->table.dims[1]),
                           TFM__I_AS("count", beam->rules->biased_count)));
 }
 

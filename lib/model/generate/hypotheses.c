@@ -80,7 +80,8 @@ static tfm_status sentence_hypotheses(const tfm__beam *beam, tfm_hypothesis *out
     return TFM_OK;
 }
 
-tfm_status tfm__beam_finish(tfm__beam *beam, tfm_hypotheses *out, int n_best, const float *penalty) {
+/* Reads what there is. results_free frees it, also after a failure. */
+static tfm_status read_results(results *r, tfm__beam *beam) {
     tfm_context *ctx = beam->ctx;
     tfm_tensor tokens = {0}, parents = {0}, scores = {0};
     /* All that is asked for lies before `node`. A view has a row at least, also before the first step. */
@@ -88,17 +89,32 @@ tfm_status tfm__beam_finish(tfm__beam *beam, tfm_hypotheses *out, int n_best, co
     tfm_tensor_rows(ctx, &tokens, beam->node_token, 0, used);
     tfm_tensor_rows(ctx, &parents, beam->node_parent, 0, used);
     tfm_tensor_rows(ctx, &scores, beam->node_score, 0, used);
-    results r = {.total = copy(ctx, beam->finished_total),
-                 .token = copy(ctx, beam->finished_token),
-                 .node = copy(ctx, beam->finished_node),
-                 .step = copy(ctx, beam->finished_step),
-                 .count = copy(ctx, beam->finished_count),
-                 .node_token = copy(ctx, tokens),
-                 .node_parent = copy(ctx, parents),
-                 .node_score = copy(ctx, scores)};
-    tfm_status status = tfm_context_status(ctx);
+    *r = (results){.total = copy(ctx, beam->finished_total),
+                   .token = copy(ctx, beam->finished_token),
+                   .node = copy(ctx, beam->finished_node),
+                   .step = copy(ctx, beam->finished_step),
+                   .count = copy(ctx, beam->finished_count),
+                   .node_token = copy(ctx, tokens),
+                   .node_parent = copy(ctx, parents),
+                   .node_score = copy(ctx, scores)};
+    return tfm_context_status(ctx);
+}
+
+tfm_status tfm__beam_finish(tfm__beam *beam, tfm_hypotheses *out, int n_best, const float *penalty) {
+    results r;
+    tfm_status status = read_results(&r, beam);
     for (int64_t i = 0; i < beam->total && status == TFM_OK; i++)
         status = sentence_hypotheses(beam, &out->items[i * n_best], n_best, &r, i, penalty);
+    results_free(&r);
+    return status;
+}
+
+tfm_status tfm__beam_found(tfm__beam *beam, tfm_hypothesis *out, const int32_t *places, int64_t count, int n_best,
+                           const float *penalty) {
+    results r;
+    tfm_status status = read_results(&r, beam);
+    for (int64_t i = 0; i < count && status == TFM_OK; i++)
+        status = sentence_hypotheses(beam, &out[i * n_best], n_best, &r, places[i], penalty);
     results_free(&r);
     return status;
 }

@@ -3,64 +3,15 @@
  * or, where rows are ragged (beam.h), waits for how many the next step has. */
 #include <math.h>
 #include <string.h>
-#include "model/generate/recorded.h"
+#include "model/generate/search.h"
 
-tfm_status tfm__search_rules_of(tfm__search_rules *out, const tfm_model *model, const tfm_search_options *options) {
-    static const tfm_search_options none;
-    const tfm__rules *rules = &model->rules;
-    if (!options)
-        options = &none;
-    if (TFM__UNKNOWN(options))
-        return tfm__fail(TFM_ERROR_ARGUMENT, "search: %s", TFM__UNKNOWN_OPTION);
-    out->beam = options->beam ? options->beam : model->info.beam;
-    out->n_best = options->n_best ? options->n_best : 1;
-    out->form = options->penalty;
-    out->max_length = options->max_length;
-    if (options->has_alpha)
-        out->alpha = options->alpha;
-    else if (out->form == TFM_PENALTY_HUGGINGFACE)
-        out->alpha = rules->has_length_penalty ? rules->length_penalty : 1.0;
-    else
-        out->alpha = 0.6;
-    if (out->beam < 1 || out->beam > TFM_MAX_BEAM)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "beam is %d%s: give 1 to %d", out->beam,
-                         options->beam ? "" : ", by the num_beams of the model's directory", TFM_MAX_BEAM);
-    if (out->n_best < 1)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "n-best is %d: give at least 1", out->n_best);
-    if (out->n_best > out->beam)
-        return tfm__fail(TFM_ERROR_ARGUMENT,
-                         "n-best is %d, more than the beam of %d: give a smaller n-best or a larger beam", out->n_best,
-                         out->beam);
-    if (out->max_length < 0)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "max length is %d: give at least 1", out->max_length);
-    if (!(fabs(out->alpha) <= 10)) /* lp(n) must fit a float; NaN fails too */
-        return tfm__fail(TFM_ERROR_ARGUMENT, "alpha, the exponent of the length penalty, is %g%s: give -10 to 10",
-                         out->alpha, options->has_alpha ? "" : ", by the length_penalty of the model's directory");
-    return TFM_OK;
-}
-
-/* What a batch needs as host arrays. */
-typedef struct batch {
-    int64_t count, width, longest, prefix_width;
-    int32_t *ids;     /* [count * width], padded */
-    int32_t *lengths; /* [count] */
-    int32_t *limits;  /* [count] */
-    int32_t *prefixes, *prefix_counts;
-    float *penalty; /* [longest + 1] */
-} batch;
+typedef tfm__search_batch batch;
+typedef tfm__search_source source;
 
 static void batch_free(batch *b) {
     void *all[] = {b->ids, b->lengths, b->limits, b->prefixes, b->prefix_counts, b->penalty};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
-}
-
-static tfm_status check_ids(const char *what, const int32_t *ids, size_t count, int vocabulary) {
-    for (size_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= vocabulary)
-            return tfm__fail(TFM_ERROR_ARGUMENT, "search: a %s id is %d, the vocabulary has %d", what, (int)ids[i],
-                             vocabulary);
-    return TFM_OK;
 }
 
 /* Copies ragged rows into a padded array. */
@@ -108,54 +59,20 @@ static tfm_status make_prefixes(batch *b, const tfm__rules *rules, const int32_t
     return TFM_OK;
 }
 
-/* The most tokens of a translation by the directory, as transformers reads it: max_length counts the start token. */
-static int64_t stored_limit(const tfm_model *model) {
-    const tfm__prompt_rules *stored = &model->rules.prompt;
-    if (!model->rules.as_transformers || (stored->max_new == 0 && stored->max_length == 0))
-        return INT64_MAX;
-    const int64_t limit = stored->max_new ? stored->max_new : stored->max_length - 1;
-    return limit > 1 ? limit : 1;
-}
-
-int64_t tfm__search_limit(const tfm__search_rules *rules, const tfm_model *model, size_t source_tokens) {
-    const int64_t positions = model->arch.decoder.max_positions;
-    const int64_t limit = rules->max_length ? rules->max_length : (int64_t)source_tokens + 50;
-    const int64_t most = rules->max_length || stored_limit(model) > positions ? positions : stored_limit(model);
-    return limit < most ? limit : most;
-}
-
-tfm_status tfm__prefix_check(const tfm__rules *rules, const int32_t *ids, size_t count, int64_t limit) {
-    limit -= rules->forced_bos_id >= 0; /* which comes before it */
-    if (count > 0 && (int64_t)count >= limit)
-        return tfm__fail(TFM_ERROR_INPUT,
-                         "it has %zu tokens and its translation may have %lld: give a larger maximum length, where the "
-                         "model's positions allow it",
-                         count, (long long)limit);
-    for (size_t i = 0; i < count; i++)
-        if (tfm__rules_ban(rules, ids[i]))
-            return tfm__fail(TFM_ERROR_INPUT,
-                             "it holds token %d, which this model never writes: it is padding, or among bad_words_ids",
-                             (int)ids[i]);
-        else if (tfm__rules_ban_word(rules, ids, i + 1))
-            return tfm__fail(TFM_ERROR_INPUT,
-                             "its token %d completes a word of bad_words_ids, which this model never writes",
-                             (int)ids[i]);
-    return TFM_OK;
-}
-
 static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search_rules *rules, const tfm__rules *forced,
                              const int32_t *ids, const size_t *counts, size_t sentences, const int32_t *prefixes,
                              const size_t *prefix_counts) {
-    const tfm__stack_arch *source = &model->arch.encoder;
+    const tfm__stack_arch *encoder = &model->arch.encoder;
     *b = (batch){.count = (int64_t)sentences, .width = (int64_t)largest(counts, sentences)};
     for (size_t i = 0; i < sentences; i++)
-        if (counts[i] < 1 || counts[i] > (size_t)source->max_positions)
+        if (counts[i] < 1 || counts[i] > (size_t)encoder->max_positions)
             return tfm__fail(TFM_ERROR_INPUT,
                              "sentence %zu has %zu tokens, the model takes 1 to %d: split or truncate it", i + 1,
-                             counts[i], source->max_positions);
-    tfm_status status = check_ids("source", ids, sum(counts, sentences), source->vocabulary);
+                             counts[i], encoder->max_positions);
+    tfm_status status = tfm__search_check_ids("source", ids, sum(counts, sentences), encoder->vocabulary);
     if (status == TFM_OK && prefixes)
-        status = check_ids("prefix", prefixes, sum(prefix_counts, sentences), model->arch.decoder.vocabulary);
+        status =
+            tfm__search_check_ids("prefix", prefixes, sum(prefix_counts, sentences), model->arch.decoder.vocabulary);
     if (status != TFM_OK)
         return status;
     b->ids = padded(ids, counts, sentences, b->width, model->rules.pad_id);
@@ -169,22 +86,9 @@ static tfm_status batch_make(batch *b, const tfm_model *model, const tfm__search
         b->limits[i] = (int32_t)limit;
         b->longest = limit > b->longest ? limit : b->longest;
     }
-    b->penalty = tfm__alloc((size_t)b->longest + 1, sizeof(*b->penalty));
-    if (!b->penalty)
-        return TFM_ERROR_MEMORY;
-    for (int64_t n = 0; n <= b->longest; n++)
-        b->penalty[n] = (float)(rules->form == TFM_PENALTY_HUGGINGFACE ? pow((double)(n ? n : 1), rules->alpha)
-                                                                       : pow((5.0 + (double)n) / 6, rules->alpha));
-    return TFM_OK;
+    b->penalty = tfm__search_penalty(rules, b->longest);
+    return b->penalty ? TFM_OK : TFM_ERROR_MEMORY;
 }
-
-/* What all steps of a batch read. */
-typedef struct source {
-    tfm_keys_values *cross; /* [layers] */
-    tfm_tensor lengths;     /* (N) */
-    tfm_tensor relative;    /* as tfm__step has it */
-    tfm__kept kept;         /* what may be written */
-} source;
 
 /* What makes the logits of a step. */
 typedef struct stepper {
@@ -212,6 +116,12 @@ static tfm_status step(void *user, tfm_tensor *logits) {
                     .table = beam->table,
                     .node = beam->node,
                     .position = beam->step};
+    if (beam->began.buffer) { /* rows are at different steps */
+        at.lengths = beam->lengths;
+        at.positions = beam->positions;
+        at.position = beam->table.dims[1] - 1;
+        at.length = beam->table.dims[1];
+    }
     tfm__recorded_fit(&s->recorded, &at);
     tfm__model_step(model, logits, beam->tokens, &at,
                     from->kept.ids ? from->kept.bias
@@ -228,16 +138,16 @@ static tfm_status ask(const tfm_search_options *options, int64_t step) {
 }
 
 /* Steps until all sentences are over. Rows of those that are over are dropped as soon as the host learns of them. */
-static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, source *from, int64_t longest,
-                         const tfm_search_options *options) {
+static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache, source *from, batch *b,
+                         const tfm_search_options *options, tfm__fed *fed) {
     tfm_context *ctx = model->ctx;
     tfm_status status = TFM_OK;
     tfm__read *counter = NULL;
     int64_t keep = beam->live, interval = tfm__context_tuning(ctx)->search_interval;
     stepper s = {.model = model, .beam = beam, .cache = cache, .from = from};
-    tfm__recorded_begin(&s.recorded, model, beam, cache, longest);
-    while (beam->step < longest && beam->live > 0 && tfm_context_status(ctx) == TFM_OK &&
-           (status = ask(options, beam->step)) == TFM_OK) {
+    tfm__recorded_begin(&s.recorded, model, beam, cache, b->longest);
+    while ((fed || beam->step < b->longest) && beam->live > 0 && status == TFM_OK &&
+           tfm_context_status(ctx) == TFM_OK && (status = ask(options, beam->step)) == TFM_OK) {
         tfm_tensor logits = {0};
         tfm__recorded_step(&s.recorded, &logits, step, &s);
         /* The device has this step to do while the host waits for what the step of the last look wrote. Of ragged rows
@@ -249,6 +159,8 @@ static tfm_status decode(tfm_model *model, tfm__beam *beam, tfm_kv_cache *cache,
         if (remaining && *remaining <= keep - (keep + 15) / 16)
             keep = *remaining;
         tfm__recorded_advance(&s.recorded, &logits, keep);
+        if (fed)
+            status = tfm__fed_turn(fed, beam, cache, from, b);
         if (look) {
             tfm__read_free(ctx, &counter);
             tfm__read_start(ctx, &counter, beam->remaining);
@@ -269,14 +181,23 @@ static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
     return model->shortlist && some && r->forced_bos_id < 0 && r->forced_eos_id < 0 && r->bad_word_count == 0;
 }
 
-/* Whether a batch of so many rows has only those that there is hope for. */
-static bool ragged(tfm_model *model, int64_t rows) {
+/* Whether a batch of so many rows has only those that there is hope for. Where others may join them, they soon are
+ * more. */
+static bool ragged(tfm_model *model, int64_t rows, bool joins) {
     const int64_t least = tfm__context_tuning(model->ctx)->search_ragged;
-    return least > 0 && rows >= least && tfm__recorded_never(model, rows);
+    return least > 0 && rows >= (joins ? least / 4 : least) && tfm__recorded_never(model, rows);
 }
 
+/* Whether others may join sentences of this model while they are under way: what the decoder reads of a row's past must
+ * be said of each row by itself. */
+static bool may_join(const tfm_model *model, const source *from) {
+    const tfm__stack_arch *arch = &model->arch.decoder;
+    return !arch->recurrent && !arch->rotary.width && !from->relative.buffer && !from->kept.ids;
+}
+
+/* Searches for a batch. `fed` may be NULL; it hands out what others than `out` gets, where sentences join. */
 static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const tfm__rules *forced,
-                      const batch *b, const tfm_search_options *options) {
+                      batch *b, const tfm_search_options *options, tfm__fed *fed) {
     tfm_context *ctx = model->ctx;
     tfm_tensor ids = {0}, encoded = {0};
     tfm_kv_cache cache = {0};
@@ -301,28 +222,34 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     if (goes_by_shortlist(model, b))
         status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
                                 certain ? model->score_bias : model->search_bias);
-    tfm__beam_begin(ctx, &beam,
-                    &(tfm__beam_setup){.width = rules->beam,
-                                       .vocabulary = from.kept.ids ? from.kept.count : arch->vocabulary,
-                                       .kept = from.kept.ids ? &from.kept : NULL,
-                                       .sentences = b->count,
-                                       .rules = forced,
-                                       .certain = certain,
-                                       .as_transformers = certain && rules->beam > 1 && forced->as_transformers,
-                                       .ragged = ragged(model, b->count * rules->beam),
-                                       .n_best = rules->n_best,
-                                       .limits = b->limits,
-                                       .prefixes = b->prefixes,
-                                       .prefix_counts = b->prefix_counts,
-                                       .prefix_width = b->prefix_width,
-                                       .penalty = b->penalty,
-                                       .longest = b->longest,
-                                       .choice = &choice});
+    tfm__beam_setup setup = {.width = rules->beam,
+                             .vocabulary = from.kept.ids ? from.kept.count : arch->vocabulary,
+                             .kept = from.kept.ids ? &from.kept : NULL,
+                             .sentences = b->count,
+                             .first = b->count,
+                             .rules = forced,
+                             .certain = certain,
+                             .as_transformers = certain && rules->beam > 1 && forced->as_transformers,
+                             .ragged = ragged(model, b->count * rules->beam, fed != NULL),
+                             .n_best = rules->n_best,
+                             .limits = b->limits,
+                             .prefixes = b->prefixes,
+                             .prefix_counts = b->prefix_counts,
+                             .prefix_width = b->prefix_width,
+                             .penalty = b->penalty,
+                             .longest = b->longest,
+                             .choice = &choice};
+    const bool joins = fed && may_join(model, &from) && tfm__beam_joins(&setup);
+    if (joins)
+        setup.present = tfm__fed_present(fed, &setup.sentences);
+    tfm__beam_begin(ctx, &beam, &setup);
     tfm__model_log_new(model, &cache, b->count * rules->beam * 8);
     if (status == TFM_OK)
-        status = decode(model, &beam, &cache, &from, b->longest, options);
-    if (status == TFM_OK)
+        status = decode(model, &beam, &cache, &from, b, options, joins ? fed : NULL);
+    if (status == TFM_OK && !joins)
         status = tfm__beam_finish(&beam, out, rules->n_best, b->penalty);
+    if (status == TFM_OK && fed && !joins)
+        status = tfm__fed_all(fed, out);
     tfm__log(TFM_LOG_DEBUG, "search: %lld sentences of up to %lld tokens, beam %d: %lld rows in %lld steps",
              (long long)b->count, (long long)b->width, rules->beam, (long long)beam.node, (long long)beam.step);
     tfm_kv_cache_free(ctx, &cache);
@@ -330,28 +257,6 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     tfm_scope_close(ctx, 0, NULL);
     free(from.cross);
     return status;
-}
-
-/* The directory's rules, in *own with what the options have in the place of some of them. */
-static tfm_status force(const tfm__rules **forced, tfm__rules **own, const tfm_model *model,
-                        const tfm_search_options *options) {
-    const bool first = options && options->has_first_id, start = options && options->has_start_id;
-    const int32_t ids[] = {first ? options->first_id : 0, start ? options->start_id : 0};
-    *forced = &model->rules;
-    if (!first && !start)
-        return TFM_OK;
-    tfm_status status = check_ids("first", ids, 2, model->arch.decoder.vocabulary);
-    if (status == TFM_OK && !(*own = tfm__alloc(1, sizeof(**own))))
-        status = TFM_ERROR_MEMORY;
-    if (status != TFM_OK)
-        return status;
-    **own = model->rules;
-    if (first)
-        (*own)->forced_bos_id = ids[0];
-    if (start)
-        (*own)->start_id = ids[1];
-    *forced = *own;
-    return TFM_OK;
 }
 
 tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts, size_t sentences,
@@ -377,19 +282,57 @@ tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids,
     out->items = tfm__alloc(sentences * (size_t)rules.n_best, sizeof(*out->items));
     out->sentences = sentences;
     out->n_best = rules.n_best;
-    status = force(&forced, &own, model, options);
+    status = tfm__search_force(&forced, &own, model, options);
     if (status == TFM_OK)
         status = out->items ? batch_make(&b, model, &rules, forced, ids, counts, sentences, prefixes, prefix_counts)
                             : TFM_ERROR_MEMORY;
     const int depth = tfm__scope_depth(model->ctx);
     if (status == TFM_OK)
         do
-            status = run(model, out, &rules, forced, &b, options);
+            status = run(model, out, &rules, forced, &b, options, NULL);
         while (tfm__context_again(model->ctx, depth, status));
     batch_free(&b);
     free(own);
     if (status != TFM_OK)
         tfm_hypotheses_free(out);
+    return status;
+}
+
+/* One search, and what joins it. *more says whether there was anything to do. */
+static tfm_status fed_once(tfm_model *model, const tfm__feed *feed, const tfm__search_rules *rules,
+                           const tfm__rules *forced, const tfm_search_options *options, bool *more) {
+    tfm__fed *fed;
+    const size_t *counts;
+    size_t sentences = 0;
+    batch b = {0};
+    tfm_hypotheses found = {.n_best = rules->n_best};
+    tfm_status status = tfm__fed_begin(&fed, model, feed, rules, forced);
+    const int32_t *ids = status == TFM_OK ? tfm__fed_ids(fed, &counts, &sentences) : NULL;
+    *more = sentences > 0;
+    if (sentences > 0) {
+        found.sentences = sentences;
+        found.items = tfm__alloc(sentences * (size_t)rules->n_best, sizeof(*found.items));
+        status =
+            found.items ? batch_make(&b, model, rules, forced, ids, counts, sentences, NULL, NULL) : TFM_ERROR_MEMORY;
+        if (status == TFM_OK)
+            status = run(model, &found, rules, forced, &b, options, fed);
+    }
+    tfm_hypotheses_free(&found);
+    batch_free(&b);
+    tfm__fed_free(fed);
+    return status;
+}
+
+tfm_status tfm__search_fed(tfm_model *model, const tfm__feed *feed, const tfm_search_options *options) {
+    tfm__search_rules rules;
+    const tfm__rules *forced;
+    tfm__rules *own = NULL;
+    tfm_status status = tfm__search_rules_of(&rules, model, options);
+    if (status == TFM_OK)
+        status = tfm__search_force(&forced, &own, model, options);
+    for (bool more = true; more && status == TFM_OK;)
+        status = fed_once(model, feed, &rules, forced, options, &more);
+    free(own);
     return status;
 }
 

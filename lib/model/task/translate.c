@@ -16,11 +16,18 @@ static tfm_status keep_result(tfm__translations *t, tfm__result *r, tfm_hypothes
     return status;
 }
 
-static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, size_t n, tfm_hypotheses *found) {
+tfm_status tfm__translations_keep(tfm__translations *t, size_t text, tfm_hypothesis *items) {
     const size_t n_best = (size_t)t->n_best;
     tfm_status status = TFM_OK;
-    for (size_t i = 0; i < n * n_best && status == TFM_OK; i++)
-        status = keep_result(t, &t->results[batch[i / n_best]->index * n_best + i % n_best], &found->items[i]);
+    for (size_t i = 0; i < n_best && status == TFM_OK; i++)
+        status = keep_result(t, &t->results[text * n_best + i], &items[i]);
+    return status;
+}
+
+static tfm_status keep_results(tfm__translations *t, tfm__line *const *batch, size_t n, tfm_hypotheses *found) {
+    tfm_status status = TFM_OK;
+    for (size_t i = 0; i < n && status == TFM_OK; i++)
+        status = tfm__translations_keep(t, batch[i]->index, &found->items[i * (size_t)t->n_best]);
     return status;
 }
 
@@ -110,10 +117,11 @@ static tfm_status batch_done(void *user, tfm__line *const *batch, size_t n) {
     return tfm__translations_emit(t);
 }
 
-/* Makes the texts that are translated, which are lines or their sentences. */
-static tfm_status make_texts(tfm__translations *t, const char *const *lines) {
+tfm_status tfm__translations_encode(tfm__translations *t, const char *const *lines) {
     t->texts = (tfm__texts){lines, t->text->line_bytes, NULL, t->count};
-    return t->text->split ? tfm__translations_split(t, lines) : TFM_OK;
+    const tfm_status status = t->text->split ? tfm__translations_split(t, lines) : TFM_OK;
+    return status == TFM_OK ? tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", &t->spoken, t->text)
+                            : status;
 }
 
 /* Encodes the prefixes. A line's prefix begins the translation of its first sentence. */
@@ -148,7 +156,7 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
     return status;
 }
 
-static tfm_status check(const tfm__translations *t) {
+tfm_status tfm__translations_check(const tfm__translations *t) {
     const tfm_text_options *text = t->text;
     const tfm__stack_arch *decoder = &t->model->arch.decoder;
     if (TFM__UNKNOWN(text))
@@ -198,12 +206,10 @@ static tfm_status run(tfm__translations *t, const char *const *lines) {
     }
     if (status == TFM_OK) {
         t->n_best = rules.n_best;
-        status = check(t);
+        status = tfm__translations_check(t);
     }
     if (status == TFM_OK)
-        status = make_texts(t, lines);
-    if (status == TFM_OK)
-        status = tfm__lines_encode(t->model, &t->lines, &t->texts, TFM_SOURCE, "", &t->spoken, t->text);
+        status = tfm__translations_encode(t, lines);
     if (status == TFM_OK)
         status = encode_prefixes(t, &rules);
     if (status == TFM_OK)

@@ -42,6 +42,13 @@ typedef struct tfm__translations {
  * begins with stands before each of its sentences. */
 tfm_status tfm__translations_split(tfm__translations *translations, const char *const *lines);
 
+/* Whether options go together and with the model; needs `model`, `text` and `n_best` alone (translate.c). */
+tfm_status tfm__translations_check(const tfm__translations *translations);
+/* Makes the texts that are translated, and their ids. The lines and their lengths outlive them. */
+tfm_status tfm__translations_encode(tfm__translations *translations, const char *const *lines);
+/* Keeps what was found for one text, [n_best], and takes over its arrays. */
+tfm_status tfm__translations_keep(tfm__translations *translations, size_t text, tfm_hypothesis *items);
+
 /* Makes room for the results, when all texts are encoded; lines that are not translated at the beginning are emitted.
  */
 tfm_status tfm__translations_begin(tfm__translations *translations);

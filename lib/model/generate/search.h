@@ -1,0 +1,76 @@
+/* One batch of translations, and sentences that join it while it is searched. */
+#ifndef TFM_LIB_SEARCH_H
+#define TFM_LIB_SEARCH_H
+
+#include "model/generate/recorded.h"
+
+/* What a batch needs as host arrays. */
+typedef struct tfm__search_batch {
+    int64_t count, width, longest, prefix_width;
+    int32_t *ids;     /* [count * width], padded */
+    int32_t *lengths; /* [count] */
+    int32_t *limits;  /* [count] */
+    int32_t *prefixes, *prefix_counts;
+    float *penalty; /* [longest + 1] */
+} tfm__search_batch;
+
+/* What all steps of a batch read. */
+typedef struct tfm__search_source {
+    tfm_keys_values *cross; /* [layers] */
+    tfm_tensor lengths;     /* (N) */
+    tfm_tensor relative;    /* as tfm__step has it */
+    tfm__kept kept;         /* what may be written */
+} tfm__search_source;
+
+/* ---- Rules (search_rules.c) ---- */
+
+tfm_status tfm__search_check_ids(const char *what, const int32_t *ids, size_t count, int vocabulary);
+/* The directory's rules, in *own with what the options have in the place of some of them. */
+tfm_status tfm__search_force(const tfm__rules **forced, tfm__rules **own, const tfm_model *model,
+                             const tfm_search_options *options);
+/* lp(n) for n from 0 to `longest`; NULL without memory. */
+float *tfm__search_penalty(const tfm__search_rules *rules, int64_t longest);
+
+/* ---- Sentences that come while others are searched (fed.c) ---- */
+
+/* A sentence, and whose it is. Its ids are checked, and as many as the model takes; they stay where they are until it
+ * has been found. */
+typedef struct tfm__fed_sentence {
+    const int32_t *ids;
+    size_t count;
+    void *owner;
+} tfm__fed_sentence;
+
+typedef struct tfm__feed {
+    /* Gives up to `most` sentences that may begin now, and returns how many. It is asked before the first step, when
+     * none ends the search, and between the steps. */
+    size_t (*take)(void *user, tfm__fed_sentence *out, size_t most);
+    /* Takes what was found for a sentence, [n_best], best first; what it wants to keep it moves. */
+    tfm_status (*found)(void *user, void *owner, tfm_hypothesis *items);
+    void *user;
+    size_t most; /* sentences at a time, 1 at least */
+} tfm__feed;
+
+/* The state of such a search. */
+typedef struct tfm__fed tfm__fed;
+
+/* Searches for sentences until there are none, without caller's prefixes. They join those that are under way where the
+ * device and the model allow that; else they wait for the next call, which is how it ends then. After a failure it may
+ * have found some. */
+tfm_status tfm__search_fed(tfm_model *model, const tfm__feed *feed, const tfm_search_options *options);
+
+/* Begins with what is there: *ids, *counts and *sentences as tfm_search takes them, 0 where there is nothing to do.
+ * tfm__fed_free frees it, also after a failure. */
+tfm_status tfm__fed_begin(tfm__fed **out, tfm_model *model, const tfm__feed *feed, const tfm__search_rules *rules,
+                          const tfm__rules *forced);
+const int32_t *tfm__fed_ids(const tfm__fed *fed, const size_t **counts, size_t *sentences);
+void tfm__fed_free(tfm__fed *fed);
+/* Where the beam has it written which sentences are live; and how many there may be. */
+int32_t *tfm__fed_present(tfm__fed *fed, int64_t *most);
+/* After a step: hands out what is over, and has others join. */
+tfm_status tfm__fed_turn(tfm__fed *fed, tfm__beam *beam, tfm_kv_cache *cache, tfm__search_source *from,
+                         tfm__search_batch *batch);
+/* Hands out all that was found in a search that none could join. */
+tfm_status tfm__fed_all(tfm__fed *fed, const tfm_hypotheses *found);
+
+#endif

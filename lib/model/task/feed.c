@@ -1,0 +1,395 @@
+/* Translation of lines that come while others are translated. Each line is by itself a call for one line, as
+ * translate.c has them; what they share is the search, which their sentences join (generate/fed.c). */
+#include <string.h>
+#include "model/generate/search.h"
+#include "model/task/translation.h"
+
+/* Sentences that wait join others when they are this part of them, or when they have waited for so many steps: a few
+ * rows take the encoder longer, row by row, than many. */
+enum { JOIN_PART = 2, JOIN_STEPS = 4 };
+/* Bytes of text that make about one token; and the fewest tokens of a line, on the average, that a batch is full of. */
+enum { BYTES_PER_TOKEN = 3, TOKENS_PER_LINE = 8 };
+
+typedef struct fed_line fed_line;
+
+/* A text of a line: a sentence of it, or all of it. */
+typedef struct fed_text {
+    fed_line *line;
+    size_t index;
+} fed_text;
+
+/* A line that is not done. */
+struct fed_line {
+    struct feed *of;
+    size_t number;
+    const char *text; /* the caller's */
+    size_t bytes;
+    tfm_text_options options;
+    tfm__translations call;
+    fed_text *texts; /* [call.texts.count] */
+    size_t given;    /* texts that the search was asked for, or that there is nothing to do for */
+    size_t left;     /* texts that are not found */
+    fed_line *next;
+};
+
+typedef struct feed {
+    tfm_model *model;
+    const tfm_text_options *text;
+    tfm_search_options search; /* with the languages, and with a question of our own */
+    const tfm_search_options *asked;
+    tfm__spoken spoken;
+    tfm__search_rules rules;
+    tfm__batch_limit limit;
+    tfm_feed_fn more;
+    void *more_user;
+    tfm_translation_fn emit;
+    void *emit_user;
+    size_t numbers;         /* lines that were given */
+    fed_line *first, *last; /* those that are not done, in order */
+    size_t live, tokens;    /* texts that are searched for, and their tokens */
+    size_t ready;           /* texts that wait for the search */
+    int waited;             /* steps */
+    tfm_status status;      /* of what failed where only the search can end */
+    char message[TFM__MESSAGE];
+} feed;
+
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
+
+static bool emit_line(void *user, const tfm_translation *translation) {
+    const fed_line *line = user;
+    tfm_translation numbered = *translation;
+    numbered.line = line->number;
+    return line->of->emit(line->of->emit_user, &numbered);
+}
+
+static bool reject_line(void *user, size_t unused, const char *message) {
+    const fed_line *line = user;
+    (void)unused;
+    return line->of->text->reject(line->of->text->reject_user, line->number, message);
+}
+
+static void line_free(fed_line *line) {
+    line->call.spoken = (tfm__spoken){0}; /* the feed's */
+    tfm__translations_free(&line->call);
+    free(line->texts);
+    free(line);
+}
+
+/* A line that fails the call is named by its number among all. */
+static tfm_status name_line(const fed_line *line, tfm_status status) {
+    static const char FIRST[] = "line 1: ";
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    if (status == TFM_OK || strncmp(kept, FIRST, sizeof(FIRST) - 1) != 0)
+        return status;
+    return tfm__fail(status, "line %zu: %s", line->number + 1, kept + sizeof(FIRST) - 1);
+}
+
+/* Encodes a line. What is not translated is emitted. */
+static tfm_status line_begin(fed_line *line) {
+    feed *f = line->of;
+    line->options = *f->text;
+    line->options.line_bytes = &line->bytes;
+    line->options.reject = f->text->reject ? reject_line : NULL;
+    line->options.reject_user = line;
+    line->options.progress = NULL;
+    line->options.stats = NULL;
+    line->call = (tfm__translations){.model = f->model,
+                                     .text = &line->options,
+                                     .search = &f->search,
+                                     .count = 1,
+                                     .n_best = f->rules.n_best,
+                                     .emit = emit_line,
+                                     .user = line,
+                                     .detailed = true,
+                                     .spoken = f->spoken};
+    tfm_status status = tfm__translations_encode(&line->call, &line->text);
+    if (status == TFM_OK)
+        status = tfm__translations_begin(&line->call);
+    if (status != TFM_OK)
+        return name_line(line, status);
+    line->texts = tfm__alloc(line->call.texts.count, sizeof(*line->texts));
+    for (size_t i = 0; line->texts && i < line->call.texts.count; i++) {
+        line->texts[i] = (fed_text){line, i};
+        line->left += line->call.lines[i].ids != NULL;
+    }
+    f->ready += line->left;
+    return line->texts ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* Asks for another line. *came says whether there is one; one that there is nothing to do for is done by now. */
+static tfm_status ask(feed *f, bool *came) {
+    const char *text = NULL;
+    size_t bytes = 0;
+    *came = f->more(f->more_user, &text, &bytes);
+    if (!*came)
+        return TFM_OK;
+    if (!text)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: line %zu is NULL", f->numbers + 1);
+    fed_line *line = tfm__alloc(1, sizeof(*line));
+    if (!line)
+        return TFM_ERROR_MEMORY;
+    *line = (fed_line){.of = f, .number = f->numbers++, .text = text, .bytes = bytes};
+    const tfm_status status = line_begin(line);
+    if (status != TFM_OK || line->left == 0) {
+        line_free(line);
+        return status;
+    }
+    if (f->last)
+        f->last->next = line;
+    else
+        f->first = line;
+    f->last = line;
+    return TFM_OK;
+}
+
+static void remove_line(feed *f, fed_line *line) {
+    fed_line *before = NULL;
+    for (fed_line *at = f->first; at != line; at = at->next)
+        before = at;
+    if (before)
+        before->next = line->next;
+    else
+        f->first = line->next;
+    if (f->last == line)
+        f->last = before;
+    line_free(line);
+}
+
+/* ---- What the search asks ---------------------------------------------------------------------------------------- */
+
+/* The next text that nobody searches for, or NULL; *line and its `given` are moved on to it. */
+static tfm__line *next_text(fed_line **line) {
+    for (; *line; *line = (*line)->next)
+        for (; (*line)->given < (*line)->call.texts.count; (*line)->given++)
+            if ((*line)->call.lines[(*line)->given].ids)
+                return &(*line)->call.lines[(*line)->given];
+    return NULL;
+}
+
+/* Asks for lines until there is as much as the search has room for. */
+static void gather(feed *f, size_t most) {
+    const size_t tokens = f->limit.tokens;
+    bool came = true;
+    while (came && f->status == TFM_OK && f->ready < most) {
+        size_t waiting = 0;
+        fed_line *at = f->first;
+        for (fed_line *line = f->first; line; line = line->next)
+            for (size_t i = line->given; i < line->call.texts.count; i++)
+                waiting += line->call.lines[i].count;
+        if (next_text(&at) && f->tokens + waiting >= tokens)
+            return;
+        f->status = ask(f, &came);
+        if (f->status != TFM_OK)
+            tfm__error_keep(f->message);
+    }
+}
+
+static size_t take(void *user, tfm__fed_sentence *out, size_t most) {
+    feed *f = user;
+    const bool joins = f->live > 0;
+    size_t count = 0, longest = 0;
+    gather(f, most);
+    if (f->status != TFM_OK || f->ready == 0)
+        return 0;
+    if (joins && f->ready * JOIN_PART < f->live && ++f->waited < JOIN_STEPS)
+        return 0;
+    f->waited = 0;
+    fed_line *line = f->first;
+    for (tfm__line *text = next_text(&line); text && count < most && f->live < f->limit.lines;
+         text = next_text(&line)) {
+        longest = text->count > longest ? text->count : longest;
+        /* Those that a search begins with are padded. */
+        const size_t tokens = joins ? f->tokens + text->count : longest * (count + 1);
+        if ((count > 0 || joins) && tokens > f->limit.tokens)
+            break;
+        out[count++] = (tfm__fed_sentence){text->ids, text->count, &line->texts[line->given++]};
+        f->tokens += text->count;
+        f->live++;
+        f->ready--;
+    }
+    return count;
+}
+
+static void count_line(const feed *f, const tfm__translations *call) {
+    tfm_search_stats *stats = f->text->stats;
+    for (size_t i = 0; stats && i < call->texts.count; i++) {
+        if (!call->lines[i].ids)
+            continue;
+        stats->target_tokens += (uint64_t)call->results[i * (size_t)call->n_best].hypothesis.tokens;
+        stats->source_tokens += call->lines[i].count;
+        stats->sentences++;
+    }
+}
+
+static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
+    feed *f = user;
+    fed_line *line = ((fed_text *)owner)->line;
+    tfm__translations *call = &line->call;
+    tfm__line *text = &call->lines[((fed_text *)owner)->index];
+    tfm_status status = tfm__translations_keep(call, text->index, items);
+    f->live--;
+    f->tokens -= text->count;
+    text->done = status == TFM_OK;
+    if (status != TFM_OK || --line->left > 0)
+        return status;
+    count_line(f, call);
+    status = tfm__translations_emit(call);
+    remove_line(f, line);
+    return status;
+}
+
+static bool go_on(void *user) {
+    const feed *f = user;
+    return f->status == TFM_OK && (!f->asked || !f->asked->go_on || f->asked->go_on(f->asked->go_on_user));
+}
+
+/* ---- Without joining --------------------------------------------------------------------------------------------- */
+
+/* Lines that make up a call of their own. */
+typedef struct chunk {
+    feed *of;
+    const char **texts;
+    size_t *bytes, *numbers;
+    size_t count, rooms[3];
+} chunk;
+
+static tfm_status chunk_add(chunk *c, const char *text, size_t bytes, size_t number) {
+    if (tfm__grow(&c->texts, &c->rooms[0], c->count + 1, sizeof(*c->texts)) != TFM_OK ||
+        tfm__grow(&c->bytes, &c->rooms[1], c->count + 1, sizeof(*c->bytes)) != TFM_OK ||
+        tfm__grow(&c->numbers, &c->rooms[2], c->count + 1, sizeof(*c->numbers)) != TFM_OK)
+        return TFM_ERROR_MEMORY;
+    c->texts[c->count] = text;
+    c->bytes[c->count] = bytes;
+    c->numbers[c->count++] = number;
+    return TFM_OK;
+}
+
+static bool emit_chunk(void *user, const tfm_translation *translation) {
+    const chunk *c = user;
+    tfm_translation numbered = *translation;
+    numbered.line = c->numbers[translation->line];
+    return c->of->emit(c->of->emit_user, &numbered);
+}
+
+static bool reject_chunk(void *user, size_t line, const char *message) {
+    const chunk *c = user;
+    return c->of->text->reject(c->of->text->reject_user, c->numbers[line], message);
+}
+
+static tfm_status chunk_run(chunk *c) {
+    tfm_text_options text = *c->of->text;
+    text.line_bytes = c->bytes;
+    text.reject = text.reject ? reject_chunk : NULL;
+    text.reject_user = c;
+    text.progress = NULL;
+    const tfm_status status = tfm_translate_lines(c->of->model, c->texts, c->count, &text, c->of->asked, emit_chunk, c);
+    c->count = 0;
+    return status;
+}
+
+/* What is not done of the lines that were given, and then all that come. */
+static tfm_status run_chunks(feed *f) {
+    chunk c = {.of = f};
+    tfm_status status = TFM_OK;
+    while (f->first && status == TFM_OK) {
+        status = chunk_add(&c, f->first->text, f->first->bytes, f->first->number);
+        remove_line(f, f->first);
+    }
+    for (bool more = true; more && status == TFM_OK;) {
+        size_t tokens = 0;
+        while (status == TFM_OK && more && tokens < f->limit.tokens && c.count < f->limit.lines) {
+            const char *text = NULL;
+            size_t bytes = 0;
+            more = f->more(f->more_user, &text, &bytes);
+            if (more)
+                status = text ? chunk_add(&c, text, bytes, f->numbers++)
+                              : tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: line %zu is NULL", f->numbers + 1);
+            tokens += 1 + bytes / BYTES_PER_TOKEN;
+        }
+        if (status == TFM_OK && c.count > 0) {
+            status = chunk_run(&c);
+            more = true; /* while it ran others may have come */
+        }
+    }
+    free(c.texts);
+    free(c.bytes);
+    free(c.numbers);
+    return status;
+}
+
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
+
+/* Where a search that others join does not come to its end for want of memory, or of smaller work-groups, what is left
+ * is done as ever. */
+static tfm_status run_joined(feed *f) {
+    tfm_context *ctx = f->model->ctx;
+    const int depth = tfm__scope_depth(ctx);
+    const tfm__feed asks = {.take = take, .found = found, .user = f, .most = f->limit.lines};
+    char kept[TFM__MESSAGE];
+    tfm__error_keep(kept);
+    const tfm_status status = tfm__search_fed(f->model, &asks, &f->search);
+    if (f->status != TFM_OK) {
+        tfm__error_restore(f->message);
+        return f->status;
+    }
+    const bool again = tfm__context_again(ctx, depth, status);
+    if (!again && status != TFM_ERROR_MEMORY)
+        return status;
+    if (!again) {
+        tfm__log(TFM_LOG_INFO, "%zu sentences at a time do not fit: %s", f->live, tfm_error_message());
+        tfm__context_recover(ctx, depth);
+    }
+    tfm__error_restore(kept);
+    return run_chunks(f);
+}
+
+static tfm_status run(feed *f) {
+    tfm_status status = tfm__context_ready(f->model->ctx, "translate_feed");
+    if (status == TFM_OK)
+        status =
+            tfm__model_needs(f->model, "translate_feed", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT);
+    if (status == TFM_OK && f->text->prefixes)
+        status = tfm__fail(TFM_ERROR_ARGUMENT, "translate_feed: lines that come have no prefixes: leave them out");
+    if (status == TFM_OK)
+        status = tfm__spoken_read(&f->spoken, f->model, f->text);
+    if (status == TFM_OK) {
+        tfm__spoken_search(&f->search, &f->spoken, f->asked);
+        f->search.go_on = go_on;
+        f->search.go_on_user = f;
+        status = tfm__search_rules_of(&f->rules, f->model, &f->search);
+    }
+    if (status == TFM_OK)
+        status = tfm__translations_check(
+            &(tfm__translations){.model = f->model, .text = f->text, .n_best = f->rules.n_best});
+    if (status == TFM_OK) {
+        f->limit = tfm__batch_limits(f->model, f->text->batch_tokens, f->rules.beam);
+        const size_t lines = f->limit.tokens / TOKENS_PER_LINE;
+        f->limit.lines = f->limit.lines < lines ? f->limit.lines : lines > 0 ? lines : 1;
+        const bool alone = !f->text->alignments && !tfm__batches_shared(f->model);
+        status = alone ? run_joined(f) : run_chunks(f);
+    }
+    while (f->first)
+        remove_line(f, f->first);
+    tfm__spoken_free(&f->spoken);
+    return status;
+}
+
+tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
+                              const tfm_search_options *search, tfm_translation_fn emit, void *user) {
+    static const tfm_text_options defaults;
+    if (TFM__NEEDS("translate_feed", model, more ? "" : NULL, emit ? "" : NULL) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    const double start = tfm__seconds();
+    feed f = {.model = model,
+              .text = text ? text : &defaults,
+              .asked = search,
+              .more = more,
+              .more_user = more_user,
+              .emit = emit,
+              .emit_user = user};
+    const tfm_status status = run(&f);
+    if (f.text->stats)
+        f.text->stats->seconds += tfm__seconds() - start;
+    return status;
+}
