@@ -45,8 +45,7 @@ TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_I
         return;
     for (long i = TFM_LANE(); i < columns; i += TFM_GROUP)
         TFM_AT(all_table)
-        [row * columns + i] =
-            new < 0 ? TFM_AT(table)[row * columns + i] : (int)(node + row); /* only the first counts */
+    [row * columns + i] = new < 0 ? TFM_AT(table)[row * columns + i] : (int)(node + row); /* only the first counts */
     if (TFM_LANE() != 0)
         return;
     const int length = new >= 0 ? 1 : lengths != 0 ? TFM_AT(lengths)[row] : (int)columns;

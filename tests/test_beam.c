@@ -235,6 +235,7 @@ typedef struct joining {
     harness_random random;
     tfm_kv_cache cache;
     const float *penalty;
+    int longest; /* the largest limit so far */
     int tidied, joined;
 } joining;
 
@@ -308,6 +309,7 @@ static void let_in(joining *j, tfm__beam *beam) {
         j->at[place] = j->next;
         places[count] = place;
         limits[count] = limit_of(j->s, j->next);
+        j->longest = limits[count] > j->longest ? limits[count] : j->longest;
         counts[count] = prefix_of(j->s, j->next++);
         prefixes[2 * count] = 5;
         prefixes[2 * count++ + 1] = 6;
@@ -320,7 +322,7 @@ static void let_in(joining *j, tfm__beam *beam) {
                                                               .prefix_counts = counts,
                                                               .prefixes = prefixes,
                                                               .penalty = j->penalty,
-                                                              .longest = j->s->longest}));
+                                                              .longest = j->longest}));
 }
 
 /* Steps until all are over that have come in time; those that have not are a search of their own. */
@@ -333,12 +335,15 @@ static int64_t run_joining(joining *j, const tfm__beam_setup *setup) {
     own.sentences = j->s->places;
     own.first = j->s->sentences - first < (j->s->places + 1) / 2 ? j->s->sentences - first : (j->s->places + 1) / 2;
     own.present = j->present;
+    j->longest = 0;
     assert_true(tfm__beam_joins(&own));
     for (int i = 0; i < own.first; i++, j->next++) {
         j->at[i] = j->next;
         limits[i] = limit_of(j->s, j->next);
+        j->longest = limits[i] > j->longest ? limits[i] : j->longest;
         counts[i] = prefix_of(j->s, j->next);
     }
+    own.longest = j->longest;
     own.limits = limits;
     own.prefix_counts = counts;
     harness_ok(tfm_scope_open(ctx));

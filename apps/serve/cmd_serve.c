@@ -238,8 +238,8 @@ int cmd_serve(int argc, char **argv) {
                  "/detect), OpenAI's /v1/embeddings, /v1/completions and /v1/chat/completions,\n"
                  "and /metrics for Prometheus. Models are loaded when they are first asked for.\n"
                  "Lines are split into sentences. Requests that wait at the same time are worked\n"
-                 "on as one batch, in turns between clients. Each request is a line of JSON on\n"
-                 "standard error, without its text.\n",
+                 "on as one batch, in turns between clients; on a CPU, others join it as some\n"
+                 "end. Each request is a line of JSON on standard error, without its text.\n",
         .examples = "  tfm serve -m opus-mt-de-en\n"
                     "  curl -d q=\"Guten Morgen.\" -d source=de -d target=en localhost:5000/translate\n"
                     "  tfm serve -m de-en=opus-mt-de-en -m en-de=opus-mt-en-de -m minilm=MiniLM\n"
