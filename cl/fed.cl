@@ -1,13 +1,10 @@
-/* Sentences that join a batch (lib/model/generate/fed.c, join.c).
- *
- * The host gives PLACED, for fed_place: a whole number as wide as those that are moved. */
-#ifdef PLACED
+/* Sentences that join a batch (lib/model/generate/fed.c, join.c). */
 
 /* to (N, room, width) gets x (rows / length, length, width) at `places` (rows / length), or at the first ones where
  * that is null.
  *
  * Layout: a work-group takes a row of `width` numbers. */
-TFM_KERNEL void fed_place(TFM_TENSOR(PLACED, to), TFM_INPUT(PLACED, x), TFM_INPUT(int, places), const long rows,
+TFM_KERNEL void fed_place(TFM_TENSOR(float, to), TFM_INPUT(float, x), TFM_INPUT(int, places), const long rows,
                           const long length, const long room, const long width) {
     const long row = TFM_ROW();
     if (row >= rows)
@@ -16,8 +13,6 @@ TFM_KERNEL void fed_place(TFM_TENSOR(PLACED, to), TFM_INPUT(PLACED, x), TFM_INPU
     for (long i = TFM_LANE(); i < width; i += TFM_GROUP)
         TFM_AT(to)[(at * room + column) * width + i] = TFM_AT(x)[row * width + i];
 }
-
-#else
 
 /* The rows of `live` sentences, `rows` in all, and after them those of `more` that begin, a row each. arrivals holds
  * their places, limits and counts of forced tokens, (more) each, and the forced tokens (more, prefix_width).
@@ -78,4 +73,3 @@ TFM_KERNEL void fed_join(TFM_INPUT(int, arrivals), TFM_INPUT(int, tokens), TFM_I
     TFM_AT(node_parent)[node + row] = -1;
     TFM_AT(node_score)[node + row] = 0.0f;
 }
-#endif

@@ -250,6 +250,18 @@ mv leaves left-behind
 load 16
 check "a second worker that cannot load: the first does it all" grep -q '"wrong": 0' out
 stop
+if ! brief; then # all come from one address: as one client does that keeps eight connections busy
+    start -m "$demo" --workers 1 --timeout 120 --max-chars 1000000 --max-lines 5000
+    load 8
+    python3 "$root/tests/serve/load.py" "$port" load --connections 8 --repeat 6 >busy &
+    busy=$!
+    sleep 0.5
+    ask "$at/translate" --data-urlencode "q@load" -d source=de -d target=en -d alternatives=1
+    check "a long request of another kind has its turn among short ones" eval "[ $code = 200 ] && kill -0 $busy"
+    wait $busy
+    check "and they have theirs" grep -q '"wrong": 0' busy
+    stop
+fi
 run serve -m "$demo" --workers 5
 check "five workers are refused" one_sentence 2 'give 1 to 4'
 run serve -m "$demo" --workers 2 --memory-limit 500

@@ -61,6 +61,7 @@ typedef struct source {
     bool any;
     int stop_after; /* lines that are emitted before the caller stops the call; 0: it does not */
     int rejected;
+    size_t last; /* the line that was emitted last */
 } source;
 
 static bool more(void *user, const char **line, size_t *bytes) {
@@ -82,6 +83,7 @@ static bool emit(void *user, const tfm_translation *t) {
         s->highest = s->any && t->line < s->highest ? s->highest : t->line;
         s->any = true;
     }
+    s->last = s->base + t->line;
     return --s->stop_after != 0;
 }
 
@@ -140,7 +142,7 @@ static int begin(void **state) {
     char *dir = harness_source("apps/demo");
     harness_ok(tfm_model_open(&model, harness_context(), dir, NULL));
     free(dir);
-    while (line_count < (harness_brief() ? 64 : MOST)) {
+    while (line_count < (harness_brief() ? 40 : MOST)) {
         char *line = demo_line("test.de", 1 + (int)(line_count % 20));
         const char *rest = line;
         for (size_t words = line_count / 20; words > 0 && strchr(rest, ' '); words--)
@@ -200,9 +202,9 @@ static void test_lines(void **state) {
         {.beam = 4, .n_best = 1, .penalty = TFM_PENALTY_HUGGINGFACE},
     };
     size_t late = 0;
-    for (size_t i = 0; i < sizeof(searches) / sizeof(*searches); i++) {
+    for (size_t i = 0; i < (harness_brief() ? 3 : sizeof(searches) / sizeof(*searches)); i++) {
         expect(&(tfm_text_options){0}, &searches[i]);
-        for (int way = 0; way < (harness_brief() ? 2 : 4); way++) {
+        for (int way = 0; way < (harness_brief() ? 1 : 4); way++) {
             const tfm_text_options text = {.batch_tokens = (const int[]){300, 0, 120, 60}[way]};
             late += check(&text, &searches[i], (const int[]){6, 0, 40, 3}[way], 100 * i + (uint64_t)way + 1);
         }
@@ -236,6 +238,11 @@ static void test_kinds_of_lines(void **state) {
     clear(got);
     harness_refused(tfm_translate_feed(model, more, &s, &(tfm_text_options){.batch_tokens = 100}, &search, emit, &s),
                     TFM_ERROR_INPUT, "line 13: ");
+    s = (source){.lines = lines, .count = line_count, .random = {4}};
+    clear(got);
+    harness_refused(tfm_translate_feed(model, more, &s, &(tfm_text_options){.batch_tokens = 40, .alignments = true},
+                                       &search, emit, &s),
+                    TFM_ERROR_INPUT, "line 13: ");
     lines[3] = kept[0];
     lines[7] = kept[1];
     lines[11] = kept[2];
@@ -253,6 +260,9 @@ static void test_ends(void **state) {
     clear(got);
     assert_int_equal(tfm_translate_feed(model, more, &s, &text, NULL, emit, &s), TFM_ERROR_CANCELLED);
     assert_int_equal(s.stop_after, 0);
+    char named[32];
+    snprintf(named, sizeof(named), "at line %zu", s.last + 1);
+    assert_non_null(strstr(tfm_error_message(), named));
     int steps = 0;
     s = (source){.lines = lines, .count = line_count, .random = {4}};
     clear(got);
@@ -279,12 +289,51 @@ static void test_alignments(void **state) {
     check(&text, &(tfm_search_options){.beam = 2}, 0, 8);
 }
 
+/* What one call takes of the device. */
+static double memory_of(bool feeds, source *s) {
+    tfm_context *ctx;
+    tfm_model *own;
+    char *dir = harness_source("apps/demo");
+    const tfm_text_options text = {.batch_tokens = 400};
+    harness_ok(tfm_context_open(&ctx, NULL));
+    harness_ok(tfm_model_open(&own, ctx, dir, NULL));
+    const double before = (double)tfm_context_memory(ctx);
+    if (feeds)
+        feed_all(s, own, &text, NULL);
+    else
+        harness_ok(tfm_translate_lines(own, (const char *const *)s->lines, s->count, &text, NULL, keep_expected, NULL));
+    const double after = (double)tfm_context_memory(ctx);
+    tfm_model_free(&own);
+    tfm_context_free(&ctx);
+    free(dir);
+    return after - before;
+}
+
+/* A long line among short ones does not make all as large as it is. */
+static void test_memory(void **state) {
+    (void)state;
+    char longest[2048] = "", *kept = lines[30];
+    if (harness_poses())
+        skip();
+    while (strlen(longest) < 1000) {
+        strcat(longest, lines[5]);
+        strcat(longest, " ");
+    }
+    lines[30] = longest;
+    source s = {.lines = lines, .count = line_count, .random = {3}};
+    clear(expected);
+    clear(got);
+    const double lists = memory_of(false, &s), feeds = memory_of(true, &s);
+    compare(line_count, 1);
+    printf("a list takes %.0f KiB besides the model, a feed %.0f\n", lists / 1024, feeds / 1024);
+    assert_true(feeds < 1.6 * lists);
+    lines[30] = kept;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_kinds_of_lines),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_lines),      cmocka_unit_test(test_kinds_of_lines), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_alignments), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests_name("feed", tests, begin, end);
 }

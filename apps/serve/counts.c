@@ -82,7 +82,7 @@ static void write_all(FILE *out, server *s) {
     counter(out, "joined_total", "Lines or sentences that joined a batch which was under way.", &c->joined);
     counter(out, "source_tokens_total", "Tokens that models read.", &c->source_tokens);
     counter(out, "target_tokens_total", "Tokens that models wrote.", &c->target_tokens);
-    counter(out, "batches_total", "Batches; lines for each batch say how well they are filled.", &c->batches);
+    counter(out, "batches_total", "Batches that were begun; lines may have joined them.", &c->batches);
     counter(out, "dropped_total", "Requests whose client hung up before they were worked on.", &c->dropped);
     counter(out, "refused_total", "Requests that met a limit of the queue.", &c->refused);
     counter(out, "expired_total", "Requests that waited too long.", &c->expired);

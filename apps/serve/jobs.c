@@ -151,6 +151,7 @@ bool serve_queue_add(server *s, serve_job *job, struct MHD_Connection *connectio
         job->connection = connection;
         job->fd = info ? info->connect_fd : -1;
         job->number = ++s->numbers;
+        job->turn = job->client->clock;
         job->arrived = cli_seconds();
         job->client->waiting += job->count;
         s->waiting += job->count;
@@ -254,6 +255,8 @@ static void take_piece(const serve_worker *w, serve_job *job, serve_unit *unit) 
     job->in_work++;
     job->with = w;
     job->turn += cost;
+    if (job->turn > job->client->clock)
+        job->client->clock = job->turn;
     job->client->turn += cost;
     if (job->client->turn > s->clock)
         s->clock = job->client->turn;
@@ -293,10 +296,13 @@ static uint64_t budget_of(const server *s, const serve_model *model) {
 }
 
 void serve_queue_worked(const serve_worker *w, serve_model *model, double seconds) {
-    const double pace = (double)w->batch_tokens / (seconds > 1e-6 ? seconds : 1e-6);
+    const bool later = w->full_since > w->since; /* it became full by those that joined */
+    const double tokens = (double)(later ? w->batch_tokens - w->full_done : w->batch_tokens);
+    const double time = later ? cli_seconds() - w->full_since : seconds;
+    const double pace = tokens / (time > 1e-6 ? time : 1e-6);
     /* A batch that was not full may have been too small to tell how slow it gets. */
     pthread_mutex_lock(&w->server->lock);
-    if (w->batch_full || pace > model->pace)
+    if (w->full_since > 0 || pace > model->pace)
         model->pace = pace;
     pthread_mutex_unlock(&w->server->lock);
 }
@@ -326,7 +332,6 @@ static void add_piece(serve_worker *w, serve_job *job, uint64_t cost) {
     w->batch_tokens += cost;
     w->live_tokens += cost;
     w->left++;
-    atomic_fetch_add(&w->server->counts.lines, 1);
 }
 
 bool serve_queue_take(serve_worker *w) {
@@ -338,15 +343,16 @@ bool serve_queue_take(serve_worker *w) {
     serve_job *job = s->ending ? NULL : next_job(w, NULL);
     const serve_key key = w->key = job ? job->key : (serve_key){0};
     const uint64_t budget = job ? budget_of(s, key.model) : 0;
-    w->batch_full = false;
+    w->full_since = 0;
     w->batch_tokens = w->live_tokens = 0;
     w->count = w->left = 0;
-    w->since = cli_seconds();
+    w->since = w->accounted = cli_seconds();
     for (; job && w->count < SERVE_BATCH && make_room(w); job = next_job(w, &key)) {
         const uint64_t cost = cost_of(job);
-        w->batch_full = w->count > 0 && w->batch_tokens + cost > budget;
-        if (w->batch_full)
+        if (w->count > 0 && w->batch_tokens + cost > budget) {
+            w->full_since = w->since;
             break;
+        }
         if (serve_hung_up(job->fd)) {
             serve_job_stop(job, SERVE_GONE);
             continue;
@@ -370,13 +376,21 @@ bool serve_queue_more(serve_worker *w) {
         if (!job || !same_key(&job->key, &key)) /* others are first */
             break;
         const uint64_t cost = cost_of(job);
-        w->batch_full = w->batch_full || w->live_tokens + cost > budget_of(s, key.model);
-        if (w->live_tokens + cost > budget_of(s, key.model) || !make_room(w))
+        const bool full = w->live_tokens + cost > budget_of(s, key.model);
+        if (full && w->full_since == 0) {
+            w->full_since = cli_seconds();
+            w->full_done = w->batch_tokens - w->live_tokens;
+        }
+        if (full || !make_room(w))
             break;
         if (serve_hung_up(job->fd)) {
             serve_job_stop(job, SERVE_GONE);
             continue;
         }
+        if (job->began == 0 && w->completed > 0)
+            w->completed--; /* perhaps of a client that was answered: it is not waited for */
+        if (w->left == 0 && s->waiting > 1)
+            pthread_cond_broadcast(&s->work); /* those after this one may be needed now */
         add_piece(w, job, cost);
         atomic_fetch_add(&s->counts.joined, 1);
         came = true;
@@ -390,6 +404,7 @@ static void one_done(serve_worker *w, serve_job *job, bool cut) {
     const bool stopped = serve_job_stopped(job) != SERVE_GOES_ON;
     job->in_work--;
     w->left -= w->left > 0;
+    atomic_fetch_add(&w->server->counts.lines, 1);
     job->done += !(cut && stopped);
     if (job->in_work == 0 && job->taken < job->count)
         pthread_cond_broadcast(&w->server->work); /* another worker may go on with it */
@@ -405,6 +420,9 @@ void serve_queue_piece_done(serve_worker *w, serve_unit *unit) {
     pthread_mutex_lock(&w->server->lock);
     unit->job = NULL;
     w->live_tokens -= unit->cost;
+    const double now = cli_seconds();
+    atomic_fetch_add(&w->server->counts.work_micros, (unsigned long long)(1e6 * (now - w->accounted)));
+    w->accounted = now;
     one_done(w, job, false);
     pthread_mutex_unlock(&w->server->lock);
 }
@@ -433,7 +451,6 @@ void serve_queue_give_back(serve_worker *w, serve_model *model) {
         w->units[i].job->client->waiting++;
         s->waiting++;
     }
-    atomic_fetch_sub(&s->counts.lines, w->count);
     w->count = w->left = 0;
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);

@@ -113,8 +113,9 @@ typedef struct serve_key {
 } serve_key;
 
 typedef struct serve_client {
-    char name[72]; /* an address, or a key by its number */
-    uint64_t turn; /* work that it was given so far, from the server's clock on; who has least is next */
+    char name[72];  /* an address, or a key by its number */
+    uint64_t turn;  /* work that it was given so far, from the server's clock on; who has least is next */
+    uint64_t clock; /* the turn of its job that was served last: where its next job begins */
     size_t waiting;
     struct serve_client *next;
 } serve_client;
@@ -175,8 +176,10 @@ struct serve_worker {
     serve_key key;                   /* of the batch at hand */
     uint64_t batch_tokens;           /* of it, those included that joined it */
     uint64_t live_tokens;            /* of what it is still at */
-    bool batch_full;                 /* more waited, but it would have taken too long */
     double since;                    /* when the batch was begun */
+    double full_since;               /* when more waited than may be worked on at a time; 0: never */
+    uint64_t full_done;              /* the tokens that were done by then */
+    double accounted;                /* up to when its time is counted */
     serve_unit *units;               /* [count]: of it; their jobs are NULL once they are done */
     size_t count, room;
 };

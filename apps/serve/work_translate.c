@@ -116,7 +116,7 @@ tfm_status serve_work_translate(serve_worker *w, serve_model *model) {
     search.go_on = go_on;
     search.go_on_user = &b;
     const tfm_status status = tfm_translate_feed(on, next_piece, &b, &text, &search, on_translation, &b);
-    for (size_t i = 0; i < w->count && b.starved; i++)
+    for (size_t i = 0; i < w->count && (b.starved || status == TFM_OK); i++) /* else all are done, or have failed */
         if (w->units[i].job)
             serve_job_fail(w->units[i].job, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory for the translation");
     return b.starved ? TFM_OK : status;

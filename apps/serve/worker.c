@@ -62,7 +62,8 @@ static void work_on(serve_worker *w) {
     const double building = seat->ctx ? tfm_context_build_seconds(seat->ctx) - built : 0; /* once for each kernel */
     atomic_fetch_add(&s->counts.batches, 1);
     const double seconds = cli_seconds() - start - building;
-    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(1e6 * seconds));
+    const double counted = w->accounted - w->since, rest = seconds - counted;
+    atomic_fetch_add(&s->counts.work_micros, (unsigned long long)(rest > 0 ? 1e6 * rest : 0));
     if (status == TFM_OK)
         serve_queue_worked(w, model, seconds);
     serve_queue_finish(w, status == TFM_ERROR_CANCELLED);

@@ -132,11 +132,10 @@ static tfm_status hand_out(tfm__fed *f, tfm__beam *beam, const float *penalty) {
 
 /* to (N, S, e) has x (m, s, e) at `places` (m) from now on, or at the first m where that is empty. */
 static void place(tfm_context *ctx, tfm_tensor to, tfm_tensor x, tfm_tensor places) {
-    const char *type = tfm_dtype_size(x.dtype) == 2 ? "ushort" : "uint";
-    tfm__launch(
-        ctx, tfm__kernel_get(ctx, "fed", "fed_place", "-DPLACED=%s", type), tfm__row_grid(ctx, x.dims[0] * x.dims[1]),
-        TFM__ARGS(TFM__T(to), TFM__T(x), TFM__T(places), TFM__I_AS("rows", x.dims[0] * x.dims[1]),
-                  TFM__I_AS("length", x.dims[1]), TFM__I_AS("room", to.dims[1]), TFM__I_AS("width", x.dims[2])));
+    tfm__launch(ctx, tfm__kernel_get(ctx, "fed", "fed_place", ""), tfm__row_grid(ctx, x.dims[0] * x.dims[1]),
+                TFM__ARGS(TFM__T(to), TFM__T(x), TFM__T(places), TFM__I_AS("rows", x.dims[0] * x.dims[1]),
+                          TFM__I_AS("length", x.dims[1]), TFM__I_AS("room", to.dims[1]),
+                          TFM__I_AS("width", x.dims[2])));
 }
 
 /* Room for `count` sequences of `length` in keys or values, which there may be already. */

@@ -201,6 +201,21 @@ static void move_log(tfm_context *ctx, tfm_tensor log, tfm_tensor list) {
     tfm_scope_close(ctx, 0, NULL);
 }
 
+/* Counts steps from those that the oldest sentence has begun with, so that the numbers stay small. */
+static void count_anew(tfm__beam *beam) {
+    tfm_context *ctx = beam->ctx;
+    int32_t *began = beam->began.buffer ? copy(ctx, beam->began) : NULL, oldest = INT32_MAX;
+    for (int64_t i = 0; began && i < beam->live; i++)
+        oldest = began[beam->present[i]] < oldest ? began[beam->present[i]] : oldest;
+    for (int64_t i = 0; began && i < beam->total; i++)
+        began[i] = began[i] < oldest ? 0 : began[i] - oldest; /* of those that are over it does not matter */
+    if (began) {
+        tfm_tensor_write(ctx, beam->began, began);
+        beam->step -= oldest;
+    }
+    free(began);
+}
+
 tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
     tfm_context *ctx = beam->ctx;
     nodes n;
@@ -221,6 +236,7 @@ tfm_status tfm__beam_tidy(tfm__beam *beam, tfm_kv_cache *cache) {
         }
         beam->node = past;
         cache->rows = past;
+        count_anew(beam);
     }
     nodes_free(&n);
     return tfm_scope_close(ctx, 0, NULL);

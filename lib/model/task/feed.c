@@ -1,12 +1,16 @@
 /* Translation of lines that come while others are translated. Each line is by itself a call for one line, as
  * translate.c has them; what they share is the search, which their sentences join (generate/fed.c). */
+#include <ctype.h>
 #include <string.h>
+#include "model/fleet.h"
 #include "model/generate/search.h"
 #include "model/task/translation.h"
 
 /* Sentences that wait join others when they are this part of them, or when they have waited for so many steps: a few
  * rows take the encoder longer, row by row, than many. */
 enum { JOIN_PART = 2, JOIN_STEPS = 4 };
+/* What the decoder reads of sources is as many times as large at most as that of a batch which nobody joins. */
+enum { MOST_BATCHES = 2 };
 /* Bytes of text that make about one token; and the fewest tokens of a line, on the average, that a batch is full of. */
 enum { BYTES_PER_TOKEN = 3, TOKENS_PER_LINE = 8 };
 
@@ -47,6 +51,7 @@ typedef struct feed {
     size_t numbers;         /* lines that were given */
     fed_line *first, *last; /* those that are not done, in order */
     size_t live, tokens;    /* texts that are searched for, and their tokens */
+    size_t places, widest;  /* the most of them at a time since there were none, and the tokens of the longest */
     size_t ready;           /* texts that wait for the search */
     int waited;             /* steps */
     tfm_status status;      /* of what failed where only the search can end */
@@ -75,14 +80,17 @@ static void line_free(fed_line *line) {
     free(line);
 }
 
-/* A line that fails the call is named by its number among all. */
-static tfm_status name_line(const fed_line *line, tfm_status status) {
-    static const char FIRST[] = "line 1: ";
-    char kept[TFM__MESSAGE];
+/* Names the line that a failure is about by its number among all: numbers[i] is that of line i of the call that said
+ * it. */
+static tfm_status name_line(tfm_status status, const size_t *numbers, size_t count) {
+    char kept[TFM__MESSAGE], *rest;
     tfm__error_keep(kept);
-    if (status == TFM_OK || strncmp(kept, FIRST, sizeof(FIRST) - 1) != 0)
+    char *at = status == TFM_OK ? NULL : strstr(kept, "line ");
+    if (!at || !isdigit((unsigned char)at[5]))
         return status;
-    return tfm__fail(status, "line %zu: %s", line->number + 1, kept + sizeof(FIRST) - 1);
+    const unsigned long long line = strtoull(at + 5, &rest, 10);
+    *at = 0;
+    return line < 1 || line > count ? status : tfm__fail(status, "%sline %zu%s", kept, numbers[line - 1] + 1, rest);
 }
 
 /* Encodes a line. What is not translated is emitted. */
@@ -107,7 +115,7 @@ static tfm_status line_begin(fed_line *line) {
     if (status == TFM_OK)
         status = tfm__translations_begin(&line->call);
     if (status != TFM_OK)
-        return name_line(line, status);
+        return name_line(status, &line->number, 1);
     line->texts = tfm__alloc(line->call.texts.count, sizeof(*line->texts));
     for (size_t i = 0; line->texts && i < line->call.texts.count; i++) {
         line->texts[i] = (fed_text){line, i};
@@ -189,6 +197,8 @@ static size_t take(void *user, tfm__fed_sentence *out, size_t most) {
     feed *f = user;
     const bool joins = f->live > 0;
     size_t count = 0, longest = 0;
+    if (!joins)
+        f->places = f->widest = 0;
     gather(f, most);
     if (f->status != TFM_OK || f->ready == 0)
         return 0;
@@ -199,10 +209,16 @@ static size_t take(void *user, tfm__fed_sentence *out, size_t most) {
     for (tfm__line *text = next_text(&line); text && count < most && f->live < f->limit.lines;
          text = next_text(&line)) {
         longest = text->count > longest ? text->count : longest;
-        /* Those that a search begins with are padded. */
-        const size_t tokens = joins ? f->tokens + text->count : longest * (count + 1);
-        if ((count > 0 || joins) && tokens > f->limit.tokens)
+        const size_t widest = longest > f->widest ? longest : f->widest;
+        const size_t places = f->live + 1 > f->places ? f->live + 1 : f->places;
+        /* Those that come together are padded, and in what the decoder reads all are. What has no room waits until all
+         * are over, and others wait after it. */
+        if (count > 0 && longest * (count + 1) > f->limit.tokens)
             break;
+        if (joins && (f->tokens + text->count > f->limit.tokens || places * widest > MOST_BATCHES * f->limit.tokens))
+            break;
+        f->places = places;
+        f->widest = widest;
         out[count++] = (tfm__fed_sentence){text->ids, text->count, &line->texts[line->given++]};
         f->tokens += text->count;
         f->live++;
@@ -234,8 +250,12 @@ static tfm_status found(void *user, void *owner, tfm_hypothesis *items) {
     if (status != TFM_OK || --line->left > 0)
         return status;
     count_line(f, call);
-    status = tfm__translations_emit(call);
+    status = name_line(tfm__translations_emit(call), &line->number, 1);
     remove_line(f, line);
+    if (status != TFM_OK) { /* it is not done once more: some of it may have been emitted */
+        f->status = status;
+        tfm__error_keep(f->message);
+    }
     return status;
 }
 
@@ -279,17 +299,24 @@ static bool reject_chunk(void *user, size_t line, const char *message) {
 
 static tfm_status chunk_run(chunk *c) {
     tfm_text_options text = *c->of->text;
+    tfm_search_stats stats = {0};
+    text.stats = text.stats ? &stats : NULL;
     text.line_bytes = c->bytes;
     text.reject = text.reject ? reject_chunk : NULL;
     text.reject_user = c;
     text.progress = NULL;
     const tfm_status status = tfm_translate_lines(c->of->model, c->texts, c->count, &text, c->of->asked, emit_chunk, c);
+    stats.seconds = 0; /* the feed's are those of all */
+    if (text.stats)
+        tfm__stats_add(c->of->text->stats, &stats);
+    const tfm_status named = name_line(status, c->numbers, c->count);
     c->count = 0;
-    return status;
+    return named;
 }
 
 /* What is not done of the lines that were given, and then all that come. */
 static tfm_status run_chunks(feed *f) {
+    const size_t devices = f->model->mates ? tfm__mates_count(f->model->mates) : 1;
     chunk c = {.of = f};
     tfm_status status = TFM_OK;
     while (f->first && status == TFM_OK) {
@@ -298,7 +325,7 @@ static tfm_status run_chunks(feed *f) {
     }
     for (bool more = true; more && status == TFM_OK;) {
         size_t tokens = 0;
-        while (status == TFM_OK && more && tokens < f->limit.tokens && c.count < f->limit.lines) {
+        while (status == TFM_OK && more && tokens < devices * f->limit.tokens && c.count < devices * f->limit.lines) {
             const char *text = NULL;
             size_t bytes = 0;
             more = f->more(f->more_user, &text, &bytes);
@@ -366,7 +393,7 @@ static tfm_status run(feed *f) {
         f->limit = tfm__batch_limits(f->model, f->text->batch_tokens, f->rules.beam);
         const size_t lines = f->limit.tokens / TOKENS_PER_LINE;
         f->limit.lines = f->limit.lines < lines ? f->limit.lines : lines > 0 ? lines : 1;
-        const bool alone = !f->text->alignments && !tfm__batches_shared(f->model);
+        const bool alone = !f->text->alignments && !f->model->mates;
         status = alone ? run_joined(f) : run_chunks(f);
     }
     while (f->first)
