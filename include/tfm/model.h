@@ -425,13 +425,14 @@ typedef bool (*tfm_feed_fn)(void *user, const char **line, size_t *bytes);
 /* Translates lines that come while others are translated, as a server has them. `more` is asked at the beginning and
  * between the steps of the search, on the thread that made the call, as long as there is room in the batch:
  * batch_tokens of the options says how much. Its lines are counted from 0 in the order in which they came. They join
- * those that are under way, in the places of sentences that are over, where the device is a CPU, the decoder has no
- * rotary positions, relative bias or SSRU cells, the model no shortlist and no rule for the first tokens alone
- * (min_length, begin_suppress_tokens), a beam is not searched as transformers does it, alignments are not asked for,
- * and the model lies on one device. Else they make the next batch. Each line is emitted when its batch is done with it,
- * whatever comes before it. The call ends when all are done and `more` has none. It obeys the
- * options of tfm_translate_lines, but for line_bytes and progress, and has no prefixes. A bad line fails the call if
- * nobody is told of it; what was not done by then is not emitted. Both options may be NULL. */
+ * those that are under way, in the places of sentences that are over, where the device is a CPU and the search has
+ * begun with 8 rows at least, lines times beams; the decoder has no rotary positions, relative bias or SSRU cells, the
+ * model no shortlist and no rule for the first tokens alone (min_length, begin_suppress_tokens); a beam is not searched
+ * as transformers does it, alignments are not asked for, and the model lies on one device. Else they make the next
+ * batch. Each line is emitted when its batch is done with it, whatever comes before it. The call ends when all are done
+ * and `more` has none. It obeys the options of tfm_translate_lines, but for line_bytes and progress, and has no
+ * prefixes. A bad line fails the call if nobody is told of it; what was not done by then is not emitted. Both options
+ * may be NULL. */
 TFM_API tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
                                       const tfm_search_options *search, tfm_translation_fn emit, void *user);
 

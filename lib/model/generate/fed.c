@@ -151,39 +151,49 @@ static void make_room(tfm_context *ctx, tfm_tensor *x, int64_t count, int64_t le
     *x = larger;
 }
 
-/* Encodes those that come, and lays what the decoder reads of them to their places. */
-static tfm_status encode(tfm__fed *f, tfm__search_source *from, int64_t count) {
+/* Sentences of unlike length are encoded apart, where padding would be more than this part of them. */
+enum { PADDING_PART = 4 };
+
+static int longer_first(const void *a, const void *b) {
+    const tfm__fed_sentence *x = a, *y = b;
+    return x->count < y->count ? 1 : x->count > y->count ? -1 : 0;
+}
+
+/* How many from `first` on, longest first, are encoded together. */
+static int64_t group_of(const tfm__fed *f, int64_t first, int64_t count) {
+    const size_t longest = f->come[first].count;
+    size_t tokens = 0;
+    for (int64_t n = 0; first + n < count; n++) {
+        tokens += f->come[first + n].count;
+        const size_t padding = longest * (size_t)(n + 1) - tokens;
+        if (padding * PADDING_PART > tokens)
+            return n;
+    }
+    return count - first;
+}
+
+/* Encodes `count` of those that come, from `first` on, and lays what the decoder reads of them to their places. */
+static tfm_status encode_group(tfm__fed *f, tfm__search_source *from, int64_t first, int64_t count) {
     tfm_model *model = f->model;
     tfm_context *ctx = model->ctx;
     const int layers = model->arch.decoder.layers;
-    int64_t longest = 0, last = 0;
-    for (int64_t i = 0; i < count; i++) {
-        longest = (int64_t)f->come[i].count > longest ? (int64_t)f->come[i].count : longest;
-        last = f->places[i] > last ? f->places[i] : last;
-    }
-    const int64_t had = layers > 0 ? from->cross[0].keys.dims[0] : 0, grown = had + had / 2;
-    const int64_t room = last < had ? had : grown <= last ? last + 1 : grown < f->most ? grown : f->most;
-    for (int i = 0; i < layers; i++) {
-        make_room(ctx, &from->cross[i].keys, room, longest);
-        make_room(ctx, &from->cross[i].values, room, longest);
-    }
-    tfm_tensor_free(ctx, &from->lengths);
-    from->lengths = tfm__beam_ints_of(ctx, f->lengths, room);
+    const int64_t longest = (int64_t)f->come[first].count;
     int32_t *ids = tfm__alloc((size_t)(count * longest), sizeof(*ids)),
             *lengths = tfm__alloc((size_t)count, sizeof(*lengths));
     tfm_keys_values *cross = tfm__alloc((size_t)layers, sizeof(*cross));
     tfm_tensor host = {0}, encoded = {0};
     tfm_scope_open(ctx);
     for (int64_t i = 0; ids && lengths && i < count; i++) {
-        tfm__ids_pad(ids + i * longest, longest, f->come[i].ids, f->come[i].count, 0, 0, model->rules.pad_id);
-        lengths[i] = (int32_t)f->come[i].count;
+        const tfm__fed_sentence *one = &f->come[first + i];
+        tfm__ids_pad(ids + i * longest, longest, one->ids, one->count, 0, 0, model->rules.pad_id);
+        lengths[i] = (int32_t)one->count;
     }
     if (ids && lengths && cross) {
         tfm_tensor_new(ctx, &host, TFM_I32, 2, (int64_t[]){count, longest});
         tfm_tensor_write(ctx, host, ids);
         tfm_model_encode(model, &encoded, host, tfm__beam_ints_of(ctx, lengths, count));
         tfm__model_project_source(model, cross, encoded);
-        const tfm_tensor places = tfm__beam_ints_of(ctx, f->places, count);
+        const tfm_tensor places = tfm__beam_ints_of(ctx, f->places + first, count);
         for (int i = 0; i < layers && tfm_context_status(ctx) == TFM_OK; i++) {
             place(ctx, from->cross[i].keys, cross[i].keys, places);
             place(ctx, from->cross[i].values, cross[i].values, places);
@@ -195,6 +205,29 @@ static tfm_status encode(tfm__fed *f, tfm__search_source *from, int64_t count) {
     free(lengths);
     free(cross);
     return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* Has all that come encoded, at places for which there is room. */
+static tfm_status encode(tfm__fed *f, tfm__search_source *from, int64_t count) {
+    tfm_context *ctx = f->model->ctx;
+    const int layers = f->model->arch.decoder.layers;
+    int64_t last = 0;
+    for (int64_t i = 0; i < count; i++)
+        last = f->places[i] > last ? f->places[i] : last;
+    const int64_t had = layers > 0 ? from->cross[0].keys.dims[0] : 0, grown = had + had / 2;
+    const int64_t room = last < had ? had : grown <= last ? last + 1 : grown < f->most ? grown : f->most;
+    for (int i = 0; i < layers; i++) {
+        make_room(ctx, &from->cross[i].keys, room, (int64_t)f->come[0].count);
+        make_room(ctx, &from->cross[i].values, room, (int64_t)f->come[0].count);
+    }
+    tfm_tensor_free(ctx, &from->lengths);
+    from->lengths = tfm__beam_ints_of(ctx, f->lengths, room);
+    tfm_status status = tfm_context_status(ctx);
+    for (int64_t first = 0, n; first < count && status == TFM_OK; first += n) {
+        n = group_of(f, first, count);
+        status = encode_group(f, from, first, n);
+    }
+    return status;
 }
 
 /* Their rows; limits may be longer than any so far. */
@@ -238,6 +271,7 @@ static tfm_status begin_rows(tfm__fed *f, tfm__beam *beam, tfm__search_batch *ba
 static tfm_status let_in(tfm__fed *f, tfm__beam *beam, tfm__search_source *from, tfm__search_batch *batch) {
     const int64_t room = f->most - beam->live;
     const int64_t count = room > 0 ? (int64_t)f->feed->take(f->feed->user, f->come, (size_t)room) : 0;
+    qsort(f->come, (size_t)count, sizeof(*f->come), longer_first);
     for (int64_t i = 0, at = 0; i < count; at++) {
         if (f->taken[at])
             continue;

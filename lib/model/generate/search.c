@@ -185,7 +185,7 @@ static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
  * more. */
 static bool ragged(tfm_model *model, int64_t rows, bool joins) {
     const int64_t least = tfm__context_tuning(model->ctx)->search_ragged;
-    return least > 0 && (joins || rows >= least) && tfm__recorded_never(model, rows);
+    return least > 0 && rows >= (joins ? least / 4 : least) && tfm__recorded_never(model, rows);
 }
 
 /* Whether others may join sentences of this model while they are under way: what the decoder reads of a row's past must
