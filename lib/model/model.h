@@ -206,7 +206,7 @@ static inline void tfm__ids_pad(int32_t *out, int64_t width, const int32_t *ids,
         out[k] = k >= (int64_t)count ? pad : k < shift ? start : ids[k - shift];
 }
 
-/* ---- Search's rules (generate/search.c) ---- */
+/* ---- Search's rules (generate/search_rules.c) ---- */
 
 /* The rules that a search follows: what the caller asks for, or else the directory, or else the paper. */
 typedef struct tfm__search_rules {

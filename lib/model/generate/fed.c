@@ -1,8 +1,8 @@
-/* A search that is fed: sentences begin between its steps, in the places of those that are over. */
+/* Searches that are fed: sentences begin between the steps, in the places of those that are over. */
 #include <string.h>
 #include "model/generate/search.h"
 
-/* What the sentences that are under way read from, per place. */
+/* A search that is fed: who is at which place of its batch. */
 struct tfm__fed {
     tfm_model *model;
     const tfm__feed *feed;

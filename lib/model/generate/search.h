@@ -54,18 +54,18 @@ typedef struct tfm__feed {
 /* The state of such a search. */
 typedef struct tfm__fed tfm__fed;
 
-/* Searches for sentences until there are none, without caller's prefixes. They join those that are under way where the
- * device and the model allow that; else they wait for the next call, which is how it ends then. After a failure it may
- * have found some. */
+/* Searches for sentences until the feed gives none, without caller's prefixes. They join those that are under way where
+ * the device and the model allow that; else those that are there make a batch, and those that come the next one. After
+ * a failure some may have been found. */
 tfm_status tfm__search_fed(tfm_model *model, const tfm__feed *feed, const tfm_search_options *options);
 
-/* Begins with what is there: *ids, *counts and *sentences as tfm_search takes them, 0 where there is nothing to do.
- * tfm__fed_free frees it, also after a failure. */
+/* Asks the feed for the sentences that a search begins with, which tfm__fed_ids gives as tfm_search takes them; none
+ * where there is nothing to do. The feed and the rules outlive it. tfm__fed_free frees it, also after a failure. */
 tfm_status tfm__fed_begin(tfm__fed **out, tfm_model *model, const tfm__feed *feed, const tfm__search_rules *rules,
                           const tfm__rules *forced);
 const int32_t *tfm__fed_ids(const tfm__fed *fed, const size_t **counts, size_t *sentences);
 void tfm__fed_free(tfm__fed *fed);
-/* Where the beam has it written which sentences are live; and how many there may be. */
+/* The array in which the beam keeps which sentences are live; and how many it has room for. */
 int32_t *tfm__fed_present(tfm__fed *fed, int64_t *most);
 /* After a step: hands out what is over, and has others join. */
 tfm_status tfm__fed_turn(tfm__fed *fed, tfm__beam *beam, tfm_kv_cache *cache, tfm__search_source *from,
