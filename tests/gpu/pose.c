@@ -10,6 +10,7 @@
  *         compute=N    it is NVIDIA's, of compute capability N / 10
  *         gfx=N,wave=N it is AMD's, of instruction set N, with waves of so many items
  *         width=N      it is no GPU, but a CPU with vectors of N floats
+ *         unbuilt=1    the driver builds none of the library's programs (unbuilt.h)
  *         run=1        kernels do run, and results are right: slow, to compare what is found with what is found without
  *     TFM_POSE_PROGRAMS=FOLDER   where the programs are written
  */
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "record.h"
+#include "unbuilt.h"
 
 static cl_icd_dispatch next, own;
 
@@ -164,7 +166,10 @@ static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, c
     char *source = calloc(bytes + 1, 1), *plain = without_extras(options ? options : "");
     if (!source || !plain || next.clGetProgramInfo(program, CL_PROGRAM_SOURCE, bytes, source, NULL) != CL_SUCCESS)
         abort();
-    cl_int code = next.clBuildProgram(program, count, devices, options, notify, user);
+    /* What a compiler here cannot make anything of, such as an engine's instruction, is left out. */
+    const bool unbuilt = pose("unbuilt", 0) && (unbuilt_program(program, source, options ? options : "") ||
+                                                unbuilt_program(program, source, plain));
+    cl_int code = unbuilt ? CL_SUCCESS : next.clBuildProgram(program, count, devices, options, notify, user);
     /* The driver builds it only so that kernels have their parameters. What it cannot build with what it poses to have,
      * it can without. */
     if (code != CL_SUCCESS && options && strcmp(plain, options) != 0)
@@ -174,6 +179,51 @@ static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, c
     free(source);
     free(plain);
     return code;
+}
+
+/* CLBlast asks for the binary of what it builds, for which PoCL would compile every kernel. */
+static cl_int CL_API_CALL my_clGetProgramInfo(cl_program program, cl_program_info what, ANSWER) {
+    static const size_t one = 1;
+    if (!pose("unbuilt", 0) || (what != CL_PROGRAM_BINARY_SIZES && what != CL_PROGRAM_BINARIES))
+        return next.clGetProgramInfo(program, what, size, value, needed);
+    if (what == CL_PROGRAM_BINARY_SIZES)
+        return say(&one, sizeof(one), size, value, needed);
+    if (value)
+        **(unsigned char **)value = 0;
+    if (needed)
+        *needed = sizeof(unsigned char *);
+    return CL_SUCCESS;
+}
+
+static cl_kernel CL_API_CALL my_clCreateKernel(cl_program program, const char *name, cl_int *code) {
+    cl_int unbuilt;
+    cl_kernel kernel = unbuilt_kernel(&next, program, name, &unbuilt);
+    if (!kernel && unbuilt == CL_SUCCESS)
+        return next.clCreateKernel(program, name, code);
+    if (code)
+        *code = unbuilt;
+    return kernel;
+}
+
+static cl_int CL_API_CALL my_clGetKernelInfo(cl_kernel kernel, cl_kernel_info what, ANSWER) {
+    cl_program program;
+    const char *name = unbuilt_name(kernel, &program);
+    if (name && what == CL_KERNEL_FUNCTION_NAME)
+        return say(name, strlen(name) + 1, size, value, needed);
+    if (name && what == CL_KERNEL_PROGRAM)
+        return say(&program, sizeof(program), size, value, needed);
+    return next.clGetKernelInfo(kernel, what, size, value, needed);
+}
+
+static cl_int CL_API_CALL my_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info what, ANSWER) {
+    cl_program program;
+    return unbuilt_name(kernel, &program) ? CL_KERNEL_ARG_INFO_NOT_AVAILABLE
+                                          : next.clGetKernelArgInfo(kernel, index, what, size, value, needed);
+}
+
+static cl_int CL_API_CALL my_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
+    cl_program program;
+    return unbuilt_name(kernel, &program) ? CL_SUCCESS : next.clSetKernelArg(kernel, index, size, value);
 }
 
 /* ---- Commands, which do nothing ---------------------------------------------------------------------------------- */
@@ -195,8 +245,8 @@ static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_k
     size_t group[3] = {0};
     for (cl_uint i = 0; local && i < dimensions && i < 3; i++)
         group[i] = local[i];
-    if (next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(program), &program, NULL) == CL_SUCCESS &&
-        next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof(name), name, NULL) == CL_SUCCESS)
+    if (my_clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(program), &program, NULL) == CL_SUCCESS &&
+        my_clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof(name), name, NULL) == CL_SUCCESS)
         record_launch(program, name, group);
     return runs() ? next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list, event)
                   : nothing(queue, waits, list, event);
@@ -298,6 +348,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     memcpy(&next, target, (count < entries ? count : entries) * sizeof(next.clGetPlatformIDs));
     own = next;
     OWN(clGetDeviceInfo), OWN(clGetKernelWorkGroupInfo), OWN(clBuildProgram), OWN(clEnqueueNDRangeKernel);
+    OWN(clGetProgramInfo), OWN(clCreateKernel), OWN(clGetKernelInfo), OWN(clGetKernelArgInfo), OWN(clSetKernelArg);
     OWN(clGetExtensionFunctionAddressForPlatform);
     OWN(clEnqueueReadBuffer), OWN(clEnqueueWriteBuffer), OWN(clEnqueueCopyBuffer), OWN(clEnqueueFillBuffer);
     *own_count = (cl_uint)entries;
