@@ -119,6 +119,9 @@ job_clblast() {
 sanitized_host="--suite host --no-suite unsanitized --no-suite scripts"
 sanitized_device="--suite device --no-suite unoptimized --no-suite measuring"
 job_sanitized_build() {
+    # Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
+    (configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \
+        -Dcpp_args=-g1) || return
     # shellcheck disable=SC2046,SC2086 # words
     ninja -C "$build/sanitized" -j "$each" --quiet tests/fuzz/fuzz \
         $(python3 tests/needed.py "$build/sanitized" $sanitized_host) \
@@ -225,15 +228,12 @@ export MESON_TESTTHREADS="$each"
 say "building"
 command -v ld.gold >/dev/null && export CC_LD=gold CXX_LD=gold # there are hundreds of programs to link
 configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib -Dc_args=-g1 -Dcpp_args=-g1
-# Sanitized code takes a compiler more than twice as long where it optimizes and describes all of it.
-configure sanitized -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 \
-    -Dcpp_args=-g1
 ninja -C "$build/check" --quiet || die "it does not build"
 
 # The longest first, and what needs the sanitized build not before that; what compiles kernels for training before sanitized
-# programs want them, in which the compiler takes twice as long.
-jobs="pocl sanitized_build scripts faults rows llvmpipe sanitized_host gpu sanitized_device fuzzers python clblast learning
-    installing"
+# programs want them, in which the compiler takes twice as long. The shortest last, so that all cores have work to the end.
+jobs="pocl sanitized_build scripts faults rows llvmpipe sanitized_host gpu sanitized_device installing fuzzers python
+    learning clblast"
 lane &
 lane &
 lane
