@@ -210,7 +210,7 @@ static void test_plain(void **state) {
 
 static void test_chosen(void **state) {
     (void)state;
-    odd_shapes(NULL, harness_slow() ? 11 : 5, 2e6);
+    odd_shapes(NULL, harness_slow() ? 11 : less() ? 9 : 5, 2e6);
 }
 
 /* Every number of rows around the tile heights, every number of columns around the panel widths. */
