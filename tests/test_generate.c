@@ -318,14 +318,15 @@ static void test_beam(void **state) {
     tfm_model_free(&model);
     for (int kind = 0; kind < TOY_KINDS; kind++) {
         model = toy_decoder((toy_kind)kind, 2);
-        for (int more = 0; more < 4; more++) {
+        /* Where it is brief each kind has two of the four beams, and the next kind the other two. */
+        for (int more = harness_brief() ? kind % 2 : 0; more < 4; more += harness_brief() ? 2 : 1) {
             end_soon(model, 1.5f + (float)more);
             compared += check_beam(model, &many, more, 2, &PLAIN);
         }
         tfm_model_free(&model);
     }
     printf("%d hypotheses are those of the definition\n", compared);
-    assert_true(compared > 150);
+    assert_true(compared > (harness_brief() ? 100 : 150));
 }
 
 /* ---- Drawing --------------------------------------------------------------------------------------------------- */
