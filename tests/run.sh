@@ -231,7 +231,8 @@ configure check -Dwerror=true -Dprefix="$build/install" -Dlibdir=lib -Dc_args=-g
 ninja -C "$build/check" --quiet || die "it does not build"
 
 # The longest first, and what needs the sanitized build not before that; what compiles kernels for training before sanitized
-# programs want them, in which the compiler takes twice as long. The shortest last, so that all cores have work to the end.
+# programs want them, in which the compiler takes twice as long. The shortest last, so that no core
+# waits at the end.
 jobs="pocl sanitized_build scripts faults rows llvmpipe sanitized_host gpu sanitized_device installing fuzzers python
     learning clblast"
 lane &
