@@ -60,21 +60,65 @@ static char *disk_key(tfm_context *ctx, const char *source, const char *file, co
     return key;
 }
 
+/* The place of a line of the assembled text, by the #line marks before it: NVIDIA's compiler does not follow them, and
+ * tells of "<kernel>:413:15". */
+static void place_of(const char *source, long line, char *name, size_t size, long *at) {
+    snprintf(name, size, "<kernel>");
+    *at = line;
+    for (long i = 1; source && i < line; i++) {
+        long first;
+        char file[64];
+        if (sscanf(source, "#line %ld \"%63[^\"\n]\"", &first, file) == 2) {
+            snprintf(name, size, "%s", file);
+            *at = first + line - i - 1;
+        }
+        source = strchr(source, '\n');
+        source = source ? source + 1 : NULL;
+    }
+}
+
+/* The log with the names and lines that a person would edit; NULL where memory is short. */
+static char *with_places(const char *log, const char *source) {
+    static const char MARK[] = "<kernel>:";
+    char *out = tfm__strdup("");
+    while (out && *log) {
+        const char *mark = strstr(log, MARK);
+        char *end = NULL;
+        const long line = mark ? strtol(mark + strlen(MARK), &end, 10) : 0;
+        char name[64] = "";
+        long at = 0;
+        if (mark)
+            place_of(source, line, name, sizeof(name), &at);
+        char *more =
+            mark ? tfm__format("%s%.*s%s:%ld", out, (int)(mark - log), log, name, at) : tfm__format("%s%s", out, log);
+        free(out);
+        out = more;
+        log = mark ? end : log + strlen(log);
+    }
+    return out;
+}
+
 /* Whatever the code: drivers call a kernel that is too large for the device "out of resources", and Adreno's "out of
  * host memory". A smaller batch would build the same again. */
-static tfm_status build_failed(tfm_context *ctx, cl_program program, const char *file, cl_int error) {
+static tfm_status build_failed(tfm_context *ctx, cl_program program, const char *source, const char *file,
+                               cl_int error) {
     size_t size = 0;
     clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
     char *log = size ? tfm__alloc(size + 1, 1) : NULL;
     if (log)
         clGetProgramBuildInfo(program, ctx->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
+    char *placed = log ? with_places(log, source) : NULL;
     char what[256];
     snprintf(what, sizeof(what), "%s.cl does not build on %s: %s (%d)", file, ctx->info.name, tfm__cl_error_name(error),
              (int)error);
-    const tfm_status status = tfm__groups_shrink_build(ctx, what, error)
-                                  ? TFM_ERROR_AGAIN
-                                  : tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s%s%s", what,
-                                                      log && *log ? "; build log:\n" : "", log ? log : "");
+    const tfm_status status =
+        tfm__groups_shrink_build(ctx, what, error)
+            ? TFM_ERROR_AGAIN
+            : tfm__context_fail(ctx, TFM_ERROR_BUILD, "%s%s%s", what, log && *log ? "; build log:\n" : "",
+                                placed ? placed
+                                : log  ? log
+                                       : "");
+    free(placed);
     free(log);
     return status;
 }
@@ -106,7 +150,7 @@ static cl_program from_source(tfm_context *ctx, const char *source, const char *
     ctx->builds++;
     if (error == CL_SUCCESS)
         return program;
-    build_failed(ctx, program, file, error);
+    build_failed(ctx, program, source, file, error);
     clReleaseProgram(program);
     return NULL;
 }
