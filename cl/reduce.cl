@@ -34,6 +34,18 @@ static inline float counted(const int function, const float x, const float peak)
     return function < 3 ? x : x == peak || (x != x && peak != peak) ? 1.0f : 0.0f;
 }
 
+/* sum / divisor. GPUs may be two steps off (NVIDIA's mean of 41 ones is not one), so what is left over is divided too.
+ */
+#ifdef TFM_WIDE
+#define quotient(sum, divisor) ((sum) / (divisor))
+#else
+static inline float quotient(const float sum, const float divisor) {
+    const float q = sum / divisor;
+    const float better = fma(fma(-q, divisor, sum), 1.0f / divisor, q);
+    return isfinite(better) ? better : q;
+}
+#endif
+
 /* Over the items of a work-group. As in the prelude: inlined for certain, and no early end. */
 #if TFM_GROUP == 1
 #define REDUCE_SCRATCH
@@ -83,7 +95,7 @@ TFM_KERNEL void reduce_rows(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_INPUT
 #endif
     result = REDUCE_GROUP(f, result);
     if (TFM_LANE() == 0)
-        TFM_AT(y)[item] = result / divisor;
+        TFM_AT(y)[item] = quotient(result, divisor);
 }
 
 /* The reduction for inner > 1. Layout: a work-item takes TFM_WIDTH adjacent columns of one chunk. */
@@ -103,14 +115,14 @@ TFM_KERNEL void reduce_columns(TFM_TENSOR(float, y), TFM_INPUT(float, x), TFM_IN
         tfm_vec part = (tfm_vec)(start_of(f));
         for (long r = begin; r < end; r++)
             part = both_of_vec(f, part, counted_vec(f, tfm_load(in + r * inner + first), tops));
-        tfm_store(part / divisor, out + first);
+        tfm_store(quotient(part, divisor), out + first);
         return;
     }
     for (long column = first; column < inner; column++) { /* fewer than a vector: one by one */
         float part = start_of(f);
         for (long r = begin; r < end; r++)
             part = both_of(f, part, counted(f, in[r * inner + column], f == 3 ? top[column] : 0.0f));
-        out[column] = part / divisor;
+        out[column] = quotient(part, divisor);
     }
 }
 
