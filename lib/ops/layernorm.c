@@ -37,15 +37,10 @@ static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, const tfm_dro
 
 enum { DX, DRESIDUAL, DGAMMA, DBETA };
 
-/* Rows of which one work-group sums what dgamma and dbeta get. */
-static int64_t chunk_of(int64_t rows) {
-    return rows > 1024 ? 64 : 16;
-}
-
 /* To `part`, the empty ones aside. */
 static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, const tfm_tensor *part,
                                   const tfm__gradient *to, tfm_tensor dy, tfm_tensor dsum) {
-    const int64_t rows = record->n[0], n = record->n[1], chunk = chunk_of(rows);
+    const int64_t rows = record->n[0], n = record->n[1], chunk = tfm__sum_chunk(ctx, rows);
     const tfm_dropout_options *dropout = record->data;
     const tfm_tensor *keep = record->keep;
     tfm__kernel *kernel = kernel_get(ctx, "layernorm_backward", dropout);
@@ -60,7 +55,7 @@ static tfm_status launch_backward(tfm_context *ctx, const tfm__record *record, c
 
 /* Sums over rows are made in two steps: over chunks of rows here, then over the chunks. */
 static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
-    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__divide_up(rows, chunk_of(rows));
+    const int64_t rows = record->n[0], n = record->n[1], chunks = tfm__divide_up(rows, tfm__sum_chunk(ctx, rows));
     tfm__gradient to[4];
     tfm_tensor part[4] = {{0}}, dy = tfm__tape_out(ctx, record, 0), zeros = {0};
     const tfm_tensor dsum = tfm__tape_out(ctx, record, 1), none = {0};

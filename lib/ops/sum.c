@@ -39,6 +39,16 @@ tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64
     return tfm__sum_both(ctx, (tfm__column_sum){to, x, inner}, (tfm__column_sum){0}, outer, rows);
 }
 
+/* A group goes through its rows one by one, and waits for memory at each: a GPU has eight groups a core at that. */
+int64_t tfm__sum_chunk(tfm_context *ctx, int64_t rows) {
+    enum { GROUPS = 8, LEAST = 4, MOST = 64 };
+    if (tfm__context_tuning(ctx)->class == TFM__WIDE)
+        return rows > 1024 ? MOST : 16;
+    const unsigned units = tfm_context_device(ctx)->compute_units;
+    const int64_t chunk = rows / ((units > 0 ? (int64_t)units : 1) * GROUPS);
+    return chunk < LEAST ? LEAST : chunk > MOST ? MOST : chunk;
+}
+
 enum { CHUNK = 64 }; /* rows that one work-item sums where there are many */
 
 /* Sums of chunks, which a second launch adds up, where there are more rows than two chunks. */

@@ -20,6 +20,9 @@ tfm_status tfm__sum_into(tfm_context *ctx, tfm__gradient to, tfm_tensor x, int64
 /* Bytes of device memory that tfm__sum_into takes on the way. */
 uint64_t tfm__sum_memory(int64_t outer, int64_t rows, int64_t inner);
 
+/* Rows of which one work-group of a norm's backward makes one sum for its scales, when it has made their gradients. */
+int64_t tfm__sum_chunk(tfm_context *ctx, int64_t rows);
+
 /* A sum of x (outer, rows, inner) over rows, and where it goes. */
 typedef struct tfm__column_sum {
     tfm__gradient to;
