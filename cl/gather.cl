@@ -30,7 +30,12 @@ TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, ind
  * outside counts for nothing.
  *
  * Layout: a work-group takes, of one of the `outer` slices, the indices that are a given number modulo `parts`, a power
- * of two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. */
+ * of two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. Where there
+ * are several items, they look at a tile of indices together and list those that are the group's, in their order; then
+ * AT_ONCE rows of dy are on their way together. */
+#define SEEN 8 /* indices of a tile that an item looks at */
+#define TILE (TFM_GROUP * SEEN)
+#define AT_ONCE 4
 TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices), const long outer,
                                 const long taken, const long width, const long count, const long parts,
                                 const float scale) {
@@ -38,6 +43,49 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
     const int part = (int)(TFM_ROW() % parts), mask = (int)parts - 1;
     if (slice >= outer)
         return;
+#if TFM_GROUP > 1
+    __local uint marks[(TILE + 31) / 32];
+    __local int rows[TILE], targets[TILE];
+    for (long first = 0; first < taken; first += TILE) {
+        barrier(CLK_LOCAL_MEM_FENCE); /* the last list has been read */
+        for (int w = TFM_LANE(); w < (TILE + 31) / 32; w += TFM_GROUP)
+            marks[w] = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        int mine[SEEN];
+        for (int s = 0; s < SEEN; s++) {
+            const int at = s * TFM_GROUP + TFM_LANE();
+            mine[s] = first + at < taken ? TFM_AT(indices)[first + at] : -1;
+            if (mine[s] < 0 || mine[s] >= count || (mine[s] & mask) != part)
+                mine[s] = -1;
+            else
+                atomic_or(&marks[at / 32], 1u << at % 32);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        int found = 0;
+        for (int w = 0, s = 0; w < (TILE + 31) / 32; w++) {
+            for (; s < SEEN && (s * TFM_GROUP + TFM_LANE()) / 32 == w; s++)
+                if (mine[s] >= 0) {
+                    const int at = s * TFM_GROUP + TFM_LANE();
+                    const int place = found + (int)popcount(marks[w] & ((1u << at % 32) - 1));
+                    rows[place] = at;
+                    targets[place] = mine[s];
+                }
+            found += (int)popcount(marks[w]);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        __global const float *from = TFM_AT(dy) + (slice * taken + first) * width;
+        __global float *to = TFM_AT(dx) + slice * count * width;
+        for (long i = TFM_LANE(); i < width; i += TFM_GROUP)
+            for (int j = 0; j < found; j += AT_ONCE) {
+                float v[AT_ONCE];
+                for (int u = 0; u < AT_ONCE; u++)
+                    v[u] = j + u < found ? from[rows[j + u] * width + i] : 0.0f;
+                for (int u = 0; u < AT_ONCE; u++)
+                    if (j + u < found)
+                        to[targets[j + u] * width + i] = tfm_fma(v[u], scale, to[targets[j + u] * width + i]);
+            }
+    }
+#else
     for (long r = 0; r < taken; r++) {
         const int index = TFM_AT(indices)[r];
         if (index < 0 || index >= count || (index & mask) != part)
@@ -49,4 +97,5 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
         for (long i = width - width % TFM_WIDTH + TFM_LANE(); i < width; i += TFM_GROUP)
             to[i] = tfm_fma(from[i], scale, to[i]);
     }
+#endif
 }

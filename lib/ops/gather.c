@@ -6,11 +6,14 @@
 tfm_status tfm__sum_indexed(tfm_context *ctx, tfm__gradient to, tfm_tensor dy, tfm_tensor indices, int64_t outer,
                             int64_t count, int64_t width, float scale) {
     const int64_t taken = (int64_t)tfm_tensor_count(indices);
-    int64_t parts = 64; /* enough for any CPU; on a GPU a few hundred lanes each */
+    const int64_t cores = tfm_context_device(ctx)->compute_units;
+    int64_t parts = 1, most = 64; /* enough for any CPU */
     if (!to.to.buffer)
         return tfm_context_status(ctx);
-    while (parts > 1 && outer * parts > 64)
-        parts /= 2;
+    if (tfm__context_tuning(ctx)->class == TFM__SIMT && 4 * cores > most)
+        most = 4 * cores;
+    while (2 * parts * outer <= most && 2 * parts <= count)
+        parts *= 2;
     if (!to.add)
         tfm__tensor_fill(ctx, to.to, &(float){0});
     return tfm__launch(ctx, tfm__kernel_get(ctx, "gather", "gather_backward", ""), tfm__row_grid(ctx, outer * parts),
