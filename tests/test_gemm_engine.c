@@ -317,7 +317,38 @@ static void test_wrong(void **state) {
     scratch_teardown(state);
 }
 
-/* The instruction itself, which no device here has: its kernel does not build, another provider computes, and the next
+/* Products by the instruction of the device itself, where it has one: all tiles, mixes of transposes and numbers. */
+static void test_own(void **state) {
+    need_simt();
+    again(state);
+    const tfm__tuning own = *tuning();
+    if (own.engine == TFM__NO_ENGINE) {
+        printf("skipped: the device has no matrix engine\n");
+        skip();
+    }
+    for (int i = 0; i < 32; i++) {
+        const bool t = i & 1, odd = i >> 1 & 1, halves = i >> 2 & 1;
+        if (!pose(own.engine, halves ? TFM_F16 : TFM_BF16, 1 + i / 8))
+            continue;
+        tuning()->engine_emulated = false;
+        assert_null(check(false,
+                          (shape){.m = odd ? 137 : 260,
+                                  .n = odd ? 69 : 132,
+                                  .k = odd ? 83 : 164,
+                                  .transpose_a = (i & 1) != (i >> 1 & 1),
+                                  .transpose_b = t},
+                          (extras){.bias = odd, .activation = odd ? TFM_RELU : TFM_NO_ACTIVATION}));
+    }
+    *tuning() = own;
+}
+
+/* An engine that the device has not. */
+static tfm__engine absent(void) {
+    const tfm__engine own = harness_context()->capabilities.engine;
+    return own == TFM__ENGINE_MMA || own == TFM__ENGINE_MMA_8 ? TFM__ENGINE_WMMA : TFM__ENGINE_MMA;
+}
+
+/* An instruction that the device has not: its kernel does not build, another provider computes, and the next
  * context knows that without trying. */
 static void test_not_built(void **state) {
     need_simt();
@@ -325,7 +356,7 @@ static void test_not_built(void **state) {
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
     for (int run = 0; run < 2; run++) {
         again_in(state, scratch_root);
-        if (!pose(TFM__ENGINE_MMA, TFM_BF16, 4))
+        if (!pose(absent(), TFM_BF16, 4))
             continue;
         tuning()->engine_emulated = false;
         warnings = 0;
@@ -375,7 +406,7 @@ static void cut_short(void **state, bool interrupted) {
     }
     for (int run = 0; run < 3; run++) {
         again_in(state, folders[run].folder);
-        if (!pose(TFM__ENGINE_MMA, TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
+        if (!pose(absent(), TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
             break;
         tuning()->engine_emulated = false;
         warnings = 0;
@@ -404,7 +435,7 @@ static void test_interrupted(void **state) {
 static bool multiply_in(void **state, const char *folder, const char *verdict) {
     const tfm__gemm_task task = {.batch = 1, .m = 33, .n = 35, .k = 40, .shared_b = true, .alpha = 1};
     again_in(state, folder);
-    if (!pose(TFM__ENGINE_MMA, TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
+    if (!pose(absent(), TFM_BF16, 4) || strcmp(tuning()->name, "gpu") != 0)
         return false;
     tuning()->engine_emulated = false;
     warnings = 0;
@@ -478,7 +509,7 @@ static void test_within(void **state) {
     snprintf(folder, sizeof(folder), "%s/0", scratch_root);
     snprintf(copy.folder, sizeof(copy.folder), "%s/1", scratch_root);
     again_in(state, folder);
-    if (pose(TFM__ENGINE_MMA, TFM_BF16, 4) && strcmp(tuning()->name, "gpu") == 0) {
+    if (pose(absent(), TFM_BF16, 4) && strcmp(tuning()->name, "gpu") == 0) {
         tuning()->engine_emulated = false;
         assert_true(tfm__trial_begin(&outer, 0));
         tfm__trial_mark(harness_context(), &outer, 1, "steps", "a test");
@@ -531,12 +562,19 @@ static void test_not_with_an_activation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fragments),   cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_special),     cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_selftest),    cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_not_built),   cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_within),      cmocka_unit_test(test_not_with_an_activation),
+        cmocka_unit_test(test_fragments),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_selftest),
+        cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_not_built),
+        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_within),
+        cmocka_unit_test(test_not_with_an_activation),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

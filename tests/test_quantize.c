@@ -142,8 +142,10 @@ static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision p
     size_t count;
     snprintf(made, sizeof(made), "%s/kept-%d/%s", scratch_root, (int)dtype,
              strrchr(name, '/') ? strrchr(name, '/') + 1 : name);
-    bool *dots = &harness_context()->tuning.bf16_dots, had = *dots;
-    *dots = false; /* so that nothing but the matrices is rounded */
+    tfm__tuning *tuning = &harness_context()->tuning;
+    const tfm__tuning own = *tuning;
+    tuning->bf16_dots = false; /* so that nothing but the matrices is rounded */
+    tuning->engine = TFM__NO_ENGINE;
     harness_ok(tfm_model_quantize(made, dir, dtype));
     tfm_model *plain = open_model(dir, TFM_PRECISION_FP32), *now = open_model(dir, precision);
     tfm_model *stored = open_model(made, precision), *back = open_model(made, TFM_PRECISION_FP32);
@@ -154,7 +156,7 @@ static void check_kept_halves(const char *name, tfm_dtype dtype, tfm_precision p
         assert_true(distance(floats, again, count) < 1e-5);
         assert_true(distance(got, again, count) < most); /* norms and biases were halves once */
     }
-    *dots = had;
+    *tuning = own;
     free(again);
     again = results(now, &count);
     if (!harness_poses())

@@ -56,13 +56,19 @@ typedef struct layer {
     tfm_activation activation;
 } layer;
 
-/* With `rounds`, x is rounded to bf16, as `dots` rounds it. */
-static void oracle(double *want, const layer *l, const float *x, const double *w, const float *bias, bool rounds) {
+/* Bits of a fraction to which this provider rounds x, or 0: `dots` and matrix engines to what the weight is kept in. */
+static int rounded_by(const char *provider, tfm_dtype dtype) {
+    const bool rounds = strcmp(provider, "dots") == 0 || strcmp(provider, "engine") == 0;
+    return !rounds ? 0 : dtype == TFM_F16 ? 11 : 8;
+}
+
+static void oracle(double *want, const layer *l, const float *x, const double *w, const float *bias, int bits) {
     for (int64_t e = 0; e < l->m * l->n; e++) {
         double sum = l->biased ? (double)bias[e % l->n] : 0;
-        for (int64_t p = 0; p < l->k; p++)
-            sum += (rounds ? harness_rounded((double)x[e / l->n * l->k + p], 8) : (double)x[e / l->n * l->k + p]) *
-                   w[e % l->n * l->k + p];
+        for (int64_t p = 0; p < l->k; p++) {
+            const double a = (double)x[e / l->n * l->k + p];
+            sum += (bits ? harness_rounded(a, bits) : a) * w[e % l->n * l->k + p];
+        }
         want[e] = activated(sum, l->activation);
     }
 }
@@ -82,7 +88,18 @@ static unsigned check_layer(layer l, harness_random *random) {
     tfm_tensor tx = tensor_of(TFM_F32, x, l.m, l.k, l.aligned), none = {0};
     tfm_tensor tb = l.biased ? HARNESS_TENSOR(TFM_F32, bias, l.n) : none;
     unsigned taken = 0;
-    bool dots = false;
+    const tfm__gemm_task task = {.batch = 1,
+                                 .m = l.m,
+                                 .n = l.n,
+                                 .k = l.k,
+                                 .transpose_b = true,
+                                 .shared_b = true,
+                                 .alpha = 1,
+                                 .a = tx,
+                                 .b = weight.value,
+                                 .c = tx,
+                                 .activation = l.activation,
+                                 .weight = &weight};
     for (size_t i = 0; i <= TFM__GEMM_PROVIDERS; i++) {
         const char *name = tfm_gemm_provider(i), *why, *clblast = "clblast";
         tfm_tensor y = l.aligned ? none : HARNESS_TENSOR(TFM_F32, NULL, l.m, l.n);
@@ -91,8 +108,7 @@ static unsigned check_layer(layer l, harness_random *random) {
         if (why)
             continue;
         taken |= 1U << i;
-        dots = dots || (name && strcmp(name, "dots") == 0); /* then it is chosen, too, which comes last */
-        oracle(want, &l, x, w, bias, name ? strcmp(name, "dots") == 0 : dots);
+        oracle(want, &l, x, w, bias, rounded_by(name ? name : tfm__gemm_choose(ctx, &task)->name, l.dtype));
         char what[128];
         snprintf(what, sizeof(what), "%s: %s, m %d, n %d, k %d%s", name ? name : "chosen", tfm_dtype_name(l.dtype),
                  (int)l.m, (int)l.n, (int)l.k, l.aligned ? ", aligned" : "");
