@@ -8,8 +8,8 @@
  * is on its way from global memory to registers.
  *
  * The host says by TURNED_A and TURNED_B how the operands lie: a (M, K), turned (K, M); b (K, N), turned (N, K). UNIT
- * is 4 where every line of a, b and c begins at a multiple of four floats, so that vectors are moved, else 1. INDEX is
- * int where no element of them lies after 2^31, else long.
+ * is 4 where every line of a and b begins at a multiple of four floats, so that vectors are read, else 1; QUADS is 1
+ * where c is written so too. INDEX is int where no element of them lies after 2^31, else long.
  *
  * Layout: LX x LY = TILE_N / ITEM_N x TILE_M / ITEM_M items in one dimension. Groups, in one dimension too, as
  * gemm_place.cl has them; gemm_tiled_sum adds up the sums of all parts. The host gives the sizes (a table in
@@ -22,6 +22,7 @@
 #define ITEM_M 8
 #define ITEM_N 4
 #define UNIT 1
+#define QUADS 0
 #define INDEX long
 #define TURNED_A 0
 #define TURNED_B 0
@@ -202,7 +203,7 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
                         quad[e] = whole ? tfm_activate(tfm_fma(alpha, sum[i][j + e], add)) : sum[i][j + e];
                     }
                     __global float *out = to + (row + r) * (INDEX)n + column + QUAD_COLUMN(j);
-#if UNIT == 4
+#if QUADS
                     *(__global float4 *)out = (float4)(quad[0], quad[1], quad[2], quad[3]);
 #else
 #pragma unroll

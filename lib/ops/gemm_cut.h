@@ -5,20 +5,30 @@
 
 #include "ops/gemm.h"
 
-/* A product in tiles of m x n. `speed`: products a second of a device that is full of such tiles, about, as a part of
- * the best tile's. */
-typedef struct tfm__gemm_cut {
+/* How fast tiles of m x n are. `speed`: products a second of a core that is full of them, about, as a part of those of
+ * the tile of 128 x 128 by floats. `alone`: how many it must have to be full; where it has fewer it takes as long. */
+typedef struct tfm__gemm_pace {
     int m, n;
-    double speed;
+    double speed, alone;
+} tfm__gemm_pace;
+
+/* A product in such tiles. */
+typedef struct tfm__gemm_cut {
+    tfm__gemm_pace pace;
     int64_t tiles_m, tiles_n, parts, chunk;
 } tfm__gemm_cut;
 
-/* `asked`: parts of the inner dimension; 0: as many as the device has room for. */
-tfm__gemm_cut tfm__gemm_cut_of(tfm_context *ctx, const tfm__gemm_task *task, int m, int n, double speed, int64_t asked);
-/* How long it takes, in products of the best tile. */
-double tfm__gemm_cut_cost(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut);
-/* Whether operands and c can be moved by vectors of four. */
+/* `asked`: parts of the inner dimension; 0: those that take least time. */
+tfm__gemm_cut tfm__gemm_cut_of(tfm_context *ctx, const tfm__gemm_task *task, tfm__gemm_pace pace, int64_t asked);
+/* The place of the tile that takes least time, with its cut, among those whose bit is in `usable`; -1 if none is. The
+ * table of tiles is `count` structures of `size` bytes that begin with their pace. What was found is kept: a step of
+ * decoding asks for the same few products each time. */
+int tfm__gemm_cut_best(tfm_context *ctx, tfm__gemm_cut *out, const tfm__gemm_task *task, const void *tiles, int count,
+                       size_t size, unsigned usable, int64_t asked);
+/* Whether operands can be read by vectors of four. */
 bool tfm__gemm_by_fours(const tfm__gemm_task *task);
+/* Whether c can be written so. */
+bool tfm__gemm_to_fours(const tfm__gemm_task *task);
 /* Whether there are elements after 2^31. */
 bool tfm__gemm_cut_large(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut);
 /* Why a task does not go in these tiles, or NULL. */

@@ -12,18 +12,21 @@
 
 enum { TILE_K = 32, LINE = TILE_K / 2 + 4, TILES = 4 };
 
-/* Largest first; `speed` as in gemm_tiled.c. A wave has wave_m x wave_n of a tile. */
+/* Largest first; `speed` and `alone` as in gemm_tiled.c, those of MMA as they were measured on an H100: a tile of 128 x
+ * 128 fits its core once, and then took as long as two of half of it. A wave has wave_m x wave_n of a tile. */
 struct tile {
-    int m, n, wave_m, wave_n;
-    double speed;
+    tfm__gemm_pace pace;
+    int wave_m, wave_n;
 };
 
-static const struct tile MMA_TILES[TILES] = {
-    {128, 128, 64, 32, 1}, {64, 64, 32, 32, 0.7}, {32, 32, 16, 16, 0.3}, {16, 64, 16, 32, 0.3}};
+static const struct tile MMA_TILES[TILES] = {{{128, 64, 2, 1.9}, 64, 32},
+                                             {{64, 64, 1.8, 2.9}, 32, 32},
+                                             {{32, 32, 1.45, 4.8}, 16, 16},
+                                             {{16, 64, 0.95, 8}, 16, 32}};
 static const struct tile WMMA_TILES[TILES] = {
-    {128, 64, 32, 32, 1}, {64, 64, 32, 16, 0.8}, {32, 32, 16, 16, 0.4}, {16, 32, 16, 16, 0.3}};
+    {{128, 64, 2, 2}, 32, 32}, {{64, 64, 1.6, 2.5}, 32, 16}, {{32, 32, 0.8, 4}, 16, 16}, {{16, 32, 0.6, 4}, 16, 16}};
 static const struct tile MFMA_TILES[TILES] = {
-    {128, 128, 64, 64, 1}, {64, 64, 32, 32, 0.7}, {32, 32, 16, 32, 0.3}, {16, 64, 16, 64, 0.3}};
+    {{128, 128, 2, 1.2}, 64, 64}, {{64, 64, 1.4, 2}, 32, 32}, {{32, 32, 0.6, 4}, 16, 32}, {{16, 64, 0.6, 4}, 16, 64}};
 
 static const struct engine {
     int lanes, words; /* of a wave; of a lane's fragments of a and b: as cl/matrix_engine.cl has them */
@@ -81,7 +84,7 @@ static const struct engine *engine_of(tfm_context *ctx) {
 }
 
 static size_t items_of(tfm_context *ctx, const struct tile *tile) {
-    return (size_t)(tile->m / tile->wave_m * (tile->n / tile->wave_n) * engine_of(ctx)->lanes);
+    return (size_t)(tile->pace.m / tile->wave_m * (tile->pace.n / tile->wave_n) * engine_of(ctx)->lanes);
 }
 
 static bool fits(tfm_context *ctx, const struct tile *tile) {
@@ -89,24 +92,20 @@ static bool fits(tfm_context *ctx, const struct tile *tile) {
     const size_t items = items_of(ctx, tile),
                  emulation = tfm__context_tuning(ctx)->engine_emulated ? items * (size_t)engine_of(ctx)->words : 0;
     return items <= limits->max_group && items <= limits->max_items[0] &&
-           sizeof(uint32_t) * ((size_t)(LINE * (tile->m + tile->n)) + emulation) <= limits->local_bytes;
+           sizeof(uint32_t) * ((size_t)(LINE * (tile->pace.m + tile->pace.n)) + emulation) <= limits->local_bytes;
 }
 
 static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    plan best = {0};
-    double least = 0;
-    for (int i = 0; i < TILES; i++) {
-        plan p = {.tile = &engine_of(ctx)->tiles[i], .unit = tfm__gemm_by_fours(task) ? 4 : 1};
-        if (!fits(ctx, p.tile) || (tuning->gemm_tile > 0 && tuning->gemm_tile != i + 1))
-            continue;
-        p.cut = tfm__gemm_cut_of(ctx, task, p.tile->m, p.tile->n, p.tile->speed, tuning->gemm_parts);
-        const double c = tfm__gemm_cut_cost(ctx, task, &p.cut);
-        if (!best.tile || c < least) {
-            best = p;
-            least = c;
-        }
-    }
+    plan best = {.unit = tfm__gemm_by_fours(task) ? 4 : 1};
+    const struct tile *tiles = engine_of(ctx)->tiles;
+    unsigned usable = 0;
+    for (int i = 0; i < TILES; i++)
+        if (fits(ctx, &tiles[i]) && (tuning->gemm_tile == 0 || tuning->gemm_tile == i + 1))
+            usable |= 1U << i;
+    const int place =
+        tfm__gemm_cut_best(ctx, &best.cut, task, tiles, TILES, sizeof(tiles[0]), usable, tuning->gemm_parts);
+    best.tile = place < 0 ? NULL : &tiles[place];
     best.large = tfm__gemm_cut_large(ctx, task, &best.cut);
     return best;
 }
@@ -160,9 +159,10 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__gemm_task *task, cons
     return tfm__kernel_get(ctx, "gemm_engine", "gemm_engine",
                            "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
                            "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s",
-                           (int)tuning->engine, (int)tfm__gemm_inputs(ctx, task), p->tile->m, p->tile->n, TILE_K,
-                           p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int", task->transpose_a,
-                           task->transpose_b, p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
+                           (int)tuning->engine, (int)tfm__gemm_inputs(ctx, task), p->tile->pace.m, p->tile->pace.n,
+                           TILE_K, p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int",
+                           task->transpose_a, task->transpose_b,
+                           p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
                            tfm__stored_define(task->b.dtype), tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
 }
 
@@ -209,7 +209,8 @@ static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
 
 /* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole. */
 static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
-    const int64_t odd = p->unit == 4 ? 4 : 5, m = p->tile->m + odd, n = p->tile->n + odd, k = 2 * TILE_K + odd;
+    const int64_t odd = p->unit == 4 ? 4 : 5, m = p->tile->pace.m + odd, n = p->tile->pace.n + odd,
+                  k = 2 * TILE_K + odd;
     const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
     tfm_tensor a = {0}, b = {0}, c = {0}, want = {0}, narrow_a = {0}, narrow_b = {0}, round_a = {0}, round_b = {0};
     const float poison = NAN;
@@ -224,7 +225,7 @@ static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const plan *p)
     trial.transpose_b = task->transpose_b;
     plan own = *p;
     own.large = false;
-    own.cut = tfm__gemm_cut_of(ctx, &trial, p->tile->m, p->tile->n, 1, 1);
+    own.cut = tfm__gemm_cut_of(ctx, &trial, p->tile->pace, 1);
     tfm__kernel *kernel = kernel_of(ctx, &trial, &own);
     tfm__gemm_cut_run(ctx, &trial, &own.cut, kernel, items_of(ctx, own.tile));
     trial.c = want;
@@ -290,7 +291,7 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
     if (!known || *known != UNKNOWN)
         return known ? (verdict)*known : UNKNOWN;
     snprintf(what, sizeof(what), "engine %d of %s, tile %dx%dx%d in waves of %dx%d, %c%c by %d%s%s",
-             (int)tuning->engine, tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->m, p->tile->n, TILE_K,
+             (int)tuning->engine, tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.m, p->tile->pace.n, TILE_K,
              p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n', task->transpose_b ? 't' : 'n', p->unit,
              task->b.dtype != TFM_F32 ? ", b stored as " : "",
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");

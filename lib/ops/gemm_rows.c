@@ -6,6 +6,7 @@
 #include "ops/gemm.h"
 
 enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, MOST_JOINED = 3, MOST_ROWS = 8 };
+enum { LARGE = 16 << 20 }; /* bytes of a weight that no cache holds until the next rows come */
 
 /* Bytes of local memory of a group of so many rows. */
 static size_t local_bytes(int rows, int64_t width, bool normed) {
@@ -35,6 +36,8 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
         return "the device vectorises what one work-item says";
     if (task->m > tuning->gemm_few_rows)
         return "it is for few rows";
+    if (task->m > MOST_ROWS && task->k * task->n * (int64_t)tfm_dtype_size(task->b.dtype) > LARGE)
+        return "it would read a large weight several times";
     if (task->batch > 1 || task->transpose_a || !task->transpose_b || task->accumulate || task->alpha != 1)
         return "it is for linear layers alone";
     if (task->k < 4 || task->k % 4 != 0 || task->k * task->n > INT32_MAX || !by_fours(task->a) || !by_fours(task->b))

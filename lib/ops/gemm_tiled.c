@@ -3,35 +3,36 @@
 #include <stdio.h>
 #include "ops/gemm_cut.h"
 
-/* Largest first. `speed`: products a second of a device that is full of it, about, as a part of the first one's. */
+/* Largest first; `speed` and `alone` as they were measured on an H100. */
 static const struct tile {
-    int m, n, k; /* of a work-group; k is half as much where operands are read a float at a time */
+    tfm__gemm_pace pace; /* m and n are those of a work-group */
+    int k;               /* half as much where operands are read a float at a time */
     int item_m, item_n;
-    double speed;
 } TILES[] = {
-    {128, 128, 16, 8, 8, 1},  /* 256 items */
-    {64, 64, 16, 8, 4, 0.8},  /* 128 */
-    {32, 64, 32, 4, 4, 0.6},  /* 128 */
-    {32, 32, 16, 4, 4, 0.5},  /* 64 */
-    {16, 64, 32, 4, 4, 0.45}, /* 64 */
-    {8, 64, 32, 2, 4, 0.3},   /* 64 */
+    {{128, 128, 1, 1.15}, 16, 8, 8},  /* 256 items */
+    {{64, 64, 0.83, 1.45}, 16, 8, 4}, /* 128 */
+    {{32, 64, 0.585, 2.1}, 32, 4, 4}, /* 128 */
+    {{32, 32, 0.57, 3.8}, 16, 4, 4},  /* 64 */
+    {{16, 64, 0.47, 2.4}, 32, 4, 4},  /* 64 */
+    {{8, 64, 0.28, 2.3}, 32, 2, 4},   /* 64 */
 };
 
 /* A product as it is run. */
 typedef struct plan {
     const struct tile *tile; /* NULL: none fits the device */
     int unit;                /* floats that are read at once: 4 or 1 */
+    bool quads;              /* and four are written at once */
     bool large;              /* elements after 2^31 */
     tfm__gemm_cut cut;
 } plan;
 
 static size_t items_of(const struct tile *tile) {
-    return (size_t)(tile->m / tile->item_m * (tile->n / tile->item_n));
+    return (size_t)(tile->pace.m / tile->item_m * (tile->pace.n / tile->item_n));
 }
 
 static bool fits(const struct tile *tile, const tfm__limits *limits) {
     const size_t items = items_of(tile);
-    const size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->m + tile->n + 8);
+    const size_t bytes = sizeof(float) * (size_t)tile->k * (size_t)(tile->pace.m + tile->pace.n + 8);
     return items <= limits->max_group && items <= limits->max_items[0] && bytes <= limits->local_bytes;
 }
 
@@ -47,20 +48,16 @@ static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task
 /* `refused`: a bit for each tile that is not to be taken. */
 static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
     const tfm__gemm_setting asked = setting_of(ctx, task, refused);
-    plan best = {0};
-    double least = 0;
-    for (size_t i = 0; i < TFM__COUNT(TILES); i++) {
-        plan p = {.tile = &TILES[i], .unit = tfm__gemm_by_fours(task) ? 4 : 1};
-        if (!fits(p.tile, tfm__context_limits(ctx)) || (refused >> i & 1) ||
-            (asked.tile > 0 && asked.tile != (int)i + 1))
-            continue;
-        p.cut = tfm__gemm_cut_of(ctx, task, p.tile->m, p.tile->n, p.tile->speed, asked.parts);
-        const double c = tfm__gemm_cut_cost(ctx, task, &p.cut);
-        if (!best.tile || c < least) {
-            best = p;
-            least = c;
-        }
-    }
+    plan best = {.unit = tfm__gemm_by_fours(task) ? 4 : 1};
+    best.quads = best.unit == 4 && tfm__gemm_to_fours(task);
+    unsigned usable = 0;
+    for (size_t i = 0; i < TFM__COUNT(TILES); i++)
+        if (fits(&TILES[i], tfm__context_limits(ctx)) && !(refused >> i & 1) &&
+            (asked.tile == 0 || asked.tile == (int)i + 1))
+            usable |= 1U << i;
+    const int place =
+        tfm__gemm_cut_best(ctx, &best.cut, task, TILES, (int)TFM__COUNT(TILES), sizeof(TILES[0]), usable, asked.parts);
+    best.tile = place < 0 ? NULL : &TILES[place];
     best.large = tfm__gemm_cut_large(ctx, task, &best.cut);
     return best;
 }
@@ -82,10 +79,10 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
 static tfm__kernel *kernel_of(tfm_context *ctx, const plan *p, const tfm__gemm_task *task) {
     const struct tile *tile = p->tile;
     return tfm__kernel_get(ctx, "gemm_tiled", "gemm_tiled",
-                           "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DUNIT=%d -DINDEX=%s "
-                           "-DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
-                           tile->m, tile->n, p->unit == 4 ? tile->k : tile->k / 2, tile->item_m, tile->item_n, p->unit,
-                           p->large ? "long" : "int", task->transpose_a, task->transpose_b,
+                           "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DITEM_M=%d -DITEM_N=%d -DUNIT=%d -DQUADS=%d "
+                           "-DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s",
+                           tile->pace.m, tile->pace.n, p->unit == 4 ? tile->k : tile->k / 2, tile->item_m, tile->item_n,
+                           p->unit, p->quads, p->large ? "long" : "int", task->transpose_a, task->transpose_b,
                            p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
                            tfm__stored_define(task->b.dtype));
 }
@@ -115,12 +112,12 @@ static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index
     if (index >= TFM__COUNT(TILES) * TFM__COUNT(PARTS))
         return false;
     setting[0] = 0;
-    const int64_t by_rule = tfm__gemm_cut_of(ctx, task, tile->m, tile->n, tile->speed, 0).parts,
-                  parts = tfm__gemm_cut_of(ctx, task, tile->m, tile->n, tile->speed, asked).parts;
+    const int64_t by_rule = tfm__gemm_cut_of(ctx, task, tile->pace, 0).parts,
+                  parts = tfm__gemm_cut_of(ctx, task, tile->pace, asked).parts;
     /* Parts that come to what was tried already are not tried again. */
     if (!fits(tile, tfm__context_limits(ctx)) || (asked > 0 && (parts != asked || asked == by_rule)))
         return true;
-    const int used = snprintf(setting, TFM__TUNED_TEXT, "%dx%dx%d", tile->m, tile->n, tile->k);
+    const int used = snprintf(setting, TFM__TUNED_TEXT, "%dx%dx%d", tile->pace.m, tile->pace.n, tile->k);
     if (asked > 0)
         snprintf(setting + used, TFM__TUNED_TEXT - (size_t)used, "/%d", (int)asked);
     return true;
@@ -132,7 +129,7 @@ static bool read_setting(tfm__gemm_setting *out, const char *text) {
         parts < 0)
         return false;
     for (size_t i = 0; i < TFM__COUNT(TILES); i++)
-        if (TILES[i].m == m && TILES[i].n == n && TILES[i].k == k) {
+        if (TILES[i].pace.m == m && TILES[i].pace.n == n && TILES[i].k == k) {
             *out = (tfm__gemm_setting){(int)i + 1, parts};
             return true;
         }

@@ -214,7 +214,7 @@ static bool right_rows(void *self, const tfm__candidate *candidate) {
 }
 
 static tfm_status try_groups(tfm_context *ctx, tfm_tune_record *out, int64_t width, int64_t vocabulary) {
-    enum { ROWS = 256, SENTENCES = 32, PAST = 64, HEAD = 64, LARGEST = 512 };
+    enum { ROWS = 256, SENTENCES = 32, PAST = 64, HEAD = 64, LARGEST = 256 };
     rows r = {.ctx = ctx, .heads = width % HEAD == 0 ? (int)(width / HEAD) : 1};
     tfm__contest c = {
         .ctx = ctx, .self = &r, .use = use_group, .run = run_rows, .right = right_rows, .gain = TFM__TUNE_GAIN};
