@@ -85,7 +85,11 @@ static inline void score_four(float *z, __local const float *q, __global const n
     const float4 key = NUMBERS4(k);
 #pragma unroll
     for (int i = 0; i < QUERIES; i++) {
+#if DK % 4 == 0
+        const float4 query = *(__local const float4 *)(q + i * DK);
+#else
         const float4 query = vload4(0, q + i * DK);
+#endif
         z[i] = tfm_fma(query.x, key.x, z[i]);
         z[i] = tfm_fma(query.y, key.y, z[i]);
         z[i] = tfm_fma(query.z, key.z, z[i]);
@@ -141,7 +145,8 @@ static inline uint kept_by(const tfm_drops drops, const long first, const long b
 /* One work-group per QUERIES queries of one (b, kv_head), and with SPLIT for each span of their keys. */
 TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
                                 const float scale, const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
-    __local float qs[QUERIES * DK], weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
+    __local float qs[QUERIES * DK] __attribute__((aligned(16)));
+    __local float weight[QUERIES * TILE], scratch[QUERIES * TFM_GROUP];
     __local float reached[QUERIES];
     __local int row[TILE], begin[QUERIES], limit[QUERIES];
     __local long masks[QUERIES], rows[QUERIES], sums[QUERIES]; /* where a query's mask, row of y and log_sum are */

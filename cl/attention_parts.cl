@@ -6,7 +6,8 @@
  *
  * The host gives DK and DV; NUMBERS, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of floats
  * whatever it is); Q_NUMBERS, that of q, which is the same or F32; SCORED, whether there may be a soft cap or a mask;
- * and DROPS, whether weights are dropped. */
+ * DROPS, whether weights are dropped; and ALIGNED, whether rows of q, k and v begin at multiples of four numbers, so
+ * that four are one load: without that word compilers make it four. */
 
 #ifndef NUMBERS
 #define NUMBERS 0
@@ -20,20 +21,32 @@
 #ifndef DROPS
 #define DROPS 0
 #endif
+#ifndef ALIGNED
+#define ALIGNED 0
+#endif
 #define LOG2_E 1.44269504088896340736f
 #define LN_2 0.69314718055994530942f
+#if ALIGNED
+#define FLOATS4(p) (*(__global const float4 *)(p))
+#define HALVES4(p) vloada_half4(0, p)
+#define USHORTS4(p) (*(__global const ushort4 *)(p))
+#else
+#define FLOATS4(p) vload4(0, p)
+#define HALVES4(p) vload_half4(0, p)
+#define USHORTS4(p) vload4(0, p)
+#endif
 #if NUMBERS == 0
 typedef float number;
 #define NUMBER(p, i) ((p)[i])
-#define NUMBERS4(p) vload4(0, p)
+#define NUMBERS4(p) FLOATS4(p)
 #elif NUMBERS == 1
 typedef half number;
 #define NUMBER(p, i) vload_half(i, p)
-#define NUMBERS4(p) vload_half4(0, p)
+#define NUMBERS4(p) HALVES4(p)
 #else
 typedef ushort number;
 #define NUMBER(p, i) as_float((uint)(p)[i] << 16)
-#define NUMBERS4(p) as_float4(convert_uint4(vload4(0, p)) << 16)
+#define NUMBERS4(p) as_float4(convert_uint4(USHORTS4(p)) << 16)
 #endif
 #if Q_NUMBERS == NUMBERS
 typedef number q_number;
@@ -42,7 +55,7 @@ typedef number q_number;
 #else
 typedef float q_number;
 #define Q_NUMBER(p, i) ((p)[i])
-#define Q_NUMBERS4(p) vload4(0, p)
+#define Q_NUMBERS4(p) FLOATS4(p)
 #endif
 
 /* q (B, T, H dk) or (B, H, T, dk), likewise k and v: heads_first. length is S; sequences is N, of k, v and lengths (N);

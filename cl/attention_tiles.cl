@@ -3,9 +3,8 @@
  * neighbours side by side; whatever an item sums up stays in its registers, so that every private array is indexed by
  * constants once loops are unrolled. This text is included after attention_parts.cl.
  *
- * The host gives QUERIES and KEYS, powers of two of which the product is 16 TFM_GROUP, and ALIGNED, whether rows begin
- * at multiples of four numbers. Heads' widths are multiples of 4. All functions with barriers must be met by all items
- * of a work-group. */
+ * The host gives QUERIES and KEYS, powers of two of which the product is 16 TFM_GROUP. Heads' widths are multiples
+ * of 4. All functions with barriers must be met by all items of a work-group. */
 
 /* Inlined for certain: where these stayed calls, PoCL 3.1 would lose their barriers. */
 #define INLINED static inline __attribute__((always_inline))
@@ -14,16 +13,6 @@
 #define EACH4(i)                                                                                                       \
     UNROLL                                                                                                             \
     for (int i = 0; i < 4; i++)
-
-#if ALIGNED && NUMBERS == 0
-#define ROW4(p) (*(__global const float4 *)(p))
-#elif ALIGNED && NUMBERS == 1
-#define ROW4(p) vloada_half4(0, p)
-#elif ALIGNED
-#define ROW4(p) as_float4(convert_uint4(*(__global const ushort4 *)(p)) << 16)
-#else
-#define ROW4(p) NUMBERS4(p)
-#endif
 
 /* Items along the keys of a tile. An item has the queries 4 QUERY_LANE on, which share a block of dropout's numbers,
  * and every KEY_ITEMS-th key from KEY_LANE on, so that neighbours read rows that are not in one bank. */
@@ -79,7 +68,7 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
         const int at = min(LOW(first + r, rows.low), rows.high - 1);
         const int whole = width4 % columns == 0, from = whole ? column + c : min(column + c, width4 - 1);
         const uint bytes = (uint)at * rows.step + (uint)from * (uint)(4 * sizeof(number));
-        const float4 x = ROW4((__global const number *)((__global const uchar *)rows.from + bytes));
+        const float4 x = NUMBERS4((__global const number *)((__global const uchar *)rows.from + bytes));
         strange += x - x;
         if (fours % TFM_GROUP == 0 || lane + i * TFM_GROUP < fours)
             to[r * stride + c] = whole || column + c < width4 ? x : (float4)(0.0f);
