@@ -33,7 +33,8 @@ TFM_KERNEL void gather(TFM_TENSOR(int, y), TFM_INPUT(int, x), TFM_INPUT(int, ind
  * of two, and looks at all of them, so that no two groups touch a row of dx; its items share the columns. Where there
  * are several items, they look at a tile of indices together and list those that are the group's, in their order; then
  * AT_ONCE rows of dy are on their way together. */
-#define SEEN 8 /* indices of a tile that an item looks at */
+/* Indices of a tile that an item looks at: larger groups have no more local memory. */
+#define SEEN (TFM_GROUP > 128 ? (TFM_GROUP > 1024 ? 1 : 1024 / TFM_GROUP) : 8)
 #define TILE (TFM_GROUP * SEEN)
 #define AT_ONCE 4
 TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_INPUT(int, indices), const long outer,
@@ -79,7 +80,7 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
             for (int j = 0; j < found; j += AT_ONCE) {
                 float v[AT_ONCE];
                 for (int u = 0; u < AT_ONCE; u++)
-                    v[u] = j + u < found ? from[rows[j + u] * width + i] : 0.0f;
+                    v[u] = j + u < found ? from[(long)rows[j + u] * width + i] : 0.0f;
                 for (int u = 0; u < AT_ONCE; u++)
                     if (j + u < found)
                         to[targets[j + u] * width + i] = tfm_fma(v[u], scale, to[targets[j + u] * width + i]);

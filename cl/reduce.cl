@@ -42,7 +42,7 @@ static inline float counted(const int function, const float x, const float peak)
 static inline float quotient(const float sum, const float divisor) {
     const float q = sum / divisor;
     const float better = fma(fma(-q, divisor, sum), 1.0f / divisor, q);
-    return isfinite(better) ? better : q;
+    return q == 0.0f || divisor == 1.0f || !isfinite(better) ? q : better;
 }
 #endif
 

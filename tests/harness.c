@@ -5,7 +5,12 @@
 #include <unistd.h>
 #include "harness.h"
 
-enum { GUARD = 67 }; /* odd, so that no vector is aligned by luck */
+enum { GUARD = 67 };
+static size_t guard = GUARD; /* odd, so that no vector is aligned by luck */
+
+void harness_align(bool aligned) {
+    guard = aligned ? GUARD + 1 : GUARD;
+}
 
 static tfm_context *shared;
 
@@ -103,18 +108,18 @@ tfm_tensor harness_tensor(tfm_dtype dtype, int rank, const int64_t *dims, const 
     tfm_context *ctx = harness_context();
     tfm_tensor view = {.dtype = dtype, .rank = rank}, whole = {0};
     memcpy(view.dims, dims, (size_t)rank * sizeof(*dims));
-    size_t count = tfm_tensor_count(view), size = tfm_dtype_size(dtype), total = count + 2 * GUARD;
+    size_t count = tfm_tensor_count(view), size = tfm_dtype_size(dtype), total = count + 2 * guard;
     char *bytes = malloc(total * size);
     assert_non_null(bytes);
     poison(bytes, dtype, total);
     if (host)
-        memcpy(bytes + GUARD * size, host, count * size);
+        memcpy(bytes + guard * size, host, count * size);
     harness_ok(tfm_tensor_new(ctx, &whole, dtype, 1, (int64_t[]){(int64_t)total}));
     harness_ok(tfm_tensor_write(ctx, whole, bytes));
     free(bytes);
     view.buffer = whole.buffer;
     view.generation = whole.generation;
-    view.offset = GUARD;
+    view.offset = (int64_t)guard;
     return view;
 }
 

@@ -62,6 +62,9 @@ tfm_tensor harness_tensor(tfm_dtype dtype, int rank, const int64_t *dims, const 
     harness_tensor(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}, host)
 /* Fails the test if anything around the tensor has been written. */
 void harness_guards(tfm_tensor x);
+/* Whether the next tensors begin at a multiple of four elements, as the library's own do: kernels may read four at once
+ * then. They do not unless a test says so. */
+void harness_align(bool aligned);
 
 /* Fresh host copies; free with free(). */
 float *harness_floats(tfm_tensor x);

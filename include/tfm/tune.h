@@ -22,7 +22,7 @@ extern "C" {
 
 /* What trying came to. */
 typedef struct tfm_tune_record {
-    char before[64]; /* What runs without the table, such as "clblast". */
+    char before[64]; /* What runs without the table, such as "tiled". */
     char after[64];  /* What was fastest, such as "tiled 64x64x16/4"; the same as `before` if nothing was faster. */
     double before_seconds; /* The median time of a run, in seconds. */
     double after_seconds;  /* The same for `after`. */

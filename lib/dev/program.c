@@ -82,18 +82,19 @@ static char *with_places(const char *log, const char *source) {
     static const char MARK[] = "<kernel>:";
     char *out = tfm__strdup("");
     while (out && *log) {
-        const char *mark = strstr(log, MARK);
-        char *end = NULL;
-        const long line = mark ? strtol(mark + strlen(MARK), &end, 10) : 0;
-        char name[64] = "";
+        const char *mark = strstr(log, MARK), *rest = mark ? mark + strlen(MARK) : log + strlen(log);
+        char name[64] = "<kernel>", *more;
         long at = 0;
-        if (mark)
-            place_of(source, line, name, sizeof(name), &at);
-        char *more =
-            mark ? tfm__format("%s%.*s%s:%ld", out, (int)(mark - log), log, name, at) : tfm__format("%s%s", out, log);
+        const size_t digits = strspn(rest, "0123456789");
+        if (mark && digits > 0 && digits < 9)
+            place_of(source, strtol(rest, NULL, 10), name, sizeof(name), &at);
+        if (at > 0)
+            more = tfm__format("%s%.*s%s:%ld", out, (int)(mark - log), log, name, at);
+        else
+            more = tfm__format("%s%.*s", out, (int)(rest - log), log);
         free(out);
         out = more;
-        log = mark ? end : log + strlen(log);
+        log = at > 0 ? rest + digits : rest;
     }
     return out;
 }

@@ -33,7 +33,7 @@ static double cost_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__g
 }
 
 /* Few tiles leave cores idle, so the inner dimension may be cut too: into chunks that are long enough to be worth the
- * sum over them. */
+ * sum over them, whose results are no more than two groups of the largest tile a core write. */
 tfm__gemm_cut tfm__gemm_cut_of(tfm_context *ctx, const tfm__gemm_task *task, tfm__gemm_pace pace, int64_t asked) {
     static const int64_t PARTS[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
     if (asked > 0)
@@ -42,8 +42,9 @@ tfm__gemm_cut tfm__gemm_cut_of(tfm_context *ctx, const tfm__gemm_task *task, tfm
     double least = cost_of(ctx, task, &best);
     for (size_t i = 0; i < TFM__COUNT(PARTS); i++) {
         const tfm__gemm_cut cut = cut_into(task, pace, PARTS[i]);
+        const double made = (double)cut.parts * (double)task->batch * (double)task->m * (double)task->n;
         const double cost = cut.parts > best.parts ? cost_of(ctx, task, &cut) : least;
-        if (cost < least) {
+        if (cost < least && made <= 2.0 * 128 * 128 * (double)cores_of(ctx)) {
             best = cut;
             least = cost;
         }
@@ -95,7 +96,7 @@ int tfm__gemm_cut_best(tfm_context *ctx, tfm__gemm_cut *out, const tfm__gemm_tas
     return f->place;
 }
 
-/* Groups of 4 floats begin at multiples of 4 everywhere: buffers do. */
+/* Groups of 4 floats of the operands begin at multiples of 4: buffers do. */
 bool tfm__gemm_by_fours(const tfm__gemm_task *task) {
     const int64_t a_line = task->transpose_a ? task->m : task->k, b_line = task->transpose_b ? task->k : task->n;
     return (a_line | b_line) % 4 == 0 && (task->a.offset | task->b.offset) % 4 == 0;

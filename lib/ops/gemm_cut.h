@@ -6,7 +6,8 @@
 #include "ops/gemm.h"
 
 /* How fast tiles of m x n are. `speed`: products a second of a core that is full of them, about, as a part of those of
- * the tile of 128 x 128 by floats. `alone`: how many it must have to be full; where it has fewer it takes as long. */
+ * the tile of 128 x 128 by floats. `alone`: how many tiles a core must have at once to be full; one with fewer takes as
+ * long as if it had so many. */
 typedef struct tfm__gemm_pace {
     int m, n;
     double speed, alone;

@@ -12,8 +12,9 @@
 
 enum { TILE_K = 32, LINE = TILE_K / 2 + 4, TILES = 4 };
 
-/* Largest first; `speed` and `alone` as in gemm_tiled.c, those of MMA as they were measured on an H100: a tile of 128 x
- * 128 fits its core once, and then took as long as two of half of it. A wave has wave_m x wave_n of a tile. */
+/* Largest first; `speed` and `alone` as in gemm_tiled.c. Those of MMA were measured on an H100: a tile of 128 x 128,
+ * which fits its core once, took longer than two of half of it. Those of AMD's engines are guesses. A wave has wave_m x
+ * wave_n of a tile. */
 struct tile {
     tfm__gemm_pace pace;
     int wave_m, wave_n;

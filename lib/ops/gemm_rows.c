@@ -6,7 +6,7 @@
 #include "ops/gemm.h"
 
 enum { LANES = 32, TEAMS = 4, ITEMS = LANES * TEAMS, MOST_JOINED = 3, MOST_ROWS = 8 };
-enum { LARGE = 16 << 20 }; /* bytes of a weight that no cache holds until the next rows come */
+enum { LARGE = 16 << 20 }; /* bytes of a weight that most caches do not hold until the next rows come */
 
 /* Bytes of local memory of a group of so many rows. */
 static size_t local_bytes(int rows, int64_t width, bool normed) {
