@@ -6,8 +6,8 @@
  *
  * The host gives DK and DV; NUMBERS, the dtype of k and v by enum tfm_dtype (0 F32, 1 F16, 2 BF16; sums are of floats
  * whatever it is); Q_NUMBERS, that of q, which is the same or F32; SCORED, whether there may be a soft cap or a mask;
- * DROPS, whether weights are dropped; and ALIGNED, whether rows of q, k and v begin at multiples of four numbers, as the
- * host says on SIMT devices: compilers that know nothing of it make four loads of vload4. */
+ * DROPS, whether weights are dropped; and ALIGNED, whether rows of q, k and v begin at multiples of four numbers, as
+ * the host says on SIMT devices: compilers that know nothing of it make four loads of vload4. */
 
 #ifndef NUMBERS
 #define NUMBERS 0
