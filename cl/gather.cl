@@ -52,35 +52,36 @@ TFM_KERNEL void gather_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM
         for (int w = TFM_LANE(); w < (TILE + 31) / 32; w += TFM_GROUP)
             marks[w] = 0;
         barrier(CLK_LOCAL_MEM_FENCE);
-        int mine[SEEN];
         for (int s = 0; s < SEEN; s++) {
             const int at = s * TFM_GROUP + TFM_LANE();
-            mine[s] = first + at < taken ? TFM_AT(indices)[first + at] : -1;
-            if (mine[s] < 0 || mine[s] >= count || (mine[s] & mask) != part)
-                mine[s] = -1;
-            else
+            const int index = first + at < taken ? TFM_AT(indices)[first + at] : -1;
+            if (index >= 0 && index < count && (index & mask) == part)
                 atomic_or(&marks[at / 32], 1u << at % 32);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        int found = 0;
-        for (int w = 0, s = 0; w < (TILE + 31) / 32; w++) {
-            for (; s < SEEN && (s * TFM_GROUP + TFM_LANE()) / 32 == w; s++)
-                if (mine[s] >= 0) {
-                    const int at = s * TFM_GROUP + TFM_LANE();
-                    const int place = found + (int)popcount(marks[w] & ((1u << at % 32) - 1));
-                    rows[place] = at;
-                    targets[place] = mine[s];
-                }
-            found += (int)popcount(marks[w]);
+        int found = 0, word = 0;
+        for (int s = 0; s < SEEN; s++) {
+            const int at = s * TFM_GROUP + TFM_LANE();
+            for (; word < at / 32; word++)
+                found += (int)popcount(marks[word]);
+            if (marks[word] >> at % 32 & 1u) {
+                const int place = found + (int)popcount(marks[word] & ((1u << at % 32) - 1));
+                rows[place] = at;
+                targets[place] = TFM_AT(indices)[first + at];
+            }
         }
+        for (; word < (TILE + 31) / 32; word++)
+            found += (int)popcount(marks[word]);
         barrier(CLK_LOCAL_MEM_FENCE);
         __global const float *from = TFM_AT(dy) + (slice * taken + first) * width;
         __global float *to = TFM_AT(dx) + slice * count * width;
         for (long i = TFM_LANE(); i < width; i += TFM_GROUP)
             for (int j = 0; j < found; j += AT_ONCE) {
                 float v[AT_ONCE];
+#pragma unroll
                 for (int u = 0; u < AT_ONCE; u++)
                     v[u] = j + u < found ? from[(long)rows[j + u] * width + i] : 0.0f;
+#pragma unroll
                 for (int u = 0; u < AT_ONCE; u++)
                     if (j + u < found)
                         to[targets[j + u] * width + i] = tfm_fma(v[u], scale, to[targets[j + u] * width + i]);

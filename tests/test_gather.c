@@ -135,7 +135,7 @@ static void test_backward(void **state) {
     for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
         for (int form = 0; form < 4; form++) {
             float host[70 * 65];
-            int32_t indices[100];
+            int32_t indices[2500];
             backward_case b = {form < 2 ? 1 : widths[i] > 17 ? 2 : 70,
                                widths[i] > 17 ? 2 : 3,
                                widths[i],
