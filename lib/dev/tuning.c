@@ -55,9 +55,9 @@ static const struct {
                 .split_groups = 4,
                 .split_keys = 256,
                 .split_entries = 8192,
-                /* CLBlast is for devices that it has parameters for, which `tfm tune` finds out: an H100, for which it
-                 * has none, took it 1.3 to 3 times as long as `tiled`, and its first product compiles for seconds. It
-                 * pads its tiles to 32 and more rows, so few rows cost it as much as many. */
+                /* `tfm tune` puts CLBlast first where it is faster, as it may be on devices that it has parameters for.
+                 * On an H100, for which it has none, it took 1.2 to 2.9 times as long as `tiled`, and its first product
+                 * compiles for seconds. It pads its tiles to 32 and more rows, so few rows cost it as much as many. */
                 .gemm_order = {{.provider = "rows"},
                                {.provider = "engine", .least_rows = 9}, /* its tiles have 16 rows or more */
                                {.provider = "tiled"},
