@@ -15,10 +15,17 @@
  *     vpmaddwd    2 products a lane, of 16 bits: the bytes are widened, those of x once for all columns. vpmaddubsw,
  *                 which would take bytes, saturates at 16 bits, and costs two multiplies for 32 products, as this does
  *     sdot        4 products a lane, of bytes with signs
+ *     tdpbusd     where there are many rows: 16 rows of 64 bytes without a sign by as many rows for 16 columns, in 16
+ *                 cycles (AMX). It takes the numbers of vpdpbusd, which are turned for it in the same way
  *
  * The host compares them with the plain kernels before it uses them. K stays below 2^17, so that no sum overflows.
  *
- * The host gives TFM_ACTIVATION, and PLAIN where only the plain kernels are wanted. */
+ * The host gives TFM_ACTIVATION, PLAIN where only the plain kernels are wanted, and TILES, 1 where the processor has
+ * tdpbusd and the system lets us use it. */
+#ifndef TILES
+#define TILES 0
+#endif
+#include "amx.cl"
 
 /* Few rows, and a row that an item may keep copies of, at most. */
 #ifndef MOST_ROWS
@@ -419,7 +426,11 @@ typedef struct __attribute__((packed)) loose_eight {
 #endif
 #define STRIP (2 * LANES)
 #define STRIP_DEPTH 512
+#if TILES
+#define MOST_KEPT 256
+#else
 #define MOST_KEPT 96
+#endif
 #define ITEM_COLUMNS 32
 
 /* Eight rows of eight ints, turned. */
@@ -445,13 +456,14 @@ static inline void turn(int8 *out, const int step, const int8 *r) {
 }
 
 /* panel[p][v] is, for LANES columns from v LANES on, the GROUP of their numbers from first + GROUP p on, of `depth`
- * numbers, rounded up to eight groups. */
+ * numbers, rounded up to eight groups, and where tiles read them, to sixteen. */
 static void turn_strip(lanes *panel, const product *p, long column, int first, int depth) {
     enum { EIGHT = 8 * GROUP, COLUMNS = STRIP / 8 };
     __global const char *w[STRIP];
     for (int j = 0; j < STRIP; j++)
         w[j] = p->q + min(column + j, p->n - 1) * p->k + first;
-    for (int s = 0; s < depth; s += EIGHT)
+    const int end = TILES ? PADDED(depth) : depth;
+    for (int s = 0; s < end; s += EIGHT)
         UNROLL
     for (int c = 0; c < COLUMNS; c++) {
         int8 r[8];
@@ -500,6 +512,27 @@ typedef struct piece {
     int begins, ends;
 } piece;
 
+#if TILES
+DEFINE_ADD_TILES(add_tiles, "tdpbusd", lanes, __global, number, __private, lanes)
+
+/* A piece of all rows of an item, 32 at a time, and its way out where it is the last. */
+static void tile_strip(const product *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,
+                       __global const float *steps, long row, int rows, long column) {
+    for (int first = 0; first < rows; first += STRIP) {
+        const int there = min(rows - first, STRIP);
+        lanes *sums = kept + 2 * first;
+        add_tiles(sums, a + first * PADDED(p->k) + at->first, PADDED(p->k), panel, (at->depth + 63) / 64, there,
+                  at->begins);
+        for (int i = 0; at->ends && i < there; i++) {
+            finish_strip(p, row + first + i, column, sums[2 * i], steps[first + i]);
+            if (column + LANES < p->n)
+                finish_strip(p, row + first + i, column + LANES, sums[2 * i + 1], steps[first + i]);
+        }
+    }
+}
+#else
+#define BEGIN_TILES()
+#define END_TILES()
 /* kept: two vectors of sums for each row, as the piece before left them. */
 #define DEFINE_STRIP(NAME, R)                                                                                          \
     static void NAME(const product *p, const piece *at, const lanes *panel, lanes *kept, __global const number *a,     \
@@ -533,6 +566,7 @@ typedef struct piece {
     }
 DEFINE_STRIP(strip, STRIP_ROWS)
 DEFINE_STRIP(part_strip, 2)
+#endif
 TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(float, steps), PRODUCT_PARAMETERS,
                             const long rows) {
     const product p = PRODUCT();
@@ -540,10 +574,15 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
     /* The last rows, which may be few, come first: PoCL gives a thread the first half of the items. */
     const long row = (get_global_size(1) - 1 - get_global_id(1)) * rows, end = min(row + rows, m);
     lanes panel[STRIP_DEPTH / GROUP * 2], kept[2 * MOST_KEPT];
+    BEGIN_TILES();
     for (long column = begin; column < edge; column += STRIP)
         for (int s = 0; s < p.k; s += STRIP_DEPTH) {
             const piece at = {s, min(p.k - s, STRIP_DEPTH), s == 0, s + STRIP_DEPTH >= p.k};
             turn_strip(panel, &p, column, s, at.depth);
+#if TILES
+            tile_strip(&p, &at, panel, kept, TFM_AT(a) + row * PADDED(k), TFM_AT(steps) + row, row, (int)(end - row),
+                       column);
+#else
             for (long i = row; i < end;) {
                 const int there = (int)min(end - i, (long)STRIP_ROWS);
                 __global const number *from = TFM_AT(a) + i * PADDED(k);
@@ -554,7 +593,9 @@ TFM_KERNEL void int8_strips(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPU
                     part_strip(&p, &at, panel, aside, from, TFM_AT(steps) + i, i, there, column);
                 i += there;
             }
+#endif
         }
+    END_TILES();
     activate_part(&p, row, (int)(end - row), begin, edge);
 }
 #else

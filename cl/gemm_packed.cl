@@ -8,18 +8,27 @@
 #define B_LINE TFM_PANEL
 #include "gemm_out.cl"
 #include "stored.cl"
+#define PANEL_BF16 (STORED == 2)
+#include "gemm_panel.cl"
 #include "gemm_tile.cl"
 
-/* packed (B, ceil(N / TFM_PANEL), K, TFM_PANEL) from b with b[z][i][j] at z b_batch + i b_row + j b_column.
+/* packed (B, ceil(N / TFM_PANEL), panels of gemm_panel.cl) from b with b[z][i][j] at z b_batch + i b_row + j b_column.
  * Grid: panels x blocks of `block` rows x B. */
 TFM_KERNEL void gemm_pack(TFM_TENSOR(stored, packed), TFM_INPUT(stored, b), const long n, const long k,
                           const long block, const long b_batch, const long b_row, const long b_column) {
     const long panel = get_global_id(0), z = get_global_id(2);
-    const long first = get_global_id(1) * block, last = min(first + block, k);
+    const long first = get_global_id(1) * block, last = min(first + block, PANEL_DEPTH(k));
     const long panels = get_global_size(0), column = panel * TFM_PANEL;
     const int width = (int)min((long)TFM_PANEL, n - column);
-    __global stored *to = TFM_AT(packed) + (z * panels + panel) * k * TFM_PANEL;
+    __global stored *to = TFM_AT(packed) + (z * panels + panel) * PANEL_DEPTH(k) * TFM_PANEL;
     __global const stored *from = TFM_AT(b) + z * b_batch + column * b_column;
+#if PANEL_BF16
+    for (long i = first; i < last; i++) {
+        __global stored *pairs = to + i / 2 * 2 * TFM_PANEL + i % 2;
+        for (int j = 0; j < TFM_PANEL; j++)
+            pairs[2 * j] = i < k && j < width ? from[i * b_row + j * b_column] : 0;
+    }
+#else
     if (width == TFM_PANEL && b_column == 1) {
         for (long i = first; i < last; i++)
             for (int j = 0; j < TFM_VECTORS; j++)
@@ -29,6 +38,7 @@ TFM_KERNEL void gemm_pack(TFM_TENSOR(stored, packed), TFM_INPUT(stored, b), cons
     for (long i = first; i < last; i++)
         for (int j = 0; j < TFM_PANEL; j++)
             to[i * TFM_PANEL + j] = j < width ? from[i * b_row + j * b_column] : 0;
+#endif
 }
 
 /* What the kernels take: packed as gemm_pack makes it, one copy for the whole batch where b_batch is 0. */
@@ -56,7 +66,7 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
     const long row = get_global_id(0) * TFM_ROWS, z = get_global_id(2);
     EACH_PANEL (panel) {
         const tile_out out = TILE_OUT(row, panel * TFM_PANEL, z, (int)min((long)TFM_ROWS, m - row));
-        __global const stored *line = TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL;
+        __global const stored *line = TFM_AT(packed) + z * b_batch + panel * PANEL_DEPTH(k) * TFM_PANEL;
         RUN_TILE(&out, TFM_AT(a) + (z * m + row) * k, line, (int)k)
     }
 }
@@ -77,12 +87,12 @@ TFM_KERNEL void gemm_packed(GEMM_PARAMETERS) {
         else                                                                                                           \
             NAME##_8(out, a, b, k);                                                                                    \
     }
-DEFINE_TILES(small, TFM_PANEL, LOAD_WHOLE)
+DEFINE_TILES(small, TFM_PANEL, LOAD_PANEL)
 TFM_KERNEL void gemm_small(GEMM_PARAMETERS) {
     const long z = get_global_id(2);
     EACH_PANEL (panel) {
         const tile_out out = TILE_OUT(0, panel * TFM_PANEL, z, (int)m);
-        small(&out, TFM_AT(a) + z * m * k, TFM_AT(packed) + z * b_batch + panel * k * TFM_PANEL, (int)k);
+        small(&out, TFM_AT(a) + z * m * k, TFM_AT(packed) + z * b_batch + panel * PANEL_DEPTH(k) * TFM_PANEL, (int)k);
     }
 }
 

@@ -8,9 +8,8 @@
  *
  * and include gemm_out.cl and stored.cl before it: b may be of 16 bits, and becomes floats in registers.
  *
- * A panel is TFM_PANEL columns of b, laid out [K][TFM_PANEL], so that the inner loop reads it in one stream; the last
- * panel is filled up with zeros. gemm_out.cl says what the host gives, and for gemm_turned it gives TFM_TILES, the
- * number of tiles of a strip. */
+ * gemm_panel.cl says how a panel lies, which the inner loop reads in one stream. gemm_out.cl says what the host gives,
+ * and for gemm_turned it gives TFM_TILES, the number of tiles of a strip. */
 static inline tfm_vec first_stored(__global const stored *from, int count) {
     float part[TFM_WIDTH];
     for (int x = 0; x < TFM_WIDTH; x++)
@@ -22,14 +21,23 @@ static inline tfm_vec first_stored(__global const stored *from, int count) {
     UNROLL                                                                                                             \
     for (int p = 0; p < P; p++)
 
-#define LOAD_WHOLE(j) stored_load_vec(at + j * TFM_WIDTH)
-#define LOAD_PART(j) first_stored(at + j * TFM_WIDTH, out->width - j * TFM_WIDTH)
+/* Vector j of row S of b, whose rows lie LINE apart, or of the first columns of it; and of a panel. */
+#define LOAD_WHOLE(S, LINE, j) stored_load_vec(b + (long)(S) * (LINE) + (j)*TFM_WIDTH)
+#define LOAD_PART(S, LINE, j) first_stored(b + (long)(S) * (LINE) + (j)*TFM_WIDTH, out->width - (j)*TFM_WIDTH)
+#if PANEL_BF16
+#define LOAD_PANEL(S, LINE, j)                                                                                         \
+    one_of_pairs((__global const uint *)b + (long)((S) / 2) * (LINE) + (j)*TFM_WIDTH, (S) % 2)
+static inline tfm_vec one_of_pairs(__global const uint *pairs, int second) {
+    return tfm_as_float_vec(tfm_load(pairs) << (second ? 0u : 16u) & 0xffff0000u);
+}
+#else
+#define LOAD_PANEL LOAD_WHOLE
+#endif
 #define STEP_OF_K(R, P, S, LINE, LOAD)                                                                                 \
     {                                                                                                                  \
-        __global const stored *at = b + (long)(S) * (LINE);                                                            \
         tfm_vec line[TFM_VECTORS];                                                                                     \
         EACH_VECTOR                                                                                                    \
-            line[j] = LOAD(j);                                                                                         \
+            line[j] = LOAD(S, LINE, j);                                                                                \
         EACH_ROW (R) {                                                                                                 \
             const tfm_vec x = (tfm_vec)(row[i][(S)*A_STEP]);                                                           \
             EACH_VECTOR                                                                                                \
@@ -69,8 +77,8 @@ static inline tfm_vec first_stored(__global const stored *from, int count) {
         FINISH_TILE(R, out, sum)                                                                                       \
     }
 
-DEFINE_TILE(tile, TFM_ROWS, 1, B_LINE, LOAD_WHOLE)
-DEFINE_TILE(part_tile, TFM_PART_ROWS, 1, B_LINE, LOAD_WHOLE)
+DEFINE_TILE(tile, TFM_ROWS, 1, B_LINE, LOAD_PANEL)
+DEFINE_TILE(part_tile, TFM_PART_ROWS, 1, B_LINE, LOAD_PANEL)
 #define RUN_TILE(out, a, b, k)                                                                                         \
     if ((out)->rows > TFM_PART_ROWS)                                                                                   \
         tile(out, a, b, k);                                                                                            \

@@ -13,6 +13,8 @@
 #define B_LINE out->b_line
 #include "gemm_out.cl"
 #include "stored.cl"
+#define PANEL_BF16 (STORED == 2)
+#include "gemm_panel.cl"
 #include "gemm_tile.cl"
 
 #ifndef TFM_TILES

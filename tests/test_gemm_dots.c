@@ -99,19 +99,29 @@ static void check_shapes(void) {
 
 static void test_emulated(void **state) {
     need_wide();
-    tuning()->engine_emulated = true;
-    check_shapes();
-    again(state);
+    for (int tiles = 0; tiles < 2; tiles++) {
+        tuning()->engine_emulated = true;
+        tuning()->bf16_tiles = tiles;
+        check_shapes();
+        again(state);
+    }
 }
 
+/* Of vectors, and of tiles. */
 static void test_instruction(void **state) {
-    (void)state;
     need_wide();
     if (!tuning()->bf16_dots) {
         printf("skipped: the processor has no dot products of bf16\n");
         skip();
     }
+    const bool tiles = tuning()->bf16_tiles;
     check_shapes();
+    if (tiles) {
+        again(state);
+        tuning()->bf16_tiles = false;
+        check_shapes();
+        again(state);
+    }
     /* It is what such layers are given, but for few rows, which stay as they are. */
     tfm_param weight = {0};
     tfm__gemm_task task = {.batch = 1, .m = 64, .n = 64, .k = 64, .transpose_b = true, .shared_b = true, .alpha = 1};
@@ -132,7 +142,7 @@ static void test_declines(void **state) {
     const tfm__tuning own = *tuning();
     task.weight = &weight;
     task.b.dtype = TFM_BF16;
-    tuning()->bf16_dots = false;
+    tuning()->bf16_dots = tuning()->bf16_tiles = false;
     assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "the processor has no"));
     tuning()->engine_emulated = true;
     assert_null(tfm__gemm_dots.declines(ctx, &task));
@@ -152,14 +162,16 @@ static void test_declines(void **state) {
 /* NaN and infinity of a row stay in it. */
 static void test_special(void **state) {
     need_wide();
-    for (int emulated = 0; emulated < 2; emulated++) {
+    for (int form = 0; form < 4; form++) {
+        const bool emulated = form / 2, tiles = form % 2;
         tfm_context *ctx = harness_context();
         enum { M = 13, N = 37, K = 5 };
         float x[M][K];
         uint16_t w[N][K];
-        if (!emulated && !tuning()->bf16_dots)
+        if (!emulated && !(tiles ? tuning()->bf16_tiles : tuning()->bf16_dots))
             continue;
         tuning()->engine_emulated = emulated;
+        tuning()->bf16_tiles = tiles;
         for (int i = 0; i < M * K; i++)
             x[i / K][i % K] = 1;
         for (int i = 0; i < N * K; i++)
@@ -193,12 +205,12 @@ static void count_warnings(void *user, tfm_log_level level, const char *line) {
     warnings += level == TFM_LOG_WARNING && strstr(line, "products of bf16") != NULL;
 }
 
-/* An instruction that adds something else: the first product finds that out, another provider computes it, and there is
- * one warning. */
+/* Instructions that add something else: the first product finds out about each, then another provider computes it, and
+ * there is one warning for each. */
 static void test_wrong(void **state) {
     need_wide();
     size_t size;
-    char *text = scratch_source("cl/gemm_dots.cl", &size);
+    char *text = scratch_source("cl/gemm_rounded.cl", &size);
     const char *right = "FLOATS(x << 16), FLOATS(w << 16)", *wrong = "FLOATS(x << 17), FLOATS(w << 16)";
     size_t at = 0;
     while (at < size && strncmp(text + at, right, strlen(right)) != 0)
@@ -206,18 +218,23 @@ static void test_wrong(void **state) {
     assert_true(at < size && strlen(right) == strlen(wrong));
     memcpy(text + at, wrong, strlen(wrong));
     assert_int_equal(scratch_setup(state), 0);
-    scratch_write("gemm_dots.cl", text, size);
+    scratch_write("gemm_rounded.cl", text, size);
     free(text);
     assert_int_equal(setenv("TFM_CL_DIR", scratch_root, 1), 0);
-    again(state);
-    tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
-    tuning()->engine_emulated = true;
-    for (int i = 0; i < 2; i++) {
-        assert_null(check(true, (layer){33, 35, 40, true, TFM_NO_ACTIVATION}));
-        assert_int_equal(warnings, 1);
+    for (int tiles = 0; tiles < 2; tiles++) {
+        again(state);
+        warnings = 0;
+        tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
+        tuning()->engine_emulated = true;
+        tuning()->bf16_tiles = tiles && tuning()->width == 16;
+        const int wanted = tuning()->bf16_tiles ? 2 : 1;
+        for (int i = 0; i < 2; i++) {
+            assert_null(check(true, (layer){33, 35, 40, true, TFM_NO_ACTIVATION}));
+            assert_int_equal(warnings, wanted);
+        }
+        assert_non_null(strstr(check(false, (layer){33, 35, 40, true, TFM_NO_ACTIVATION}), "wrong"));
+        tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     }
-    assert_non_null(strstr(check(false, (layer){33, 35, 40, true, TFM_NO_ACTIVATION}), "wrong"));
-    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
     unsetenv("TFM_CL_DIR");
     again(state);
     scratch_teardown(state);

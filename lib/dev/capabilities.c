@@ -1,6 +1,11 @@
 /* What a device can do: asked of its driver here, and nowhere else. */
 #include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #include "dev/cl.h"
 #include "dev/pocl.h"
 
@@ -97,6 +102,22 @@ static uint32_t ask_extensions(cl_device_id device, int c) {
     return has;
 }
 
+/* Which of the processor's instructions for tiles this process may use. Linux gives a process their registers when it
+ * asks for them, for all of its threads, those that there are already, too. */
+static uint32_t ask_tiles(void) {
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__) && defined(SYS_arch_prctl)
+    enum { FEATURES = 7, BF16 = 1 << 22, TILES = 1 << 24, INT8 = 1 << 25 }; /* of leaf 7, in edx */
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };                              /* ARCH_REQ_XCOMP_PERM, XTILEDATA */
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(FEATURES, 0, &a, &b, &c, &d) || !(d & TILES) ||
+        syscall(SYS_arch_prctl, REQUEST, TILE_DATA) != 0)
+        return 0;
+    return (d & BF16 ? TFM__HAS_AMX_BF16 : 0) | (d & INT8 ? TFM__HAS_AMX_INT8 : 0);
+#else
+    return 0;
+#endif
+}
+
 /* Instructions of this machine's processor, where the device is that: PoCL's compiler builds for a processor of the
  * distribution's choice, which has less. */
 static uint32_t ask_processor(cl_device_id device) {
@@ -117,6 +138,7 @@ static uint32_t ask_processor(cl_device_id device) {
 #ifndef __clang__
     has |= __builtin_cpu_supports("avxvnni") ? TFM__HAS_AVXVNNI : 0;
 #endif
+    has |= ask_tiles();
 #else
     (void)device;
 #endif

@@ -69,6 +69,8 @@ typedef struct tfm__tuning {
     tfm__engine engine;    /* asked of the device; it may yet not do what it says, which is tried */
     bool engine_emulated;  /* its fragments by plain OpenCL C, without the instruction: for tests; dots of bf16 too */
     bool bf16_dots;        /* the processor has an instruction for them: asked of it */
+    bool bf16_tiles;       /* and for products of tiles of bf16 */
+    bool int8_tiles;       /* and of bytes */
 
     /* The packed GEMM, of WIDE devices. */
     int gemm_rows;            /* rows of A per micro-tile; 0: the device has no packed GEMM */

@@ -199,8 +199,9 @@ tfm__gemm_state *tfm__gemm_state_of(tfm_context *ctx);
 
 /* ---- gemm_panels.c, for the providers that work on panels ---- */
 
-/* Columns of a panel on this device. */
+/* Columns of a panel on this device, and rows of one for an inner dimension of k: cl/gemm_panel.cl. */
 int tfm__gemm_panel_width(const tfm_context *ctx);
+int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k);
 /* One of their kernels, built for this activation and the dtype of b. */
 tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
                                     tfm_dtype stored);

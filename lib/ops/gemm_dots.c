@@ -1,16 +1,23 @@
-/* Products with weights of bf16 where the processor multiplies such numbers: cl/gemm_dots.cl. What they read is rounded
- * to bf16, as matrix engines round it (gemm_engine.c), so few rows, which are bound by reading the weight, stay with
- * `small`, which rounds nothing. */
+/* Products with weights of bf16 where the processor multiplies such numbers: cl/gemm_dots.cl, and cl/gemm_amx.cl where
+ * it multiplies tiles of them. What they read is rounded to bf16, as matrix engines round it (gemm_engine.c), so few
+ * rows, which are bound by reading the weight, stay with `small`, which rounds nothing. */
 #include <math.h>
 #include "ops/gemm.h"
 
-/* What is known of the instruction on this device. */
+/* Rows of a block of cl/gemm_amx.cl, and of an item there: as many as make reading a panel little, and few enough to
+ * stay in the second cache beside the panels. */
+enum { BLOCK = 32, LEAST_ROWS = 64, MOST_ROWS = 256 };
+
+/* By which instruction: for vectors or for tiles. */
+typedef enum form { DOTS, TILES, FORMS } form;
+
+/* What is known of an instruction on this device. */
 typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
 
 typedef struct state {
-    verdict verdict;
+    verdict verdicts[FORMS];
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *round, *dots[TFM_SILU + 1];
+    tfm__kernel *round, *products[FORMS][TFM_SILU + 1];
 } state;
 
 /* Its address is the key under which a context keeps it. */
@@ -20,12 +27,21 @@ static state *state_of(tfm_context *ctx) {
     return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
 }
 
+/* The better form of those that the processor has and that were not seen to fail. */
+static form form_of(tfm_context *ctx) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const state *s = state_of(ctx);
+    const bool fits = tuning->width == 16 && tuning->gemm_vectors == 2;
+    return tuning->bf16_tiles && fits && s && s->verdicts[TILES] != WRONG ? TILES : DOTS;
+}
+
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const char *why = tfm__gemm_declines_panels(ctx, task);
     if (why)
         return why;
-    if (!(tuning->bf16_dots && tuning->width == 16) && !tuning->engine_emulated)
+    const form which = form_of(ctx);
+    if (which == DOTS && !(tuning->bf16_dots && tuning->width == 16) && !tuning->engine_emulated)
         return "the processor has no dot products of bf16";
     if (task->b.dtype != TFM_BF16 || !task->weight)
         return "it is for weights of bf16";
@@ -34,53 +50,75 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (task->transpose_a)
         return "it reads rows of a, which is transposed";
     const state *s = state_of(ctx);
-    return s && s->verdict == WRONG ? "the result of the processor's instruction was wrong when it was tried" : NULL;
+    return s && s->verdicts[which] == WRONG ? "the result of the processor's instruction was wrong when it was tried"
+                                            : NULL;
 }
 
 /* `known`, once it is. None and ReLU share a program. */
-static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, const char *name, tfm_activation activation) {
+static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, const char *name,
+                         tfm_activation activation) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (!*known)
-        *known = tfm__kernel_get(
-            ctx, "gemm_dots", name, "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s",
-            tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
-            activation == TFM_RELU ? TFM_NO_ACTIVATION : activation, tuning->engine_emulated ? " -DEMULATED" : "");
+        *known = tfm__kernel_get(ctx, which == TILES ? "gemm_amx" : "gemm_dots", name,
+                                 "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s",
+                                 tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
+                                 activation == TFM_RELU ? TFM_NO_ACTIVATION : activation,
+                                 tuning->engine_emulated ? " -DEMULATED" : "");
     return *known;
 }
 
-/* Numbers of a row of a as it is rounded: ROW_PAIRS of the kernel. */
+#define PRODUCT_ARGS(read)                                                                                             \
+    TFM__T_AS("c", task->c), TFM__T_AS("a", read), TFM__T(packed), TFM__T_AS("addend", addend.tensor),                 \
+        TFM__I_AS("m", task->m), TFM__I_AS("n", task->n), TFM__I_AS("k", task->k), TFM__I(group),                      \
+        TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),                    \
+        TFM__F_AS("alpha", task->alpha), TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)
+
+/* Numbers of a row of a as gemm_dots_round leaves it: ROW_PAIRS of the kernel. */
 static int64_t row_of(int64_t k) {
     return (tfm__divide_up(k, 32) | 1) * 32;
 }
 
-static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task, tfm_tensor rounded, tfm_tensor packed) {
-    state *s = state_of(ctx);
-    if (!s)
-        return tfm_context_status(ctx);
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t row_tiles = tfm__divide_up(task->m, tuning->gemm_rows), rows = tfm__divide_up(task->m, 64);
-    const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx));
+static void run_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
+    const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
+    const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx)), rows = tfm__divide_up(task->m, 64);
     const int64_t group = tfm__gemm_panel_group(ctx, task, row_tiles);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
-    tfm__launch(ctx, find(ctx, &s->round, "gemm_dots_round", TFM_NO_ACTIVATION),
+    tfm_tensor rounded = {0};
+    tfm_tensor_new(ctx, &rounded, TFM_BF16, 2, (int64_t[]){task->m, row_of(task->k)});
+    if (tfm_context_status(ctx) != TFM_OK)
+        return;
+    tfm__launch(ctx, find(ctx, &s->round, DOTS, "gemm_dots_round", TFM_NO_ACTIVATION),
                 TFM__GRID_1D((size_t)tfm__divide_up(task->m, rows), 1),
                 TFM__ARGS(TFM__T(rounded), TFM__T_AS("a", task->a), TFM__I_AS("m", task->m), TFM__I_AS("k", task->k),
                           TFM__I(rows)));
-    return tfm__launch(ctx, find(ctx, &s->dots[task->activation], "gemm_dots", task->activation),
-                       TFM__GRID_2D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), 1, 1),
-                       TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", rounded), TFM__T(packed),
-                                 TFM__T_AS("addend", addend.tensor), TFM__I_AS("m", task->m), TFM__I_AS("n", task->n),
-                                 TFM__I_AS("k", task->k), TFM__I(group), TFM__I_AS("addend_row", addend.row),
-                                 TFM__I_AS("has_addend", addend.tensor.buffer != NULL), TFM__F_AS("alpha", task->alpha),
-                                 TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+    tfm__launch(ctx, find(ctx, &s->products[DOTS][task->activation], DOTS, "gemm_dots", task->activation),
+                TFM__GRID_2D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), 1, 1),
+                TFM__ARGS(PRODUCT_ARGS(rounded)));
+}
+
+/* As many blocks of rows as there are cores, or a multiple of that; where there are too few rows, cores share them, and
+ * each of them rounds what it reads. */
+static void run_tiles(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
+    const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
+    const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx));
+    const int64_t wanted = tfm__divide_up(tfm__divide_up(task->m, MOST_ROWS), cores) * cores;
+    const int64_t most = tfm__divide_up(task->m, LEAST_ROWS), parts = wanted < most ? wanted : most;
+    const int64_t rows = tfm__divide_up(tfm__divide_up(task->m, parts), BLOCK) * BLOCK;
+    const int64_t row_parts = tfm__divide_up(task->m, rows), shares = tfm__divide_up(cores, row_parts);
+    const int64_t group = tfm__divide_up(panels, shares < panels ? shares : panels);
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    tfm__launch(ctx, find(ctx, &s->products[TILES][task->activation], TILES, "gemm_amx", task->activation),
+                TFM__GRID_2D((size_t)row_parts, (size_t)tfm__divide_up(panels, group), 1, 1),
+                TFM__ARGS(PRODUCT_ARGS(task->a), TFM__I(rows)));
 }
 
 static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
-    tfm_tensor rounded = {0}, packed = {0};
-    tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &rounded, TFM_BF16, 2, (int64_t[]){task->m, row_of(task->k)});
+    state *s = state_of(ctx);
+    tfm_tensor packed = {0};
+    if (!s || tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
     if (tfm__gemm_packed_b(ctx, &packed, task) == TFM_OK)
-        launch(ctx, task, rounded, packed);
+        (form_of(ctx) == TILES ? run_tiles : run_dots)(ctx, s, task, packed);
     return tfm_scope_close(ctx, 0, NULL);
 }
 
@@ -127,12 +165,12 @@ static bool compare(tfm_context *ctx) {
     return right;
 }
 
-/* Tries it once in a context. An emulation, which only tests run, is no instruction. */
-static verdict prove(tfm_context *ctx) {
+/* Tries the form once in a context. An emulation, which only tests run, is no instruction. */
+static verdict prove(tfm_context *ctx, form which) {
     const int depth = tfm__scope_depth(ctx);
     state *s = state_of(ctx);
-    if (!s || s->verdict != UNKNOWN)
-        return s ? s->verdict : UNKNOWN;
+    if (!s || s->verdicts[which] != UNKNOWN)
+        return s ? s->verdicts[which] : UNKNOWN;
     const bool recorded = tfm__tape_pause(ctx);
     tfm_scope_open(ctx);
     const bool right = compare(ctx);
@@ -144,19 +182,19 @@ static verdict prove(tfm_context *ctx) {
     tfm__tape_resume(ctx, recorded);
     if (tfm_context_status(ctx) != TFM_OK)
         return UNKNOWN;
-    s->verdict = right ? GOOD : WRONG;
+    s->verdicts[which] = right ? GOOD : WRONG;
     if (!right)
         tfm__log(TFM_LOG_WARNING,
-                 "products of bf16 by this processor's own instruction are wrong on %s: going on without it, which "
+                 "products of bf16 by this processor's own instruction%s are wrong on %s: going on without it, which "
                  "takes longer",
-                 tfm_context_device(ctx)->name);
-    return s->verdict;
+                 which == TILES ? " for tiles" : "", tfm_context_device(ctx)->name);
+    return s->verdicts[which];
 }
 
 /* ---- The provider ------------------------------------------------------------------------------------------------ */
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
-    const verdict v = prove(ctx);
+    const verdict v = prove(ctx, form_of(ctx));
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (v != GOOD)
@@ -166,8 +204,9 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
-    const uint64_t trial = s && s->verdict == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
-    const uint64_t own = tfm__pool_block(sizeof(uint16_t) * (uint64_t)(task->m * row_of(task->k)));
+    const uint64_t trial = s && s->verdicts[form_of(ctx)] == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
+    const uint64_t own =
+        form_of(ctx) == TILES ? 0 : tfm__pool_block(sizeof(uint16_t) * (uint64_t)(task->m * row_of(task->k)));
     return own + tfm__gemm_panels_memory(ctx, task) + trial;
 }
 

@@ -9,7 +9,7 @@
 #define OP "linear"
 
 /* As in the kernels: what a row of whole numbers is filled up to, and the largest that an item makes for itself. */
-enum { PADDING = 64, MOST_ROWS = 8, MOST_DEPTH = 4096 };
+enum { PADDING = 64, MOST_ROWS = 8, MOST_DEPTH = 4096, TILE = 32 };
 
 /* Rows from which on it pays to widen weights for them. */
 enum { LEAST_FOR_STRIPS = 12 };
@@ -19,6 +19,7 @@ static char SLOT;
 typedef enum trust { UNKNOWN, TRUSTED, WRONG } trust;
 typedef struct state {
     trust wide;
+    bool no_tiles; /* they were tried and are wrong */
 } state;
 
 typedef struct task {
@@ -34,6 +35,22 @@ static int64_t padded(int64_t k) {
 
 static bool is_wide(const tfm_context *ctx) {
     return tfm__context_tuning(ctx)->class == TFM__WIDE;
+}
+
+static state *state_of(tfm_context *ctx) {
+    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+}
+
+/* Whether many rows are multiplied by the processor's own instruction for tiles. */
+static bool has_tiles(tfm_context *ctx) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const state *s = state_of(ctx);
+    return tuning->int8_tiles && tuning->width == 16 && s && !s->no_tiles;
+}
+
+/* Of so many rows as whole numbers, which wide devices may keep in 16 bits, and of which tiles read blocks. */
+static int64_t row_bytes(tfm_context *ctx, int64_t m, int64_t k) {
+    return has_tiles(ctx) ? tfm__divide_up(m, TILE) * TILE * padded(k) : m * padded(k) * (is_wide(ctx) ? 2 : 1);
 }
 
 /* ---- Plain ---- */
@@ -64,8 +81,9 @@ static tfm_status run_plain(tfm_context *ctx, const task *t) {
 
 /* None and ReLU share a program. */
 static tfm__kernel *wide_kernel(tfm_context *ctx, const char *name, tfm_activation activation) {
-    return tfm__kernel_get(ctx, "gemm_int8", name, "-DMOST_ROWS=%d -DMOST_DEPTH=%d -DTFM_ACTIVATION=%d", MOST_ROWS,
-                           MOST_DEPTH, activation == TFM_RELU ? TFM_NO_ACTIVATION : activation);
+    return tfm__kernel_get(ctx, "gemm_int8", name, "-DMOST_ROWS=%d -DMOST_DEPTH=%d -DTFM_ACTIVATION=%d%s", MOST_ROWS,
+                           MOST_DEPTH, activation == TFM_RELU ? TFM_NO_ACTIVATION : activation,
+                           has_tiles(ctx) ? " -DTILES=1" : "");
 }
 
 /* The sums of the weight's rows, kept where other weights keep their packed copy. */
@@ -106,8 +124,9 @@ static tfm_status run_few(tfm_context *ctx, const task *t) {
 
 static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
     /* As in the kernel: columns, most rows, which make the turning of columns little, and rows of whole tiles, which
-     * have 6 or 8. */
-    const int64_t strip = 32, most = 96, tiles = 24;
+     * have 6 or 8, or 32 where the processor multiplies tiles itself. */
+    const bool own = has_tiles(ctx);
+    const int64_t strip = 32, most = own ? 256 : 96, tiles = own ? TILE : 24;
     const int64_t each = tfm__divide_up(t->m, tfm__divide_up(t->m, most)), rows = tfm__divide_up(each, tiles) * tiles;
     return tfm__launch(ctx, wide_kernel(ctx, "int8_strips", t->activation),
                        TFM__GRID_2D((size_t)tfm__divide_up(t->n, strip), (size_t)tfm__divide_up(t->m, rows), 1, 1),
@@ -121,7 +140,8 @@ static tfm_status run_many(tfm_context *ctx, const task *t) {
         rows /= 2;
     tfm_tensor a = {0}, steps = {0};
     tfm_scope_open(ctx);
-    tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, 2 * padded(k)}); /* bytes or 16 bits, as the kernels will */
+    const int64_t bytes = row_bytes(ctx, t->m, k);
+    tfm_tensor_new(ctx, &a, TFM_I8, 1, &bytes);
     tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
     if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(ctx, wide_kernel(ctx, "int8_rows", t->activation),
@@ -210,11 +230,15 @@ static bool prove(tfm_context *ctx) {
 
 /* Whether the kernels of wide devices are to be used; asked of the device once. */
 static bool trusts_wide(tfm_context *ctx) {
-    state *s = tfm__context_slot_made(ctx, &SLOT, sizeof(*s));
+    state *s = state_of(ctx);
     if (!s)
         return false;
     if (s->wide == UNKNOWN) {
-        const bool right = prove(ctx);
+        bool right = prove(ctx);
+        if (!right && tfm_context_status(ctx) == TFM_OK && has_tiles(ctx)) {
+            s->no_tiles = true;
+            right = prove(ctx);
+        }
         if (tfm_context_status(ctx) != TFM_OK)
             return false;
         s->wide = right ? TRUSTED : WRONG;
@@ -232,8 +256,7 @@ static bool trusts_wide(tfm_context *ctx) {
 uint64_t tfm__linear_int8_memory(tfm_context *ctx, int64_t rows, int64_t inputs) {
     if (is_wide(ctx) && rows <= MOST_ROWS && inputs <= MOST_DEPTH)
         return 0;
-    return tfm__pool_block((uint64_t)(rows * padded(inputs) * (is_wide(ctx) ? 2 : 1))) +
-           tfm__pool_block(sizeof(float) * (uint64_t)rows);
+    return tfm__pool_block((uint64_t)row_bytes(ctx, rows, inputs)) + tfm__pool_block(sizeof(float) * (uint64_t)rows);
 }
 
 static tfm_status check_weight(tfm_context *ctx, tfm_tensor x, const tfm_param *weight, tfm_tensor bias) {

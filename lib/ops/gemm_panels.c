@@ -11,6 +11,11 @@ int tfm__gemm_panel_width(const tfm_context *ctx) {
     return tuning->gemm_vectors * tuning->width;
 }
 
+int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k) {
+    const int64_t paired = 32; /* PAIRED_DEPTH of gemm_panel.cl */
+    return dtype == TFM_BF16 ? tfm__divide_up(k, paired) * paired : k;
+}
+
 const char *tfm__gemm_declines_panels(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     (void)task;
@@ -45,8 +50,8 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
 static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
     const int64_t block = tfm__context_tuning(ctx)->gemm_pack_rows, n = task->n, k = task->k;
     const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
-    tfm__grid grid =
-        TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(k, block), (size_t)packed.dims[0], 1, 1, 1);
+    tfm__grid grid = TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(packed.dims[2], block),
+                                  (size_t)packed.dims[0], 1, 1, 1);
     return tfm__launch(ctx, tfm__gemm_panel_kernel(ctx, TFM__GEMM_PACK, TFM_NO_ACTIVATION, task->b.dtype), grid,
                        TFM__ARGS(TFM__T(packed), TFM__T_AS("b", task->b), TFM__I(n), TFM__I(k), TFM__I(block),
                                  TFM__I(b_batch), TFM__I(b_row), TFM__I(b_column)));
@@ -55,13 +60,13 @@ static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task
 /* The same of a weight that lies in a file: piece by piece, so that of the pages that are read few are in memory at a
  * time. From then on the panels are read. */
 static tfm_status pack_from_file(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
-    const int64_t width = packed.dims[3], panels = packed.dims[1];
-    const int64_t line = task->k * width * (int64_t)tfm_dtype_size(task->b.dtype), step = 1 + PIECE_BYTES / line;
+    const int64_t width = packed.dims[3], depth = packed.dims[2], panels = packed.dims[1];
+    const int64_t line = depth * width * (int64_t)tfm_dtype_size(task->b.dtype), step = 1 + PIECE_BYTES / line;
     for (int64_t first = 0; first < panels && tfm_context_status(ctx) == TFM_OK; first += step) {
         tfm__gemm_task part = *task;
         tfm_tensor out = packed;
         out.dims[1] = first + step < panels ? step : panels - first;
-        out.offset += (size_t)(first * task->k * width);
+        out.offset += (size_t)(first * depth * width);
         part.n = out.dims[1] * width < task->n - first * width ? out.dims[1] * width : task->n - first * width;
         part.b.offset += (size_t)(first * width * task->k);
         part.b.dims[0] = part.n;
@@ -73,13 +78,15 @@ static tfm_status pack_from_file(tfm_context *ctx, tfm_tensor packed, const tfm_
 
 uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t width = tfm__gemm_panel_width(ctx), batch = task->shared_b ? 1 : task->batch;
-    const int64_t floats = batch * tfm__divide_up(task->n, width) * width * task->k;
-    return task->weight ? 0 : tfm__pool_block(sizeof(float) * (uint64_t)floats);
+    const int64_t numbers =
+        batch * tfm__divide_up(task->n, width) * width * tfm__gemm_panel_depth(task->b.dtype, task->k);
+    return task->weight ? 0 : tfm__pool_block(tfm_dtype_size(task->b.dtype) * (uint64_t)numbers);
 }
 
 tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
     const int width = tfm__gemm_panel_width(ctx);
-    const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width), task->k, width};
+    const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width),
+                            tfm__gemm_panel_depth(task->b.dtype, task->k), width};
     tfm_param *weight = task->weight;
     if (!weight) {
         tfm_status status = tfm_tensor_new(ctx, packed, task->b.dtype, 4, dims);
@@ -133,7 +140,8 @@ tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm
         return tfm_context_status(ctx);
     if (!loose)
         tfm__gemm_packed_b(ctx, &packed, task);
-    const int64_t b_batch = task->shared_b ? 0 : (loose ? task->n : panels * width) * task->k;
+    const int64_t depth = tfm__gemm_panel_depth(task->b.dtype, task->k);
+    const int64_t b_batch = task->shared_b ? 0 : loose ? task->n * task->k : panels * width * depth;
     const tfm__grid grid =
         TFM__GRID_3D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), (size_t)task->batch, 1, 1, 1);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
