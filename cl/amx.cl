@@ -4,13 +4,11 @@
  *
  * A compiler that does not know the instructions knows their names all the same, and never uses the registers itself.
  * The system must let the process use them: lib/dev/capabilities.c. */
-#define ASSEMBLE(text, ...) __asm__ volatile(text : : __VA_ARGS__ : "memory")
-
 /* All eight tiles have 16 rows of 64 bytes; the first byte says that there are tiles. */
 #define BEGIN_TILES()                                                                                                  \
     const uint16 shape_ = {1, 0, 0, 0, 0x400040,   0x400040,   0x400040, 0x400040,                                     \
                            0, 0, 0, 0, 0x10101010, 0x10101010, 0,        0};                                           \
-    ASSEMBLE("ldtilecfg (%0)", "r"(&shape_))
+    __asm__ volatile("ldtilecfg (%0)" : : "r"(&shape_) : "memory")
 #define END_TILES() __asm__ volatile("tilerelease")
 
 /* NAME: sums (32, 32) += a b, or = where it `begins`, with the sums' upper half alone where `rows` are 16 or fewer. a:
@@ -23,26 +21,34 @@
         B_SPACE const char *b = (B_SPACE const char *)b_;                                                              \
         char *upper = (char *)sums, *lower = upper + 16 * 128;                                                         \
         if (begins)                                                                                                    \
-            ASSEMBLE("tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3", "r"(sums));              \
+            __asm__ volatile("tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3" : : : "memory");  \
         else                                                                                                           \
-            ASSEMBLE("tileloadd (%0,%2), %%tmm0\n tileloadd 64(%0,%2), %%tmm1\n"                                       \
-                     "tileloadd (%1,%2), %%tmm2\n tileloadd 64(%1,%2), %%tmm3",                                        \
-                     "r"(upper), "r"(lower), "r"(128L));                                                               \
+            __asm__ volatile("tileloadd (%0,%2), %%tmm0\n tileloadd 64(%0,%2), %%tmm1\n"                               \
+                             "tileloadd (%1,%2), %%tmm2\n tileloadd 64(%1,%2), %%tmm3"                                 \
+                             :                                                                                         \
+                             : "r"(upper), "r"(lower), "r"(128L)                                                       \
+                             : "memory");                                                                              \
         if (rows <= 16)                                                                                                \
             for (int s = 0; s < steps; s++)                                                                            \
-                ASSEMBLE("tileloadd (%0,%1), %%tmm4\n tileloadd (%2,%3), %%tmm6\n" INSTRUCTION                         \
-                         " %%tmm6, %%tmm4, %%tmm0\n"                                                                   \
-                         "tileloadd 64(%2,%3), %%tmm7\n" INSTRUCTION " %%tmm7, %%tmm4, %%tmm1",                        \
-                         "r"(a + 64 * s), "r"(a_row), "r"(b + 2048 * s), "r"(128L));                                   \
+                __asm__ volatile("tileloadd (%0,%1), %%tmm4\n tileloadd (%2,%3), %%tmm6\n" INSTRUCTION                 \
+                                 " %%tmm6, %%tmm4, %%tmm0\n"                                                           \
+                                 "tileloadd 64(%2,%3), %%tmm7\n" INSTRUCTION " %%tmm7, %%tmm4, %%tmm1"                 \
+                                 :                                                                                     \
+                                 : "r"(a + 64 * s), "r"(a_row), "r"(b + 2048 * s), "r"(128L)                           \
+                                 : "memory");                                                                          \
         else                                                                                                           \
             for (int s = 0; s < steps; s++)                                                                            \
-                ASSEMBLE("tileloadd (%0,%2), %%tmm4\n tileloadd (%3,%4), %%tmm6\n" INSTRUCTION                         \
-                         " %%tmm6, %%tmm4, %%tmm0\n"                                                                   \
-                         "tileloadd 64(%3,%4), %%tmm7\n" INSTRUCTION " %%tmm7, %%tmm4, %%tmm1\n"                       \
-                         "tileloadd (%1,%2), %%tmm5\n" INSTRUCTION " %%tmm6, %%tmm5, %%tmm2\n" INSTRUCTION             \
-                         " %%tmm7, %%tmm5, %%tmm3",                                                                    \
-                         "r"(a + 64 * s), "r"(a + 64 * s + 16 * a_row), "r"(a_row), "r"(b + 2048 * s), "r"(128L));     \
-        ASSEMBLE("tilestored %%tmm0, (%0,%2)\n tilestored %%tmm1, 64(%0,%2)\n"                                         \
-                 "tilestored %%tmm2, (%1,%2)\n tilestored %%tmm3, 64(%1,%2)",                                          \
-                 "r"(upper), "r"(lower), "r"(128L));                                                                   \
+                __asm__ volatile(                                                                                      \
+                    "tileloadd (%0,%2), %%tmm4\n tileloadd (%3,%4), %%tmm6\n" INSTRUCTION " %%tmm6, %%tmm4, %%tmm0\n"  \
+                    "tileloadd 64(%3,%4), %%tmm7\n" INSTRUCTION " %%tmm7, %%tmm4, %%tmm1\n"                            \
+                    "tileloadd (%1,%2), %%tmm5\n" INSTRUCTION " %%tmm6, %%tmm5, %%tmm2\n" INSTRUCTION                  \
+                    " %%tmm7, %%tmm5, %%tmm3"                                                                          \
+                    :                                                                                                  \
+                    : "r"(a + 64 * s), "r"(a + 64 * s + 16 * a_row), "r"(a_row), "r"(b + 2048 * s), "r"(128L)          \
+                    : "memory");                                                                                       \
+        __asm__ volatile("tilestored %%tmm0, (%0,%2)\n tilestored %%tmm1, 64(%0,%2)\n"                                 \
+                         "tilestored %%tmm2, (%1,%2)\n tilestored %%tmm3, 64(%1,%2)"                                   \
+                         :                                                                                             \
+                         : "r"(upper), "r"(lower), "r"(128L)                                                           \
+                         : "memory");                                                                                  \
     }

@@ -47,7 +47,7 @@ static void add_block(tfm_vec *sums, const uint *a, const long a_row, __global c
     }
 }
 #else
-#define PREFETCH(p) ASSEMBLE("prefetchw (%0)", "r"(p))
+#define PREFETCH(p) __asm__ volatile("prefetchw (%0)" : : "r"(p))
 DEFINE_ADD_TILES(add_tiles, "tdpbf16ps", tfm_vec, __private, uint, __global, uint)
 static inline void add_block(tfm_vec *sums, const uint *a, const long a_row, __global const uint *b, const int steps,
                              const int rows) {

@@ -25,7 +25,9 @@
 #ifndef TILES
 #define TILES 0
 #endif
+#if TILES
 #include "amx.cl"
+#endif
 
 /* Few rows, and a row that an item may keep copies of, at most. */
 #ifndef MOST_ROWS
