@@ -18,18 +18,30 @@ static tfm__gemm_cut cut_into(const tfm__gemm_task *task, tfm__gemm_pace pace, i
     return cut;
 }
 
+/* Of the costs below, in products of a core: a launch, and a float that each core reads or writes. */
+static const double LAUNCH = 1e6, MOVED = 62;
+
+/* What making operands narrow takes. The product waits for it, which is counted as half a launch more; nobody has
+ * measured that yet, nor what moves by vectors there. */
+static double narrowing(tfm_context *ctx, const tfm__gemm_task *task) {
+    const bool both = task->b.dtype == TFM_F32;
+    const double a = (double)(task->batch * task->m * task->k);
+    const double b = both ? (double)((task->shared_b ? 1 : task->batch) * task->k * task->n) : 0;
+    return (both ? 2.5 : 1.5) * LAUNCH + MOVED * (a + b) / (double)cores_of(ctx);
+}
+
 /* What the busiest core makes, and the sum over parts, which is a launch more, and reads as slowly as it is short. The
  * numbers are those of an H100: of 14 shapes of 64 to 4096 rows, each by 6 tiles in 1, 2 and 4 parts, what costs least
  * here is within an eighth of the fastest for 10. Small products may take 1.4 times as long as they could. */
 static double cost_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_cut *cut) {
-    const double LAUNCH = 1e6, MOVED = 62;
     const int64_t cores = cores_of(ctx);
     const double each = (double)tfm__divide_up(cut->tiles_m * cut->tiles_n * task->batch * cut->parts, cores);
     const double depth = (double)(cut->chunk < task->k ? cut->chunk : task->k) + 32; /* and a group begins and ends */
     const double made =
         (each > cut->pace.alone ? each : cut->pace.alone) * cut->pace.m * cut->pace.n * depth / cut->pace.speed;
     const double moved = (double)(cut->parts + 1) * (double)(task->batch * task->m * task->n);
-    return made + (cut->parts == 1 ? 0 : LAUNCH + MOVED * moved / (double)cores);
+    return made + (cut->parts == 1 ? 0 : LAUNCH + MOVED * moved / (double)cores) +
+           (cut->pace.narrows ? narrowing(ctx, task) : 0);
 }
 
 /* Few tiles leave cores idle, so the inner dimension may be cut too: into chunks that are long enough to be worth the
@@ -57,6 +69,7 @@ typedef struct found {
     const void *tiles;
     int64_t m, n, k, batch, asked;
     unsigned usable;
+    tfm_dtype stored; /* of b */
     int place;
     tfm__gemm_cut cut;
 } found;
@@ -71,14 +84,15 @@ int tfm__gemm_cut_best(tfm_context *ctx, tfm__gemm_cut *out, const tfm__gemm_tas
     found *all = tfm__context_slot_made(ctx, &SLOT, FOUND * sizeof(found));
     if (!all)
         return -1;
-    uint64_t hash = usable + (uint64_t)asked * 7 + (uintptr_t)tiles;
+    uint64_t hash = usable + (uint64_t)asked * 7 + (uint64_t)task->b.dtype * 31 + (uintptr_t)tiles;
     for (int i = 0; i < 4; i++)
         hash = (hash ^ (uint64_t)(int64_t[]){task->m, task->n, task->k, task->batch}[i]) * UINT64_C(0x9e3779b97f4a7c15);
     found *f = &all[hash >> 56];
     if (f->tiles != tiles || f->m != task->m || f->n != task->n || f->k != task->k || f->batch != task->batch ||
-        f->asked != asked || f->usable != usable) {
+        f->asked != asked || f->usable != usable || f->stored != task->b.dtype) {
         double least = 0;
-        *f = (found){tiles, task->m, task->n, task->k, task->batch, asked, usable, -1, {{0}, 0, 0, 0, 0}};
+        *f =
+            (found){tiles, task->m, task->n, task->k, task->batch, asked, usable, task->b.dtype, -1, {{0}, 0, 0, 0, 0}};
         for (int i = 0; i < count; i++) {
             if (!(usable >> i & 1))
                 continue;

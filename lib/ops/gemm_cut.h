@@ -11,6 +11,7 @@
 typedef struct tfm__gemm_pace {
     int m, n;
     double speed, alone;
+    bool narrows; /* operands that are floats are made numbers of 16 bits in global memory beforehand */
 } tfm__gemm_pace;
 
 /* A product in such tiles. */

@@ -8,42 +8,47 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include "ops/gemm_cut.h"
+#include "ops/gemm_ring.h"
 
-enum { TILE_K = 32, LINE = TILE_K / 2 + 4, TILES = 4 };
+enum { TILE_K = TFM__RING_K, LINE = TILE_K / 2 + 4, TILES = 4, RINGS = 3 };
 
 /* Largest first; `speed` and `alone` as in gemm_tiled.c. Those of MMA were measured on an H100: a tile of 128 x 128,
  * which fits its core once, took longer than two of half of it. Those of AMD's engines are guesses. A wave has wave_m x
- * wave_n of a tile. */
+ * wave_n of a tile. After them, for MMA alone, the tiles of cl/gemm_ring.cl, which are guesses too. */
 struct tile {
-    tfm__gemm_pace pace;
+    tfm__gemm_pace pace; /* which `narrows` in a ring */
     int wave_m, wave_n;
 };
 
-static const struct tile MMA_TILES[TILES] = {{{128, 64, 2, 1.9}, 64, 32},
-                                             {{64, 64, 1.8, 2.9}, 32, 32},
-                                             {{32, 32, 1.45, 4.8}, 16, 16},
-                                             {{16, 64, 0.95, 8}, 16, 32}};
-static const struct tile WMMA_TILES[TILES] = {
-    {{128, 64, 2, 2}, 32, 32}, {{64, 64, 1.6, 2.5}, 32, 16}, {{32, 32, 0.8, 4}, 16, 16}, {{16, 32, 0.6, 4}, 16, 16}};
-static const struct tile MFMA_TILES[TILES] = {
-    {{128, 128, 2, 1.2}, 64, 64}, {{64, 64, 1.4, 2}, 32, 32}, {{32, 32, 0.6, 4}, 16, 32}, {{16, 64, 0.6, 4}, 16, 64}};
+static const struct tile MMA_TILES[TILES + RINGS] = {
+    {{128, 64, 2, 1.9, false}, 64, 32}, {{64, 64, 1.8, 2.9, false}, 32, 32}, {{32, 32, 1.45, 4.8, false}, 16, 16},
+    {{16, 64, 0.95, 8, false}, 16, 32}, {{128, 128, 10, 1.4, true}, 64, 64}, {{128, 64, 8, 2.2, true}, 64, 32},
+    {{64, 64, 6, 3.5, true}, 32, 32}};
+static const struct tile WMMA_TILES[TILES] = {{{128, 64, 2, 2, false}, 32, 32},
+                                              {{64, 64, 1.6, 2.5, false}, 32, 16},
+                                              {{32, 32, 0.8, 4, false}, 16, 16},
+                                              {{16, 32, 0.6, 4, false}, 16, 16}};
+static const struct tile MFMA_TILES[TILES] = {{{128, 128, 2, 1.2, false}, 64, 64},
+                                              {{64, 64, 1.4, 2, false}, 32, 32},
+                                              {{32, 32, 0.6, 4, false}, 16, 32},
+                                              {{16, 64, 0.6, 4, false}, 16, 64}};
 
 static const struct engine {
     int lanes, words; /* of a wave; of a lane's fragments of a and b: as cl/matrix_engine.cl has them */
     bool bf16;
     const struct tile *tiles;
+    int count;
 } ENGINE[TFM__ENGINES] = {
-    [TFM__ENGINE_MMA] = {32, 6, true, MMA_TILES},
-    [TFM__ENGINE_MMA_8] = {32, 3, false, MMA_TILES},
-    [TFM__ENGINE_WMMA] = {32, 16, true, WMMA_TILES},
-    [TFM__ENGINE_MFMA] = {64, 4, true, MFMA_TILES},
+    [TFM__ENGINE_MMA] = {32, 6, true, MMA_TILES, TILES + RINGS},
+    [TFM__ENGINE_MMA_8] = {32, 3, false, MMA_TILES, TILES},
+    [TFM__ENGINE_WMMA] = {32, 16, true, WMMA_TILES, TILES},
+    [TFM__ENGINE_MFMA] = {64, 4, true, MFMA_TILES, TILES},
 };
 
 /* A product as it is run. */
 typedef struct plan {
     const struct tile *tile; /* NULL: none fits the device */
-    int unit;                /* floats that are read at once: 4 or 1 */
+    int unit;                /* floats that are read at once: 4 or 1; 0 where it is a ring's, which reads none */
     bool large;              /* elements after 2^31 */
     tfm__gemm_cut cut;
 } plan;
@@ -59,7 +64,7 @@ typedef enum verdict {
     BUSY, /* another program is at a trial for too long: of this context alone, and not kept */
     VERDICTS
 } verdict;
-enum { CLASSES = TILES << 5 };
+enum { CLASSES = (TILES + RINGS) << 5 };
 
 typedef struct state {
     unsigned char verdicts[2 * TFM__ENGINES][CLASSES]; /* of engines, and of their emulations */
@@ -88,37 +93,73 @@ static size_t items_of(tfm_context *ctx, const struct tile *tile) {
     return (size_t)(tile->pace.m / tile->wave_m * (tile->pace.n / tile->wave_n) * engine_of(ctx)->lanes);
 }
 
+/* Bytes of local memory that the emulation takes besides; a ring's has a place for each item. */
+static size_t emulation_of(tfm_context *ctx, const struct tile *tile) {
+    const size_t words = (size_t)engine_of(ctx)->words + (tile->pace.narrows ? 1 : 0);
+    return tfm__context_tuning(ctx)->engine_emulated ? sizeof(uint32_t) * items_of(ctx, tile) * words : 0;
+}
+
+/* Tiles of both operands that a ring has room for; more than 4 are of no use. */
+static int stages_of(tfm_context *ctx, const struct tile *tile) {
+    const size_t local = tfm__context_limits(ctx)->local_bytes, taken = emulation_of(ctx, tile);
+    const size_t stages = local > taken ? (local - taken) / tfm__gemm_ring_stage(tile->pace) : 0;
+    return stages > 4 ? 4 : (int)stages;
+}
+
 static bool fits(tfm_context *ctx, const struct tile *tile) {
     const tfm__limits *limits = tfm__context_limits(ctx);
-    const size_t items = items_of(ctx, tile),
-                 emulation = tfm__context_tuning(ctx)->engine_emulated ? items * (size_t)engine_of(ctx)->words : 0;
-    return items <= limits->max_group && items <= limits->max_items[0] &&
-           sizeof(uint32_t) * ((size_t)(LINE * (tile->pace.m + tile->pace.n)) + emulation) <= limits->local_bytes;
+    const size_t items = items_of(ctx, tile);
+    if (items > limits->max_group || items > limits->max_items[0])
+        return false;
+    return tile->pace.narrows
+               ? stages_of(ctx, tile) >= 2
+               : sizeof(uint32_t) * (size_t)(LINE * (tile->pace.m + tile->pace.n)) + emulation_of(ctx, tile) <=
+                     limits->local_bytes;
+}
+
+static int unit_of(const tfm__gemm_task *task, const struct tile *tile) {
+    return tile->pace.narrows ? 0 : tfm__gemm_by_fours(task) ? 4 : 1;
+}
+
+/* The place of what is known about this tile's kernel; NULL after a failure. */
+static unsigned char *verdict_of(tfm_context *ctx, const tfm__gemm_task *task, const struct tile *tile) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    state *s = state_of(ctx);
+    const size_t class = (size_t)(tile - engine_of(ctx)->tiles) << 5 | (task->b.dtype != TFM_F32 ? 16U : 0U) |
+                         (unit_of(task, tile) == 4 ? 8U : 0U) | (tfm__gemm_inputs(ctx, task) == TFM_BF16 ? 4U : 0U) |
+                         (task->transpose_a ? 2U : 0U) | (task->transpose_b ? 1U : 0U);
+    return s ? &s->verdicts[2 * tuning->engine + tuning->engine_emulated][class] : NULL;
+}
+
+static unsigned char *verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    return verdict_of(ctx, task, p->tile);
+}
+
+/* A ring that does not do what it should is passed over, and the other tiles go on. */
+static bool usable(tfm_context *ctx, const tfm__gemm_task *task, const struct tile *tile) {
+    if (!fits(ctx, tile) || (tile->pace.narrows && !tfm__gemm_ring_takes(task)))
+        return false;
+    const unsigned char *known = tile->pace.narrows ? verdict_of(ctx, task, tile) : NULL;
+    return !known || *known <= GOOD;
 }
 
 static plan plan_of(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    plan best = {.unit = tfm__gemm_by_fours(task) ? 4 : 1};
-    const struct tile *tiles = engine_of(ctx)->tiles;
-    unsigned usable = 0;
-    for (int i = 0; i < TILES; i++)
-        if (fits(ctx, &tiles[i]) && (tuning->gemm_tile == 0 || tuning->gemm_tile == i + 1))
-            usable |= 1U << i;
-    const int place =
-        tfm__gemm_cut_best(ctx, &best.cut, task, tiles, TILES, sizeof(tiles[0]), usable, tuning->gemm_parts);
-    best.tile = place < 0 ? NULL : &tiles[place];
-    best.large = tfm__gemm_cut_large(ctx, task, &best.cut);
+    const struct engine *engine = engine_of(ctx);
+    plan best = {0};
+    unsigned all = 0;
+    for (int i = 0; i < engine->count; i++)
+        if ((tuning->gemm_tile == 0 || tuning->gemm_tile == i + 1) && usable(ctx, task, &engine->tiles[i]))
+            all |= 1U << i;
+    const int place = tfm__gemm_cut_best(ctx, &best.cut, task, engine->tiles, engine->count, sizeof(engine->tiles[0]),
+                                         all, tuning->gemm_parts);
+    if (place < 0)
+        return best;
+    best.tile = &engine->tiles[place];
+    best.unit = unit_of(task, best.tile);
+    best.large = best.tile->pace.narrows ? tfm__gemm_ring_large(ctx, task, &best.cut)
+                                         : tfm__gemm_cut_large(ctx, task, &best.cut);
     return best;
-}
-
-/* The place of what is known about the plan's kernel; NULL after a failure. */
-static unsigned char *verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    state *s = state_of(ctx);
-    const size_t class = (size_t)(p->tile - engine_of(ctx)->tiles) << 5 | (task->b.dtype != TFM_F32 ? 16U : 0U) |
-                         (p->unit == 4 ? 8U : 0U) | (tfm__gemm_inputs(ctx, task) == TFM_BF16 ? 4U : 0U) |
-                         (task->transpose_a ? 2U : 0U) | (task->transpose_b ? 1U : 0U);
-    return s ? &s->verdicts[2 * tuning->engine + tuning->engine_emulated][class] : NULL;
 }
 
 static const char *trouble(verdict v) {
@@ -155,8 +196,21 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     return v ? trouble((verdict)*v) : NULL;
 }
 
+static tfm__gemm_ring ring_of(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
+    return (tfm__gemm_ring){.cut = p->cut,
+                            .inputs = tfm__gemm_inputs(ctx, task),
+                            .wave_m = p->tile->wave_m,
+                            .wave_n = p->tile->wave_n,
+                            .stages = stages_of(ctx, p->tile),
+                            .large = p->large};
+}
+
 static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    if (p->tile->pace.narrows) {
+        const tfm__gemm_ring ring = ring_of(ctx, task, p);
+        return tfm__gemm_ring_kernel(ctx, task, &ring, "gemm_ring");
+    }
     return tfm__kernel_get(ctx, "gemm_engine", "gemm_engine",
                            "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
                            "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s",
@@ -165,6 +219,14 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__gemm_task *task, cons
                            task->transpose_a, task->transpose_b,
                            p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
                            tfm__stored_define(task->b.dtype), tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
+}
+
+static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task, const plan *p, tfm__kernel *kernel) {
+    const size_t items = items_of(ctx, p->tile);
+    if (!p->tile->pace.narrows)
+        return tfm__gemm_cut_run(ctx, task, &p->cut, kernel, items);
+    const tfm__gemm_ring ring = ring_of(ctx, task, p);
+    return tfm__gemm_ring_run(ctx, task, &ring, kernel, items);
 }
 
 /* ---- The trial --------------------------------------------------------------------------------------------------- */
@@ -208,10 +270,14 @@ static bool agree(tfm_context *ctx, tfm_tensor c, tfm_tensor want) {
     return squares > 0 && worst < 1e-4 * sqrt(squares / (double)count);
 }
 
-/* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole. */
+/* A product of the plan's kernel beside the plain one: more than one tile each way, and none of them whole; and twice
+ * round a ring, which takes stored numbers by eights. */
 static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const plan *p) {
-    const int64_t odd = p->unit == 4 ? 4 : 5, m = p->tile->pace.m + odd, n = p->tile->pace.n + odd,
-                  k = 2 * TILE_K + odd;
+    const bool ring = p->tile->pace.narrows;
+    const int64_t odd = ring && task->b.dtype != TFM_F32 ? 8
+                        : p->unit == 4                   ? 4
+                                                         : 5,
+                  m = p->tile->pace.m + odd, n = p->tile->pace.n + odd, k = (ring ? 8 : 2) * TILE_K + odd;
     const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
     tfm_tensor a = {0}, b = {0}, c = {0}, want = {0}, narrow_a = {0}, narrow_b = {0}, round_a = {0}, round_b = {0};
     const float poison = NAN;
@@ -228,7 +294,7 @@ static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const plan *p)
     own.large = false;
     own.cut = tfm__gemm_cut_of(ctx, &trial, p->tile->pace, 1);
     tfm__kernel *kernel = kernel_of(ctx, &trial, &own);
-    tfm__gemm_cut_run(ctx, &trial, &own.cut, kernel, items_of(ctx, own.tile));
+    launch(ctx, &trial, &own, kernel);
     trial.c = want;
     trial.a = round_a;
     trial.b = round_b;
@@ -291,9 +357,10 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
     char what[160];
     if (!known || *known != UNKNOWN)
         return known ? (verdict)*known : UNKNOWN;
-    snprintf(what, sizeof(what), "engine %d of %s, tile %dx%dx%d in waves of %dx%d, %c%c by %d%s%s",
-             (int)tuning->engine, tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.m, p->tile->pace.n, TILE_K,
-             p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n', task->transpose_b ? 't' : 'n', p->unit,
+    snprintf(what, sizeof(what), "engine %d of %s, %s %dx%dx%d in waves of %dx%d, %c%c by %d%s%s", (int)tuning->engine,
+             tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.narrows ? "ring" : "tile", p->tile->pace.m,
+             p->tile->pace.n, TILE_K, p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n',
+             task->transpose_b ? 't' : 'n', p->tile->pace.narrows ? stages_of(ctx, p->tile) : p->unit,
              task->b.dtype != TFM_F32 ? ", b stored as " : "",
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
     if (tuning->engine_emulated)
@@ -341,16 +408,16 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
         return tfm_context_status(ctx);
     if (!kernel)
         return tfm__gemm_run(ctx, tfm__gemm_choose(ctx, task), task); /* which is another one now */
-    return tfm__gemm_cut_run(ctx, task, &p.cut, kernel, items_of(ctx, p.tile));
+    return launch(ctx, task, &p, kernel);
 }
 
 /* A trial has a few matrices of a tile's size. */
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const plan p = plan_of(ctx, task);
     const unsigned char *known = verdict_on(ctx, task, &p);
-    const uint64_t trial = known && *known == UNKNOWN ? 8 * tfm__pool_block(sizeof(float) * 256 * 256) : 0;
-    const uint64_t parts = tfm__gemm_cut_memory(task, &p.cut);
-    return parts > trial ? parts : trial;
+    const uint64_t trial = known && *known == UNKNOWN ? 10 * tfm__pool_block(sizeof(float) * 512 * 256) : 0;
+    const uint64_t own = tfm__gemm_cut_memory(task, &p.cut) + (p.tile->pace.narrows ? tfm__gemm_ring_memory(task) : 0);
+    return own > trial ? own : trial;
 }
 
 const tfm__gemm_provider tfm__gemm_engine = {.name = "engine", .declines = declines, .run = run, .memory = memory};

@@ -1,5 +1,6 @@
 /* Asks for products by the matrix engine of the GPU that the device poses as (pose.c): each tile, each mix of
- * transposes, both kinds of 16-bit numbers, and weights that are kept as these. engines.sh runs it.
+ * transposes, both kinds of 16-bit numbers, and weights that are kept as these; those from 5 on are MMA's alone.
+ * engines.sh runs it.
  *
  *     gpu_engines            ends with 1 where the device is taken for one without an engine */
 #include <stdio.h>
@@ -21,6 +22,12 @@ static const struct product {
     {1, TFM_F16, {0}, 256, true},
     {2, TFM_BF16, {0}, 256, true},
     {2, TFM_F16, {0}, 251, true},
+    {5, TFM_F16, {.transpose_b = true}, 256, false},
+    {5, TFM_BF16, {0}, 251, false},
+    {6, TFM_F16, {.transpose_a = true}, 251, false},
+    {7, TFM_BF16, {.transpose_a = true, .transpose_b = true}, 256, false},
+    {6, TFM_F16, {0}, 256, true},
+    {7, TFM_BF16, {0}, 256, true},
 };
 
 static tfm_tensor zeros(tfm_context *ctx, tfm_dtype dtype, int64_t size) {
@@ -43,7 +50,9 @@ static int ask(tfm_context *ctx, const struct product *p) {
     else
         tfm__gemm_with(ctx, &tfm__gemm_engine, &why, &c, a, b, &p->options);
     tfm_tensor_free(ctx, &weight.packed); /* of the provider that took over */
-    const bool none = why && !(p->inputs == TFM_BF16 && ctx->tuning.engine == TFM__ENGINE_MMA_8);
+    const bool absent = (p->inputs == TFM_BF16 && ctx->tuning.engine == TFM__ENGINE_MMA_8) ||
+                        (p->tile > 4 && ctx->tuning.engine != TFM__ENGINE_MMA);
+    const bool none = why && !absent;
     if (none || tfm_context_status(ctx) != TFM_OK) {
         fprintf(stderr, "tile %d: %s\n", p->tile, why ? why : tfm_context_error(ctx));
         tfm_context_clear_error(ctx);

@@ -1,5 +1,6 @@
 # The kernels of matrix engines: found as find.sh finds others, by a device that poses as each GPU that has one, built for
-# it, and judged as judge.sh does; and their machine code has the engine's instruction.
+# it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_ring.cl) those of
+# theirs. A group may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA from sm_80 on.
 #     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx, gfx90a and gfx1100 if none is named
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
@@ -18,13 +19,13 @@ export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable # nothing is computed
 ask() {
     mkdir "$out/$1"
     env -u TFM_LOG -u TFM_CL_DIR -u TFM_PROFILE OPENCL_LAYERS="$build/tests/gpu/pose_layer.so" TFM_CACHE_DIR=off \
-        TFM_DEVICE=pocl TFM_POSE="group=1024,local=65536,unbuilt=1,$2" TFM_POSE_PROGRAMS="$out/$1" \
+        TFM_DEVICE=pocl TFM_POSE="$2,group=1024,local=65536,unbuilt=1" TFM_POSE_PROGRAMS="$out/$1" \
         POCL_CACHE_DIR="${POCL_CACHE_DIR:-$out/pocl}" TMPDIR="$out/tmp" "$build/tests/gpu/gpu_engines" \
         >"$out/$1.log" 2>&1 || echo "$1: $(tail -n 1 "$out/$1.log")" # and programs are missing, then
-    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' -exec rm {} +
+    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' ! -name 'gemm_ring-*' -exec rm {} +
 }
 
-# judge TARGET NAME COUNT INSTRUCTION: its programs, of which there are so many, for this target
+# judge TARGET NAME COUNT INSTRUCTION KERNEL: its programs of this kernel, of which there are so many, for this target
 judge() {
     missing=$(options='' "have_$1" | sort -u | paste -sd ';')
     if [ "$missing" ]; then
@@ -32,20 +33,24 @@ judge() {
         skipped=$((skipped + 1))
         return
     fi
-    found=$(find "$out/$2" -name '*.cl' | wc -l)
+    found=$(find "$out/$2" -name "$5-*.cl" | wc -l)
     if [ "$found" -ne "$3" ]; then
         echo "$1 $2: $found programs are asked for, not $3"
         failed=$((failed + 1))
         return
     fi
-    set -- "$@" "$out/$2"/*.cl
+    set -- "$@" "$out/$2/$5"-*.cl
     target=$1 name=$2 instruction=$4
-    shift 4
+    shift 5
     for program; do
         said=$(sh "$here/judge.sh" "$target" "$program" "$out/code")
         code=$out/code/$target/$(basename "$program" .cl).s
         case $said in
-        *" good") grep -qE "$instruction" "$code" || said="$said, but without $instruction" ;;
+        *" good")
+            for each in $instruction; do
+                grep -qE "$each" "$code" || said="$said, but without $each"
+            done
+            ;;
         esac
         case $said in
         *" good") passed=$((passed + 1)) ;;
@@ -57,7 +62,7 @@ judge() {
     done
 }
 
-ask mma compute=80 &
+ask mma compute=80,local=49152 &
 ask mma8 compute=75 &
 wait
 ask wmma gfx=11,wave=32 &
@@ -66,11 +71,15 @@ wait
 for target; do
     case $target in
     nvptx | sm_80)
-        judge "$target" mma 8 'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(f16\.f16|bf16\.bf16)\.f32'
-        judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32'
+        mma='mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(f16\.f16|bf16\.bf16)\.f32'
+        judge "$target" mma 8 "$mma" gemm_engine
+        export GPU_MOST_LOCAL=49152
+        judge "$target" mma 6 "$mma cp\.async\.cg ldmatrix\.sync" gemm_ring
+        unset GPU_MOST_LOCAL
+        judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32' gemm_engine
         ;;
-    gfx90a) judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' ;;
-    gfx1100) judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' ;;
+    gfx90a) judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' gemm_engine ;;
+    gfx1100) judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' gemm_engine ;;
     *)
         echo "$target has no matrix engine that is known"
         failed=$((failed + 1))

@@ -7,7 +7,7 @@ TARGETS="nvptx sm_80 gfx90a gfx1030 gfx1100 gfx1201 spirv dg2 gen9"
 clang=${GPU_CLANG:-clang-15}
 clang_new=${GPU_CLANG_NEW:-clang-19}
 libclc=/usr/lib/clc
-most_local=32768
+most_local=${GPU_MOST_LOCAL:-32768}
 
 lacks() {
     for tool; do
