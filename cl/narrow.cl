@@ -42,6 +42,8 @@ static inline tfm_vec narrow_reached_vec(const tfm_vec v) {
 #define narrow_store(v, p) vstore_half_rte(narrow_reached(v), 0, NARROW_HALF(p))
 #if TFM_WIDTH == 1
 #define narrow_store_vec(v, p) narrow_store(v, p)
+#elif defined(TFM_FOURS)
+#define narrow_store_vec(v, p) vstorea_half4_rte(narrow_reached_vec(v), 0, NARROW_HALF(p))
 #else
 #define narrow_store_vec(v, p) TFM_CAT(TFM_CAT(vstore_half, TFM_WIDTH), _rte)(narrow_reached_vec(v), 0, NARROW_HALF(p))
 #endif

@@ -15,6 +15,14 @@
 #ifndef TFM_CHUNK
 #define TFM_CHUNK 1
 #endif
+/* An elementwise kernel of a SIMT device whose tensors begin at multiples of four elements: an item moves four at once,
+ * since memory is kept busy by fewer and wider requests. All vectors are aligned then. */
+#ifdef TFM_FOURS
+#undef TFM_WIDTH
+#undef TFM_CHUNK
+#define TFM_WIDTH 4
+#define TFM_CHUNK 4
+#endif
 
 /* A tensor is a buffer and an offset in elements; TFM_AT(x) is its first element. */
 #define TFM_TENSOR(type, name) __global type *name, const long name##_offset
@@ -24,7 +32,7 @@
 #define TFM_CAT_(a, b) a##b
 #define TFM_CAT(a, b) TFM_CAT_(a, b)
 
-/* tfm_vec: TFM_WIDTH floats; tfm_load and tfm_store take any alignment. */
+/* tfm_vec: TFM_WIDTH floats; tfm_load and tfm_store take any alignment, but with TFM_FOURS. */
 #if TFM_WIDTH == 1
 typedef float tfm_vec;
 typedef int tfm_ivec;
@@ -38,9 +46,14 @@ typedef uint tfm_uvec;
 typedef TFM_CAT(float, TFM_WIDTH) tfm_vec;
 typedef TFM_CAT(int, TFM_WIDTH) tfm_ivec;
 typedef TFM_CAT(uint, TFM_WIDTH) tfm_uvec;
-/* vloadn and vstoren say the same, but PoCL takes a vector to memory in three pieces. */
+/* vloadn and vstoren say the same, but PoCL takes a vector to memory in three pieces, and NVIDIA's compiler in four. */
+#ifdef TFM_FOURS
+#define TFM_ALIGNMENT
+#else
+#define TFM_ALIGNMENT __attribute__((packed))
+#endif
 #define TFM_LOOSE(type, T)                                                                                             \
-    typedef struct __attribute__((packed)) tfm_loose_##type {                                                          \
+    typedef struct TFM_ALIGNMENT tfm_loose_##type {                                                                    \
         T all;                                                                                                         \
     } tfm_loose_##type;                                                                                                \
     TFM_OVERLOADED T tfm_load(__global const type *p) {                                                                \

@@ -26,6 +26,8 @@ typedef ushort stored;
 #define stored_load4(p) vload_half4(0, STORED_HALF(p))
 #if TFM_WIDTH == 1
 #define stored_load_vec(p) stored_load(p)
+#elif defined(TFM_FOURS)
+#define stored_load_vec(p) vloada_half4(0, STORED_HALF(p))
 #elif TFM_WIDTH == 8 && defined(__F16C__)
 typedef short stored_halves __attribute__((vector_size(16)));
 #define stored_load_vec(p)                                                                                             \

@@ -40,7 +40,7 @@ TFM_KERNEL void strided(TFM_TENSOR(ELEMENT, y), TFM_INPUT(ELEMENT, x), const lon
     }
 }
 
-#if TFM_WIDTH > 1
+#if TFM_WIDTH > 1 && !defined(TFM_FOURS)
 /* The same where y is contiguous along dim 4 and x along another, `across` = dim j, as in a transpose: element by
  * element every read would touch another cache line, and lose it before its neighbour is wanted. d0, d1, d2 are the
  * other dims.

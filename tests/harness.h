@@ -63,7 +63,7 @@ tfm_tensor harness_tensor(tfm_dtype dtype, int rank, const int64_t *dims, const 
 /* Fails the test if anything around the tensor has been written. */
 void harness_guards(tfm_tensor x);
 /* Whether the next tensors begin at a multiple of four elements, as the library's own do: kernels may read four at once
- * then. They do not unless a test says so. */
+ * then. They do not unless a test says so, or TFM_TEST_ALIGNED for all of them. */
 void harness_align(bool aligned);
 
 /* Fresh host copies; free with free(). */

@@ -5,8 +5,10 @@
 tfm_status tfm__activate_backward(tfm_context *ctx, tfm__gradient dx, tfm_tensor dy, tfm_tensor x,
                                   tfm_activation activation) {
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate_backward", "-DTFM_ACTIVATION=%d", (int)activation);
-    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+    const bool fours = TFM__BY_FOURS(ctx, dx.to, dy, x);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate_backward", "-DTFM_ACTIVATION=%d%s",
+                                          (int)activation, tfm__fours_define(fours));
+    return tfm__launch(ctx, kernel, tfm__fours_grid(ctx, n, fours),
                        TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T(dy), TFM__T(x), TFM__I(n), TFM__I_AS("add", dx.add)));
 }
 
@@ -24,8 +26,10 @@ tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_activ
     if (tfm__op_output_like(ctx, "activate", y, x) != TFM_OK || TFM__OP_IN_PLACE(ctx, "activate", *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate", "-DTFM_ACTIVATION=%d", (int)activation);
-    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__I(n)));
+    const bool fours = TFM__BY_FOURS(ctx, *y, x);
+    tfm__kernel *kernel = tfm__kernel_get(ctx, "activate", "activate", "-DTFM_ACTIVATION=%d%s", (int)activation,
+                                          tfm__fours_define(fours));
+    tfm__launch(ctx, kernel, tfm__fours_grid(ctx, n, fours), TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__I(n)));
     return tfm__tape_add(ctx, &(tfm__record){.op = "activate",
                                              .backward = backward,
                                              .out = {*y},

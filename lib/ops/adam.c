@@ -50,7 +50,9 @@ tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_ten
     const double t = (double)options->step;
     const double step = options->rate / (1 - pow(options->beta1, t)), root = 1 / sqrt(1 - pow(options->beta2, t));
     const int64_t n = (int64_t)count;
-    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "adam", ""), tfm__element_grid(ctx, n),
+    const bool fours = TFM__BY_FOURS(ctx, x, gradient, m, v);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, op, "adam", "%s", tfm__fours_define(fours)),
+                       tfm__fours_grid(ctx, n, fours),
                        TFM__ARGS(TFM__T(x), TFM__T(gradient), TFM__T(m), TFM__T(v), TFM__T(norm), TFM__I(n),
                                  TFM__F(step), TFM__F(root), TFM__F_AS("decay", options->rate * options->decay),
                                  TFM__F_AS("beta1", options->beta1), TFM__F_AS("beta2", options->beta2),

@@ -12,7 +12,9 @@ static tfm_status launch_broadcast(tfm_context *ctx, tfm_tensor whole, tfm_tenso
         const tfm_tensor b = tfm__walk_at(&walk, 2, piece, right);
         tfm__arg args[TFM__WALK_ARGS + 3] = {TFM__T(y), TFM__T(a), TFM__T(b)};
         const size_t count = tfm__walk_args(args, 3, &walk, 3);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add_broadcast", ""), tfm__element_grid(ctx, walk.n), count, args);
+        const bool fours = tfm__walk_by_fours(ctx, &walk, 3, (const tfm_tensor[]){y, a, b});
+        tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add_broadcast", "%s", tfm__fours_define(fours)),
+                    tfm__fours_grid(ctx, walk.n, fours), count, args);
     }
     return tfm_context_status(ctx);
 }

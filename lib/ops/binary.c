@@ -66,8 +66,12 @@ static void launch_slopes(tfm_context *ctx, tfm__gradient to, tfm_tensor gradien
                                              TFM__I(second),
                                              TFM__I_AS("add", to.add)};
         const size_t count = tfm__walk_args(args, 7, &walk, 3);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "binary", "binary_backward", "%s", defines(SUB, TFM_F32)),
-                    tfm__element_grid(ctx, walk.n), count, args);
+        const bool fours = record->n[0] <= DIV && tfm__walk_by_fours(ctx, &walk, 3, (const tfm_tensor[]){dx, a, b}) &&
+                           dy.offset % 4 == 0;
+        tfm__launch(
+            ctx,
+            tfm__kernel_get(ctx, "binary", "binary_backward", "%s%s", defines(SUB, TFM_F32), tfm__fours_define(fours)),
+            tfm__fours_grid(ctx, walk.n, fours), count, args);
     }
 }
 
@@ -119,8 +123,12 @@ static tfm_status run(tfm_context *ctx, enum function function, tfm_tensor *out,
         const tfm_tensor b = tfm__walk_at(&walk, 2, piece, right);
         tfm__arg args[TFM__WALK_ARGS + 4] = {TFM__T(y), TFM__T(a), TFM__T(b), TFM__I(function)};
         const size_t count = tfm__walk_args(args, 4, &walk, 3);
-        tfm__launch(ctx, tfm__kernel_get(ctx, "binary", "binary", "%s", defines(function, left.dtype)),
-                    tfm__element_grid(ctx, walk.n), count, args);
+        const bool fours = function < EQUAL && left.dtype == TFM_F32 &&
+                           tfm__walk_by_fours(ctx, &walk, 3, (const tfm_tensor[]){y, a, b});
+        tfm__launch(
+            ctx,
+            tfm__kernel_get(ctx, "binary", "binary", "%s%s", defines(function, left.dtype), tfm__fours_define(fours)),
+            tfm__fours_grid(ctx, walk.n, fours), count, args);
     }
     if (function >= EQUAL) /* steps, whose slope is 0 everywhere: they pass no gradient on */
         return tfm_context_status(ctx);

@@ -10,8 +10,10 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
 
 static tfm_status launch(tfm_context *ctx, tfm_tensor y, tfm_tensor x, const char *narrow) {
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "cast", "cast", "%s%s", tfm__stored_define(x.dtype), narrow);
-    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM__ARGS(TFM__T(y), TFM__T(x), TFM__I(n)));
+    const bool fours = TFM__BY_FOURS(ctx, y, x);
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "cast", "cast", "%s%s%s", tfm__stored_define(x.dtype), narrow, tfm__fours_define(fours));
+    return tfm__launch(ctx, kernel, tfm__fours_grid(ctx, n, fours), TFM__ARGS(TFM__T(y), TFM__T(x), TFM__I(n)));
 }
 
 tfm_status tfm_cast(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_dtype dtype) {

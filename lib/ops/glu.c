@@ -17,8 +17,10 @@ static int64_t halve(tfm_tensor *x, tfm_tensor *gate, tfm_tensor like, tfm_glu_l
 static tfm_status launch_backward(tfm_context *ctx, tfm__gradient dx, tfm__gradient dgate, tfm_tensor dy, tfm_tensor x,
                                   tfm_tensor gate, int64_t pitch, tfm_activation activation) {
     const int64_t n = (int64_t)tfm_tensor_count(dy), width = tfm__last_dim(dy);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, "glu", "glu_backward", "-DTFM_ACTIVATION=%d", (int)activation);
-    return tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+    const bool fours = (width | pitch) % 4 == 0 && TFM__BY_FOURS(ctx, dx.to, dgate.to, dy, x, gate);
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, "glu", "glu_backward", "-DTFM_ACTIVATION=%d%s", (int)activation, tfm__fours_define(fours));
+    return tfm__launch(ctx, kernel, tfm__fours_grid(ctx, n, fours),
                        TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T_AS("dgate", dgate.to), TFM__T(dy), TFM__T(x),
                                  TFM__T(gate), TFM__I(n), TFM__I(width), TFM__I(pitch), TFM__I_AS("add_x", dx.add),
                                  TFM__I_AS("add_gate", dgate.add)));
@@ -67,8 +69,10 @@ tfm_status tfm_glu(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor gat
     const tfm__record record = {
         .op = op, .backward = backward, .out = {*y}, .in = {x, gate}, .keep = {x, gate}, .n = {activation, layout}};
     const int64_t n = (int64_t)tfm_tensor_count(*y), width = gate.buffer ? pitch : halve(&x, &gate, x, layout);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, op, "glu", "-DTFM_ACTIVATION=%d", (int)activation);
-    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
+    const bool fours = (width | pitch) % 4 == 0 && TFM__BY_FOURS(ctx, *y, x, gate);
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, op, "glu", "-DTFM_ACTIVATION=%d%s", (int)activation, tfm__fours_define(fours));
+    tfm__launch(ctx, kernel, tfm__fours_grid(ctx, n, fours),
                 TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__T(gate), TFM__I(n), TFM__I(width), TFM__I(pitch)));
     return tfm__tape_add(ctx, &record);
 }

@@ -142,6 +142,22 @@ tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements) {
     return folded(tfm__divide_up(elements, per_group), tuning->group);
 }
 
+bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tensors) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    size_t offsets = 0;
+    for (size_t i = 0; i < count; i++)
+        offsets |= tensors[i].offset;
+    return tuning->class == TFM__SIMT && tuning->chunk == 1 && offsets % 4 == 0;
+}
+
+const char *tfm__fours_define(bool fours) {
+    return fours ? " -DTFM_FOURS" : "";
+}
+
+tfm__grid tfm__fours_grid(const tfm_context *ctx, int64_t elements, bool fours) {
+    return tfm__element_grid(ctx, fours ? tfm__divide_up(elements, 4) : elements);
+}
+
 const char *tfm__stored_define(tfm_dtype dtype) {
     return dtype == TFM_F16 ? " -DSTORED=1" : dtype == TFM_BF16 ? " -DSTORED=2" : "";
 }

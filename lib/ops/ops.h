@@ -64,6 +64,13 @@ tfm__grid tfm__row_grid(const tfm_context *ctx, int64_t rows);
 /* A grid of one work-item per `chunk` elements of the device's row, work-groups of `group`: for elementwise kernels
  * that start at TFM_ELEMENT(). */
 tfm__grid tfm__element_grid(const tfm_context *ctx, int64_t elements);
+/* Whether a work-item of a SIMT device may take four elements at once, as the prelude has it with TFM_FOURS: tensors
+ * begin at multiples of four. Then the define, and the grid. */
+bool tfm__by_fours(const tfm_context *ctx, size_t count, const tfm_tensor *tensors);
+const char *tfm__fours_define(bool fours);
+tfm__grid tfm__fours_grid(const tfm_context *ctx, int64_t elements, bool fours);
+#define TFM__BY_FOURS(ctx, ...)                                                                                        \
+    tfm__by_fours(ctx, sizeof((tfm_tensor[]){__VA_ARGS__}) / sizeof(tfm_tensor), (const tfm_tensor[]){__VA_ARGS__})
 
 /* The define that tells a kernel text with stored.cl of what dtype its stored numbers are, F32, F16 or BF16; for the
  * end of a list of defines. Empty for F32. */

@@ -74,6 +74,18 @@ tfm_tensor tfm__walk_at(const tfm__walk *walk, int w, int64_t piece, tfm_tensor 
     return x;
 }
 
+bool tfm__walk_by_fours(const tfm_context *ctx, const tfm__walk *walk, int count, const tfm_tensor *tensors) {
+    const int last = TFM__WALK_DIMS - 1;
+    bool fours = walk->dims[last] % 4 == 0;
+    for (int w = 0; w < count && fours; w++) {
+        const int64_t *strides = walk->strides[w];
+        fours = strides[last] == 0 || (strides[last] == 1 && tfm__by_fours(ctx, 1, &tensors[w]));
+        for (int i = 0; i < last && strides[last] == 1; i++)
+            fours = fours && (walk->dims[i] == 1 || strides[i] % 4 == 0);
+    }
+    return fours && tfm__by_fours(ctx, 0, NULL);
+}
+
 static size_t put_dims(tfm__arg *args, size_t first, const tfm__walk *walk) {
     static const char *const DIMS[] = {"n", "d1", "d2", "d3", "d4"};
     for (int i = 0; i < TFM__WALK_DIMS; i++)
@@ -96,10 +108,10 @@ size_t tfm__walk_args(tfm__arg *args, size_t first, const tfm__walk *walk, int c
     return first;
 }
 
-static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient to) {
+static tfm__kernel *kernel_get(tfm_context *ctx, const char *name, tfm__gradient to, bool fours) {
     const size_t size = tfm_dtype_size(to.to.dtype);
     const char *type = to.add ? "float -DADD" : size == 4 ? "int" : size == 2 ? "short" : "char";
-    return tfm__kernel_get(ctx, "strided", name, "-DELEMENT=%s", type);
+    return tfm__kernel_get(ctx, "strided", name, "-DELEMENT=%s%s", type, tfm__fours_define(fours));
 }
 
 /* The dim along which x is contiguous where a copy by tiles pays, else the last. */
@@ -125,7 +137,7 @@ static tfm_status launch_turn(tfm_context *ctx, tfm__gradient y, tfm_tensor x, c
         from[k] = walk->strides[1][i];
         tiles *= d[k++];
     }
-    return tfm__launch(ctx, kernel_get(ctx, "strided_turn", y), tfm__row_grid(ctx, tiles),
+    return tfm__launch(ctx, kernel_get(ctx, "strided_turn", y, false), tfm__row_grid(ctx, tiles),
                        TFM__ARGS(TFM__T_AS("y", y.to), TFM__T(x), TFM__I(tiles), TFM__I(along), TFM__I(across),
                                  TFM__I_AS("d1", d[1]), TFM__I_AS("d2", d[2]), TFM__I_AS("to0", to[0]),
                                  TFM__I_AS("to1", to[1]), TFM__I_AS("to2", to[2]),
@@ -141,7 +153,9 @@ static tfm_status launch_places(tfm_context *ctx, tfm__gradient y, tfm_tensor x,
     size_t count = put_dims(args, 2, walk);
     count = put_strides(args, count, TO, walk->strides[0]);
     count = put_strides(args, count, FROM, walk->strides[1]);
-    return tfm__launch(ctx, kernel_get(ctx, "strided", y), tfm__element_grid(ctx, walk->n), count, args);
+    const bool fours = walk->strides[0][TFM__WALK_DIMS - 1] == 1 && walk->strides[1][TFM__WALK_DIMS - 1] == 1 &&
+                       tfm__walk_by_fours(ctx, walk, 2, (const tfm_tensor[]){y.to, x});
+    return tfm__launch(ctx, kernel_get(ctx, "strided", y, fours), tfm__fours_grid(ctx, walk->n, fours), count, args);
 }
 
 tfm_status tfm__strided_gradient(tfm_context *ctx, tfm__gradient y, tfm_tensor x, const tfm__walk *walk) {

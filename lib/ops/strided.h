@@ -28,6 +28,10 @@ void tfm__dense_strides(int64_t *strides, int rank, const int64_t *dims);
  * `count` tensors become one, so the last, which kernels run along, is as long as can be. */
 tfm__walk tfm__walk_make(int rank, const int64_t *dims, int count, const int64_t *const *strides);
 
+/* Whether a work-item may walk four places at once (TFM_FOURS): the last dim is made of fours, along which each of
+ * `count` tensors goes on or stays, and all that go on begin each run of it at multiples of four. */
+bool tfm__walk_by_fours(const tfm_context *ctx, const tfm__walk *walk, int count, const tfm_tensor *tensors);
+
 /* Arguments of a kernel that walks, after the first `first`: n, d1 to d4, and the strides of all tensors but the first,
  * which is walked in a row: a0 to a4 of the second, b0 to b4, c0 to c4. Returns how many arguments there are now. */
 enum { TFM__WALK_ARGS = 5 + 5 * (TFM__WALKERS - 1) };

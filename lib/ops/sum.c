@@ -4,8 +4,9 @@
 
 tfm_status tfm__sum_of_two(tfm_context *ctx, tfm_tensor y, tfm_tensor a, tfm_tensor b) {
     const int64_t n = (int64_t)tfm_tensor_count(y);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add", ""), tfm__element_grid(ctx, n),
-                       TFM__ARGS(TFM__T(y), TFM__T(a), TFM__T(b), TFM__I(n)));
+    const bool fours = TFM__BY_FOURS(ctx, y, a, b);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "add", "add", "%s", tfm__fours_define(fours)),
+                       tfm__fours_grid(ctx, n, fours), TFM__ARGS(TFM__T(y), TFM__T(a), TFM__T(b), TFM__I(n)));
 }
 
 tfm_status tfm__accumulate(tfm_context *ctx, tfm__gradient to, tfm_tensor x) {

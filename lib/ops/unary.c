@@ -27,7 +27,9 @@ static tfm_status backward(tfm_context *ctx, const tfm__record *record) {
     const tfm_tensor x = record->keep[0], dy = tfm__tape_out(ctx, record, 0);
     const tfm__gradient dx = tfm__tape_in(ctx, record, 0);
     const int64_t n = (int64_t)tfm_tensor_count(x);
-    return tfm__launch(ctx, tfm__kernel_get(ctx, "unary", "unary_backward", ""), tfm__element_grid(ctx, n),
+    const bool fours = TFM__BY_FOURS(ctx, dx.to, dy, x);
+    return tfm__launch(ctx, tfm__kernel_get(ctx, "unary", "unary_backward", "%s", tfm__fours_define(fours)),
+                       tfm__fours_grid(ctx, n, fours),
                        TFM__ARGS(TFM__T_AS("dx", dx.to), TFM__T(dy), TFM__T(x), TFM__I_AS("function", record->n[0]),
                                  TFM__F_AS("p", record->f[0]), TFM__F_AS("q", record->f[1]), TFM__I(n),
                                  TFM__I_AS("add", dx.add)));
@@ -39,8 +41,9 @@ static tfm_status run(tfm_context *ctx, enum function function, tfm_tensor *y, t
         TFM__OP_IN_PLACE(ctx, op, *y, x) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t n = (int64_t)tfm_tensor_count(x);
+    const bool fours = TFM__BY_FOURS(ctx, *y, x);
     tfm__launch(
-        ctx, tfm__kernel_get(ctx, "unary", "unary", ""), tfm__element_grid(ctx, n),
+        ctx, tfm__kernel_get(ctx, "unary", "unary", "%s", tfm__fours_define(fours)), tfm__fours_grid(ctx, n, fours),
         TFM__ARGS(TFM__T_AS("y", *y), TFM__T(x), TFM__I_AS("function", function), TFM__F(p), TFM__F(q), TFM__I(n)));
     return tfm__tape_add(
         ctx, &(tfm__record){
