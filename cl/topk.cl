@@ -206,36 +206,144 @@ TFM_KERNEL void topk_row(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), TF
 }
 
 #else
-/* ---- Others: a work-group per row; a share is what one item meets, i = lane modulo TFM_GROUP ---- */
+/* ---- Others: a work-group per row; a share is what one item meets: every TFM_GROUP-th quad ----
+ *
+ * A quad is four elements that lie at a multiple of four in memory, which one request brings. Of the row's first and
+ * last one some may not be the row's. BATCH of an item's quads are under way at once. */
 
 /* An item keeps that many of its best, and reads its share again only when they are used up. */
 #define KEEP 4
+#define BATCH 4
 
-/* The KEEP largest of the item's share of first .. n - 1 that come after (value, index). */
-static inline void keep_best(float *kept, int *at, __global const float *x, const long first, const long n,
-                             const float value, const long index) {
+/* Entries first .. end - 1 of a row: its quads are first_quad .. end_quad - 1, counted from `quads`, which lies
+ * `before` entries before the row; first_whole .. end_whole - 1 are all of the span. */
+typedef struct span {
+    __global const float *quads;
+    long first, end;
+    int before, first_quad, end_quad, first_whole, end_whole;
+} span;
+
+/* `at` is where the row begins in its buffer. */
+static inline span span_of(__global const float *buffer, const long at, const long first, const long end) {
+    span s;
+    s.before = (int)(at % 4);
+    s.quads = buffer + at - s.before;
+    s.first = first;
+    s.end = end;
+    s.first_quad = (int)((first + s.before) / 4);
+    s.end_quad = (int)((end + s.before + 3) / 4);
+    s.first_whole = (int)((first + s.before + 3) / 4);
+    s.end_whole = (int)((end + s.before) / 4);
+    return s;
+}
+
+/* Whether the entry is in this item's share. */
+static inline int is_own(const span s, const int index) {
+    return (((long)index + s.before) / 4 - s.first_quad) % TFM_GROUP == TFM_LANE();
+}
+
+#define WHOLE_QUAD(s, quad) (*(__global const float4 *)((s).quads + (long)(quad)*4))
+
+/* A quad, with -inf for what is not in the span. */
+static inline float4 quad_of(const span s, const int quad) {
+    if (quad >= s.first_whole && quad < s.end_whole)
+        return WHOLE_QUAD(s, quad);
+    const long at = (long)quad * 4 - s.before;
+    __global const float *from = s.quads + (long)quad * 4;
+    float4 v = (float4)(-INFINITY);
+    if (at >= s.first && at < s.end)
+        v.x = from[0];
+    if (at + 1 >= s.first && at + 1 < s.end)
+        v.y = from[1];
+    if (at + 2 >= s.first && at + 2 < s.end)
+        v.z = from[2];
+    if (at + 3 >= s.first && at + 3 < s.end)
+        v.w = from[3];
+    return v;
+}
+
+/* The largest of those that are not NaN. */
+static inline float quad_most(const float4 v) {
+    return fmax(fmax(v.x, v.y), fmax(v.z, v.w));
+}
+
+/* Puts v, the entry of this index, among the kept ones where it belongs. */
+static inline void keep(float *kept, int *at, const float v, const int place, const float value, const int index) {
+    if (!(v > kept[KEEP - 1] && (v < value || (v == value && place > index))))
+        return;
+    kept[KEEP - 1] = v;
+    at[KEEP - 1] = place;
+#pragma unroll
+    for (int p = KEEP - 1; p > 0; p--)
+        if (kept[p] > kept[p - 1]) {
+            const float upper = kept[p - 1];
+            const int upper_at = at[p - 1];
+            kept[p - 1] = kept[p];
+            at[p - 1] = at[p];
+            kept[p] = upper;
+            at[p] = upper_at;
+        }
+}
+
+/* A maximum, and the sum of e^(x - maximum). */
+typedef struct exps {
+    float most, sum;
+} exps;
+
+static inline float exp_of(const float v, const float shift) {
+    return v > -INFINITY ? exp(v - shift) : 0.0f; /* NaN is not above it */
+}
+static inline exps add_exps(exps e, const float4 *v, const float most) {
+    if (most > e.most) {
+        e.sum *= exp_of(e.most, most);
+        e.most = most;
+    }
+    const float shift = e.most == -INFINITY ? 0.0f : e.most;
+#pragma unroll
+    for (int u = 0; u < BATCH; u++)
+        e.sum += exp_of(v[u].x, shift) + exp_of(v[u].y, shift) + (exp_of(v[u].z, shift) + exp_of(v[u].w, shift));
+    return e;
+}
+
+/* The KEEP largest of the item's share that come after (value, index); and where it is `summed`, its exponentials.
+ * Inlined for certain: what is kept must be registers. */
+static inline __attribute__((always_inline)) exps keep_best(float *kept, int *at, const span s, const float value,
+                                                            const int index, const int summed) {
+    exps e = {-INFINITY, 0.0f};
 #pragma unroll
     for (int p = 0; p < KEEP; p++) {
         kept[p] = -INFINITY;
         at[p] = 0;
     }
-    for (long i = first + TFM_LANE(); i < n; i += TFM_GROUP) {
-        const float v = x[i];
-        if (v > kept[KEEP - 1] && (v < value || (v == value && i > index))) {
-            kept[KEEP - 1] = v;
-            at[KEEP - 1] = (int)i;
+    for (int quad = s.first_quad + (int)TFM_LANE(); quad < s.end_quad; quad += BATCH * TFM_GROUP) {
+        float4 v[BATCH];
+        float most = -INFINITY;
+        /* Without a branch for each, so that they are asked for one after the other. */
+        if (quad >= s.first_whole && quad + (BATCH - 1) * TFM_GROUP < s.end_whole) {
 #pragma unroll
-            for (int p = KEEP - 1; p > 0; p--)
-                if (kept[p] > kept[p - 1]) {
-                    const float upper = kept[p - 1];
-                    const int upper_at = at[p - 1];
-                    kept[p - 1] = kept[p];
-                    at[p - 1] = at[p];
-                    kept[p] = upper;
-                    at[p] = upper_at;
-                }
+            for (int u = 0; u < BATCH; u++)
+                v[u] = WHOLE_QUAD(s, quad + u * TFM_GROUP);
+        } else {
+#pragma unroll
+            for (int u = 0; u < BATCH; u++)
+                v[u] = quad + u * TFM_GROUP < s.end_quad ? quad_of(s, quad + u * TFM_GROUP) : (float4)(-INFINITY);
         }
+#pragma unroll
+        for (int u = 0; u < BATCH; u++) {
+            const int place = (int)((uint)(quad + u * TFM_GROUP) * 4 - (uint)s.before); /* what wraps is -inf */
+            const float best = quad_most(v[u]);
+            most = fmax(most, best);
+            if (best > kept[KEEP - 1]) {
+                keep(kept, at, v[u].x, place, value, index);
+                keep(kept, at, v[u].y, place + 1, value, index);
+                keep(kept, at, v[u].z, place + 2, value, index);
+                keep(kept, at, v[u].w, place + 3, value, index);
+            }
+        }
+        if (summed)
+            e = add_exps(e, v, most);
     }
+    return e;
 }
 
 /* The best (value, index) of all items, into place 0 of both arrays; all items must come here. */
@@ -258,28 +366,34 @@ static inline void group_best(__local float *best, __local int *where, const flo
     }
 }
 
-/* Writes the k best of first .. end - 1, of which `first` is a multiple of TFM_GROUP; *highest is the best. Returns how
- * many there are above -inf. Inlined for certain, as group_best has to be. */
-static inline __attribute__((always_inline)) long take_best(float *highest, __global float *value_out,
-                                                            __global int *index_out, __global const float *in,
-                                                            const long first, const long end, const long k,
-                                                            __local float *best, __local int *where) {
+/* Writes the k best of the span; *highest is the best, and *sum, if it is `summed`, the item's part of the sum of
+ * e^(x - highest). Returns how many there are above -inf. Inlined for certain, as group_best has to be. */
+static inline __attribute__((always_inline)) long take_best(float *highest, float *sum, __global float *value_out,
+                                                            __global int *index_out, const span s, const long k,
+                                                            const int summed, __local float *best, __local int *where) {
     float kept[KEEP];
     int at[KEEP];
-    keep_best(kept, at, in, first, end, INFINITY, -1);
-    int more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
+    exps e = {-INFINITY, 0.0f};
+    float last = INFINITY; /* the last of the share that was taken */
+    int last_at = -1, reads = 1, more = 0;
     long found = 0;
     *highest = -INFINITY;
     /* No break: every item comes to the barriers of every turn. PoCL 3.1 writes past its own memory where a loop
      * with barriers is left early, even by all items at once. */
     for (long turn = 0; turn < k; turn++) {
+        if (reads) {
+            const exps all = keep_best(kept, at, s, last, last_at, summed && turn == 0);
+            e = turn == 0 ? all : e;
+            more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
+            reads = 0;
+        }
         group_best(best, where, kept[0], at[0]);
         const float value = best[0];
         const int index = where[0];
         if (value == -INFINITY)
             continue;
         *highest = found == 0 ? value : *highest;
-        if (index % TFM_GROUP == TFM_LANE()) {
+        if (is_own(s, index)) {
             value_out[found] = value;
             index_out[found] = index;
 #pragma unroll
@@ -288,23 +402,14 @@ static inline __attribute__((always_inline)) long take_best(float *highest, __gl
                 at[p] = at[p + 1];
             }
             kept[KEEP - 1] = -INFINITY;
-            if (more && kept[0] == -INFINITY) {
-                keep_best(kept, at, in, first, end, value, index);
-                more = kept[KEEP - 1] > -INFINITY;
-            }
+            last = value;
+            last_at = index;
+            reads = more && kept[0] == -INFINITY;
         }
         found++;
     }
+    *sum = e.sum * exp_of(e.most, *highest);
     return found;
-}
-
-/* The item's part of the sum of e^(x - highest) over first .. end - 1. */
-static inline float lane_exps(__global const float *in, const long first, const long end, const float highest) {
-    const float shift = highest == -INFINITY ? 0.0f : highest;
-    float sum = 0.0f;
-    for (long i = first + TFM_LANE(); i < end; i += TFM_GROUP)
-        sum += in[i] > -INFINITY ? exp(in[i] - shift) : 0.0f;
-    return sum;
 }
 
 #ifndef PARTS
@@ -316,15 +421,15 @@ TFM_KERNEL void topk_group(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), 
     const long row = TFM_ROW();
     if (row >= rows)
         return;
-    __global const float *in = TFM_AT(x) + row * n;
     __global float *value_out = TFM_AT(values) + row * k;
     __global int *index_out = TFM_AT(indices) + row * k;
-    float highest;
-    const long found = take_best(&highest, value_out, index_out, in, 0, n, k, best, where);
+    float highest, own;
+    const span s = span_of(x, x_offset + row * n, 0, n);
+    const long found = take_best(&highest, &own, value_out, index_out, s, k, summed != 0, best, where);
     if (found < k && TFM_LANE() == 0)
-        fill_rest(value_out, index_out, in, found, k, n);
+        fill_rest(value_out, index_out, TFM_AT(x) + row * n, found, k, n);
     if (summed) {
-        const float sum = tfm_group_sum(lane_exps(in, 0, n, highest));
+        const float sum = tfm_group_sum(own);
         if (TFM_LANE() == 0)
             TFM_AT(log_sum)[row] = log_sum_of(highest, sum);
     }
@@ -344,17 +449,16 @@ TFM_KERNEL void topk_part(TFM_TENSOR(float, values), TFM_TENSOR(int, indices), T
     const long place = TFM_ROW(), row = place / parts, first = (place - row * parts) * length;
     if (row >= rows)
         return;
-    __global const float *in = TFM_AT(x) + row * n;
     __global float *value_out = TFM_AT(values) + place * k;
     __global int *index_out = TFM_AT(indices) + place * k;
-    const long end = min(first + length, n);
-    float highest;
-    const long found = take_best(&highest, value_out, index_out, in, first, end, k, best, where);
+    float highest, own;
+    const span s = span_of(x, x_offset + row * n, first, min(first + length, n));
+    const long found = take_best(&highest, &own, value_out, index_out, s, k, 1, best, where);
     for (long i = found + TFM_LANE(); i < k; i += TFM_GROUP) {
         value_out[i] = -INFINITY;
         index_out[i] = -1;
     }
-    const float sum = tfm_group_sum(lane_exps(in, first, end, highest));
+    const float sum = tfm_group_sum(own);
     if (TFM_LANE() == 0) {
         TFM_AT(tops)[place * 2] = highest;
         TFM_AT(tops)[place * 2 + 1] = sum;
