@@ -1,0 +1,215 @@
+/* What a work-group of topk.cl does for a row, or a part of one: each item keeps the best of its share, and together
+ * they take the best of those.
+ *
+ * A share is every TFM_GROUP-th quad: four elements that lie at a multiple of four in memory, which one request brings.
+ * Of the row's first and last one some may not be the row's. BATCH of an item's quads are under way at once. */
+
+/* An item keeps that many of its best, and reads its share again only when they are used up. */
+#define KEEP 4
+#define BATCH 4
+
+/* Entries first .. end - 1 of a row: its quads are first_quad .. end_quad - 1, counted from `quads`, which lies
+ * `before` entries before the row; first_whole .. end_whole - 1 are all of the span. */
+typedef struct span {
+    __global const float *quads;
+    long first, end;
+    int before, first_quad, end_quad, first_whole, end_whole;
+} span;
+
+/* `at` is where the row begins in its buffer. */
+static inline span span_of(__global const float *buffer, const long at, const long first, const long end) {
+    span s;
+    s.before = (int)(at % 4);
+    s.quads = buffer + at - s.before;
+    s.first = first;
+    s.end = end;
+    s.first_quad = (int)((first + s.before) / 4);
+    s.end_quad = (int)((end + s.before + 3) / 4);
+    s.first_whole = (int)((first + s.before + 3) / 4);
+    s.end_whole = (int)((end + s.before) / 4);
+    return s;
+}
+
+/* Whether the entry is in this item's share. */
+static inline int is_own(const span s, const int index) {
+    return (((long)index + s.before) / 4 - s.first_quad) % TFM_GROUP == TFM_LANE();
+}
+
+#define WHOLE_QUAD(s, quad) (*(__global const float4 *)((s).quads + (long)(quad)*4))
+
+/* A quad, with -inf for what is not in the span. */
+static inline float4 quad_of(const span s, const int quad) {
+    if (quad >= s.first_whole && quad < s.end_whole)
+        return WHOLE_QUAD(s, quad);
+    const long at = (long)quad * 4 - s.before;
+    __global const float *from = s.quads + (long)quad * 4;
+    float4 v = (float4)(-INFINITY);
+    if (at >= s.first && at < s.end)
+        v.x = from[0];
+    if (at + 1 >= s.first && at + 1 < s.end)
+        v.y = from[1];
+    if (at + 2 >= s.first && at + 2 < s.end)
+        v.z = from[2];
+    if (at + 3 >= s.first && at + 3 < s.end)
+        v.w = from[3];
+    return v;
+}
+
+/* The largest of those that are not NaN. */
+static inline float quad_most(const float4 v) {
+    return fmax(fmax(v.x, v.y), fmax(v.z, v.w));
+}
+
+/* Puts v, the entry of this index, among the kept ones where it belongs. */
+static inline void keep(float *kept, int *at, const float v, const int place, const float value, const int index) {
+    if (!(v > kept[KEEP - 1] && (v < value || (v == value && place > index))))
+        return;
+    kept[KEEP - 1] = v;
+    at[KEEP - 1] = place;
+#pragma unroll
+    for (int p = KEEP - 1; p > 0; p--)
+        if (kept[p] > kept[p - 1]) {
+            const float upper = kept[p - 1];
+            const int upper_at = at[p - 1];
+            kept[p - 1] = kept[p];
+            at[p - 1] = at[p];
+            kept[p] = upper;
+            at[p] = upper_at;
+        }
+}
+
+/* The same of a quad whose first entry has this index: the largest first, since most of the time there is one or none.
+ */
+static inline void keep_quad(float *kept, int *at, float4 v, const int place, const float value, const int index) {
+    float most = quad_most(v);
+    while (most > kept[KEEP - 1]) {
+        const int which = v.x == most ? 0 : v.y == most ? 1 : v.z == most ? 2 : 3;
+        keep(kept, at, most, place + which, value, index);
+        v.x = which == 0 ? -INFINITY : v.x;
+        v.y = which == 1 ? -INFINITY : v.y;
+        v.z = which == 2 ? -INFINITY : v.z;
+        v.w = which == 3 ? -INFINITY : v.w;
+        most = quad_most(v);
+    }
+}
+
+/* A maximum, and the sum of e^(x - maximum). */
+typedef struct exps {
+    float most, sum;
+} exps;
+
+static inline float exp_of(const float v, const float shift) {
+    return v > -INFINITY ? exp(v - shift) : 0.0f; /* NaN is not above it */
+}
+static inline exps add_exps(exps e, const float4 *v, const float most) {
+    if (most > e.most) {
+        e.sum *= exp_of(e.most, most);
+        e.most = most;
+    }
+    const float shift = e.most == -INFINITY ? 0.0f : e.most;
+#pragma unroll
+    for (int u = 0; u < BATCH; u++)
+        e.sum += exp_of(v[u].x, shift) + exp_of(v[u].y, shift) + (exp_of(v[u].z, shift) + exp_of(v[u].w, shift));
+    return e;
+}
+
+/* The KEEP largest of the item's share that come after (value, index); and where it is `summed`, its exponentials.
+ * Inlined for certain: what is kept must be registers. */
+static inline __attribute__((always_inline)) exps keep_best(float *kept, int *at, const span s, const float value,
+                                                            const int index, const int summed) {
+    exps e = {-INFINITY, 0.0f};
+#pragma unroll
+    for (int p = 0; p < KEEP; p++) {
+        kept[p] = -INFINITY;
+        at[p] = 0;
+    }
+    for (int quad = s.first_quad + (int)TFM_LANE(); quad < s.end_quad; quad += BATCH * TFM_GROUP) {
+        float4 v[BATCH];
+        float most = -INFINITY;
+        /* Without a branch for each, so that they are asked for one after the other. */
+        if (quad >= s.first_whole && quad + (BATCH - 1) * TFM_GROUP < s.end_whole) {
+#pragma unroll
+            for (int u = 0; u < BATCH; u++)
+                v[u] = WHOLE_QUAD(s, quad + u * TFM_GROUP);
+        } else {
+#pragma unroll
+            for (int u = 0; u < BATCH; u++)
+                v[u] = quad + u * TFM_GROUP < s.end_quad ? quad_of(s, quad + u * TFM_GROUP) : (float4)(-INFINITY);
+        }
+#pragma unroll
+        for (int u = 0; u < BATCH; u++) {
+            const int place = (int)((uint)(quad + u * TFM_GROUP) * 4 - (uint)s.before); /* what wraps is -inf */
+            most = fmax(most, quad_most(v[u]));
+            keep_quad(kept, at, v[u], place, value, index);
+        }
+        if (summed)
+            e = add_exps(e, v, most);
+    }
+    return e;
+}
+
+/* The best (value, index) of all items, into place 0 of both arrays; all items must come here. */
+static inline void group_best(__local float *best, __local int *where, const float value, const int index) {
+    const int lane = get_local_id(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    best[lane] = value;
+    where[lane] = index;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int half_size = TFM_GROUP / 2; half_size > 0; half_size /= 2) {
+        if (lane < half_size) {
+            const float other = best[lane + half_size];
+            const int other_at = where[lane + half_size];
+            if (other > best[lane] || (other == best[lane] && other_at < where[lane])) {
+                best[lane] = other;
+                where[lane] = other_at;
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+
+/* Writes the k best of the span; *highest is the best, and *sum, if it is `summed`, the item's part of the sum of
+ * e^(x - highest). Returns how many there are above -inf. Inlined for certain, as group_best has to be. */
+static inline __attribute__((always_inline)) long take_best(float *highest, float *sum, __global float *value_out,
+                                                            __global int *index_out, const span s, const long k,
+                                                            const int summed, __local float *best, __local int *where) {
+    float kept[KEEP];
+    int at[KEEP];
+    exps e = {-INFINITY, 0.0f};
+    float last = INFINITY; /* the last of the share that was taken */
+    int last_at = -1, reads = 1, more = 0;
+    long found = 0;
+    *highest = -INFINITY;
+    /* No break: every item comes to the barriers of every turn. PoCL 3.1 writes past its own memory where a loop
+     * with barriers is left early, even by all items at once. */
+    for (long turn = 0; turn < k; turn++) {
+        if (reads) {
+            const exps all = keep_best(kept, at, s, last, last_at, summed && turn == 0);
+            e = turn == 0 ? all : e;
+            more = kept[KEEP - 1] > -INFINITY; /* the share may hold what was not kept */
+            reads = 0;
+        }
+        group_best(best, where, kept[0], at[0]);
+        const float value = best[0];
+        const int index = where[0];
+        if (value == -INFINITY)
+            continue;
+        *highest = found == 0 ? value : *highest;
+        if (is_own(s, index)) {
+            value_out[found] = value;
+            index_out[found] = index;
+#pragma unroll
+            for (int p = 0; p + 1 < KEEP; p++) {
+                kept[p] = kept[p + 1];
+                at[p] = at[p + 1];
+            }
+            kept[KEEP - 1] = -INFINITY;
+            last = value;
+            last_at = index;
+            reads = more && kept[0] == -INFINITY;
+        }
+        found++;
+    }
+    *sum = e.sum * exp_of(e.most, *highest);
+    return found;
+}
