@@ -22,6 +22,9 @@
 #undef TFM_CHUNK
 #define TFM_WIDTH 4
 #define TFM_CHUNK 4
+/* A function of a vector as the numbers' own, which on such a device is the same, and whose last digit then is that of
+ * kernels without vectors on any. */
+#define TFM_EACH(f, v) ((tfm_vec)(f((v).x), f((v).y), f((v).z), f((v).w)))
 #endif
 
 /* A tensor is a buffer and an offset in elements; TFM_AT(x) is its first element. */
@@ -258,7 +261,11 @@ static inline float tfm_activate(float v) {
     TFM_ACTIVATION_BODY(float, )
 }
 static inline tfm_vec tfm_activate_vec(tfm_vec v) {
+#ifdef TFM_FOURS
+    return TFM_EACH(tfm_activate, v);
+#else
     TFM_ACTIVATION_BODY(tfm_vec, _vec)
+#endif
 }
 
 /* The slope f'(v) of it, for backward passes. Of relu v may as well be y: both are above 0 or neither is. */
@@ -292,7 +299,11 @@ static inline float tfm_slope(float v) {
     TFM_SLOPE_BODY(float, )
 }
 static inline tfm_vec tfm_slope_vec(tfm_vec v) {
+#ifdef TFM_FOURS
+    return TFM_EACH(tfm_slope, v);
+#else
     TFM_SLOPE_BODY(tfm_vec, _vec)
+#endif
 }
 #endif
 

@@ -42,6 +42,14 @@
 #define HARD_SWISH_SLOPE(T, V, x)                                                                                      \
     ((x) <= (T)(-3.0f) ? (T)(0.0f) : (x) >= (T)(3.0f) ? (T)(1.0f) : tfm_fma(x, (T)(1.0f / 3.0f), (T)(0.5f)))
 
+/* F of a vector. */
+#ifdef TFM_FOURS
+#define ONE_OF(F, x) (F(float, , x))
+#define OF_VECTOR(F, v) ((tfm_vec)(ONE_OF(F, (v).x), ONE_OF(F, (v).y), ONE_OF(F, (v).z), ONE_OF(F, (v).w)))
+#else
+#define OF_VECTOR(F, v) (F(tfm_vec, _vec, v))
+#endif
+
 #define CASES                                                                                                          \
     CASE(0, NEGATIVE)                                                                                                  \
     CASE(1, ABSOLUTE)                                                                                                  \
@@ -67,7 +75,7 @@ TFM_KERNEL void unary(TFM_TENSOR(float, y), TFM_INPUT(float, x), const long func
     case number:                                                                                                       \
         for (; i + TFM_WIDTH <= end; i += TFM_WIDTH) {                                                                 \
             const tfm_vec v = tfm_load(in + i);                                                                        \
-            tfm_store(F(tfm_vec, _vec, v), out + i);                                                                   \
+            tfm_store(OF_VECTOR(F, v), out + i);                                                                       \
         }                                                                                                              \
         for (; i < end; i++) {                                                                                         \
             const float v = in[i];                                                                                     \
@@ -90,7 +98,7 @@ TFM_KERNEL void unary_backward(TFM_TENSOR(float, dx), TFM_INPUT(float, dy), TFM_
 #define CASE(number, F)                                                                                                \
     case number:                                                                                                       \
         for (; i + TFM_WIDTH <= end; i += TFM_WIDTH) {                                                                 \
-            const tfm_vec v = tfm_load(in + i), d = tfm_load(from + i) * (F##_SLOPE(tfm_vec, _vec, v));                \
+            const tfm_vec v = tfm_load(in + i), d = tfm_load(from + i) * OF_VECTOR(F##_SLOPE, v);                      \
             tfm_store(add ? tfm_load(out + i) + d : d, out + i);                                                       \
         }                                                                                                              \
         for (; i < end; i++) {                                                                                         \
