@@ -218,17 +218,19 @@ gemm_tiled(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(stored, b), TFM_
 }
 
 /* c (R, N) = activation(alpha sums[0] + alpha sums[1] + ... + addend), of `parts` sums (R, N), always in this order.
- * Grid: tfm__element_grid of `count` = R N. */
+ * Grid: tfm__fours_grid of `count` = R N; by fours N is a multiple of four too. */
 TFM_KERNEL void gemm_tiled_sum(TFM_TENSOR(float, c), TFM_INPUT(float, sums), TFM_INPUT(float, addend), const long count,
                                const long rows, const long n, const long parts, const long addend_batch,
                                const long addend_row, const long has_addend, const float alpha) {
     const long first = TFM_ELEMENT(), end = min(first + TFM_CHUNK, count);
-    for (long i = first; i < end; i++) {
-        const long row = i / n;
-        float sum = TFM_AT(sums)[i];
+    for (long i = first; i < end; i += TFM_WIDTH) {
+        tfm_vec sum = tfm_load(TFM_AT(sums) + i), add = (tfm_vec)(0.0f);
         for (long part = 1; part < parts; part++)
-            sum += TFM_AT(sums)[part * count + i];
-        const long more = row / rows * addend_batch + row % rows * addend_row + i % n;
-        TFM_AT(c)[i] = tfm_activate(tfm_fma(alpha, sum, has_addend ? TFM_AT(addend)[more] : 0.0f));
+            sum += tfm_load(TFM_AT(sums) + part * count + i);
+        if (has_addend) { /* divisions of 64 bits are long */
+            const long row = i / n;
+            add = tfm_load(TFM_AT(addend) + row / rows * addend_batch + row % rows * addend_row + (i - row * n));
+        }
+        tfm_store(tfm_activate_vec(tfm_fma((tfm_vec)(alpha), sum, add)), TFM_AT(c) + i);
     }
 }

@@ -327,11 +327,11 @@ static void test_wrong_kernels(void **state) {
     size_t size;
     int changed = 0;
     char *text = scratch_source("cl/gemm_tiled.cl", &size);
-    for (size_t at = 0; at + 14 < size; at++)
-        if (strncmp(text + at, "tfm_fma(alpha,", 14) == 0) {
-            memcpy(text + at, "tfm_fma(1.01f,", 14);
-            changed++;
-        }
+    static const char *const RIGHT[] = {"tfm_fma(alpha,", "(tfm_vec)(alpha)"};
+    static const char *const WRONG[] = {"tfm_fma(1.01f,", "(tfm_vec)(1.01f)"};
+    for (int i = 0; i < 2; i++)
+        for (char *at = text; (at = strstr(at, RIGHT[i])) != NULL; changed++)
+            memcpy(at, WRONG[i], strlen(WRONG[i]));
     assert_int_equal(changed, 2);
     scratch_write("gemm_tiled.cl", text, size);
     free(text);
