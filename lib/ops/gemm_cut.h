@@ -12,6 +12,7 @@ typedef struct tfm__gemm_pace {
     int m, n;
     double speed, alone;
     bool narrows; /* operands that are floats are made numbers of 16 bits in global memory beforehand */
+    bool gradual; /* a core fills bit by bit: its time is that of the root of the sum of the squares of both numbers */
 } tfm__gemm_pace;
 
 /* A product in such tiles. */

@@ -14,24 +14,26 @@ enum { TILE_K = TFM__RING_K, LINE = TILE_K / 2 + 4, TILES = 4, RINGS = 3 };
 
 /* Largest first; `speed` and `alone` as in gemm_tiled.c. Those of MMA were measured on an H100: a tile of 128 x 128,
  * which fits its core once, took longer than two of half of it. Those of AMD's engines are guesses. A wave has wave_m x
- * wave_n of a tile. After them, for MMA alone, the tiles of cl/gemm_ring.cl, which are guesses too. */
+ * wave_n of a tile. After them, for MMA alone, the tiles of cl/gemm_ring.cl, measured there too: one of them nearly
+ * fills a core, since its copies go on while it multiplies. */
 struct tile {
     tfm__gemm_pace pace; /* which `narrows` in a ring */
     int wave_m, wave_n;
 };
 
 static const struct tile MMA_TILES[TILES + RINGS] = {
-    {{128, 64, 2, 1.9, false}, 64, 32}, {{64, 64, 1.8, 2.9, false}, 32, 32}, {{32, 32, 1.45, 4.8, false}, 16, 16},
-    {{16, 64, 0.95, 8, false}, 16, 32}, {{128, 128, 10, 1.4, true}, 64, 64}, {{128, 64, 8, 2.2, true}, 64, 32},
-    {{64, 64, 6, 3.5, true}, 32, 32}};
-static const struct tile WMMA_TILES[TILES] = {{{128, 64, 2, 2, false}, 32, 32},
-                                              {{64, 64, 1.6, 2.5, false}, 32, 16},
-                                              {{32, 32, 0.8, 4, false}, 16, 16},
-                                              {{16, 32, 0.6, 4, false}, 16, 16}};
-static const struct tile MFMA_TILES[TILES] = {{{128, 128, 2, 1.2, false}, 64, 64},
-                                              {{64, 64, 1.4, 2, false}, 32, 32},
-                                              {{32, 32, 0.6, 4, false}, 16, 32},
-                                              {{16, 64, 0.6, 4, false}, 16, 64}};
+    {{128, 64, 2, 1.9, false, true}, 64, 32},   {{64, 64, 1.8, 2.9, false, true}, 32, 32},
+    {{32, 32, 1.45, 4.8, false, true}, 16, 16}, {{16, 64, 0.95, 8, false, true}, 16, 32},
+    {{128, 128, 5.2, 0.5, true, true}, 64, 64}, {{128, 64, 3.7, 0.5, true, true}, 64, 32},
+    {{64, 64, 2.9, 0.5, true, true}, 32, 32}};
+static const struct tile WMMA_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 32, 32},
+                                              {{64, 64, 1.6, 2.5, false, false}, 32, 16},
+                                              {{32, 32, 0.8, 4, false, false}, 16, 16},
+                                              {{16, 32, 0.6, 4, false, false}, 16, 16}};
+static const struct tile MFMA_TILES[TILES] = {{{128, 128, 2, 1.2, false, false}, 64, 64},
+                                              {{64, 64, 1.4, 2, false, false}, 32, 32},
+                                              {{32, 32, 0.6, 4, false, false}, 16, 32},
+                                              {{16, 64, 0.6, 4, false, false}, 16, 64}};
 
 static const struct engine {
     int lanes, words; /* of a wave; of a lane's fragments of a and b: as cl/matrix_engine.cl has them */

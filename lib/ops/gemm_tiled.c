@@ -9,12 +9,12 @@ static const struct tile {
     int k;               /* half as much where operands are read a float at a time */
     int item_m, item_n;
 } TILES[] = {
-    {{128, 128, 1, 1.15, false}, 16, 8, 8},  /* 256 items */
-    {{64, 64, 0.83, 1.45, false}, 16, 8, 4}, /* 128 */
-    {{32, 64, 0.585, 2.1, false}, 32, 4, 4}, /* 128 */
-    {{32, 32, 0.57, 3.8, false}, 16, 4, 4},  /* 64 */
-    {{16, 64, 0.47, 2.4, false}, 32, 4, 4},  /* 64 */
-    {{8, 64, 0.28, 2.3, false}, 32, 2, 4},   /* 64 */
+    {{128, 128, 1, 1.15, false, false}, 16, 8, 8},  /* 256 items */
+    {{64, 64, 0.83, 1.45, false, false}, 16, 8, 4}, /* 128 */
+    {{32, 64, 0.585, 2.1, false, false}, 32, 4, 4}, /* 128 */
+    {{32, 32, 0.57, 3.8, false, false}, 16, 4, 4},  /* 64 */
+    {{16, 64, 0.47, 2.4, false, false}, 32, 4, 4},  /* 64 */
+    {{8, 64, 0.28, 2.3, false, false}, 32, 2, 4},   /* 64 */
 };
 
 /* A product as it is run. */
