@@ -136,6 +136,11 @@ static void test_ends(void **state) {
     harness_random random = {2};
     check((sizes){2, 9, 4096}, TFM_NO_ACTIVATION, false, 10, &random);
     check((sizes){11, 9, 4100}, TFM_NO_ACTIVATION, true, 10, &random);
+    /* So many that a weight is turned once for all of them, where tiles are multiplied: pieces along K, strips in
+     * groups, and what hangs over each edge. */
+    check((sizes){384, 33, 64}, TFM_NO_ACTIVATION, true, 10, &random);
+    check((sizes){401, 535, 77}, TFM_RELU, true, 10, &random);
+    check((sizes){389, 45, 1090}, TFM_SILU, false, 10, &random);
     float *x = malloc(131072 * sizeof(*x));
     assert_non_null(x);
     for (int i = 0; i < 131072; i++)

@@ -133,6 +133,43 @@ static tfm_status run_strips(tfm_context *ctx, const task *t, tfm_tensor a, tfm_
                        TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t), TFM__I(rows)));
 }
 
+/* Rows that make it pay to turn a weight once, in memory of its own, where tiles are multiplied, and the largest weight
+ * of which that is done: a vocabulary's is turned by those who read it. */
+enum { LEAST_FOR_PANELS = 384, MOST_PANEL_BYTES = 8 << 20, PIECE = 512 }; /* numbers of a piece, and columns, too */
+
+static int64_t panel_ints(const task *t) {
+    return tfm__divide_up(t->n, TILE) * (padded(t->k) / 4) * TILE;
+}
+static bool takes_panels(tfm_context *ctx, const task *t) {
+    return has_tiles(ctx) && t->m >= (t->k > PIECE ? 4 * LEAST_FOR_PANELS : LEAST_FOR_PANELS) &&
+           4 * panel_ints(t) <= MOST_PANEL_BYTES;
+}
+/* Whether each row of x is read once, and can be made whole numbers there. */
+static bool reads_once(tfm_context *ctx, const task *t) {
+    return takes_panels(ctx, t) && t->k <= PIECE && t->n <= PIECE;
+}
+
+/* As many groups of rows as there are cores, or a multiple of that, each of which fits the second cache. */
+static void run_panels(tfm_context *ctx, const task *t, tfm_tensor a, tfm_tensor steps) {
+    const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1, most = 256;
+    const int64_t strips = tfm__divide_up(t->n, TILE), count = panel_ints(t);
+    const int64_t wanted = tfm__divide_up(tfm__divide_up(t->m, most), cores) * cores,
+                  least = tfm__divide_up(t->m, TILE);
+    const int64_t rows = tfm__divide_up(tfm__divide_up(t->m, wanted < least ? wanted : least), TILE) * TILE;
+    const int64_t parts = tfm__divide_up(t->m, rows), shares = tfm__divide_up(cores, parts);
+    const int64_t group = tfm__divide_up(strips, shares < strips ? shares : strips);
+    tfm_tensor panels = {0};
+    if (tfm_tensor_new(ctx, &panels, TFM_I32, 1, &count) != TFM_OK)
+        return;
+    tfm__launch(
+        ctx, wide_kernel(ctx, "int8_turn", t->activation), TFM__GRID_1D((size_t)strips, 1),
+        TFM__ARGS(TFM__T(panels), TFM__T_AS("q", t->weight->value), TFM__I_AS("n", t->n), TFM__I_AS("k", t->k)));
+    tfm__launch(ctx, wide_kernel(ctx, "int8_tiles", t->activation),
+                TFM__GRID_2D((size_t)parts, (size_t)tfm__divide_up(strips, group), 1, 1),
+                TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", a.buffer ? (tfm_tensor){0} : t->x), TFM__T(a),
+                          TFM__T(steps), PRODUCT_ARGS(t), TFM__T(panels), TFM__I(rows), TFM__I(group)));
+}
+
 static tfm_status run_many(tfm_context *ctx, const task *t) {
     const int64_t columns = 64, least_items = tfm__context_tuning(ctx)->gemm_group_items, k = t->k;
     int64_t rows = 96, few = tfm__divide_up(t->m, 64); /* of an item that makes whole numbers */
@@ -140,6 +177,11 @@ static tfm_status run_many(tfm_context *ctx, const task *t) {
         rows /= 2;
     tfm_tensor a = {0}, steps = {0};
     tfm_scope_open(ctx);
+    if (reads_once(ctx, t)) {
+        if (tfm_context_status(ctx) == TFM_OK)
+            run_panels(ctx, t, a, steps);
+        return tfm_scope_close(ctx, 0, NULL);
+    }
     const int64_t bytes = row_bytes(ctx, t->m, k);
     tfm_tensor_new(ctx, &a, TFM_I8, 1, &bytes);
     tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
@@ -148,7 +190,9 @@ static tfm_status run_many(tfm_context *ctx, const task *t) {
                     TFM__GRID_1D((size_t)tfm__divide_up(t->m, few), 1),
                     TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("m", t->m), TFM__I(k),
                               TFM__I_AS("rows", few)));
-    if (tfm_context_status(ctx) == TFM_OK && t->m >= LEAST_FOR_STRIPS)
+    if (tfm_context_status(ctx) == TFM_OK && takes_panels(ctx, t))
+        run_panels(ctx, t, a, steps);
+    else if (tfm_context_status(ctx) == TFM_OK && t->m >= LEAST_FOR_STRIPS)
         run_strips(ctx, t, a, steps);
     else if (tfm_context_status(ctx) == TFM_OK)
         tfm__launch(
@@ -252,12 +296,6 @@ static bool trusts_wide(tfm_context *ctx) {
 }
 
 /* ---- The op ---- */
-
-uint64_t tfm__linear_int8_memory(tfm_context *ctx, int64_t rows, int64_t inputs) {
-    if (is_wide(ctx) && rows <= MOST_ROWS && inputs <= MOST_DEPTH)
-        return 0;
-    return tfm__pool_block((uint64_t)row_bytes(ctx, rows, inputs)) + tfm__pool_block(sizeof(float) * (uint64_t)rows);
-}
 
 static tfm_status check_weight(tfm_context *ctx, tfm_tensor x, const tfm_param *weight, tfm_tensor bias) {
     const tfm_tensor w = weight->value, scales = weight->scales;

@@ -15,9 +15,6 @@ enum { TFM__BYTES_WIDEST = 1 << 17 };
 tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                             tfm_activation activation);
 
-/* Bytes that such a layer takes from the pool while it runs on so many rows. */
-uint64_t tfm__linear_int8_memory(tfm_context *ctx, int64_t rows, int64_t inputs);
-
 /* tfm_embedding of a table that may be I8 too. */
 tfm_status tfm__embedding_param(tfm_context *ctx, tfm_tensor *y, const tfm_param *table, tfm_tensor ids, float scale,
                                 tfm_tensor positions, int64_t first);
