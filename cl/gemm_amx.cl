@@ -57,7 +57,7 @@ static inline void add_block(tfm_vec *sums, const uint *a, const long a_row, __g
 
 DEFINE_ROUND_ROW(round_row, __private)
 
-/* A whole block on its way out. */
+/* A block's way out after its last step along K. */
 static inline void store_block(const tile_out *out, const tfm_vec *sums) {
     if (out->width < TFM_PANEL || TFM_ACTIVATION > 1) {
         store_tile(out, sums);
@@ -71,6 +71,23 @@ static inline void store_block(const tile_out *out, const tfm_vec *sums) {
         tfm_store(finished(out, sums[2 * i], first), to);
         tfm_store(finished(out, sums[2 * i + 1], second), to + TFM_WIDTH);
     }
+}
+
+/* And before that: sums wait in c as they are, for an activation is of their end alone. */
+static inline void keep_block(const tile_out *out, const tfm_vec *sums) {
+    for (int i = 0; i < out->rows; i++)
+        for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < out->width; j++) {
+            const int columns = min(out->width - j * TFM_WIDTH, TFM_WIDTH);
+            __global float *to = out->c + i * out->n + j * TFM_WIDTH;
+            __global const float *more = out->addend + i * out->addend_row + j * TFM_WIDTH;
+            tfm_vec sum = out->alpha * sums[i * TFM_VECTORS + j];
+            if (columns == TFM_WIDTH) {
+                tfm_store(out->addend ? sum + tfm_load(more) : sum, to);
+                continue;
+            }
+            for (int x = 0; x < columns; x++)
+                to[x] = ((const float *)&sum)[x] + (out->addend ? more[x] : 0.0f);
+        }
 }
 
 /* What is the same for all blocks of an item. */
@@ -109,8 +126,11 @@ static void add_piece(const product *p, const long row, const int there, const l
                               there,
                               (int)min((long)TFM_PANEL, p->n - column),
                               p->alpha,
-                              s + steps < all ? -INFINITY : p->least};
-        store_block(&out, sums);
+                              p->least};
+        if (s + steps < all)
+            keep_block(&out, sums);
+        else
+            store_block(&out, sums);
     }
 }
 

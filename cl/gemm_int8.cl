@@ -125,6 +125,10 @@ typedef struct __attribute__((packed)) loose_ints {
 #define VECTOR "x"
 #endif
 
+#if TILES && !(defined(VPDPBUSD) && TFM_WIDTH == 16)
+#error tiles take the numbers of vpdpbusd
+#endif
+
 /* number: an element of a row of x. line: a vector of them, of STEP elements; weights: the same of w. Of `sums`,
  * part_sums gives four sums of vectors of them. */
 #ifdef VPDPBUSD

@@ -95,6 +95,11 @@ static void check_shapes(void) {
                                          i % 4 == 1   ? TFM_RELU
                                          : i % 4 == 3 ? TFM_SILU
                                                       : TFM_NO_ACTIVATION}));
+    /* Where K comes in pieces, each activation is of the whole sum, over the edges too. */
+    const layer pieces[] = {
+        {33, 64, 600, true, TFM_SILU}, {70, 45, 1100, false, TFM_SILU}, {9, 31, 515, true, TFM_RELU}};
+    for (int i = 0; i < 3; i++)
+        assert_null(check(false, pieces[i]));
 }
 
 static void test_emulated(void **state) {

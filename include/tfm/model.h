@@ -53,8 +53,10 @@ typedef enum tfm_precision {
     TFM_PRECISION_BF16, /* The same as BF16, which has the reach of F32 and two or three decimal digits. Where a device
                            multiplies numbers of 16 bits itself, as GPUs' matrix engines do, and of BF16 CPUs with
                            AMX or AVX512-BF16, products of more than a few rows round the numbers of their input to
-                           them, too. Linux lets a process use the registers of AMX when it asks: opening a context on
-                           such a CPU asks, for all threads of the process. */
+                           them, too. Linux lets a process use the registers of AMX when it asks: the first product of
+                           this kind, or of bytes, asks, for all threads of the process, whose alternate signal stacks
+                           must have the room that AT_MINSIGSTKSZ says from then on. Where one has less already, Linux
+                           refuses, and AVX-512 is used. */
 } tfm_precision;
 
 typedef struct tfm_model_options {

@@ -3,8 +3,12 @@
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
 #include <cpuid.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#ifdef SYS_arch_prctl
+#define HAS_TILES
+#endif
 #endif
 #include "dev/cl.h"
 #include "dev/pocl.h"
@@ -102,20 +106,32 @@ static uint32_t ask_extensions(cl_device_id device, int c) {
     return has;
 }
 
-/* Which of the processor's instructions for tiles this process may use. Linux gives a process their registers when it
- * asks for them, for all of its threads, those that there are already, too. */
+/* The processor's instructions for tiles. */
 static uint32_t ask_tiles(void) {
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__) && defined(SYS_arch_prctl)
+#ifdef HAS_TILES
     enum { FEATURES = 7, BF16 = 1 << 22, TILES = 1 << 24, INT8 = 1 << 25 }; /* of leaf 7, in edx */
-    enum { REQUEST = 0x1023, TILE_DATA = 18 };                              /* ARCH_REQ_XCOMP_PERM, XTILEDATA */
     unsigned a, b, c, d;
-    if (!__get_cpuid_count(FEATURES, 0, &a, &b, &c, &d) || !(d & TILES) ||
-        syscall(SYS_arch_prctl, REQUEST, TILE_DATA) != 0)
-        return 0;
-    return (d & BF16 ? TFM__HAS_AMX_BF16 : 0) | (d & INT8 ? TFM__HAS_AMX_INT8 : 0);
-#else
-    return 0;
+    if (__get_cpuid_count(FEATURES, 0, &a, &b, &c, &d) && d & TILES)
+        return (d & BF16 ? TFM__HAS_AMX_BF16 : 0) | (d & INT8 ? TFM__HAS_AMX_INT8 : 0);
 #endif
+    return 0;
+}
+
+bool tfm__tiles_allowed(void) {
+    bool allowed = false;
+#ifdef HAS_TILES
+    enum { REQUEST = 0x1023, TILE_DATA = 18, UNKNOWN = 0, ALLOWED, REFUSED }; /* ARCH_REQ_XCOMP_PERM, XTILEDATA */
+    static atomic_int known;
+    int answer = atomic_load(&known);
+    if (answer == UNKNOWN) { /* two threads may both ask: they are told the same */
+        answer = syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0 ? ALLOWED : REFUSED;
+        atomic_store(&known, answer);
+        if (answer == REFUSED)
+            tfm__log(TFM_LOG_INFO, "the system does not let this process use the processor's tiles (AMX)");
+    }
+    allowed = answer == ALLOWED;
+#endif
+    return allowed;
 }
 
 /* Instructions of this machine's processor, where the device is that: PoCL's compiler builds for a processor of the

@@ -84,8 +84,8 @@ enum {
     TFM__HAS_AVXVNNI = 1 << 13,       /*   know of (capabilities.c): dot products of bytes, of 512 and of 256 bits, */
     TFM__HAS_AVX512BF16 = 1 << 14,    /*   and of bf16 */
     TFM__HAS_COMMANDS = 1 << 15,      /* what is enqueued can be recorded: cl_khr_command_buffer */
-    TFM__HAS_AMX_BF16 = 1 << 16, /* products of tiles by the processor, of bf16 and of bytes, and the system lets */
-    TFM__HAS_AMX_INT8 = 1 << 17, /*   this process use them */
+    TFM__HAS_AMX_BF16 = 1 << 16,      /* products of tiles by the processor, of bf16 */
+    TFM__HAS_AMX_INT8 = 1 << 17,      /*   and of bytes, where tfm__tiles_allowed */
 };
 
 typedef struct tfm__capabilities {

@@ -69,7 +69,7 @@ typedef struct tfm__tuning {
     tfm__engine engine;    /* asked of the device; it may yet not do what it says, which is tried */
     bool engine_emulated;  /* its fragments by plain OpenCL C, without the instruction: for tests; dots of bf16 too */
     bool bf16_dots;        /* the processor has an instruction for them: asked of it */
-    bool bf16_tiles;       /* and for products of tiles of bf16 */
+    bool bf16_tiles;       /* and for products of tiles of bf16, where tfm__tiles_allowed */
     bool int8_tiles;       /* and of bytes */
 
     /* The packed GEMM, of WIDE devices. */
@@ -114,6 +114,10 @@ const tfm__tuning *tfm__context_tuning(const tfm_context *ctx);
 
 /* Whether each kernel's time is taken. */
 bool tfm__context_profiles(const tfm_context *ctx);
+
+/* Whether the system lets this process use the processor's tiles (AMX). It is asked at the first call: Linux gives the
+ * registers to a process that wants them, to all its threads, those that there are already, too. */
+bool tfm__tiles_allowed(void);
 
 /* Sets what products of F32 may round the numbers to that they read (tfm__tuning.gemm_inputs); returns what that was.
  */

@@ -94,8 +94,9 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
     tuning.engine = capabilities->engine;
     tuning.bf16_dots = (capabilities->has & TFM__HAS_AVX512BF16) != 0;
-    tuning.bf16_tiles = (capabilities->has & TFM__HAS_AMX_BF16) != 0;
-    tuning.int8_tiles = (capabilities->has & TFM__HAS_AMX_INT8) != 0;
+    /* What tiles read is made by the instructions for vectors. */
+    tuning.bf16_tiles = tuning.bf16_dots && capabilities->has & TFM__HAS_AMX_BF16;
+    tuning.int8_tiles = capabilities->has & TFM__HAS_AVX512VNNI && capabilities->has & TFM__HAS_AMX_INT8;
     while ((size_t)tuning.group > most && tuning.group > 1)
         tuning.group /= 2;
     *out = tuning;

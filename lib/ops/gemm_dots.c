@@ -32,7 +32,10 @@ static form form_of(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
     const bool fits = tuning->width == 16 && tuning->gemm_vectors == 2;
-    return tuning->bf16_tiles && fits && s && s->verdicts[TILES] != WRONG ? TILES : DOTS;
+    return tuning->bf16_tiles && fits && s && s->verdicts[TILES] != WRONG &&
+                   (tuning->engine_emulated || tfm__tiles_allowed())
+               ? TILES
+               : DOTS;
 }
 
 static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -205,8 +208,9 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
     const uint64_t trial = s && s->verdicts[form_of(ctx)] == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
-    const uint64_t own =
-        form_of(ctx) == TILES ? 0 : tfm__pool_block(sizeof(uint16_t) * (uint64_t)(task->m * row_of(task->k)));
+    /* Tiles that turn out to be wrong leave it to dots, which take memory for what they round. */
+    const bool tiles = form_of(ctx) == TILES && s && s->verdicts[TILES] == GOOD;
+    const uint64_t own = tiles ? 0 : tfm__pool_block(sizeof(uint16_t) * (uint64_t)(task->m * row_of(task->k)));
     return own + tfm__gemm_panels_memory(ctx, task) + trial;
 }
 

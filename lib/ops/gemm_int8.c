@@ -45,7 +45,7 @@ static state *state_of(tfm_context *ctx) {
 static bool has_tiles(tfm_context *ctx) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
-    return tuning->int8_tiles && tuning->width == 16 && s && !s->no_tiles;
+    return tuning->int8_tiles && tuning->width == 16 && s && !s->no_tiles && tfm__tiles_allowed();
 }
 
 /* Of so many rows as whole numbers, which wide devices may keep in 16 bits, and of which tiles read blocks. */
