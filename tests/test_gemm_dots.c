@@ -115,7 +115,7 @@ static void test_emulated(void **state) {
 /* Of vectors, and of tiles. */
 static void test_instruction(void **state) {
     need_wide();
-    if (!tuning()->bf16_dots) {
+    if (!tuning()->bf16_dots || tuning()->width != 16) {
         printf("skipped: the processor has no dot products of bf16\n");
         skip();
     }
@@ -173,7 +173,7 @@ static void test_special(void **state) {
         enum { M = 13, N = 37, K = 5 };
         float x[M][K];
         uint16_t w[N][K];
-        if (!emulated && !(tiles ? tuning()->bf16_tiles : tuning()->bf16_dots))
+        if (!emulated && (tuning()->width != 16 || !(tiles ? tuning()->bf16_tiles : tuning()->bf16_dots)))
             continue;
         tuning()->engine_emulated = emulated;
         tuning()->bf16_tiles = tiles;
