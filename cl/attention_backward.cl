@@ -38,30 +38,31 @@ typedef struct query_rows {
     int some_begin, some_end;                            /* keys that any of them sees */
 } query_rows;
 
-/* `most` queries from query t of head h on, of which `left` are left. */
-static inline query_rows rows_at(const attention_shape a, const shared_keys keys, const long b, long h, long t,
-                                 const long left, const int most) {
-    query_rows rows;
-    rows.count = (int)min(left, (long)most);
-    rows.some_begin = INT_MAX;
-    rows.some_end = 0;
-    _Pragma("unroll") for (int r = 0; r < most; r++) {
-        const int real = r < rows.count;
-        rows.at[r] = query_at(a, b, t, h);
-        rows.sum[r] = (b * a.heads + h) * a.targets + t;
-        rows.mask[r] = mask_row(a, b, t, h);
-        rows.begin[r] = seen_from(keys, (int)t);
-        rows.end[r] = real ? seen_to(keys, (int)t) : 0;
-        if (rows.begin[r] < rows.end[r]) {
-            rows.some_begin = min(rows.some_begin, rows.begin[r]);
-            rows.some_end = max(rows.some_end, rows.end[r]);
-        }
-        t += r + 1 < rows.count;
-        h += t == a.targets;
-        t = t == a.targets ? 0 : t;
+/* NAME: N queries from query t of head h on, of which `left` are left. */
+#define DEFINE_ROWS_AT(NAME, N)                                                                                        \
+    static inline query_rows NAME(const attention_shape a, const shared_keys keys, const long b, long h, long t,       \
+                                  const long left) {                                                                   \
+        query_rows rows;                                                                                               \
+        rows.count = (int)min(left, (long)(N));                                                                        \
+        rows.some_begin = INT_MAX;                                                                                     \
+        rows.some_end = 0;                                                                                             \
+        _Pragma("unroll") for (int r = 0; r < (N); r++) {                                                              \
+            const int real = r < rows.count;                                                                           \
+            rows.at[r] = query_at(a, b, t, h);                                                                         \
+            rows.sum[r] = (b * a.heads + h) * a.targets + t;                                                           \
+            rows.mask[r] = mask_row(a, b, t, h);                                                                       \
+            rows.begin[r] = seen_from(keys, (int)t);                                                                   \
+            rows.end[r] = real ? seen_to(keys, (int)t) : 0;                                                            \
+            if (rows.begin[r] < rows.end[r]) {                                                                         \
+                rows.some_begin = min(rows.some_begin, rows.begin[r]);                                                 \
+                rows.some_end = max(rows.some_end, rows.end[r]);                                                       \
+            }                                                                                                          \
+            t += r + 1 < rows.count;                                                                                   \
+            h += t == a.targets;                                                                                       \
+            t = t == a.targets ? 0 : t;                                                                                \
+        }                                                                                                              \
+        return rows;                                                                                                   \
     }
-    return rows;
-}
 
 #if TFM_WIDTH > 1
 #include "attention_vectors.cl"
@@ -82,6 +83,7 @@ static inline query_rows rows_at(const attention_shape a, const shared_keys keys
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < W; j++)
 #define EACH_PART _Pragma("unroll") for (int p = 0; p < KEYS; p++)
 #define EACH_QUERY _Pragma("unroll") for (int r = 0; r < QUERIES; r++)
+DEFINE_ROWS_AT(queries_at, QUERIES)
 
 /* KEYS W keys and values, a component of all of them in KEYS vectors, and the sums of their gradients. Components
  * after the last are zeros. */
@@ -263,8 +265,7 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
         const long last = min(first + CHUNK, queries);
         int some_begin = INT_MAX, some_end = 0;
         for (long i = first; i < last; i += QUERIES) {
-            const query_rows rows =
-                rows_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i, QUERIES);
+            const query_rows rows = queries_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
             float sum[QUERIES];
             some_begin = min(some_begin, rows.some_begin);
             some_end = max(some_end, rows.some_end);
@@ -284,7 +285,7 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
             tile_pack(&packed, keys, s, count);
             for (long i = first; i < last; i += QUERIES) {
                 const query_rows rows =
-                    rows_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i, QUERIES);
+                    queries_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
                 if (rows.some_begin >= s + count || rows.some_end <= s)
                     continue;
                 tfm_vec factor[QUERIES][KEYS];
@@ -311,6 +312,7 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
 /* Queries of an item at a time: a block of dropout's numbers. */
 #define ROWS 4
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
+DEFINE_ROWS_AT(rows_at, ROWS)
 
 /* Where work-items run side by side, but a head is too wide for the tiles of attention_backward_tiled.cl, or its width
  * no multiple of 4, or groups or local memory are small: an item has a key of the tile and ROWS queries at a time. For
@@ -333,8 +335,7 @@ TFM_KERNEL void attention_backward_group(BACKWARD_PARAMETERS) {
         __global float *dvp = TFM_AT(dv) + value_first + own_key * keys.v_step;
         for (long i = 0; i < queries; i += ROWS) {
             float w[ROWS], e[ROWS];
-            const query_rows rows =
-                rows_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i, ROWS);
+            const query_rows rows = rows_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
 #if DROPS
             const uint4 numbers = drop_numbers(TFM_DROPS(), first_block(shape, b, kv_head) + i / ROWS, own_key);
             const float4 factors = select((float4)(keep), (float4)(0.0f), numbers < (uint4)((uint)threshold));

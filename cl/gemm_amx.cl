@@ -59,7 +59,7 @@ DEFINE_ROUND_ROW(round_row, __private)
 
 /* A block's way out after its last step along K. */
 static inline void store_block(const tile_out *out, const tfm_vec *sums) {
-    if (out->width < TFM_PANEL || TFM_ACTIVATION > 1) {
+    if (out->width < (TFM_ACTIVATION > 1 ? TFM_PANEL + 1 : TFM_PANEL)) { /* a long activation is not unrolled */
         store_tile(out, sums);
         return;
     }
