@@ -1,9 +1,11 @@
-/* How fast a preset trains: tokens of source and target, without padding, in a second.
+/* How fast a preset trains: tokens of source and target, without padding, in a second; and the bytes that the context's
+ * pool held at most, beside those that tfm_trainer_memory says.
  *
  *     bench_train TOKENIZER_DIR SOURCE TARGET [PRESET [UPDATES [TOKENS]]]
  *
  * The first tenth of the updates, and at least five, are not counted. The counterpart in PyTorch:
  * peers/train_torch.py of the shared folder, with the same text and SentencePiece model. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,8 +86,11 @@ int main(int argc, char **argv) {
             return fail();
         tokens += report.source_tokens + report.target_tokens;
     }
-    printf("{\"preset\": \"%s\", \"updates\": %d, \"tokens_per_s\": %.0f, \"loss\": %.4f}\n", PRESETS[p].name,
-           updates - cold, (double)tokens / (seconds() - start), report.loss);
+    const double taken = seconds() - start;
+    printf("{\"preset\": \"%s\", \"updates\": %d, \"tokens_per_s\": %.0f, \"loss\": %.4f, \"tokens\": %" PRIu64
+           ", \"pool_bytes\": %" PRIu64 ", \"estimated_bytes\": %" PRIu64 "}\n",
+           PRESETS[p].name, updates - cold, (double)tokens / taken, report.loss, tokens, tfm_context_memory(ctx),
+           tfm_trainer_memory(model, &options, order.tokens));
     tfm_data_free(&data);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);

@@ -445,4 +445,5 @@ def main():
         write(table, args.out, order)
 
 
-main()
+if __name__ == '__main__':
+    main()
