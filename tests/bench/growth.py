@@ -128,7 +128,7 @@ def table(head, rows):
 
 def lines_of(panel):
     return table(('straight line through', 'at 0', 'by 1,024 more', 'r^2', 'largest deviation'), (
-        (one['name'], '%.4g' % one['line']['start'], '%.4g' % (1024 * one['line']['slope']), '%.4f' % one['line']['r2'],
+        (one['name'], '%.4g' % round(one['line']['start'], 6), '%.4g' % (1024 * one['line']['slope']), '%.4f' % one['line']['r2'],
          '%.1f %%' % (100 * one['line']['off'])) for one in panel['series']))
 
 
@@ -183,7 +183,7 @@ def decoding(rounds):
 
 
 def attention(rounds):
-    program, limit, kinds = run.BUILD / 'tests/bench_memory', 60, {'forward': (), 'forward and backward': ('backward',)}
+    program, limit, kinds = run.BUILD / 'tests/bench_memory', 120, {'forward': (), 'forward and backward': ('backward',)}
     got, late = {}, []
     for kind, words in kinds.items():
         last = 0
@@ -210,7 +210,7 @@ def attention(rounds):
             'gradients counted, and the peak of the process, with the driver. The last column is what one matrix of all '
             'scores would take, which is nowhere in memory. The seconds are of one run, filling the inputs counted, and '
             'other work may have run beside: they grow with the square, as they must.']
-    text += ['Left out, since they would take more than a minute: %s.' % ', '.join(late)] * bool(late)
+    text += ['Left out, since they would take more than two minutes: %s.' % ', '.join(late)] * bool(late)
     head = ['tokens', *itertools.chain(*((kind + ': pool, MiB', 'process, MiB', 's') for kind in kinds)), 'scores, MiB']
     return {'title': 'Attention', 'panels': [panel], 'text': [
         *text, '', *table(head, rows), '', 'In MiB:', '', *lines_of({'series': pool + whole})]}
@@ -272,7 +272,7 @@ def draw(panel, left, top, width, height):
     """A panel whose axes cross at `left` and `top + height`."""
     bottom = top + height
     most_x = max(x for one in panel['series'] for x, _ in one['points'])
-    most_y = (1.05 + 0.1 * len(panel['series'])) * max(y for one in panel['series'] for _, y in one['points'])
+    most_y = 1.05 * max(y for one in panel['series'] for _, y in one['points'])
 
     def at(x, y):
         return left + width * x / most_x, bottom - height * y / most_y
@@ -290,12 +290,13 @@ def draw(panel, left, top, width, height):
     for i, (one, color) in enumerate(zip(panel['series'], COLORS, strict=False)):
         fit = one['line']
         first = max(0, -fit['start'] / fit['slope'])
-        ends = *at(first, fit['start'] + fit['slope'] * first), *at(most_x, fit['start'] + fit['slope'] * most_x)
+        last = max(x for x, _ in one['points'])
+        ends = *at(first, fit['start'] + fit['slope'] * first), *at(last, fit['start'] + fit['slope'] * last)
         out.append('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="1.2"/>' % (*ends, color))
         for x, y in one['points']:
             out.append('<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s" fill-opacity="0.7"><title>%s, %s: %.4g</title>'
                        '</circle>' % (*at(x, y), color, one['name'], '{:,}'.format(x), y))
-        out.append('<text x="%d" y="%d" fill="%s">%s: r² %.4f</text>' % (left + 8, top + 12 + 15 * i, color, one['name'],
+        out.append('<text x="%d" y="%d" fill="%s">%s: r² %.4f</text>' % (left, bottom + 54 + 15 * i, color, one['name'],
                                                                           fit['r2']))
     return out
 
@@ -304,10 +305,10 @@ def svg(parts):
     panels = [panel for part in parts.values() for panel in part['panels']]
     rows = (len(panels) + 1) // 2
     out = ['<svg xmlns="http://www.w3.org/2000/svg" width="760" height="%d" font-family="sans-serif" font-size="12">' % (
-        30 + 290 * rows), '<rect width="100%" height="100%" fill="white"/>',
+        30 + 330 * rows), '<rect width="100%" height="100%" fill="white"/>',
            '<text x="15" y="20">Points are measured; lines are the straight ones through them, by least squares</text>']
     for i, panel in enumerate(panels):
-        out += draw(panel, 60 + 375 * (i % 2), 75 + 290 * (i // 2), 300, 190)
+        out += draw(panel, 60 + 375 * (i % 2), 75 + 330 * (i // 2), 300, 190)
     return '\n'.join([*out, '</svg>', ''])
 
 
