@@ -1,7 +1,7 @@
 """How what decoding, attention and training cost grows with length: growth.sh calls this, and says how.
 
 A part is a table and one or two panels of the picture: series of points, and the straight line through each by least
-squares, with its r^2 and how far a point is from it at most, in hundredths of what the line says there.
+squares, with its r^2 and how far a point is from it at most, in hundredths of the largest value.
 
 Decoding: a translator, the demo, and a language model of random weights, both with room for 4,224 positions and no way
 to end, write so many tokens after one short text. A step attends to all tokens before it, so its time is what should
@@ -115,7 +115,7 @@ def line(points):
     start = y - slope * x
     left = sum((b - start - slope * a) ** 2 for a, b in points)
     return {'start': start, 'slope': slope, 'r2': 1 - left / sum((b - y) ** 2 for b in ys),
-            'off': max(abs(b / (start + slope * a) - 1) for a, b in points)}
+            'off': max(abs(b - start - slope * a) for a, b in points) / max(ys)}
 
 
 def series(name, points):
@@ -158,28 +158,35 @@ def decoding(rounds):
         for who, length in itertools.product(models, LENGTHS):
             numbers.setdefault((who, length), []).extend([seconds(who, length)] if turn else [])
             print('decoding, %s, %d: %s' % (who, length, numbers[who, length]), file=sys.stderr)
-    taken = {key: statistics.median(times) for key, times in numbers.items()}
+    return shown_decoding(numbers, models, rounds)
+
+
+def shown_decoding(numbers, models, rounds):
+    taken = {key: min(times) for key, times in numbers.items()}
     total = [series(who, [(n, taken[who, n]) for n in LENGTHS]) for who in models]
-    steps = [series(who, [(n, 1e6 * taken[who, n] / n) for n in LENGTHS]) for who in models]
+    steps = [series(who, [((a + b) / 2, 1e6 * (taken[who, b] - taken[who, a]) / (b - a))
+                          for a, b in itertools.pairwise(LENGTHS)]) for who in models]
     panels = [{'title': 'Decoding: all steps', 'x': 'tokens written', 'y': 'seconds', 'series': total},
-              {'title': 'Decoding: the mean step', 'x': 'tokens written', 'y': 'microseconds a step', 'series': steps}]
-    rows = [('{:,}'.format(n), *itertools.chain(*(('%.3f' % taken[who, n], '%.0f' % (1e6 * taken[who, n] / n))
-                                                   for who in models))) for n in LENGTHS]
-    words = ['Greedy, one text at a time, fp32; the times are medians of %d turns, of decoding alone, without loading. '
-             'The translator: the demo (%s). The language model: %s, of random weights.' % (
+              {'title': 'Decoding: a step', 'x': 'tokens before it', 'y': 'microseconds', 'series': steps}]
+    rows = [('{:,}'.format(n), *('%.3f' % taken[who, n] for who in models),
+             *('%.0f' % one['points'][i - 1][1] if i else '' for one in steps)) for i, n in enumerate(LENGTHS)]
+    words = ['Greedy, one text at a time, fp32; each time is the least of %d turns, of decoding alone, without loading. '
+             'The translator: the demo (%s). The language model: %s, of random weights. The time of a step is the '
+             'difference between a length and the one before it, by step.' % (
                  rounds, models['translator'][1], models['language model'][1]), '']
     for one in steps:
-        square = one['line']['slope'] * LENGTHS[-1] ** 2 * 1e-6 / taken[one['name'], LENGTHS[-1]]
-        words.append("The %s's step takes %.0f us, and %.1f ns more for each token before it, so of all steps' time the "
-                     'part that grows with the square of the length is %.0f %% at %s tokens.' % (
-                         one['name'], one['line']['start'], 2e3 * one['line']['slope'], 100 * square,
+        square = 0.5e-6 * one['line']['slope'] * LENGTHS[-1] ** 2 / taken[one['name'], LENGTHS[-1]]
+        words.append("The %s's step takes %.0f us, and %.0f ns more for each token before it, so of all steps' time the "
+                     'part that grows with the square of the length is about %.0f %% at %s tokens.' % (
+                         one['name'], one['line']['start'], 1e3 * one['line']['slope'], 100 * square,
                          '{:,}'.format(LENGTHS[-1])))
     words += ['', 'What is linear in the length is the time of a step, for each attends to all tokens before it. The time of '
               'all steps is not, exactly: it is a straight line as far as that last part is small.']
-    head = ['tokens', *itertools.chain(*((who + ', s', 'us a step') for who in models))]
+    head = ['tokens', *(who + ', s' for who in models), *(who + ', us a step' for who in models)]
     return {'title': 'Decoding', 'panels': panels, 'text': [
         *words, '', *table(head, rows), '', 'All steps, in seconds:', '', *lines_of(panels[0]), '',
-        'The mean step, in microseconds:', '', *lines_of(panels[1])]}
+        'A step, in microseconds, by the tokens before it:', '', *lines_of(panels[1])],
+            'turns': ['%s, %d: %s' % (*key, times) for key, times in numbers.items()]}
 
 
 def attention(rounds):
@@ -318,10 +325,12 @@ def markdown(found, picture):
            '%s, %d cores, %d GB (%s). %s. tfm %s.' % (of['processor'], of['cores'], of['memory_gb'], ', '.join(of['flags']),
                                                      of['device'], found['versions']['tfm']), '',
            'Made by `sh tests/bench/growth.sh`. Lines are the straight ones through the points by least squares; the '
-           'largest deviation is that of a point, in hundredths of what the line says there.', '',
+           'largest deviation is that of a point, in hundredths of the largest value.', '',
            '![Points and lines](%s)' % picture]
     for part in found['parts'].values():
         out += ['', '## ' + part['title'], '', part['date'] + '. ' + part['text'][0], *part['text'][1:]]
+        if 'turns' in part:
+            out += ['', 'All turns, in seconds: %s.' % '; '.join(part['turns'])]
     return '\n'.join([*out, ''])
 
 
