@@ -4,6 +4,7 @@
  *
  * A compiler that does not know the instructions knows their names all the same, and never uses the registers itself.
  * The system must let the process use them: lib/dev/capabilities.c. */
+
 /* All eight tiles have 16 rows of 64 bytes; the first byte says that there are tiles. */
 #define BEGIN_TILES()                                                                                                  \
     const uint16 shape_ = {1, 0, 0, 0, 0x400040,   0x400040,   0x400040, 0x400040,                                     \

@@ -21,9 +21,9 @@
 #error a panel must have two vectors of 16 columns
 #endif
 
-/* Rows and columns of a block of sums; steps of 32 numbers along K, and panels, at most, that are gone over together.
- * Then 32 rows of a step along K, rounded, stay in the first cache while panels go by, and 512 KiB of panels in the
- * second while rows do. What a step leaves in c is added to by the next. */
+/* Rows and columns of a block of sums; the steps of 32 numbers that a piece along K has, and panels, at most, that are
+ * gone over together. So 32 rows of a piece, rounded, stay in the first cache while panels go by, and 512 KiB of panels
+ * in the second while rows do. What a piece leaves in c is added to by the next. */
 #define BLOCK 32
 #define PIECE 16
 #define PANELS 16

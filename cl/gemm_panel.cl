@@ -5,7 +5,7 @@
  *     BF16       [K / 2][TFM_PANEL][2]: two numbers of a column lie side by side, as instructions for bf16 take them,
  *                and zeros follow up to a multiple of 32 rows, so that a tile of such an engine never ends in between
  *
- * The host gives PANEL_BF16, 1 or 0, and has the same in lib/ops/gemm_panels.c. */
+ * The text that includes this one defines PANEL_BF16, 1 or 0. The host has the same depth in lib/ops/gemm_panels.c. */
 #define PAIRED_DEPTH 32
 #define PANEL_STEPS(k) (((k) + PAIRED_DEPTH - 1) / PAIRED_DEPTH)
 #define PANEL_DEPTH(k) (PANEL_BF16 ? PANEL_STEPS(k) * PAIRED_DEPTH : (k))
