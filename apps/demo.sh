@@ -23,6 +23,15 @@ echo
 # Below each sentence what it became: side by side they would be wider than a terminal.
 sed 's/^/    /' $build/demo.en | paste -d '\n' apps/demo/test.de -
 echo
+
+# Models know single sentences: --split takes a paragraph apart and puts its translation together again.
+german="Heute Morgen bin ich zu spät aufgestanden. Der Bus war schon weg, und es hat geregnet. Ich habe meinen Chef \
+angerufen und ihm gesagt, dass ich eine Stunde später komme. Er war nicht böse auf mich. Am Abend sind wir zusammen ins \
+Kino gegangen."
+echo "A paragraph:"
+echo "$german" | fold -s -w 76
+echo "$german" | $tfm translate -m apps/demo --split | fold -s -w 72 | sed 's/^/    /'
+echo
 $tfm attend -m apps/demo "Wo ist mein Auto?" -o $build/attention.svg
 echo "What the model's attention looked at for one of them is drawn in $build/attention.svg"
 echo "Now your own: echo \"Wo ist der Bahnhof?\" | $tfm translate -m apps/demo"

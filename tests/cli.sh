@@ -346,11 +346,12 @@ assert abs(rows[2]["score"] - 2 * rows[0]["score"]) < 1e-3
 assert "".join(t["piece"] for t in rows[0]["tokens"][:-1]).replace("\u2581", " ").strip() == sys.argv[1]' "$english"
 translate --alignments --alignment-layer 99 --json --split -i lines
 check "a layer that is not there" one_sentence 1 'layer of alignments is 99'
-corpus=$root/../shared/data/tatoeba-deu-eng
-if [ -f "$corpus/all.de" ]; then
-    # Real sentences, four and four on a line: the score is that of the same sentences one a line.
-    sed -n '1~331p' "$corpus/all.de" | head -n 400 >single.de
-    sed -n '1~331p' "$corpus/all.en" | head -n 400 >single.en
+corpus=$root/../shared/data/tatoeba-deu-eng/demo
+if [ -f "$corpus/test.de" ]; then
+    # Real sentences that the model did not learn, four and four on a line: the score is that of the same sentences one a
+    # line. (Of a line that the model has learned as two sentences it knows the whole better than the parts.)
+    head -n 400 "$corpus/test.de" >single.de
+    head -n 400 "$corpus/test.en" >single.en
     paste -d' ' - - - - <single.de >joined.de
     paste -d' ' - - - - <single.en >joined.en
     translate --beam 1 -i single.de
@@ -466,8 +467,8 @@ check "info" both 0 says out "parameters *$parameters "
 check "info: what takes it" says out '^commands  *translate, score, eval, attend, train --from$'
 run info --json "$demo"
 check "info --json" [ "$(python3 -c 'import json; print(json.load(open("out"))["parameters"])')" = "$parameters" ]
-check "info: half precision, and at most 8 MB with all that goes with it" [ "$(cat "$demo"/*.json "$demo"/*.spm \
-    "$demo"/*.safetensors | wc -c)" -le 8000000 ]
+check "info: half precision, and at most 12 MB with all that goes with it" [ "$(cat "$demo"/*.json "$demo"/*.spm \
+    "$demo"/*.safetensors | wc -c)" -le 12000000 ]
 run info nowhere
 check "info: no such model" one_sentence 1 'nowhere'
 # ---- Smaller numbers
@@ -477,7 +478,7 @@ run quantize "$demo" -o "$demo"
 check "quantize: the model's own directory" one_sentence 1 'own directory'
 run quantize "$demo" -o bytes
 check "quantize" both 0 says out '^bytes: .* million parameters, I8;'
-check "quantize: at most 4 MB of bytes" [ "$(wc -c <bytes/model.safetensors)" -le 4000000 ]
+check "quantize: at most 6 MB of bytes" [ "$(wc -c <bytes/model.safetensors)" -le 6000000 ]
 check "quantize: the tokenizer is copied" same bytes/source.spm "$demo/source.spm"
 run quantize bytes -o again
 check "quantize: bytes of bytes" one_sentence 1 'quantised already'
