@@ -63,7 +63,7 @@ tfm_status tfm__added_pieces_read(tfm__added_pieces *a, tfm__lexicon *lexicon, c
                          json_array_size(list), MOST_ADDED);
     json_array_foreach(list, i, item) {
         const char *text;
-        int64_t id;
+        int64_t id = -1;
         tfm__added_piece piece = {0};
         tfm_status status = tfm__hf_string(&text, item, "content", NULL, place);
         if (status == TFM_OK)
