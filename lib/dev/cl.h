@@ -40,6 +40,7 @@ struct tfm_buffer {
     int depth;           /* of its scope; TFM__PINNED once only pins hold it */
     int pins;            /* who else needs it, whatever becomes of its scope */
     uint64_t mark;       /* a number that a layer above keeps with what lies here; 0 in a fresh block */
+    uint64_t waiting;    /* since which count of ctx->waited nobody uses it */
     tfm_buffer *next;    /* in its scope's list, or in the free list of its size class */
     tfm_buffer **link;   /* what points here while in a scope */
     tfm_buffer *all;     /* every struct of the context */
@@ -122,6 +123,9 @@ struct tfm_context {
     int depth;
     uint64_t room;            /* bytes that the pool may hold: the device's, or the caller's limit; 0: not known */
     uint64_t held, held_most; /* bytes of all blocks but foreign ones: now, and at most so far */
+    uint64_t unused;          /* those of them in `free` */
+    uint64_t used_most;       /* what of `held` was not in `free`, at most so far */
+    uint64_t waited;          /* blocks that came to `free` so far */
     uint64_t offered;         /* those of them that others may read */
 
     tfm_build_fn on_build;

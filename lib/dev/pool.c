@@ -1,0 +1,288 @@
+/* The context's memory: blocks in size classes, given back by scope. The queue is in order, so a block may serve a new
+ * tensor as soon as its scope is closed, even while kernels that read the old one wait in the queue. Blocks that nobody
+ * uses are kept for the next who need some, but few beyond what was once in use at the same time. */
+#include "dev/pool.h"
+#include <inttypes.h>
+#include "dev/cl.h"
+#include "dev/recording.h"
+
+enum { OCTAVE = 4 };
+
+/* Four classes an octave: at most a quarter of a block is wasted. */
+static int size_class(uint64_t bytes, uint64_t *rounded) {
+    uint64_t base = 256;
+    for (int octave = 0;; octave++, base *= 2) {
+        for (int quarter = 0; quarter < OCTAVE; quarter++) {
+            const uint64_t size = base + base / OCTAVE * (uint64_t)quarter;
+            if (size >= bytes) {
+                *rounded = size;
+                return octave * OCTAVE + quarter;
+            }
+        }
+    }
+}
+
+uint64_t tfm__pool_block(uint64_t bytes) {
+    uint64_t rounded;
+    size_class(bytes, &rounded);
+    return rounded;
+}
+
+static void list_push(tfm_buffer **head, tfm_buffer *buffer) {
+    buffer->next = *head;
+    buffer->link = head;
+    if (*head)
+        (*head)->link = &buffer->next;
+    *head = buffer;
+}
+
+void tfm__pool_leave(tfm_buffer *buffer) {
+    *buffer->link = buffer->next;
+    if (buffer->next)
+        buffer->next->link = buffer->link;
+}
+
+void tfm__pool_enter(tfm_context *ctx, int depth, tfm_buffer *buffer) {
+    buffer->depth = depth;
+    list_push(&ctx->scopes[depth], buffer);
+}
+
+static void release_memory(tfm_buffer *buffer) {
+    if (buffer->shared && !buffer->foreign)
+        buffer->ctx->offered -= buffer->bytes;
+    if (buffer->shared)
+        tfm__shared_drop(buffer->shared);
+    buffer->shared = NULL;
+    clReleaseMemObject(buffer->memory);
+    if (!buffer->foreign)
+        buffer->ctx->held -= buffer->bytes;
+    buffer->memory = NULL;
+    list_push(&buffer->ctx->spare, buffer);
+}
+
+/* Into the list of blocks that nobody uses, and out of it. */
+static void unused_push(tfm_context *ctx, int class, tfm_buffer *buffer) {
+    buffer->waiting = ++ctx->waited;
+    ctx->unused += buffer->bytes;
+    list_push(&ctx->free[class], buffer);
+}
+
+static void unused_take(tfm_context *ctx, tfm_buffer *buffer) {
+    ctx->unused -= buffer->bytes;
+    tfm__pool_leave(buffer);
+}
+
+void tfm__pool_join(tfm_context *ctx, tfm_buffer **others) {
+    for (int i = 0; i < TFM__SIZE_CLASSES; i++)
+        while (others[i]) {
+            tfm_buffer *buffer = others[i];
+            tfm__pool_leave(buffer);
+            unused_push(ctx, i, buffer);
+        }
+}
+
+bool tfm__pool_trim(tfm_context *ctx) {
+    bool any = false;
+    tfm__recording_give_up(ctx); /* its blocks may be all that there are */
+    clFinish(ctx->queue);
+    for (int i = 0; i < TFM__SIZE_CLASSES; i++) {
+        while (ctx->free[i]) {
+            tfm_buffer *buffer = ctx->free[i];
+            unused_take(ctx, buffer);
+            release_memory(buffer);
+            any = true;
+        }
+    }
+    return any;
+}
+
+uint64_t tfm_context_memory(const tfm_context *ctx) {
+    return ctx ? ctx->held_most : 0;
+}
+
+tfm_buffer *tfm__pool_struct(tfm_context *ctx) {
+    tfm_buffer *buffer = ctx->spare;
+    if (buffer) {
+        tfm__pool_leave(buffer);
+        buffer->foreign = false;
+        buffer->pages = NULL;
+        return buffer;
+    }
+    buffer = tfm__alloc(1, sizeof(*buffer));
+    if (!buffer) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "out of host memory");
+        return NULL;
+    }
+    buffer->ctx = ctx;
+    buffer->generation = 1;
+    buffer->all = ctx->buffers;
+    ctx->buffers = buffer;
+    return buffer;
+}
+
+static bool fits(uint64_t bytes, uint64_t used, uint64_t all) {
+    return all == 0 || (used <= all && bytes <= all - used);
+}
+
+/* Some drivers promise more than the device has, and end the program where they cannot keep it. What others have
+ * offered is on the device too, also after they are gone; the caller's limit is on the context's own. */
+static bool has_room(const tfm_context *ctx, size_t bytes) {
+    const uint64_t others = tfm__shared_bytes(ctx->cl) - ctx->offered;
+    return fits(bytes, ctx->held, ctx->room) && fits(bytes, ctx->held + others, ctx->info.memory_bytes);
+}
+
+static void no_room(tfm_context *ctx, size_t bytes) {
+    const bool limited = !fits(bytes, ctx->held, ctx->room) && ctx->room != ctx->info.memory_bytes;
+    const uint64_t others = limited ? 0 : tfm__shared_bytes(ctx->cl) - ctx->offered;
+    tfm__context_fail(ctx, TFM_ERROR_MEMORY,
+                      "%s has no room for %zu more bytes (it has %" PRIu64 "%s, and %" PRIu64
+                      " are in use): use a smaller batch or model",
+                      ctx->info.name, bytes, limited ? ctx->room : ctx->info.memory_bytes,
+                      limited ? " by the context's memory_limit" : "", ctx->held + others);
+}
+
+/* Drivers say "out of resources" of a device that is full, and after a kernel that crashed. */
+static void buffer_refused(tfm_context *ctx, size_t bytes, cl_int error) {
+    const tfm_status status = error == CL_INVALID_BUFFER_SIZE ? TFM_ERROR_MEMORY : tfm__cl_status(ctx, error);
+    if (status == TFM_ERROR_MEMORY)
+        tfm__context_fail(ctx, status, "%s has no room for %zu more bytes (%s): use a smaller batch or model",
+                          ctx->info.name, bytes, tfm__cl_error_name(error));
+    else
+        tfm__context_fail(ctx, status, "%s gave no buffer of %zu bytes: %s (%d)%s", ctx->info.name, bytes,
+                          tfm__cl_error_name(error), (int)error, tfm__cl_advice(status, error));
+}
+
+/* The one that has waited longest. */
+static tfm_buffer *longest_unused(const tfm_context *ctx) {
+    tfm_buffer *longest = NULL;
+    for (int i = 0; i < TFM__SIZE_CLASSES; i++)
+        for (tfm_buffer *buffer = ctx->free[i]; buffer; buffer = buffer->next)
+            if (!longest || buffer->waiting < longest->waiting)
+                longest = buffer;
+    return longest;
+}
+
+static void note_use(tfm_context *ctx, size_t more) {
+    const uint64_t used = ctx->held - ctx->unused + more;
+    if (ctx->used_most < used)
+        ctx->used_most = used;
+}
+
+/* How large the pool may become while there are blocks that nobody uses. Batches of many shapes take blocks of many
+ * sizes, and what one leaves does not serve the next: without such an end the pool came to twice what is ever in use.
+ */
+static uint64_t pool_most(const tfm_context *ctx) {
+    return ctx->used_most + ctx->used_most / 16;
+}
+
+/* Lets go what has waited longest. Drivers release memory once the kernels that read it have run. */
+static void make_way(tfm_context *ctx, size_t bytes) {
+    tfm_buffer *buffer;
+    while (ctx->held + bytes > pool_most(ctx) && (buffer = longest_unused(ctx))) {
+        unused_take(ctx, buffer);
+        release_memory(buffer);
+    }
+}
+
+/* A block of this size class or of the next `classes`. Usually one up to twice as large serves too: batches shrink and
+ * grow, and the pool should stop growing. Where it has come to its end, one eight times as large is better than a new
+ * one.
+ */
+static tfm_buffer *free_block(tfm_buffer *const *lists, int class, size_t bytes, int classes) {
+    for (int i = class > 0 ? class - 1 : 0; i <= class + classes && i < TFM__SIZE_CLASSES; i++)
+        if (lists[i] && lists[i]->bytes >= bytes) /* the class below has blocks cut at the largest allocation */
+            return lists[i];
+    return NULL;
+}
+
+tfm_buffer *tfm__pool_take(tfm_context *ctx, size_t bytes) {
+    if (bytes > ctx->limits.max_alloc) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY,
+                          "%s takes at most %" PRIu64
+                          " bytes in one allocation, %zu asked: use a smaller batch or model",
+                          ctx->info.name, ctx->limits.max_alloc, bytes);
+        return NULL;
+    }
+    uint64_t block;
+    int class = size_class(bytes, &block);
+    const size_t rounded = block > ctx->limits.max_alloc ? bytes : (size_t)block;
+    /* Those of a recording come first: others that it takes are its own from then on. */
+    tfm_buffer *buffer =
+        ctx->recording ? free_block(tfm__recording_blocks(ctx->recording), class, bytes, OCTAVE) : NULL;
+    if (buffer) {
+        tfm__pool_leave(buffer);
+        tfm__pool_enter(ctx, ctx->depth, buffer);
+        return buffer;
+    }
+    buffer = free_block(ctx->free, class, bytes, OCTAVE);
+    if (!buffer && ctx->held + rounded > pool_most(ctx))
+        buffer = free_block(ctx->free, class, bytes, 3 * OCTAVE);
+    if (buffer) {
+        unused_take(ctx, buffer);
+        note_use(ctx, 0);
+        tfm__pool_enter(ctx, ctx->depth, buffer);
+        return buffer;
+    }
+    note_use(ctx, rounded);
+    make_way(ctx, rounded);
+    if (!has_room(ctx, rounded) && !(tfm__pool_trim(ctx) && has_room(ctx, rounded))) {
+        no_room(ctx, rounded);
+        return NULL;
+    }
+    cl_int error;
+    cl_mem memory = clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE, rounded, NULL, &error);
+    if (error != CL_SUCCESS && tfm__pool_trim(ctx))
+        memory = clCreateBuffer(ctx->cl, CL_MEM_READ_WRITE, rounded, NULL, &error);
+    if (error != CL_SUCCESS) {
+        buffer_refused(ctx, rounded, error);
+        return NULL;
+    }
+    buffer = tfm__pool_struct(ctx);
+    if (!buffer) {
+        clReleaseMemObject(memory);
+        return NULL;
+    }
+    buffer->memory = memory;
+    buffer->bytes = rounded;
+    ctx->held += rounded;
+    if (ctx->held_most < ctx->held)
+        ctx->held_most = ctx->held;
+    tfm__pool_enter(ctx, ctx->depth, buffer);
+    return buffer;
+}
+
+void tfm__pool_give_back(tfm_buffer *buffer) {
+    tfm_context *ctx = buffer->ctx;
+    tfm__pool_leave(buffer);
+    if (buffer->pins > 0) {
+        buffer->depth = TFM__PINNED;
+        list_push(&ctx->pinned, buffer);
+        return;
+    }
+    buffer->generation++;
+    buffer->mark = 0;
+    if (buffer->foreign || buffer->shared) {
+        release_memory(buffer);
+        return;
+    }
+    uint64_t rounded;
+    int class = size_class(buffer->bytes, &rounded);
+    if (rounded > buffer->bytes && class > 0)
+        class --;
+    if (ctx->recording)
+        list_push(&tfm__recording_blocks(ctx->recording)[class], buffer);
+    else
+        unused_push(ctx, class, buffer);
+}
+
+void tfm__pool_free(tfm_context *ctx) {
+    while (ctx->buffers) {
+        tfm_buffer *buffer = ctx->buffers;
+        ctx->buffers = buffer->all;
+        if (buffer->shared)
+            tfm__shared_drop(buffer->shared);
+        if (buffer->memory)
+            clReleaseMemObject(buffer->memory);
+        free(buffer);
+    }
+}
