@@ -73,7 +73,7 @@ void __wrap_tfm__check_judge(tfm__check *c, tfm_tensor got, const double *want) 
 
 /* What has no backward pass is refused while the tape records, and is none of the failures. */
 static void run(tfm_context *ctx, const tfm__check_entry *entry, bool taped, const char *by) {
-    tfm__check c = {.ctx = ctx, .number = entry->number, .random = 2017};
+    tfm__check c = {.ctx = ctx, .form = entry->form, .number = entry->number, .random = 2017};
     const int depth = tfm__scope_depth(ctx), before = backwards;
     tfm_scope_open(ctx);
     if (taped)

@@ -240,7 +240,7 @@ static void test_selftest(void **state) {
     for (const tfm__check_entry *entry = tfm__selftest_gemm; entry->op; entry++) {
         if (strncmp(entry->form, "engine", 6) != 0)
             continue;
-        tfm__check c = {.ctx = harness_context(), .number = entry->number, .random = 2017};
+        tfm__check c = {.ctx = harness_context(), .form = entry->form, .number = entry->number, .random = 2017};
         harness_ok(tfm_scope_open(c.ctx));
         entry->run(&c);
         harness_ok(tfm_scope_close(c.ctx, 0, NULL));

@@ -20,7 +20,7 @@ static bool run_check(tfm_context *ctx, const tfm__check_entry *entry, tfm_selft
     const bool recorded = tfm__tape_pause(ctx); /* the caller's tape goes on afterwards */
     do {
         free_blocks(&c);
-        c = (tfm__check){.ctx = ctx, .number = entry->number, .random = 2017};
+        c = (tfm__check){.ctx = ctx, .form = entry->form, .number = entry->number, .random = 2017};
         tfm_scope_open(ctx);
         entry->run(&c);
     } while (tfm__context_again(ctx, depth, tfm_context_status(ctx)));

@@ -9,9 +9,10 @@ enum { TFM__CHECK_BLOCKS = 24 };
 
 typedef struct tfm__check {
     tfm_context *ctx;
-    int number;      /* which of an op's checks: an activation, a provider, a row of a table */
-    double error;    /* the worst so far */
-    const char *why; /* not NULL: not available here */
+    const char *form; /* the check's name beside the op's: of a product, the provider's */
+    int number;       /* which of an op's checks: an activation, a dtype, a row of a table */
+    double error;     /* the worst so far */
+    const char *why;  /* not NULL: not available here */
     uint64_t random;
     void *blocks[TFM__CHECK_BLOCKS]; /* host memory, freed after the check */
     size_t block_count;
