@@ -150,6 +150,7 @@ static void test_shapes(void **state) {
     harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){3, -1}), TFM_ERROR_ARGUMENT, "dimensions");
     harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 3, (int64_t[]){1LL << 31, 1LL << 31, 1LL << 31}),
                     TFM_ERROR_ARGUMENT, "dimensions");
+    harness_refused(tfm_tensor_new(ctx, &x, (tfm_dtype)(TFM_I8 + 1), 1, (int64_t[]){1}), TFM_ERROR_ARGUMENT, "dtype");
     const int64_t huge = (int64_t)(tfm__context_limits(ctx)->max_alloc / 4) + 1;
     harness_refused(tfm_tensor_new(ctx, &x, TFM_F32, 1, &huge), TFM_ERROR_MEMORY, "smaller batch");
     x = fresh(12);

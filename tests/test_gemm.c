@@ -634,6 +634,8 @@ static void test_by_name(void **state) {
     assert_null(why);
     assert_non_null(tfm_gemm_chosen(ctx, 100, 100, 100));
     harness_ok(tfm_scope_close(ctx, 0, NULL));
+    assert_null(tfm_gemm_chosen(ctx, 0, 1, 1));
+    harness_refused(tfm_context_status(ctx), TFM_ERROR_ARGUMENT, "gemm_chosen");
     harness_refused(tfm_gemm_by(ctx, "fastest", &why, &c, a, b, NULL), TFM_ERROR_ARGUMENT, "no provider 'fastest'");
     harness_refused(tfm_linear_by(ctx, "", &why, &c, a, &weight, (tfm_tensor){0}, TFM_RELU), TFM_ERROR_ARGUMENT,
                     "linear: there is no provider ''");

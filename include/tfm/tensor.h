@@ -46,13 +46,15 @@ typedef struct tfm_tensor {
     int64_t dims[TFM_MAX_RANK]; /* The size of each dimension, 0 or more, the outermost first. */
 } tfm_tensor;
 
-/* The size of one element in bytes. */
+/* The size of one element in bytes; 1 for a number that is no type. */
 TFM_API size_t tfm_dtype_size(tfm_dtype dtype);
-/* The name of a type: "F32", "F16", "BF16", "I32", "U8" or "I8". */
+/* The name of a type: "F32", "F16", "BF16", "I32", "U8" or "I8"; "unknown dtype" for a number that is none. Never NULL.
+ */
 TFM_API const char *tfm_dtype_name(tfm_dtype dtype);
 
 /* Makes a tensor of the given dims in the current scope. Its elements are not initialised. TFM_ERROR_ARGUMENT for a
- * rank or dims out of range, such as a negative one; TFM_ERROR_MEMORY where the device has no room. */
+ * dtype that there is not, and for a rank or dims out of range, such as a negative one; TFM_ERROR_MEMORY where the
+ * device has no room. */
 TFM_API tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, int rank, const int64_t *dims);
 /* Gives the memory of a tensor back before its scope ends and makes the tensor empty. The whole buffer goes, so other
  * tensors in it, such as views, end with it. Does nothing for an empty tensor. Counts as a use of the context: one

@@ -3,12 +3,12 @@
 #include "dev/cl.h"
 #include "dev/pool.h"
 
-/* Elements of dims; false if a dimension is negative or the bytes overflow. That is asked of the dims that are not 0,
- * so that strides, which are products of some dims, do not overflow either. */
+/* Elements of dims; false if there is no such dtype, a dimension is negative or the bytes overflow. That is asked of
+ * the dims that are not 0, so that strides, which are products of some dims, do not overflow either. */
 static bool checked_count(size_t *count, tfm_dtype dtype, int rank, const int64_t *dims) {
     size_t product = 1;
     bool none = false;
-    if (rank < 1 || rank > TFM_MAX_RANK)
+    if ((unsigned)dtype > TFM_I8 || rank < 1 || rank > TFM_MAX_RANK)
         return false;
     for (int i = 0; i < rank; i++) {
         if (dims[i] < 0 || (uint64_t)dims[i] > SIZE_MAX / 2 / tfm_dtype_size(dtype) / product)
@@ -45,7 +45,8 @@ tfm_status tfm_tensor_new(tfm_context *ctx, tfm_tensor *out, tfm_dtype dtype, in
     size_t count;
     if (!checked_count(&count, dtype, rank, dims))
         return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT,
-                                 "a tensor needs 1 to %d dimensions, none of them negative, that fit in memory",
+                                 "a tensor needs a dtype that there is, and 1 to %d dimensions, none of them negative, "
+                                 "that fit in memory",
                                  TFM_MAX_RANK);
     return place(ctx, out, tfm__pool_take(ctx, count * tfm_dtype_size(dtype)), dtype, rank, dims);
 }
@@ -65,7 +66,7 @@ tfm_status tfm_tensor_wrap(tfm_context *ctx, tfm_tensor *out, cl_mem memory, siz
         return tfm_context_status(ctx);
     size_t count, bytes = 0;
     if (!checked_count(&count, dtype, rank, dims) || offset > SIZE_MAX / 2 / tfm_dtype_size(dtype))
-        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "tensor_wrap: bad rank, dimensions or offset");
+        return tfm__context_fail(ctx, TFM_ERROR_ARGUMENT, "tensor_wrap: bad dtype, rank, dimensions or offset");
     cl_int error = clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
     if (error != CL_SUCCESS)
         return tfm__cl_fail(ctx, error, "tensor_wrap: the cl_mem is not one");
