@@ -82,7 +82,7 @@ static void test_write(void **state) {
     holds("written", "");
     assert_int_equal(entries(), before);
     scratch_refused(tfm__file_write(scratch_path("no/such"), "x", 1), TFM_ERROR_IO, "No such file");
-    harness_ok(tfm__dir_make(scratch_path("folder")));
+    harness_ok(tfm__dir_make(scratch_path("folder"), 0700));
     before = entries();
     scratch_refused(tfm__file_write(scratch_path("folder"), "x", 1), TFM_ERROR_IO, "cannot replace");
     assert_int_equal(entries(), before);
@@ -153,15 +153,22 @@ static void test_killed(void **state) {
 static void test_folders(void **state) {
     (void)state;
     struct stat info;
-    harness_ok(tfm__dir_make(scratch_path("one/two//three/")));
+    harness_ok(tfm__dir_make(scratch_path("one/two//three/"), 0700));
     assert_int_equal(stat(scratch_path("one/two/three"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0700);
-    harness_ok(tfm__dir_make(scratch_path("one/two/three")));
-    harness_ok(tfm__dir_make("/"));
+    harness_ok(tfm__dir_make(scratch_path("one/two/three"), 0777));
+    assert_int_equal(stat(scratch_path("one/two/three"), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    const mode_t mask = umask(027);
+    harness_ok(tfm__dir_make(scratch_path("for/others"), 0777));
+    umask(mask);
+    assert_int_equal(stat(scratch_path("for/others"), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0750);
+    harness_ok(tfm__dir_make("/", 0700));
     scratch_text("file", "x");
-    scratch_refused(tfm__dir_make(scratch_path("file")), TFM_ERROR_IO, "file: Not a directory");
-    scratch_refused(tfm__dir_make(scratch_path("file/below")), TFM_ERROR_IO, "file: Not a directory");
-    scratch_refused(tfm__dir_make(""), TFM_ERROR_IO, "No such file");
+    scratch_refused(tfm__dir_make(scratch_path("file"), 0700), TFM_ERROR_IO, "file: Not a directory");
+    scratch_refused(tfm__dir_make(scratch_path("file/below"), 0700), TFM_ERROR_IO, "file: Not a directory");
+    scratch_refused(tfm__dir_make("", 0700), TFM_ERROR_IO, "No such file");
     assert_true(tfm__file_exists(scratch_path("file")));
     assert_true(tfm__file_exists(scratch_root));
     assert_false(tfm__file_exists(scratch_path("absent")));

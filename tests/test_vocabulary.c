@@ -59,7 +59,7 @@ static const char *const FILES[] = {"source.spm", "target.spm", "vocab.json", "t
 /* An empty folder in the scratch folder: its path. */
 static const char *folder(const char *name) {
     const char *path = scratch_path(name);
-    harness_ok(tfm__dir_make(path));
+    harness_ok(tfm__dir_make(path, 0700));
     return path;
 }
 

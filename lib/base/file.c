@@ -287,7 +287,7 @@ tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir) {
     return status;
 }
 
-tfm_status tfm__dir_make(const char *path) {
+tfm_status tfm__dir_make(const char *path, mode_t mode) {
     char *part = tfm__strdup(path);
     if (!part)
         return TFM_ERROR_MEMORY;
@@ -299,7 +299,7 @@ tfm_status tfm__dir_make(const char *path) {
         *end = '\0';
         /* mkdir may say "read-only" or "not permitted" of a folder that exists, so its word alone does not
          * count. */
-        if (mkdir(part, 0700) != 0) {
+        if (mkdir(part, mode) != 0) {
             int reason = errno;
             if (!is_folder(part)) {
                 errno = reason == EEXIST ? ENOTDIR : reason;

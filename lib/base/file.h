@@ -3,6 +3,7 @@
 #define TFM_LIB_FILE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include "base/base.h"
 
 /* A whole file, mapped read-only. Another program that cuts the file while it is mapped makes reads fault:
@@ -50,8 +51,9 @@ tfm_status tfm__writer_close(tfm__writer *writer, tfm_status status);
 /* Whether something of that name is there, readable or not. */
 bool tfm__file_exists(const char *path);
 
-/* Makes a folder and those above it, each for the owner alone (0700). One that is there already is fine. */
-tfm_status tfm__dir_make(const char *path);
+/* Makes a folder and those above it, with these rights less the process's umask: 0777 for what the caller asked for,
+ * 0700 for what is the user's alone. One that is there already is fine, and keeps its rights. */
+tfm_status tfm__dir_make(const char *path, mode_t mode);
 
 /* The names in a folder, but those that begin with a dot, in byte order. Free with tfm__names_free. */
 tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir);

@@ -80,7 +80,7 @@ static int open_folder(bool make, bool warn) {
     if (!path)
         return -1;
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0 && errno == ENOENT && make && tfm__dir_make(path) == TFM_OK)
+    if (folder < 0 && errno == ENOENT && make && tfm__dir_make(path, 0700) == TFM_OK)
         folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
         if (warn && (make || errno != ENOENT))

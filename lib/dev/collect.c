@@ -282,7 +282,7 @@ static json_t *manifest(void) {
 
 static tfm_status write_all(tfm_kernels_report *report) {
     int before = 0;
-    tfm_status status = tfm__dir_make(all.dir);
+    tfm_status status = tfm__dir_make(all.dir, 0777);
     if (status == TFM_OK)
         status = merge(&before, all.dir);
     const char *name;

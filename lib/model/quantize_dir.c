@@ -226,7 +226,7 @@ static tfm_status copy_folder(const char *to, const char *from, const char *enco
                  strcmp(names[i], "openvino") != 0 && !same_folder(source, out))
             status = copy_folder(target, source, encoder, out, depth - 1);
         else if (S_ISREG(about.st_mode) && !(own && (is_weights(names[i]) || strcmp(names[i], "config.json") == 0))) {
-            status = tfm__dir_make(to);
+            status = tfm__dir_make(to, 0777);
             if (status == TFM_OK)
                 status = tfm__file_map(&map, source);
             if (status == TFM_OK)
@@ -283,7 +283,7 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     if (status == TFM_OK)
         status = find_items(j, family, &arch);
     if (status == TFM_OK)
-        status = tfm__dir_make(folder);
+        status = tfm__dir_make(folder, 0777);
     if (status == TFM_OK)
         status = write_file(j, path);
     if (status == TFM_OK)

@@ -129,7 +129,7 @@ tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype) {
         return tfm__fail(TFM_ERROR_UNSUPPORTED, "model_save: models of the family %s are not written",
                          model->family->name);
     char *path = tfm__path_join(dir, "model.safetensors");
-    tfm_status status = path ? tfm__dir_make(dir) : TFM_ERROR_MEMORY;
+    tfm_status status = path ? tfm__dir_make(dir, 0777) : TFM_ERROR_MEMORY;
     const int depth = tfm__scope_depth(model->ctx);
     if (status == TFM_OK)
         do
