@@ -10,7 +10,9 @@ sh apps/packages.sh gcc g++ dpkg-dev meson ninja-build pkg-config ocl-icd-opencl
     libsentencepiece-dev libjansson-dev libyaml-dev libicu-dev libpcre2-dev libcairo2-dev fonts-dejavu-core pocl-opencl-icd
 
 build=build/demo
-[ -f $build/build.ninja ] || meson setup $build -Dtests=false --buildtype=release >/dev/null
+if [ ! -f $build/build.ninja ]; then
+    said=$(meson setup $build -Dtests=false --buildtype=release) || { echo "$said" >&2; exit 1; } # it says all there
+fi
 echo "Building"
 ninja -C $build --quiet
 
