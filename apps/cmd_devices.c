@@ -1,6 +1,7 @@
 /* tfm devices: what there is to run on. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cli.h"
 
@@ -54,6 +55,13 @@ static int print_table(const tfm_device_info *devices, size_t count) {
     return CLI_OK;
 }
 
+static bool any_chosen(const tfm_device_info *devices, size_t count) {
+    size_t i = 0;
+    while (i < count && !devices[i].chosen)
+        i++;
+    return i < count;
+}
+
 int cmd_devices(int argc, char **argv) {
     bool json = false;
     const cli_option options[] = {
@@ -78,6 +86,9 @@ int cmd_devices(int argc, char **argv) {
     if (tfm_devices_list(&devices, &count) != TFM_OK)
         return cli_fail_library();
     code = json ? print_json(devices, count) : print_table(devices, count);
+    const char *wanted = getenv("TFM_DEVICE");
+    if (wanted && wanted[0] && !any_chosen(devices, count))
+        fprintf(stderr, "tfm: TFM_DEVICE is \"%.100s\", by which none of these devices can be taken\n", wanted);
     tfm_devices_free(&devices);
     return code;
 }

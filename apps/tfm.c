@@ -46,8 +46,19 @@ static const cli_command *command_named(const char *name) {
     return c->name ? c : NULL;
 }
 
+static int no_option(const char *name) {
+    cli_near near = {.word = name};
+    cli_nearer(&near, "--help");
+    cli_nearer(&near, "--version");
+    fprintf(stderr, "tfm: there is no option %s%s%s%s; see tfm --help\n", name, near.name ? " (did you mean " : "",
+            near.name ? near.name : "", near.name ? "?)" : "");
+    return CLI_USAGE;
+}
+
 static int no_command(const char *name) {
     cli_near near = {.word = name};
+    if (name[0] == '-')
+        return no_option(name);
     for (const cli_command *c = cli_commands; c->name; c++)
         cli_nearer(&near, c->name);
     cli_nearer(&near, "help");

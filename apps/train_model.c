@@ -222,8 +222,9 @@ static int open_given(train_run *r) {
         return cli_fail("the model of %s is of the family %s, which tfm runs and does not write: it cannot be trained",
                         o->from, info.family);
     if ((texts ? o->block : o->max_length) > info.max_positions)
-        return cli_fail("--%s is %d, and the model of %s takes up to %d tokens: give at most that many",
-                        texts ? "block" : "max-length", texts ? o->block : o->max_length, o->from, info.max_positions);
+        return cli_fail("--%s is %d, and the model of %s takes up to %d tokens: give --%s %d, or less",
+                        texts ? "block" : "max-length", texts ? o->block : o->max_length, o->from, info.max_positions,
+                        texts ? "block" : "max-length", info.max_positions);
     return CLI_OK;
 }
 

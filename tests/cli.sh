@@ -54,6 +54,10 @@ run
 check "no command is a usage error" both 2 says err 'usage:'
 run frobnicate
 check "an unknown command is one" one_sentence 2 "'frobnicate'"
+run --frobnicate
+check "an option that is before any command is one" one_sentence 2 'no option --frobnicate'
+run --versoin
+check "and what it may mean is said" one_sentence 2 'did you mean --version'
 translate --frobnicate
 check "an unknown option is one" one_sentence 2 '--frobnicate'
 translate -q
@@ -378,6 +382,10 @@ rows = json.load(open("out"))
 fields = """index platform_index device_index platform name vendor type driver opencl compute_units memory_bytes
 max_alloc_bytes fp16 compiler chosen""".split()
 print(all(f in r for r in rows for f in fields), sum(r["chosen"] for r in rows))')" = "True 1" ]
+TFM_DEVICE=nonesuch "$tfm" devices >out 2>err
+code=$?
+check "devices: a TFM_DEVICE that fits none is said" [ "$code" = 0 -a "$(grep -c '^\*' out)" = 0 ]
+check "devices: and by its name" one_sentence 0 'TFM_DEVICE is "nonesuch"'
 TFM_LOG=bogus "$tfm" devices >out 2>err
 code=$?
 check "a level of the log that is none is said, once" both 0 one_sentence 0 'TFM_LOG is "bogus"'
