@@ -147,7 +147,7 @@ void tfm_context_free(tfm_context **pointer) {
     *pointer = NULL;
     if (atomic_fetch_sub(&ctx->owners, 1) > 1)
         return;
-    char kept[TFM__MESSAGE]; /* what the cache, or the file of times, cannot do is no failure */
+    char kept[TFM__MESSAGE]; /* what the cache, the file of times or an export cannot do is no failure of this call */
     tfm__error_keep(kept);
     if (ctx->queue)
         clFinish(ctx->queue);
@@ -156,8 +156,8 @@ void tfm_context_free(tfm_context **pointer) {
         tfm__profile_close(&ctx->profile);
     if (ctx->status == TFM_OK)
         tfm__programs_export(ctx);
-    tfm__error_restore(kept);
     tfm__collect_take(ctx);
+    tfm__error_restore(kept);
     /* Kernels before programs, programs before the context: PoCL insists. */
     tfm__programs_free(ctx);
     tfm__pack_close(&ctx->pack);
