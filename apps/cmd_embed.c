@@ -260,7 +260,7 @@ int cmd_embed(int argc, char **argv) {
                  "says how tokens are pooled; without it, by their mean.\n"
                  "Lines that are longer than the model takes are cut; --stats counts them.\n"
                  "A bad line (invalid UTF-8, a NUL) is named on standard error and gives null,\n"
-                 "an empty line, or numbers that are none. The exit code is then 1.\n",
+                 "an empty line, or a vector of NaN. The exit code is then 1.\n",
         .examples = "  tfm embed -m all-MiniLM-L6-v2 -i lines.txt --format npy -o lines.npy\n"
                     "  echo \"a cat\" | tfm embed -m all-MiniLM-L6-v2 --similar lines.txt --top 3\n"
                     "  tfm embed -m sentiment --classify < reviews.txt\n"

@@ -383,7 +383,7 @@ int cmd_generate(int argc, char **argv) {
                  "Each token is the likeliest, unless --beam or an option for drawing is given,\n"
                  "also where the model's generation_config.json says do_sample; its temperature,\n"
                  "top_k, top_p and min_p are then what is drawn by. A run with one seed repeats,\n"
-                 "and what a prompt gets does not hang on the others.\n",
+                 "and what a prompt gets does not depend on the others.\n",
         .examples = "  tfm generate -m gpt2 \"Once upon a time\"\n"
                     "  tfm generate -m gpt2 -t 0.8 --top-p 0.95 --seed 7 < letter.txt\n"
                     "  tfm generate -m llama -i prompts.txt -o texts.txt --beam 4 --stats\n"

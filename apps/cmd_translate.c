@@ -363,7 +363,7 @@ int cmd_translate(int argc, char **argv) {
         .about = "Translates lines of UTF-8 text: one line out for each line in, in order. It\n"
                  "reads until its input pauses or 16 batches are full, writes each translation\n"
                  "as soon as all before it are done, and goes on.\n"
-                 "With -o FILE, a run that is interrupted leaves its finished lines in\n"
+                 "With -o FILE, a run that is interrupted leaves what it has written in\n"
                  "FILE.partial.\n"
                  "A line that cannot be translated (invalid UTF-8, a NUL, too long) is named on\n"
                  "standard error and gives an empty line. The other lines are still translated,\n"
