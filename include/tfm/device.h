@@ -70,8 +70,8 @@ typedef struct tfm_device_info {
     unsigned compute_units;   /* The number of its cores or multiprocessors. */
     uint64_t memory_bytes;    /* Its global memory in bytes. */
     uint64_t max_alloc_bytes; /* The largest single allocation in bytes. */
-    bool chosen;     /* tfm_context_open, or for a list tfm_fleet_open, would take it now if its options name no
-                        device. */
+    bool chosen;     /* Of tfm_devices_list alone: tfm_context_open, or where TFM_DEVICE is a list tfm_fleet_open, would
+                        take it now if its options name no device. */
     char error[256]; /* Why this platform or device cannot be used, or "" if it can. */
 } tfm_device_info;
 
@@ -130,8 +130,8 @@ TFM_API tfm_context *tfm_context_retain(tfm_context *ctx);
 /* The device of a context. The struct belongs to the context. NULL for NULL. */
 TFM_API const tfm_device_info *tfm_context_device(const tfm_context *ctx);
 
-/* The name of the variant whose kernels the context runs, one of tfm_variant_name. The string is
- * static. NULL for NULL. */
+/* The name of the variant whose kernels the context runs, one of tfm_variant_name. The string is static. NULL for NULL.
+ */
 TFM_API const char *tfm_context_variant(const tfm_context *ctx);
 
 /* The first failure since the context was opened or cleared, or TFM_OK. After a failure ops do nothing and return it,

@@ -28,11 +28,11 @@
  * all contexts are on one device and run the same kernels, each takes the next full batch. The batches are those that
  * one context would make then, and so are all results, to the bit, but where memory gives out and a batch is halved.
  *
- * What the result is: each line gets what one of the devices gives for it, and that does not hang on the lines that are
- * in its batch but for rounding. Devices round differently, as batches of different sizes do on one device. So texts
- * are those of one device, except where two of them are equally likely but for rounding; scores and vectors are the
- * same but for rounding; and what is drawn by tfm_generate, whose random numbers are those of the prompt, is the same
- * but where rounding moves the border between two tokens.
+ * What the result is: each line gets what one of the devices gives for it, and that does not depend on the lines that
+ * are in its batch but for rounding. Devices round differently, as batches of different sizes do on one device. So
+ * texts are those of one device, except where two of them are equally likely but for rounding; scores and vectors are
+ * the same but for rounding; and what is drawn by tfm_generate, whose random numbers are those of the prompt, is the
+ * same but where rounding moves the border between two tokens.
  *
  * A device that fails is left out from then on, by all models of the fleet: the log has a warning, what it worked on
  * goes to the others, and the call goes on. When the last one fails, the call does, as it would with that device alone.
@@ -71,8 +71,7 @@ typedef struct tfm_fleet_options {
 
 /* Opens `workers` contexts on each device. A device whose driver fails is left out with a warning, unless all do.
  * `options` may be NULL. On failure *out is NULL: TFM_ERROR_DEVICE if a word of the list fits no device, or none that
- * is not taken.
- */
+ * is not taken already. */
 TFM_API tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options);
 
 /* Makes a fleet of contexts that are there, such as several on one device or those of tfm_context_wrap. It becomes one

@@ -8,6 +8,7 @@
  * The directory is one of Hugging Face's: it has config.json, weights in F32, F16 or BF16, mostly
  * generation_config.json, and the files of a tokenizer (tfm_tokenizer_open), which for Marian / OPUS-MT are source.spm,
  * target.spm and vocab.json. There is no conversion step.
+ *
  * `model_type` in config.json says which family a model is of: an encoder-decoder such as "marian", "bart" or "t5", a
  * language model such as "gpt2" or "llama", which has a decoder alone, or an encoder such as "bert" (embed.h). The
  * message that refuses another family names all that are run. What a family has that is not run, such as a scaling of
@@ -525,12 +526,13 @@ typedef struct tfm_generate_options {
     float repetition_penalty; /* Tokens of prompt and text get less likely by it, if it is above 1: logits, or in a beam
                                  search log p, are divided by it where they are positive and multiplied where they are
                                  negative ("CTRL", Keskar et al. 2019). 0 means the directory's, or 1. */
-    uint64_t seed;  /* Equal seeds draw the same on a device, but for rounding: the k-th text of prompt i of a call, */
-    uint64_t first; /* its number being first + i, has random numbers of its own, whatever batch it is in. */
+    /* Equal seeds draw the same on a device, but for rounding. Prompt i of a call has the number first + i, by which
+     * each of its n_best texts has random numbers of its own, whatever batch it is in. */
+    uint64_t seed, first;
     int batch_tokens; /* The most tokens of a batch, those that will be written counted. 0 means 16384. */
-    const char *const
-        *stops;            /* [stop_count]: a text ends before the first of these. They take a tokenizer and a beam */
-    size_t stop_count;     /* of 1. */
+    /* [stop_count]: a text ends before the first of these. They need a tokenizer and a beam of 1. */
+    const char *const *stops;
+    size_t stop_count;     /* How many there are. */
     tfm_token_fn on_token; /* Is told of each token; needs a beam of 1. May be NULL. */
     void *on_token_user;   /* The `user` pointer of on_token. */
     tfm_piece_fn on_piece; /* Is told of each piece of text; needs a beam of 1 and a tokenizer. May be NULL. */

@@ -54,10 +54,8 @@ TFM_API tfm_status tfm_gemm(tfm_context *ctx, tfm_tensor *c, tfm_tensor a, tfm_t
                             const tfm_gemm_options *options);
 
 /* A linear layer: y (..., N) = activation(x weight^T + bias), where x is (..., K), weight is (N, K), and bias is (N) or
- * empty. The call keeps the weight's packed copy in `weight` for the next call. A weight may be F16 or
- * BF16, as tfm_cast makes it, or bytes with scales, as tfm_param_quantize makes them: such layers have no backward
- * pass.
- */
+ * empty. The call keeps the weight's packed copy in `weight` for the next call. A weight may be F16 or BF16, as
+ * tfm_cast makes it, or bytes with scales, as tfm_param_quantize makes them: such layers have no backward pass. */
 TFM_API tfm_status tfm_linear(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_param *weight, tfm_tensor bias,
                               tfm_activation activation);
 
@@ -81,7 +79,7 @@ TFM_API tfm_status tfm_param_quantize(tfm_context *ctx, tfm_param *param);
 TFM_API const char *tfm_gemm_provider(size_t index);
 
 /* The name of the provider that tfm_gemm takes on this device for a product of m x k by k x n, without a batch and
- * without transposes. The string is static. The result is NULL after a failure. */
+ * without transposes. m, n and k are at least 1. The string is static. The result is NULL after a failure. */
 TFM_API const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k);
 
 /* These are tfm_gemm and tfm_linear by the provider of this name and no other. NULL for `provider` takes the one that

@@ -194,9 +194,8 @@ TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, cons
 /* Learns the pieces of the lines of `count` text files, as a language model takes them, and writes tokenizer.json and
  * tokenizer_config.json into the folder `dir`, which must exist: what tfm_tokenizer_open and Hugging Face's
  * transformers read; and the same pieces as SentencePiece's own tokenizer.model. <unk> is 0; <s>, which is put before
- * each text, is 1;
- * </s>, which ends one, is 2; there is no padding. Options, lines that are left out, and errors are those of
- * tfm_tokenizer_train, but `separate` and languages, which are for pairs of lines and refused. */
+ * each text, is 1; </s>, which ends one, is 2; there is no padding. Options, lines that are left out, and errors are
+ * those of tfm_tokenizer_train, except that `separate` and languages are for pairs of lines and are refused. */
 TFM_API tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, size_t count,
                                              const tfm_vocabulary_options *options);
 

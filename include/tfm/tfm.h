@@ -29,6 +29,10 @@
  *     tfm_metrics                             | One thread at a time.
  *     tfm_devices_list, tfm_version,          | Any number of threads at once.
  *     tfm_status_name, tfm_variant_name,      |
+ *     tfm_dtype_name, tfm_dtype_size,         |
+ *     tfm_tensor_count, tfm_gemm_provider,    |
+ *     tfm_trainer_rate, tfm_trainer_paper,    |
+ *     tfm_pairs_deal, tfm_tune_interrupted,   |
  *     tfm_model_read_info, tfm_text_check,    |
  *     tfm_text_sentences, tfm_tokenizer_train |
  *     (also _texts), tfm_embedder_read_info,  |

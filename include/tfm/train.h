@@ -216,6 +216,7 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * From then on all ranks call tfm_trainer_update for the same updates, each with its own share of the batches: the
  * batches of an update are dealt in turn, so that number i of them goes to rank i modulo `world`, or in shares. A rank
  * may have none.
+ *
  * The loss is scaled by the targets of all ranks, the gradients are added up in the order of the ranks, and every rank
  * makes the same step, so that all have the same parameters. The update is that of one trainer with all of the batches
  * but for rounding, with the same dropout, and the report is of all ranks. The same world gives the same bits.

@@ -197,8 +197,7 @@ tfm_status tfm__devices_choose(int **out, size_t *count, const char *wanted) {
     return status;
 }
 
-/* ---- One device, and the list of all
- * ---------------------------------------------------------------------------------- */
+/* ---- One device, and the list of all --------------------------------------------------------------------------- */
 
 tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform, cl_device_id *device,
                               const char *wanted) {

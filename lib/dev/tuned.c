@@ -1,5 +1,5 @@
 /* What `tfm tune` has found best on this device: rows of a name and a setting, which the layers above give their
- * meaning. They are kept beside the cache's entries, under everything that a timing hangs on, and read when a context
+ * meaning. They are kept beside the cache's entries, under everything that a timing depends on, and read when a context
  * opens, so that what is run follows from device, shape and table, and never from a time measured in the run. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
  * failed at goes back, and to the others.
  *
  * Where all are contexts on one device, none is slower than another, and each gets the batch that one alone would have
- * next: what is computed then does not hang on who was done first. */
+ * next: what is computed then does not depend on who was done first. */
 #ifndef TFM_LIB_DEAL_H
 #define TFM_LIB_DEAL_H
 
