@@ -145,6 +145,8 @@ static void test_ids(void **state) {
         assert_true(fabs((double)(got[i] - want[i])) < 1e-6);
     free(got);
     harness_refused(tfm_embed(bare, want, texts, 2, NULL), TFM_ERROR_ARGUMENT, "without its tokenizer");
+    harness_refused(tfm_embed(bare, want, texts, 2, &(tfm_embed_options){.batch_tokens = -1}), TFM_ERROR_ARGUMENT,
+                    "embed: batch_tokens is -1");
     tfm_tensor_free(ctx, &vectors);
     tfm_embedder_free(&e);
     tfm_embedder_free(&bare);

@@ -165,6 +165,8 @@ static void test_refused(void **state) {
                                    .activation = TFM_RELU};
     harness_ok(tfm_model_new(&translator, harness_context(), &shape));
     harness_refused(tfm_score_texts(translator, TEXTS, 1, NULL, on_score, NULL), TFM_ERROR_ARGUMENT, "translates");
+    harness_refused(tfm_score_texts(translator, TEXTS, 1, &(tfm_text_options){.batch_tokens = -1}, on_score, NULL),
+                    TFM_ERROR_ARGUMENT, "score_texts: batch_tokens is -1");
     tfm_model_free(&translator);
     tfm_model_free(&model);
 }

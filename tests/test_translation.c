@@ -197,6 +197,8 @@ static void test_alignments(void **state) {
     const tfm_text_options deep = {.alignment_layer = layers + 1}, many = {.alignment_head = 99};
     harness_refused(tfm_translate_lines(model, lines, 1, &deep, NULL, keep, &k), TFM_ERROR_ARGUMENT, "layer");
     harness_refused(tfm_translate_lines(model, lines, 1, &many, NULL, keep, &k), TFM_ERROR_ARGUMENT, "head");
+    harness_refused(tfm_translate_lines(model, lines, 1, &(tfm_text_options){.batch_tokens = -1}, NULL, keep, &k),
+                    TFM_ERROR_ARGUMENT, "batch_tokens is -1");
     tfm_model_free(&model);
 }
 

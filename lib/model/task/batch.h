@@ -56,6 +56,9 @@ typedef struct tfm__batch_limit {
 
 void tfm__stats_add(tfm_search_stats *to, const tfm_search_stats *more);
 
+/* Refuses a negative size of batches, which no caller means. */
+tfm_status tfm__batch_check(const char *call, int batch_tokens);
+
 /* Sets the limits by what the caller asks for, where 0 is the default, and by the memory that the logits of `beam` rows
  * a line may take on the device. */
 tfm__batch_limit tfm__batch_limits(const tfm_model *model, int batch_tokens, int beam);

@@ -58,6 +58,8 @@ tfm_status tfm_classify(tfm_model *model, float *scores, const char *const *line
     options = options ? options : &defaults;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "classify: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__batch_check("classify", options->batch_tokens) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(model->ctx, "classify") != TFM_OK)
         return tfm_context_status(model->ctx);
     if (tfm__model_needs(model, "classify", TFM__NEEDS_ENCODER | TFM__NEEDS_CLASSES) != TFM_OK)

@@ -46,6 +46,8 @@ tfm_status tfm_embed(tfm_embedder *e, float *vectors, const char *const *lines, 
     options = options ? options : &defaults;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "embed: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__batch_check("embed", options->batch_tokens) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(e->model->ctx, "embed") != TFM_OK)
         return tfm_context_status(e->model->ctx);
     const char *prompt = options->prompt ? options->prompt : tfm_embedder_prompt(e, NULL);

@@ -168,6 +168,8 @@ tfm_status tfm_guess_words(tfm_model *model, const char *const *lines, size_t co
     options = options ? options : &defaults;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "guess_words: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__batch_check("guess_words", options->batch_tokens) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     tfm_status status = check(model, top);
     if (status != TFM_OK)
         return status;

@@ -170,6 +170,8 @@ tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *c
     options = options ? options : &defaults;
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "score: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__batch_check("score", options->batch_tokens) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(model->ctx, "score") != TFM_OK)
         return tfm_context_status(model->ctx);
     if (tfm__model_needs(model, "score", TFM__NEEDS_ENCODER | TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)

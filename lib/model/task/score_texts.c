@@ -149,6 +149,8 @@ static tfm_status score_batch(void *user, tfm_model *on, tfm__line *const *batch
 static tfm_status check(const tfm_model *model, const tfm_text_options *options) {
     if (TFM__UNKNOWN(options))
         return tfm__fail(TFM_ERROR_ARGUMENT, "score_texts: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__batch_check("score_texts", options->batch_tokens) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     if (tfm__context_ready(model->ctx, "score_texts") != TFM_OK)
         return tfm_context_status(model->ctx);
     if (tfm__model_needs(model, "score_texts", TFM__NEEDS_DECODER | TFM__NEEDS_OUTPUT) != TFM_OK)

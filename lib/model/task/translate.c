@@ -161,6 +161,8 @@ tfm_status tfm__translations_check(const tfm__translations *t) {
     const tfm__stack_arch *decoder = &t->model->arch.decoder;
     if (TFM__UNKNOWN(text))
         return tfm__fail(TFM_ERROR_ARGUMENT, "translate: %s", TFM__UNKNOWN_OPTION);
+    if (tfm__batch_check("translate", text->batch_tokens) != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
     if (text->split && t->n_best > 1)
         return tfm__fail(TFM_ERROR_ARGUMENT,
                          "translate: split and %d hypotheses a line do not go together: the best ones of a line's "
