@@ -1,12 +1,13 @@
 /* GEMM for WIDE devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b + addend),
- * where b is stored in bf16, in the panels of gemm_panel.cl, and a is rounded to bf16 as well. One instruction
- * multiplies 16 rows of 32 numbers by 32 rows of 16 and adds to 16 x 16 sums of fp32, in 16 cycles, where one for fp32
- * would be needed 512 times. Denormal numbers count as zeros to it.
+ * where b is stored in bf16 or rounded to it, in the panels of gemm_panel.cl, and a is rounded to bf16 as well. One
+ * instruction multiplies 16 rows of 32 numbers by 32 rows of 16 and adds to 16 x 16 sums of fp32, in 16 cycles, where
+ * one for fp32 would be needed 512 times. Denormal numbers count as zeros to it.
  *
  * All tiles are whole: panels and rows of a have zeros up to a multiple of 32 numbers, and rows that are not there are
  * read from memory that is, and their sums are not stored.
  *
- * The host gives what gemm_rounded.cl takes, with panels of 32 columns in vectors of 16. */
+ * The host gives what gemm_rounded.cl takes, with panels of 32 columns in vectors of 16, and ROUNDED_A where a was
+ * transposed, and is in rows of pairs by now. */
 #define NARROW 2
 #include "gemm_out.cl"
 #include "narrow.cl"
@@ -55,7 +56,23 @@ static inline void add_block(tfm_vec *sums, const uint *a, const long a_row, __g
 }
 #endif
 
+/* Rows of a, and `count` numbers of one, from `first` on, with zeros up to a multiple of PAIRED_DEPTH. */
+#ifdef ROUNDED_A
+typedef uint number;
+static inline void take_row(uint *to, __global const uint *a, const long row, const long k, const long first,
+                            const int count) {
+    __global const uint *from = a + row * ROW_PAIRS(k) + first / 2;
+    for (int w = 0; w < (int)PANEL_DEPTH(count) / 2; w += TFM_WIDTH)
+        tfm_store(tfm_load(from + w), to + w);
+}
+#else
+typedef float number;
 DEFINE_ROUND_ROW(round_row, __private)
+static inline void take_row(uint *to, __global const float *a, const long row, const long k, const long first,
+                            const int count) {
+    round_row((narrow *)to, a + row * k + first, count);
+}
+#endif
 
 /* A block's way out after its last step along K. */
 static inline void store_block(const tile_out *out, const tfm_vec *sums) {
@@ -93,7 +110,8 @@ static inline void keep_block(const tile_out *out, const tfm_vec *sums) {
 /* What is the same for all blocks of an item. */
 typedef struct product {
     __global float *c;
-    __global const float *a, *addend; /* addend may be 0 */
+    __global const number *a;
+    __global const float *addend; /* or 0 */
     __global const uint *packed;
     long n, k, addend_row;
     float alpha, least;
@@ -107,7 +125,7 @@ static void add_piece(const product *p, const long row, const int there, const l
     const long all = PANEL_STEPS(p->k), begin = s * PAIRED_DEPTH;
     const int steps = (int)min((long)PIECE, all - s), count = (int)min((long)PIECE * PAIRED_DEPTH, p->k - begin);
     for (int i = 0; i < there; i++)
-        round_row((narrow *)(a + i * LINE_WORDS), p->a + (row + i) * p->k + begin, count);
+        take_row(a + i * LINE_WORDS, p->a, row + i, p->k, begin, count);
     for (long panel = first; panel < last; panel++) {
         const long column = panel * TFM_PANEL;
         __global float *to = p->c + row * p->n + column;
@@ -134,8 +152,9 @@ static void add_piece(const product *p, const long row, const int there, const l
     }
 }
 
-/* packed: as gemm_pack makes it. Grid: blocks of `rows` rows, a multiple of BLOCK, x groups of `group` panels. */
-TFM_KERNEL void gemm_amx(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(uint, packed), TFM_INPUT(float, addend),
+/* packed: as gemm_pack or gemm_pairs_panels makes it. Grid: blocks of `rows` rows, a multiple of BLOCK, x groups of
+ * `group` panels. */
+TFM_KERNEL void gemm_amx(TFM_TENSOR(float, c), TFM_INPUT(number, a), TFM_INPUT(uint, packed), TFM_INPUT(float, addend),
                          const long m, const long n, const long k, const long group, const long addend_row,
                          const long has_addend, const float alpha, const float least, const long rows) {
     const long row = get_global_id(0) * rows, end = min(row + rows, m), panels = (n + TFM_PANEL - 1) / TFM_PANEL;

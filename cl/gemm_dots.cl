@@ -1,18 +1,13 @@
 /* GEMM for WIDE devices whose processor multiplies numbers of bf16: c (M, N) = activation(alpha a b + addend), where b
- * is stored in bf16, in the panels of gemm_panel.cl, and a is rounded to bf16 as well. One instruction multiplies two
- * pairs in each lane and adds both products to a sum of fp32, twice as much as one for fp32 does; denormal numbers
- * count as zeros to it. */
+ * is stored in bf16 or rounded to it, in the panels of gemm_panel.cl, and a is rounded to bf16 as well. One instruction
+ * multiplies two pairs in each lane and adds both products to a sum of fp32, twice as much as one for fp32 does;
+ * denormal numbers count as zeros to it. */
 #define NARROW 2
 #include "gemm_out.cl"
 #include "narrow.cl"
 #define PANEL_BF16 1
 #include "gemm_panel.cl"
 #include "gemm_rounded.cl"
-
-/* Pairs of a row of a, and what lies between two rows: an odd number of lines of 16, since rows that lie a power of two
- * apart would drive each other out of the first cache. The host has the same. */
-#define PAIRS(k) (((k) + 1) / 2)
-#define ROW_PAIRS(k) ((((PAIRS(k) + 15) / 16) | 1) * 16)
 
 /* a, rounded: (M, 2 ROW_PAIRS(K)), with zeros up to a multiple of PAIRED_DEPTH. Grid: items of `rows` rows each. */
 DEFINE_ROUND_ROW(round_row, __global)
@@ -49,7 +44,8 @@ TFM_KERNEL void gemm_dots_round(TFM_TENSOR(narrow, rounded), TFM_INPUT(float, a)
 DEFINE_DOTS(dots, TFM_ROWS)
 DEFINE_DOTS(part_dots, TFM_PART_ROWS)
 
-/* a: as gemm_dots_round makes it; packed: as gemm_pack does. Grid: ceil(M / TFM_ROWS) x groups of `group` panels. */
+/* a: as gemm_dots_round or gemm_pairs_turned makes it; packed: as gemm_pack or gemm_pairs_panels does. Grid: ceil(M /
+ * TFM_ROWS) x groups of `group` panels. */
 TFM_KERNEL void gemm_dots(TFM_TENSOR(float, c), TFM_INPUT(uint, a), TFM_INPUT(uint, packed), TFM_INPUT(float, addend),
                           const long m, const long n, const long k, const long group, const long addend_row,
                           const long has_addend, const float alpha, const float least) {

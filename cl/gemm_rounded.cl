@@ -4,6 +4,9 @@
  * instruction is to be done by others, for tests, and what gemm_out.cl takes. */
 #ifdef EMULATED
 #define ROUND_VEC(v, p) narrow_store_vec(v, p)
+static inline tfm_uvec rounded_words(const tfm_vec v) {
+    return NARROW_BITS(TFM_CAT(as_uint, TFM_WIDTH)(v));
+}
 #else
 #define ROUND_VEC(v, p) tfm_store(rounded_by_one(v), p)
 static inline ushort16 rounded_by_one(const float16 v) {
@@ -11,7 +14,16 @@ static inline ushort16 rounded_by_one(const float16 v) {
     __asm__("vcvtneps2bf16 %1, %0" : "=v"(out) : "v"(v));
     return out;
 }
+/* The same in the lower halves of words. */
+static inline tfm_uvec rounded_words(const tfm_vec v) {
+    return convert_uint16(rounded_by_one(v));
+}
 #endif
+
+/* Pairs of a row of a, and what lies between two rows: an odd number of lines of 16, since rows that lie a power of two
+ * apart would drive each other out of the first cache. The host has the same. */
+#define PAIRS(k) (((k) + 1) / 2)
+#define ROW_PAIRS(k) ((((PAIRS(k) + 15) / 16) | 1) * 16)
 
 /* `count` numbers at `from`, rounded, and zeros up to a multiple of PAIRED_DEPTH. */
 #define DEFINE_ROUND_ROW(NAME, SPACE)                                                                                  \

@@ -156,9 +156,6 @@ static void test_declines(void **state) {
         assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "weights of bf16"));
     }
     task.b.dtype = TFM_BF16;
-    task.transpose_a = true;
-    assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "transposed"));
-    task.transpose_a = false;
     task.m = tuning()->gemm_part_rows;
     assert_non_null(strstr(tfm__gemm_dots.declines(ctx, &task), "more than 8 rows"));
     *tuning() = own;

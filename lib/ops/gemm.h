@@ -56,7 +56,7 @@ typedef struct tfm__gemm_provider {
 
 extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
 extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
-extern const tfm__gemm_provider tfm__gemm_dots;    /* weights of bf16 by processors that multiply such numbers */
+extern const tfm__gemm_provider tfm__gemm_dots;    /* bf16 by processors that multiply such numbers */
 extern const tfm__gemm_provider tfm__gemm_rows;    /* linear layers of few rows, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_engine;  /* matrix engines, where 16 bits of what is read are enough */
@@ -107,6 +107,10 @@ tfm__gemm_addend tfm__gemm_addend_of(const tfm__gemm_task *task);
 /* gemm_engine.c: what the product may round the numbers to that it reads: what b is stored in, or else what the
  * context's tuning says. F32: it rounds nothing. */
 tfm_dtype tfm__gemm_inputs(tfm_context *ctx, const tfm__gemm_task *task);
+/* gemm_choose.c: NULL where large products of floats are by a matrix engine, or a processor's own products of 16 bits,
+ * once tfm__context_set_inputs allows them to round to `inputs`; else why they are not: half a sentence. After a
+ * failure it is the context's. */
+const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs);
 
 /* ---- gemm_choose.c ---- */
 
@@ -178,6 +182,9 @@ typedef enum tfm__panel_kernel {
     TFM__PANEL_KERNELS
 } tfm__panel_kernel;
 
+/* And those that round floats to bf16 on the way. */
+typedef enum tfm__pairs_kernel { TFM__PAIRS_PANELS, TFM__PAIRS_TURNED, TFM__PAIRS_KERNELS } tfm__pairs_kernel;
+
 typedef struct tfm__gemm_state {
     tfm__gemm_mode mode;
     struct {
@@ -190,6 +197,7 @@ typedef struct tfm__gemm_state {
     tfm__gemm_proof proofs[TFM__GEMM_PROVIDERS]; /* by their places in tfm__gemm_all */
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
     tfm__kernel *panel_kernels[TFM__PANEL_KERNELS][TFM_SILU + 1][TFM_BF16 + 1];
+    tfm__kernel *pairs_kernels[TFM__PAIRS_KERNELS];
 } tfm__gemm_state;
 
 /* The provider of that name, or NULL. */
@@ -205,9 +213,9 @@ int64_t tfm__gemm_panel_depth(tfm_dtype dtype, int64_t k);
 /* One of their kernels, built for this activation and the dtype of b. */
 tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, tfm_activation activation,
                                     tfm_dtype stored);
-/* b in panels: the weight's copy if it is of this value, else made now. A weight's copy outlives all scopes;
- * another one dies with the scope that the caller has opened. */
-tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task);
+/* b in panels of `dtype`, its own, or BF16 that a b of F32 is rounded to: the weight's copy if it is of this value,
+ * else made now. A weight's copy outlives all scopes; another one dies with the scope that the caller has opened. */
+tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task, tfm_dtype dtype);
 /* Launches `kernel` of cl/gemm_packed.cl on `row_tiles` x groups of `group` panels x batch. */
 tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm__panel_kernel kernel,
                                int64_t row_tiles, int64_t group);
@@ -219,6 +227,16 @@ int64_t tfm__gemm_panel_group(const tfm_context *ctx, const tfm__gemm_task *task
  * and with a large group and a small one it would have most of the work. */
 int64_t tfm__gemm_even(int64_t panels, int64_t group);
 /* Bytes of the panels that are made for this one task; 0 where its weight keeps them. */
-uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task);
+uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task, tfm_dtype dtype);
+
+/* ---- gemm_pairs.c: floats that are rounded to bf16, for gemm_dots.c ---- */
+
+/* Numbers from one row of a, as products read it, to the next: ROW_PAIRS of gemm_rounded.cl. */
+int64_t tfm__gemm_pairs_row(int64_t k);
+/* b's panels, of one matrix. */
+tfm_status tfm__gemm_pairs_panels(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task);
+/* *rounded, of the scope that is open: the rows of an a that is transposed; and its bytes. */
+tfm_status tfm__gemm_pairs_turned(tfm_context *ctx, tfm_tensor *rounded, const tfm__gemm_task *task);
+uint64_t tfm__gemm_pairs_memory(const tfm__gemm_task *task);
 
 #endif

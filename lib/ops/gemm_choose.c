@@ -47,7 +47,7 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
         return NULL;
     if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
         return &tfm__gemm_clblast;
-    /* The table was filled with products of floats of 32 bits, which none of these two took. */
+    /* The table was filled with products that round nothing, which none of these two took. */
     if (tfm__gemm_inputs(ctx, task) != TFM_F32) {
         const tfm__gemm_provider *first = in_order(ctx, state, task);
         if (first == &tfm__gemm_engine || first == &tfm__gemm_dots)
@@ -59,6 +59,23 @@ const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_tas
         return row->provider;
     const tfm__gemm_provider *first = in_order(ctx, state, task);
     return first ? first : &tfm__gemm_plain;
+}
+
+const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
+    const int64_t many = 4096; /* rows and columns; whoever takes few of them elsewhere is no matter */
+    const tfm__gemm_task task = {.batch = 1, .m = many, .n = many, .k = many, .shared_b = true, .alpha = 1};
+    const tfm_dtype before = tfm__context_set_inputs(ctx, inputs);
+    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &task), *own = NULL;
+    const bool rounds = provider == &tfm__gemm_engine || provider == &tfm__gemm_dots;
+    const char *why = NULL;
+    if (provider && !rounds) {
+        own = tfm__context_tuning(ctx)->class == TFM__WIDE ? &tfm__gemm_dots : &tfm__gemm_engine;
+        why = provider == &tfm__gemm_clblast ? "the environment variable TFM_GEMM asks for CLBlast"
+                                             : tfm__gemm_declines(ctx, own, &task);
+        why = why ? why : "this kind of device uses none for products";
+    }
+    tfm__context_set_inputs(ctx, before);
+    return why;
 }
 
 tfm_status tfm__gemm_run(tfm_context *ctx, const tfm__gemm_provider *provider, const tfm__gemm_task *task) {

@@ -1,6 +1,7 @@
-/* Products with weights of bf16 where the processor multiplies such numbers: cl/gemm_dots.cl, and cl/gemm_amx.cl where
- * it multiplies tiles of them. What they read is rounded to bf16, as matrix engines round it (gemm_engine.c), so few
- * rows, which are bound by reading the weight, stay with `small`, which rounds nothing. */
+/* Products where the processor multiplies numbers of bf16: cl/gemm_dots.cl, and cl/gemm_amx.cl where it multiplies
+ * tiles of them. They are for weights that are stored so, and for any others where the context's tuning says that
+ * products may round to bf16, as in training. What they read is rounded to bf16, as matrix engines round it
+ * (gemm_engine.c), so few rows, which are bound by reading the weight, stay with `small`, which rounds nothing. */
 #include <math.h>
 #include "ops/gemm.h"
 
@@ -17,7 +18,7 @@ typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
 typedef struct state {
     verdict verdicts[FORMS];
     /* Those that were asked for: a name and its defines take longer to look up than to launch. */
-    tfm__kernel *round, *products[FORMS][TFM_SILU + 1];
+    tfm__kernel *round, *products[FORMS][TFM_SILU + 1], *turned[TFM_SILU + 1];
 } state;
 
 /* Its address is the key under which a context keeps it. */
@@ -46,27 +47,25 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     const form which = form_of(ctx);
     if (which == DOTS && !(tuning->bf16_dots && tuning->width == 16) && !tuning->engine_emulated)
         return "the processor has no dot products of bf16";
-    if (task->b.dtype != TFM_BF16 || !task->weight)
-        return "it is for weights of bf16";
+    if (tfm__gemm_inputs(ctx, task) != TFM_BF16)
+        return "it is for weights of bf16, or where products may round to that";
     if (task->m <= tuning->gemm_part_rows || task->batch > 1)
         return "it is for one matrix of more than 8 rows, or 4 where the device has fewer registers";
-    if (task->transpose_a)
-        return "it reads rows of a, which is transposed";
     const state *s = state_of(ctx);
     return s && s->verdicts[which] == WRONG ? "the result of the processor's instruction was wrong when it was tried"
                                             : NULL;
 }
 
-/* `known`, once it is. None and ReLU share a program. */
-static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, const char *name,
-                         tfm_activation activation) {
+/* `known`, once it is. None and ReLU share a program. `rounded_a`: tiles find a rounded. */
+static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, const char *name, tfm_activation activation,
+                         bool rounded_a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (!*known)
         *known = tfm__kernel_get(ctx, which == TILES ? "gemm_amx" : "gemm_dots", name,
-                                 "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s",
+                                 "-DTFM_ROWS=%d -DTFM_PART_ROWS=%d -DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s%s",
                                  tuning->gemm_rows, tuning->gemm_part_rows, tuning->gemm_vectors,
                                  activation == TFM_RELU ? TFM_NO_ACTIVATION : activation,
-                                 tuning->engine_emulated ? " -DEMULATED" : "");
+                                 tuning->engine_emulated ? " -DEMULATED" : "", rounded_a ? " -DROUNDED_A" : "");
     return *known;
 }
 
@@ -76,25 +75,24 @@ static tfm__kernel *find(tfm_context *ctx, tfm__kernel **known, form which, cons
         TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),                    \
         TFM__F_AS("alpha", task->alpha), TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)
 
-/* Numbers of a row of a as gemm_dots_round leaves it: ROW_PAIRS of the kernel. */
-static int64_t row_of(int64_t k) {
-    return (tfm__divide_up(k, 32) | 1) * 32;
-}
-
 static void run_dots(tfm_context *ctx, state *s, const tfm__gemm_task *task, tfm_tensor packed) {
     const int64_t row_tiles = tfm__divide_up(task->m, tfm__context_tuning(ctx)->gemm_rows);
     const int64_t panels = tfm__divide_up(task->n, tfm__gemm_panel_width(ctx)), rows = tfm__divide_up(task->m, 64);
     const int64_t group = tfm__gemm_panel_group(ctx, task, row_tiles);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
     tfm_tensor rounded = {0};
-    tfm_tensor_new(ctx, &rounded, TFM_BF16, 2, (int64_t[]){task->m, row_of(task->k)});
+    if (task->transpose_a) {
+        tfm__gemm_pairs_turned(ctx, &rounded, task);
+    } else if (tfm_tensor_new(ctx, &rounded, TFM_BF16, 2, (int64_t[]){task->m, tfm__gemm_pairs_row(task->k)}) ==
+               TFM_OK) {
+        tfm__launch(ctx, find(ctx, &s->round, DOTS, "gemm_dots_round", TFM_NO_ACTIVATION, false),
+                    TFM__GRID_1D((size_t)tfm__divide_up(task->m, rows), 1),
+                    TFM__ARGS(TFM__T(rounded), TFM__T_AS("a", task->a), TFM__I_AS("m", task->m),
+                              TFM__I_AS("k", task->k), TFM__I(rows)));
+    }
     if (tfm_context_status(ctx) != TFM_OK)
         return;
-    tfm__launch(ctx, find(ctx, &s->round, DOTS, "gemm_dots_round", TFM_NO_ACTIVATION),
-                TFM__GRID_1D((size_t)tfm__divide_up(task->m, rows), 1),
-                TFM__ARGS(TFM__T(rounded), TFM__T_AS("a", task->a), TFM__I_AS("m", task->m), TFM__I_AS("k", task->k),
-                          TFM__I(rows)));
-    tfm__launch(ctx, find(ctx, &s->products[DOTS][task->activation], DOTS, "gemm_dots", task->activation),
+    tfm__launch(ctx, find(ctx, &s->products[DOTS][task->activation], DOTS, "gemm_dots", task->activation, false),
                 TFM__GRID_2D((size_t)row_tiles, (size_t)tfm__divide_up(panels, group), 1, 1),
                 TFM__ARGS(PRODUCT_ARGS(rounded)));
 }
@@ -110,9 +108,13 @@ static void run_tiles(tfm_context *ctx, state *s, const tfm__gemm_task *task, tf
     const int64_t row_parts = tfm__divide_up(task->m, rows), shares = tfm__divide_up(cores, row_parts);
     const int64_t group = tfm__divide_up(panels, shares < panels ? shares : panels);
     const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
-    tfm__launch(ctx, find(ctx, &s->products[TILES][task->activation], TILES, "gemm_amx", task->activation),
+    tfm__kernel **known = task->transpose_a ? &s->turned[task->activation] : &s->products[TILES][task->activation];
+    tfm_tensor read = task->transpose_a ? (tfm_tensor){0} : task->a;
+    if (task->transpose_a && tfm__gemm_pairs_turned(ctx, &read, task) != TFM_OK)
+        return;
+    tfm__launch(ctx, find(ctx, known, TILES, "gemm_amx", task->activation, task->transpose_a),
                 TFM__GRID_2D((size_t)row_parts, (size_t)tfm__divide_up(panels, group), 1, 1),
-                TFM__ARGS(PRODUCT_ARGS(task->a), TFM__I(rows)));
+                TFM__ARGS(PRODUCT_ARGS(read), TFM__I(rows)));
 }
 
 static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
@@ -120,7 +122,7 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
     tfm_tensor packed = {0};
     if (!s || tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
-    if (tfm__gemm_packed_b(ctx, &packed, task) == TFM_OK)
+    if (tfm__gemm_packed_b(ctx, &packed, task, TFM_BF16) == TFM_OK)
         (form_of(ctx) == TILES ? run_tiles : run_dots)(ctx, s, task, packed);
     return tfm_scope_close(ctx, 0, NULL);
 }
@@ -210,8 +212,8 @@ static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const uint64_t trial = s && s->verdicts[form_of(ctx)] == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
     /* Tiles that turn out to be wrong leave it to dots, which take memory for what they round. */
     const bool tiles = form_of(ctx) == TILES && s && s->verdicts[TILES] == GOOD;
-    const uint64_t own = tiles ? 0 : tfm__pool_block(sizeof(uint16_t) * (uint64_t)(task->m * row_of(task->k)));
-    return own + tfm__gemm_panels_memory(ctx, task) + trial;
+    const uint64_t own = tiles && !task->transpose_a ? 0 : tfm__gemm_pairs_memory(task);
+    return own + tfm__gemm_panels_memory(ctx, task, TFM_BF16) + trial;
 }
 
 const tfm__gemm_provider tfm__gemm_dots = {

@@ -9,7 +9,7 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
-    return task->transpose_a ? tfm__gemm_turned_memory(ctx, task) : tfm__gemm_panels_memory(ctx, task);
+    return task->transpose_a ? tfm__gemm_turned_memory(ctx, task) : tfm__gemm_panels_memory(ctx, task, task->b.dtype);
 }
 
 const tfm__gemm_provider tfm__gemm_packed = {

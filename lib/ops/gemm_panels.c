@@ -48,6 +48,8 @@ tfm__kernel *tfm__gemm_panel_kernel(tfm_context *ctx, tfm__panel_kernel which, t
 }
 
 static tfm_status pack(tfm_context *ctx, tfm_tensor packed, const tfm__gemm_task *task) {
+    if (packed.dtype != task->b.dtype)
+        return tfm__gemm_pairs_panels(ctx, packed, task);
     const int64_t block = tfm__context_tuning(ctx)->gemm_pack_rows, n = task->n, k = task->k;
     const int64_t b_batch = n * k, b_row = task->transpose_b ? 1 : n, b_column = task->transpose_b ? k : 1;
     tfm__grid grid = TFM__GRID_3D((size_t)packed.dims[1], (size_t)tfm__divide_up(packed.dims[2], block),
@@ -76,28 +78,27 @@ static tfm_status pack_from_file(tfm_context *ctx, tfm_tensor packed, const tfm_
     return tfm_context_status(ctx);
 }
 
-uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task) {
+uint64_t tfm__gemm_panels_memory(tfm_context *ctx, const tfm__gemm_task *task, tfm_dtype dtype) {
     const int64_t width = tfm__gemm_panel_width(ctx), batch = task->shared_b ? 1 : task->batch;
-    const int64_t numbers =
-        batch * tfm__divide_up(task->n, width) * width * tfm__gemm_panel_depth(task->b.dtype, task->k);
-    return task->weight ? 0 : tfm__pool_block(tfm_dtype_size(task->b.dtype) * (uint64_t)numbers);
+    const int64_t numbers = batch * tfm__divide_up(task->n, width) * width * tfm__gemm_panel_depth(dtype, task->k);
+    return task->weight ? 0 : tfm__pool_block(tfm_dtype_size(dtype) * (uint64_t)numbers);
 }
 
-tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task) {
+tfm_status tfm__gemm_packed_b(tfm_context *ctx, tfm_tensor *packed, const tfm__gemm_task *task, tfm_dtype dtype) {
     const int width = tfm__gemm_panel_width(ctx);
     const int64_t dims[] = {task->shared_b ? 1 : task->batch, tfm__divide_up(task->n, width),
-                            tfm__gemm_panel_depth(task->b.dtype, task->k), width};
+                            tfm__gemm_panel_depth(dtype, task->k), width};
     tfm_param *weight = task->weight;
     if (!weight) {
-        tfm_status status = tfm_tensor_new(ctx, packed, task->b.dtype, 4, dims);
+        tfm_status status = tfm_tensor_new(ctx, packed, dtype, 4, dims);
         return status == TFM_OK ? pack(ctx, *packed, task) : status;
     }
     bool fits = tfm__tensor_alive(ctx, weight->packed) && weight->packed_layout == width && weight->packed.rank == 4 &&
-                weight->packed.dtype == task->b.dtype && memcmp(weight->packed.dims, dims, sizeof(dims)) == 0;
+                weight->packed.dtype == dtype && memcmp(weight->packed.dims, dims, sizeof(dims)) == 0;
     if (!fits) {
         tfm_tensor_free(ctx, &weight->packed);
         weight->packed_version = 0;
-        if (tfm_tensor_new(ctx, &weight->packed, task->b.dtype, 4, dims) != TFM_OK)
+        if (tfm_tensor_new(ctx, &weight->packed, dtype, 4, dims) != TFM_OK)
             return tfm_context_status(ctx);
         tfm__tensor_keep(ctx, weight->packed);
         weight->packed_layout = width;
@@ -139,7 +140,7 @@ tfm_status tfm__gemm_on_panels(tfm_context *ctx, const tfm__gemm_task *task, tfm
     if (tfm_scope_open(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (!loose)
-        tfm__gemm_packed_b(ctx, &packed, task);
+        tfm__gemm_packed_b(ctx, &packed, task, task->b.dtype);
     const int64_t depth = tfm__gemm_panel_depth(task->b.dtype, task->k);
     const int64_t b_batch = task->shared_b ? 0 : loose ? task->n * task->k : panels * width * depth;
     const tfm__grid grid =

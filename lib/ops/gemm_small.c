@@ -21,7 +21,7 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
 }
 
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
-    return is_loose(task) ? 0 : tfm__gemm_panels_memory(ctx, task);
+    return is_loose(task) ? 0 : tfm__gemm_panels_memory(ctx, task, task->b.dtype);
 }
 
 const tfm__gemm_provider tfm__gemm_small = {

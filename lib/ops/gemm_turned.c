@@ -39,7 +39,7 @@ static panels panels_of(tfm_context *ctx, const tfm__gemm_task *task, int64_t st
         p.panel = task->k * width;
         p.batch = p.count * p.panel;
         p.line = width;
-        tfm__gemm_packed_b(ctx, &p.b, task);
+        tfm__gemm_packed_b(ctx, &p.b, task, task->b.dtype);
     }
     if (task->shared_b)
         p.batch = 0;
@@ -74,7 +74,7 @@ uint64_t tfm__gemm_turned_memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const int64_t strips = strips_of(tuning, task), parts = tfm__divide_up(task->k, chunk_of(tuning, task, strips));
     const uint64_t c_sums = sizeof(float) * (uint64_t)(task->batch * parts * task->m * task->n),
                    a_sums = sizeof(float) * (uint64_t)(parts * task->m);
-    return (packs_b(ctx, task, strips) ? tfm__gemm_panels_memory(ctx, task) : 0) +
+    return (packs_b(ctx, task, strips) ? tfm__gemm_panels_memory(ctx, task, task->b.dtype) : 0) +
            (parts > 1 ? tfm__pool_block(c_sums) : 0) +
            (parts > 1 && task->a_sums.to.rank > 0 ? tfm__pool_block(a_sums) : 0);
 }
