@@ -44,7 +44,8 @@ static tfm_trainer_options trainer_options(const train_run *r) {
                                  .ranks = r->ranks,
                                  .shard = o->shard,
                                  .wire = wires[o->wire],
-                                 .dealing = train_dealing(o)};
+                                 .dealing = train_dealing(o),
+                                 .precision = o->precision ? TFM_BF16 : TFM_F32};
 }
 
 static int open_all(train_run *r) {

@@ -59,7 +59,7 @@ typedef struct train_recipe {
     const char *out, *resume, *device; /* not in the file */
     bool shard;                        /* nor is this, by which no bit changes, */
     int workers;                       /* nor this */
-    int wire;
+    int wire, precision;
     const char *deal; /* NULL: auto */
     json_t *stored;   /* what texts above may lie in */
 } train_recipe;

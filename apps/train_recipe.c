@@ -172,6 +172,10 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
         COUNT("accumulate", accumulate,
               "the number of batches in an update, which devices or ranks share (default 1, or as many as there are of "
               "them)"),
+        CHOICE("precision", precision, "fp32|bf16",
+               "bf16: products of linear layers round to bf16 what they read, forward and backward, which is faster "
+               "where the device multiplies such numbers and is refused elsewhere; sums, parameters, the optimiser's "
+               "state and all else are fp32 (default fp32)"),
         CHOICE("wire", wire, "f32|f16|bf16",
                "the number format in which devices or ranks send gradients to each other (default f32); they are added "
                "up in "

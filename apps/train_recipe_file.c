@@ -197,7 +197,7 @@ static const char *const FIXED[] = {
 /* What runs of older programs do not have: it has its default. */
 static const char *const YOUNGER[] = {"subword-alpha", "keep-average", "source-lang", "target-lang", "from",
                                       "freeze",        "text",         "valid-text",  "block",       "family",
-                                      "kv-heads",      "wire",         "deal"};
+                                      "kv-heads",      "wire",         "deal",        "precision"};
 
 static bool is_one_of(const char *const *names, size_t count, const char *name) {
     size_t k = 0;

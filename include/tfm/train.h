@@ -93,6 +93,11 @@ typedef struct tfm_trainer_options {
     tfm_dtype wire;
     /* How batches are dealt to several devices. Ranks deal by themselves, but measure by this. 0 is in turn. */
     tfm_dealing dealing;
+    /* What the products of linear layers round to what they read, forward and backward, in updates: F32, the default,
+     * which is not at all, or BF16, which takes a device that multiplies such numbers. Sums are fp32; parameters,
+     * gradients, moments, norms, attention, losses and all else are F32 as before, and so is tfm_trainer_evaluate.
+     * Products of few rows may stay as they are. */
+    tfm_dtype precision;
     uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_trainer_options;
 
@@ -142,7 +147,8 @@ typedef struct tfm_update_report {
  * device's, and until the trainer is freed so are all calls of the model. Such a trainer cannot be a rank of others.
  *
  * TFM_ERROR_ARGUMENT for options out of range, and for a model that has a trainer, only encodes or has no output
- * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits. On failure *out is NULL and the
+ * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits, and
+ * for a `precision` that a device of it has no products for. On failure *out is NULL and the
  * model is as it was. */
 TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 /* Frees the trainer and sets the pointer to NULL. The model keeps its parameters. Does nothing for NULL. The call

@@ -52,8 +52,19 @@ static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner) {
     add_relative(s, a);
 }
 
+/* What the products take for themselves: of the loss, and of the widest layer, into it and out of it. */
+static uint64_t products_memory(const tfm_model *m, tfm_dtype precision, int64_t rows, int64_t chunk, int64_t widest) {
+    const int64_t width = m->arch.decoder.width, vocabulary = m->arch.decoder.vocabulary;
+    const tfm_dtype before = tfm__context_set_inputs(m->ctx, precision);
+    const uint64_t into = tfm__gemm_layer_memory(m->ctx, rows, width, widest);
+    const uint64_t out_of = tfm__gemm_layer_memory(m->ctx, rows, widest, width);
+    const uint64_t loss = tfm__gemm_layer_memory(m->ctx, chunk, width, vocabulary);
+    tfm__context_set_inputs(m->ctx, before);
+    return loss + (into > out_of ? into : out_of);
+}
+
 /* Embeddings, final norms, the loss, and the gradients on the way back. */
-static void add_rest(sum *s, const tfm_model *m, uint64_t inner) {
+static void add_rest(sum *s, const tfm_model *m, tfm_dtype precision, uint64_t inner) {
     const uint64_t vocabulary = (uint64_t)m->arch.decoder.vocabulary;
     const uint64_t encoder = (uint64_t)m->arch.encoder.feed_forward, decoder = (uint64_t)m->arch.decoder.feed_forward;
     const int norms = m->arch.encoder.embedding_norm + m->arch.decoder.embedding_norm + m->arch.encoder.final_norm +
@@ -64,11 +75,7 @@ static void add_rest(sum *s, const tfm_model *m, uint64_t inner) {
     add_rows(s, 5, s->width);
     const uint64_t ffn = encoder > decoder ? encoder : decoder, widest = ffn > s->width ? ffn : s->width;
     add_rows(s, inner, ffn);
-    /* What the products take for themselves: of the loss, and of the widest layer, into it and out of it. */
-    const uint64_t into = tfm__gemm_layer_memory(m->ctx, (int64_t)s->rows, (int64_t)s->width, (int64_t)widest);
-    const uint64_t out_of = tfm__gemm_layer_memory(m->ctx, (int64_t)s->rows, (int64_t)widest, (int64_t)s->width);
-    s->bytes += tfm__gemm_layer_memory(m->ctx, (int64_t)chunk, (int64_t)s->width, (int64_t)vocabulary) +
-                (into > out_of ? into : out_of);
+    s->bytes += products_memory(m, precision, (int64_t)s->rows, (int64_t)chunk, (int64_t)widest);
 }
 
 /* Counts what is trained. */
@@ -117,15 +124,16 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     add(&opening, 3, t.count); /* while they move in */
     add(&opening, 2, moments);
     add(&opening, 1, parameters - t.count);
-    add(&s, packs ? 2 : 1, parameters); /* weights and packed copies */
-    add(&s, 1, t.count);                /* gradients */
+    /* Weights, and packed copies: as the evaluation wants them, of which those that products round are half. */
+    add(&s, packs ? 2 : 1, parameters);
+    add(&s, 1, t.count); /* gradients */
     add(&s, 2, moments);
     add(&s, 1, sinusoids_of(&a->encoder));
     add(&s, 1, sinusoids_of(&a->decoder));
     const uint64_t lasting = s.bytes;
     add_layers(&s, &a->encoder, inner);
     add_layers(&s, &a->decoder, inner);
-    add_rest(&s, model, inner);
+    add_rest(&s, model, options ? options->precision : TFM_F32, inner);
     s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
     return s.bytes > opening.bytes ? s.bytes : opening.bytes;
 }

@@ -9,6 +9,7 @@
 #include "train/team.h"
 #include "train/wire.h"
 #include "model/task/batch.h"
+#include "ops/gemm.h"
 
 void tfm_trainer_paper(tfm_trainer_options *options) {
     if (!options)
@@ -261,6 +262,9 @@ static tfm_status check_options(const tfm_trainer_options *o) {
     if (o->wire != TFM_F32 && o->wire != TFM_F16 && o->wire != TFM_BF16)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: gradients are sent as F32, F16 or BF16, not as %s",
                          tfm_dtype_name(o->wire));
+    if (o->precision != TFM_F32 && o->precision != TFM_BF16)
+        return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: precision is %s: products take F32, or round it to BF16",
+                         tfm_dtype_name(o->precision));
     if ((unsigned)o->dealing > TFM_DEAL_BY_SPEED)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: dealing is %d, which is none of tfm_dealing",
                          (int)o->dealing);
@@ -278,6 +282,17 @@ static tfm_status check_options(const tfm_trainer_options *o) {
                      (double)o->smoothing, o->rate, (long long)o->warmup, (long long)o->updates, (int)o->schedule);
 }
 
+/* A run that goes on in another precision than was asked for would be slow and nobody knew, so it does not begin. */
+static tfm_status check_precision(tfm_context *ctx, tfm_dtype precision) {
+    const char *why = precision != TFM_F32 ? tfm__gemm_rounds_not(ctx, precision) : NULL;
+    if (why && tfm_context_status(ctx) == TFM_OK)
+        return tfm__fail(TFM_ERROR_UNSUPPORTED,
+                         "trainer_new: %s cannot train with products of %s, since %s: train in F32 there, or take "
+                         "another device",
+                         tfm_context_device(ctx)->name, tfm_dtype_name(precision), why);
+    return tfm_context_status(ctx);
+}
+
 tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options) {
     *out = NULL;
     if (tfm__context_ready(model->ctx, "trainer_new") != TFM_OK)
@@ -285,6 +300,8 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     if (model->has_trainer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model has a trainer already: free that one first, since "
                                              "each moves the parameters into a place of its own");
+    if (check_precision(model->ctx, options->precision) != TFM_OK)
+        return tfm_context_status(model->ctx) != TFM_OK ? tfm_context_status(model->ctx) : TFM_ERROR_UNSUPPORTED;
     tfm_trainer *t = tfm__alloc(1, sizeof(*t));
     if (!t)
         return TFM_ERROR_MEMORY;

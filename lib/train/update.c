@@ -115,10 +115,13 @@ static void set_stream(tfm_trainer *t, const tfm__piece *p, const pass *of, size
 static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches, size_t count, const pass *of,
                               tfm__piece *last, int64_t *largest) {
     tfm_context *ctx = t->ctx;
+    const tfm_dtype inputs = tfm__context_tuning(ctx)->gemm_inputs;
     tfm__piece widest = {0};
     *s = (sums){0};
     *largest = 0;
     if (of->learn) {
+        if (t->options.precision != TFM_F32)
+            tfm__context_set_inputs(ctx, t->options.precision);
         if (t->dirty)
             tfm__tensor_fill(ctx, t->gradient, &(float){0});
         t->dirty = true;
@@ -142,6 +145,7 @@ static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches,
         }
     }
     tfm__model_set_training(t->model, NULL);
+    tfm__context_set_inputs(ctx, inputs);
     if (tfm_context_status(ctx) == TFM_OK && *largest > t->proven && tfm_context_finish(ctx) != TFM_OK)
         *last = widest;
     return tfm_context_status(ctx);
