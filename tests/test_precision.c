@@ -105,6 +105,49 @@ static void test_resumed(void **state) {
     scratch_teardown(state);
 }
 
+static int told;
+
+static void listen(void *user, tfm_log_level level, const char *line) {
+    (void)user;
+    told += level == TFM_LOG_WARNING && strstr(line, "another kind of device") != NULL;
+}
+
+/* Whether a checkpoint that a trainer of this precision wrote is told to be of another kind of device. */
+static int loads(const char *path, tfm_dtype precision) {
+    const tfm_trainer_options o = options_of(precision);
+    tfm_model *model;
+    tfm_trainer *trainer;
+    told = 0;
+    harness_ok(tfm_model_new(&model, harness_context(), &SMALL));
+    harness_ok(tfm_trainer_new(&trainer, model, &o));
+    tfm_log_set(listen, NULL, TFM_LOG_WARNING);
+    harness_ok(tfm_trainer_load(trainer, NULL, path));
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    tfm_trainer_free(&trainer);
+    tfm_model_free(&model);
+    return told;
+}
+
+/* A device that multiplies bf16 by another instruction adds in another order; fp32 does not depend on that. */
+static void test_other_kind(void **state) {
+    double losses[UPDATES];
+    char path[4200];
+    size_t count;
+    provide();
+    assert_int_equal(scratch_setup(state), 0);
+    snprintf(path, sizeof(path), "%s/checkpoint", scratch_root);
+    free(train(losses, &count, TFM_BF16, path));
+    assert_int_equal(loads(path, TFM_BF16), 0);
+    assert_int_equal(loads(path, TFM_F32), 0);
+    tuning()->bf16_dots = !tuning()->bf16_dots;
+    tuning()->engine_emulated = true;
+    assert_int_equal(loads(path, TFM_BF16), 1);
+    assert_int_equal(loads(path, TFM_F32), 0);
+    scratch_teardown(state);
+    harness_teardown(state);
+    assert_int_equal(harness_setup(state), 0);
+}
+
 /* An evaluation is of the model as it is saved. */
 static void test_evaluation(void **state) {
     (void)state;
@@ -152,6 +195,7 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_near), cmocka_unit_test(test_resumed),
-                                       cmocka_unit_test(test_evaluation), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_other_kind), cmocka_unit_test(test_evaluation),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

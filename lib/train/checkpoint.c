@@ -17,13 +17,28 @@
 
 enum { KIND_BYTES = 128, NUMBERS_BYTES = 128 };
 
+/* What comes before a device's ways of multiplying numbers of bf16, of a run that does. */
+#define ROUNDS " bf16: "
+
 /* Describes the tuning, which decides in what order numbers are added, and so their last bits. */
 static const char *device_kind(const tfm_trainer *t, char *text) {
     const tfm__tuning *tuning = tfm__context_tuning(t->ctx);
-    snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d", tuning->name,
-             tuning->width, tuning->group, tuning->chunk, tuning->fma, tuning->gemm_rows, tuning->gemm_vectors,
-             strcmp(tuning->gemm_order[0].provider, "clblast") == 0);
+    const int used = snprintf(text, KIND_BYTES, "%s width %d group %d chunk %d fma %d gemm %dx%d clblast %d",
+                              tuning->name, tuning->width, tuning->group, tuning->chunk, tuning->fma, tuning->gemm_rows,
+                              tuning->gemm_vectors, strcmp(tuning->gemm_order[0].provider, "clblast") == 0);
+    if (t->options.precision == TFM_BF16 && used < KIND_BYTES)
+        snprintf(text + used, (size_t)(KIND_BYTES - used), "%sengine %d dots %d tiles %d", ROUNDS, (int)tuning->engine,
+                 tuning->bf16_dots, tuning->bf16_tiles && tfm__tiles_allowed());
     return text;
+}
+
+/* Whether two of them are the same. Where one is of a run in another precision, that says nothing of the device. */
+static bool same_kind(const char *a, const char *b) {
+    const char *a_rounds = strstr(a, ROUNDS), *b_rounds = strstr(b, ROUNDS);
+    const size_t a_bytes = a_rounds ? (size_t)(a_rounds - a) : strlen(a);
+    const size_t b_bytes = b_rounds ? (size_t)(b_rounds - b) : strlen(b);
+    return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0 &&
+           (!a_rounds || !b_rounds || strcmp(a_rounds, b_rounds) == 0);
 }
 
 /* Which table of `tfm tune` the device had: it decides that order too. "0" is none, as checkpoints of early versions
@@ -235,7 +250,7 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
     if (status != TFM_OK)
         return status;
     const bool retuned = strcmp(table_of(t, table), tuned ? tuned : "0") != 0;
-    const bool other = retuned || !device || strcmp(device_kind(t, kind), device) != 0;
+    const bool other = retuned || !device || !same_kind(device_kind(t, kind), device);
     if (retuned && !t->follows)
         tfm__log(TFM_LOG_WARNING,
                  "%s was written with another table of `tfm tune`, or none: the run goes on, but not to the bit", path);
