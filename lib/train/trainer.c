@@ -300,8 +300,9 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
     if (model->has_trainer)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: the model has a trainer already: free that one first, since "
                                              "each moves the parameters into a place of its own");
-    if (check_precision(model->ctx, options->precision) != TFM_OK)
-        return tfm_context_status(model->ctx) != TFM_OK ? tfm_context_status(model->ctx) : TFM_ERROR_UNSUPPORTED;
+    const tfm_status precise = check_precision(model->ctx, options->precision);
+    if (precise != TFM_OK)
+        return precise;
     tfm_trainer *t = tfm__alloc(1, sizeof(*t));
     if (!t)
         return TFM_ERROR_MEMORY;
