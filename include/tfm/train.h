@@ -147,9 +147,8 @@ typedef struct tfm_update_report {
  * device's, and until the trainer is freed so are all calls of the model. Such a trainer cannot be a rank of others.
  *
  * TFM_ERROR_ARGUMENT for options out of range, and for a model that has a trainer, only encodes or has no output
- * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits, and
- * for a `precision` that a device of it has no products for. On failure *out is NULL and the
- * model is as it was. */
+ * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits, and for a `precision` of which a
+ * device has no products. On failure *out is NULL and the model is as it was. */
 TFM_API tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_trainer_options *options);
 /* Frees the trainer and sets the pointer to NULL. The model keeps its parameters. Does nothing for NULL. The call
  * counts as a use of the context: no other thread may use that meanwhile. */
