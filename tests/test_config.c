@@ -506,6 +506,8 @@ static void test_refused(void **state) {
     scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_FORMAT, "duplicate");
     scratch_refused(load_dir(&c, scratch_path("absent")), TFM_ERROR_IO,
                     "absent/config.json: there is no such directory");
+    assert_int_equal(unlink(scratch_path("config.json")), 0);
+    scratch_refused(load_dir(&c, scratch_root), TFM_ERROR_IO, "config.json: there is no such file; give the folder");
 }
 
 /* Whatever is in the file, what is accepted is something that can be computed with. */
