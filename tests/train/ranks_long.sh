@@ -58,8 +58,8 @@ for step in $(delays 20 | tr ' ' ,); do
     if [ "$code" != 0 ]; then
         kills=$((kills + 1))
         [ "$seconds" -lt 60 ] || late=$((late + 1))
-        # of one that had not joined the others yet it says no more than that it is gone
-        [ "$(grep -cE 'exited on signal 9|process returned$' err)" = 1 ] || {
+        # of one that had not joined the others yet it says no more than that it is gone; on a busy machine it says both
+        grep -qE 'exited on signal 9|process returned$' err || {
             silent=$((silent + 1))
             sed 's/^/# /' err
         }
