@@ -1,7 +1,7 @@
 /* Tensors on blocks of the context's pool, or on memory of others; and the scopes that they live in. */
 #include <string.h>
 #include "dev/cl.h"
-#include "dev/pool.h"
+#include "dev/reserve.h"
 
 /* Elements of dims; false if there is no such dtype, a dimension is negative or the bytes overflow. That is asked of
  * the dims that are not 0, so that strides, which are products of some dims, do not overflow either. */

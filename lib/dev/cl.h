@@ -123,8 +123,10 @@ struct tfm_context {
     int depth;
     uint64_t room;            /* bytes that the pool may hold: the device's, or the caller's limit; 0: not known */
     uint64_t held, held_most; /* bytes of all blocks but foreign ones: now, and at most so far */
+    bool bounded;             /* tfm__pool_bound */
     uint64_t unused;          /* those of them in `free` */
     uint64_t used_most;       /* what of `held` was not in `free`, at most so far */
+    uint64_t released;        /* let go since it is known that the driver has all back: kernels may still use it */
     uint64_t waited;          /* blocks that came to `free` so far */
     uint64_t offered;         /* those of them that others may read */
 

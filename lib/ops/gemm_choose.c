@@ -70,8 +70,9 @@ const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
     const char *why = NULL;
     if (provider && !rounds) {
         own = tfm__context_tuning(ctx)->class == TFM__WIDE ? &tfm__gemm_dots : &tfm__gemm_engine;
-        why = provider == &tfm__gemm_clblast ? "the environment variable TFM_GEMM asks for CLBlast"
-                                             : tfm__gemm_declines(ctx, own, &task);
+        const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
+        why = state && state->mode == TFM__GEMM_CLBLAST ? "the environment variable TFM_GEMM asks for CLBlast"
+                                                        : tfm__gemm_declines(ctx, own, &task);
         why = why ? why : "this kind of device uses none for products";
     }
     tfm__context_set_inputs(ctx, before);

@@ -320,7 +320,8 @@ tfm_status tfm__trainer_make(tfm_trainer **out, tfm_model *model, const tfm_trai
         tfm_trainer_free(&t);
         return status;
     }
-    tfm__pool_trim(t->ctx); /* where the parameters were */
+    tfm__pool_trim(t->ctx);  /* where the parameters were */
+    tfm__pool_bound(t->ctx); /* as tfm_trainer_memory says */
     *out = t;
     return TFM_OK;
 }

@@ -1,12 +1,12 @@
 /* The context's memory: blocks in size classes, given back by scope. The queue is in order, so a block may serve a new
  * tensor as soon as its scope is closed, even while kernels that read the old one wait in the queue. Blocks that nobody
- * uses are kept for the next who need some, but few beyond what was once in use at the same time. */
-#include "dev/pool.h"
+ * uses are kept for the next who need some; in a context that trains, not too many. */
+#include "dev/reserve.h"
 #include <inttypes.h>
 #include "dev/cl.h"
 #include "dev/recording.h"
 
-enum { OCTAVE = 4 };
+enum { OCTAVE = 4, LEAST_RESERVE = 4 << 20 };
 
 /* Four classes an octave: at most a quarter of a block is wasted. */
 static int size_class(uint64_t bytes, uint64_t *rounded) {
@@ -85,6 +85,7 @@ bool tfm__pool_trim(tfm_context *ctx) {
     bool any = false;
     tfm__recording_give_up(ctx); /* its blocks may be all that there are */
     clFinish(ctx->queue);
+    ctx->released = 0;
     for (int i = 0; i < TFM__SIZE_CLASSES; i++) {
         while (ctx->free[i]) {
             tfm_buffer *buffer = ctx->free[i];
@@ -162,34 +163,44 @@ static tfm_buffer *longest_unused(const tfm_context *ctx) {
     return longest;
 }
 
-static void note_use(tfm_context *ctx, size_t more) {
+static uint64_t used_with(const tfm_context *ctx, size_t more) {
     const uint64_t used = ctx->held - ctx->unused + more;
-    if (ctx->used_most < used)
-        ctx->used_most = used;
+    return ctx->used_most < used ? used : ctx->used_most;
 }
 
-/* How large the pool may become while there are blocks that nobody uses. Batches of many shapes take blocks of many
- * sizes, and what one leaves does not serve the next: without such an end the pool came to twice what is ever in use.
- */
-static uint64_t pool_most(const tfm_context *ctx) {
-    return ctx->used_most + ctx->used_most / 16;
+void tfm__pool_bound(tfm_context *ctx) {
+    ctx->bounded = true;
 }
 
-/* Lets go what has waited longest. Drivers release memory once the kernels that read it have run. */
+/* How large the pool may become with so many bytes more, while there are blocks that nobody uses. */
+static uint64_t pool_most(const tfm_context *ctx, size_t more) {
+    const uint64_t used = used_with(ctx, more), reserve = used / 16;
+    return !ctx->bounded ? UINT64_MAX : used + (reserve < LEAST_RESERVE ? LEAST_RESERVE : reserve);
+}
+
+/* Lets go what has waited longest. The driver keeps it until the kernels that use it have run. */
 static void make_way(tfm_context *ctx, size_t bytes) {
+    const uint64_t most = pool_most(ctx, bytes);
     tfm_buffer *buffer;
-    while (ctx->held + bytes > pool_most(ctx) && (buffer = longest_unused(ctx))) {
+    while (ctx->held + bytes > most && (buffer = longest_unused(ctx))) {
+        ctx->released += buffer->bytes;
         unused_take(ctx, buffer);
         release_memory(buffer);
     }
 }
 
-/* A block of this size class or of the next `classes`. Usually one up to twice as large serves too: batches shrink and
- * grow, and the pool should stop growing. Where it has come to its end, one eight times as large is better than a new
- * one.
- */
-static tfm_buffer *free_block(tfm_buffer *const *lists, int class, size_t bytes, int classes) {
-    for (int i = class > 0 ? class - 1 : 0; i <= class + classes && i < TFM__SIZE_CLASSES; i++)
+/* What was let go counts until it is sure that the driver has it back. */
+static bool has_room_soon(tfm_context *ctx, size_t bytes) {
+    if (ctx->released > 0 && !has_room(ctx, bytes + ctx->released)) {
+        clFinish(ctx->queue);
+        ctx->released = 0;
+    }
+    return has_room(ctx, bytes);
+}
+
+/* A block up to twice as large serves too: batches shrink and grow, and the pool should stop growing. */
+static tfm_buffer *free_block(tfm_buffer *const *lists, int class, size_t bytes) {
+    for (int i = class > 0 ? class - 1 : 0; i <= class + OCTAVE && i < TFM__SIZE_CLASSES; i++)
         if (lists[i] && lists[i]->bytes >= bytes) /* the class below has blocks cut at the largest allocation */
             return lists[i];
     return NULL;
@@ -207,25 +218,21 @@ tfm_buffer *tfm__pool_take(tfm_context *ctx, size_t bytes) {
     int class = size_class(bytes, &block);
     const size_t rounded = block > ctx->limits.max_alloc ? bytes : (size_t)block;
     /* Those of a recording come first: others that it takes are its own from then on. */
-    tfm_buffer *buffer =
-        ctx->recording ? free_block(tfm__recording_blocks(ctx->recording), class, bytes, OCTAVE) : NULL;
+    tfm_buffer *buffer = ctx->recording ? free_block(tfm__recording_blocks(ctx->recording), class, bytes) : NULL;
     if (buffer) {
         tfm__pool_leave(buffer);
         tfm__pool_enter(ctx, ctx->depth, buffer);
         return buffer;
     }
-    buffer = free_block(ctx->free, class, bytes, OCTAVE);
-    if (!buffer && ctx->held + rounded > pool_most(ctx))
-        buffer = free_block(ctx->free, class, bytes, 3 * OCTAVE);
+    buffer = free_block(ctx->free, class, bytes);
     if (buffer) {
         unused_take(ctx, buffer);
-        note_use(ctx, 0);
+        ctx->used_most = used_with(ctx, 0);
         tfm__pool_enter(ctx, ctx->depth, buffer);
         return buffer;
     }
-    note_use(ctx, rounded);
     make_way(ctx, rounded);
-    if (!has_room(ctx, rounded) && !(tfm__pool_trim(ctx) && has_room(ctx, rounded))) {
+    if (!has_room_soon(ctx, rounded) && !(tfm__pool_trim(ctx) && has_room(ctx, rounded))) {
         no_room(ctx, rounded);
         return NULL;
     }
@@ -245,6 +252,7 @@ tfm_buffer *tfm__pool_take(tfm_context *ctx, size_t bytes) {
     buffer->memory = memory;
     buffer->bytes = rounded;
     ctx->held += rounded;
+    ctx->used_most = used_with(ctx, 0);
     if (ctx->held_most < ctx->held)
         ctx->held_most = ctx->held;
     tfm__pool_enter(ctx, ctx->depth, buffer);

@@ -1,6 +1,6 @@
 /* Blocks of device memory of a context, as tensors get them. */
-#ifndef TFM_DEV_POOL_H
-#define TFM_DEV_POOL_H
+#ifndef TFM_DEV_RESERVE_H
+#define TFM_DEV_RESERVE_H
 
 #include "dev/dev.h"
 
