@@ -27,7 +27,7 @@ static void small(const char *lie, const char *refusal) {
 static void test_small_devices(void **state) {
     (void)state;
     small("arg_info=0", NULL);
-    small("max_alloc=4194304", NULL);
+    small("max_alloc=6291456", NULL); /* the demo's embeddings, and little more */
     small("max_alloc=1048576", "takes at most 1048576 bytes in one allocation");
     small("little=0", "in the other order than the host's");
     small("c_version=11", "its compiler takes OpenCL C 1.1 at most");
@@ -154,7 +154,7 @@ static int again(void) {
 
 static void test_split_batches(void **state) {
     (void)state;
-    runs_add_again("many lines", (const char *const[]){"TFM_FAULT_LIE=max_alloc=4194304", "TFM_CACHE_DIR=off", NULL});
+    runs_add_again("many lines", (const char *const[]){"TFM_FAULT_LIE=max_alloc=6291456", "TFM_CACHE_DIR=off", NULL});
     runs_finish("a batch that does not fit");
 }
 
