@@ -65,7 +65,7 @@ static float *train(double *losses, size_t *count, tfm_dtype precision, const ch
 }
 
 /* bf16 has 8 bits, so that what products read moves by 2^-9 of itself at most, and by a third of that as a root mean
- * square. Losses here are means over dozens of targets behind a dozen products, whose errors add up as roots do: 2^-9
+ * square. Losses here are means over dozens of targets after a dozen products, whose errors add up as roots do: 2^-9
  * sqrt(12) / 3 of a loss is 2^-9 and some, and the steps of Adam differ by as much. Twice 2^-9 is the bound. */
 static void test_near(void **state) {
     (void)state;

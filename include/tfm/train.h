@@ -93,10 +93,10 @@ typedef struct tfm_trainer_options {
     tfm_dtype wire;
     /* How batches are dealt to several devices. Ranks deal by themselves, but measure by this. 0 is in turn. */
     tfm_dealing dealing;
-    /* What the products of linear layers round to what they read, forward and backward, in updates: F32, the default,
-     * which is not at all, or BF16, which takes a device that multiplies such numbers. Sums are fp32; parameters,
-     * gradients, moments, norms, attention, losses and all else are F32 as before, and so is tfm_trainer_evaluate.
-     * Products of few rows may stay as they are. */
+    /* How the products of linear layers read their numbers in updates, forward and backward. F32, the default: as they
+     * are. BF16: rounded to it, on a device that multiplies such numbers; products of few rows may read them as they
+     * are even so. Sums are fp32, and parameters, gradients, moments, norms, attention and losses stay F32. So does
+     * all of tfm_trainer_evaluate. */
     tfm_dtype precision;
     uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_trainer_options;

@@ -276,7 +276,7 @@ void tfm__pool_give_back(tfm_buffer *buffer) {
     uint64_t rounded;
     int class = size_class(buffer->bytes, &rounded);
     if (rounded > buffer->bytes && class > 0)
-        class --;
+        class -= 1;
     if (ctx->recording)
         list_push(&tfm__recording_blocks(ctx->recording)[class], buffer);
     else
