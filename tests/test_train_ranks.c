@@ -394,6 +394,24 @@ static void test_shards(void **state) {
     }
 }
 
+/* Blocks that the backward pass runs again: parts of the gradient are on their way while it does, and none too early.
+ */
+static void test_recomputed(void **state) {
+    (void)state;
+    job kept[RANKS], again[RANKS], like = dropping(2);
+    like.bucket = BUCKET;
+    fill_jobs(kept, RANKS, like);
+    like.options.recompute = true;
+    fill_jobs(again, RANKS, like);
+    run_world(kept, RANKS, false);
+    run_world(again, RANKS, false);
+    check_ranks(again, RANKS);
+    check_same(&again[0], &kept[0]);
+    assert_true(again[0].early > 0);
+    free_values(kept, RANKS);
+    free_values(again, RANKS);
+}
+
 /* Four ranks, two, then four: whole, sharded, and now the one and now the other. */
 static void test_resumed(void **state) {
     (void)state;
@@ -605,9 +623,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_world_of_one), cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_one_fails),    cmocka_unit_test(test_unlike),       cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_early),        cmocka_unit_test(test_shards),       cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_parts),        cmocka_unit_test(test_unwritten),    cmocka_unit_test(test_room),
-        cmocka_unit_test(test_wire),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_early),        cmocka_unit_test(test_shards),       cmocka_unit_test(test_recomputed),
+        cmocka_unit_test(test_resumed),      cmocka_unit_test(test_parts),        cmocka_unit_test(test_unwritten),
+        cmocka_unit_test(test_room),         cmocka_unit_test(test_wire),         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -76,6 +76,7 @@ struct tfm_model {
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
     uint64_t identity;                /* Of the file of its first weights; 0 for a new model. */
     tfm_training *training;           /* What is dropped out. It belongs to the trainer; NULL outside of training. */
+    bool recomputes;                  /* The backward pass runs each block once more, of which nothing is kept. */
     bool has_trainer;                 /* Its parameters lie in the one piece of a trainer's. */
     struct tfm__mates *mates;         /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
 };
@@ -120,8 +121,9 @@ void tfm__classes_free(tfm__classes *classes);
 
 /* ---- Forward passes (stack.c) ---- */
 
-/* Sets what all parts of the model drop out from now on. NULL stands for nothing. */
-void tfm__model_set_training(tfm_model *model, tfm_training *training);
+/* Sets what all parts of the model drop out from now on, and whether the tape keeps of a block what it reads alone.
+ * NULL stands for no training at all. */
+void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recomputes);
 
 /* An observer is shown the attention weights of a forward pass, layer by layer. */
 typedef struct tfm__observer {

@@ -3,9 +3,11 @@
 #include "model/places.h"
 #include "nn/stream.h"
 #include "ops/quantize.h"
+#include "ops/tape.h"
 
-void tfm__model_set_training(tfm_model *model, tfm_training *training) {
+void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recomputes) {
     model->training = training;
+    model->recomputes = training && recomputes;
     for (int i = 0; i < model->arch.encoder.layers; i++)
         model->encoder.blocks[i].training = model->encoder.blocks[i].feed_forward.training = training;
     for (int i = 0; i < model->arch.decoder.layers; i++)
@@ -179,11 +181,55 @@ static void run_block(tfm_model *model, int layer, tfm__stream *stream, const pa
     tfm_scope_close(ctx, 2, (tfm_tensor *[]){&stream->x, &stream->added});
 }
 
+/* A block, as the backward pass runs it once more. */
+typedef struct again {
+    tfm_model *model;
+    int layer;
+    tfm__stream stream;
+    pass pass;
+    uint64_t draws; /* the stream of random numbers that its first draw has */
+} again;
+
+_Static_assert(sizeof(again) <= TFM__TAPE_DATA, "the tape copies it");
+
+static tfm_status block_again(tfm_context *ctx, const tfm__record *record, tfm_tensor *out) {
+    const again *a = record->data;
+    tfm_training *training = a->model->training;
+    tfm__stream stream = a->stream;
+    const uint64_t draws = training->stream;
+    training->stream = a->draws;
+    run_block(a->model, a->layer, &stream, &a->pass);
+    training->stream = draws;
+    out[0] = stream.x;
+    out[1] = stream.added;
+    return tfm_context_status(ctx);
+}
+
+/* Of a block the tape keeps what it has read alone. */
+static void run_block_folded(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
+    const size_t place = tfm__tape_place(model->ctx);
+    const again a = {model, layer, *stream, *p, model->training->stream};
+    const tfm_tensor x = stream->x, added = stream->added;
+    run_block(model, layer, stream, p);
+    tfm__tape_fold(
+        model->ctx, place,
+        &(tfm__record){.op = "block",
+                       .again = block_again,
+                       .out = {stream->x.buffer == x.buffer ? (tfm_tensor){0} : stream->x, stream->added},
+                       .in = {x, added, p->encoded, p->bias},
+                       .keep = {x, added, p->encoded, p->bias, p->lengths, p->cross_lengths, p->positions, p->buckets},
+                       .data = &a,
+                       .data_bytes = sizeof(a)});
+}
+
 /* What a block has read is given back: memory for one layer at a time. */
 static void run_blocks(tfm_model *model, tfm__stream *stream, const pass *p) {
     for (int i = 0; i < p->arch->layers && !has_stopped(p); i++) {
         tfm__stream read = *stream;
-        run_block(model, i, stream, p);
+        if (model->recomputes && !p->observer)
+            run_block_folded(model, i, stream, p);
+        else
+            run_block(model, i, stream, p);
         tfm_tensor_free(model->ctx, &read.added);
         if (read.x.buffer != stream->x.buffer)
             tfm_tensor_free(model->ctx, &read.x);

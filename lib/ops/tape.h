@@ -31,8 +31,11 @@ struct tfm__record {
     const void *data; /* larger ones: copied by tfm__tape_add, at most TFM__TAPE_DATA bytes */
     size_t data_bytes;
     bool done; /* the forward has made gradients already: a walk that does not come to it is refused */
+    /* In place of `backward`, see tfm__tape_fold: makes `out` once more, in the current scope. */
+    tfm_status (*again)(tfm_context *ctx, const tfm__record *record, tfm_tensor *out);
     /* The tape's own. */
     uint32_t out_slot[TFM__TAPE_OUT], in_slot[TFM__TAPE_IN];
+    size_t first_part, part_count;                            /* what of the watched tensors the ops in a fold read */
     _Alignas(max_align_t) unsigned char copy[TFM__TAPE_DATA]; /* of `data`, which is read where it lies */
 };
 
@@ -44,6 +47,15 @@ bool tfm__tape_wants(tfm_context *ctx, size_t count, const tfm_tensor *x);
 /* Writes an op down, unless the tape is off or none of `in` has a gradient. Fails where an output shares
  * memory with an input that has one. Returns the context's status. */
 tfm_status tfm__tape_add(tfm_context *ctx, const tfm__record *record);
+
+/* Recomputation ("Training Deep Nets with Sublinear Memory Cost", Chen et al. 2016): the ops that were written down
+ * since tfm__tape_place become one record, and what they kept is given back. The walk back has record->again run them
+ * once more, from what the record keeps, which is all that they read but for watched tensors: they are written down
+ * then, and walked at once. Where they are the same ops, with the same draws, so are all gradients, to the bit.
+ * record->in are what they read that ops before them made; record->out what ops after them read. Nothing is done where
+ * none of them was written down. Refused where one of them has made gradients already. */
+size_t tfm__tape_place(tfm_context *ctx);
+tfm_status tfm__tape_fold(tfm_context *ctx, size_t place, const tfm__record *record);
 
 /* What of the tape's x would overwrite, in words for a sentence; NULL if nothing. A tensor has one gradient, so it must
  * be made once: memory that an op wrote twice would have one for two tensors. */

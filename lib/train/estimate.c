@@ -42,14 +42,27 @@ static void add_attention(sum *s, const tfm__stack_arch *a, uint64_t times) {
 /* What the tape holds of the layers: of attention see above, of a norm its input and result, of a feed-forward layer
  * `inner` tensors between its matrices: one, and another where activation or dropout cannot go back from their results
  * alone, or three with a gate. */
-static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner) {
-    const uint64_t layers = (uint64_t)a->layers, attentions = layers * (a->cross ? 2 : 1);
+static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner, uint64_t layers) {
+    const uint64_t attentions = layers * (a->cross ? 2 : 1);
     const uint64_t norms = attentions + layers * (a->norm_place == TFM_NORM_AROUND ? 3 : 1);
     add_attention(s, a, attentions);
     add_rows(s, norms * 2, s->width);
     add_rows(s, layers * inner, (uint64_t)a->feed_forward);
     add_rows(s, norms * 2, 1); /* means and deviations */
     add_relative(s, a);
+}
+
+/* Where blocks are run again: what each has read, and the insides of the one that is larger. */
+static void add_recomputed(sum *s, const tfm__arch *arch, uint64_t inner) {
+    const tfm__stack_arch *stacks[] = {&arch->encoder, &arch->decoder};
+    uint64_t largest = 0;
+    for (int i = 0; i < 2; i++) {
+        sum one = {.width = s->width, .rows = s->rows};
+        add_layers(&one, stacks[i], inner, stacks[i]->layers ? 1 : 0);
+        largest = one.bytes > largest ? one.bytes : largest;
+        add_rows(s, 2 * (uint64_t)stacks[i]->layers, s->width);
+    }
+    s->bytes += largest;
 }
 
 /* What the products take for themselves: of the loss, and of the widest layer, into it and out of it. */
@@ -131,8 +144,12 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     add(&s, 1, sinusoids_of(&a->encoder));
     add(&s, 1, sinusoids_of(&a->decoder));
     const uint64_t lasting = s.bytes;
-    add_layers(&s, &a->encoder, inner);
-    add_layers(&s, &a->decoder, inner);
+    if (options && options->recompute) {
+        add_recomputed(&s, a, inner);
+    } else {
+        add_layers(&s, &a->encoder, inner, (uint64_t)a->encoder.layers);
+        add_layers(&s, &a->decoder, inner, (uint64_t)a->decoder.layers);
+    }
     add_rest(&s, model, options ? options->precision : TFM_F32, inner);
     s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
     return s.bytes > opening.bytes ? s.bytes : opening.bytes;

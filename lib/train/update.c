@@ -126,7 +126,7 @@ static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches,
             tfm__tensor_fill(ctx, t->gradient, &(float){0});
         t->dirty = true;
         t->training.stream = first_stream(of->number);
-        tfm__model_set_training(t->model, &t->training);
+        tfm__model_set_training(t->model, &t->training, t->options.recompute);
     }
     for (size_t i = 0; i < count; i++) {
         const tfm_pairs *b = &batches[i];
@@ -144,7 +144,7 @@ static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches,
             run_piece(t, s, last, &piece);
         }
     }
-    tfm__model_set_training(t->model, NULL);
+    tfm__model_set_training(t->model, NULL, false);
     tfm__context_set_inputs(ctx, inputs);
     if (tfm_context_status(ctx) == TFM_OK && *largest > t->proven && tfm_context_finish(ctx) != TFM_OK)
         *last = widest;
