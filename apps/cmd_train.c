@@ -45,7 +45,8 @@ static tfm_trainer_options trainer_options(const train_run *r) {
                                  .shard = o->shard,
                                  .wire = wires[o->wire],
                                  .dealing = train_dealing(o),
-                                 .precision = o->precision ? TFM_BF16 : TFM_F32};
+                                 .precision = o->precision ? TFM_BF16 : TFM_F32,
+                                 .recompute = o->recompute};
 }
 
 static int open_all(train_run *r) {

@@ -18,7 +18,7 @@
 
 /* ---- The recipe (train_recipe.c, train_recipe_file.c) -------------------------------------------------- */
 
-enum { TRAIN_OPTIONS = 72 };
+enum { TRAIN_OPTIONS = 73 };
 
 /* Every choice of a run. Numbers that were not given are negative, or NaN, until train_recipe_settle. */
 typedef struct train_recipe {
@@ -57,7 +57,7 @@ typedef struct train_recipe {
     int store;
 
     const char *out, *resume, *device; /* not in the file */
-    bool shard;                        /* nor is this, by which no bit changes, */
+    bool shard, recompute;             /* nor are these, by which no bit changes, */
     int workers;                       /* nor this */
     int wire, precision;
     const char *deal; /* NULL: auto */
@@ -81,7 +81,7 @@ train_recipe train_recipe_unset(void);
 void train_recipe_free(train_recipe *recipe);
 
 /* The first options of the table, so many of them, are not written to the file. */
-enum { TRAIN_UNSTORED = 5 };
+enum { TRAIN_UNSTORED = 6 };
 /* Numbers in the file have so many significant digits. */
 enum { TRAIN_DIGITS = 12 };
 

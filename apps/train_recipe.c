@@ -87,6 +87,9 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "of several devices or ranks each keeps the optimiser's state of its own part of the parameters and saves "
              "it, in "
              "files beside the checkpoint: less memory, and the same bits; it is not in the recipe"),
+        FLAG("recompute", recompute,
+             "keep of each block what it reads alone, and run it once more in the backward pass: less memory for a "
+             "batch, more time, and the same bits; it is not in the recipe"),
         TEXT('s', "src", source, "FILE", "the lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
         TEXT(0, "tsv", tsv, "FILE", "one file of lines `source TAB target` in place of --src and --tgt"),

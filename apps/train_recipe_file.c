@@ -265,7 +265,7 @@ static int parse_over(train_recipe *recipe, cli_texts *stored, const cli_syntax 
 
 int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *syntax, int argc, char **argv) {
     const char *dir = recipe->resume, *device = recipe->device;
-    const bool shard = recipe->shard;
+    const bool shard = recipe->shard, recompute = recipe->recompute;
     cli_texts stored = {0};
     train_recipe_free(recipe);
     *recipe = train_recipe_unset();
@@ -276,6 +276,7 @@ int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *s
         code = parse_over(recipe, &stored, syntax, argc, argv);
     recipe->device = device;
     recipe->shard = shard;
+    recipe->recompute = recompute;
     const char *fixed = code == CLI_GO ? find_fixed(recipe, &kept, changed) : NULL;
     free(stored.items);
     if (code != CLI_GO)

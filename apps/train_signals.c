@@ -74,6 +74,8 @@ const char *train_go_on(char *text, size_t size, const train_run *r) {
         snprintf(text + strlen(text), size - strlen(text), " --workers %d", r->recipe.workers);
     if (r->recipe.shard)
         append(text, size, " --shard");
+    if (r->recipe.recompute)
+        append(text, size, " --recompute");
     return text;
 }
 
