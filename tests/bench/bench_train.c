@@ -1,7 +1,7 @@
 /* How fast a preset trains: tokens of source and target, without padding, in a second; and the bytes that the context's
  * pool held at most, beside those that tfm_trainer_memory says.
  *
- *     bench_train TOKENIZER_DIR SOURCE TARGET [PRESET [UPDATES [TOKENS [fp32|bf16]]]]
+ *     bench_train TOKENIZER_DIR SOURCE TARGET [PRESET [UPDATES [TOKENS [fp32|bf16 [recompute]]]]]
  *
  * The first tenth of the updates, and at least five, are not counted. The counterpart in PyTorch:
  * peers/train_torch.py of the shared folder, with the same text and SentencePiece model. */
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
         p++;
     if (argc < 4 || updates <= cold || p == sizeof(PRESETS) / sizeof(*PRESETS)) {
         fprintf(stderr, "usage: bench_train TOKENIZER_DIR SOURCE TARGET [tiny|small|base|big [UPDATES > 5 [TOKENS "
-                        "[fp32|bf16]]]]\n");
+                        "[fp32|bf16 [recompute]]]]]\n");
         return 2;
     }
     tfm_context *ctx = NULL;
@@ -70,6 +70,7 @@ int main(int argc, char **argv) {
     options.rate = 5e-3;
     options.warmup = 2000;
     options.precision = argc > 7 && strcmp(argv[7], "bf16") == 0 ? TFM_BF16 : TFM_F32;
+    options.recompute = argc > 8 && strcmp(argv[8], "recompute") == 0;
     const tfm_data_options order = {.tokens = argc > 6 ? atoi(argv[6]) : 4096, .max_length = 1024, .seed = 1};
     if (tfm_model_new(&model, ctx, &shape) != TFM_OK || tfm_trainer_new(&trainer, model, &options) != TFM_OK ||
         tfm_data_open(&data, tokenizer, argv[2], argv[3], &order) != TFM_OK)
@@ -88,10 +89,12 @@ int main(int argc, char **argv) {
         tokens += report.source_tokens + report.target_tokens;
     }
     const double taken = seconds() - start;
-    printf("{\"preset\": \"%s\", \"precision\": \"%s\", \"updates\": %d, \"tokens_per_s\": %.0f, \"loss\": %.4f, "
+    printf("{\"preset\": \"%s\", \"precision\": \"%s\", \"recompute\": %s, \"updates\": %d, \"tokens_per_s\": %.0f, "
+           "\"loss\": %.4f, "
            "\"tokens\": %" PRIu64 ", \"pool_bytes\": %" PRIu64 ", \"estimated_bytes\": %" PRIu64 "}\n",
-           PRESETS[p].name, tfm_dtype_name(options.precision), updates - cold, (double)tokens / taken, report.loss,
-           tokens, tfm_context_memory(ctx), tfm_trainer_memory(model, &options, order.tokens));
+           PRESETS[p].name, tfm_dtype_name(options.precision), options.recompute ? "true" : "false", updates - cold,
+           (double)tokens / taken, report.loss, tokens, tfm_context_memory(ctx),
+           tfm_trainer_memory(model, &options, order.tokens));
     tfm_data_free(&data);
     tfm_trainer_free(&trainer);
     tfm_model_free(&model);

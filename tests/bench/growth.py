@@ -29,7 +29,7 @@ POSITIONS, LENGTHS = 4224, (128, 256, 512, 1024, 2048, 4096)
 LONGER = tuple(1024 << i for i in range(6))
 BATCHES = (1024, 2048, 4096, 8192, 16384)
 MIB = 1 << 20
-COLORS = ('#06c', '#c40', '#083')
+COLORS = ('#06c', '#c40', '#083', '#93c')
 
 
 # ---- Models that do not end ----
@@ -234,8 +234,10 @@ def training(rounds):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text('\n'.join(pair[side] for pair in chosen * (20000 // len(chosen))) + '\n', encoding='utf-8')
     got = {}
+    texts['again'] = texts['one length']
     for kind, tokens in itertools.product(texts, BATCHES):
-        done = run.Done(run.BUILD / 'tests/bench_train', DEMO, *texts[kind], 'tiny', 6, tokens)
+        done = run.Done(run.BUILD / 'tests/bench_train', DEMO, *texts[kind], 'tiny', 6, tokens, 'fp32',
+                        'recompute' if kind == 'again' else '')
         got[kind, tokens] = json.loads(done.out) | {'process_bytes': round(done.peak * MIB)}
         print('training, %s, %d: %s' % (kind, tokens, got[kind, tokens]), file=sys.stderr)
 
@@ -244,19 +246,23 @@ def training(rounds):
 
     drawn = [series('pool, lines of one length', points('one length', 'pool_bytes')),
              series('pool, lines of many lengths', points('many lengths', 'pool_bytes')),
-             series('estimate', points('one length', 'estimated_bytes'))]
+             series('estimate', points('one length', 'estimated_bytes')),
+             series('pool, with --recompute', points('again', 'pool_bytes'))]
     panel = {'title': 'Training: peak memory', 'x': 'tokens of a batch, on its longer side', 'y': 'MiB', 'series': drawn}
     rows = [('{:,}'.format(n), *('%.0f' % (number / MIB) for number in (
         got['one length', n]['estimated_bytes'], got['one length', n]['pool_bytes'], got['one length', n]['process_bytes'],
-        got['many lengths', n]['pool_bytes'], got['many lengths', n]['process_bytes']))) for n in BATCHES]
+        got['many lengths', n]['pool_bytes'], got['many lengths', n]['process_bytes'], got['again', n]['estimated_bytes'],
+        got['again', n]['pool_bytes'], got['again', n]['process_bytes']))) for n in BATCHES]
     text = ['The preset tiny (4 + 4 layers of 128) with the demo\'s vocabulary, 6 updates, fp32; the estimate is that of '
             '`tfm_trainer_memory`, which `tfm train` says when it starts. Pairs are those of the demo: its longest again and '
             'again, or all. Where lines have many lengths, batches have many shapes, and the pool counts what it keeps in '
-            'reserve of those that were before.']
+            'reserve of those that were before. The last three columns are of lines of one length with `--recompute`, by which '
+            'the backward pass runs each block once more.']
     above = ['%s (by %.0f %%)' % ('{:,}'.format(n), 100 * (one['pool_bytes'] / one['estimated_bytes'] - 1))
              for (kind, n), one in got.items() if kind == 'many lengths' and one['pool_bytes'] > one['estimated_bytes']]
     text += ['With them the peak was above the estimate at %s tokens.' % ', '.join(above)] * bool(above)
-    head = ('tokens', 'estimate, MiB', 'one length: pool, MiB', 'process, MiB', 'many lengths: pool, MiB', 'process, MiB')
+    head = ('tokens', 'estimate, MiB', 'one length: pool, MiB', 'process, MiB', 'many lengths: pool, MiB', 'process, MiB', 'recomputed: estimate, MiB',
+            'pool, MiB', 'process, MiB')
     whole = [series('process, lines of one length', points('one length', 'process_bytes'))]
     return {'title': 'Training', 'panels': [panel], 'text': [
         *text, '', *table(head, rows), '', 'In MiB:', '', *lines_of({'series': drawn + whole})]}
