@@ -174,6 +174,8 @@ static uint64_t update_deep(bool recompute, uint64_t limit, double *loss) {
 static void test_memory(void **state) {
     (void)state;
     double want, got;
+    if (harness_slow())
+        skip();
     const uint64_t kept = update_deep(false, 0, &want), again = update_deep(true, 0, &got);
     assert_true(want == got);
     assert_true(again < kept / 2);

@@ -277,7 +277,7 @@ def other_rows():
     for part, own, peer in (('text', 'tfm_s', 'transformers_s'), ('prompt', 'tfm_prefill_s', 'transformers_prefill_s')):
         yield Kept('generate-' + part, 'language model', "GPT-2's 124M, " + (
             'a prompt of 512 and 64 new tokens' if part == 'text' else 'of these the prompt'),
-            [BENCH / 'bench_generate.py', TFM, WORK, '--models', 'gpt2'],
+            [BENCH / 'bench_generate.py', BUILD / 'tests/bench_prompt', WORK, '--models', 'gpt2'],
             lambda kept, own=own, peer=peer: {'tfm': kept[own], 'transformers': kept[peer]})
 
 
