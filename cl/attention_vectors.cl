@@ -43,6 +43,19 @@ static inline tfm_vec load(__global const number *p) {
 #endif
 }
 
+/* Asks for `count` numbers from p on to be brought nearer. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define FETCH(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#endif
+#endif
+static inline void fetch(__global const number *p, const int count) {
+#ifdef FETCH
+    for (int i = 0; i < count; i += 64 / (int)sizeof(number))
+        FETCH(p + i);
+#endif
+}
+
 /* The first `count` < W numbers at p, then zeros: nothing is read after them. */
 static inline tfm_vec load_some(__global const number *p, const int count) {
     float part[W];

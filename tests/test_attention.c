@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attention_oracle.h"
+#include "dev/cl.h"
 
 static float *run(const attention_problem *p) {
     const attention_got got = attention_run(p);
@@ -313,6 +314,41 @@ static void test_many(void **state) {
         .batch = 9001, .targets = 2, .length = 3, .heads = 4, .kv_heads = 4, .key_width = 8, .value_width = 8});
 }
 
+/* Queries of many work-items, or of few that take more of them: the oracle's results, and those to the bit. */
+static void test_blocks(void **state) {
+    (void)state;
+    if (harness_slow())
+        return;
+    tfm__attention_block *block = harness_context()->tuning.attention_blocks;
+    const tfm__attention_block own = *block;
+    const attention_case cases[] = {
+        {.causal = true, .padded = true},
+        {.window = true, .before = 40, .after = 3, .heads_first = true},
+        {.window = true, .before = 70, .after = 0, .scored = true, .soft_cap = 3},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        attention_case c = cases[i];
+        c.batch = 2;
+        c.targets = 270;
+        c.length = 150;
+        c.heads = c.kv_heads = 2;
+        c.key_width = c.value_width = 17;
+        attention_problem p = attention_make(&c);
+        float *got[2];
+        for (int k = 0; k < 2; k++) {
+            block->queries = block->many = k ? 64 : 256;
+            attention_check(c);
+            got[k] = run(&p);
+        }
+        *block = own;
+        if (harness_context()->tuning.class == TFM__WIDE)
+            assert_memory_equal(got[0], got[1], attention_count(&c) * sizeof(float));
+        free(got[0]);
+        free(got[1]);
+        attention_drop(&p);
+    }
+}
+
 /* A mask of one key within it. */
 static tfm_tensor log_sum_part(tfm_tensor x) {
     x.rank = 1;
@@ -396,10 +432,10 @@ static void test_shared_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_shapes),      cmocka_unit_test(test_kinds),         cmocka_unit_test(test_decoding),
-        cmocka_unit_test(test_extremes),    cmocka_unit_test(test_unseen),        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),      cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_very_wide),   cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_kinds),       cmocka_unit_test(test_decoding),
+        cmocka_unit_test(test_extremes), cmocka_unit_test(test_unseen),      cmocka_unit_test(test_many),
+        cmocka_unit_test(test_blocks),   cmocka_unit_test(test_permutation), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_limits),   cmocka_unit_test(test_very_wide),   cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests_name("attention", all, harness_setup, harness_teardown);
 }

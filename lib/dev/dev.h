@@ -26,10 +26,10 @@ typedef struct tfm__preference {
 } tfm__preference;
 
 /* How many queries one work-item of attention takes together, where a key and a value have so many columns between them
- * at the most. */
+ * at the most: `many`, so that keys are fetched less often, where that leaves each core several work-items. */
 typedef struct tfm__attention_block {
     int64_t most_width;
-    int queries;
+    int queries, many;
 } tfm__attention_block;
 
 enum { TFM__PREFERENCES = 5, TFM__ATTENTION_BLOCKS = 3 };

@@ -1,12 +1,21 @@
 /* Attention on wide devices: cl/attention_wide.cl, cl/attention_query.cl. */
 #include "ops/attention.h"
 
-/* Queries of one work-item that transposes keys for all of them. */
-static int block_of(const tfm__tuning *tuning, const tfm__attention *a) {
-    const tfm__attention_block *block = tuning->attention_blocks, *last = block + TFM__ATTENTION_BLOCKS - 1;
+/* Work-items of blocks of so many queries. */
+static int64_t items_of(const tfm__attention *a, int block) {
+    return a->q.dims[0] * a->kv_heads * tfm__divide_up(a->heads / a->kv_heads * a->targets, block);
+}
+
+/* Queries of one work-item that transposes keys for all of them. What each query comes to does not depend on it. */
+static int block_of(tfm_context *ctx, const tfm__attention *a) {
+    enum { EACH = 4 }; /* work-items of a core, so that all are done at about the same time */
+    const tfm__attention_block *block = tfm__context_tuning(ctx)->attention_blocks,
+                               *last = block + TFM__ATTENTION_BLOCKS - 1;
+    const int64_t cores = tfm_context_device(ctx)->compute_units;
     while (block < last && a->key_width + a->value_width > block->most_width)
         block++;
-    return block->queries;
+    const bool several = a->heads / a->kv_heads * a->targets > block->many;
+    return several && items_of(a, block->many) >= EACH * cores ? block->many : block->queries;
 }
 
 tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
@@ -19,7 +28,7 @@ tfm_status tfm__attention_wide(tfm_context *ctx, const tfm__attention *a) {
         return tfm__attention_fused(ctx, a, "attention_query", "attention_query", 1,
                                     tfm__divide_up(batch, beside) * beside * a->kv_heads * queries, batch);
     }
-    const int block = block_of(tuning, a);
-    const int64_t items = batch * a->kv_heads * tfm__divide_up(queries, block);
+    const int block = block_of(ctx, a);
+    const int64_t items = items_of(a, block);
     return tfm__attention_fused(ctx, a, "attention_wide", "attention_block", block, items, items);
 }
