@@ -266,19 +266,21 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
         int some_begin = INT_MAX, some_end = 0;
         for (long i = first; i < last; i += QUERIES) {
             const query_rows rows = queries_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
-            float sum[QUERIES];
+            tfm_vec sum[QUERIES];
             some_begin = min(some_begin, rows.some_begin);
             some_end = max(some_end, rows.some_end);
-            /* In the order of dy . v, so that a query which sees one key has a gradient of 0, not of rounding errors:
-             * Adam would make large steps of those. With dropout they stay: y has been rounded once more, after its
+            /* In the order of dy . v, and by vectors as that is, since a compiler may round sums of single numbers in
+             * another way: so a query which sees one key has a gradient of 0, not of rounding errors, of which Adam
+             * would make large steps. With dropout they stay: y has been rounded once more, after its
              * factor. */
             EACH_QUERY
             sum[r] = 0.0f;
             for (int d = 0; d < DV; d++)
                 EACH_QUERY
-            sum[r] = tfm_fma(TFM_AT(dy)[rows.at[r] * DV + d], TFM_AT(y)[rows.at[r] * DV + d], sum[r]);
+            sum[r] =
+                tfm_fma((tfm_vec)(TFM_AT(dy)[rows.at[r] * DV + d]), (tfm_vec)(TFM_AT(y)[rows.at[r] * DV + d]), sum[r]);
             EACH_QUERY
-            own[i - first + r] = sum[r];
+            own[i - first + r] = sum[r].s0;
         }
         for (int s = some_begin / (KEYS * W) * (KEYS * W); s < some_end; s += KEYS * W) {
             const int count = min(keys.visible - s, KEYS * W);
