@@ -23,12 +23,12 @@ static uint64_t heads_width(const tfm__stack_arch *a) {
     return (uint64_t)a->heads * (uint64_t)a->head_width;
 }
 
-/* A bias of scores by distance: as it is gathered and as it is added, once for each table, and with gradients. Its
- * size goes by the width of a batch, which nobody knows here: a sixteenth of the tokens at most. */
-static void add_relative(sum *s, const tfm__stack_arch *a) {
+/* A bias of scores by distance: as it is gathered and as it is added, once for each of so many tables, and with
+ * gradients. Its size goes by the width of a batch, which nobody knows here: a sixteenth of the tokens at most. */
+static void add_relative(sum *s, const tfm__stack_arch *a, uint64_t tables) {
     const uint64_t usual = s->rows / 16, most = 256, width = usual < 1 ? 1 : usual < most ? usual : most;
     if (a->relative.buckets)
-        add(s, 4 * (uint64_t)tfm__relative_count(a), (uint64_t)a->heads * width * width);
+        add(s, 4 * tables, (uint64_t)a->heads * width * width);
 }
 
 /* Of attention the queries, keys, values and result, and what the first two were before a norm of their heads. */
@@ -49,7 +49,6 @@ static void add_layers(sum *s, const tfm__stack_arch *a, uint64_t inner, uint64_
     add_rows(s, norms * 2, s->width);
     add_rows(s, layers * inner, (uint64_t)a->feed_forward);
     add_rows(s, norms * 2, 1); /* means and deviations */
-    add_relative(s, a);
 }
 
 /* Where blocks are run again: what each has read, and the insides of the one that is larger. */
@@ -59,6 +58,7 @@ static void add_recomputed(sum *s, const tfm__arch *arch, uint64_t inner) {
     for (int i = 0; i < 2; i++) {
         sum one = {.width = s->width, .rows = s->rows};
         add_layers(&one, stacks[i], inner, stacks[i]->layers ? 1 : 0);
+        add_relative(stacks[i]->relative.each ? &one : s, stacks[i], 1);
         largest = one.bytes > largest ? one.bytes : largest;
         add_rows(s, 2 * (uint64_t)stacks[i]->layers, s->width);
     }
@@ -149,6 +149,8 @@ uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_options *o
     } else {
         add_layers(&s, &a->encoder, inner, (uint64_t)a->encoder.layers);
         add_layers(&s, &a->decoder, inner, (uint64_t)a->decoder.layers);
+        add_relative(&s, &a->encoder, (uint64_t)tfm__relative_count(&a->encoder));
+        add_relative(&s, &a->decoder, (uint64_t)tfm__relative_count(&a->decoder));
     }
     add_rest(&s, model, options ? options->precision : TFM_F32, inner);
     s.bytes += (s.bytes - lasting) / 8; /* batches of other shapes want blocks of other sizes */
