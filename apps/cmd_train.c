@@ -139,8 +139,8 @@ static int say_what(train_run *r) {
     train_say("about %.0f MB of memory on %s%s", 1e-6 * (double)bytes, device->name,
               r->devices > 1 ? ", and on each of the others" : "");
     if (bytes > device->memory_bytes)
-        train_say("that is more than the device's %.0f MB: batches will be split, or give a smaller --batch-tokens",
-                  1e-6 * (double)device->memory_bytes);
+        train_say("that is more than the device's %.0f MB: batches will be split, or give %sa smaller --batch-tokens",
+                  1e-6 * (double)device->memory_bytes, options.recompute ? "" : "--recompute or ");
     return train_log_put(&r->log,
                          json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "type", "start", "version",
                                    tfm_version(), "device", device->name, "driver", device->driver, "parameters",

@@ -88,8 +88,8 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "it, in "
              "files beside the checkpoint: less memory, and the same bits; it is not in the recipe"),
         FLAG("recompute", recompute,
-             "keep of each block what it reads alone, and run it once more in the backward pass: less memory for a "
-             "batch, more time, and the same bits; it is not in the recipe"),
+             "keep of each block only what it reads, and run it once more in the backward pass: less memory for a "
+             "batch, more time, and the same bits if it would fit without this, too; it is not in the recipe"),
         TEXT('s', "src", source, "FILE", "the lines to translate from"),
         TEXT('t', "tgt", target, "FILE", "their translations, line by line"),
         TEXT(0, "tsv", tsv, "FILE", "one file of lines `source TAB target` in place of --src and --tgt"),

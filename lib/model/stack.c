@@ -205,7 +205,7 @@ static tfm_status block_again(tfm_context *ctx, const tfm__record *record, tfm_t
     return tfm_context_status(ctx);
 }
 
-/* Of a block the tape keeps what it has read alone. */
+/* Of a block the tape keeps only what it has read. */
 static void run_block_folded(tfm_model *model, int layer, tfm__stream *stream, const pass *p) {
     const size_t place = tfm__tape_place(model->ctx);
     const again a = {model, layer, *stream, *p, model->training->stream};

@@ -133,7 +133,7 @@ static void walk(tfm_context *ctx, tfm__tape *t, size_t begin, const size_t *las
         tfm_scope_open(ctx);
         if (reached && r->again) {
             unfold(ctx, t, i);
-            walk(ctx, t, i + 1, NULL); /* what follows record i has no records that anyone is told about */
+            walk(ctx, t, i + 1, NULL); /* nobody is told of these: a part is done when record i is */
         } else if (reached) {
             r->backward(ctx, r);
         } else if (r->done) {
