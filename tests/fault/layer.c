@@ -32,23 +32,23 @@
 
 static cl_icd_dispatch next, own;
 
-/* A call that makes nothing. */
-#define ASK(name, error, params, args)                                                                                 \
+/* A call on an object, or a device, that makes nothing. */
+#define ASK(name, on, error, params, args)                                                                             \
     static cl_int CL_API_CALL my_##name params {                                                                       \
-        return ledger_due(#name) ? (error) : next.name args;                                                           \
+        return ledger_due(#name, on) ? ledger_code(error) : next.name args;                                            \
     }
 
 /* A call that makes an object; its last parameter is `cl_int *code`, which the driver gets as `into`. */
-#define MAKE(type, kind, name, error, params, args)                                                                    \
+#define MAKE(type, kind, name, on, error, params, args)                                                                \
     static type CL_API_CALL my_##name params {                                                                         \
         cl_int unasked, *into = code ? code : &unasked;                                                                \
-        if (ledger_due(#name)) {                                                                                       \
-            *into = (error);                                                                                           \
+        if (ledger_due(#name, on)) {                                                                                   \
+            *into = ledger_code(error);                                                                                \
             return NULL;                                                                                               \
         }                                                                                                              \
         type made = next.name args;                                                                                    \
         if (made && *into == CL_SUCCESS)                                                                               \
-            ledger_add(made, kind);                                                                                    \
+            ledger_add(made, kind, on);                                                                                \
         return made;                                                                                                   \
     }
 
@@ -56,28 +56,28 @@ static cl_icd_dispatch next, own;
  * address. */
 #define COUNTED(type, kind, retain, release, error)                                                                    \
     static cl_int CL_API_CALL my_##retain(type object) {                                                               \
-        if (ledger_due(#retain))                                                                                       \
-            return CL_OUT_OF_HOST_MEMORY;                                                                              \
+        if (ledger_due(#retain, object))                                                                               \
+            return ledger_code(CL_OUT_OF_HOST_MEMORY);                                                                 \
         cl_int code = next.retain(object);                                                                             \
         if (code == CL_SUCCESS)                                                                                        \
-            ledger_add(object, kind);                                                                                  \
+            ledger_add(object, kind, object);                                                                          \
         return code;                                                                                                   \
     }                                                                                                                  \
     static cl_int CL_API_CALL my_##release(type object) {                                                              \
-        bool due = ledger_due(#release);                                                                               \
+        bool due = ledger_due(#release, object);                                                                       \
         ledger_drop(object, kind);                                                                                     \
         cl_int code = next.release(object);                                                                            \
-        return due ? (error) : code;                                                                                   \
+        return due ? ledger_code(error) : code;                                                                        \
     }
 
-/* A command; its last parameter is `cl_event *event`. */
+/* A command of a `queue`; its last parameter is `cl_event *event`. */
 #define ENQUEUE(name, error, params, args)                                                                             \
     static cl_int CL_API_CALL my_##name params {                                                                       \
-        if (ledger_due(#name))                                                                                         \
-            return (error);                                                                                            \
+        if (ledger_due(#name, queue))                                                                                  \
+            return ledger_code(error);                                                                                 \
         cl_int code = next.name args;                                                                                  \
         if (code == CL_SUCCESS && event)                                                                               \
-            ledger_add(*event, LEDGER_EVENT);                                                                          \
+            ledger_add(*event, LEDGER_EVENT, queue);                                                                   \
         return code;                                                                                                   \
     }
 
@@ -124,8 +124,8 @@ static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info
         {CL_DEVICE_SINGLE_FP_CONFIG, "fp_config", sizeof(cl_device_fp_config), 1},
     };
     uint64_t number;
-    if (ledger_due("clGetDeviceInfo"))
-        return CL_OUT_OF_HOST_MEMORY;
+    if (ledger_due("clGetDeviceInfo", device))
+        return ledger_code(CL_OUT_OF_HOST_MEMORY);
     if (what == CL_DEVICE_PROFILE && ledger_lie("embedded", &number))
         return say("EMBEDDED_PROFILE", size, value, needed);
     if (what == CL_DEVICE_EXTENSIONS && ledger_lie("embedded", &number))
@@ -144,8 +144,8 @@ static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info
 
 static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
                                                       cl_kernel_work_group_info what, ANSWER) {
-    if (ledger_due("clGetKernelWorkGroupInfo"))
-        return CL_OUT_OF_RESOURCES;
+    if (ledger_due("clGetKernelWorkGroupInfo", kernel))
+        return ledger_code(CL_OUT_OF_RESOURCES);
     cl_int code = next.clGetKernelWorkGroupInfo(kernel, device, what, size, value, needed);
     static const char *const LIMITS[] = {"max_group", "kernel_group", "kernel_quiet"};
     uint64_t most;
@@ -157,7 +157,7 @@ static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_devic
 
 static cl_int CL_API_CALL my_clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info what, ANSWER) {
     uint64_t known;
-    if (ledger_due("clGetKernelArgInfo") || (ledger_lie("arg_info", &known) && !known))
+    if (ledger_due("clGetKernelArgInfo", kernel) || (ledger_lie("arg_info", &known) && !known))
         return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
     return next.clGetKernelArgInfo(kernel, index, what, size, value, needed);
 }
@@ -166,27 +166,27 @@ static cl_mem CL_API_CALL my_clCreateBuffer(cl_context context, cl_mem_flags fla
                                             cl_int *code) {
     cl_int unasked, *into = code ? code : &unasked;
     uint64_t most;
-    bool due = ledger_due("clCreateBuffer");
+    bool due = ledger_due("clCreateBuffer", context);
     if (due || (ledger_lie("max_alloc", &most) && size > most)) {
         *into = due ? ledger_code(CL_MEM_OBJECT_ALLOCATION_FAILURE) : CL_INVALID_BUFFER_SIZE;
         return NULL;
     }
     cl_mem made = next.clCreateBuffer(context, flags, size, host, into);
     if (made && *into == CL_SUCCESS)
-        ledger_add(made, LEDGER_MEM);
+        ledger_add(made, LEDGER_MEM, context);
     return made;
 }
 
 static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, cl_uint count, const char **strings,
                                                            const size_t *lengths, cl_int *code) {
     cl_int unasked, *into = code ? code : &unasked;
-    if (ledger_due("clCreateProgramWithSource")) {
-        *into = CL_OUT_OF_HOST_MEMORY;
+    if (ledger_due("clCreateProgramWithSource", context)) {
+        *into = ledger_code(CL_OUT_OF_HOST_MEMORY);
         return NULL;
     }
     cl_program made = next.clCreateProgramWithSource(context, count, strings, lengths, into);
     if (made && *into == CL_SUCCESS)
-        ledger_add(made, LEDGER_PROGRAM);
+        ledger_add(made, LEDGER_PROGRAM, context);
     return made;
 }
 
@@ -219,8 +219,8 @@ static cl_int too_much(cl_command_queue queue, cl_kernel kernel, cl_uint dimensi
 static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                                     const size_t *offset, const size_t *global, const size_t *local,
                                                     WAITS) {
-    if (ledger_due("clEnqueueNDRangeKernel"))
-        return CL_OUT_OF_RESOURCES;
+    if (ledger_due("clEnqueueNDRangeKernel", queue))
+        return ledger_code(CL_OUT_OF_RESOURCES);
     uint64_t most;
     cl_int code = too_much(queue, kernel, dimensions, local);
     if (code == CL_SUCCESS && ledger_lie("kernel_quiet", &most) && items_of(dimensions, local) > most)
@@ -228,50 +228,64 @@ static cl_int CL_API_CALL my_clEnqueueNDRangeKernel(cl_command_queue queue, cl_k
     else if (code == CL_SUCCESS)
         code = next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, waits, list, event);
     if (code == CL_SUCCESS && event)
-        ledger_add(*event, LEDGER_EVENT);
+        ledger_add(*event, LEDGER_EVENT, queue);
     return code;
 }
 
 /* ---- The rest of OpenCL 1.2 that has to do with buffers and kernels ---------------------------------------------- */
 
-ASK(clGetPlatformIDs, CL_OUT_OF_HOST_MEMORY, (cl_uint room, cl_platform_id *ids, cl_uint *count), (room, ids, count))
-ASK(clGetPlatformInfo, CL_OUT_OF_HOST_MEMORY, (cl_platform_id platform, cl_platform_info what, ANSWER),
+ASK(clGetPlatformIDs, NULL, CL_OUT_OF_HOST_MEMORY, (cl_uint room, cl_platform_id *ids, cl_uint *count),
+    (room, ids, count))
+ASK(clGetPlatformInfo, NULL, CL_OUT_OF_HOST_MEMORY, (cl_platform_id platform, cl_platform_info what, ANSWER),
     (platform, what, size, value, needed))
-ASK(clGetDeviceIDs, CL_DEVICE_NOT_FOUND,
-    (cl_platform_id platform, cl_device_type type, cl_uint room, cl_device_id *ids, cl_uint *count),
-    (platform, type, room, ids, count))
+
+/* Each device is known by its name before it is asked for anything. */
+static cl_int CL_API_CALL my_clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint room,
+                                            cl_device_id *ids, cl_uint *count) {
+    char name[256];
+    cl_uint found = 0;
+    if (ledger_due("clGetDeviceIDs", NULL))
+        return ledger_code(CL_DEVICE_NOT_FOUND);
+    cl_int code = next.clGetDeviceIDs(platform, type, room, ids, &found);
+    if (count)
+        *count = found;
+    for (cl_uint i = 0; i < (found < room ? found : room) && ids && code == CL_SUCCESS; i++)
+        if (next.clGetDeviceInfo(ids[i], CL_DEVICE_NAME, sizeof(name), name, NULL) == CL_SUCCESS)
+            ledger_name(ids[i], name);
+    return code;
+}
 
 #define NOTIFY void(CL_CALLBACK * notify)(const char *, const void *, size_t, void *), void *user
-MAKE(cl_context, LEDGER_CONTEXT, clCreateContext, CL_DEVICE_NOT_AVAILABLE,
+MAKE(cl_context, LEDGER_CONTEXT, clCreateContext, count > 0 ? devices[0] : NULL, CL_DEVICE_NOT_AVAILABLE,
      (const cl_context_properties *properties, cl_uint count, const cl_device_id *devices, NOTIFY, cl_int *code),
      (properties, count, devices, notify, user, into))
-MAKE(cl_context, LEDGER_CONTEXT, clCreateContextFromType, CL_DEVICE_NOT_FOUND,
+MAKE(cl_context, LEDGER_CONTEXT, clCreateContextFromType, NULL, CL_DEVICE_NOT_FOUND,
      (const cl_context_properties *properties, cl_device_type type, NOTIFY, cl_int *code),
      (properties, type, notify, user, into))
 COUNTED(cl_context, LEDGER_CONTEXT, clRetainContext, clReleaseContext, CL_OUT_OF_RESOURCES)
-ASK(clGetContextInfo, CL_OUT_OF_HOST_MEMORY, (cl_context context, cl_context_info what, ANSWER),
+ASK(clGetContextInfo, context, CL_OUT_OF_HOST_MEMORY, (cl_context context, cl_context_info what, ANSWER),
     (context, what, size, value, needed))
 
-MAKE(cl_command_queue, LEDGER_QUEUE, clCreateCommandQueue, CL_OUT_OF_RESOURCES,
+MAKE(cl_command_queue, LEDGER_QUEUE, clCreateCommandQueue, context, CL_OUT_OF_RESOURCES,
      (cl_context context, cl_device_id device, cl_command_queue_properties flags, cl_int *code),
      (context, device, flags, into))
 COUNTED(cl_command_queue, LEDGER_QUEUE, clRetainCommandQueue, clReleaseCommandQueue, CL_OUT_OF_RESOURCES)
-ASK(clGetCommandQueueInfo, CL_OUT_OF_HOST_MEMORY, (cl_command_queue queue, cl_command_queue_info what, ANSWER),
+ASK(clGetCommandQueueInfo, queue, CL_OUT_OF_HOST_MEMORY, (cl_command_queue queue, cl_command_queue_info what, ANSWER),
     (queue, what, size, value, needed))
-ASK(clFlush, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
-ASK(clFinish, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
+ASK(clFlush, queue, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
+ASK(clFinish, queue, CL_OUT_OF_RESOURCES, (cl_command_queue queue), (queue))
 
-MAKE(cl_mem, LEDGER_MEM, clCreateSubBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+MAKE(cl_mem, LEDGER_MEM, clCreateSubBuffer, whole, CL_MEM_OBJECT_ALLOCATION_FAILURE,
      (cl_mem whole, cl_mem_flags flags, cl_buffer_create_type type, const void *region, cl_int *code),
      (whole, flags, type, region, into))
 COUNTED(cl_mem, LEDGER_MEM, clRetainMemObject, clReleaseMemObject, CL_OUT_OF_RESOURCES)
-ASK(clSetMemObjectDestructorCallback, CL_OUT_OF_HOST_MEMORY,
+ASK(clSetMemObjectDestructorCallback, memory, CL_OUT_OF_HOST_MEMORY,
     (cl_mem memory, void(CL_CALLBACK *notify)(cl_mem, void *), void *user), (memory, notify, user))
-ASK(clGetMemObjectInfo, CL_OUT_OF_HOST_MEMORY, (cl_mem memory, cl_mem_info what, ANSWER),
+ASK(clGetMemObjectInfo, memory, CL_OUT_OF_HOST_MEMORY, (cl_mem memory, cl_mem_info what, ANSWER),
     (memory, what, size, value, needed))
 
 #define BUILT void(CL_CALLBACK * notify)(cl_program, void *), void *user
-MAKE(cl_program, LEDGER_PROGRAM, clCreateProgramWithBinary, CL_INVALID_BINARY,
+MAKE(cl_program, LEDGER_PROGRAM, clCreateProgramWithBinary, context, CL_INVALID_BINARY,
      (cl_context context, cl_uint count, const cl_device_id *devices, const size_t *lengths,
       const unsigned char **binaries, cl_int *states, cl_int *code),
      (context, count, devices, lengths, binaries, states, into))
@@ -281,35 +295,35 @@ static cl_int CL_API_CALL my_clBuildProgram(cl_program program, cl_uint count, c
                                             const char *options, BUILT) {
     uint64_t compiler;
     size_t bytes = 0;
-    if (ledger_due("clBuildProgram"))
+    if (ledger_due("clBuildProgram", program))
         return ledger_code(CL_BUILD_PROGRAM_FAILURE);
     if (ledger_lie("compiler", &compiler) && !compiler &&
         next.clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &bytes) == CL_SUCCESS && bytes > 1)
         return CL_COMPILER_NOT_AVAILABLE;
     return next.clBuildProgram(program, count, devices, options, notify, user);
 }
-ASK(clGetProgramInfo, CL_OUT_OF_HOST_MEMORY, (cl_program program, cl_program_info what, ANSWER),
+ASK(clGetProgramInfo, program, CL_OUT_OF_HOST_MEMORY, (cl_program program, cl_program_info what, ANSWER),
     (program, what, size, value, needed))
-ASK(clGetProgramBuildInfo, CL_OUT_OF_HOST_MEMORY,
+ASK(clGetProgramBuildInfo, program, CL_OUT_OF_HOST_MEMORY,
     (cl_program program, cl_device_id device, cl_program_build_info what, ANSWER),
     (program, device, what, size, value, needed))
 
-MAKE(cl_kernel, LEDGER_KERNEL, clCreateKernel, CL_OUT_OF_HOST_MEMORY,
+MAKE(cl_kernel, LEDGER_KERNEL, clCreateKernel, program, CL_OUT_OF_HOST_MEMORY,
      (cl_program program, const char *name, cl_int *code), (program, name, into))
 COUNTED(cl_kernel, LEDGER_KERNEL, clRetainKernel, clReleaseKernel, CL_OUT_OF_RESOURCES)
-ASK(clSetKernelArg, CL_OUT_OF_RESOURCES, (cl_kernel kernel, cl_uint index, size_t size, const void *value),
+ASK(clSetKernelArg, kernel, CL_OUT_OF_RESOURCES, (cl_kernel kernel, cl_uint index, size_t size, const void *value),
     (kernel, index, size, value))
-ASK(clGetKernelInfo, CL_OUT_OF_HOST_MEMORY, (cl_kernel kernel, cl_kernel_info what, ANSWER),
+ASK(clGetKernelInfo, kernel, CL_OUT_OF_HOST_MEMORY, (cl_kernel kernel, cl_kernel_info what, ANSWER),
     (kernel, what, size, value, needed))
 
-MAKE(cl_event, LEDGER_EVENT, clCreateUserEvent, CL_OUT_OF_HOST_MEMORY, (cl_context context, cl_int *code),
+MAKE(cl_event, LEDGER_EVENT, clCreateUserEvent, context, CL_OUT_OF_HOST_MEMORY, (cl_context context, cl_int *code),
      (context, into))
 COUNTED(cl_event, LEDGER_EVENT, clRetainEvent, clReleaseEvent, CL_OUT_OF_RESOURCES)
-ASK(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint count, const cl_event *events),
-    (count, events))
-ASK(clGetEventInfo, CL_OUT_OF_HOST_MEMORY, (cl_event event, cl_event_info what, ANSWER),
+ASK(clWaitForEvents, count > 0 ? events[0] : NULL, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+    (cl_uint count, const cl_event *events), (count, events))
+ASK(clGetEventInfo, event, CL_OUT_OF_HOST_MEMORY, (cl_event event, cl_event_info what, ANSWER),
     (event, what, size, value, needed))
-ASK(clGetEventProfilingInfo, CL_PROFILING_INFO_NOT_AVAILABLE, (cl_event event, cl_profiling_info what, ANSWER),
+ASK(clGetEventProfilingInfo, event, CL_PROFILING_INFO_NOT_AVAILABLE, (cl_event event, cl_profiling_info what, ANSWER),
     (event, what, size, value, needed))
 
 #define READ cl_command_queue queue, cl_mem memory, cl_bool wait, size_t offset, size_t bytes
@@ -346,26 +360,26 @@ static struct {
 static void *CL_API_CALL my_clCreateCommandBufferKHR(cl_uint count, const cl_command_queue *queues,
                                                      const cl_bitfield *properties, cl_int *code) {
     cl_int unasked, *into = code ? code : &unasked;
-    if (ledger_due("clCreateCommandBufferKHR")) {
-        *into = CL_OUT_OF_RESOURCES;
+    if (ledger_due("clCreateCommandBufferKHR", queues[0])) {
+        *into = ledger_code(CL_OUT_OF_RESOURCES);
         return NULL;
     }
     void *made = extension.clCreateCommandBufferKHR(count, queues, properties, into);
     if (made && *into == CL_SUCCESS)
-        ledger_add(made, LEDGER_COMMAND_BUFFER);
+        ledger_add(made, LEDGER_COMMAND_BUFFER, queues[0]);
     return made;
 }
 
 static cl_int CL_API_CALL my_clFinalizeCommandBufferKHR(void *buffer) {
-    return ledger_due("clFinalizeCommandBufferKHR") ? CL_OUT_OF_RESOURCES
-                                                    : extension.clFinalizeCommandBufferKHR(buffer);
+    return ledger_due("clFinalizeCommandBufferKHR", buffer) ? ledger_code(CL_OUT_OF_RESOURCES)
+                                                            : extension.clFinalizeCommandBufferKHR(buffer);
 }
 
 static cl_int CL_API_CALL my_clReleaseCommandBufferKHR(void *buffer) {
-    bool due = ledger_due("clReleaseCommandBufferKHR");
+    bool due = ledger_due("clReleaseCommandBufferKHR", buffer);
     ledger_drop(buffer, LEDGER_COMMAND_BUFFER);
     cl_int code = extension.clReleaseCommandBufferKHR(buffer);
-    return due ? CL_OUT_OF_RESOURCES : code;
+    return due ? ledger_code(CL_OUT_OF_RESOURCES) : code;
 }
 
 static cl_int CL_API_CALL my_clCommandNDRangeKernelKHR(void *buffer, cl_command_queue queue, const void *properties,
@@ -374,21 +388,21 @@ static cl_int CL_API_CALL my_clCommandNDRangeKernelKHR(void *buffer, cl_command_
                                                        const cl_uint *list, cl_uint *point, void *handle) {
     static uint64_t kernels;
     uint64_t lost;
-    const bool due = ledger_due("clCommandNDRangeKernelKHR");
+    const bool due = ledger_due("clCommandNDRangeKernelKHR", buffer);
     if (!due && ledger_lie("forgets", &lost) && ++kernels % lost == 0)
         return CL_SUCCESS;
-    return due ? CL_OUT_OF_RESOURCES
+    return due ? ledger_code(CL_OUT_OF_RESOURCES)
                : extension.clCommandNDRangeKernelKHR(buffer, queue, properties, kernel, dimensions, offset, global,
                                                      local, waits, list, point, handle);
 }
 
 static cl_int CL_API_CALL my_clEnqueueCommandBufferKHR(cl_uint count, cl_command_queue *queues, void *buffer,
                                                        cl_uint waits, const cl_event *list, cl_event *event) {
-    if (ledger_due("clEnqueueCommandBufferKHR"))
-        return CL_OUT_OF_RESOURCES;
+    if (ledger_due("clEnqueueCommandBufferKHR", buffer))
+        return ledger_code(CL_OUT_OF_RESOURCES);
     cl_int code = extension.clEnqueueCommandBufferKHR(count, queues, buffer, waits, list, event);
     if (code == CL_SUCCESS && event)
-        ledger_add(*event, LEDGER_EVENT);
+        ledger_add(*event, LEDGER_EVENT, buffer);
     return code;
 }
 
@@ -403,7 +417,7 @@ static void *CL_API_CALL my_clGetExtensionFunctionAddressForPlatform(cl_platform
     } OWN[] = {OF(clCreateCommandBufferKHR), OF(clFinalizeCommandBufferKHR), OF(clReleaseCommandBufferKHR),
                OF(clCommandNDRangeKernelKHR), OF(clEnqueueCommandBufferKHR)};
 #undef OF
-    if (ledger_due("clGetExtensionFunctionAddressForPlatform"))
+    if (ledger_due("clGetExtensionFunctionAddressForPlatform", NULL))
         return NULL;
     void *address = next.clGetExtensionFunctionAddressForPlatform(platform, name);
     for (size_t i = 0; address && i < sizeof(OWN) / sizeof(OWN[0]); i++)

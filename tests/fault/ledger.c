@@ -10,10 +10,12 @@
 static const char *const NAMES[LEDGER_KINDS] = {"cl_context", "cl_command_queue", "cl_program",       "cl_kernel",
                                                 "cl_mem",     "cl_event",         "cl_command_buffer"};
 
-/* An object keeps its slot when its references are gone: drivers use addresses again. */
+/* An object keeps its slot when its references are gone: drivers use addresses again. Devices have slots too, without
+ * a reference. */
 static struct {
     const void *object;
     enum ledger_kind kind;
+    bool meant; /* it is on a device that TFM_FAULT_DEVICE names */
     long references;
 } slots[SLOTS];
 
@@ -28,7 +30,7 @@ static unsigned long calls, failing, strays;
 static bool dead;
 static int code;
 static const char *failed;
-static char *lies, *only, *report;
+static char *lies, *only, *device, *report;
 
 static char *copy_of(const char *name) {
     const char *text = getenv(name);
@@ -43,6 +45,7 @@ void ledger_open(void) {
     dead = after && strcmp(after, "1") == 0;
     lies = copy_of("TFM_FAULT_LIE");
     only = copy_of("TFM_FAULT_NAME");
+    device = copy_of("TFM_FAULT_DEVICE");
     report = copy_of("TFM_FAULT_REPORT");
 }
 
@@ -50,8 +53,27 @@ int ledger_code(int usual) {
     return code ? code : usual;
 }
 
-bool ledger_due(const char *call) {
+/* The object's slot, or the empty one that it would take; SLOTS when the table is full. */
+static size_t slot_of(const void *object) {
+    size_t at = (size_t)(((uintptr_t)object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48) % SLOTS;
+    for (size_t probes = 0; probes < SLOTS; probes++, at = (at + 1) % SLOTS)
+        if (!slots[at].object || slots[at].object == object)
+            return at;
+    return SLOTS;
+}
+
+/* Whether a call on this counts. */
+static bool is_meant(const void *on) {
+    const size_t at = on ? slot_of(on) : SLOTS;
+    return !device || (at < SLOTS && slots[at].object && slots[at].meant);
+}
+
+bool ledger_due(const char *call, const void *on) {
     pthread_mutex_lock(&lock);
+    if (!is_meant(on)) {
+        pthread_mutex_unlock(&lock);
+        return false;
+    }
     size_t i = 0;
     while (functions[i].name && functions[i].name != call)
         i++;
@@ -78,21 +100,25 @@ bool ledger_lie(const char *name, uint64_t *value) {
     return false;
 }
 
-/* The object's slot, or the empty one that it would take; SLOTS when the table is full. */
-static size_t slot_of(const void *object) {
-    size_t at = (size_t)(((uintptr_t)object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48) % SLOTS;
-    for (size_t probes = 0; probes < SLOTS; probes++, at = (at + 1) % SLOTS)
-        if (!slots[at].object || slots[at].object == object)
-            return at;
-    return SLOTS;
-}
-
-void ledger_add(const void *object, enum ledger_kind kind) {
-    pthread_mutex_lock(&lock);
-    size_t at = slot_of(object);
+/* The slot that an object has from now on. */
+static size_t take_slot(const void *object, bool meant) {
+    const size_t at = slot_of(object);
     if (at == SLOTS)
         abort(); /* the table is to be made larger */
     slots[at].object = object;
+    slots[at].meant = meant;
+    return at;
+}
+
+void ledger_name(const void *id, const char *name) {
+    pthread_mutex_lock(&lock);
+    take_slot(id, device && strstr(name, device));
+    pthread_mutex_unlock(&lock);
+}
+
+void ledger_add(const void *object, enum ledger_kind kind, const void *on) {
+    pthread_mutex_lock(&lock);
+    const size_t at = take_slot(object, is_meant(on));
     slots[at].kind = kind;
     slots[at].references++;
     pthread_mutex_unlock(&lock);
