@@ -134,6 +134,7 @@ static tfm_status run_one(tfm_model *model, tfm__line *const *batch, size_t n, c
         if (!tfm__fleet_may_drop(status) || !model->mates || tfm__mates_count(model->mates) < 2)
             return status;
         tfm__fleet_drop(model->mates->fleet, who, tfm_error_message());
+        tfm__fleet_say_dropped(model->mates->fleet, who);
         tfm__error_restore(kept);
     }
 }
