@@ -174,7 +174,7 @@ tfm_status tfm__devices_select(const tfm__device **out, size_t *taken, const tfm
     return status;
 }
 
-tfm_status tfm__devices_choose(int **out, size_t *count, const char *wanted) {
+tfm_status tfm__devices_choose(tfm__device **out, size_t *count, const char *wanted) {
     tfm__device *devices;
     size_t found;
     *out = NULL;
@@ -186,7 +186,7 @@ tfm_status tfm__devices_choose(int **out, size_t *count, const char *wanted) {
     *out = tfm__alloc(found, sizeof(**out));
     status = taken && *out ? tfm__devices_select(taken, count, devices, found, wanted) : TFM_ERROR_MEMORY;
     for (size_t i = 0; i < *count && status == TFM_OK; i++)
-        (*out)[i] = taken[i]->info.index;
+        (*out)[i] = *taken[i];
     if (status != TFM_OK) {
         free(*out);
         *out = NULL;
@@ -198,6 +198,11 @@ tfm_status tfm__devices_choose(int **out, size_t *count, const char *wanted) {
 }
 
 /* ---- One device, and the list of all --------------------------------------------------------------------------- */
+
+void tfm__device_tell(const tfm_device_info *info) {
+    tfm__log(TFM_LOG_INFO, "device %d (%d:%d): %s, %s, driver %s", info->index, info->platform_index,
+             info->device_index, info->name, info->platform, info->driver);
+}
 
 tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform, cl_device_id *device,
                               const char *wanted) {
@@ -212,9 +217,7 @@ tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform,
         *chosen = taken->info;
         *platform = taken->platform;
         *device = taken->device;
-        const tfm_device_info *info = &taken->info;
-        tfm__log(TFM_LOG_INFO, "device %d (%d:%d): %s, %s, driver %s", info->index, info->platform_index,
-                 info->device_index, info->name, info->platform, info->driver);
+        tfm__device_tell(chosen);
     }
     free(devices);
     return status;

@@ -30,6 +30,9 @@ tfm_status tfm__devices_find(tfm__device **out, size_t *count);
 tfm_status tfm__device_choose(tfm_device_info *chosen, cl_platform_id *platform, cl_device_id *device,
                               const char *wanted);
 
+/* Says in the log which device was chosen. */
+void tfm__device_tell(const tfm_device_info *info);
+
 /* The choice itself, over rows already found and without a word in the log; *out points into `devices`. */
 tfm_status tfm__device_select(const tfm__device **out, const tfm__device *devices, size_t count, const char *wanted);
 

@@ -63,12 +63,9 @@ static tfm_status context_new(tfm_context **out, const char *what, const tfm_con
     return TFM_OK;
 }
 
-tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options) {
-    tfm_status status = context_new(out, "context_open", options);
-    if (status != TFM_OK)
-        return status;
+/* The rest of what opens a context, once its device is chosen, if that has gone well. */
+static tfm_status open_chosen(tfm_context **out, const tfm_context_options *options, tfm_status status) {
     tfm_context *ctx = *out;
-    status = tfm__device_choose(&ctx->info, &ctx->platform, &ctx->device, options ? options->device : NULL);
     if (status == TFM_OK) {
         cl_int error;
         ctx->cl = tfm__cl_context_take(ctx->platform, ctx->device, &error);
@@ -78,6 +75,27 @@ tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *option
     if (status != TFM_OK)
         tfm_context_free(out);
     return status;
+}
+
+tfm_status tfm_context_open(tfm_context **out, const tfm_context_options *options) {
+    const tfm_status status = context_new(out, "context_open", options);
+    if (status != TFM_OK)
+        return status;
+    tfm_context *ctx = *out;
+    return open_chosen(out, options,
+                       tfm__device_choose(&ctx->info, &ctx->platform, &ctx->device, options ? options->device : NULL));
+}
+
+tfm_status tfm__context_open_on(tfm_context **out, const tfm__device *devices, size_t index,
+                                const tfm_context_options *options) {
+    const tfm_status status = context_new(out, "context_open", options);
+    if (status != TFM_OK)
+        return status;
+    (*out)->info = devices[index].info;
+    (*out)->platform = devices[index].platform;
+    (*out)->device = devices[index].device;
+    tfm__device_tell(&(*out)->info);
+    return open_chosen(out, options, TFM_OK);
 }
 
 tfm_context *tfm_context_retain(tfm_context *ctx) {

@@ -243,9 +243,14 @@ void tfm__context_do_with_less(tfm_context *ctx, const char *what);
 
 /* Whether `wanted`, or where that is NULL or "" TFM_DEVICE, may be a list of devices: it is `all` or has a comma. */
 bool tfm__devices_listed(const char *wanted);
-/* The indices of the devices that such a list names, in its order; *out is freed with free(). A comma may also be one
- * of a device's name: then it is one device. The errors are those of tfm_context_open. */
-tfm_status tfm__devices_choose(int **out, size_t *count, const char *wanted);
+/* The devices that such a list names, in its order; *out is freed with free(). A comma may also be one of a device's
+ * name: then it is one device. The errors are those of tfm_context_open. */
+typedef struct tfm__device tfm__device;
+tfm_status tfm__devices_choose(tfm__device **out, size_t *count, const char *wanted);
+/* Does what tfm_context_open does on one of them, whatever options->device says. It is not looked for again: who has
+ * failed since may not be listed, and another device have its index. */
+tfm_status tfm__context_open_on(tfm_context **out, const tfm__device *devices, size_t index,
+                                const tfm_context_options *options);
 
 /* ---- Kernels and launches --------------------------------------------------------------------------------------- */
 

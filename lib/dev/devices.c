@@ -133,6 +133,8 @@ static void describe(tfm_device_info *info, cl_device_id device) {
     }
     if (error == CL_SUCCESS)
         error = ask_numbers(&answers, &asked, device);
+    if (!info->name[0]) /* for sentences */
+        snprintf(info->name, sizeof(info->name), "a device without a name");
     tfm__cl_device_string(info->vendor, sizeof(info->vendor), device, CL_DEVICE_VENDOR);
     tfm__cl_device_string(info->driver, sizeof(info->driver), device, CL_DRIVER_VERSION);
     tfm__capabilities_ask(&capabilities, device);

@@ -77,19 +77,17 @@ static void build(void *user, int count, double seconds) {
     pthread_mutex_unlock(&fleet->building);
 }
 
-/* Opens the contexts: of the `count` devices with these indices, or where there are none of the one that is named, and
- * again from the first on until all members have one. */
-static tfm_status open_all(tfm_fleet *fleet, const int *indices, size_t count, const char *name) {
+/* Opens the contexts: of these `count` devices, or where there are none of the one that is named, and again from the
+ * first on until all members have one. */
+static tfm_status open_all(tfm_fleet *fleet, const tfm__device *devices, size_t count, const char *name) {
     tfm_status status = TFM_OK;
     char kept[TFM__MESSAGE];
     tfm__error_keep(kept);
     for (size_t i = 0; i < fleet->count - fleet->spare && status == TFM_OK; i++) {
-        char index[32];
-        snprintf(index, sizeof(index), "%d", indices ? indices[i % count] : 0);
-        status = tfm_context_open(&fleet->members[i].context,
-                                  &(tfm_context_options){.device = indices ? index : name,
-                                                         .on_build = fleet->on_build ? build : NULL,
-                                                         .on_build_user = fleet});
+        const tfm_context_options how = {
+            .device = name, .on_build = fleet->on_build ? build : NULL, .on_build_user = fleet};
+        status = devices ? tfm__context_open_on(&fleet->members[i].context, devices, i % count, &how)
+                         : tfm_context_open(&fleet->members[i].context, &how);
         if (tfm__fleet_may_drop(status) && count_left(fleet) > 1) {
             tfm__fleet_drop(fleet, i, tfm_error_message());
             tfm__fleet_say_dropped(fleet, i);
@@ -111,20 +109,20 @@ tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options) {
     if (options->workers < 0 || options->workers > MOST_WORKERS)
         return tfm__fail(TFM_ERROR_ARGUMENT, "fleet_open: %d workers on each device: give 1 to %d", options->workers,
                          MOST_WORKERS);
-    int *indices = NULL;
+    tfm__device *devices = NULL;
     size_t count = 1;
     tfm_status status = TFM_OK;
     if (tfm__devices_listed(options->devices))
-        status = tfm__devices_choose(&indices, &count, options->devices);
+        status = tfm__devices_choose(&devices, &count, options->devices);
     if (status == TFM_OK)
         status = fleet_make(out, count * (size_t)(options->workers ? options->workers : count == 1 ? 2 : 1));
     if (status == TFM_OK) {
         (*out)->spare = count == 1 && options->workers == 0;
         (*out)->on_build = options->on_build;
         (*out)->on_build_user = options->on_build_user;
-        status = open_all(*out, indices, count, options->devices);
+        status = open_all(*out, devices, count, options->devices);
     }
-    free(indices);
+    free(devices);
     if (status != TFM_OK)
         tfm_fleet_free(out);
     return status;
