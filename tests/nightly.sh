@@ -10,9 +10,11 @@
 #              compile without optimization; and a model against golden results where CLBlast multiplies
 #   rows       the suite `rows`, what GPUs run, in all shapes and as PoCL compiles it with optimization, where run.sh
 #              has a few and none, and the estimate of memory there
-#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1)
-#   faults     under the sanitizers, the calls that fail of translations and of training, and the small devices: as many
-#              as without them, where run.sh takes a tenth, and 300 of a translation's calls (TFM_FAULT_SAMPLE=300)
+#   fault      every OpenCL call of a translation made to fail, one by one, not a sample of 40 (TFM_FAULT_ALL=1); and on one
+#              of two devices 300 of a fleet's calls, not a dozen (TFM_FAULT_SAMPLE=300)
+#   faults     under the sanitizers, the calls that fail of translations, of training and of a fleet, and the small
+#              devices: as many as without them, where run.sh takes a tenth, and 300 of a translation's calls and of a
+#              fleet's (TFM_FAULT_SAMPLE=300)
 #   ranks      training by two and four ranks, resumed with others, killed twenty times, with gradients of 16 bits, and
 #              for 200 updates on Multi30k beside one device; and a pass over 10^8 lines, which takes no more memory than
 #              one over a million (TMPDIR has room for 3 GB)
@@ -112,7 +114,7 @@ ranks() {
 faults() {
     sanitized || return
     export TFM_FAULT_SAMPLE=300
-    suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault limits
+    suite faults build/sanitized --suite host --timeout-multiplier 4 --wrapper "$wrapper" fault train_fault fleet_fault limits
 }
 emulator() {
     export RUSTICL_ENABLE=llvmpipe TFM_DEVICE=llvmpipe TFM_CACHE_DIR=off
@@ -221,7 +223,10 @@ for name; do
     run) part sh tests/run.sh ;;
     host) within host ;;
     rows) within optimized_rows ;;
-    fault) one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault ;;
+    fault)
+        one env TFM_DEVICE=pocl TFM_FAULT_ALL=1 build/check/tests/test_fault
+        one env TFM_FAULT_SAMPLE=300 build/check/tests/test_fleet_fault
+        ;;
     faults | ranks | gradients | cache | emulator | gpu | shapes | students | families | curves | python) within "$name" ;;
     serve) within server ;;
     races) within races ;;

@@ -327,7 +327,7 @@ static void again_after(unsigned long number, const char *name, bool records) {
     snprintf(title, sizeof(title), "again after %s %lu", name ? name : "call", number);
     snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
     snprintf(only, sizeof(only), "TFM_FAULT_NAME=%s", name ? name : "");
-    runs_add_again(title, (const char *const[]){call, only, records ? RECORDS "=1" : NULL, NULL});
+    runs_add_again(title, (const char *const[]){call, only, records ? RECORDS "=1" : NULL, NULL}, RUNS_RIGHT);
 }
 
 /* A failure leaves nothing half-made behind: with the error cleared, the same call gives the right answer. */
@@ -372,8 +372,10 @@ static void test_trial_in_small_groups(void **state) {
         snprintf(cold, sizeof(cold), "TFM_CACHE_DIR=%s/trial-%d", runs_folder(), number);
         snprintf(call, sizeof(call), "TFM_FAULT_CALL=%d", number);
         snprintf(title, sizeof(title), "build %d of a trial", number);
-        runs_add_again(title, (const char *const[]){TRIAL "=1", RUNS_HASTY, cold, LIE, "TFM_FAULT_NAME=clBuildProgram",
-                                                    call, "TFM_FAULT_CODE=-6", NULL});
+        runs_add_again(title,
+                       (const char *const[]){TRIAL "=1", RUNS_HASTY, cold, LIE, "TFM_FAULT_NAME=clBuildProgram", call,
+                                             "TFM_FAULT_CODE=-6", NULL},
+                       RUNS_RIGHT);
     }
     runs_finish("a build of a trial takes smaller groups");
     runs_lines(1);

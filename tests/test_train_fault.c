@@ -136,7 +136,7 @@ static void add(const char *name, unsigned long number) {
     snprintf(title, sizeof(title), "%s %lu", name, number);
     snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
     snprintf(only, sizeof(only), "TFM_FAULT_NAME=%s", name);
-    runs_add_again(title, (const char *const[]){call, only, NULL});
+    runs_add_again(title, (const char *const[]){call, only, NULL}, RUNS_RIGHT);
 }
 
 /* The calls of one run's first training, as many as there are, and some of those after it. */
@@ -151,7 +151,7 @@ static void test_calls(void **state) {
         {"clEnqueueFillBuffer", 1, 5, 40}, {"clEnqueueCopyBuffer", 1, 11, 40},
         {"clEnqueueReadBuffer", 1, 2, 8},  {"clFinish", 1, 1, 4},
     };
-    runs_add_again("no fault", (const char *const[]){"TFM_FAULT_CALL=0", NULL});
+    runs_add_again("no fault", (const char *const[]){"TFM_FAULT_CALL=0", NULL}, RUNS_RIGHT);
     runs_finish("training without a fault");
     const unsigned long sparse = runs_slow() ? 8 : harness_brief() ? 3 : 1;
     for (size_t i = 0; i < sizeof(CALLS) / sizeof(*CALLS); i++)
@@ -170,7 +170,8 @@ static void test_small_groups(void **state) {
     runs_add_again("groups of 32",
                    (const char *const[]){RUNS_HASTY, "TFM_FAULT_LIE=type=4,width=1,local=32768,kernel_group=32",
                                          "TFM_GEMM=builtin", "TFM_TEST_ONCE=1",
-                                         harness_brief() ? "TFM_CACHE_DIR=off" : NULL, NULL});
+                                         harness_brief() ? "TFM_CACHE_DIR=off" : NULL, NULL},
+                   RUNS_RIGHT);
     runs_finish("training in small groups");
     runs_lines(1);
 }

@@ -30,9 +30,9 @@ struct place {
 static struct place places[2];
 static runs_report plain, last;
 static const char *most_tokens = "100"; /* of a translation; the usual line has fewer */
-static char right_text[1024], last_sentence[4096], cache[sizeof(scratch_root) + 16];
+static char right_text[16384], last_text[16384], last_sentence[4096], cache[sizeof(scratch_root) + 16];
 static double plain_seconds, last_seconds, all_seconds; /* of the processor; of the runs since the last report */
-static unsigned ended_right, ended_sentence, failures, unjudged;
+static unsigned ended_right, ended_sentence, met, failures, unjudged; /* `met` are those in which a call failed */
 
 static double now(void) {
     struct timespec time;
@@ -109,8 +109,8 @@ static bool begins(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Sentences on standard error: what is no line of the log, not CLBlast's own, and not that kernels are being built. The
- * last one is kept. */
+/* Sentences on standard error: what is no line of the log, not CLBlast's own, and not that kernels are being
+ * built. The last one is kept. */
 static int sentences(char *text) {
     int count = 0;
     last_sentence[0] = 0;
@@ -131,6 +131,7 @@ static bool judge_report(const struct place *place, char *text) {
     char name[64];
     last = (runs_report){0};
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        met += begins(line, "failed ") && strcmp(line, "failed none") != 0;
         if (sscanf(line, "%63s %lu", name, &number) != 2)
             continue; /* "failed none" */
         if (strcmp(name, "calls") == 0)
@@ -149,8 +150,8 @@ static bool judge_report(const struct place *place, char *text) {
 
 static bool judge(int number, int state) {
     const struct place *place = &places[number];
-    char out[1024], err[4096], report[16384];
-    slurp(out, sizeof(out), file_of(number, "out"));
+    char *const out = last_text, err[4096], report[16384];
+    slurp(out, sizeof(last_text), file_of(number, "out"));
     slurp(err, sizeof(err), file_of(number, "err"));
     slurp(report, sizeof(report), file_of(number, "report"));
     char whole[sizeof(err)];
@@ -234,8 +235,8 @@ void runs_add_refused(const char *title, const char *const *settings, const char
     add(title, settings, RUNS_SENTENCE, part, false);
 }
 
-void runs_add_again(const char *title, const char *const *settings) {
-    add(title, settings, RUNS_RIGHT, "", true);
+void runs_add_again(const char *title, const char *const *settings, int may_end) {
+    add(title, settings, may_end, "", true);
 }
 
 static void wait_all(void) {
@@ -251,10 +252,12 @@ void runs_add_alone(const char *title, const char *const *settings) {
 
 void runs_finish(const char *what) {
     wait_all();
-    printf("%s: %u ended with the right answer, %u with a sentence, %u were bad, in %.1f seconds of the processor\n",
-           what, ended_right, ended_sentence, failures, all_seconds);
+    printf(
+        "%s: %u met a fault, %u ended with the right answer, %u with a sentence, %u were bad, in %.1f seconds of the "
+        "processor\n",
+        what, met, ended_right, ended_sentence, failures, all_seconds);
     unsigned found = failures;
-    ended_right = ended_sentence = failures = 0;
+    ended_right = ended_sentence = met = failures = 0;
     all_seconds = 0;
     if (found)
         fail_msg("%s: %u bad runs", what, found);
@@ -288,24 +291,36 @@ void runs_short(void) {
     snprintf(right_text, sizeof(right_text), "Thanks.\n");
 }
 
-int runs_setup(void **state) {
+int runs_begin(void **state) {
     static const char *const UNSET[] = {"TFM_CL_DIR", "TFM_GEMM", "TFM_KERNELS", "TFM_LOG", "TFM_PROFILE"};
-    const char *const nothing[] = {NULL};
     if (scratch_setup(state) != 0)
         return -1;
     for (size_t i = 0; i < sizeof(UNSET) / sizeof(UNSET[0]); i++)
         unsetenv(UNSET[i]);
     snprintf(cache, sizeof(cache), "%s", scratch_path("cache"));
+    scratch_text("in", "");
+    return 0;
+}
+
+void runs_take_plain(void) {
+    plain_seconds = last_seconds;
+    plain = last;
+    memcpy(right_text, last_text, sizeof(right_text));
+}
+
+int runs_setup(void **state) {
+    const char *const nothing[] = {NULL};
+    if (runs_begin(state) != 0)
+        return -1;
     runs_lines(1);
     runs_add_alone("the first run", nothing);
     add("the second run", nothing, RUNS_RIGHT, "", false);
     wait_all();
-    plain_seconds = last_seconds;
-    plain = last;
+    runs_take_plain();
     printf("a run is %lu calls and %.2f seconds of the processor%s\n", plain.calls, plain_seconds,
            runs_slow() ? ": sampled thinly" : "");
     int found = (int)failures;
-    ended_right = ended_sentence = failures = 0;
+    ended_right = ended_sentence = met = failures = 0;
     all_seconds = 0;
     return found ? -1 : 0;
 }

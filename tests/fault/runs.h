@@ -1,5 +1,5 @@
-/* Runs of `tfm translate` of one short sentence under the fault layer, two at a time, each in a process of
- * its own.
+/* Runs of `tfm translate` of one short sentence under the fault layer, or of a test's own program, two at a time, each
+ * in a process of its own.
  *
  *     runs_setup(state);                                       // a warm cache, and the right answer
  *     runs_add("call 17", (const char *[]){"TFM_FAULT_CALL=17", NULL}, RUNS_RIGHT | RUNS_SENTENCE);
@@ -29,6 +29,13 @@ typedef struct runs_report {
 int runs_setup(void **state);
 int runs_teardown(void **state);
 
+/* The first half of the setup, for a test whose runs are its own program's alone: a folder, and no run. */
+int runs_begin(void **state);
+
+/* The run that ended last, which was a good one, is what the later ones are judged by: they are to write what it wrote,
+ * as long as one of them takes is how long that took, and runs_plain is what the layer reported of it. */
+void runs_take_plain(void);
+
 /* Of the run that the setup made, with a warm cache and no fault. */
 const runs_report *runs_plain(void);
 
@@ -49,8 +56,8 @@ void runs_add(const char *title, const char *const *settings, int may_end);
 void runs_add_refused(const char *title, const char *const *settings, const char *part);
 
 /* A run of the test's own program with the argument "again" instead of `tfm`, for what only the library can
- * do; the second argument is how many tokens the translation may have. It must end with the right answer. */
-void runs_add_again(const char *title, const char *const *settings);
+ * do; the second argument is how many tokens the translation may have. */
+void runs_add_again(const char *title, const char *const *settings, int may_end);
 
 /* A run without a fault that no other is beside: the next begins when it is over. */
 void runs_add_alone(const char *title, const char *const *settings);

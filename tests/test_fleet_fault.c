@@ -1,0 +1,444 @@
+/* Faults under a fleet: whichever OpenCL call fails on one of several devices, a call of the library gives what one
+ * device alone gives, in order, and so do the next ones; a device that is left out has a warning that names it; and
+ * nothing is left behind. Only where the device fails before it is listed is there none of its name, which is a
+ * sentence. When all devices fail, so does the call, with one sentence. TFM_FAULT_SAMPLE=N fails so many calls. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dev/cl.h"
+#include "fault/runs.h"
+#include "harness.h"
+#include "tfm/tfm.h"
+
+/* What such a run is told: the list of devices; how many workers there are on each; that all of them may fail; where
+ * the numbers are that one device gives; and where it adds a letter for each device that was left out. */
+#define DEVICES "TFM_TEST_DEVICES"
+#define WORKERS "TFM_TEST_WORKERS"
+#define ALL_FAIL "TFM_TEST_ALL_FAIL"
+#define NUMBERS "TFM_TEST_NUMBERS"
+#define DROPS "TFM_TEST_DROPS"
+
+#define EITHER (RUNS_RIGHT | RUNS_SENTENCE)
+enum { LINES = 24, BYTES = 512, PROMPTS = 6, NEW = 8 };
+
+/* ---- One run: four kinds of calls on a fleet -------------------------------------------------------------------- */
+
+typedef struct run {
+    tfm_fleet *fleet;
+    tfm_model *model, *decoder;
+    tfm_embedder *embedder;
+    const char *lines[LINES];
+    char words[LINES][BYTES], text[LINES][BYTES];
+    size_t count; /* of texts so far */
+    double score[LINES];
+    float *vectors;
+    size_t vector_numbers;
+    int32_t tokens[PROMPTS][NEW];
+    int token_counts[PROMPTS];
+    int warnings;
+    char warning[2048]; /* the last one */
+} run;
+
+static const tfm_text_options BATCHES = {.batch_tokens = 64};
+
+/* A run that shows a fault of the library, and no failure that its caller may see. */
+static int wrong(const char *what, const char *more) {
+    fprintf(stderr, "tfm: %s: %s\n", what, more);
+    return 2;
+}
+
+static void on_log(void *user, tfm_log_level level, const char *line) {
+    run *r = user;
+    if (level <= TFM_LOG_WARNING) {
+        r->warnings++;
+        snprintf(r->warning, sizeof(r->warning), "%s", line);
+    }
+}
+
+/* As many warnings as devices that are left out, the last of which has one that says which it is and why, and has one
+ * of the devices that are to fail. */
+static const char *judge_members(const run *r) {
+    const char *failing = getenv("TFM_FAULT_DEVICE");
+    int dropped = 0;
+    bool told = r->warnings == 0;
+    for (size_t i = 0; i < tfm_fleet_count(r->fleet); i++) {
+        const tfm_fleet_member *m = tfm_fleet_get_member(r->fleet, i);
+        char number[64];
+        snprintf(number, sizeof(number), "device %zu of the fleet", i + 1);
+        if (!m->dropped && m->reason[0])
+            return "a device that is not left out has a reason for it";
+        if (m->dropped && !m->reason[0])
+            return "a device is left out without a reason";
+        if (m->dropped && failing && m->context && !strstr(tfm_context_device(m->context)->name, failing))
+            return "another device than the one that failed is left out";
+        dropped += m->dropped;
+        told = told || (m->dropped && strstr(r->warning, number) && strstr(r->warning, m->reason) &&
+                        (!failing || strstr(r->warning, failing)));
+    }
+    if (dropped != r->warnings)
+        return "there are not as many warnings as devices that are left out";
+    return told ? NULL : "the warning does not name the device that is left out, or why it is";
+}
+
+/* What is made of a call's failure: a sentence, where all devices may fail. */
+static int refused(const char *what) {
+    if (!getenv(ALL_FAIL))
+        return wrong(what, tfm_error_message());
+    fprintf(stderr, "tfm: %s\n", tfm_error_message());
+    return 1;
+}
+
+static bool keep(void *user, const tfm_translation *t) {
+    run *r = user;
+    if (t->line != r->count) /* in order */
+        return false;
+    snprintf(r->text[r->count++], BYTES, "%s", t->text);
+    return true;
+}
+
+/* Translates, and compares with what an earlier call has given. */
+static int translate(run *r) {
+    char before[LINES][BYTES];
+    const size_t had = r->count;
+    memcpy(before, r->text, sizeof(before));
+    r->count = 0;
+    if (tfm_translate_lines(r->model, r->lines, LINES, &BATCHES, &(tfm_search_options){.beam = 1}, keep, r) != TFM_OK)
+        return refused("a translation failed");
+    if (r->count != LINES)
+        return wrong("a translation", "there are lines without one");
+    for (size_t i = 0; i < had; i++)
+        if (strcmp(before[i], r->text[i]) != 0)
+            return wrong("the next call gives another text", r->text[i]);
+    return 0;
+}
+
+static bool keep_score(void *user, size_t line, double log_prob, size_t tokens) {
+    (void)tokens;
+    ((run *)user)->score[line] = log_prob;
+    return true;
+}
+
+static int score(run *r) {
+    if (tfm_score(r->model, r->lines, r->lines, LINES, &BATCHES, keep_score, r) != TFM_OK)
+        return refused("scoring failed");
+    return 0;
+}
+
+static int embed(run *r) {
+    const tfm_embed_options options = {.batch_tokens = 64};
+    if (tfm_fleet_open_embedder(&r->embedder, r->fleet, TFM_ROOT "/tests/golden/embedder", NULL) != TFM_OK)
+        return refused("an embedder cannot be opened");
+    r->vector_numbers = LINES * (size_t)tfm_embedder_get_info(r->embedder)->width;
+    r->vectors = calloc(r->vector_numbers, sizeof(*r->vectors));
+    if (tfm_embed(r->embedder, r->vectors, r->lines, LINES, &options) != TFM_OK)
+        return refused("embedding failed");
+    return 0;
+}
+
+/* A token is told of once, and in order, whatever device it comes from. */
+static bool keep_token(void *user, size_t prompt, int best, int32_t id) {
+    run *r = user;
+    (void)best;
+    if (r->token_counts[prompt] < NEW)
+        r->tokens[prompt][r->token_counts[prompt]] = id;
+    r->token_counts[prompt]++;
+    return true;
+}
+
+static bool keep_generation(void *user, const tfm_generation *g) {
+    const run *r = user;
+    return (int)g->tokens.count == r->token_counts[g->prompt] &&
+           memcmp(g->tokens.ids, r->tokens[g->prompt], g->tokens.count * sizeof(*g->tokens.ids)) == 0;
+}
+
+/* Goes on with prompts while tokens are told of: one device at a time works. */
+static int generate(run *r) {
+    static const int32_t IDS[] = {11, 12, 13, 14, 15, 16, 17, 18};
+    const tfm_generate_options options = {
+        .max_new = NEW, .min_new = NEW, .batch_tokens = 24, .on_token = keep_token, .on_token_user = r};
+    tfm_prompt prompts[PROMPTS];
+    for (size_t i = 0; i < PROMPTS; i++)
+        prompts[i] = (tfm_prompt){.ids = IDS + i, .count = 2 + i % 2};
+    if (tfm_fleet_open_model(&r->decoder, r->fleet, TFM_ROOT "/tests/golden/families/gpt2-inner-untied-bf16",
+                             &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
+        return refused("a decoder cannot be opened");
+    if (tfm_generate(r->decoder, prompts, PROMPTS, &options, keep_generation, r) != TFM_OK)
+        return refused("generation failed");
+    return 0;
+}
+
+/* The numbers are those of one device but for rounding. The first run, on one device alone, leaves them. */
+static int compare(const run *r) {
+    FILE *file = fopen(getenv(NUMBERS), "r");
+    const bool first = file == NULL;
+    int code = 0;
+    if (first)
+        file = fopen(getenv(NUMBERS), "w");
+    for (size_t i = 0; i < LINES + r->vector_numbers && code == 0; i++) {
+        const double number = i < LINES ? r->score[i] : (double)r->vectors[i - LINES];
+        double other;
+        if (first)
+            fprintf(file, "%.9g\n", number);
+        else if (fscanf(file, "%lf", &other) != 1 || !(fabs(number - other) < 1e-4 * (1 + fabs(other))))
+            code = wrong("a number", i < LINES ? "a score is another" : "a vector is another");
+    }
+    fclose(file);
+    return code;
+}
+
+static int call_all(run *r) {
+    const char *workers = getenv(WORKERS);
+    if (tfm_fleet_open(&r->fleet, &(tfm_fleet_options){.devices = getenv(DEVICES),
+                                                       .workers = workers ? atoi(workers) : 1}) != TFM_OK) {
+        const char *failing = getenv("TFM_FAULT_DEVICE"), *sentence = tfm_error_message();
+        if (failing && !strstr(sentence, failing))
+            return wrong("the sentence does not name the device", sentence);
+        fprintf(stderr, "tfm: %s\n", sentence);
+        return 1;
+    }
+    if (tfm_fleet_open_model(&r->model, r->fleet, TFM_ROOT "/apps/demo", NULL) != TFM_OK)
+        return refused("a model cannot be opened");
+    static int (*const CALLS[])(run *) = {translate, score, embed, generate, translate};
+    for (size_t i = 0; i < sizeof(CALLS) / sizeof(*CALLS); i++) {
+        const int code = CALLS[i](r);
+        const char *fault = judge_members(r);
+        if (fault)
+            return wrong(fault, r->warning);
+        if (code != 0)
+            return code;
+    }
+    return compare(r);
+}
+
+/* What a run with the argument "again" does. */
+static int again(void) {
+    run *r = calloc(1, sizeof(*r));
+    FILE *file = fopen(TFM_ROOT "/apps/demo/test.de", "r"), *drops = NULL;
+    for (int i = 0; i < LINES; i++) {
+        if (i % 20 == 0)
+            rewind(file);
+        if (!fgets(r->words[i], BYTES, file))
+            return wrong("test.de", "it has fewer than 20 lines");
+        r->words[i][strcspn(r->words[i], "\n")] = 0;
+        r->lines[i] = r->words[i];
+    }
+    fclose(file);
+    tfm_log_set(on_log, r, TFM_LOG_WARNING);
+    const int code = call_all(r);
+    tfm_log_set(NULL, NULL, TFM_LOG_WARNING);
+    for (int i = 0; i < LINES && code == 0; i++)
+        puts(r->text[i]);
+    for (int i = 0; i < PROMPTS && code == 0; i++)
+        for (int k = 0; k < NEW; k++)
+            printf("%d%c", (int)r->tokens[i][k], k + 1 < NEW ? ' ' : '\n');
+    if (getenv(DROPS) && (drops = fopen(getenv(DROPS), "a"))) {
+        fprintf(drops, "%.*s", r->warnings, "xxxxxxxx");
+        fclose(drops);
+    }
+    tfm_embedder_free(&r->embedder);
+    tfm_model_free(&r->decoder);
+    tfm_model_free(&r->model);
+    tfm_fleet_free(&r->fleet);
+    free(r->vectors);
+    free(r);
+    return code;
+}
+
+/* ---- Many runs --------------------------------------------------------------------------------------------------- */
+
+/* PoCL's two kinds of devices for CPUs, which are unlike: all cores, and one. */
+static const char *const KINDS[] = {"pthread", "basic"};
+/* What a driver may say of any call; the first stands for what it usually says of that one. */
+static const int CODES[] = {0, CL_OUT_OF_RESOURCES, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_DEVICE_NOT_AVAILABLE,
+                            CL_OUT_OF_HOST_MEMORY};
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+/* What each kind is asked in a run on both, without a fault. */
+static runs_report plain[COUNT(KINDS)];
+static char numbers[4300], drops[4300];
+static unsigned turns; /* faults so far */
+
+/* Whether a platform has a device of this kind. */
+static bool listed(const char *kind, const char *platform) {
+    char line[1024];
+    bool there = false;
+    FILE *list = popen("'" TFM_PROGRAM "' devices 2>/dev/null", "r");
+    while (list && fgets(line, sizeof(line), list))
+        there = there || (strstr(line, kind) && strstr(line, platform));
+    if (list)
+        pclose(list);
+    return there;
+}
+
+/* The kernels of each kind, and what it gives alone. */
+static void run_alone(void) {
+    for (size_t i = 0; i < COUNT(KINDS); i++) {
+        char devices[64], own[4400];
+        snprintf(devices, sizeof(devices), DEVICES "=%s", KINDS[i]);
+        snprintf(own, sizeof(own), NUMBERS "=%s/%s", runs_folder(), KINDS[i]);
+        runs_add_again("one device", (const char *const[]){devices, own, NULL}, RUNS_RIGHT);
+    }
+    runs_finish("one device alone");
+    runs_take_plain();
+}
+
+static int setup(void **state) {
+    if (runs_begin(state) != 0)
+        return -1;
+    snprintf(numbers, sizeof(numbers), "%s/%s", runs_folder(), KINDS[0]);
+    snprintf(drops, sizeof(drops), "%s/drops", runs_folder());
+    setenv(DROPS, drops, 1);
+    run_alone();
+    setenv(NUMBERS, numbers, 1);
+    setenv(DEVICES, "pthread,basic", 1);
+    for (size_t i = 0; i < COUNT(KINDS); i++) {
+        char only[64];
+        snprintf(only, sizeof(only), "TFM_FAULT_DEVICE=%s", KINDS[i]);
+        runs_add_again("no fault", (const char *const[]){only, NULL}, RUNS_RIGHT);
+        runs_finish("two devices");
+        runs_take_plain();
+        plain[i] = *runs_plain();
+        printf("%s is asked %lu times\n", KINDS[i], plain[i].calls);
+    }
+    return 0;
+}
+
+/* Fails the call of this number on a kind of device, or on any if that is NULL, and of this function if there is a
+ * name. `more` are further settings, or NULL. */
+static void fail_call(const char *kind, unsigned long number, const char *name, const char *const *more) {
+    char title[128], call[64], device[64], only[96], code[64];
+    const char *settings[12] = {call, code, device, only};
+    int count = 4;
+    const int as = CODES[turns++ % COUNT(CODES)];
+    snprintf(title, sizeof(title), "%s: %s %lu fails with %d", kind ? kind : "any", name ? name : "call", number, as);
+    snprintf(call, sizeof(call), "TFM_FAULT_CALL=%lu", number);
+    snprintf(code, sizeof(code), "TFM_FAULT_CODE=%d", as);
+    snprintf(device, sizeof(device), "TFM_FAULT_DEVICE=%s", kind ? kind : "");
+    snprintf(only, sizeof(only), "TFM_FAULT_NAME=%s", name ? name : "");
+    for (; more && *more; more++)
+        settings[count++] = *more;
+    runs_add_again(title, settings, EITHER);
+}
+
+/* The call of a turn: in the first half ever farther ones, for a device is listed and opened in the first hundreds;
+ * then evenly to the end. */
+static unsigned long sampled(unsigned turn, unsigned sample, unsigned long calls) {
+    const unsigned half = (sample + 1) / 2;
+    if (turn < half)
+        return (unsigned long)pow((double)calls, (double)(turn + 1) / (half + 1));
+    return calls * (turn - half + 1) / (sample - half);
+}
+
+/* How many calls of a kind are to fail, of which run.sh and the sanitizers fail few. */
+static unsigned sample_of(unsigned most, unsigned brief) {
+    return runs_slow() || harness_brief() ? brief : most;
+}
+
+/* So many devices have been left out since the last time; at least one, or nothing was tried. */
+static void finish(const char *what) {
+    long count = 0;
+    runs_finish(what);
+    FILE *file = fopen(drops, "r");
+    while (file && fgetc(file) != EOF)
+        count++;
+    if (file)
+        fclose(file);
+    remove(drops);
+    printf("%s: %ld devices were left out\n", what, count);
+    assert_true(count > 0);
+}
+
+static void test_each_call(void **state) {
+    (void)state;
+    const unsigned sample = runs_sample() ? (runs_sample() + 1) / 2 : sample_of(60, 6);
+    for (unsigned turn = 0; turn < sample; turn++)
+        for (size_t i = 0; i < COUNT(KINDS); i++)
+            fail_call(KINDS[i], sampled(turn, sample, plain[i].calls), NULL, NULL);
+    finish("one call fails on one device");
+}
+
+/* Most calls set a kernel's arguments: so a middle one of each function too, and the last. */
+static void test_each_function(void **state) {
+    (void)state;
+    const int step = runs_sample() == 0 && (runs_slow() || harness_brief()) ? 4 : 1;
+    for (size_t i = 0; i < COUNT(KINDS); i++) {
+        for (int f = (int)i; f < plain[i].function_count; f += step) {
+            const unsigned long calls = plain[i].functions[f].calls;
+            fail_call(KINDS[i], (calls + 1) / 2, plain[i].functions[f].name, NULL);
+            if (step == 1 && calls > 1)
+                fail_call(KINDS[i], calls, plain[i].functions[f].name, NULL);
+        }
+    }
+    finish("one call of a function fails on one device");
+}
+
+/* A program that one device does not build. */
+static void test_builds(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"clBuildProgram", "clCreateProgramWithSource"};
+    const unsigned long last = runs_slow() || harness_brief() ? 7 : 31;
+    for (unsigned long number = 7; number <= last; number += 8)
+        for (size_t i = 0; i < COUNT(KINDS); i++)
+            fail_call(KINDS[i], number, NAMES[(number / 8 + i) % 2], (const char *const[]){"TFM_CACHE_DIR=off", NULL});
+    finish("one device does not build a program");
+}
+
+static void test_dead_device(void **state) {
+    (void)state;
+    const unsigned sample = sample_of(20, 3);
+    for (unsigned turn = 0; turn < sample; turn++)
+        for (size_t i = 0; i < COUNT(KINDS); i++)
+            fail_call(KINDS[i], sampled(turn, sample, plain[i].calls * 9 / 10), NULL,
+                      (const char *const[]){"TFM_FAULT_DEAD=1", NULL});
+    finish("one device is gone from a call on");
+}
+
+/* Two of three: the last one does all. */
+static void test_three(void **state) {
+    (void)state;
+    static const char *const THREE[] = {"POCL_DEVICES=pthread basic pthread", DEVICES "=pthread,basic,pthread",
+                                        "TFM_FAULT_DEAD=1", NULL};
+    const unsigned sample = sample_of(20, 3);
+    for (unsigned turn = 0; turn < sample; turn++)
+        fail_call(KINDS[turn % 2], 1000 + sampled(turn, sample, plain[0].calls / 2), NULL, THREE);
+    finish("of three devices one is gone, or two");
+}
+
+/* All of them: the failure of the last one is the call's. */
+static void test_all_fail(void **state) {
+    (void)state;
+    const unsigned sample = sample_of(20, 3);
+    const unsigned long calls = plain[0].calls + plain[1].calls;
+    for (unsigned turn = 0; turn < sample; turn++)
+        fail_call(NULL, sampled(turn, sample, calls * 9 / 10), NULL,
+                  (const char *const[]){"TFM_FAULT_DEAD=1", ALL_FAIL "=1", NULL});
+    finish("all devices are gone from a call on");
+}
+
+/* Several contexts on one device, which share what they can. */
+static void test_workers(void **state) {
+    (void)state;
+    const unsigned sample = sample_of(40, 3);
+    for (unsigned turn = 0; turn < sample; turn++)
+        fail_call(NULL, 1000 + sampled(turn, sample, plain[0].calls), NULL,
+                  (const char *const[]){DEVICES "=pthread", WORKERS "=2", NULL});
+    finish("one call fails under two workers");
+}
+
+int main(int count, char **arguments) {
+    if (count > 1 && strcmp(arguments[1], "again") == 0)
+        return again();
+    setenv("POCL_DEVICES", "pthread basic", 1);
+    unsetenv("TFM_DEVICE");
+    if (!listed(KINDS[0], "(Portable Computing Language)") || !listed(KINDS[1], "(Portable Computing Language)")) {
+        printf("ok 1 - a fleet # SKIP PoCL does not list its devices for all cores and for one here\n");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_call),   cmocka_unit_test(test_each_function), cmocka_unit_test(test_builds),
+        cmocka_unit_test(test_dead_device), cmocka_unit_test(test_three),         cmocka_unit_test(test_all_fail),
+        cmocka_unit_test(test_workers),
+    };
+    return cmocka_run_group_tests(tests, setup, runs_teardown);
+}
