@@ -20,7 +20,7 @@
 #define DROPS "TFM_TEST_DROPS"
 
 #define EITHER (RUNS_RIGHT | RUNS_SENTENCE)
-enum { LINES = 24, BYTES = 512, PROMPTS = 6, NEW = 8 };
+enum { LINES = 24, BYTES = 512, PROMPTS = 6, NEW = 8, MANY = 4 };
 
 /* ---- One run: four kinds of calls on a fleet -------------------------------------------------------------------- */
 
@@ -335,8 +335,9 @@ static unsigned sample_of(unsigned most, unsigned brief) {
     return runs_slow() || harness_brief() ? brief : most;
 }
 
-/* So many devices have been left out since the last time; at least one, or nothing was tried. */
-static void finish(const char *what) {
+/* So many devices have been left out since the last time. Of many runs at least one must be, or nothing was tried; a
+ * few may all have failed where that costs no device. */
+static void finish(const char *what, unsigned runs) {
     long count = 0;
     runs_finish(what);
     FILE *file = fopen(drops, "r");
@@ -346,7 +347,7 @@ static void finish(const char *what) {
         fclose(file);
     remove(drops);
     printf("%s: %ld devices were left out\n", what, count);
-    assert_true(count > 0);
+    assert_true(count > 0 || runs < MANY);
 }
 
 static void test_each_call(void **state) {
@@ -355,7 +356,7 @@ static void test_each_call(void **state) {
     for (unsigned turn = 0; turn < sample; turn++)
         for (size_t i = 0; i < COUNT(KINDS); i++)
             fail_call(KINDS[i], sampled(turn, sample, plain[i].calls), NULL, NULL);
-    finish("one call fails on one device");
+    finish("one call fails on one device", 2 * sample);
 }
 
 /* Most calls set a kernel's arguments: so a middle one of each function too, and the last. */
@@ -370,7 +371,7 @@ static void test_each_function(void **state) {
                 fail_call(KINDS[i], calls, plain[i].functions[f].name, NULL);
         }
     }
-    finish("one call of a function fails on one device");
+    finish("one call of a function fails on one device", MANY);
 }
 
 /* A program that one device does not build. */
@@ -381,7 +382,7 @@ static void test_builds(void **state) {
     for (unsigned long number = 7; number <= last; number += 8)
         for (size_t i = 0; i < COUNT(KINDS); i++)
             fail_call(KINDS[i], number, NAMES[(number / 8 + i) % 2], (const char *const[]){"TFM_CACHE_DIR=off", NULL});
-    finish("one device does not build a program");
+    finish("one device does not build a program", MANY);
 }
 
 static void test_dead_device(void **state) {
@@ -391,7 +392,7 @@ static void test_dead_device(void **state) {
         for (size_t i = 0; i < COUNT(KINDS); i++)
             fail_call(KINDS[i], sampled(turn, sample, plain[i].calls * 9 / 10), NULL,
                       (const char *const[]){"TFM_FAULT_DEAD=1", NULL});
-    finish("one device is gone from a call on");
+    finish("one device is gone from a call on", 2 * sample);
 }
 
 /* Two of three: the last one does all. */
@@ -402,7 +403,7 @@ static void test_three(void **state) {
     const unsigned sample = sample_of(20, 3);
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(KINDS[turn % 2], 1000 + sampled(turn, sample, plain[0].calls / 2), NULL, THREE);
-    finish("of three devices one is gone, or two");
+    finish("of three devices one is gone, or two", sample);
 }
 
 /* All of them: the failure of the last one is the call's. */
@@ -413,7 +414,7 @@ static void test_all_fail(void **state) {
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(NULL, sampled(turn, sample, calls * 9 / 10), NULL,
                   (const char *const[]){"TFM_FAULT_DEAD=1", ALL_FAIL "=1", NULL});
-    finish("all devices are gone from a call on");
+    finish("all devices are gone from a call on", sample);
 }
 
 /* Several contexts on one device, which share what they can. */
@@ -423,7 +424,7 @@ static void test_workers(void **state) {
     for (unsigned turn = 0; turn < sample; turn++)
         fail_call(NULL, 1000 + sampled(turn, sample, plain[0].calls), NULL,
                   (const char *const[]){DEVICES "=pthread", WORKERS "=2", NULL});
-    finish("one call fails under two workers");
+    finish("one call fails under two workers", sample);
 }
 
 int main(int count, char **arguments) {

@@ -15,8 +15,9 @@
     .gemm_order = {{.provider = "small"}, {.provider = "dots"}, {.provider = "packed"}, {.provider = "plain"}},        \
     .gemm_vectors = 2, .gemm_strip_tiles = 4, .gemm_pack_rows = 128, .gemm_group_bytes = 512 << 10,                    \
     .gemm_group_items = 64, .gemm_turned_items = 32, .gemm_turned_steps = 256, .gemm_turned_loose = 8,                 \
-    .gemm_turned_shared = 8, .attention_blocks = {{256, 64, 256}, {1024, 16, 16}, {INT64_MAX, 8, 8}}, .attention_widest = 4096,    \
-    .attention_backward_widest = 512, .read_tokens = 2048, .search_interval = 1, .search_ragged = 32
+    .gemm_turned_shared = 8, .attention_blocks = {{256, 64, 256}, {1024, 16, 16}, {INT64_MAX, 8, 8}},                  \
+    .attention_widest = 4096, .attention_backward_widest = 512, .read_tokens = 2048, .search_interval = 1,             \
+    .search_ragged = 32
 
 /* A tile of 12 x 2 vectors needs 32 registers, which hold 8 x 2 as well; where there are 16, 6 x 2 and 4 x 2. */
 #define REGISTERS_32 .gemm_rows = 12, .gemm_part_rows = 8

@@ -76,9 +76,9 @@ struct tfm_model {
     struct tfm__shortlist *shortlist; /* What may be written for which words; NULL: everything. */
     uint64_t identity;                /* Of the file of its first weights; 0 for a new model. */
     tfm_training *training;           /* What is dropped out. It belongs to the trainer; NULL outside of training. */
-    bool recomputes;                  /* The backward pass runs each block once more, of which only what it read is kept. */
-    bool has_trainer;                 /* Its parameters lie in the one piece of a trainer's. */
-    struct tfm__mates *mates;         /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
+    bool recomputes;          /* The backward pass runs each block once more, of which only what it read is kept. */
+    bool has_trainer;         /* Its parameters lie in the one piece of a trainer's. */
+    struct tfm__mates *mates; /* The same model on the other devices of a fleet (fleet.h); NULL: it is alone. */
 };
 
 /* Adds an owner, who calls tfm_model_free in the end. Returns the model. */
