@@ -13,7 +13,7 @@ check "a run: no control characters where nobody watches" [ "$(tr -d '\n\040-\17
 check "a run: the result" says out '^run: 6 updates; best on validation: BLEU [0-9.]*, ppl [0-9.]*$'
 check "a run: nothing is left lying about" tidy run
 check "a run: recipe.json" json_file run/recipe.json
-for name in $(options | sed 's/^--//' | grep -vxE 'out|resume|shard|workers'); do
+for name in $(options | sed 's/^--//' | grep -vxE 'out|resume|recompute|shard|workers'); do
     value run "$name" >found
     [ -s found ] || echo "$name"
 done >missing
