@@ -247,7 +247,7 @@ def training(rounds):
     drawn = [series('pool, lines of one length', points('one length', 'pool_bytes')),
              series('pool, lines of many lengths', points('many lengths', 'pool_bytes')),
              series('estimate', points('one length', 'estimated_bytes')),
-             series('pool, with --recompute', points('again', 'pool_bytes'))]
+             series('pool, recomputed', points('again', 'pool_bytes'))]
     panel = {'title': 'Training: peak memory', 'x': 'tokens of a batch, on its longer side', 'y': 'MiB', 'series': drawn}
     rows = [('{:,}'.format(n), *('%.0f' % (number / MIB) for number in (
         got['one length', n]['estimated_bytes'], got['one length', n]['pool_bytes'], got['one length', n]['process_bytes'],
@@ -316,12 +316,13 @@ def draw(panel, left, top, width, height):
 
 def svg(parts):
     panels = [panel for part in parts.values() for panel in part['panels']]
-    rows = (len(panels) + 1) // 2
+    rows, legend = (len(panels) + 1) // 2, 15 * max(len(panel['series']) for panel in panels)
+    each = 285 + legend
     out = ['<svg xmlns="http://www.w3.org/2000/svg" width="760" height="%d" font-family="sans-serif" font-size="12">' % (
-        30 + 330 * rows), '<rect width="100%" height="100%" fill="white"/>',
+        30 + each * rows), '<rect width="100%" height="100%" fill="white"/>',
            '<text x="15" y="20">Points are measured; lines are the straight ones through them, by least squares</text>']
     for i, panel in enumerate(panels):
-        out += draw(panel, 60 + 375 * (i % 2), 75 + 330 * (i // 2), 300, 190)
+        out += draw(panel, 60 + 375 * (i % 2), 75 + each * (i // 2), 300, 190)
     return '\n'.join([*out, '</svg>', ''])
 
 
