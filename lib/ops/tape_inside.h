@@ -1,5 +1,4 @@
-/* The inside of the tape, for the two files that it is: what is written down (tape.c) and the way back (tape_walk.c).
- */
+/* The inside of the tape, for the two files of it: recording (tape.c) and the way back (tape_walk.c). */
 #ifndef TFM_LIB_TAPE_INSIDE_H
 #define TFM_LIB_TAPE_INSIDE_H
 

@@ -2,8 +2,7 @@
  * them, and whoever waits for gradients told of them. */
 #include "ops/tape_inside.h"
 
-/* After an op has gone backwards: what it kept, and the gradients of what it made, are not needed any more.
- */
+/* After an op has gone backwards: what it kept, and the gradients of what it made, are not needed any more. */
 static void record_done(tfm_context *ctx, tfm__tape *t, tfm__record *r) {
     for (int k = 0; k < TFM__TAPE_KEEP; k++) {
         tfm__tensor_unpin(ctx, r->keep[k]);
