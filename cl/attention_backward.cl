@@ -250,15 +250,6 @@ static inline void rows_meet_tile(tile *keys, const attention_shape shape, const
         add_dq(all, shared, s, count, rows, (const tfm_vec(*)[KEYS])e, c);
 }
 
-/* Keys and values of a long text are in no cache when their turn comes: part `part` of `parts` of those from key s on
- * is asked for while queries meet the tile before. */
-static inline void fetch_ahead(const shared_keys keys, const int s, const int limit, const int part, const int parts) {
-    for (int j = part; j < KEYS * W && s + j < limit; j += parts) {
-        fetch(keys.k + (s + j) * keys.k_step, DK);
-        fetch(keys.v + (s + j) * keys.v_step, DV);
-    }
-}
-
 TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
     const long item = TFM_ROW(), kv_head = item % kv_heads, b = item / kv_heads;
     if (item >= items)
@@ -297,7 +288,7 @@ TFM_KERNEL void attention_backward_wide(BACKWARD_PARAMETERS) {
             for (long i = first; i < last; i += QUERIES) {
                 const query_rows rows =
                     queries_at(shape, keys, b, kv_head * group + i / targets, i % targets, queries - i);
-                fetch_ahead(keys, s + KEYS * W, min(some_end, keys.visible), (int)(i - first) / QUERIES,
+                fetch_ahead(keys, s + KEYS * W, min(s + 2 * KEYS * W, some_end), (int)(i - first) / QUERIES,
                             (int)(last - first + QUERIES - 1) / QUERIES);
                 if (rows.some_begin >= s + count || rows.some_end <= s)
                     continue;

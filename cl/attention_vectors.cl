@@ -56,6 +56,16 @@ static inline void fetch(__global const number *p, const int count) {
 #endif
 }
 
+/* Keys and values of a long text are in no cache when their turn comes, and lie too far apart for what processors fetch
+ * unasked. So part `part` of `parts` of keys s .. end - 1 is asked for while queries meet the tile before. */
+static inline void fetch_ahead(const shared_keys keys, const int s, const int end, const int part, const int parts) {
+    for (int j = s + part; j < end; j += parts) {
+        const int row = max(key_row(keys, j), 0);
+        fetch(keys.k + row * keys.k_step, DK);
+        fetch(keys.v + row * keys.v_step, DV);
+    }
+}
+
 /* The first `count` < W numbers at p, then zeros: nothing is read after them. */
 static inline tfm_vec load_some(__global const number *p, const int count) {
     float part[W];

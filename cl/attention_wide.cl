@@ -308,16 +308,6 @@ static inline void state_begin(state *st, const attention_shape shape, const sha
     }
 }
 
-/* Keys and values of a long text are in no cache when their turn comes, and lie too far apart for what processors fetch
- * unasked. So part `part` of `parts` of the tile from key s on is asked for while queries meet the one before. */
-static inline void fetch_ahead(const shared_keys keys, const int s, const int limit, const int part, const int parts) {
-    for (int j = part; j < TILE && s + j < limit; j += parts) {
-        const int row = max(key_row(keys, s + j), 0);
-        fetch(keys.k + row * keys.k_step, DK);
-        fetch(keys.v + row * keys.v_step, DV);
-    }
-}
-
 /* One work-item per QUERIES queries that share keys: each tile of keys is transposed once for all of them,
  * and meets them in blocks of up to MOST_ROWS. Tiles and blocks where nobody sees anything are left out. */
 TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
@@ -354,7 +344,7 @@ TFM_KERNEL void attention_block(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         const int count = min(furthest - s, TILE);
         tile_pack(&packed, keys, s, count);
         for (int i = 0; i * MOST_ROWS < rows; i++) {
-            fetch_ahead(keys, s + TILE, furthest, i, (rows + MOST_ROWS - 1) / MOST_ROWS);
+            fetch_ahead(keys, s + TILE, min(s + 2 * TILE, furthest), i, (rows + MOST_ROWS - 1) / MOST_ROWS);
             const int masked = !packed.whole || st.all_begin[i] > s || st.all_limit[i] < s + TILE;
             if (st.some_begin[i] >= s + TILE || st.some_limit[i] <= s)
                 continue;
