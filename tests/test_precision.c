@@ -27,7 +27,7 @@ static void provide(void) {
     }
     tuning()->engine_emulated = false;
     tuning()->engine = TFM__NO_ENGINE;
-    printf("skipped: no tile of an engine fits the device\n");
+    printf("skipped: this kind of device takes no matrix engine for products\n");
     skip();
 }
 

@@ -41,7 +41,7 @@ static void pose(bool tiles) {
     tuning()->bf16_tiles = tiles;
 }
 
-/* Four ways of multiplying; false where this device has none such, nor room for the tiles of an engine. */
+/* Four ways of multiplying; false where this device has none such, and where an emulator takes no engine. */
 static bool set_way(int way) {
     if (way < 2)
         return instruction(way == 1);
@@ -54,7 +54,7 @@ static void skip_without(bool any, void **state) {
     if (any)
         return;
     again(state);
-    printf("skipped: no tile of an engine fits the device\n");
+    printf("skipped: this kind of device takes no matrix engine for products\n");
     skip();
 }
 
