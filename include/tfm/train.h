@@ -99,7 +99,7 @@ typedef struct tfm_trainer_options {
      * all of tfm_trainer_evaluate. */
     tfm_dtype precision;
     /* Of a block only what it reads is kept for the backward pass, which runs the block once more ("Training Deep Nets
-     * with Sublinear Memory Cost", Chen et al. 2016). An update takes about a third longer; of what blocks make inside,
+     * with Sublinear Memory Cost", Chen et al. 2016). An update takes up to a third longer; of what blocks make inside,
      * only that of one block at a time is held. All bits are those of training without it, where the device has room
      * for that: a batch that would be cut into pieces without this may be whole with it. */
     bool recompute;

@@ -121,7 +121,7 @@ void tfm__classes_free(tfm__classes *classes);
 
 /* ---- Forward passes (stack.c) ---- */
 
-/* Sets what all parts of the model drop out from now on, and whether the tape keeps of a block what it reads alone.
+/* Sets what all parts of the model drop out from now on, and whether the tape keeps of a block only what it reads.
  * NULL stands for no training at all. */
 void tfm__model_set_training(tfm_model *model, tfm_training *training, bool recomputes);
 
