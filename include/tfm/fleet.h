@@ -70,8 +70,8 @@ typedef struct tfm_fleet_options {
 } tfm_fleet_options;
 
 /* Opens `workers` contexts on each device. A device whose driver fails at that is left out with a warning, unless all
- * do. `options` may be NULL. On failure *out is NULL: TFM_ERROR_DEVICE if a word of the list fits no device, or none that
- * is not taken already. A device whose driver fails while devices are listed counts as none. */
+ * do. `options` may be NULL. On failure *out is NULL: TFM_ERROR_DEVICE if a word of the list fits no device, or none
+ * that is not taken already. A device whose driver fails while devices are listed counts as none. */
 TFM_API tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options);
 
 /* Makes a fleet of contexts that are there, such as several on one device or those of tfm_context_wrap. It becomes one
