@@ -1,9 +1,11 @@
 /* Tiles of attention on SIMT devices: their sizes, what fits, and launches that end soon. cl/attention_tiles.cl. */
 #include "ops/attention.h"
 
-/* What one launch computes at most, in multiplications: a device of 40 GFLOP/s does that in less than half a second, so
- * that nobody waits for a picture, and no driver takes the launch for one that hangs. */
+/* What one launch computes at most, in multiplications: a device of 40 GFLOP/s does LAUNCH_WORK in less than half a
+ * second, and a compute unit of 3 GFLOP/s its UNIT_WORK, so that nobody waits for a picture, and no driver takes the
+ * launch for one that hangs. Devices with many units have more: a launch that cannot fill them leaves the rest idle. */
 #define LAUNCH_WORK (INT64_C(1) << 33)
+#define UNIT_WORK (INT64_C(1) << 29)
 enum { LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_PRODUCTS = 16 };
 enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
 
@@ -37,7 +39,9 @@ bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, t
 tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, const int64_t *all,
                                 int64_t work, size_t count, tfm__arg *args, tfm__arg *first) {
     const size_t group = (size_t)tfm__context_tuning(ctx)->group;
-    int64_t room = work < LAUNCH_WORK ? LAUNCH_WORK / (work + 1) : 1, most[3];
+    const int64_t units = (int64_t)tfm_context_device(ctx)->compute_units * UNIT_WORK;
+    const int64_t bound = units > LAUNCH_WORK ? units : LAUNCH_WORK;
+    int64_t room = work < bound ? bound / (work + 1) : 1, most[3];
     for (int i = 0; i < 3; i++) {
         most[i] = room < all[i] ? room : all[i];
         most[i] = i > 0 && most[i] > MOST_GROUPS ? MOST_GROUPS : most[i];
