@@ -54,11 +54,29 @@ def test_a_child_may_have_devices_that_its_parent_has_not() -> None:
 
 
 def test_python_may_end_at_any_time() -> None:
+    thread = "import threading, time; threading.Thread(target=lambda: {}, daemon=True).start(); time.sleep({})"
     for code in ("stream = model.stream('Hallo.' for _ in iter(int, 1)); next(stream)",
-                 "import threading; threading.Thread(target=lambda: [model.translate('Hallo.') for _ in range(20)], "
-                 "daemon=True).start()"):
+                 thread.format("[model.translate('Hallo.') for _ in range(20)]", 0),
+                 thread.format("model.translate(['Ich lese ein Buch.'] * 5000)", 0.5)):
         done = _python(code)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_runs_after_the_last_turn_is_told_so() -> None:
+    """The package's own end is registered with its first context, and what was registered before runs after it."""
+    code = textwrap.dedent(f"""
+        import atexit, tfm
+        def late():
+            try:
+                model.translate("Hallo.")
+            except tfm.ArgumentError as error:
+                print(error)
+        atexit.register(late)
+        model = tfm.Translator({str(DEMO)!r})
+        """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    told = "Python ends, and the context is closed: use it before\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
 
 
 def test_an_interrupt_stops_a_call() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
@@ -131,7 +132,7 @@ class Callbacks:
         """A callback of this type, whose `user` pointer is left out. Only False stops the call."""
 
         def guarded(_user: Any, *given: Any) -> bool:
-            return self.error is None and function(*given) is not False
+            return self.error is None and _ender is None and function(*given) is not False
 
         made = ffi.callback(kind, guarded, error=False, onerror=self._note)
         self._kept.append(made)
@@ -220,6 +221,28 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
+
+
+# ---- The end of Python
+
+_ender: int | None = None  # the thread on which Python ends, once it does
+
+
+def end_calls() -> None:
+    """Says that Python ends on this thread: whatever asks a callback is stopped there."""
+    global _ender
+    _ender = threading.get_ident()
+
+
+def ends() -> bool:
+    """Whether Python ends."""
+    return _ender is not None
+
+
+def hold_others() -> None:
+    """Where Python ends on another thread, which does not wait for this one: never returns."""
+    if _ender is not None and _ender != threading.get_ident():
+        threading.Event().wait()
 
 
 # ---- The log

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, Union
 
+from ._library import ends
+
 T = TypeVar("T")
 #: True shows a bar of tqdm's where tqdm is installed; a function is called with what is done and the total.
 Progress = Union[bool, Callable[[int, int], Any]]
@@ -40,7 +42,8 @@ def stream(run: Callable[[Callable[[T], bool]], object]) -> Iterator[T]:
             yield item
     finally:
         stopped.set()
-        thread.join()
+        if not ends():  # then it is held, and joining it would wait for ever
+            thread.join()
 
 
 def bar_of_tqdm(**options: Any) -> Any:

@@ -1,8 +1,10 @@
 """Devices, and contexts on them."""
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ._library import (NULL, c_text, check, check_process, count_of, error_of, ffi, fields, is_forked, lib, to_str, use_devices)
+from ._library import (NULL, c_text, check, check_process, count_of, end_calls, ends, error_of, ffi, fields,
+                       hold_others, is_forked, lib, to_str, use_devices)
 from .errors import ArgumentError, Error
 
 _TYPES = ("cpu", "gpu", "accelerator", "other")
 _AGAIN = 16  # so often a driver may refuse work-groups that are smaller each time
+_PATIENCE = 10.0  # seconds that the end of Python waits for calls of other threads
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,23 @@ def _lists_several(name: str | None) -> bool:
     return "," in wanted or wanted.strip() == "all"
 
 
+class _Turns:
+    """Whose turn it is on a context, and whether Python's end has the last one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.last = False
+
+    def begin(self) -> bool:
+        """Begins a turn if nobody has one."""
+        return self.last or self.lock.acquire(blocking=False)
+
+    def end(self) -> None:
+        """Ends it."""
+        if not self.last:
+            self.lock.release()
+
+
 class Context:
     """A device that is open, with its memory. Models and tensors are made on one; several may share it.
 
@@ -95,7 +116,7 @@ class Context:
 
     def __init__(self, device: str | int | Device | None = None, *, memory_limit: int = 0, profile: bool = False,
                  variant: str | None = None, workers: int | None = None) -> None:
-        self._lock = threading.Lock()
+        self._turns = _Turns()
         self._owner: int | None = None
         self._dead: deque[Callable[[], None]] = deque()
         self._handle = ffi.new("tfm_context **")
@@ -109,7 +130,8 @@ class Context:
             raise ArgumentError("memory_limit, profile and variant are for one device without workers")
         else:
             self._open_fleet(name, count_of(workers, "workers"))
-        self._finalizer = weakref.finalize(self, _free_unused, self._handle, self._fleet, self._lock)
+        self._finalizer = weakref.finalize(self, _free_unused, self._handle, self._fleet, self._turns)
+        _keep_for_end(self)
 
     def _open(self, name: str | None, memory_limit: int, profile: bool, variant: str | None) -> None:
         options = ffi.new("tfm_context_options *")
@@ -199,14 +221,20 @@ class Context:
         if self._owner == me:
             raise ArgumentError("a callback cannot use the device of the call that it is called by: let it return "
                                 "first, or open a tfm.Context for it")
-        with self._lock:
-            self._owner = me
-            try:
-                self._sweep()
-                yield
-            finally:
-                self._sweep()
-                self._owner = None
+        if ends():
+            hold_others()
+            raise ArgumentError("Python ends, and the context is closed: use it before")
+        try:
+            with self._turns.lock:
+                self._owner = me
+                try:
+                    self._sweep()
+                    yield
+                finally:
+                    self._sweep()
+                    self._owner = None
+        finally:
+            hold_others()
 
     @contextmanager
     def use(self) -> Iterator[Any]:
@@ -251,11 +279,11 @@ class Context:
         if is_forked():
             return
         self._dead.append(free)
-        if self._lock.acquire(blocking=False):
+        if self._turns.begin():
             try:
                 self._sweep()
             finally:
-                self._lock.release()
+                self._turns.end()
 
     def _sweep(self) -> None:
         while self._dead:
@@ -266,12 +294,36 @@ class Context:
             free()
 
 
-def _free_unused(handle: Any, fleet: Any, lock: threading.Lock) -> None:
+def _free_unused(handle: Any, fleet: Any, turns: _Turns) -> None:
     """For a context that nobody holds any more; when Python ends, a thread may yet be at work on one."""
-    if not is_forked() and lock.acquire(blocking=False):
+    if not is_forked() and turns.begin():
         lib.tfm_context_free(handle)
         lib.tfm_fleet_free(fleet)
-        lock.release()
+        turns.end()
+
+
+_at_end: weakref.WeakSet[Context] | None = None
+
+
+def _keep_for_end(context: Context) -> None:
+    """Has the end of Python take the last turn on a context. Called after a finalizer was made, so that what is
+    registered here runs before the finalizers do."""
+    global _at_end
+    if _at_end is None:
+        _at_end = weakref.WeakSet()
+        atexit.register(_end)
+    _at_end.add(context)
+
+
+def _end() -> None:
+    """Python does not wait for daemon threads, and no driver survives that its process ends while it works. So calls
+    of other threads are stopped at their next callback, and their threads held."""
+    if is_forked() or _at_end is None:
+        return
+    end_calls()
+    until = time.monotonic() + _PATIENCE
+    for context in list(_at_end):
+        context._turns.last = context._turns.lock.acquire(timeout=max(0.0, until - time.monotonic()))
 
 
 _default: Context | None = None
