@@ -98,12 +98,33 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
     return out->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
 }
 
+/* The descriptor that the system has such a name for, or -1. */
+static int descriptor_of(const char *path) {
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    int fd = strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : strcmp(path, "/dev/stderr") == 0 ? STDERR_FILENO : -1;
+    for (size_t i = 0; i < CLI_COUNT(folders) && fd < 0; i++) {
+        const size_t length = strlen(folders[i]);
+        char *end;
+        if (strncmp(path, folders[i], length) == 0 && path[length] >= '0' && path[length] <= '9') {
+            const long number = strtol(path + length, &end, 10);
+            fd = !*end && number <= INT_MAX ? (int)number : -1;
+        }
+    }
+    return fd;
+}
+
 int cli_output_open(cli_output *out, const char *path) {
     struct stat old;
+    const int fd = path ? descriptor_of(path) : -1;
     *out = (cli_output){.file = stdout, .name = "standard output"};
-    if (!path || strcmp(path, "-") == 0)
+    if (!path || strcmp(path, "-") == 0 || fd == STDOUT_FILENO)
         return CLI_OK;
     *out = (cli_output){.name = path};
+    if (fd >= 0) { /* what it leads to may be a file that others write to as well: it is gone on with, not replaced */
+        const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        out->file = copy >= 0 ? fdopen(copy, "w") : NULL;
+        return out->file ? CLI_OK : cli_fail("cannot write %s: %s", path, strerror(errno));
+    }
     bool exists = stat(path, &old) == 0;
     if (!exists || S_ISREG(old.st_mode))
         return make_beside(out, path, exists ? &old : NULL);

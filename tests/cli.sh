@@ -211,6 +211,16 @@ check "-o: a failure leaves the old file" [ "$code" = 1 -a "$(cat result)" = old
 check "-o: and nothing beside it" [ "$(echo result*)" = result ]
 translate -i "$demo/test.de" -o result
 check "-o: a success replaces it, access as before" [ "$(wc -l <result)" = 20 -a "$(stat -c %a result)" = 640 ]
+{
+    echo first
+    echo "$german" | "$tfm" translate -m "$demo" -o /dev/stdout
+    echo "$german" | "$tfm" translate -m "$demo" -o /dev/fd/5 5>&1
+    echo last
+} >shared 2>err
+check "-o: a name of the system's for a descriptor is gone on with" [ "$(cat shared)" = "first
+$english
+$english
+last" ]
 translate -i two.de -o nowhere/result
 check "-o: no such folder" one_sentence 1 'nowhere/result'
 if [ -w /dev/full ]; then
