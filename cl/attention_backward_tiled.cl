@@ -100,33 +100,36 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
     __local const float *sums = all_sums + 4 * QUERY_LANE(lane);
     EACH4 (j) {
         const int key = s + j * KEY_ITEMS;
+        EACH_SET(set) {
 #if DROPS
-        const uint4 numbers = drop_numbers(drops, block + QUERY_LANE(lane), key);
-        const float4 factors = select((float4)(drops.keep), (float4)(0.0f), numbers < (uint4)(drops.threshold));
-        const float factor[] = {factors.x, factors.y, factors.z, factors.w};
+            const uint4 numbers = drop_numbers(drops, block + QUERY_LANE(lane) + set * SET_BLOCKS, key);
+            const float4 factors = select((float4)(drops.keep), (float4)(0.0f), numbers < (uint4)(drops.threshold));
+            const float factor[] = {factors.x, factors.y, factors.z, factors.w};
 #endif
-        EACH4 (r) {
-            const int target = t + r, seen = sees(shape, keys, target, key);
-            float score = scores[r * row + j * column] * scale, slope = scale;
+            EACH4 (i) {
+                const int r = ROW_STEP(4 * set + i, QUERIES), of = 4 * (4 * set + i) + j;
+                const int target = t + r, seen = sees(shape, keys, target, key);
+                float score = scores[r * row + j * column] * scale, slope = scale;
 #if SCORED
-            if (cap > 0.0f) {
-                const float bend = tanh(score / cap);
-                score = cap * bend;
-                slope *= 1.0f - bend * bend;
-            }
-            if (shape.mask_kind != 0) { /* where there is no such element, the first is read in vain */
-                const float m = mask_at(shape, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
-                score = m == -INFINITY ? m : score + m;
-            }
+                if (cap > 0.0f) {
+                    const float bend = tanh(score / cap);
+                    score = cap * bend;
+                    slope *= 1.0f - bend * bend;
+                }
+                if (shape.mask_kind != 0) { /* where there is no such element, the first is read in vain */
+                    const float m = mask_at(shape, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
+                    score = m == -INFINITY ? m : score + m;
+                }
 #endif
-            /* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both are
-             * rounded to tens, and a difference above 0 would be an infinite weight. NaN stays. */
-            const float below = (score - sums[r]) * LOG2_E, most = tile_exp2(below > 0.0f ? 0.0f : below);
-            const float w = seen && score != -INFINITY ? most : 0.0f;
-            const float e = w * (DROPPED(g[4 * r + j], r) - sums[QUERIES + r]) * slope;
-            g[4 * r + j] = w == 0.0f ? 0.0f : e;
-            scores[r * row + j * column] = PASS == 1 ? DROPPED(w, r) : g[4 * r + j];
-            mem_fence(CLK_LOCAL_MEM_FENCE); /* one by one, so that registers suffice */
+                /* A score is at most the log of the sum. But where a mask takes 10^9 off all of a query's scores, both
+                 * are rounded to tens, and a difference above 0 would be an infinite weight. NaN stays. */
+                const float below = (score - sums[r]) * LOG2_E, most = tile_exp2(below > 0.0f ? 0.0f : below);
+                const float w = seen && score != -INFINITY ? most : 0.0f;
+                const float e = w * (DROPPED(g[of], i) - sums[QUERIES + r]) * slope;
+                g[of] = w == 0.0f ? 0.0f : e;
+                scores[r * row + j * column] = PASS == 1 ? DROPPED(w, i) : g[of];
+                mem_fence(CLK_LOCAL_MEM_FENCE); /* one by one, so that registers suffice */
+            }
         }
     }
 }
@@ -136,8 +139,8 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
 INLINED void tile_write(const int lane, __global float *to, const uint step, const int add, const float4 *sum,
                         const int owned, const int first, const int seen, const int end, const int width4) {
     const int columns = OWN_COLUMNS(owned, width4);
-    EACH4 (r) {
-        const int row = first + 4 * OWN_ROW(lane, owned) + r;
+    EACH_ROW (r) {
+        const int row = first + 4 * OWN_ROW(lane, owned) + ROW_STEP(r, owned);
         UNROLL
         for (int n = 0; n < columns; n++) {
             const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
@@ -163,8 +166,8 @@ INLINED void tile_write(const int lane, __global float *to, const uint step, con
 #if PASS == 1
 /* The first of an item's weights in local memory, (QUERIES, KEYS + 4). */
 #define KEY_WEIGHT(lane) ((__local float *)weights + 4 * QUERY_LANE(lane) * (KEYS + 4) + KEY_LANE(lane))
-#define DK_SUMS (4 * OWN_COLUMNS(KEYS, KEY4))
-#define DV_SUMS (4 * OWN_COLUMNS(KEYS, VALUE4))
+#define DK_SUMS (ROWS * OWN_COLUMNS(KEYS, KEY4))
+#define DV_SUMS (ROWS * OWN_COLUMNS(KEYS, VALUE4))
 
 /* A work-group has KEYS keys of one (b, key head). */
 TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float, dv), const long add_k,
@@ -199,12 +202,12 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
         /* Where no query sees one, none is read: of keys there may be none. */
         const int start = begin < end ? begin - (i * (int)targets + begin) % TOGETHER : end;
         for (int t = start; t < end; t += QUERIES) {
-            float z[16], g[16];
+            float z[4 * ROWS], g[4 * ROWS];
             tile_products(fixed, z, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
             __local float *weight = KEY_WEIGHT(LANE(fixed));
-            EACH4 (r) { /* registers are full: scores wait in local memory */
+            EACH_ROW (r) { /* registers are full: scores wait in local memory */
                 EACH4 (j)
-                    weight[r * (KEYS + 4) + j * KEY_ITEMS] = z[4 * r + j];
+                    weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = z[4 * r + j];
             }
             stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
             tile_products(fixed, g, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
@@ -214,9 +217,9 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
             tile_accumulate(fixed, sum_v, stage, weights, KEYS, head.dy, t, QUERIES, VALUE4, 0);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
             weight = KEY_WEIGHT(LANE(fixed));
-            EACH4 (r) {
+            EACH_ROW (r) {
                 EACH4 (j)
-                    weight[r * (KEYS + 4) + j * KEY_ITEMS] = g[4 * r + j];
+                    weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = g[4 * r + j];
             }
             tile_accumulate(fixed, sum_k, stage, weights, KEYS, head.q, t, QUERIES, KEY4, 0);
         }
@@ -229,7 +232,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
 #elif PASS == 2
 /* The first of an item's weights in local memory, (KEYS, QUERIES + 4). */
 #define QUERY_WEIGHT(lane) (weights + KEY_LANE(lane) * (QUERIES / 4 + 1) + QUERY_LANE(lane))
-#define DQ_SUMS (4 * OWN_COLUMNS(QUERIES, KEY4))
+#define DQ_SUMS (ROWS * OWN_COLUMNS(QUERIES, KEY4))
 
 /* A work-group has QUERIES queries of one (b, head). */
 TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add_q, TILED_PARAMETERS) {
@@ -257,11 +260,14 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int s = s_first; s < s_end; s += KEYS) {
-        float z[16], g[16];
+        float z[4 * ROWS], g[4 * ROWS];
         tile_products(fixed, z, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
         __local float4 *weight = QUERY_WEIGHT(LANE(fixed));
-        EACH4 (j)
-            weight[j * KEY_ITEMS * (QUERIES / 4 + 1)] = (float4)(z[j], z[4 + j], z[8 + j], z[12 + j]);
+        EACH4 (j) {
+            EACH_SET(i)
+            weight[j * KEY_ITEMS * (QUERIES / 4 + 1) + i * SET_BLOCKS] =
+                (float4)(z[16 * i + j], z[16 * i + 4 + j], z[16 * i + 8 + j], z[16 * i + 12 + j]);
+        }
         tile_products(fixed, g, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
         const int lane = LANE(fixed);
         tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * (QUERIES + 4), g,

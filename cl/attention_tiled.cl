@@ -7,7 +7,7 @@
 
 #define KEY4 (DK / 4)
 #define VALUE4 (DV / 4)
-#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's four queries: the same as in tile_products */
+#define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries: the same as in tile_products */
 #define HIDDEN (-0.0f)
 #define COLUMN (KEY_ITEMS * (QUERIES + 4)) /* in local memory, from one key of an item to its next */
 #if DROPS
@@ -17,32 +17,42 @@
 #endif
 
 /* The item's z, products of queries from t and keys from s on, become scores times log2(e), -inf where a key is not
- * seen, and go to local memory, key j of the item `column` after the one before. Gives each query's maximum. */
-INLINED float4 tile_scores(__local float *to, const int column, const float *z, const attention_shape shape,
-                           const shared_keys keys, const long mask, const int t, const int s, const float scale,
-                           const float cap) {
-    float best[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+ * seen, and go to local memory, key j of the item `column` after the one before. `best` is each query's
+ * maximum. */
+INLINED void tile_scores(float *best, __local float *to, const int column, const float *z, const attention_shape shape,
+                         const shared_keys keys, const long mask, const int t, const int s, const float scale,
+                         const float cap) {
+    EACH_ROW (r)
+        best[r] = -INFINITY;
     EACH4 (j) {
         const int key = s + j * KEY_ITEMS;
-        EACH4 (r) {
-            const int seen = sees(shape, keys, t + r, key); /* where a mask has no such element, the first is read */
-            const float score =
-                key_scored(shape, z[4 * r + j] * scale, cap, seen ? mask + (t + r) * shape.mask_t : 0, seen ? key : 0);
-            to[j * column + r] = seen ? score : -INFINITY;
+        EACH_ROW (r) {
+            const int target = t + ROW_STEP(r, QUERIES), seen = sees(shape, keys, target, key);
+            const float score = /* where a mask has no such element, the first is read */
+                key_scored(shape, z[4 * r + j] * scale, cap, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
+            to[j * column + ROW_STEP(r, QUERIES)] = seen ? score : -INFINITY;
             best[r] = seen ? fmax(best[r], score) : best[r];
         }
     }
-    return (float4)(best[0], best[1], best[2], best[3]);
 }
 
-/* Gives what all items have that share queries with this one: KEY_ITEMS values from this pointer on. */
-INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float4 own) {
+/* A number of each query, of all items that share queries with this one: set i of the item number n of them is at
+ * [i * TFM_GROUP + n] from this pointer on, n < KEY_ITEMS. */
+INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float *own) {
     __local float4 *row = stage + QUERY_LANE(lane) * KEY_ITEMS;
     barrier(CLK_LOCAL_MEM_FENCE);
-    row[KEY_LANE(lane)] = own;
+    EACH_SET(i)
+    row[i * TFM_GROUP + KEY_LANE(lane)] = (float4)(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]);
     barrier(CLK_LOCAL_MEM_FENCE);
     return row;
 }
+
+/* The same of one set, to the numbers from `to` on. */
+#define SPREAD(to, from)                                                                                               \
+    (to)[0] = (from).x;                                                                                                \
+    (to)[1] = (from).y;                                                                                                \
+    (to)[2] = (from).z;                                                                                                \
+    (to)[3] = (from).w;
 
 TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long group,
                                 const long first_tile, const long first_head, const long first_b, const float scale,
@@ -61,12 +71,12 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int step = heads_first ? 1 : (int)heads;
     const tile_rows queries = {TFM_AT(q) + query_at(shape, b, 0, h) * DK, BYTES(step * DK), 0, (int)targets};
     const long mask_first = mask_row(shape, b, 0, h);
-    float4 sum[4 * SUMS];
-    float total[4], maximum[4];
+    float4 sum[ROWS * SUMS];
+    float total[ROWS], maximum[ROWS];
     UNROLL
-    for (int i = 0; i < 4 * SUMS; i++)
+    for (int i = 0; i < ROWS * SUMS; i++)
         sum[i] = 0.0f;
-    EACH4 (r) {
+    EACH_ROW (r) {
         total[r] = 0.0f;
         maximum[r] = -INFINITY;
     }
@@ -77,19 +87,21 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int s = s_first; s < s_end; s += KEYS) {
-        float z[16];
+        float z[4 * ROWS], reached[ROWS], base[ROWS];
         tile_products(fixed, z, stage, queries, PLACE(fixed), key_tile, s, KEY4);
         const int lane = LANE(fixed);
         __local float *weight = (__local float *)(weights + KEY_LANE(lane) * (QUERIES / 4 + 1) + QUERY_LANE(lane));
-        float4 best = tile_scores(weight, COLUMN, z, shape, keys, mask_first, PLACE(fixed) + 4 * QUERY_LANE(lane),
-                                  s + KEY_LANE(lane), scale, cap);
-        __local const float4 *others = exchange(stage, lane, best);
-        LOOP
-        for (int i = 0; i < KEY_ITEMS; i++)
-            best = fmax(best, others[i]);
-        const float reached[] = {best.x, best.y, best.z, best.w};
-        float base[4];
-        EACH4 (r) {
+        tile_scores(reached, weight, COLUMN, z, shape, keys, mask_first, PLACE(fixed) + 4 * QUERY_LANE(lane),
+                    s + KEY_LANE(lane), scale, cap);
+        __local const float4 *others = exchange(stage, lane, reached);
+        EACH_SET(set) {
+            float4 best = (float4)(reached[4 * set], reached[4 * set + 1], reached[4 * set + 2], reached[4 * set + 3]);
+            LOOP
+            for (int i = 0; i < KEY_ITEMS; i++)
+                best = fmax(best, others[set * TFM_GROUP + i]);
+            SPREAD(reached + 4 * set, best)
+        }
+        EACH_ROW (r) {
             const float highest = fmax(maximum[r], reached[r]);
             base[r] = highest == -INFINITY ? 0.0f : highest;
             const float shrink = tile_exp2(maximum[r] - base[r]);
@@ -100,31 +112,39 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
                 sum[r * SUMS + n] *= shrink;
         }
         EACH4 (j) {
+            int drop[ROWS];
+            EACH_SET(set) {
 #if DROPS
-            const long block = first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane);
-            const uint4 numbers = drop_numbers(TFM_DROPS(), block, s + KEY_LANE(lane) + j * KEY_ITEMS);
-            const int4 dropped = numbers < (uint4)((uint)threshold);
-            const int drop[] = {dropped.x, dropped.y, dropped.z, dropped.w};
+                const long block =
+                    first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane) + set * SET_BLOCKS;
+                const uint4 numbers = drop_numbers(TFM_DROPS(), block, s + KEY_LANE(lane) + j * KEY_ITEMS);
+                const int4 dropped = numbers < (uint4)((uint)threshold);
+                SPREAD(drop + 4 * set, dropped)
 #endif
-            EACH4 (r) {
-                const float score = weight[j * COLUMN + r], p = tile_exp2(score - base[r]);
+            }
+            EACH_ROW (r) {
+                __local float *at = weight + j * COLUMN + ROW_STEP(r, QUERIES);
+                const float score = *at, p = tile_exp2(score - base[r]);
                 const int hidden = score == -INFINITY;
                 total[r] += hidden ? 0.0f : p;
-                weight[j * COLUMN + r] = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
+                *at = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
                 mem_fence(CLK_LOCAL_MEM_FENCE); /* one by one, so that registers suffice */
             }
         }
         tile_accumulate(fixed, sum, stage, weights, QUERIES, value_tile, s, KEYS, VALUE4, 1);
     }
     const int lane = LANE(fixed);
-    __local const float4 *others = exchange(stage, lane, (float4)(total[0], total[1], total[2], total[3]));
-    float4 all = 0.0f;
-    LOOP
-    for (int i = 0; i < KEY_ITEMS; i++)
-        all += others[i];
-    const float whole[] = {all.x, all.y, all.z, all.w};
-    EACH4 (r) {
-        const int at = t + 4 * QUERY_LANE(lane) + r;
+    __local const float4 *others = exchange(stage, lane, total);
+    float whole[ROWS];
+    EACH_SET(set) {
+        float4 all = 0.0f;
+        LOOP
+        for (int i = 0; i < KEY_ITEMS; i++)
+            all += others[set * TFM_GROUP + i];
+        SPREAD(whole + 4 * set, all)
+    }
+    EACH_ROW (r) {
+        const int at = t + 4 * QUERY_LANE(lane) + ROW_STEP(r, QUERIES);
         const float inverse = whole[r] == 0.0f ? 0.0f : KEPT(1.0f / whole[r]);
         if (at >= 0 && at < (int)targets) {
             __global float *to = TFM_AT(y) + query_at(shape, b, at, h) * DV;

@@ -1,10 +1,14 @@
 /* Tiles of attention, for devices whose work-items run side by side: QUERIES queries of one head by KEYS keys, of which
- * an item has 4 by 4. What two items or more need of q, k and v comes through local memory, read from global memory by
- * neighbours side by side; whatever an item sums up stays in its registers, so that every private array is indexed by
- * constants once loops are unrolled. This text is included after attention_parts.cl.
+ * an item has ROWS by 4. What two items or more need of q, k and v comes through local memory, read from global memory
+ * by neighbours side by side; whatever an item sums up stays in its registers, so that every private array is indexed
+ * by constants once loops are unrolled. This text is included after attention_parts.cl.
  *
- * The host gives QUERIES and KEYS, powers of two of which the product is 16 TFM_GROUP. Heads' widths are multiples
- * of 4. All functions with barriers must be met by all items of a work-group. */
+ * The host gives ROWS, 4 or 8, and QUERIES and KEYS, powers of two of which the product is 4 ROWS TFM_GROUP. More rows
+ * take more registers, and read less of local memory for each product. Heads' widths are multiples of 4. All functions
+ * with barriers must be met by all items of a work-group. */
+#ifndef ROWS
+#define ROWS 4
+#endif
 
 /* Inlined for certain: where these stayed calls, PoCL 3.1 would lose their barriers. */
 #define INLINED static inline __attribute__((always_inline))
@@ -13,9 +17,22 @@
 #define EACH4(i)                                                                                                       \
     UNROLL                                                                                                             \
     for (int i = 0; i < 4; i++)
+#define EACH_ROW(i)                                                                                                    \
+    UNROLL                                                                                                             \
+    for (int i = 0; i < ROWS; i++)
+#define EACH_SET(i)                                                                                                    \
+    UNROLL                                                                                                             \
+    for (int i = 0; i < SETS; i++)
 
-/* Items along the keys of a tile. An item has the queries 4 QUERY_LANE on, which share a block of dropout's numbers,
- * and every KEY_ITEMS-th key from KEY_LANE on, so that neighbours read rows that are not in one bank. */
+/* An item's rows are SETS sets of four neighbours; the next set is a half of all rows further, so that items side by
+ * side read rows that are not in one bank. ROW_STEP is from its first row to row r, of `all` that a tile has. */
+#define SETS (ROWS / 4)
+#define ROW_STEP(r, all) ((r) / 4 * ((all) / SETS) + (r) % 4)
+#define SET_BLOCKS (QUERIES / ROWS) /* of four queries, from one set to the next */
+
+/* Items along the keys of a tile. The first set of an item's queries begins at 4 QUERY_LANE; those of a set share a
+ * block of dropout's numbers. Its keys are every KEY_ITEMS-th from KEY_LANE on, so that neighbours read rows that are
+ * not in one bank. */
 #define KEY_ITEMS (KEYS / 4)
 #define KEY_LANE(lane) ((lane) % KEY_ITEMS)
 #define QUERY_LANE(lane) ((lane) / KEY_ITEMS)
@@ -88,7 +105,7 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
                            const int t, const tile_rows keys, const int s, const int width4) {
     const int columns = COLUMNS_OF(width4), stride = columns + 1;
     UNROLL
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 4 * ROWS; i++)
         sum[i] = 0.0f;
     LOOP
     for (int column = 0; column < width4; column += columns) {
@@ -101,12 +118,12 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
         __local const float4 *k = stage + (QUERIES + KEY_LANE(lane)) * stride;
         LOOP
         for (int c = 0; c < columns; c++) {
-            float4 x[4];
-            EACH4 (r)
-                x[r] = q[r * stride + c];
+            float4 x[ROWS];
+            EACH_ROW (r)
+                x[r] = q[ROW_STEP(r, QUERIES) * stride + c];
             EACH4 (j) {
                 const float4 y = k[j * KEY_ITEMS * stride + c];
-                EACH4 (r) {
+                EACH_ROW (r) {
                     DOT4(sum[4 * r + j], x[r], y)
                 }
             }
@@ -114,9 +131,10 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
     }
 }
 
-/* Sums that a work-group has of `owned` rows by width4 columns in fours: an item's are four rows from 4 OWN_ROW on, by
- * every OWN_ITEMS-th column from OWN_COLUMN on, OWN_COLUMNS of them. Columns after the last are the last again. */
-#define OWN_ITEMS(owned) (4 * TFM_GROUP / (owned))
+/* Sums that a work-group has of `owned` rows by width4 columns in fours: an item's are ROWS rows, the first set of them
+ * from 4 OWN_ROW on, by every OWN_ITEMS-th column from OWN_COLUMN on, OWN_COLUMNS of them. Columns after the last are
+ * the last again. */
+#define OWN_ITEMS(owned) (ROWS * TFM_GROUP / (owned))
 #define OWN_ROW(lane, owned) ((lane) / OWN_ITEMS(owned))
 #define OWN_COLUMN(lane, owned) ((lane) % OWN_ITEMS(owned))
 #define OWN_COLUMNS(owned, width4) (((width4) + OWN_ITEMS(owned) - 1) / OWN_ITEMS(owned))
@@ -128,17 +146,24 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
      : (count) / 4 * (width4) <= STAGE ? (count) / 4                                                                   \
                                        : (count) / 8)
 
-/* One row of weights with one of what is staged. Where `guarded`, weights of -0 are of what is not seen, and must not
- * touch the sums even where that is NaN. */
-INLINED void row_accumulate(const int lane, float4 *sum, const float4 w, __local const float4 *row, const int owned,
-                            const int width4, const int guarded) {
+/* One row of weights, of which the item's first set begins at `own`, with one of what is staged. Where `guarded`,
+ * weights of -0 are of what is not seen, and must not touch the sums even where that is NaN. */
+INLINED void row_accumulate(const int lane, float4 *sum, __local const float4 *own, __local const float4 *row,
+                            const int owned, const int width4, const int guarded) {
     const int columns = OWN_COLUMNS(owned, width4);
-    const float weight[] = {w.x, w.y, w.z, w.w};
+    float weight[ROWS];
+    EACH_SET(i) {
+        const float4 w = own[i * (owned / ROWS)];
+        weight[4 * i] = w.x;
+        weight[4 * i + 1] = w.y;
+        weight[4 * i + 2] = w.z;
+        weight[4 * i + 3] = w.w;
+    }
     UNROLL
     for (int n = 0; n < columns; n++) {
         const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
         const float4 x = row[width4 % OWN_ITEMS(owned) ? min(c, width4 - 1) : c];
-        EACH4 (r) {
+        EACH_ROW (r) {
             const float4 more = tfm_fma((float4)(weight[r]), x, sum[r * columns + n]);
             sum[r * columns + n] = guarded && as_uint(weight[r]) == 0x80000000u ? sum[r * columns + n] : more;
         }
@@ -165,10 +190,10 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
         const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no look */
         LOOP
         for (int i = 0; i < plain; i++)
-            row_accumulate(lane, sum, own[i * (owned / 4 + 1)], stage + i * width4, owned, width4, 0);
+            row_accumulate(lane, sum, own + i * (owned / 4 + 1), stage + i * width4, owned, width4, 0);
         LOOP
         for (int i = plain; marked && i < piece; i++)
-            row_accumulate(lane, sum, own[i * (owned / 4 + 1)], stage + i * width4, owned, width4, 1);
+            row_accumulate(lane, sum, own + i * (owned / 4 + 1), stage + i * width4, owned, width4, 1);
     }
 }
 
