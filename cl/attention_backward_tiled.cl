@@ -89,6 +89,10 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 #define BLOCK_PARAMETERS
 #endif
 
+/* Weights of keys are made one by one: otherwise AMD's registers would not suffice. Eight rows are for devices with
+ * more, where each fence takes its time. */
+#define ONE_BY_ONE (PASS == 1 && ROWS == 4)
+
 /* The item's scores, which lie in local memory from `scores` on, `row` from query to query and `column` from key to
  * key, become its weights, dropped, or for the pass over queries its e; and its g = dy . v become its e. The tile
  * begins at query t_first and key s_first; all_sums are those of stage_sums. */
@@ -100,7 +104,7 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
     __local const float *sums = all_sums + 4 * QUERY_LANE(lane);
     EACH4 (j) {
         const int key = s + j * KEY_ITEMS;
-        EACH_SET(set) {
+        EACH_SET (set) {
 #if DROPS
             const uint4 numbers = drop_numbers(drops, block + QUERY_LANE(lane) + set * SET_BLOCKS, key);
             const float4 factors = select((float4)(drops.keep), (float4)(0.0f), numbers < (uint4)(drops.threshold));
@@ -128,9 +132,11 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
                 const float e = w * (DROPPED(g[of], i) - sums[QUERIES + r]) * slope;
                 g[of] = w == 0.0f ? 0.0f : e;
                 scores[r * row + j * column] = PASS == 1 ? DROPPED(w, i) : g[of];
-                mem_fence(CLK_LOCAL_MEM_FENCE); /* one by one, so that registers suffice */
+                if (ONE_BY_ONE)
+                    mem_fence(CLK_LOCAL_MEM_FENCE);
             }
         }
+        mem_fence(CLK_LOCAL_MEM_FENCE); /* so that registers suffice */
     }
 }
 
@@ -264,9 +270,9 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
         tile_products(fixed, z, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
         __local float4 *weight = QUERY_WEIGHT(LANE(fixed));
         EACH4 (j) {
-            EACH_SET(i)
-            weight[j * KEY_ITEMS * (QUERIES / 4 + 1) + i * SET_BLOCKS] =
-                (float4)(z[16 * i + j], z[16 * i + 4 + j], z[16 * i + 8 + j], z[16 * i + 12 + j]);
+            EACH_SET (i)
+                weight[j * KEY_ITEMS * (QUERIES / 4 + 1) + i * SET_BLOCKS] =
+                    (float4)(z[16 * i + j], z[16 * i + 4 + j], z[16 * i + 8 + j], z[16 * i + 12 + j]);
         }
         tile_products(fixed, g, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
         const int lane = LANE(fixed);

@@ -41,8 +41,8 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
 INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float *own) {
     __local float4 *row = stage + QUERY_LANE(lane) * KEY_ITEMS;
     barrier(CLK_LOCAL_MEM_FENCE);
-    EACH_SET(i)
-    row[i * TFM_GROUP + KEY_LANE(lane)] = (float4)(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]);
+    EACH_SET (i)
+        row[i * TFM_GROUP + KEY_LANE(lane)] = (float4)(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]);
     barrier(CLK_LOCAL_MEM_FENCE);
     return row;
 }
@@ -94,7 +94,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         tile_scores(reached, weight, COLUMN, z, shape, keys, mask_first, PLACE(fixed) + 4 * QUERY_LANE(lane),
                     s + KEY_LANE(lane), scale, cap);
         __local const float4 *others = exchange(stage, lane, reached);
-        EACH_SET(set) {
+        EACH_SET (set) {
             float4 best = (float4)(reached[4 * set], reached[4 * set + 1], reached[4 * set + 2], reached[4 * set + 3]);
             LOOP
             for (int i = 0; i < KEY_ITEMS; i++)
@@ -111,24 +111,27 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             for (int n = 0; n < SUMS; n++)
                 sum[r * SUMS + n] *= shrink;
         }
-        EACH4 (j) {
-            int drop[ROWS];
-            EACH_SET(set) {
+        LOOP
+        for (int j = 0; j < 4; j++) {
+            EACH_SET (set) {
 #if DROPS
                 const long block =
                     first_block(shape, b, kv_head) + (index + t) / 4 + QUERY_LANE(lane) + set * SET_BLOCKS;
                 const uint4 numbers = drop_numbers(TFM_DROPS(), block, s + KEY_LANE(lane) + j * KEY_ITEMS);
                 const int4 dropped = numbers < (uint4)((uint)threshold);
-                SPREAD(drop + 4 * set, dropped)
+                int drop[4];
+                SPREAD(drop, dropped)
 #endif
-            }
-            EACH_ROW (r) {
-                __local float *at = weight + j * COLUMN + ROW_STEP(r, QUERIES);
-                const float score = *at, p = tile_exp2(score - base[r]);
-                const int hidden = score == -INFINITY;
-                total[r] += hidden ? 0.0f : p;
-                *at = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
-                mem_fence(CLK_LOCAL_MEM_FENCE); /* one by one, so that registers suffice */
+                __local float4 *at = (__local float4 *)weight + j * (COLUMN / 4) + set * SET_BLOCKS;
+                const float4 scores = *at;
+                float w[] = {scores.x, scores.y, scores.z, scores.w};
+                EACH4 (r) {
+                    const float p = tile_exp2(w[r] - base[4 * set + r]);
+                    const int hidden = w[r] == -INFINITY;
+                    total[4 * set + r] += hidden ? 0.0f : p;
+                    w[r] = hidden ? HIDDEN : DROP(r) ? 0.0f : p;
+                }
+                *at = (float4)(w[0], w[1], w[2], w[3]);
             }
         }
         tile_accumulate(fixed, sum, stage, weights, QUERIES, value_tile, s, KEYS, VALUE4, 1);
@@ -136,7 +139,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     const int lane = LANE(fixed);
     __local const float4 *others = exchange(stage, lane, total);
     float whole[ROWS];
-    EACH_SET(set) {
+    EACH_SET (set) {
         float4 all = 0.0f;
         LOOP
         for (int i = 0; i < KEY_ITEMS; i++)

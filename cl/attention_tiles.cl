@@ -118,13 +118,13 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
         __local const float4 *k = stage + (QUERIES + KEY_LANE(lane)) * stride;
         LOOP
         for (int c = 0; c < columns; c++) {
-            float4 x[ROWS];
-            EACH_ROW (r)
-                x[r] = q[ROW_STEP(r, QUERIES) * stride + c];
-            EACH4 (j) {
-                const float4 y = k[j * KEY_ITEMS * stride + c];
-                EACH_ROW (r) {
-                    DOT4(sum[4 * r + j], x[r], y)
+            float4 y[4];
+            EACH4 (j)
+                y[j] = k[j * KEY_ITEMS * stride + c];
+            EACH_ROW (r) {
+                const float4 x = q[ROW_STEP(r, QUERIES) * stride + c];
+                EACH4 (j) {
+                    DOT4(sum[4 * r + j], x, y[j])
                 }
             }
         }
@@ -152,7 +152,7 @@ INLINED void row_accumulate(const int lane, float4 *sum, __local const float4 *o
                             const int owned, const int width4, const int guarded) {
     const int columns = OWN_COLUMNS(owned, width4);
     float weight[ROWS];
-    EACH_SET(i) {
+    EACH_SET (i) {
         const float4 w = own[i * (owned / ROWS)];
         weight[4 * i] = w.x;
         weight[4 * i + 1] = w.y;

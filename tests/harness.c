@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "dev/cl.h"
 #include "harness.h"
 
 enum { GUARD = 67 };
@@ -14,16 +15,27 @@ void harness_align(bool aligned) {
 
 static tfm_context *shared;
 
+/* TFM_TEST_ATTENTION_ROWS says how many rows an item of attention's tiles has, however small the tensors are. */
+static tfm_status open_shared(void) {
+    const char *rows = getenv("TFM_TEST_ATTENTION_ROWS");
+    const tfm_status status = tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")});
+    if (status == TFM_OK && rows) {
+        shared->tuning.attention_rows = atoi(rows);
+        shared->tuning.attention_rows_least = 0;
+    }
+    return status;
+}
+
 tfm_context *harness_context(void) {
     if (!shared)
-        harness_ok(tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")}));
+        harness_ok(open_shared());
     return shared;
 }
 
 int harness_setup(void **state) {
     harness_align(false);
     (void)state;
-    if (tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")}) != TFM_OK) {
+    if (open_shared() != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message());
         return -1;
     }

@@ -96,6 +96,10 @@ typedef struct tfm__tuning {
     int64_t attention_shared_widest; /* a value, at most */
     int64_t attention_shared_local;  /* their share of local memory, at most: one part in so many */
 
+    /* Tiles of attention, of SIMT devices. */
+    int attention_rows; /* of an item: 4, or 8 where registers are many and local memory is the narrower gate */
+    int64_t attention_rows_least; /* queries and keys, at least, of a head that has more than 4 */
+
     /* Where a step of decoding has few rows, several work-groups share one, until each compute unit has so many. */
     int64_t split_groups;
     int64_t split_keys;    /* keys of attention, at least, that a work-group has; 0: they are not shared */

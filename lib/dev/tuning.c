@@ -25,11 +25,12 @@
 
 /* Everything that runs work-items side by side. Of local memory a work-group takes a part, so that several are under
  * way on a core. A GPU would rather have a few steps of decoding in its queue, and reads keys and values from memory:
- * half of them where they are kept in 16 bits, which the products that make them write at once. */
+ * half of them where they are kept in 16 bits, which the products that make them write at once. Large tiles of
+ * attention would be empty for the most part where sentences are short. */
 #define SIMT                                                                                                           \
     .class = TFM__SIMT, .width = 1, .gemm_few_rows = 32, .attention_shared = 8, .attention_shared_least = 4,           \
-    .attention_shared_widest = 256, .attention_shared_local = 4, .read_tokens = 4096, .search_interval = 4,            \
-    .keeps_halves = true
+    .attention_shared_widest = 256, .attention_shared_local = 4, .attention_rows = 4, .attention_rows_least = 128,     \
+    .read_tokens = 4096, .search_interval = 4, .keeps_halves = true
 
 /* The first whose demands are met is taken. */
 static const struct {
@@ -94,6 +95,9 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
     tfm__tuning tuning = TUNINGS[i].tuning;
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
     tuning.engine = capabilities->engine;
+    /* An item may have 255 registers there, and an SM's local memory brings it a vector in the time of eight FMAs. */
+    if (tuning.class == TFM__SIMT && capabilities->engine == TFM__ENGINE_MMA)
+        tuning.attention_rows = 8;
     tuning.bf16_dots = (capabilities->has & TFM__HAS_AVX512BF16) != 0;
     /* What tiles read is made by the instructions for vectors. */
     tuning.bf16_tiles = tuning.bf16_dots && capabilities->has & TFM__HAS_AMX_BF16;

@@ -40,14 +40,16 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
  * lib/ops/attention_backward.c. */
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
-/* Tiles of SIMT devices: lib/ops/attention_tiles.c. Rows of a tile that a work-group owns, and those that come by. */
+/* Tiles of SIMT devices: lib/ops/attention_tiles.c. Rows of a tile that a work-group owns, and those that come by; and
+ * rows of an item. */
 typedef struct tfm__attention_tile {
-    int owned, passing;
+    int owned, passing, rows;
 } tfm__attention_tile;
 
 /* The tile for `columns` that a work-group sums up for each owned row. An item has `sums` of them at most, unless
  * groups are small: they live in registers. */
-tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int64_t columns, int64_t sums);
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, const tfm__attention *a, int64_t columns,
+                                           int64_t sums);
 /* Whether tiles take such a call. */
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t);
 /* Tiles of a head's queries: with dropout the first may begin up to three queries before it. */

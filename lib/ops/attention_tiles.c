@@ -6,24 +6,36 @@
  * launch for one that hangs. Devices with many units have more: a launch that cannot fill them leaves the rest idle. */
 #define LAUNCH_WORK (INT64_C(1) << 33)
 #define UNIT_WORK (INT64_C(1) << 29)
-enum { LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_PRODUCTS = 16 };
+enum { LEAST_ROWS = 4, LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_KEYS = 4 };
 enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
-
-tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int64_t columns, int64_t sums) {
-    const int group = tfm__context_tuning(ctx)->group;
-    tfm__attention_tile t = {8, 0};
-    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= sums * group)
-        t.owned *= 2;
-    while (ITEM_PRODUCTS * group / t.owned > MOST_PASSING)
-        t.owned *= 2;
-    t.passing = ITEM_PRODUCTS * group / t.owned;
-    return t;
-}
 
 /* Bytes of local memory, at most: what is staged, weights, two sums a query, and a little. */
 static size_t local_bytes(tfm__attention_tile t) {
     const int rows = t.owned + t.passing, staged = rows * (rows > 96 ? 5 : 9), weights = t.passing * (t.owned / 4 + 1);
     return (size_t)(staged + weights) * 4 * sizeof(float) + (size_t)MOST_PASSING * 3 * sizeof(float);
+}
+
+static tfm__attention_tile tile_of_rows(int group, int rows, int64_t columns, int64_t sums) {
+    const int products = rows * ITEM_KEYS * group;
+    tfm__attention_tile t = {.owned = 2 * rows, .rows = rows};
+    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= sums * group)
+        t.owned *= 2;
+    while (products / t.owned > MOST_PASSING)
+        t.owned *= 2;
+    t.passing = products / t.owned;
+    return t;
+}
+
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, const tfm__attention *a, int64_t columns,
+                                           int64_t sums) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t least = tuning->attention_rows_least;
+    if (tuning->attention_rows > LEAST_ROWS && a->targets >= least && a->length >= least) {
+        const tfm__attention_tile t = tile_of_rows(tuning->group, tuning->attention_rows, columns, sums);
+        if (local_bytes(t) <= tfm__context_limits(ctx)->local_bytes)
+            return t;
+    }
+    return tile_of_rows(tuning->group, LEAST_ROWS, columns, sums);
 }
 
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t) {
