@@ -209,25 +209,25 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
         const int start = begin < end ? begin - (i * (int)targets + begin) % TOGETHER : end;
         for (int t = start; t < end; t += QUERIES) {
             float z[4 * ROWS], g[4 * ROWS];
-            tile_products(fixed, z, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
+            tile_products(fixed, z, stage, stage, head.q, t, key_tile, PLACE(fixed), KEY4);
             __local float *weight = KEY_WEIGHT(LANE(fixed));
             EACH_ROW (r) { /* registers are full: scores wait in local memory */
                 EACH4 (j)
                     weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = z[4 * r + j];
             }
             stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
-            tile_products(fixed, g, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
+            tile_products(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
             const int lane = LANE(fixed);
             tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g, BLOCK_AT(kv_head, i * (int)targets + t) shape,
                          keys, head.mask, t, PLACE(fixed), sums, scale, cap);
-            tile_accumulate(fixed, sum_v, stage, weights, KEYS, head.dy, t, QUERIES, VALUE4, 0);
+            tile_accumulate(fixed, sum_v, stage, weights, KEYS / 4 + 1, KEYS, head.dy, t, QUERIES, VALUE4, 0);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
             weight = KEY_WEIGHT(LANE(fixed));
             EACH_ROW (r) {
                 EACH4 (j)
                     weight[ROW_STEP(r, QUERIES) * (KEYS + 4) + j * KEY_ITEMS] = g[4 * r + j];
             }
-            tile_accumulate(fixed, sum_k, stage, weights, KEYS, head.q, t, QUERIES, KEY4, 0);
+            tile_accumulate(fixed, sum_k, stage, weights, KEYS / 4 + 1, KEYS, head.q, t, QUERIES, KEY4, 0);
         }
     }
     tile_write(LANE(fixed), TFM_AT(dk) + (keys.k - shape.k), key_tile.step, (int)add_k, sum_k, KEYS, s, keys.visible,
@@ -236,13 +236,13 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
                (int)length, VALUE4);
 }
 #elif PASS == 2
-/* The first of an item's weights in local memory, (KEYS, QUERIES + 4). */
-#define QUERY_WEIGHT(lane) (weights + KEY_LANE(lane) * (QUERIES / 4 + 1) + QUERY_LANE(lane))
+/* The first of an item's weights in local memory, (KEYS, 4 WEIGHTS_STEP). */
+#define QUERY_WEIGHT(lane) (weights + KEY_LANE(lane) * WEIGHTS_STEP + QUERY_LANE(lane))
 #define DQ_SUMS (ROWS * OWN_COLUMNS(QUERIES, KEY4))
 
 /* A work-group has QUERIES queries of one (b, head). */
 TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add_q, TILED_PARAMETERS) {
-    __local float4 stage[STAGE], weights[KEYS * (QUERIES / 4 + 1)];
+    __local float4 stage[STAGE], weights[KEYS * WEIGHTS_STEP];
     __local float sums[2 * QUERIES];
     __local int fixed[2];
     attention_shape shape = ATTENTION_SHAPE;
@@ -267,18 +267,18 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int s = s_first; s < s_end; s += KEYS) {
         float z[4 * ROWS], g[4 * ROWS];
-        tile_products(fixed, z, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
+        tile_products(fixed, z, stage, stage, head.q, PLACE(fixed), key_tile, s, KEY4);
         __local float4 *weight = QUERY_WEIGHT(LANE(fixed));
         EACH4 (j) {
             EACH_SET (i)
-                weight[j * KEY_ITEMS * (QUERIES / 4 + 1) + i * SET_BLOCKS] =
+                weight[j * KEY_ITEMS * WEIGHTS_STEP + i * SET_BLOCKS] =
                     (float4)(z[16 * i + j], z[16 * i + 4 + j], z[16 * i + 8 + j], z[16 * i + 12 + j]);
         }
-        tile_products(fixed, g, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
+        tile_products(fixed, g, stage, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
         const int lane = LANE(fixed);
-        tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * (QUERIES + 4), g,
+        tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * WEIGHTS_STEP * 4, g,
                      BLOCK_AT(kv_head, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap);
-        tile_accumulate(fixed, sum, stage, weights, QUERIES, key_tile, s, KEYS, KEY4, 0);
+        tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, key_tile, s, KEYS, KEY4, 0);
     }
     tile_write(LANE(fixed), TFM_AT(dq) + (head.q.from - TFM_AT(q)), head.q.step, (int)add_q, sum, QUERIES, t,
                (int)targets, (int)targets, KEY4);

@@ -9,7 +9,11 @@
 #define VALUE4 (DV / 4)
 #define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries: the same as in tile_products */
 #define HIDDEN (-0.0f)
-#define COLUMN (KEY_ITEMS * (QUERIES + 4)) /* in local memory, from one key of an item to its next */
+#define COLUMN (KEY_ITEMS * WEIGHTS_STEP * 4) /* in local memory, from one key of an item to its next */
+/* From one query's items to the next's in what is exchanged, so that rows that are read together are not in one bank;
+ * and from one set to the next. */
+#define EXCHANGE_STEP (KEY_ITEMS + 4 * WOVEN)
+#define EXCHANGE (SET_BLOCKS * EXCHANGE_STEP)
 #if DROPS
 #define DROP(r) drop[r]
 #else
@@ -37,12 +41,12 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
 }
 
 /* A number of each query, of all items that share queries with this one: set i of the item number n of them is at
- * [i * TFM_GROUP + n] from this pointer on, n < KEY_ITEMS. */
+ * [i * EXCHANGE + n] from this pointer on, n < KEY_ITEMS. */
 INLINED __local const float4 *exchange(__local float4 *stage, const int lane, const float *own) {
-    __local float4 *row = stage + QUERY_LANE(lane) * KEY_ITEMS;
+    __local float4 *row = stage + QUERY_LANE(lane) * EXCHANGE_STEP;
     barrier(CLK_LOCAL_MEM_FENCE);
     EACH_SET (i)
-        row[i * TFM_GROUP + KEY_LANE(lane)] = (float4)(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]);
+        row[i * EXCHANGE + KEY_LANE(lane)] = (float4)(own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]);
     barrier(CLK_LOCAL_MEM_FENCE);
     return row;
 }
@@ -57,7 +61,12 @@ INLINED __local const float4 *exchange(__local float4 *stage, const int lane, co
 TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long group,
                                 const long first_tile, const long first_head, const long first_b, const float scale,
                                 const float cap, ATTENTION_PARAMETERS) {
-    __local float4 stage[STAGE], weights[KEYS * (QUERIES / 4 + 1)];
+    __local float4 stage[STAGE], weights[KEYS * WEIGHTS_STEP];
+#if RESIDENT
+    __local float4 kept[QUERIES * WHOLE_STEP(KEY4)];
+#else
+    __local float4 *kept = stage; /* not read */
+#endif
     __local int fixed[3];
     attention_shape shape = ATTENTION_SHAPE;
     shape.pool = -1; /* pages are attention.cl's */
@@ -86,11 +95,15 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         fixed[2] = 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+#if RESIDENT
+    if (s_first < s_end) /* of queries that see no key, there may be none */
+        stage_rows(LANE(fixed), kept, WHOLE_STEP(KEY4), queries, t, QUERIES, 0, WHOLE_OF(KEY4), KEY4);
+#endif
     for (int s = s_first; s < s_end; s += KEYS) {
         float z[4 * ROWS], reached[ROWS], base[ROWS];
-        tile_products(fixed, z, stage, queries, PLACE(fixed), key_tile, s, KEY4);
+        tile_products(fixed, z, stage, kept, queries, PLACE(fixed), key_tile, s, KEY4);
         const int lane = LANE(fixed);
-        __local float *weight = (__local float *)(weights + KEY_LANE(lane) * (QUERIES / 4 + 1) + QUERY_LANE(lane));
+        __local float *weight = (__local float *)(weights + KEY_LANE(lane) * WEIGHTS_STEP + QUERY_LANE(lane));
         tile_scores(reached, weight, COLUMN, z, shape, keys, mask_first, PLACE(fixed) + 4 * QUERY_LANE(lane),
                     s + KEY_LANE(lane), scale, cap);
         __local const float4 *others = exchange(stage, lane, reached);
@@ -98,7 +111,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
             float4 best = (float4)(reached[4 * set], reached[4 * set + 1], reached[4 * set + 2], reached[4 * set + 3]);
             LOOP
             for (int i = 0; i < KEY_ITEMS; i++)
-                best = fmax(best, others[set * TFM_GROUP + i]);
+                best = fmax(best, others[set * EXCHANGE + i]);
             SPREAD(reached + 4 * set, best)
         }
         EACH_ROW (r) {
@@ -134,7 +147,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
                 *at = (float4)(w[0], w[1], w[2], w[3]);
             }
         }
-        tile_accumulate(fixed, sum, stage, weights, QUERIES, value_tile, s, KEYS, VALUE4, 1);
+        tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, value_tile, s, KEYS, VALUE4, 1);
     }
     const int lane = LANE(fixed);
     __local const float4 *others = exchange(stage, lane, total);
@@ -143,7 +156,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
         float4 all = 0.0f;
         LOOP
         for (int i = 0; i < KEY_ITEMS; i++)
-            all += others[set * TFM_GROUP + i];
+            all += others[set * EXCHANGE + i];
         SPREAD(whole + 4 * set, all)
     }
     EACH_ROW (r) {

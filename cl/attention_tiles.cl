@@ -4,10 +4,18 @@
  * by constants once loops are unrolled. This text is included after attention_parts.cl.
  *
  * The host gives ROWS, 4 or 8, and QUERIES and KEYS, powers of two of which the product is 4 ROWS TFM_GROUP. More rows
- * take more registers, and read less of local memory for each product. Heads' widths are multiples of 4. All functions
- * with barriers must be met by all items of a work-group. */
+ * take more registers, and read less of local memory for each product. RESIDENT says that local memory holds all
+ * columns of the queries. Heads' widths are multiples of 4. All functions with barriers must be met by all items of a
+ * work-group.
+ */
 #ifndef ROWS
 #define ROWS 4
+#endif
+#ifndef WOVEN
+#define WOVEN (ROWS == 8)
+#endif
+#ifndef RESIDENT
+#define RESIDENT 0
 #endif
 
 /* Inlined for certain: where these stayed calls, PoCL 3.1 would lose their barriers. */
@@ -34,14 +42,31 @@
  * block of dropout's numbers. Its keys are every KEY_ITEMS-th from KEY_LANE on, so that neighbours read rows that are
  * not in one bank. */
 #define KEY_ITEMS (KEYS / 4)
-#define KEY_LANE(lane) ((lane) % KEY_ITEMS)
-#define QUERY_LANE(lane) ((lane) / KEY_ITEMS)
+#define KEY_LANE(lane) ACROSS(lane, KEY_ITEMS)
+#define QUERY_LANE(lane) DOWN(lane, KEY_ITEMS)
+
+/* Where item number `lane` is in rows of `items`. If WOVEN, two rows are filled together, in turns: NVIDIA's local
+ * memory brings a vector to a half of a warp at a time where items side by side read the same, two by two or in every
+ * other pair, and to a quarter of it otherwise; and so they do, one number of the two, then the other. */
+#if WOVEN
+#define ACROSS(lane, items) ((lane) / 2 % (items))
+#define DOWN(lane, items) ((lane) / (2 * (items)) * 2 + (lane) % 2)
+#else
+#define ACROSS(lane, items) ((lane) % (items))
+#define DOWN(lane, items) ((lane) / (items))
+#endif
+/* In fours, from one key's weights of all queries to the next's: what items side by side write is not in one bank. */
+#define WEIGHTS_STEP (QUERIES / 4 + 1 + WOVEN)
 
 /* Columns of both that are in local memory at a time, in fours, and the room for them. A row is an odd number of fours
  * from the next, which spreads rows over the banks. */
-#define MOST_COLUMNS (QUERIES + KEYS > 96 ? 4 : 8)
+#define STAGED (RESIDENT ? KEYS : QUERIES + KEYS)
+#define MOST_COLUMNS (STAGED > 96 ? 4 : 8)
 #define COLUMNS_OF(width4) ((width4) % 8 ? 4 : MOST_COLUMNS)
-#define STAGE ((QUERIES + KEYS) * (MOST_COLUMNS + 1))
+#define STAGE (STAGED * (MOST_COLUMNS + 1))
+/* All columns of resident queries, zeros after the last, and from one query to the next. */
+#define WHOLE_OF(width4) (((width4) + 3) / 4 * 4)
+#define WHOLE_STEP(width4) (WHOLE_OF(width4) + 1)
 
 /* The number of an item, and a place of the work-group, out of local memory, where item 0 has written 0 and the place
  * before a barrier. Otherwise compilers keep in registers, over all loops, whatever follows from them, such as
@@ -100,29 +125,31 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
     sum = tfm_fma((a).z, (b).z, sum);                                                                                  \
     sum = tfm_fma((a).w, (b).w, sum);
 
-/* sum[4 r + j] = the product of the item's query r from t on and its key j from s on. */
-INLINED void tile_products(__local const int *fixed, float *sum, __local float4 *stage, const tile_rows queries,
-                           const int t, const tile_rows keys, const int s, const int width4) {
-    const int columns = COLUMNS_OF(width4), stride = columns + 1;
+/* sum[4 r + j] = the product of the item's query r from t on and its key j from s on. Queries are `kept` in local
+ * memory if RESIDENT; else they are read. */
+INLINED void tile_products(__local const int *fixed, float *sum, __local float4 *stage, __local const float4 *kept,
+                           const tile_rows queries, const int t, const tile_rows keys, const int s, const int width4) {
+    const int columns = COLUMNS_OF(width4), stride = columns + 1, step = RESIDENT ? WHOLE_STEP(width4) : stride;
     UNROLL
     for (int i = 0; i < 4 * ROWS; i++)
         sum[i] = 0.0f;
     LOOP
     for (int column = 0; column < width4; column += columns) {
         barrier(CLK_LOCAL_MEM_FENCE); /* what was there has been read */
-        stage_rows(LANE(fixed), stage, stride, queries, t, QUERIES, column, columns, width4);
-        stage_rows(LANE(fixed), stage + QUERIES * stride, stride, keys, s, KEYS, column, columns, width4);
+        if (!RESIDENT)
+            stage_rows(LANE(fixed), stage, stride, queries, t, QUERIES, column, columns, width4);
+        stage_rows(LANE(fixed), stage + (STAGED - KEYS) * stride, stride, keys, s, KEYS, column, columns, width4);
         barrier(CLK_LOCAL_MEM_FENCE);
         const int lane = LANE(fixed);
-        __local const float4 *q = stage + 4 * QUERY_LANE(lane) * stride;
-        __local const float4 *k = stage + (QUERIES + KEY_LANE(lane)) * stride;
+        __local const float4 *q = (RESIDENT ? kept + column : stage) + 4 * QUERY_LANE(lane) * step;
+        __local const float4 *k = stage + (STAGED - KEYS + KEY_LANE(lane)) * stride;
         LOOP
         for (int c = 0; c < columns; c++) {
             float4 y[4];
             EACH4 (j)
                 y[j] = k[j * KEY_ITEMS * stride + c];
             EACH_ROW (r) {
-                const float4 x = q[ROW_STEP(r, QUERIES) * stride + c];
+                const float4 x = q[ROW_STEP(r, QUERIES) * step + c];
                 EACH4 (j) {
                     DOT4(sum[4 * r + j], x, y[j])
                 }
@@ -135,8 +162,8 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
  * from 4 OWN_ROW on, by every OWN_ITEMS-th column from OWN_COLUMN on, OWN_COLUMNS of them. Columns after the last are
  * the last again. */
 #define OWN_ITEMS(owned) (ROWS * TFM_GROUP / (owned))
-#define OWN_ROW(lane, owned) ((lane) / OWN_ITEMS(owned))
-#define OWN_COLUMN(lane, owned) ((lane) % OWN_ITEMS(owned))
+#define OWN_ROW(lane, owned) DOWN(lane, OWN_ITEMS(owned))
+#define OWN_COLUMN(lane, owned) ACROSS(lane, OWN_ITEMS(owned))
 #define OWN_COLUMNS(owned, width4) (((width4) + OWN_ITEMS(owned) - 1) / OWN_ITEMS(owned))
 
 /* Rows that fit the stage at a time. */
@@ -170,13 +197,14 @@ INLINED void row_accumulate(const int lane, float4 *sum, __local const float4 *o
     }
 }
 
-/* sum += the products of weights, of which row i has those of owned rows, with rows first .. first + count - 1. The
- * weights may be written just before, and may be overwritten after the next barrier. Where weights are `marked`, -0 is
- * of what is not seen, and fixed[2] goes from 0 to the rows of a piece once one was strange: then each is looked at.
- * It is their number and no flag, since a compiler that knew that one of two loops runs gave each its own sums. */
+/* sum += the products of weights, of which row i, a weights_step from the one before, has those of owned rows, with
+ * rows first .. first + count - 1. The weights may be written just before, and may be overwritten after the next
+ * barrier. Where weights are `marked`, -0 is of what is not seen, and fixed[2] goes from 0 to the rows of a piece once
+ * one was strange: then each is looked at. It is their number and no flag, since a compiler that knew that one of two
+ * loops runs gave each its own sums. */
 INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *stage, __local const float4 *weights,
-                             const int owned, const tile_rows rows, const int first, const int count, const int width4,
-                             const int marked) {
+                             const int weights_step, const int owned, const tile_rows rows, const int first,
+                             const int count, const int width4, const int marked) {
     const int piece = PIECE_OF(count, width4);
     LOOP
     for (int begin = 0; begin < count; begin += piece) {
@@ -186,14 +214,14 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
             atomic_or(fixed + 2, piece);
         barrier(CLK_LOCAL_MEM_FENCE);
         const int lane = LANE(fixed);
-        __local const float4 *own = weights + begin * (owned / 4 + 1) + OWN_ROW(lane, owned);
+        __local const float4 *own = weights + begin * weights_step + OWN_ROW(lane, owned);
         const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no look */
         LOOP
         for (int i = 0; i < plain; i++)
-            row_accumulate(lane, sum, own + i * (owned / 4 + 1), stage + i * width4, owned, width4, 0);
+            row_accumulate(lane, sum, own + i * weights_step, stage + i * width4, owned, width4, 0);
         LOOP
         for (int i = plain; marked && i < piece; i++)
-            row_accumulate(lane, sum, own + i * (owned / 4 + 1), stage + i * width4, owned, width4, 1);
+            row_accumulate(lane, sum, own + i * weights_step, stage + i * width4, owned, width4, 1);
     }
 }
 

@@ -15,13 +15,15 @@ void harness_align(bool aligned) {
 
 static tfm_context *shared;
 
-/* TFM_TEST_ATTENTION_ROWS says how many rows an item of attention's tiles has, however small the tensors are. */
+/* TFM_TEST_ATTENTION_ROWS says how many rows an item of attention's tiles has, however small the tensors are; and
+ * TFM_TEST_ATTENTION_RESIDENT, that queries stay in local memory. */
 static tfm_status open_shared(void) {
-    const char *rows = getenv("TFM_TEST_ATTENTION_ROWS");
+    const char *rows = getenv("TFM_TEST_ATTENTION_ROWS"), *resident = getenv("TFM_TEST_ATTENTION_RESIDENT");
     const tfm_status status = tfm_context_open(&shared, &(tfm_context_options){.variant = getenv("TFM_TEST_VARIANT")});
     if (status == TFM_OK && rows) {
         shared->tuning.attention_rows = atoi(rows);
         shared->tuning.attention_rows_least = 0;
+        shared->tuning.attention_resident = resident != NULL;
     }
     return status;
 }

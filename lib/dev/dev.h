@@ -97,7 +97,8 @@ typedef struct tfm__tuning {
     int64_t attention_shared_local;  /* their share of local memory, at most: one part in so many */
 
     /* Tiles of attention, of SIMT devices. */
-    int attention_rows; /* of an item: 4, or 8 where registers are many and local memory is the narrower gate */
+    int attention_rows;      /* of an item: 4, or 8 where registers are many and local memory is the narrower gate */
+    bool attention_resident; /* with 8, the forward's queries stay in local memory, where that has room for them */
     int64_t attention_rows_least; /* queries and keys, at least, of a head that has more than 4 */
 
     /* Where a step of decoding has few rows, several work-groups share one, until each compute unit has so many. */

@@ -40,16 +40,19 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
  * lib/ops/attention_backward.c. */
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
-/* Tiles of SIMT devices: lib/ops/attention_tiles.c. Rows of a tile that a work-group owns, and those that come by; and
- * rows of an item. */
+/* Tiles of SIMT devices: lib/ops/attention_tiles.c. Rows of a tile that a work-group owns, and those that come by; rows
+ * of an item; and whether the queries that are owned stay in local memory, which is the forward's alone. */
 typedef struct tfm__attention_tile {
     int owned, passing, rows;
+    bool resident;
 } tfm__attention_tile;
 
-/* The tile for `columns` that a work-group sums up for each owned row. An item has `sums` of them at most, unless
- * groups are small: they live in registers. */
-tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, const tfm__attention *a, int64_t columns,
-                                           int64_t sums);
+enum { TFM__ATTENTION_ROWS = 4 }; /* of an item, at least */
+/* Rows of an item, for a call that has all that it wants. */
+int tfm__attention_rows(const tfm_context *ctx, const tfm__attention *a);
+/* The tile for items of so many rows, and `columns` that a work-group sums up for each owned row. An item of the fewest
+ * rows has `sums` of them at most, unless groups are small: they live in registers. */
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int rows, int64_t columns, int64_t sums);
 /* Whether tiles take such a call. */
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t);
 /* Tiles of a head's queries: with dropout the first may begin up to three queries before it. */

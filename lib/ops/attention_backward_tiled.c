@@ -3,13 +3,19 @@
 
 enum { OWN, KEYS, QUERIES }; /* kernels by their number in the program */
 
-/* Soft caps and masks need registers too. */
+/* Soft caps and masks need registers too, and so does dropout: with more rows they leave half as many items a core. */
 static tfm__attention_tile key_tile(const tfm_context *ctx, const tfm__attention *a) {
-    return tfm__attention_tile_of(ctx, a, a->key_width + a->value_width, a->cap > 0 || a->mask.buffer ? 32 : 64);
+    const bool scored = a->cap > 0 || a->mask.buffer, plain = !scored && !tfm__dropout_on(&a->dropout);
+    tfm__attention_tile t = tfm__attention_tile_of(ctx, plain ? tfm__attention_rows(ctx, a) : TFM__ATTENTION_ROWS,
+                                                   a->key_width + a->value_width, scored ? 32 : 64);
+    t.resident = false;
+    return t;
 }
 
 static tfm__attention_tile query_tile(const tfm_context *ctx, const tfm__attention *a) {
-    return tfm__attention_tile_of(ctx, a, a->key_width, 64);
+    tfm__attention_tile t = tfm__attention_tile_of(ctx, tfm__attention_rows(ctx, a), a->key_width, 64);
+    t.resident = false;
+    return t;
 }
 
 bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *a) {

@@ -5,7 +5,10 @@ enum { LEAST_QUERIES = 16 }; /* of a head: with fewer, tiles would be empty for 
 
 /* What makes floats of halves needs registers too. */
 static tfm__attention_tile tile_of(const tfm_context *ctx, const tfm__attention *a) {
-    return tfm__attention_tile_of(ctx, a, a->value_width, a->q.dtype == TFM_F32 ? 32 : 16);
+    tfm__attention_tile t =
+        tfm__attention_tile_of(ctx, tfm__attention_rows(ctx, a), a->value_width, a->q.dtype == TFM_F32 ? 32 : 16);
+    t.resident = t.resident && tfm__attention_tile_fits(ctx, a, t);
+    return t;
 }
 
 bool tfm__attention_tiled_fits(const tfm_context *ctx, const tfm__attention *a) {
@@ -20,9 +23,9 @@ tfm_status tfm__attention_tiled(tfm_context *ctx, const tfm__attention *a) {
     const float log2e = 1.44269504088896340736F;
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, "attention_tiled", "attention_tiled",
-        "-DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d",
+        "-DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d%s",
         (int)a->key_width, (int)a->value_width, t.rows, t.owned, t.passing, aligned, (int)a->q.dtype,
-        a->cap > 0 || a->mask.buffer, drops);
+        a->cap > 0 || a->mask.buffer, drops, t.resident ? " -DRESIDENT=1" : "");
     tfm__arg args[] = {TFM__T_AS("y", a->y),
                        TFM__T_AS("log_sum", a->log_sum),
                        TFM__I_AS("summed", a->log_sum.buffer != NULL),

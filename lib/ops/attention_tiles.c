@@ -6,19 +6,26 @@
  * launch for one that hangs. Devices with many units have more: a launch that cannot fill them leaves the rest idle. */
 #define LAUNCH_WORK (INT64_C(1) << 33)
 #define UNIT_WORK (INT64_C(1) << 29)
-enum { LEAST_ROWS = 4, LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_KEYS = 4 };
+enum { LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_KEYS = 4 };
 enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
+/* Of items with more than the fewest rows: sums, with which kernels have 168 registers on sm_80 or fewer, but for a
+ * forward with masks and dropout (210); and local memory, at most. */
+enum { MANY_SUMS = 64, MANY_LOCAL = 36 << 10 };
 
-/* Bytes of local memory, at most: what is staged, weights, two sums a query, and a little. */
-static size_t local_bytes(tfm__attention_tile t) {
-    const int rows = t.owned + t.passing, staged = rows * (rows > 96 ? 5 : 9), weights = t.passing * (t.owned / 4 + 1);
-    return (size_t)(staged + weights) * 4 * sizeof(float) + (size_t)MOST_PASSING * 3 * sizeof(float);
+int tfm__attention_rows(const tfm_context *ctx, const tfm__attention *a) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int64_t least = tuning->attention_rows_least;
+    const bool many = a->targets >= least && a->length >= least && tfm__context_limits(ctx)->local_bytes >= MANY_LOCAL;
+    return many ? tuning->attention_rows : TFM__ATTENTION_ROWS;
 }
 
-static tfm__attention_tile tile_of_rows(int group, int rows, int64_t columns, int64_t sums) {
-    const int products = rows * ITEM_KEYS * group;
-    tfm__attention_tile t = {.owned = 2 * rows, .rows = rows};
-    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= sums * group)
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int rows, int64_t columns, int64_t sums) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const int group = tuning->group, products = rows * ITEM_KEYS * group;
+    const bool many = rows > TFM__ATTENTION_ROWS;
+    const int64_t most = (many ? MANY_SUMS : sums) * group;
+    tfm__attention_tile t = {.owned = 2 * rows, .rows = rows, .resident = many && tuning->attention_resident};
+    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= most)
         t.owned *= 2;
     while (products / t.owned > MOST_PASSING)
         t.owned *= 2;
@@ -26,16 +33,13 @@ static tfm__attention_tile tile_of_rows(int group, int rows, int64_t columns, in
     return t;
 }
 
-tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, const tfm__attention *a, int64_t columns,
-                                           int64_t sums) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int64_t least = tuning->attention_rows_least;
-    if (tuning->attention_rows > LEAST_ROWS && a->targets >= least && a->length >= least) {
-        const tfm__attention_tile t = tile_of_rows(tuning->group, tuning->attention_rows, columns, sums);
-        if (local_bytes(t) <= tfm__context_limits(ctx)->local_bytes)
-            return t;
-    }
-    return tile_of_rows(tuning->group, LEAST_ROWS, columns, sums);
+/* Bytes of local memory, at most: what is staged, weights, two sums a query, and a little; and the queries, where they
+ * stay. */
+static size_t local_bytes(const tfm__attention *a, tfm__attention_tile t) {
+    const int64_t rows = t.passing + (t.resident ? 0 : t.owned), staged = rows * (rows > 96 ? 5 : 9);
+    const int64_t weights = t.passing * (t.owned / 4 + 1 + (t.rows > TFM__ATTENTION_ROWS));
+    const int64_t kept = t.resident ? t.owned * (tfm__divide_up(a->key_width, 16) * 4 + 1) : 0;
+    return (size_t)(staged + weights + kept) * 4 * sizeof(float) + (size_t)MOST_PASSING * 3 * sizeof(float);
 }
 
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t) {
@@ -45,7 +49,7 @@ bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, t
     const int64_t most = UINT32_MAX / ((int64_t)MOST_WIDTH * (int64_t)sizeof(float));
     return tuning->class == TFM__SIMT && tuning->group >= LEAST_GROUP && a->key_width % 4 == 0 &&
            a->value_width % 4 == 0 && a->key_width <= MOST_WIDTH && a->value_width <= MOST_WIDTH && !a->paged &&
-           queries <= most && keys <= most && local_bytes(t) <= tfm__context_limits(ctx)->local_bytes;
+           queries <= most && keys <= most && local_bytes(a, t) <= tfm__context_limits(ctx)->local_bytes;
 }
 
 tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, const int64_t *all,
