@@ -136,7 +136,8 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
                     mem_fence(CLK_LOCAL_MEM_FENCE);
             }
         }
-        mem_fence(CLK_LOCAL_MEM_FENCE); /* so that registers suffice */
+        if (!ONE_BY_ONE)
+            mem_fence(CLK_LOCAL_MEM_FENCE); /* so that registers suffice */
     }
 }
 

@@ -217,8 +217,10 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
         __local const float4 *own = weights + begin * weights_step + OWN_ROW(lane, owned);
         const int plain = piece - (marked ? fixed[2] : 0); /* rows whose weights need no look */
         LOOP
-        for (int i = 0; i < plain; i++)
-            row_accumulate(lane, sum, own + i * weights_step, stage + i * width4, owned, width4, 0);
+        for (int i = 0; i < plain; i += SETS) { /* a piece has an even number of rows */
+            EACH_SET (n)
+                row_accumulate(lane, sum, own + (i + n) * weights_step, stage + (i + n) * width4, owned, width4, 0);
+        }
         LOOP
         for (int i = plain; marked && i < piece; i++)
             row_accumulate(lane, sum, own + i * weights_step, stage + i * width4, owned, width4, 1);
