@@ -45,9 +45,9 @@
 #define KEY_LANE(lane) ACROSS(lane, KEY_ITEMS)
 #define QUERY_LANE(lane) DOWN(lane, KEY_ITEMS)
 
-/* Where item number `lane` is in rows of `items`. If WOVEN, two rows are filled together, in turns: NVIDIA's local
- * memory brings a vector to a half of a warp at a time where items side by side read the same, two by two or in every
- * other pair, and to a quarter of it otherwise; and so they do, one number of the two, then the other. */
+/* Where item number `lane` is in rows of `items`. If WOVEN, neighbours are in two rows by turns. NVIDIA's local memory
+ * brings vectors to half a warp at a time where each item reads what the next or the next but one reads, else to a
+ * quarter. So woven, the next has the same keys, and the next but one the same queries. */
 #if WOVEN
 #define ACROSS(lane, items) ((lane) / 2 % (items))
 #define DOWN(lane, items) ((lane) / (2 * (items)) * 2 + (lane) % 2)

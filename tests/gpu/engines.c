@@ -1,6 +1,6 @@
 /* Asks for products by the matrix engine of the GPU that the device poses as (pose.c): each tile, each mix of
  * transposes, both kinds of 16-bit numbers, and weights that are kept as these; those from 5 on are MMA's alone.
- * engines.sh runs it.
+ * And for attention of queries and keys so many that GPUs with MMA have large tiles for them. engines.sh runs it.
  *
  *     gpu_engines            ends with 1 where the device is taken for one without an engine */
 #include <stdio.h>
@@ -62,6 +62,33 @@ static int ask(tfm_context *ctx, const struct product *p) {
     return 0;
 }
 
+static int attend(tfm_context *ctx, int64_t width, tfm_dtype dtype, const tfm_dropout_options *drops) {
+    const int64_t dims[] = {2, 256, 4 * width};
+    tfm_tensor x[3] = {0}, gradients[3] = {0}, y = {0}, dy = {0}; /* x: q, k and v */
+    tfm_scope_open(ctx);
+    for (int i = 0; i < 3; i++) {
+        tfm_tensor_new(ctx, &x[i], dtype, 3, dims);
+        tfm_tensor_new(ctx, &gradients[i], TFM_F32, 3, dims);
+    }
+    tfm_tensor_new(ctx, &dy, TFM_F32, 3, dims);
+    if (dtype == TFM_F32) {
+        tfm_tape_start(ctx);
+        for (int i = 0; i < 3; i++)
+            tfm_tape_watch(ctx, x[i], gradients[i]);
+    }
+    tfm_attention(ctx, &y, x[0], x[1], x[2], &(tfm_attention_options){.heads = 4, .dropout = drops});
+    if (dtype == TFM_F32)
+        tfm_backward(ctx, y, dy);
+    tfm_tape_stop(ctx);
+    if (tfm_context_status(ctx) != TFM_OK) {
+        fprintf(stderr, "attention: %s\n", tfm_context_error(ctx));
+        tfm_context_clear_error(ctx);
+        return 1;
+    }
+    tfm_scope_close(ctx, 0, NULL);
+    return 0;
+}
+
 int main(void) {
     tfm_context *ctx = NULL;
     int failures = 0;
@@ -71,6 +98,8 @@ int main(void) {
     }
     for (size_t i = 0; i < TFM__COUNT(PRODUCTS); i++)
         failures += ask(ctx, &PRODUCTS[i]);
+    failures += attend(ctx, 64, TFM_F32, NULL) + attend(ctx, 128, TFM_F32, NULL) + attend(ctx, 64, TFM_F16, NULL) +
+                attend(ctx, 64, TFM_F32, &(tfm_dropout_options){.rate = 0.1F, .seed = 1});
     tfm_context_free(&ctx);
     return failures > 0;
 }

@@ -1,6 +1,7 @@
-# The kernels of matrix engines: found as find.sh finds others, by a device that poses as each GPU that has one, built for
-# it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_ring.cl) those of
-# theirs. A group may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA from sm_80 on.
+# The kernels of matrix engines: found as find.sh finds others, by a device that poses as each GPU that has one, built
+# for it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_ring.cl)
+# those of theirs. A group of a ring may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA
+# from sm_80 on. With them the tiles of attention whose items have eight rows, which are for the same GPUs.
 #     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx, gfx90a and gfx1100 if none is named
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
@@ -22,7 +23,7 @@ ask() {
         TFM_DEVICE=pocl TFM_POSE="$2,group=1024,local=65536,unbuilt=1" TFM_POSE_PROGRAMS="$out/$1" \
         POCL_CACHE_DIR="${POCL_CACHE_DIR:-$out/pocl}" TMPDIR="$out/tmp" "$build/tests/gpu/gpu_engines" \
         >"$out/$1.log" 2>&1 || echo "$1: $(tail -n 1 "$out/$1.log")" # and programs are missing, then
-    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' ! -name 'gemm_ring-*' -exec rm {} +
+    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' ! -name 'gemm_ring-*' ! -name 'attention*_tiled-*' -exec rm {} +
 }
 
 # judge TARGET NAME COUNT INSTRUCTION KERNEL: its programs of this kernel, of which there are so many, for this target
@@ -76,6 +77,9 @@ for target; do
         export GPU_MOST_LOCAL=49152
         judge "$target" mma 6 "$mma cp\.async\.cg ldmatrix\.sync" gemm_ring
         unset GPU_MOST_LOCAL
+        # Large tiles of attention, which these GPUs have for long sequences.
+        judge "$target" mma 4 'fma\.rn\.f32' attention_tiled
+        judge "$target" mma 9 'fma\.rn\.f32' attention_backward_tiled
         judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32' gemm_engine
         ;;
     gfx90a) judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' gemm_engine ;;
