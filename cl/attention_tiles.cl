@@ -5,9 +5,13 @@
  *
  * The host gives ROWS, 4 or 8, and QUERIES and KEYS, powers of two of which the product is 4 ROWS TFM_GROUP. More rows
  * take more registers, and read less of local memory for each product. RESIDENT says that local memory holds all
- * columns of the queries. Heads' widths are multiples of 4. All functions with barriers must be met by all items of a
- * work-group.
+ * columns of the queries; and ITEMS, of how many items a work-group is where it is not of TFM_GROUP. Heads' widths are
+ * multiples of 4. All functions with barriers must be met by all items of a work-group.
  */
+#ifdef ITEMS
+#undef TFM_GROUP
+#define TFM_GROUP ITEMS
+#endif
 #ifndef ROWS
 #define ROWS 4
 #endif

@@ -96,8 +96,10 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
     tuning.engine = capabilities->engine;
     /* An item may have 255 registers there, and an SM's local memory brings it a vector in the time of eight FMAs. */
-    if (tuning.class == TFM__SIMT && capabilities->engine == TFM__ENGINE_MMA)
+    if (tuning.class == TFM__SIMT && capabilities->engine == TFM__ENGINE_MMA) {
         tuning.attention_rows = 8;
+        tuning.attention_resident = true;
+    }
     tuning.bf16_dots = (capabilities->has & TFM__HAS_AVX512BF16) != 0;
     /* What tiles read is made by the instructions for vectors. */
     tuning.bf16_tiles = tuning.bf16_dots && capabilities->has & TFM__HAS_AMX_BF16;

@@ -41,18 +41,22 @@ tfm_status tfm__attention_scores(tfm_context *ctx, const tfm__attention *a, tfm_
 tfm_status tfm__attention_record(tfm_context *ctx, const tfm__attention *a);
 
 /* Tiles of SIMT devices: lib/ops/attention_tiles.c. Rows of a tile that a work-group owns, and those that come by; rows
- * of an item; and whether the queries that are owned stay in local memory, which is the forward's alone. */
+ * of an item, and items; and whether the queries that are owned stay in local memory, which is the forward's alone. */
 typedef struct tfm__attention_tile {
-    int owned, passing, rows;
+    int owned, passing, rows, group;
     bool resident;
 } tfm__attention_tile;
 
-enum { TFM__ATTENTION_ROWS = 4 }; /* of an item, at least */
-/* Rows of an item, for a call that has all that it wants. */
-int tfm__attention_rows(const tfm_context *ctx, const tfm__attention *a);
-/* The tile for items of so many rows, and `columns` that a work-group sums up for each owned row. An item of the fewest
- * rows has `sums` of them at most, unless groups are small: they live in registers. */
-tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int rows, int64_t columns, int64_t sums);
+enum { TFM__ATTENTION_ROWS = 4, TFM__ATTENTION_ITEMS = 32 }; /* rows of an item, at least; letters */
+/* Whether items have more, in a call that has all that it wants. */
+bool tfm__attention_many(const tfm_context *ctx, const tfm__attention *a);
+/* The tile for items of the fewest rows, and `columns` that a work-group sums up for each owned row. An item has `sums`
+ * of them at most, unless groups are small: they live in registers. */
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int64_t columns, int64_t sums);
+/* One of as many rows as the tuning has, by what such devices have taken. */
+tfm__attention_tile tfm__attention_tile_many(const tfm_context *ctx, int owned, int passing);
+/* What tells a kernel of another number of items than the context's; gives the text. */
+const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_context *ctx, tfm__attention_tile t);
 /* Whether tiles take such a call. */
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t);
 /* Tiles of a head's queries: with dropout the first may begin up to three queries before it. */
@@ -61,8 +65,8 @@ static inline int64_t tfm__attention_query_tiles(const tfm__attention *a, tfm__a
 }
 /* Enqueues a kernel on `all` tiles, heads and sequences, with a work-group for each, of `work` multiplications, in as
  * many launches as that needs. `first` are its three arguments, among all, that say where a launch begins. */
-tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, const int64_t *all,
-                                int64_t work, size_t count, tfm__arg *args, tfm__arg *first);
+tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__attention_tile t,
+                                const int64_t *all, int64_t work, size_t count, tfm__arg *args, tfm__arg *first);
 
 /* The forward by tiles, and whether it takes such a call: lib/ops/attention_tiled.c. */
 bool tfm__attention_tiled_fits(const tfm_context *ctx, const tfm__attention *a);

@@ -6,16 +6,14 @@ enum { OWN, KEYS, QUERIES }; /* kernels by their number in the program */
 /* Soft caps and masks need registers too, and so does dropout: with more rows they leave half as many items a core. */
 static tfm__attention_tile key_tile(const tfm_context *ctx, const tfm__attention *a) {
     const bool scored = a->cap > 0 || a->mask.buffer, plain = !scored && !tfm__dropout_on(&a->dropout);
-    tfm__attention_tile t = tfm__attention_tile_of(ctx, plain ? tfm__attention_rows(ctx, a) : TFM__ATTENTION_ROWS,
-                                                   a->key_width + a->value_width, scored ? 32 : 64);
-    t.resident = false;
-    return t;
+    return plain && tfm__attention_many(ctx, a)
+               ? tfm__attention_tile_many(ctx, 32, a->key_width + a->value_width > 128 ? 128 : 64)
+               : tfm__attention_tile_of(ctx, a->key_width + a->value_width, scored ? 32 : 64);
 }
 
 static tfm__attention_tile query_tile(const tfm_context *ctx, const tfm__attention *a) {
-    tfm__attention_tile t = tfm__attention_tile_of(ctx, tfm__attention_rows(ctx, a), a->key_width, 64);
-    t.resident = false;
-    return t;
+    return tfm__attention_many(ctx, a) ? tfm__attention_tile_many(ctx, 32, 64)
+                                       : tfm__attention_tile_of(ctx, a->key_width, 64);
 }
 
 bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *a) {
@@ -23,14 +21,15 @@ bool tfm__attention_backward_fits(const tfm_context *ctx, const tfm__attention *
 }
 
 static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__attention *a, tfm_tensor dy, const char *name, int pass,
-                              int rows, int queries, int keys) {
+                              tfm__attention_tile t, int queries, int keys) {
+    char items[TFM__ATTENTION_ITEMS];
     const bool aligned = a->q.offset % 4 == 0 && a->k.offset % 4 == 0 && a->v.offset % 4 == 0 && a->y.offset % 4 == 0 &&
                          dy.offset % 4 == 0;
     return tfm__kernel_get(
         ctx, "attention_backward_tiled", name,
-        "-DPASS=%d -DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DSCORED=%d -DDROPS=%d", pass,
-        (int)a->key_width, (int)a->value_width, rows, queries, keys, aligned, a->cap > 0 || a->mask.buffer,
-        tfm__dropout_on(&a->dropout));
+        "-DPASS=%d -DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DSCORED=%d -DDROPS=%d%s", pass,
+        (int)a->key_width, (int)a->value_width, t.rows, queries, keys, aligned, a->cap > 0 || a->mask.buffer,
+        tfm__dropout_on(&a->dropout), tfm__attention_items(items, ctx, t));
 }
 
 static tfm_status keys_pass(tfm_context *ctx, const tfm__attention *a, tfm_tensor own, tfm_tensor dy, tfm__gradient dk,
@@ -55,9 +54,9 @@ static tfm_status keys_pass(tfm_context *ctx, const tfm__attention *a, tfm_tenso
                        TFM__I_AS("first_b", 0),
                        TFM__F_AS("scale", a->scale),
                        TFM__F_AS("cap", a->cap)};
-    return tfm__attention_tiles(
-        ctx, a, kernel_of(ctx, a, dy, "attention_backward_keys", KEYS, t.rows, t.passing, t.owned), all,
-        t.owned * group * a->targets * 2 * (a->key_width + a->value_width), TFM__COUNT(args), args, &args[8]);
+    return tfm__attention_tiles(ctx, a, kernel_of(ctx, a, dy, "attention_backward_keys", KEYS, t, t.passing, t.owned),
+                                t, all, t.owned * group * a->targets * 2 * (a->key_width + a->value_width),
+                                TFM__COUNT(args), args, &args[8]);
 }
 
 static tfm_status queries_pass(tfm_context *ctx, const tfm__attention *a, tfm_tensor own, tfm_tensor dy,
@@ -77,7 +76,7 @@ static tfm_status queries_pass(tfm_context *ctx, const tfm__attention *a, tfm_te
                        TFM__F_AS("scale", a->scale),
                        TFM__F_AS("cap", a->cap)};
     return tfm__attention_tiles(
-        ctx, a, kernel_of(ctx, a, dy, "attention_backward_queries", QUERIES, t.rows, t.owned, t.passing), all,
+        ctx, a, kernel_of(ctx, a, dy, "attention_backward_queries", QUERIES, t, t.owned, t.passing), t, all,
         t.owned * a->length * (2 * a->key_width + a->value_width), TFM__COUNT(args), args, &args[6]);
 }
 
@@ -87,7 +86,7 @@ tfm_status tfm__attention_backward_tiled(tfm_context *ctx, const tfm__attention 
     const int group = tfm__context_tuning(ctx)->group;
     tfm_tensor own = {0};
     tfm_tensor_new(ctx, &own, TFM_F32, 3, (int64_t[]){a->q.dims[0], a->heads, a->targets});
-    tfm__launch(ctx, kernel_of(ctx, a, dy, "attention_backward_own", OWN, 4, 4, 4),
+    tfm__launch(ctx, kernel_of(ctx, a, dy, "attention_backward_own", OWN, tfm__attention_tile_of(ctx, 4, 4), 4, 4),
                 tfm__row_grid(ctx, tfm__divide_up(rows, group)),
                 TFM__ARGS(TFM__T(own), TFM__T_AS("y", a->y), TFM__T(dy), TFM__I(rows), TFM__I_AS("targets", a->targets),
                           TFM__I_AS("heads", a->heads), TFM__I_AS("heads_first", a->heads_first)));

@@ -5,8 +5,10 @@ enum { LEAST_QUERIES = 16 }; /* of a head: with fewer, tiles would be empty for 
 
 /* What makes floats of halves needs registers too. */
 static tfm__attention_tile tile_of(const tfm_context *ctx, const tfm__attention *a) {
-    tfm__attention_tile t =
-        tfm__attention_tile_of(ctx, tfm__attention_rows(ctx, a), a->value_width, a->q.dtype == TFM_F32 ? 32 : 16);
+    if (!tfm__attention_many(ctx, a))
+        return tfm__attention_tile_of(ctx, a->value_width, a->q.dtype == TFM_F32 ? 32 : 16);
+    tfm__attention_tile t = tfm__attention_tile_many(ctx, 64, a->value_width > 64 ? 32 : 64);
+    t.resident = tfm__context_tuning(ctx)->attention_resident;
     t.resident = t.resident && tfm__attention_tile_fits(ctx, a, t);
     return t;
 }
@@ -19,13 +21,14 @@ tfm_status tfm__attention_tiled(tfm_context *ctx, const tfm__attention *a) {
     const tfm__attention_tile t = tile_of(ctx, a);
     const bool aligned = a->q.offset % 4 == 0 && a->k.offset % 4 == 0 && a->v.offset % 4 == 0;
     const bool drops = tfm__dropout_on(&a->dropout);
+    char items[TFM__ATTENTION_ITEMS];
     const int64_t all[] = {tfm__attention_query_tiles(a, t), a->heads, a->q.dims[0]};
     const float log2e = 1.44269504088896340736F;
     tfm__kernel *kernel = tfm__kernel_get(
         ctx, "attention_tiled", "attention_tiled",
-        "-DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d%s",
+        "-DDK=%d -DDV=%d -DROWS=%d -DQUERIES=%d -DKEYS=%d -DALIGNED=%d -DNUMBERS=%d -DSCORED=%d -DDROPS=%d%s%s",
         (int)a->key_width, (int)a->value_width, t.rows, t.owned, t.passing, aligned, (int)a->q.dtype,
-        a->cap > 0 || a->mask.buffer, drops, t.resident ? " -DRESIDENT=1" : "");
+        a->cap > 0 || a->mask.buffer, drops, t.resident ? " -DRESIDENT=1" : "", tfm__attention_items(items, ctx, t));
     tfm__arg args[] = {TFM__T_AS("y", a->y),
                        TFM__T_AS("log_sum", a->log_sum),
                        TFM__I_AS("summed", a->log_sum.buffer != NULL),
@@ -35,6 +38,6 @@ tfm_status tfm__attention_tiled(tfm_context *ctx, const tfm__attention *a) {
                        TFM__I_AS("first_b", 0),
                        TFM__F_AS("scale", a->cap > 0 ? a->scale / a->cap : a->scale * log2e),
                        TFM__F_AS("cap", a->cap * log2e)};
-    return tfm__attention_tiles(ctx, a, kernel, all, t.owned * a->length * (a->key_width + a->value_width),
+    return tfm__attention_tiles(ctx, a, kernel, t, all, t.owned * a->length * (a->key_width + a->value_width),
                                 TFM__COUNT(args), args, &args[4]);
 }

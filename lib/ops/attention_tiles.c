@@ -1,4 +1,5 @@
 /* Tiles of attention on SIMT devices: their sizes, what fits, and launches that end soon. cl/attention_tiles.cl. */
+#include <stdio.h>
 #include "ops/attention.h"
 
 /* What one launch computes at most, in multiplications: a device of 40 GFLOP/s does LAUNCH_WORK in less than half a
@@ -8,29 +9,40 @@
 #define UNIT_WORK (INT64_C(1) << 29)
 enum { LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_KEYS = 4 };
 enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
-/* Of items with more than the fewest rows: sums, with which kernels have 168 registers on sm_80 or fewer, but for a
- * forward with masks and dropout (210); and local memory, at most. */
-enum { MANY_SUMS = 64, MANY_LOCAL = 36 << 10 };
+/* What a device has, at least, whose items have more than the fewest rows: items of a group, and local memory. */
+enum { MANY_GROUP = 128, MANY_LOCAL = 36 << 10 };
 
-int tfm__attention_rows(const tfm_context *ctx, const tfm__attention *a) {
+bool tfm__attention_many(const tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t least = tuning->attention_rows_least;
-    const bool many = a->targets >= least && a->length >= least && tfm__context_limits(ctx)->local_bytes >= MANY_LOCAL;
-    return many ? tuning->attention_rows : TFM__ATTENTION_ROWS;
+    return tuning->attention_rows > TFM__ATTENTION_ROWS && a->targets >= least && a->length >= least &&
+           tuning->group >= MANY_GROUP && tfm__context_limits(ctx)->local_bytes >= MANY_LOCAL;
 }
 
-tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int rows, int64_t columns, int64_t sums) {
-    const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    const int group = tuning->group, products = rows * ITEM_KEYS * group;
-    const bool many = rows > TFM__ATTENTION_ROWS;
-    const int64_t most = (many ? MANY_SUMS : sums) * group;
-    tfm__attention_tile t = {.owned = 2 * rows, .rows = rows, .resident = many && tuning->attention_resident};
-    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= most)
+tfm__attention_tile tfm__attention_tile_of(const tfm_context *ctx, int64_t columns, int64_t sums) {
+    const int group = tfm__context_tuning(ctx)->group, products = TFM__ATTENTION_ROWS * ITEM_KEYS * group;
+    tfm__attention_tile t = {.owned = 2 * TFM__ATTENTION_ROWS, .rows = TFM__ATTENTION_ROWS, .group = group};
+    while (t.owned < MOST_OWNED && t.owned * 2 * columns <= sums * group)
         t.owned *= 2;
     while (products / t.owned > MOST_PASSING)
         t.owned *= 2;
     t.passing = products / t.owned;
     return t;
+}
+
+tfm__attention_tile tfm__attention_tile_many(const tfm_context *ctx, int owned, int passing) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    return (tfm__attention_tile){.owned = owned,
+                                 .passing = passing,
+                                 .rows = tuning->attention_rows,
+                                 .group = owned * passing / (ITEM_KEYS * tuning->attention_rows)};
+}
+
+const char *tfm__attention_items(char text[TFM__ATTENTION_ITEMS], const tfm_context *ctx, tfm__attention_tile t) {
+    text[0] = '\0';
+    if (t.group != tfm__context_tuning(ctx)->group)
+        snprintf(text, TFM__ATTENTION_ITEMS, " -DITEMS=%d", t.group);
+    return text;
 }
 
 /* Bytes of local memory, at most: what is staged, weights, two sums a query, and a little; and the queries, where they
@@ -52,9 +64,9 @@ bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, t
            queries <= most && keys <= most && local_bytes(a, t) <= tfm__context_limits(ctx)->local_bytes;
 }
 
-tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, const int64_t *all,
-                                int64_t work, size_t count, tfm__arg *args, tfm__arg *first) {
-    const size_t group = (size_t)tfm__context_tuning(ctx)->group;
+tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__attention_tile t,
+                                const int64_t *all, int64_t work, size_t count, tfm__arg *args, tfm__arg *first) {
+    const size_t group = (size_t)t.group;
     const int64_t units = (int64_t)tfm_context_device(ctx)->compute_units * UNIT_WORK;
     const int64_t bound = units > LAUNCH_WORK ? units : LAUNCH_WORK;
     int64_t room = work < bound ? bound / (work + 1) : 1, most[3];
@@ -65,13 +77,13 @@ tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__
     }
     for (int64_t b = 0; b < all[2]; b += most[2])
         for (int64_t h = 0; h < all[1]; h += most[1])
-            for (int64_t t = 0; t < all[0]; t += most[0]) {
-                const int64_t from[] = {t, h, b};
+            for (int64_t i = 0; i < all[0]; i += most[0]) {
+                const int64_t from[] = {i, h, b};
                 tfm__grid grid = {.local = {group, 1, 1}};
-                for (int i = 0; i < 3; i++) {
-                    const int64_t left = all[i] - from[i];
-                    first[i].integer = from[i];
-                    grid.global[i] = (size_t)(left < most[i] ? left : most[i]) * grid.local[i];
+                for (int d = 0; d < 3; d++) {
+                    const int64_t left = all[d] - from[d];
+                    first[d].integer = from[d];
+                    grid.global[d] = (size_t)(left < most[d] ? left : most[d]) * grid.local[d];
                 }
                 tfm__attention_enqueue(ctx, a, kernel, grid, count, args);
             }

@@ -1,7 +1,8 @@
 # The kernels of matrix engines: found as find.sh finds others, by a device that poses as each GPU that has one, built
 # for it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_ring.cl)
 # those of theirs. A group of a ring may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA
-# from sm_80 on. With them the tiles of attention whose items have eight rows, which are for the same GPUs.
+# from sm_80 on. With them the tiles of attention whose items have eight rows, which are for the same GPUs; forward they
+# may have as much.
 #     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx, gfx90a and gfx1100 if none is named
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
@@ -76,9 +77,9 @@ for target; do
         judge "$target" mma 8 "$mma" gemm_engine
         export GPU_MOST_LOCAL=49152
         judge "$target" mma 6 "$mma cp\.async\.cg ldmatrix\.sync" gemm_ring
-        unset GPU_MOST_LOCAL
-        # Large tiles of attention, which these GPUs have for long sequences.
+        # Large tiles of attention, which these GPUs have for long sequences: queries stay in local memory.
         judge "$target" mma 4 'fma\.rn\.f32' attention_tiled
+        unset GPU_MOST_LOCAL
         judge "$target" mma 9 'fma\.rn\.f32' attention_backward_tiled
         judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32' gemm_engine
         ;;
