@@ -313,12 +313,12 @@ static void test_cuts(void **state) {
         int64_t at = 0, owned = 0;
         uint64_t sent = 0;
         for (int64_t k = 0; k < tfm__buckets(c); k++) {
-            const tfm__span bucket = tfm__bucket(c, k);
+            const tfm__stretch bucket = tfm__bucket(c, k);
             assert_int_equal(bucket.at, at);
             assert_true(bucket.count > 0 && bucket.count <= c->bucket);
             assert_true(bucket.at >= c->decayed || bucket.at + bucket.count <= c->decayed);
             for (int i = 0; i < c->world; i++) {
-                const tfm__span block = tfm__bucket_block(c, k, i);
+                const tfm__stretch block = tfm__bucket_block(c, k, i);
                 assert_int_equal(block.at, at);
                 assert_true(block.count >= 0 && block.count <= tfm__bucket_room(c, k));
                 at += block.count;

@@ -10,22 +10,22 @@ int64_t tfm__buckets(const tfm__cuts *c) {
     return decayed_buckets(c) + tfm__divide_up(c->count - c->decayed, c->bucket);
 }
 
-tfm__span tfm__bucket(const tfm__cuts *c, int64_t bucket) {
+tfm__stretch tfm__bucket(const tfm__cuts *c, int64_t bucket) {
     const int64_t decayed = decayed_buckets(c);
     const int64_t begin = bucket < decayed ? bucket * c->bucket : c->decayed + (bucket - decayed) * c->bucket;
     const int64_t end = bucket < decayed ? c->decayed : c->count;
-    return (tfm__span){begin, end - begin < c->bucket ? end - begin : c->bucket};
+    return (tfm__stretch){begin, end - begin < c->bucket ? end - begin : c->bucket};
 }
 
 int64_t tfm__bucket_room(const tfm__cuts *c, int64_t bucket) {
     return tfm__divide_up(tfm__divide_up(tfm__bucket(c, bucket).count, TFM__ALIGNED), c->world) * TFM__ALIGNED;
 }
 
-tfm__span tfm__bucket_block(const tfm__cuts *c, int64_t bucket, int rank) {
-    const tfm__span whole = tfm__bucket(c, bucket);
+tfm__stretch tfm__bucket_block(const tfm__cuts *c, int64_t bucket, int rank) {
+    const tfm__stretch whole = tfm__bucket(c, bucket);
     const int64_t room = tfm__bucket_room(c, bucket), before = rank * room;
     const int64_t begin = before < whole.count ? before : whole.count, left = whole.count - begin;
-    return (tfm__span){whole.at + begin, left < room ? left : room};
+    return (tfm__stretch){whole.at + begin, left < room ? left : room};
 }
 
 int64_t tfm__bucket_shard(const tfm__cuts *c, int rank) {

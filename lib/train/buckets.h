@@ -18,14 +18,14 @@ typedef struct tfm__cuts {
 } tfm__cuts;
 
 /* Some of the flat tensors' numbers, from `at` on. */
-typedef struct tfm__span {
+typedef struct tfm__stretch {
     int64_t at, count;
-} tfm__span;
+} tfm__stretch;
 
 int64_t tfm__buckets(const tfm__cuts *cuts);
-tfm__span tfm__bucket(const tfm__cuts *cuts, int64_t bucket);
+tfm__stretch tfm__bucket(const tfm__cuts *cuts, int64_t bucket);
 /* The block of a rank; those of the last ranks may be shorter, or empty. */
-tfm__span tfm__bucket_block(const tfm__cuts *cuts, int64_t bucket, int rank);
+tfm__stretch tfm__bucket_block(const tfm__cuts *cuts, int64_t bucket, int rank);
 /* Numbers of the longest block of a bucket, the first one. */
 int64_t tfm__bucket_room(const tfm__cuts *cuts, int64_t bucket);
 /* How many numbers a rank owns: its blocks of all buckets, which lie one after another in its shard. */

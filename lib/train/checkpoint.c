@@ -245,7 +245,7 @@ static tfm_status put_in_place(tfm_trainer *t, const checkpoint *c, const char *
     if (status == TFM_OK)
         status = tfm_tensor_write(t->ctx, t->value, c->parameters->data);
     for (int i = 0; i < TFM__MOMENTS && status == TFM_OK; i++)
-        status = c->moments[i] ? tfm__moments_put(t, i, (tfm__span){0, t->count}, c->moments[i]->data)
+        status = c->moments[i] ? tfm__moments_put(t, i, (tfm__stretch){0, t->count}, c->moments[i]->data)
                                : tfm__shards_put(t, &c->shards, i);
     if (status != TFM_OK)
         return status;

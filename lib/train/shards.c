@@ -125,8 +125,8 @@ void tfm__shards_close(tfm__shards *s) {
 }
 
 /* Puts what two spans have in common; the moment has the second one from `place` on. */
-static tfm_status put_common(tfm_trainer *t, tfm_tensor moment, tfm__span from, const unsigned char *numbers,
-                             tfm__span to, int64_t place) {
+static tfm_status put_common(tfm_trainer *t, tfm_tensor moment, tfm__stretch from, const unsigned char *numbers,
+                             tfm__stretch to, int64_t place) {
     const int64_t begin = from.at > to.at ? from.at : to.at;
     const int64_t ends[] = {from.at + from.count, to.at + to.count}, end = ends[0] < ends[1] ? ends[0] : ends[1];
     tfm_tensor part = {0};
@@ -136,14 +136,14 @@ static tfm_status put_common(tfm_trainer *t, tfm_tensor moment, tfm__span from, 
     return tfm_tensor_write(t->ctx, part, numbers + (size_t)(begin - from.at) * sizeof(float));
 }
 
-tfm_status tfm__moments_put(tfm_trainer *t, int moment, tfm__span span, const unsigned char *numbers) {
+tfm_status tfm__moments_put(tfm_trainer *t, int moment, tfm__stretch span, const unsigned char *numbers) {
     const tfm_tensor x = moment == 0 ? t->m : t->v;
     tfm_status status = TFM_OK;
     int64_t place = 0;
     if (!t->sharded)
-        return put_common(t, x, span, numbers, (tfm__span){0, t->count}, 0);
+        return put_common(t, x, span, numbers, (tfm__stretch){0, t->count}, 0);
     for (int64_t k = 0; k < tfm__buckets(&t->cuts) && status == TFM_OK; k++) {
-        const tfm__span own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
         status = put_common(t, x, span, numbers, own, place);
         place += own.count;
     }
@@ -155,7 +155,7 @@ tfm_status tfm__shards_put(tfm_trainer *t, const tfm__shards *s, int moment) {
     for (int i = 0; i < s->cuts.world; i++) {
         const unsigned char *numbers = tfm__weights_find(s->files[i], tfm__moment_names[moment])->data;
         for (int64_t k = 0; k < tfm__buckets(&s->cuts) && status == TFM_OK; k++) {
-            const tfm__span block = tfm__bucket_block(&s->cuts, k, i);
+            const tfm__stretch block = tfm__bucket_block(&s->cuts, k, i);
             status = tfm__moments_put(t, moment, block, numbers);
             numbers += (size_t)block.count * sizeof(float);
         }

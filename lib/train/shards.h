@@ -33,6 +33,6 @@ tfm_status tfm__shards_put(tfm_trainer *t, const tfm__shards *shards, int moment
 
 /* Puts some numbers of a moment, which are those of the flat tensors from span.at on, where this trainer has them;
  * those of other ranks are left aside. */
-tfm_status tfm__moments_put(tfm_trainer *t, int moment, tfm__span span, const unsigned char *numbers);
+tfm_status tfm__moments_put(tfm_trainer *t, int moment, tfm__stretch span, const unsigned char *numbers);
 
 #endif

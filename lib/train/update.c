@@ -227,7 +227,7 @@ static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches,
 /* ---- An update ---- */
 
 /* Makes Adam's step on some of the numbers, whose moments begin at `place`. */
-static bool step_on(tfm_trainer *t, tfm__span s, int64_t place, tfm_adam_options *adam) {
+static bool step_on(tfm_trainer *t, tfm__stretch s, int64_t place, tfm_adam_options *adam) {
     tfm_tensor x = {0}, gradient = {0}, m = {0}, v = {0};
     tfm_tensor_rows(t->ctx, &x, t->value, s.at, s.count);
     tfm_tensor_rows(t->ctx, &gradient, t->gradient, s.at, s.count);
@@ -250,7 +250,7 @@ static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate
                              .norm = norm};
     int64_t place = 0;
     for (int64_t k = 0; t->sharded && k < tfm__buckets(&t->cuts); k++) {
-        const tfm__span own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
         if (own.count > 0)
             *begun |= step_on(t, own, place, &adam);
         place += own.count;
@@ -258,7 +258,7 @@ static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate
     const int64_t bounds[] = {0, o->decay > 0 ? t->decayed : 0, t->count};
     for (int part = o->decay > 0 ? 0 : 1; !t->sharded && part < 2; part++)
         if (bounds[part + 1] > bounds[part]) /* all of a kind may be frozen */
-            *begun |= step_on(t, (tfm__span){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part], &adam);
+            *begun |= step_on(t, (tfm__stretch){bounds[part], bounds[part + 1] - bounds[part]}, bounds[part], &adam);
     for (size_t i = 0; i < t->param_count; i++)
         t->params[i]->version++;
     return tfm_context_status(t->ctx);
@@ -381,7 +381,7 @@ static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, cons
 /* Copies between the host and the blocks of a tensor that this rank has moments of. */
 static void copy_own(tfm_trainer *t, tfm_tensor x, bool in) {
     for (int64_t k = 0; k < tfm__buckets(&t->cuts); k++) {
-        const tfm__span own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
         tfm_tensor part = {0};
         if (own.count == 0)
             continue;

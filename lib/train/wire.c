@@ -37,7 +37,7 @@ tfm_status tfm__wire_open(tfm_trainer *t) {
     t->buckets = tfm__alloc((size_t)buckets, sizeof(*t->buckets));
     t->parts = tfm__alloc((size_t)buckets, sizeof(*t->parts));
     for (int64_t k = 0; t->parts && k < buckets; k++) {
-        const tfm__span s = tfm__bucket(&t->cuts, k);
+        const tfm__stretch s = tfm__bucket(&t->cuts, k);
         t->parts[k] = (tfm__tape_part){s.at, s.count};
     }
     return t->shared && t->sent && t->received && t->sum && t->buckets && t->parts ? TFM_OK : TFM_ERROR_MEMORY;
@@ -141,7 +141,7 @@ static void pack(tfm_trainer *t, int64_t k, size_t block, bool nothing) {
     if (nothing)
         memset(t->sent, 0, block * (size_t)t->cuts.world);
     for (int i = 0; i < t->cuts.world && !nothing; i++) {
-        const tfm__span s = tfm__bucket_block(&t->cuts, k, i);
+        const tfm__stretch s = tfm__bucket_block(&t->cuts, k, i);
         const size_t end = header + bytes_of(t, s.count);
         unsigned char *to = t->sent + (size_t)i * block;
         memset(to, 0, header);
@@ -199,7 +199,7 @@ static bool sum_bucket(tfm_trainer *t, double *squares, int64_t k, bool nothing)
     const int world = t->cuts.world;
     const int64_t room = tfm__bucket_room(&t->cuts, k);
     const size_t block = header_of(t) + bytes_of(t, room);
-    const tfm__span own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+    const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
     float *sum = t->sum, *other = t->sum + room;
     pack(t, k, block, nothing);
     if (!call(t, true, t->received, t->sent, block))
@@ -219,7 +219,7 @@ static bool sum_bucket(tfm_trainer *t, double *squares, int64_t k, bool nothing)
     if (!call(t, false, t->received, t->sent, block))
         return false;
     for (int i = 0; i < world; i++) {
-        const tfm__span s = tfm__bucket_block(&t->cuts, k, i);
+        const tfm__stretch s = tfm__bucket_block(&t->cuts, k, i);
         unpack(t, t->shared + s.at, t->received + (size_t)i * block, s.count);
     }
     return true;
@@ -239,13 +239,13 @@ bool tfm__wire_sum(tfm_trainer *t, double *squares, tfm_status *status) {
 
 bool tfm__wire_gather(tfm_trainer *t) {
     for (int64_t k = 0; k < tfm__buckets(&t->cuts); k++) {
-        const tfm__span own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
+        const tfm__stretch own = tfm__bucket_block(&t->cuts, k, t->ranks.rank);
         const size_t block = (size_t)tfm__bucket_room(&t->cuts, k) * sizeof(float);
         memcpy(t->sent, t->shared + own.at, (size_t)own.count * sizeof(float));
         if (!call(t, false, t->received, t->sent, block))
             return false;
         for (int i = 0; i < t->cuts.world; i++) {
-            const tfm__span s = tfm__bucket_block(&t->cuts, k, i);
+            const tfm__stretch s = tfm__bucket_block(&t->cuts, k, i);
             memcpy(t->shared + s.at, t->received + (size_t)i * block, (size_t)s.count * sizeof(float));
         }
     }
