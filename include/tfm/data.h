@@ -50,7 +50,12 @@ typedef struct tfm_data_options {
      * end-of-sentence token of the tokenizer. */
     bool has_end;
     int32_t end;
-    uint64_t reserved[6]; /* Must be 0: room for later fields. */
+    /* Makes the reader one of several ranks, whose readers have the same files and options: each tokenizes its part of
+     * the lines, they tell each other the ids, and all give the same batches, which are those of a reader alone. The
+     * struct is copied. See tfm_data_next for what all have to do together. NULL, or a world of 1: it works alone. So
+     * does each with subword_alpha, since what is drawn for a line follows from what was drawn before it. */
+    const tfm_ranks *ranks;
+    uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_data_options;
 
 /* How many pairs, or texts, a pass over the files has, and how many lines were left out, by reason. */
@@ -97,13 +102,21 @@ TFM_API void tfm_data_free(tfm_data **data);
 
 /* Gives the next batch. Its arrays belong to the reader and are valid until the next call of tfm_data_next or
  * tfm_data_free; padding is 0. After the last batch of a pass the next pass begins. TFM_ERROR_INPUT if the files have
- * no good pair at all or, with `strict`, at a bad pair; TFM_ERROR_IO if a file cannot be read or has changed. */
+ * no good pair at all or, with `strict`, at a bad pair; TFM_ERROR_IO if a file cannot be read or has changed.
+ *
+ * Of several ranks all make the same calls of tfm_data_next and tfm_data_seek, in the same order beside the other calls
+ * that they make together: where a buffer begins, they talk. Only the calling thread does so. If that fails on one
+ * rank, it fails on all: with TFM_ERROR_CANCELLED where it is another rank that failed, and with TFM_ERROR_IO where the
+ * ranks cannot talk any more. Each further call then fails in the same way at once, until tfm_data_seek. A failure that
+ * is one rank's alone, such as a lack of memory for a batch, leaves the others to go on: that rank has skipped the
+ * batch, and is to make the calls that the others make until it can tell them. */
 TFM_API tfm_status tfm_data_next(tfm_data *data, tfm_pairs *batch);
 
 /* The place of the batch that tfm_data_next would give now. All zeros for NULL. */
 TFM_API tfm_data_position tfm_data_tell(const tfm_data *data);
 /* Goes to a place that tfm_data_tell gave, reading the buffer there. TFM_ERROR_INPUT if the files have no such place;
- * after a failure the reader is where it was. */
+ * after a failure the reader is where it was. One of several ranks does not wait for the buffer: what is wrong with the
+ * place beyond what the sizes of the files show is found by the next tfm_data_next. */
 TFM_API tfm_status tfm_data_seek(tfm_data *data, tfm_data_position position);
 
 /* The counts of the last pass that was read from beginning to end. Before there is one, the counts of what has been

@@ -73,8 +73,9 @@ tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reader
     if (status != TFM_OK || !more)
         return status;
     b->next.line++;
-    if (c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0)
+    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__pair_buffer_passes(b))
         return TFM_OK;
+    b->encoded++;
     status = tfm__tokenizer_encode(c->tokenizer, &ids, &count, TFM_TARGET, line->text, line->bytes,
                                    c->options.subword_alpha);
     if (status == TFM_ERROR_INPUT) {
@@ -86,6 +87,12 @@ tfm_status tfm__text_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__reader
     }
     tfm_ids_free(&ids);
     return status;
+}
+
+tfm_status tfm__texts_none(const tfm__corpus *c, const tfm_data_counts *counts) {
+    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no line of text to learn from: %llu are empty, %llu are no text",
+                     c->names[0], c->name_count > 1 ? " and the other files" : "", (unsigned long long)counts->empty,
+                     (unsigned long long)counts->invalid);
 }
 
 /* ---- Packing ---- */

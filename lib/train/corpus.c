@@ -48,6 +48,7 @@ static tfm_status add_pair(const tfm__corpus *c, tfm__pair_buffer *b, const tfm_
     const size_t most = (size_t)(c->options.max_length ? c->options.max_length : 256), at = b->id_count;
     tfm__pair p = {.at = at};
     *verdict_out = GOOD;
+    b->encoded++;
     for (int side = 0; side < 2 && *verdict_out == GOOD; side++) {
         int32_t *ids = NULL;
         size_t count = 0;
@@ -124,7 +125,7 @@ static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__read
         return count_rest(c, b, &readers[more[1] ? 1 : 0], more[0] != more[1]);
     }
     b->next.line++;
-    if (c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0)
+    if ((c->options.hold_every > 0 && b->next.line % c->options.hold_every == 0) || tfm__pair_buffer_passes(b))
         return TFM_OK;
     sides[0] = (tfm__span){readers[0].text, readers[0].bytes};
     sides[1] = (tfm__span){readers[1].text, readers[1].bytes};
@@ -135,7 +136,7 @@ static tfm_status read_pair(const tfm__corpus *c, tfm__pair_buffer *b, tfm__read
     return status == TFM_OK ? count_verdict(c, b, v) : status;
 }
 
-static tfm_status read_one(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
+tfm_status tfm__corpus_read(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers, bool *end) {
     return c->texts ? tfm__text_read(c, b, readers, end) : read_pair(c, b, readers, end);
 }
 
@@ -148,7 +149,7 @@ static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__rea
     const int64_t line = b->next.line;
     tfm_status status = TFM_OK;
     while (status == TFM_OK && !*end && b->pair_count == pairs)
-        status = read_one(c, b, readers, end);
+        status = tfm__corpus_read(c, b, readers, end);
     if (c->options.strict && status == TFM_ERROR_INPUT) {
         status = TFM_OK;
         *end = false;
@@ -162,18 +163,29 @@ static tfm_status look_ahead(const tfm__corpus *c, tfm__pair_buffer *b, tfm__rea
     return status;
 }
 
-/* Lines of a text file may be long: with so many ids a buffer of texts is full. */
-enum { MOST_IDS = 1 << 25 };
+size_t tfm__corpus_most(const tfm__corpus *c) {
+    return c->options.buffer ? (size_t)c->options.buffer : 200000;
+}
+
+tfm_data_position tfm__readers_tell(const tfm__corpus *c, const tfm__readers *readers, int64_t line) {
+    const tfm__lines *files = readers->files;
+    return (tfm_data_position){.line = line,
+                               .source_at = files[0].file ? ftello(files[0].file) : 0,
+                               .target_at = c->texts      ? (int64_t)readers->file
+                                            : c->names[1] ? ftello(files[1].file)
+                                                          : 0};
+}
 
 /* Up to so many pairs or texts, and where the next buffer begins. */
 static tfm_status read_all(const tfm__corpus *c, tfm__pair_buffer *b, tfm__readers *readers) {
-    const size_t most = c->options.buffer ? (size_t)c->options.buffer : 200000;
+    const size_t most = tfm__corpus_most(c);
     tfm_status status = TFM_OK;
     bool end = false;
-    while (status == TFM_OK && !end && b->pair_count < most && (!c->texts || b->id_count < MOST_IDS))
-        status = read_one(c, b, readers, &end);
-    b->next.source_at = readers->files[0].file ? ftello(readers->files[0].file) : 0;
-    b->next.target_at = c->texts ? (int64_t)readers->file : c->names[1] ? ftello(readers->files[1].file) : 0;
+    while (status == TFM_OK && !end && b->pair_count < most && (!c->texts || b->id_count < TFM__MOST_IDS))
+        status = tfm__corpus_read(c, b, readers, &end);
+    const tfm_data_position at = tfm__readers_tell(c, readers, b->next.line);
+    b->next.source_at = at.source_at;
+    b->next.target_at = at.target_at;
     if (status == TFM_OK && !end)
         status = look_ahead(c, b, readers, &end);
     b->whole = end && b->begin.line == 0 && c->options.subword_alpha == 0;
@@ -239,7 +251,21 @@ static tfm_status sort(const tfm__corpus *c, tfm__pair_buffer *b, tfm__random *r
     return TFM_OK;
 }
 
+/* A pass whose first buffer has no pair has none at all. */
+static tfm_status no_pair(const tfm__corpus *c, const tfm_data_counts *counts) {
+    return tfm__fail(TFM_ERROR_INPUT,
+                     "%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too long, %llu are no "
+                     "text, %llu have no partner",
+                     c->names[0], c->names[1] ? " and " : "", c->names[1] ? c->names[1] : "",
+                     (unsigned long long)counts->empty, (unsigned long long)counts->long_,
+                     (unsigned long long)counts->invalid, (unsigned long long)counts->unpaired);
+}
+
 tfm_status tfm__pair_buffer_arrange(const tfm__corpus *c, tfm__pair_buffer *b) {
+    if (b->pair_count == 0 && b->begin.line > 0)
+        return TFM_OK;
+    if (b->pair_count == 0)
+        return c->texts ? tfm__texts_none(c, &b->counts) : no_pair(c, &b->counts);
     tfm__random random = random_of(c, b, 0);
     tfm_status status = c->texts ? tfm__texts_pack(c, b, &random) : sort(c, b, &random);
     if (status == TFM_OK && !b->batches && !(b->batches = tfm__alloc(b->row_count, sizeof(*b->batches))))
@@ -317,17 +343,30 @@ tfm_status tfm__corpus_check(const tfm__corpus *c, size_t i, FILE *file) {
     return TFM_OK;
 }
 
-/* Opens what the buffer is read from. */
-static tfm_status open_files(const tfm__corpus *c, tfm__readers *readers, tfm_data_position at) {
+tfm_status tfm__corpus_check_read(const tfm__corpus *c, const tfm__readers *readers, tfm_status status) {
+    for (size_t i = 0; i < 2 && (status == TFM_OK || status == TFM_ERROR_INPUT); i++) {
+        FILE *const file = readers->files[i].file;
+        if (file && tfm__corpus_check(c, c->texts ? readers->file : i, file) != TFM_OK)
+            status = TFM_ERROR_IO;
+    }
+    return status;
+}
+
+tfm_status tfm__readers_open(const tfm__corpus *c, tfm__readers *readers, tfm_data_position at) {
     if (c->texts)
         return tfm__texts_begin(c, readers, at);
     tfm_status status = tfm__lines_open(&readers->files[0], c->names[0], at.source_at);
     return status == TFM_OK && c->names[1] ? tfm__lines_open(&readers->files[1], c->names[1], at.target_at) : status;
 }
 
+void tfm__readers_close(tfm__readers *readers) {
+    tfm__lines_close(&readers->files[0]);
+    tfm__lines_close(&readers->files[1]);
+}
+
 tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
     tfm__readers readers = {0};
-    tfm_status status = open_files(c, &readers, b->begin);
+    tfm_status status = tfm__readers_open(c, &readers, b->begin);
     tfm__random random = random_of(c, b, 1);
     const bool sampled = c->options.subword_alpha > 0;
     if (sampled)
@@ -336,10 +375,7 @@ tfm_status tfm__pair_buffer_read(const tfm__corpus *c, tfm__pair_buffer *b) {
         status = read_all(c, b, &readers);
     if (sampled)
         tfm__spm_draws_end();
-    for (size_t i = 0; i < 2 && (status == TFM_OK || status == TFM_ERROR_INPUT); i++)
-        if (readers.files[i].file && tfm__corpus_check(c, c->texts ? readers.file : i, readers.files[i].file) != TFM_OK)
-            status = TFM_ERROR_IO;
-    tfm__lines_close(&readers.files[0]);
-    tfm__lines_close(&readers.files[1]);
+    status = tfm__corpus_check_read(c, &readers, status);
+    tfm__readers_close(&readers);
     return status;
 }

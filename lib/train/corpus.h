@@ -61,19 +61,41 @@ typedef struct tfm__pair_buffer {
     const int32_t *row_ids;       /* Where their ids lie. */
     tfm__pair_batch *batches;     /* The batches in the order in which they are given out. */
     size_t batch_count;           /* How many there are. */
+    int rank, world;              /* Of several ranks it has the lines of one: see tfm__pair_buffer_passes. */
+    int64_t seen;                 /* How many lines were read that are not held out. */
+    uint64_t encoded;             /* How many lines were tokenized. */
 } tfm__pair_buffer;
+
+/* Of lines of text a buffer of texts has no more than what comes to so many ids, since lines may be long. */
+enum { TFM__MOST_IDS = 1 << 25 };
 
 /* Notes what stands around a text, and what the files are like, so that tfm__pair_buffer_read sees a change. */
 tfm_status tfm__corpus_open(tfm__corpus *corpus);
 /* Refuses file number `i`, which is open or NULL, if it has changed. */
 tfm_status tfm__corpus_check(const tfm__corpus *corpus, size_t i, FILE *file);
+/* Does so with those that a buffer is read from, where reading came to `status`. Returns that, or why not. */
+tfm_status tfm__corpus_check_read(const tfm__corpus *corpus, const tfm__readers *readers, tfm_status status);
+/* How many pairs or texts fill a buffer. */
+size_t tfm__corpus_most(const tfm__corpus *corpus);
+/* Opens the files at a place. */
+tfm_status tfm__readers_open(const tfm__corpus *corpus, tfm__readers *readers, tfm_data_position at);
+void tfm__readers_close(tfm__readers *readers);
+/* Where they are, after `line` lines. */
+tfm_data_position tfm__readers_tell(const tfm__corpus *corpus, const tfm__readers *readers, int64_t line);
+/* The next line of each side and their pair, if it is good, or the next text; *end: the files are over. */
+tfm_status tfm__corpus_read(const tfm__corpus *corpus, tfm__pair_buffer *b, tfm__readers *readers, bool *end);
+/* Counts a line that is not held out. Whether it is another rank's, which tokenizes it: of `world` ranks number i has
+ * each line whose number modulo `world` is i. */
+static inline bool tfm__pair_buffer_passes(tfm__pair_buffer *b) {
+    return b->seen++ % (b->world > 1 ? b->world : 1) != b->rank;
+}
 /* Reads the pairs or texts of the buffer that begins at b->begin, and sets b->next. TFM_ERROR_IO if the files have
  * changed since tfm__corpus_open. If segmentations are drawn, the calling thread must be a new one: see
  * tfm__spm_draws_begin. */
 tfm_status tfm__pair_buffer_read(const tfm__corpus *corpus, tfm__pair_buffer *b);
 /* Sorts pairs by length, or packs texts in an order of this pass into blocks; cuts them into batches and shuffles
  * these. The order depends on the seed, the pass and the place of the buffer. With in_order nothing is sorted or
- * shuffled. */
+ * shuffled. TFM_ERROR_INPUT if a pass begins with none at all. */
 tfm_status tfm__pair_buffer_arrange(const tfm__corpus *corpus, tfm__pair_buffer *b);
 /* ---- Texts (blocks.c) ---- */
 
@@ -84,8 +106,13 @@ tfm_status tfm__texts_begin(const tfm__corpus *corpus, tfm__readers *readers, tf
 /* The next line, and its text as the last of the buffer's if it is good; *end: the files are over. What is no good
  * text is counted, or if `strict` refused. */
 tfm_status tfm__text_read(const tfm__corpus *corpus, tfm__pair_buffer *b, tfm__readers *readers, bool *end);
+/* The sentence for files without a good text. */
+tfm_status tfm__texts_none(const tfm__corpus *corpus, const tfm_data_counts *counts);
 /* Packs the texts of a buffer into rows, in an order that `random` draws. */
 tfm_status tfm__texts_pack(const tfm__corpus *corpus, tfm__pair_buffer *b, tfm__random *random);
+
+/* How many lines a reader has tokenized for the buffers that it has come to, for tests. */
+uint64_t tfm__data_encoded(const tfm_data *data);
 
 /* Frees a buffer. Does nothing for NULL. */
 void tfm__pair_buffer_free(tfm__pair_buffer *b);

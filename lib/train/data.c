@@ -1,4 +1,5 @@
-/* Text as batches: while one buffer of pairs, or of texts, is used up, a thread makes the next. */
+/* Text as batches: while one buffer of pairs, or of texts, is used up, a thread makes the next. Of several ranks the
+ * thread makes a portion of it, and the buffer is put together by the caller's thread, which alone talks. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -6,9 +7,11 @@
 #include "text/line_file.h"
 #include "text/tokenizer.h"
 #include "train/corpus.h"
+#include "train/portion.h"
 
 struct tfm_data {
     tfm__corpus corpus;
+    tfm__sharing sharing;
     tfm__pair_buffer *now; /* The buffer that batches come from, or NULL before the first. */
     int64_t next_batch;
     tfm_data_counts last, running;
@@ -17,8 +20,11 @@ struct tfm_data {
     size_t padded_room;
     /* The thread and what it makes, which nobody else touches until the thread is joined. */
     pthread_t thread;
-    bool working;
+    bool working, begun; /* Without a thread a buffer may be begun that is to fail where all ranks hear it. */
+    bool lost;           /* All ranks have failed at d->from. */
     tfm__pair_buffer *coming;
+    tfm__portion *portion;
+    uint64_t encoded; /* Lines that were tokenized; for tests. */
     tfm_data_position from;
     tfm_status status;
     char message[1024];
@@ -26,64 +32,113 @@ struct tfm_data {
 
 /* ---- Buffers ---- */
 
-static tfm_status no_text(const tfm__corpus *c, const tfm_data_counts *counts) {
-    return tfm__fail(TFM_ERROR_INPUT, "%s%s: there is no line of text to learn from: %llu are empty, %llu are no text",
-                     c->names[0], c->name_count > 1 ? " and the other files" : "", (unsigned long long)counts->empty,
-                     (unsigned long long)counts->invalid);
+static bool shared(const tfm_data *d) {
+    return tfm__sharing_several(&d->sharing);
 }
 
-/* Makes the buffer that begins at d->from. `again` is a buffer that serves every pass, or NULL. */
-static tfm_status make_buffer(tfm_data *d, tfm__pair_buffer *again) {
-    tfm__pair_buffer *b = again ? again : tfm__alloc(1, sizeof(*b));
-    tfm_status status = b ? TFM_OK : TFM_ERROR_MEMORY;
-    d->coming = b;
-    if (status != TFM_OK)
-        return status;
+static tfm_status new_buffer(tfm_data *d) {
+    tfm__pair_buffer *b = d->coming = tfm__alloc(1, sizeof(*b));
+    if (!b)
+        return TFM_ERROR_MEMORY;
     b->begin = b->next = d->from;
     b->begin.batch = b->next.batch = 0;
-    if (again)
-        b->next.epoch++;
-    else
-        status = tfm__pair_buffer_read(&d->corpus, b);
-    if (status == TFM_OK && b->pair_count == 0 && b->begin.line == 0)
-        return d->corpus.texts
-                   ? no_text(&d->corpus, &b->counts)
-                   : tfm__fail(TFM_ERROR_INPUT,
-                               "%s%s%s: there is no good pair of lines: %llu have an empty side, %llu are too "
-                               "long, %llu are no text, %llu have no partner",
-                               d->corpus.names[0], d->corpus.names[1] ? " and " : "",
-                               d->corpus.names[1] ? d->corpus.names[1] : "", (unsigned long long)b->counts.empty,
-                               (unsigned long long)b->counts.long_, (unsigned long long)b->counts.invalid,
-                               (unsigned long long)b->counts.unpaired);
-    return status == TFM_OK && b->pair_count > 0 ? tfm__pair_buffer_arrange(&d->corpus, b) : status;
+    return TFM_OK;
+}
+
+/* Makes the buffer, or this rank's portion of it, that begins at d->from. */
+static tfm_status make(tfm_data *d) {
+    tfm_status status = new_buffer(d);
+    if (status == TFM_OK && shared(d))
+        return tfm__portion_begin(&d->portion, &d->sharing, &d->corpus, d->coming->begin);
+    if (status == TFM_OK)
+        status = tfm__pair_buffer_read(&d->corpus, d->coming);
+    return status == TFM_OK ? tfm__pair_buffer_arrange(&d->corpus, d->coming) : status;
+}
+
+/* Another pass over a buffer that serves all. */
+static tfm_status make_again(tfm_data *d) {
+    tfm__pair_buffer *b = d->now;
+    d->from = b->begin = b->next;
+    b->begin.batch = b->next.batch = 0;
+    b->next.epoch++;
+    d->next_batch = 0;
+    return tfm__pair_buffer_arrange(&d->corpus, b);
+}
+
+/* The sentence is this thread's. */
+static void note(tfm_data *d, tfm_status status) {
+    d->status = status;
+    if (status != TFM_OK)
+        snprintf(d->message, sizeof(d->message), "%s", tfm_error_message());
 }
 
 static void *work(void *user) {
-    tfm_data *d = user;
-    d->status = make_buffer(d, NULL);
-    if (d->status != TFM_OK) /* the sentence is this thread's */
-        snprintf(d->message, sizeof(d->message), "%s", tfm_error_message());
+    note(user, make(user));
     return NULL;
 }
 
+/* Of several ranks a failure to start waits until all hear of it. */
 static tfm_status start(tfm_data *d, tfm_data_position from) {
     d->from = from;
     d->coming = NULL;
     const int error = pthread_create(&d->thread, NULL, work, d);
-    if (error)
-        return tfm__fail(TFM_ERROR_MEMORY, "a thread for reading cannot be started: %s", strerror(error));
-    d->working = true;
-    return TFM_OK;
+    d->working = !error;
+    d->begun = !error || shared(d);
+    if (!error)
+        return TFM_OK;
+    tfm__fail(TFM_ERROR_MEMORY, "a thread for reading cannot be started: %s", strerror(error));
+    note(d, TFM_ERROR_MEMORY);
+    return d->begun ? TFM_OK : TFM_ERROR_MEMORY;
 }
 
 /* Waits for the thread and returns the buffer that it made, or NULL. */
 static tfm__pair_buffer *finish(tfm_data *d) {
     if (d->working)
         pthread_join(d->thread, NULL);
-    d->working = false;
+    d->working = d->begun = false;
     tfm__pair_buffer *made = d->coming;
     d->coming = NULL;
     return made;
+}
+
+static tfm_status no_batch(const tfm_data *d, tfm_data_position at) {
+    return tfm__fail(TFM_ERROR_INPUT, "%s has no batch %lld there: it is not the file that it was", d->corpus.names[0],
+                     (long long)at.batch);
+}
+
+/* Waits for the thread and does without what it made. */
+static void drop(tfm_data *d) {
+    tfm__pair_buffer_free(finish(d));
+    tfm__portion_free(&d->portion);
+}
+
+/* All ranks tell each other what they have made, and more until it fills d->now; `status` is what this one's work came
+ * to. */
+static tfm_status fill(tfm_data *d, tfm_status status) {
+    bool full = false;
+    tfm__pair_buffer *b = d->now;
+    for (;;) {
+        if (status == TFM_OK && full)
+            status = tfm__pair_buffer_arrange(&d->corpus, b);
+        if (status == TFM_OK && full && (size_t)d->from.batch > b->batch_count)
+            status = no_batch(d, d->from);
+        status =
+            tfm__portion_agree(&d->sharing, d->portion, status == TFM_OK && full ? &b->next : &d->from, full, status);
+        if (status != TFM_OK || full)
+            break;
+        status = tfm__portion_tell(&d->sharing, d->portion);
+        if (status == TFM_OK)
+            status = tfm__portion_take(&d->sharing, d->portion, &d->corpus, b, &full);
+        if (status == TFM_OK && !full)
+            status = tfm__portion_go_on(d->portion, &d->corpus, b);
+    }
+    if (d->portion)
+        d->encoded += d->portion->line.encoded;
+    tfm__portion_free(&d->portion);
+    d->lost = status != TFM_OK;
+    if (d->lost)
+        note(d, status);
+    return status;
 }
 
 static void add_counts(tfm_data *d, const tfm__pair_buffer *b) {
@@ -104,28 +159,32 @@ static void add_counts(tfm_data *d, const tfm__pair_buffer *b) {
 
 /* Puts the next buffer in the place of the one that is used up, and has the thread begin with the one after it. */
 static tfm_status advance(tfm_data *d) {
-    if (d->now && d->now->whole) {
-        d->from = d->now->next;
-        tfm_status status = make_buffer(d, d->now);
-        d->coming = NULL;
-        d->next_batch = 0;
-        return status;
-    }
-    if (!d->working) {
+    if (d->now && d->now->whole)
+        return make_again(d);
+    if (!d->begun) {
         tfm_status status = start(d, d->now ? d->now->next : d->from);
         if (status != TFM_OK)
             return status;
     }
     tfm__pair_buffer_free(d->now);
     d->now = finish(d);
-    d->next_batch = 0;
-    if (d->status != TFM_OK) {
+    tfm_status status = d->status == TFM_OK ? TFM_OK : tfm__fail(d->status, "%s", d->message);
+    if (shared(d))
+        status = fill(d, status);
+    else if (status == TFM_OK)
+        d->encoded += d->now->encoded;
+    d->next_batch = shared(d) && status == TFM_OK ? d->from.batch : 0;
+    if (status != TFM_OK) {
         tfm__pair_buffer_free(d->now);
         d->now = NULL;
-        return tfm__fail(d->status, "%s", d->message);
+        return status;
     }
     add_counts(d, d->now);
     return d->now->whole ? TFM_OK : start(d, d->now->next);
+}
+
+uint64_t tfm__data_encoded(const tfm_data *d) {
+    return d->encoded;
 }
 
 /* ---- The door ---- */
@@ -171,6 +230,8 @@ static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, boo
         return TFM_ERROR_MEMORY;
     d->corpus.texts = texts;
     status = describe(&d->corpus, tokenizer, files, count, options);
+    if (status == TFM_OK && options)
+        status = tfm__sharing_open(&d->sharing, options->subword_alpha > 0 ? NULL : options->ranks);
     if (status == TFM_OK)
         status = start(d, (tfm_data_position){0});
     if (status != TFM_OK)
@@ -203,8 +264,9 @@ void tfm_data_free(tfm_data **pointer) {
     if (!d)
         return;
     *pointer = NULL;
-    tfm__pair_buffer_free(finish(d));
+    drop(d);
     tfm__pair_buffer_free(d->now);
+    tfm__sharing_close(&d->sharing);
     free(d->padded);
     tfm_tokenizer_free(&d->corpus.tokenizer);
     for (size_t i = 0; i < d->corpus.name_count; i++)
@@ -246,12 +308,13 @@ static tfm_status pad(tfm_data *d, tfm_pairs *out, const tfm__pair_buffer *b, co
 tfm_status tfm_data_next(tfm_data *d, tfm_pairs *out) {
     if (TFM__NEEDS("data_next", d, out) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
-    tfm_status status = TFM_OK;
+    tfm_status status = d->lost ? tfm__fail(d->status, "%s", d->message) : TFM_OK;
     while (status == TFM_OK && (!d->now || (size_t)d->next_batch >= d->now->batch_count))
         status = advance(d);
-    if (status == TFM_OK)
-        status = pad(d, out, d->now, &d->now->batches[d->next_batch]);
-    d->next_batch += status == TFM_OK;
+    if (status != TFM_OK)
+        return status;
+    status = pad(d, out, d->now, &d->now->batches[d->next_batch]);
+    d->next_batch += status == TFM_OK || shared(d); /* the other ranks go on */
     return status;
 }
 
@@ -300,10 +363,7 @@ static tfm_status read_at(tfm_data *d, tfm_data_position to) {
     tfm_status status = start(d, to);
     if (status == TFM_OK)
         status = advance(d);
-    if (status == TFM_OK && (size_t)to.batch > d->now->batch_count)
-        return tfm__fail(TFM_ERROR_INPUT, "%s has no batch %lld there: it is not the file that it was",
-                         d->corpus.names[0], (long long)to.batch);
-    return status;
+    return status == TFM_OK && (size_t)to.batch > d->now->batch_count ? no_batch(d, to) : status;
 }
 
 tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
@@ -311,7 +371,7 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
         return TFM_ERROR_ARGUMENT;
     if (check_position(d, to) != TFM_OK)
         return TFM_ERROR_INPUT;
-    tfm__pair_buffer_free(finish(d));
+    drop(d);
     tfm__pair_buffer *const now = d->now; /* It is kept until there is another. */
     const tfm_data_position from = d->from;
     const tfm_data_counts running = d->running, last = d->last;
@@ -322,13 +382,19 @@ tfm_status tfm_data_seek(tfm_data *d, tfm_data_position to) {
     d->begun_within = to.line > 0;
     if (to.cut != cut_of(d))
         to.batch = 0;
+    if (shared(d)) { /* the others may not be here yet */
+        tfm__pair_buffer_free(now);
+        d->next_batch = 0;
+        d->lost = false;
+        return start(d, to);
+    }
     const tfm_status status = read_at(d, to);
     if (status == TFM_OK) {
         tfm__pair_buffer_free(now);
         d->next_batch = to.batch;
         return TFM_OK;
     }
-    tfm__pair_buffer_free(finish(d));
+    drop(d);
     tfm__pair_buffer_free(d->now);
     d->now = now;
     d->from = from;

@@ -1,0 +1,321 @@
+/* A buffer whose lines are tokenized by several ranks.
+ *
+ * A record is what one line has become: of a pair the numbers of tokens of both sides and the ids, of a text the same
+ * without a source, of a bad line a negative word that says which count it belongs to. The records of a rank stand one
+ * after another, and line i is the next one of rank i modulo the number of ranks. */
+#include "train/portion.h"
+#include <stdio.h>
+#include <string.h>
+#include "train/ranks.h"
+
+enum { MORE, END, REFUSED };                  /* what stands after the lines that were read */
+enum { EMPTY = -1, LONG = -2, INVALID = -3 }; /* bad lines, in records */
+enum { SPARE = 64 /* lines, and a SPARE-th of a buffer, that are read beyond what is expected */ };
+
+/* ---- Life ------------------------------------------------------------------------------------------------------ */
+
+tfm_status tfm__sharing_open(tfm__sharing *s, const tfm_ranks *ranks) {
+    enum { WORDS = 1 << 20, LEAST = 1 << 10 };
+    if (tfm__ranks_check(ranks, "data_open") != TFM_OK)
+        return TFM_ERROR_ARGUMENT;
+    if (!ranks || ranks->world == 1)
+        return TFM_OK;
+    const size_t world = (size_t)ranks->world;
+    s->piece = WORDS / world > LEAST ? WORDS / world : LEAST;
+    s->heads = tfm__alloc(world, sizeof(*s->heads));
+    s->own = tfm__alloc(s->piece, sizeof(*s->own));
+    s->all = tfm__alloc(world * s->piece, sizeof(*s->all));
+    if (!s->heads || !s->own || !s->all)
+        return TFM_ERROR_MEMORY;
+    s->ranks = *ranks;
+    return TFM_OK;
+}
+
+void tfm__sharing_close(tfm__sharing *s) {
+    free(s->heads);
+    free(s->own);
+    free(s->all);
+    *s = (tfm__sharing){0};
+}
+
+void tfm__portion_free(tfm__portion **pointer) {
+    tfm__portion *p = *pointer;
+    *pointer = NULL;
+    if (!p)
+        return;
+    tfm__readers_close(&p->readers);
+    for (int i = 0; p->streams && i < p->world; i++)
+        free(p->streams[i].words);
+    free(p->streams);
+    free(p->line.ids);
+    free(p->line.pairs);
+    free(p->marks);
+    free(p->words);
+    free(p);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------------------------- */
+
+/* Adds what an own line has become: the only pair of p->line, or what was counted since `before`. */
+static tfm_status add_record(tfm__portion *p, const tfm_data_counts *before) {
+    const tfm__pair_buffer *b = &p->line;
+    const tfm__pair *pair = b->pair_count > 0 ? &b->pairs[0] : NULL;
+    const size_t ids = pair ? b->id_count : 0;
+    tfm_status status = tfm__grow(&p->words, &p->word_room, p->word_count + ids + 2, sizeof(*p->words));
+    if (status != TFM_OK)
+        return status;
+    int32_t *to = p->words + p->word_count;
+    if (!pair) {
+        *to = b->counts.empty > before->empty ? EMPTY : b->counts.long_ > before->long_ ? LONG : INVALID;
+        p->word_count++;
+        return TFM_OK;
+    }
+    to[0] = pair->source;
+    to[1] = pair->target;
+    memcpy(to + 2, b->ids, ids * sizeof(*to));
+    p->word_count += ids + 2;
+    p->ids += ids;
+    return TFM_OK;
+}
+
+/* The next line of the files, whosever it is. */
+static tfm_status read_line(tfm__portion *p, const tfm__corpus *c) {
+    tfm__pair_buffer *b = &p->line;
+    const tfm_data_counts before = b->counts;
+    const int64_t seen = b->seen;
+    bool end = false;
+    b->pair_count = b->id_count = 0;
+    tfm_status status = tfm__corpus_read(c, b, &p->readers, &end);
+    if (status == TFM_ERROR_INPUT && c->options.strict) {
+        p->over = REFUSED;
+        snprintf(p->sentence, sizeof(p->sentence), "%s", tfm_error_message());
+        return TFM_OK;
+    }
+    if (status == TFM_OK && end)
+        p->over = END;
+    if (status != TFM_OK || b->seen == seen) /* the end, or a line that is held out */
+        return status;
+    if (seen % b->world == b->rank)
+        status = add_record(p, &before);
+    if (status == TFM_OK)
+        status = tfm__grow(&p->marks, &p->mark_room, (size_t)p->covered + 1, sizeof(*p->marks));
+    if (status != TFM_OK)
+        return status;
+    const tfm_data_position at = tfm__readers_tell(c, &p->readers, b->next.line);
+    p->marks[p->covered++] = (tfm__mark){at.line, at.source_at, at.target_at};
+    return TFM_OK;
+}
+
+/* Reads until there are so many lines or, of texts, so many tokens. */
+static tfm_status read_until(tfm__portion *p, const tfm__corpus *c, int64_t lines, size_t ids) {
+    tfm_status status = TFM_OK;
+    while (status == TFM_OK && p->over == MORE && p->covered < lines && (!c->texts || p->ids < ids))
+        status = read_line(p, c);
+    return tfm__corpus_check_read(c, &p->readers, status);
+}
+
+tfm_status tfm__portion_begin(tfm__portion **out, const tfm__sharing *s, const tfm__corpus *c,
+                              tfm_data_position begin) {
+    const size_t most = tfm__corpus_most(c), many = SIZE_MAX / 4;
+    const int64_t lines = s->lines ? s->lines : (int64_t)(most < many ? most : many);
+    tfm__portion *p = *out = tfm__alloc(1, sizeof(*p));
+    if (!p)
+        return TFM_ERROR_MEMORY;
+    p->world = s->ranks.world;
+    p->line.world = s->ranks.world;
+    p->line.rank = s->ranks.rank;
+    p->line.begin = p->line.next = begin;
+    p->streams = tfm__alloc((size_t)p->world, sizeof(*p->streams));
+    if (!p->streams)
+        return TFM_ERROR_MEMORY;
+    tfm_status status = tfm__readers_open(c, &p->readers, begin);
+    return status == TFM_OK ? read_until(p, c, lines + lines / SPARE + (lines < SPARE ? lines : SPARE),
+                                         TFM__MOST_IDS / (size_t)p->world + TFM__MOST_IDS / SPARE)
+                            : status;
+}
+
+/* As many as are lacking, if the lines go on as they were; each time some more of them. */
+tfm_status tfm__portion_go_on(tfm__portion *p, const tfm__corpus *c, const tfm__pair_buffer *b) {
+    const double lack = p->filled ? 0 : (double)(tfm__corpus_most(c) - b->pair_count), known = (double)p->known;
+    const double each = known / ((double)b->pair_count + known / 8 + 1); /* lines for a good one: up to eight */
+    const double more = lack * each + known / 8 + SPARE, many = (double)(INT64_MAX / 4);
+    const size_t ids = b->id_count < TFM__MOST_IDS ? TFM__MOST_IDS - b->id_count : 0;
+    return read_until(p, c, p->known + (int64_t)(more < many ? more : many),
+                      p->ids + ids / (size_t)p->world + TFM__MOST_IDS / SPARE);
+}
+
+/* ---- Telling --------------------------------------------------------------------------------------------------- */
+
+/* Of ranks that are well, all must be at one place of one text. */
+static tfm_status compare(const tfm__told *first, const tfm__told *other, int rank) {
+    if (first->place != other->place)
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "data_next: rank %d is at another place of the text than rank 0: all ranks read the same "
+                         "files with the same options, from the same place on, and make the same calls",
+                         rank);
+    if ((first->over == END && other->covered > first->covered) ||
+        (other->over == END && first->covered > other->covered))
+        return tfm__fail(TFM_ERROR_INPUT,
+                         "data_next: the text of rank %d has not as many lines as that of rank 0: all must have the "
+                         "same",
+                         rank);
+    return TFM_OK;
+}
+
+tfm_status tfm__portion_agree(tfm__sharing *s, const tfm__portion *p, const tfm_data_position *place, bool full,
+                              tfm_status status) {
+    tfm__told mine = {.status = status};
+    const int64_t numbers[] = {place->epoch,     place->batch,     place->line,
+                               place->source_at, place->target_at, full ? 1 : 0};
+    tfm__hash hash = {0};
+    tfm__hash_add(&hash, numbers, sizeof(numbers));
+    mine.place = tfm__hash_end(&hash);
+    if (status == TFM_OK) {
+        mine.covered = p->covered;
+        mine.words = (int64_t)p->word_count;
+        mine.over = p->over;
+        memcpy(mine.sentence, p->sentence, sizeof(mine.sentence));
+    }
+    if (!s->ranks.gather(s->ranks.user, s->heads, &mine, sizeof(mine)))
+        return tfm__ranks_lost("data_next");
+    for (int i = 0; i < s->ranks.world && status == TFM_OK; i++)
+        if (s->heads[i].status != TFM_OK)
+            status = tfm__fail(TFM_ERROR_CANCELLED, "data_next: rank %d has failed, with %s", i,
+                               tfm_status_name((tfm_status)s->heads[i].status));
+    for (int i = 1; i < s->ranks.world && status == TFM_OK; i++)
+        status = compare(&s->heads[0], &s->heads[i], i);
+    return status;
+}
+
+static tfm_status append(tfm__stream *to, const int32_t *words, size_t count) {
+    tfm_status status = tfm__grow(&to->words, &to->room, to->count + count, sizeof(*words));
+    if (status != TFM_OK || count == 0)
+        return status;
+    memcpy(to->words + to->count, words, count * sizeof(*words));
+    to->count += count;
+    return TFM_OK;
+}
+
+tfm_status tfm__portion_tell(tfm__sharing *s, tfm__portion *p) {
+    tfm_status status = TFM_OK;
+    size_t most = 0;
+    p->known = s->heads[0].covered;
+    for (int i = 0; i < p->world; i++) {
+        most = (size_t)s->heads[i].words > most ? (size_t)s->heads[i].words : most;
+        p->known = s->heads[i].covered < p->known ? s->heads[i].covered : p->known;
+    }
+    for (size_t at = 0; at < most; at += s->piece) {
+        const size_t size = most - at < s->piece ? most - at : s->piece;
+        const size_t own = p->word_count > at ? p->word_count - at : 0;
+        memset(s->own, 0, size * sizeof(*s->own));
+        if (own > 0)
+            memcpy(s->own, p->words + at, (own < size ? own : size) * sizeof(*s->own));
+        if (!s->ranks.gather(s->ranks.user, s->all, s->own, size * sizeof(*s->own)))
+            return tfm__ranks_lost("data_next");
+        for (int i = 0; i < p->world && status == TFM_OK; i++) {
+            const size_t left = (size_t)s->heads[i].words > at ? (size_t)s->heads[i].words - at : 0;
+            status = append(&p->streams[i], s->all + (size_t)i * size, left < size ? left : size);
+        }
+    }
+    p->word_count = 0;
+    return status;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------------------------- */
+
+/* The record of the next line: NULL with a sentence where a rank has told none. */
+static const int32_t *peek(tfm__portion *p, tfm__stream **from, size_t *words) {
+    tfm__stream *s = *from = &p->streams[p->taken % p->world];
+    const size_t left = s->count - s->at;
+    const int32_t *at = left > 0 ? s->words + s->at : NULL;
+    if (at && *at < 0)
+        *words = 1;
+    else
+        *words = left > 1 ? (size_t)at[0] + (size_t)at[1] + 2 : SIZE_MAX;
+    if (*words <= left)
+        return at;
+    tfm__fail(TFM_ERROR_INPUT, "data_next: rank %d has not told what its lines are: all must have the same text",
+              (int)(p->taken % p->world));
+    return NULL;
+}
+
+static void count_bad(tfm_data_counts *counts, int32_t what) {
+    counts->empty += what == EMPTY;
+    counts->long_ += what == LONG;
+    counts->invalid += what == INVALID;
+}
+
+static tfm_status add_good(tfm__pair_buffer *b, const int32_t *record, size_t words) {
+    const tfm__pair pair = {.at = b->id_count, .source = record[0], .target = record[1]};
+    tfm_status status = tfm__grow(&b->ids, &b->id_room, b->id_count + words - 2, sizeof(*b->ids));
+    if (status == TFM_OK)
+        status = tfm__grow(&b->pairs, &b->pair_room, b->pair_count + 1, sizeof(*b->pairs));
+    if (status != TFM_OK)
+        return status;
+    memcpy(b->ids + b->id_count, record + 2, (words - 2) * sizeof(*b->ids));
+    b->id_count += words - 2;
+    b->pairs[b->pair_count++] = pair;
+    b->counts.pairs++;
+    return TFM_OK;
+}
+
+/* Takes lines while they are known. After a full buffer they are only looked at: if a good one follows, or one that
+ * `strict` refuses, they belong to the next buffer, and if none does, to this one. *full: that is decided. */
+static tfm_status take_known(tfm__portion *p, const tfm__corpus *c, tfm__pair_buffer *b, bool *full) {
+    const size_t most = tfm__corpus_most(c);
+    for (; p->taken < p->known; p->taken++) {
+        tfm__stream *from;
+        size_t words;
+        const int32_t *record = peek(p, &from, &words);
+        if (!record)
+            return TFM_ERROR_INPUT;
+        if (*record >= 0 && p->filled) {
+            *full = true;
+            return TFM_OK;
+        }
+        if (*record < 0)
+            count_bad(&b->counts, *record);
+        else if (add_good(b, record, words) != TFM_OK)
+            return TFM_ERROR_MEMORY;
+        from->at += words;
+        if (!p->filled && (b->pair_count >= most || (c->texts && b->id_count >= TFM__MOST_IDS))) {
+            p->filled = p->taken + 1;
+            p->counts = b->counts;
+        }
+    }
+    return TFM_OK;
+}
+
+/* What stands after all known lines. */
+static const tfm__told *find_over(const tfm__sharing *s, const tfm__portion *p) {
+    for (int i = 0; i < p->world; i++)
+        if (s->heads[i].over != MORE && s->heads[i].covered == p->known)
+            return &s->heads[i];
+    return NULL;
+}
+
+tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus *c, tfm__pair_buffer *b, bool *full) {
+    tfm_status status = take_known(p, c, b, full);
+    const tfm__told *over = status == TFM_OK && !*full ? find_over(s, p) : NULL;
+    if (status != TFM_OK)
+        return status;
+    if (over && over->over == REFUSED && !p->filled)
+        return tfm__fail(TFM_ERROR_INPUT, "%s", over->sentence);
+    if (over && over->over == END) { /* this rank too was there, and has counted what has no partner */
+        b->counts.unpaired = p->line.counts.unpaired;
+        b->whole = b->begin.line == 0;
+        b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
+        *full = true;
+        return TFM_OK;
+    }
+    *full = *full || over;
+    if (*full) {
+        const tfm__mark at = p->marks[p->filled - 1];
+        b->counts = p->counts;
+        b->next.line = at.line;
+        b->next.source_at = at.source_at;
+        b->next.target_at = at.target_at;
+        s->lines = p->filled;
+    }
+    return TFM_OK;
+}
