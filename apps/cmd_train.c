@@ -57,7 +57,8 @@ static int open_all(train_run *r) {
                                     .seed = (uint64_t)o->seed,
                                     .hold_every = r->recipe.hold_every,
                                     .subword_alpha = (float)o->subword_alpha,
-                                    .strict = o->strict};
+                                    .strict = o->strict,
+                                    .ranks = r->ranks};
     const tfm_trainer_options options = trainer_options(r);
     tfm_data_options texts = order;
     if (train_ranks_device(r) != CLI_OK)

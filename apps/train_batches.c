@@ -49,6 +49,8 @@ static bool keep_share(train_run *r, const double *shares, tfm_status *status) {
     return true;
 }
 
+/* Ranks that read a text together all make the same calls: one that has failed by itself tells the others only in the
+ * update. */
 int train_batches_next(train_run *r, tfm_status *status) {
     train_batches *b = &r->last;
     train_batches_free(b);
@@ -59,21 +61,20 @@ int train_batches_next(train_run *r, tfm_status *status) {
     b->numbers = calloc(count, sizeof(*b->numbers));
     *status = TFM_OK;
     bool good = b->items && b->numbers;
-    for (size_t i = 0; good && i < count; i++) {
+    for (size_t i = 0; i < count && (r->ranks || (good && *status == TFM_OK)); i++) {
         tfm_pairs p;
         /* The last update of so many passes has what is left of the last one. */
         if (i > 0 && r->recipe.epochs > 0 && tfm_data_tell(r->data).epoch >= r->recipe.epochs)
             break;
         r->epoch = tfm_data_tell(r->data).epoch + 1;
-        *status = tfm_data_next(r->data, &p);
-        if (*status != TFM_OK)
-            return CLI_OK;
-        if (!shares && i % world != rank) /* another rank learns it */
+        const tfm_status given = tfm_data_next(r->data, &p);
+        *status = given != TFM_OK ? given : *status;
+        if (!good || *status != TFM_OK || (!shares && i % world != rank)) /* another rank learns it */
             continue;
         good = hold(b, b->count, &p);
         b->count += good;
     }
-    if (good && shares)
+    if (good && *status == TFM_OK && shares)
         good = keep_share(r, shares, status);
     return good ? CLI_OK : cli_fail("out of memory for %zu batches", count);
 }

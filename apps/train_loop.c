@@ -262,8 +262,8 @@ static int update(train_run *r) {
     tfm_update_report u;
     tfm_status status;
     int code = train_batches_next(r, &status);
-    if (code == CLI_OK && status != TFM_OK)
-        code = fail_text(r, status);
+    if (code == CLI_OK && status != TFM_OK) /* where it is another rank that cannot read, that one says why */
+        code = r->ranks && status == TFM_ERROR_CANCELLED ? CLI_FAILED : fail_text(r, status);
     if (code != CLI_OK && r->ranks) /* the others wait for its share */
         tfm_trainer_update(r->trainer, NULL, NULL, 0);
     if (code == CLI_OK && (status = tfm_trainer_update(r->trainer, &u, r->last.items, r->last.count)) != TFM_OK)
