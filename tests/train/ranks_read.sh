@@ -1,0 +1,81 @@
+# Several ranks that read a text together, by MPI: what each has tokenized a part of is what one reader makes of it.
+#     sh tests/train/ranks_read.sh PROGRAM SOURCE_ROOT FAULT_LAYER
+. "$(dirname "$0")/ranks_common.sh"
+if unlaunched; then
+    echo "1..$count"
+    exit
+fi
+valid="--valid-src valid.de --valid-tgt valid.en"
+# Of every 20 lines one is empty, one is no UTF-8, one is too long and one has a NUL; some have no partner.
+damage() {
+    awk 'BEGIN { long = sprintf("%200s", ""); gsub(/ /, "eins ", long) }
+        NR % 20 == 3 { print ""; next } NR % 20 == 8 { print "\377"; next } NR % 20 == 14 { print long; next } { print }'
+}
+damage <text.de >bad.de
+cp text.en bad.en
+text 3 7 | cut -f2 >>bad.en
+plan="--src bad.de --tgt bad.en $valid --vocab one --max-length 40 --buffer 50 --report-every 1 --valid-every 100 --patience 0
+    --dropout 0.1 --epsilon 1e-3 --schedule constant --warmup 10 --accumulate 6 --updates 9"
+begin one $files $valid --updates 1
+# The pairs of a pass, and those left out, by reason.
+data() {
+    sed -n 's/^{"type":"data","update":\(.*\)}$/\1/p' "$1/train.jsonl"
+}
+# shellcheck disable=SC2086 # words
+begin alone $plan
+check "one rank: several passes over several buffers" both 0 says err '204 pairs for training; left out: 12 with an empty side, 12 too long, 12 invalid, 3 without a partner'
+for world in 2 3; do
+    # shellcheck disable=SC2086
+    fresh $world "of$world" $plan
+    check "$world ranks have the same updates" both 0 near alone "of$world"
+    check "and leave out the same lines, in the same update" [ -n "$(data alone)" -a "$(data alone)" = "$(data "of$world")" ]
+    # shellcheck disable=SC2086
+    fresh $world again $plan
+    check "and the same bits every time" alike "of$world" again
+    rm -rf again
+done
+
+# ---- From the middle of a buffer on
+# shellcheck disable=SC2086
+fresh 3 part $plan --updates 4
+ranks 2 --resume part --updates 6
+check "three ranks, then two" both 0 says err 'update 6'
+resume part --updates 9
+check "then one: the same updates" both 0 near alone part
+
+# ---- What fails
+# shellcheck disable=SC2086
+fresh 3 strict $plan --strict
+check "--strict refuses the line that one rank has tokenized: one sentence" told 'bad.de and bad.en, line 3: the source is empty; mend it'
+check "and leaves nothing" [ "$code" != 0 -a ! -e strict/recipe.json ]
+: >none.de
+fresh 2 none --src none.de --tgt none.en --vocab one $valid
+check "files without a good pair: one sentence" told 'cannot read none.en'
+: >none.en
+# shellcheck disable=SC2086
+fresh 2 none --src none.de --tgt none.en --vocab one $valid
+check "nothing in them: one sentence" told 'none.de and none.en: there is no good pair of lines'
+
+# The second rank is given copies of the files.
+cat >other <<'END'
+#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && cd other-folder
+exec "$@"
+END
+chmod +x other
+mkdir other-folder
+for name in valid.de valid.en one moved; do
+    ln -s "../$name" other-folder/
+done
+cp bad.de bad.en other-folder/
+# shellcheck disable=SC2086
+mpirun -n 2 ./other "$tfm" train -o moved $small $plan --updates 100000 >out 2>err &
+child=$!
+wait_for_update moved 4
+: >other-folder/bad.de
+begun=$(date +%s)
+wait "$child"
+code=$?
+check "a file of one rank changes: both end" [ "$code" != 0 -a $(($(date +%s) - begun)) -lt 60 ]
+check "in one sentence" told 'rank 1: bad.de has changed while it was trained on'
+echo "1..$count"
