@@ -38,15 +38,20 @@ void tfm__sharing_close(tfm__sharing *s) {
     *s = (tfm__sharing){0};
 }
 
+static void forget_streams(tfm__portion *p) {
+    for (int i = 0; p->streams && i < p->world; i++)
+        free(p->streams[i].words);
+    free(p->streams);
+    p->streams = NULL;
+}
+
 void tfm__portion_free(tfm__portion **pointer) {
     tfm__portion *p = *pointer;
     *pointer = NULL;
     if (!p)
         return;
     tfm__readers_close(&p->readers);
-    for (int i = 0; p->streams && i < p->world; i++)
-        free(p->streams[i].words);
-    free(p->streams);
+    forget_streams(p);
     free(p->line.ids);
     free(p->line.pairs);
     free(p->marks);
@@ -306,10 +311,12 @@ tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus
         b->whole = b->begin.line == 0;
         b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
         *full = true;
+        forget_streams(p);
         return TFM_OK;
     }
     *full = *full || over;
-    if (*full) {
+    if (*full) { /* what was told of further lines is told again for the next buffer */
+        forget_streams(p);
         const tfm__mark at = p->marks[p->filled - 1];
         b->counts = p->counts;
         b->next.line = at.line;
