@@ -54,8 +54,15 @@ static bool gather(void *user, void *all, const void *own, size_t bytes) {
 }
 
 static bool exchange(void *user, void *in, const void *out, size_t bytes) {
-    (void)user, (void)in, (void)out, (void)bytes;
-    return false; /* readers have no use for it */
+    seat *s = user;
+    if (s->room->mute && ++s->told > s->room->mute)
+        return false;
+    s->room->out[s->rank] = out;
+    pthread_barrier_wait(&s->room->barrier);
+    for (int i = 0; i < s->room->world; i++)
+        memcpy((char *)in + (size_t)i * bytes, (const char *)s->room->out[i] + (size_t)s->rank * bytes, bytes);
+    pthread_barrier_wait(&s->room->barrier);
+    return true;
 }
 
 /* ---- Runs ---- */
@@ -159,8 +166,12 @@ static void check_same(const seat *job, uint64_t ahead) {
             sum += seats[i].encoded;
             most = seats[i].encoded > most ? seats[i].encoded : most;
         }
-        if (job->options.subword_alpha > 0 || alone->sentence[0])
+        if (alone->sentence[0])
             continue;
+        if (job->options.subword_alpha > 0) { /* whole buffers, in turn */
+            assert_int_equal(sum, alone->encoded);
+            continue;
+        }
         assert_in_range(sum, 1, alone->encoded + ahead);
         assert_in_range(most, 1, (alone->encoded + ahead) / (uint64_t)world + 1 + ahead);
     }
@@ -228,6 +239,20 @@ static void test_whole(void **state) {
     check_same(&job, 0);
 }
 
+/* More than ranks tell each other in one piece. */
+static void test_pieces(void **state) {
+    (void)state;
+    enum { MANY = 16000 };
+    char source[4096], target[4096];
+    snprintf(source, sizeof(source), "%s", put_lines("source", MANY, 1, 50, 0, 0));
+    snprintf(target, sizeof(target), "%s", put_lines("target", MANY, 4, 50, 0, 0));
+    seat job = pair_of(source, target, 0);
+    job.calls = 50;
+    check_same(&job, 0);
+    job.options.subword_alpha = 0.2f;
+    check_same(&job, 0);
+}
+
 /* What is shared is the tokenizing: a rank that did all of it would fail here. */
 static void test_portion(void **state) {
     (void)state;
@@ -240,6 +265,16 @@ static void test_portion(void **state) {
     read_together(seats, MOST_WORLD, &job, 0);
     for (int i = 0; i < MOST_WORLD; i++)
         assert_int_equal(seats[i].encoded, LINES / MOST_WORLD); /* once, though it gives many passes */
+    job.options.subword_alpha = 0.2f;
+    job.options.buffer = 60;
+    memset(seats, 0, MOST_WORLD * sizeof(*seats));
+    read_together(seats, MOST_WORLD, &job, 0);
+    uint64_t most = 0, sum = 0;
+    for (int i = 0; i < MOST_WORLD; i++) {
+        most = seats[i].encoded > most ? seats[i].encoded : most;
+        sum += seats[i].encoded;
+    }
+    assert_in_range(most, sum / MOST_WORLD, sum / 2);
     free(seats);
 }
 
@@ -263,6 +298,11 @@ static void test_damaged(void **state) {
                  put_lines("target", cases[i].lines, 4, cases[i].often, cases[i].from, cases[i].many));
         seat job = pair_of(source, target, cases[i].buffer);
         check_same(&job, (uint64_t)job.calls * LINES);
+        job.options.subword_alpha = 0.2f;
+        check_same(&job, 0);
+        job.options.strict = true;
+        check_same(&job, 0);
+        job.options.subword_alpha = 0;
         job.options.strict = true; /* refused at the same line by the same sentence */
         check_same(&job, (uint64_t)job.calls * LINES);
         job.files[1] = NULL; /* TSV without a tab */
@@ -286,6 +326,9 @@ static void test_texts(void **state) {
                         .options = {.tokens = 80, .block = 16, .seed = 7, .buffer = buffer},
                         .calls = 200};
             check_same(&job, (uint64_t)job.calls * LINES);
+            job.options.subword_alpha = 0.2f;
+            check_same(&job, 0);
+            job.options.subword_alpha = 0;
             job.options.strict = true;
             check_same(&job, (uint64_t)job.calls * LINES);
         }
@@ -297,10 +340,11 @@ static void test_seek(void **state) {
     char source[4096], target[4096];
     snprintf(source, sizeof(source), "%s", put_lines("source", LINES, 1, 8, 0, 0));
     snprintf(target, sizeof(target), "%s", put_lines("target", LINES, 4, 8, 0, 0));
-    for (int64_t buffer = 0; buffer <= 70; buffer += 70) {
-        seat job = pair_of(source, target, buffer), *alone = malloc(sizeof(*alone)),
+    for (int kind = 0; kind < 4; kind++) {
+        seat job = pair_of(source, target, kind & 1 ? 70 : 0), *alone = malloc(sizeof(*alone)),
              *seats = malloc(MOST_WORLD * sizeof(*seats));
         assert_true(alone && seats);
+        job.options.subword_alpha = kind & 2 ? 0.2f : 0;
         *alone = job;
         read_text(alone);
         for (int from = 1; from < 90; from += harness_brief() ? 17 : 3)
@@ -361,7 +405,8 @@ static void test_failures(void **state) {
         assert_non_null(strstr(seats[i].sentence, "rank 2 is at another place of the text than rank 0"));
     }
 
-    for (int mute = 1; mute <= 6; mute++) {
+    for (int mute = 1; mute <= 12; mute++) {
+        job.options.subword_alpha = mute > 6 ? 0.2f : 0;
         memset(seats, 0, WORLD * sizeof(*seats));
         read_together(seats, WORLD, &job, mute);
         for (int i = 0; i < WORLD; i++) {
@@ -370,6 +415,7 @@ static void test_failures(void **state) {
         }
     }
 
+    job.options.subword_alpha = 0;
     memset(seats, 0, WORLD * sizeof(*seats));
     seats[1].files[0] = seats[1].spoiled = link; /* it is gone when a later buffer is read */
     put_lines("link", LINES, 1, 0, 0, 0);
@@ -398,8 +444,9 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole), cmocka_unit_test(test_portion), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_texts), cmocka_unit_test(test_seek),    cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_whole),    cmocka_unit_test(test_pieces), cmocka_unit_test(test_portion),
+        cmocka_unit_test(test_damaged),  cmocka_unit_test(test_texts),  cmocka_unit_test(test_seek),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -51,9 +51,10 @@ typedef struct tfm_data_options {
     bool has_end;
     int32_t end;
     /* Makes the reader one of several ranks, whose readers have the same files and options: each tokenizes its part of
-     * the lines, they tell each other the ids, and all give the same batches, which are those of a reader alone. The
-     * struct is copied. See tfm_data_next for what all have to do together. NULL, or a world of 1: it works alone. So
-     * does each with subword_alpha, since what is drawn for a line follows from what was drawn before it. */
+     * the lines, they tell each other the ids, and all give the same batches, which are those of a reader alone. With
+     * subword_alpha, where what is drawn for a line follows from what was drawn before it, one rank tokenizes a whole
+     * buffer for all, and they take turns. The struct is copied. See tfm_data_next for what all have to do together.
+     * NULL, or a world of 1: it works alone. */
     const tfm_ranks *ranks;
     uint64_t reserved[5]; /* Must be 0: room for later fields. */
 } tfm_data_options;

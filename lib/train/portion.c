@@ -15,7 +15,7 @@ enum { SPARE = 64 /* lines, and a SPARE-th of a buffer, that are read beyond wha
 /* ---- Life ------------------------------------------------------------------------------------------------------ */
 
 tfm_status tfm__sharing_open(tfm__sharing *s, const tfm_ranks *ranks) {
-    enum { WORDS = 1 << 20, LEAST = 1 << 10 };
+    enum { WORDS = 1 << 18, LEAST = 1 << 10 };
     if (tfm__ranks_check(ranks, "data_open") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (!ranks || ranks->world == 1)
@@ -25,7 +25,8 @@ tfm_status tfm__sharing_open(tfm__sharing *s, const tfm_ranks *ranks) {
     s->heads = tfm__alloc(world, sizeof(*s->heads));
     s->own = tfm__alloc(s->piece, sizeof(*s->own));
     s->all = tfm__alloc(world * s->piece, sizeof(*s->all));
-    if (!s->heads || !s->own || !s->all)
+    s->parts = tfm__alloc(world * s->piece, sizeof(*s->parts));
+    if (!s->heads || !s->own || !s->all || !s->parts)
         return TFM_ERROR_MEMORY;
     s->ranks = *ranks;
     return TFM_OK;
@@ -35,14 +36,19 @@ void tfm__sharing_close(tfm__sharing *s) {
     free(s->heads);
     free(s->own);
     free(s->all);
+    free(s->parts);
     *s = (tfm__sharing){0};
 }
 
-static void forget_streams(tfm__portion *p) {
+/* What was told, and what was to be told. */
+static void forget_words(tfm__portion *p) {
     for (int i = 0; p->streams && i < p->world; i++)
         free(p->streams[i].words);
     free(p->streams);
+    free(p->words);
     p->streams = NULL;
+    p->words = NULL;
+    p->word_room = 0;
 }
 
 void tfm__portion_free(tfm__portion **pointer) {
@@ -51,36 +57,46 @@ void tfm__portion_free(tfm__portion **pointer) {
     if (!p)
         return;
     tfm__readers_close(&p->readers);
-    forget_streams(p);
+    forget_words(p);
     free(p->line.ids);
     free(p->line.pairs);
     free(p->marks);
-    free(p->words);
     free(p);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------------------------- */
 
-/* Adds what an own line has become: the only pair of p->line, or what was counted since `before`. */
-static tfm_status add_record(tfm__portion *p, const tfm_data_counts *before) {
-    const tfm__pair_buffer *b = &p->line;
-    const tfm__pair *pair = b->pair_count > 0 ? &b->pairs[0] : NULL;
-    const size_t ids = pair ? b->id_count : 0;
-    tfm_status status = tfm__grow(&p->words, &p->word_room, p->word_count + ids + 2, sizeof(*p->words));
+/* Adds a good line, of which the ids are given. */
+static tfm_status add_pair(tfm__portion *p, const tfm__pair *pair, const int32_t *ids) {
+    const size_t count = (size_t)(pair->source + pair->target);
+    tfm_status status = tfm__grow(&p->words, &p->word_room, p->word_count + count + 2, sizeof(*p->words));
     if (status != TFM_OK)
         return status;
     int32_t *to = p->words + p->word_count;
-    if (!pair) {
-        *to = b->counts.empty > before->empty ? EMPTY : b->counts.long_ > before->long_ ? LONG : INVALID;
-        p->word_count++;
-        return TFM_OK;
-    }
     to[0] = pair->source;
     to[1] = pair->target;
-    memcpy(to + 2, b->ids, ids * sizeof(*to));
-    p->word_count += ids + 2;
-    p->ids += ids;
+    memcpy(to + 2, ids, count * sizeof(*to));
+    p->word_count += count + 2;
+    p->ids += count;
     return TFM_OK;
+}
+
+/* Adds what an own line has become: the only pair of p->line, or what was counted since `before`. */
+static tfm_status add_record(tfm__portion *p, const tfm_data_counts *before) {
+    const tfm__pair_buffer *b = &p->line;
+    if (b->pair_count > 0)
+        return add_pair(p, &b->pairs[0], b->ids);
+    tfm_status status = tfm__grow(&p->words, &p->word_room, p->word_count + 1, sizeof(*p->words));
+    if (status == TFM_OK)
+        p->words[p->word_count++] = b->counts.empty > before->empty   ? EMPTY
+                                    : b->counts.long_ > before->long_ ? LONG
+                                                                      : INVALID;
+    return status;
+}
+
+static void refuse(tfm__portion *p) {
+    p->over = REFUSED;
+    snprintf(p->sentence, sizeof(p->sentence), "%s", tfm_error_message());
 }
 
 /* The next line of the files, whosever it is. */
@@ -92,8 +108,7 @@ static tfm_status read_line(tfm__portion *p, const tfm__corpus *c) {
     b->pair_count = b->id_count = 0;
     tfm_status status = tfm__corpus_read(c, b, &p->readers, &end);
     if (status == TFM_ERROR_INPUT && c->options.strict) {
-        p->over = REFUSED;
-        snprintf(p->sentence, sizeof(p->sentence), "%s", tfm_error_message());
+        refuse(p);
         return TFM_OK;
     }
     if (status == TFM_OK && end)
@@ -119,6 +134,28 @@ static tfm_status read_until(tfm__portion *p, const tfm__corpus *c, int64_t line
     return tfm__corpus_check_read(c, &p->readers, status);
 }
 
+/* Makes the whole buffer, for all ranks. */
+static tfm_status make_whole(tfm__portion *p, const tfm__corpus *c) {
+    tfm__pair_buffer *b = &p->line;
+    tfm_status status = tfm__pair_buffer_read(c, b);
+    if (status == TFM_ERROR_INPUT && c->options.strict) {
+        refuse(p);
+        return TFM_OK;
+    }
+    for (size_t i = 0; i < b->pair_count && status == TFM_OK; i++)
+        status = add_pair(p, &b->pairs[i], b->ids + b->pairs[i].at);
+    free(b->ids);
+    b->ids = NULL;
+    b->id_count = b->id_room = 0;
+    return status;
+}
+
+/* Another rank makes it: here the files are only looked at. */
+static tfm_status look_only(tfm__portion *p, const tfm__corpus *c) {
+    tfm_status status = tfm__readers_open(c, &p->readers, p->line.begin);
+    return tfm__corpus_check_read(c, &p->readers, status);
+}
+
 tfm_status tfm__portion_begin(tfm__portion **out, const tfm__sharing *s, const tfm__corpus *c,
                               tfm_data_position begin) {
     const size_t most = tfm__corpus_most(c), many = SIZE_MAX / 4;
@@ -127,12 +164,15 @@ tfm_status tfm__portion_begin(tfm__portion **out, const tfm__sharing *s, const t
     if (!p)
         return TFM_ERROR_MEMORY;
     p->world = s->ranks.world;
-    p->line.world = s->ranks.world;
-    p->line.rank = s->ranks.rank;
     p->line.begin = p->line.next = begin;
+    p->maker = c->options.subword_alpha > 0 ? (int)((begin.epoch + begin.line / lines) % p->world) : -1;
     p->streams = tfm__alloc((size_t)p->world, sizeof(*p->streams));
     if (!p->streams)
         return TFM_ERROR_MEMORY;
+    if (p->maker >= 0)
+        return p->maker == s->ranks.rank ? make_whole(p, c) : look_only(p, c);
+    p->line.world = s->ranks.world;
+    p->line.rank = s->ranks.rank;
     tfm_status status = tfm__readers_open(c, &p->readers, begin);
     return status == TFM_OK ? read_until(p, c, lines + lines / SPARE + (lines < SPARE ? lines : SPARE),
                                          TFM__MOST_IDS / (size_t)p->world + TFM__MOST_IDS / SPARE)
@@ -180,6 +220,8 @@ tfm_status tfm__portion_agree(tfm__sharing *s, const tfm__portion *p, const tfm_
         mine.words = (int64_t)p->word_count;
         mine.over = p->over;
         memcpy(mine.sentence, p->sentence, sizeof(mine.sentence));
+        mine.counts = p->line.counts;
+        mine.next = p->line.next;
     }
     if (!s->ranks.gather(s->ranks.user, s->heads, &mine, sizeof(mine)))
         return tfm__ranks_lost("data_next");
@@ -201,7 +243,30 @@ static tfm_status append(tfm__stream *to, const int32_t *words, size_t count) {
     return TFM_OK;
 }
 
+/* What one rank has to tell goes to all in two steps, a part of it to each and from there to all, since a gathering has
+ * as many words of each rank. */
+static tfm_status tell_from_one(tfm__sharing *s, tfm__portion *p) {
+    const size_t count = (size_t)s->heads[p->maker].words, world = (size_t)p->world;
+    tfm_status status = TFM_OK;
+    for (size_t at = 0; at < count; at += s->piece * world) {
+        const size_t left = count - at, even = (left + world - 1) / world, size = even < s->piece ? even : s->piece;
+        const size_t now = left < size * world ? left : size * world;
+        memset(s->all, 0, size * world * sizeof(*s->all));
+        if (p->maker == s->ranks.rank)
+            memcpy(s->all, p->words + at, now * sizeof(*s->all));
+        if (!s->ranks.exchange(s->ranks.user, s->parts, s->all, size * sizeof(*s->all)) ||
+            !s->ranks.gather(s->ranks.user, s->all, s->parts + (size_t)p->maker * size, size * sizeof(*s->all)))
+            return tfm__ranks_lost("data_next");
+        if (status == TFM_OK)
+            status = append(&p->streams[p->maker], s->all, now);
+    }
+    p->word_count = 0;
+    return status;
+}
+
 tfm_status tfm__portion_tell(tfm__sharing *s, tfm__portion *p) {
+    if (p->maker >= 0)
+        return tell_from_one(s, p);
     tfm_status status = TFM_OK;
     size_t most = 0;
     p->known = s->heads[0].covered;
@@ -230,7 +295,8 @@ tfm_status tfm__portion_tell(tfm__sharing *s, tfm__portion *p) {
 
 /* The record of the next line: NULL with a sentence where a rank has told none. */
 static const int32_t *peek(tfm__portion *p, tfm__stream **from, size_t *words) {
-    tfm__stream *s = *from = &p->streams[p->taken % p->world];
+    const int rank = p->maker >= 0 ? p->maker : (int)(p->taken % p->world);
+    tfm__stream *s = *from = &p->streams[rank];
     const size_t left = s->count - s->at;
     const int32_t *at = left > 0 ? s->words + s->at : NULL;
     if (at && *at < 0)
@@ -239,8 +305,7 @@ static const int32_t *peek(tfm__portion *p, tfm__stream **from, size_t *words) {
         *words = left > 1 ? (size_t)at[0] + (size_t)at[1] + 2 : SIZE_MAX;
     if (*words <= left)
         return at;
-    tfm__fail(TFM_ERROR_INPUT, "data_next: rank %d has not told what its lines are: all must have the same text",
-              (int)(p->taken % p->world));
+    tfm__fail(TFM_ERROR_INPUT, "data_next: rank %d has not told what its lines are: all must have the same text", rank);
     return NULL;
 }
 
@@ -299,7 +364,29 @@ static const tfm__told *find_over(const tfm__sharing *s, const tfm__portion *p) 
     return NULL;
 }
 
+/* A buffer that one rank has made. */
+static tfm_status take_whole(const tfm__told *told, tfm__portion *p, tfm__pair_buffer *b) {
+    tfm__stream *from = &p->streams[p->maker];
+    size_t words;
+    if (told->over == REFUSED)
+        return tfm__fail(TFM_ERROR_INPUT, "%s", told->sentence);
+    for (const int32_t *record; from->at < from->count; from->at += words) {
+        if (!(record = peek(p, &from, &words)))
+            return TFM_ERROR_INPUT;
+        if (add_good(b, record, words) != TFM_OK)
+            return TFM_ERROR_MEMORY;
+    }
+    b->counts = told->counts;
+    b->next = told->next;
+    forget_words(p);
+    return TFM_OK;
+}
+
 tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus *c, tfm__pair_buffer *b, bool *full) {
+    if (p->maker >= 0) {
+        *full = true;
+        return take_whole(&s->heads[p->maker], p, b);
+    }
     tfm_status status = take_known(p, c, b, full);
     const tfm__told *over = status == TFM_OK && !*full ? find_over(s, p) : NULL;
     if (status != TFM_OK)
@@ -311,12 +398,12 @@ tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus
         b->whole = b->begin.line == 0;
         b->next = (tfm_data_position){.epoch = b->begin.epoch + 1};
         *full = true;
-        forget_streams(p);
+        forget_words(p);
         return TFM_OK;
     }
     *full = *full || over;
     if (*full) { /* what was told of further lines is told again for the next buffer */
-        forget_streams(p);
+        forget_words(p);
         const tfm__mark at = p->marks[p->filled - 1];
         b->counts = p->counts;
         b->next.line = at.line;

@@ -12,19 +12,21 @@
 
 /* What a rank says before the others hear its lines. */
 typedef struct tfm__told {
-    int64_t status;      /* Whether it fails. */
-    uint64_t place;      /* A hash of what must be the same on all. */
-    int64_t covered;     /* How many lines it has read: its own are tokenized. */
-    int64_t words;       /* How many words it has to tell. */
-    int64_t over;        /* What stands after those lines: more, the end, or a line that `strict` refuses, */
-    char sentence[1024]; /* for this reason. */
+    int64_t status;         /* Whether it fails. */
+    uint64_t place;         /* A hash of what must be the same on all. */
+    int64_t covered;        /* How many lines it has read: its own are tokenized. */
+    int64_t words;          /* How many words it has to tell. */
+    int64_t over;           /* What stands after those lines: more, the end, or a line that `strict` refuses, */
+    char sentence[1024];    /* for this reason. */
+    tfm_data_counts counts; /* Of a buffer that one rank makes for all: its counts, */
+    tfm_data_position next; /* and where the next one begins. */
 } tfm__told;
 
 /* How a reader talks with those of the other ranks, about one buffer after another. */
 typedef struct tfm__sharing {
-    tfm_ranks ranks;    /* All zeros: the reader is alone. */
-    tfm__told *heads;   /* [world]: what all have said last. */
-    int32_t *own, *all; /* [piece], [world * piece]: words on their way. */
+    tfm_ranks ranks;            /* All zeros: the reader is alone. */
+    tfm__told *heads;           /* [world]: what all have said last. */
+    int32_t *own, *all, *parts; /* [piece], and [world * piece] twice: words on their way. */
     size_t piece;
     int64_t lines;    /* How many lines the last full buffer took; 0 before there is one. */
     uint64_t encoded; /* How many lines this rank has tokenized. */
@@ -41,7 +43,9 @@ typedef struct tfm__mark {
     int64_t line, source_at, target_at;
 } tfm__mark;
 
-/* One rank's part of one buffer. Its reading belongs to one thread until that is joined; the rest, to who tells. */
+/* One rank's part of one buffer. Where segmentations are drawn, which for a line follow from those of the lines before
+ * it, one rank makes the whole buffer for all, and ranks take turns. Its reading belongs to one thread until that is
+ * joined; the rest, to who tells. */
 typedef struct tfm__portion {
     tfm__pair_buffer line; /* What a single line becomes. */
     tfm__readers readers;
@@ -54,6 +58,7 @@ typedef struct tfm__portion {
     int64_t over;           /* As in tfm__told, */
     char sentence[1024];    /* and why. */
     int world;              /* How many ranks there are. */
+    int maker;              /* The rank that makes the whole buffer, or -1. */
     tfm__stream *streams;   /* [world] */
     int64_t known, taken;   /* How many lines all have told of; how many of these the buffer has looked at. */
     int64_t filled;         /* With so many of them it is full; 0: not yet. */
