@@ -75,8 +75,10 @@ void train_ranks_call_to_save(const train_run *r) {
 }
 
 int train_ranks_close(train_run *r, int code) {
-    if (!r->ranks)
+    if (!r->ranks) { /* a launcher may have started this one alone */
+        ranks_close();
         return code;
+    }
     const char *const sentence = cli_held();
     word *words = hear_saving(r, (word){.code = code, .told = sentence[0] != 0});
     int first = 0;

@@ -18,6 +18,9 @@ fi
 begin one $plan --accumulate 2
 check "one rank, of two batches an update" [ "$code" = 0 ]
 # shellcheck disable=SC2086
+fresh 1 launched $plan --accumulate 2
+check "one that mpirun starts: the same, to the bit" both 0 alike one launched
+# shellcheck disable=SC2086
 fresh 2 two $plan
 check "two ranks" [ "$code" = 0 ]
 check "have the updates of one with both batches" near one two
