@@ -1,8 +1,10 @@
 /* The self-test of every op once more, forward and then backward, for races.sh, which looks on with oclgrind: as on a
  * GPU, and what matrix engines take by each of them, emulated; and searches, whose kernels are no op's.
- *     races NAME...          ops, engines, "search", and "steps" in the form of recordings; without a name it lists
- * them Gradients are made and texts written, and nothing is said of their values: other tests do that. Prints a line
- * for each check. */
+ *     races NAME...          ops, engines, "rows-8" of attention, "search", and "steps" in the form of recordings
+ *     races                  lists these names
+ *
+ * Gradients are made and texts written, and nothing is said of their values: other tests do that. Prints a line for
+ * each check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +120,19 @@ static void run_engine(tfm_context *ctx, const char *name) {
                 run(ctx, entry, false, name);
             }
     ctx->tuning.engine = TFM__NO_ENGINE;
+}
+
+/* Attention with as many rows an item as NVIDIA's have, however short the sequences are; queries stay in local memory,
+ * and then they do not. */
+static void run_many_rows(tfm_context *ctx) {
+    const tfm__tuning before = ctx->tuning;
+    ctx->tuning.attention_rows = 8;
+    ctx->tuning.attention_rows_least = 0;
+    for (int resident = 0; resident < 2; resident++) {
+        ctx->tuning.attention_resident = resident;
+        run_op(ctx, "attention");
+    }
+    ctx->tuning = before;
 }
 
 /* ---- Searches ---- */
@@ -295,6 +310,7 @@ int main(int count, char **arguments) {
             puts(NAMES[i]);
         for (size_t e = 0; e < TFM__COUNT(ENGINES); e++)
             puts(ENGINES[e].name);
+        puts("rows-8");
         puts("search");
         puts("steps");
         return 0;
@@ -307,6 +323,8 @@ int main(int count, char **arguments) {
     for (int i = 1; i < count; i++) {
         run_op(ctx, arguments[i]);
         run_engine(ctx, arguments[i]);
+        if (strcmp(arguments[i], "rows-8") == 0)
+            run_many_rows(ctx);
         if (strcmp(arguments[i], "search") == 0)
             run_searches(ctx);
         if (strcmp(arguments[i], "steps") == 0) {

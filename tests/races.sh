@@ -31,6 +31,9 @@ export OCL_ICD_VENDORS="$folder/vendors" TFM_DEVICE=oclgrind TFM_TEST_VARIANT=gp
 # clean NAME: whether the checks of NAME are right, and oclgrind, which exits with 0 in any case, has nothing to say
 cat >"$folder/clean" <<'END'
 case $3 in
+rows-8) export OCLGRIND_LOCAL_MEM_SIZE=49152 ;; # as every NVIDIA has
+esac
+case $3 in
 test_*) program=$2/tests/$3 ;;
 *) program="$2/tests/races $3" ;;
 esac
