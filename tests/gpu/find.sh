@@ -20,7 +20,7 @@ export TFM_POSE_PROGRAMS OPENCL_LAYERS="$build/tests/gpu/pose_layer.so" TFM_CACH
 
 # Not those that meet faults, which bring a layer of their own, nor what learns, which would train in vain, nor what asks
 # for other devices, nor the emulations of matrix engines, which no GPU runs: engines.sh asks for what GPUs do.
-left_out=" test_gemm_engine test_gemm_ring test_fault test_limits test_train_fault test_learns test_devices test_cache "
+left_out=" test_gemm_engine test_gemm_ring test_rounded test_precision test_fault test_limits test_train_fault test_learns test_devices test_cache "
 for pose; do
     for test in ${TFM_POSE_TESTS-"$build"/tests/test_*}; do
         test=$build/tests/${test##*/}

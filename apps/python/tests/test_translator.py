@@ -45,7 +45,8 @@ def test_workers_give_what_one_gives(demo: tfm.Translator, german: list[str]) ->
     both.close()  # the model keeps what it needs
     for _ in range(2):
         got = model.translate(lines, beam=1, batch_tokens=256, return_scores=True)
-        assert [(str(t), t.score) for t in got] == [(str(t), t.score) for t in want]
+        # As texts, for a line that was left out has no score, and NaN is not itself.
+        assert [(str(t), repr(t.score)) for t in got] == [(str(t), repr(t.score)) for t in want]
     model.close()
 
 
