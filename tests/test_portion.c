@@ -131,7 +131,9 @@ static void read_together(seat *seats, int world, const seat *like, int mute) {
         const char *const own = seats[i].files[0]; /* a file of its own, or NULL */
         const char *const spoiled = seats[i].spoiled;
         const tfm_data_position from = seats[i].from;
+        const int64_t buffer = seats[i].options.buffer; /* another one, or 0 */
         seats[i] = *like;
+        seats[i].options.buffer = buffer ? buffer : like->options.buffer;
         seats[i].room = &shared;
         seats[i].rank = i;
         seats[i].files[0] = own ? own : like->files[0];
@@ -403,6 +405,15 @@ static void test_failures(void **state) {
     for (int i = 0; i < WORLD; i++) {
         assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);
         assert_non_null(strstr(seats[i].sentence, "rank 2 is at another place of the text than rank 0"));
+    }
+
+    for (int drawn = 0; drawn < 2; drawn++) { /* by other buffers, other ranks would make them for all */
+        job.options.subword_alpha = drawn ? 0.2f : 0;
+        memset(seats, 0, WORLD * sizeof(*seats));
+        seats[1].options.buffer = job.options.buffer / 2;
+        read_together(seats, WORLD, &job, 0);
+        for (int i = 0; i < WORLD; i++)
+            assert_int_equal(seats[i].made[0].status, TFM_ERROR_ARGUMENT);
     }
 
     for (int mute = 1; mute <= 12; mute++) {

@@ -231,7 +231,7 @@ static tfm_status open_files(tfm_data **out, const tfm_tokenizer *tokenizer, boo
     d->corpus.texts = texts;
     status = describe(&d->corpus, tokenizer, files, count, options);
     if (status == TFM_OK && options)
-        status = tfm__sharing_open(&d->sharing, options->ranks);
+        status = tfm__sharing_open(&d->sharing, options);
     if (status == TFM_OK)
         status = start(d, (tfm_data_position){0});
     if (status != TFM_OK)

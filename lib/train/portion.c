@@ -14,8 +14,19 @@ enum { SPARE = 64 /* lines, and a SPARE-th of a buffer, that are read beyond wha
 
 /* ---- Life ------------------------------------------------------------------------------------------------------ */
 
-tfm_status tfm__sharing_open(tfm__sharing *s, const tfm_ranks *ranks) {
+/* Ranks that were asked for other batches would wait for each other in vain, or learn what none was asked for. */
+static uint64_t hash_of(const tfm_data_options *o) {
+    const int64_t numbers[] = {o->tokens,   o->max_length, o->buffer, (int64_t)o->seed, o->hold_every,
+                               o->in_order, o->strict,     o->block,  o->has_end,       o->end};
+    tfm__hash hash = {0};
+    tfm__hash_add(&hash, numbers, sizeof(numbers));
+    tfm__hash_add(&hash, &o->subword_alpha, sizeof(o->subword_alpha));
+    return tfm__hash_end(&hash);
+}
+
+tfm_status tfm__sharing_open(tfm__sharing *s, const tfm_data_options *options) {
     enum { WORDS = 1 << 18, LEAST = 1 << 10 };
+    const tfm_ranks *const ranks = options->ranks;
     if (tfm__ranks_check(ranks, "data_open") != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     if (!ranks || ranks->world == 1)
@@ -29,6 +40,7 @@ tfm_status tfm__sharing_open(tfm__sharing *s, const tfm_ranks *ranks) {
     if (!s->heads || !s->own || !s->all || !s->parts)
         return TFM_ERROR_MEMORY;
     s->ranks = *ranks;
+    s->asked = hash_of(options);
     return TFM_OK;
 }
 
@@ -214,6 +226,7 @@ tfm_status tfm__portion_agree(tfm__sharing *s, const tfm__portion *p, const tfm_
                                place->source_at, place->target_at, full ? 1 : 0};
     tfm__hash hash = {0};
     tfm__hash_add(&hash, numbers, sizeof(numbers));
+    tfm__hash_add(&hash, &s->asked, sizeof(s->asked));
     mine.place = tfm__hash_end(&hash);
     if (status == TFM_OK) {
         mine.covered = p->covered;

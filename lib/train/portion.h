@@ -25,6 +25,7 @@ typedef struct tfm__told {
 /* How a reader talks with those of the other ranks, about one buffer after another. */
 typedef struct tfm__sharing {
     tfm_ranks ranks;            /* All zeros: the reader is alone. */
+    uint64_t asked;             /* A hash of the options, which must be the same on all. */
     tfm__told *heads;           /* [world]: what all have said last. */
     int32_t *own, *all, *parts; /* [piece], and [world * piece] twice: words on their way. */
     size_t piece;
@@ -65,8 +66,8 @@ typedef struct tfm__portion {
     tfm_data_counts counts; /* The counts of the buffer then. */
 } tfm__portion;
 
-/* Makes room to talk. Does nothing for NULL or a world of 1. */
-tfm_status tfm__sharing_open(tfm__sharing *sharing, const tfm_ranks *ranks);
+/* Makes room to talk with the ranks of the options. Does nothing without any, and in a world of 1. */
+tfm_status tfm__sharing_open(tfm__sharing *sharing, const tfm_data_options *options);
 void tfm__sharing_close(tfm__sharing *sharing);
 static inline bool tfm__sharing_several(const tfm__sharing *sharing) {
     return sharing->ranks.world > 1;
