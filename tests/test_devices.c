@@ -82,11 +82,6 @@ static int run(char output[OUTPUT], const char *mode, const char *argument, cons
             if (strcmp(*environment, "NOBODY") == 0) {
                 if (geteuid() == 0 && (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
                     _exit(126);
-                /* In a checkout below a folder of root's the sanitizers could not read which leaks are a driver's. */
-                if (access(TFM_ROOT, X_OK) != 0) {
-                    unsetenv("LSAN_OPTIONS");
-                    putenv((char *)(uintptr_t) "ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0");
-                }
             } else if (strchr(*environment, '=')) {
                 putenv((char *)(uintptr_t)*environment);
             } else {
