@@ -95,7 +95,7 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
     tfm__tuning tuning = TUNINGS[i].tuning;
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
     tuning.engine = capabilities->engine;
-    /* An item may have 255 registers there, and an SM's local memory brings it a vector in the time of eight FMAs. */
+    /* An item may have 255 registers there; and with four rows, reading local memory takes longer than its FMAs. */
     if (tuning.class == TFM__SIMT && capabilities->engine == TFM__ENGINE_MMA) {
         tuning.attention_rows = 8;
         tuning.attention_resident = true;
