@@ -125,9 +125,7 @@ seeds() {
 # One OpenCL driver is enough. The leak checker is told which drivers keep what they made for as long as the program
 # runs; but Mesa's are unloaded before it looks, and what they kept can no longer be told by their name.
 if [ -z "${OCL_ICD_VENDORS:-}" ] && [ -e /etc/OpenCL/vendors/pocl.icd ]; then
-    mkdir -p "$root/build/vendors"
-    cp /etc/OpenCL/vendors/pocl.icd "$root/build/vendors/" || exit 1
-    export OCL_ICD_VENDORS="$root/build/vendors"
+    export OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
 fi
 export ASAN_OPTIONS="detect_stack_use_after_return=1:allocator_may_return_null=1:log_path=$found/report"
 export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:log_path=$found/report"
