@@ -7,22 +7,6 @@
 #include <unistd.h>
 #include "train.h"
 
-static int make_folder(const char *path) {
-    char *part = strdup(path);
-    int code = part ? CLI_OK : cli_fail("%s: out of memory", path);
-    for (char *end = part; code == CLI_OK && end;) {
-        end = strchr(end + 1, '/');
-        if (end)
-            *end = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            code = cli_fail("cannot make the folder %s: %s", part, strerror(errno));
-        if (end)
-            *end = '/';
-    }
-    free(part);
-    return code;
-}
-
 static tfm_trainer_options trainer_options(const train_run *r) {
     static const tfm_dtype wires[] = {TFM_F32, TFM_F16, TFM_BF16};
     const train_recipe *o = &r->recipe;
@@ -171,21 +155,6 @@ static int prepare(train_run *r) {
     return code == CLI_OK && !r->recipe.resume ? warn(r) : code;
 }
 
-/* A run that never began leaves its directory as it was, so that the same command works once its mistake is
- * mended. */
-static void undo(const train_run *r) {
-    char *snapshots = train_path(r->dir, "snapshots");
-    for (const char *const *name = train_files; *name; name++) {
-        char *path = train_path(r->dir, *name);
-        if (path)
-            unlink(path);
-        free(path);
-    }
-    if (snapshots)
-        rmdir(snapshots);
-    free(snapshots);
-}
-
 static void close_all(train_run *r) {
     tfm_data_free(&r->data);
     tfm_trainer_free(&r->trainer);
@@ -240,33 +209,6 @@ static int resume(train_run *r, const cli_syntax *syntax, int argc, char **argv)
     return code == CLI_OK ? train_log_open(&r->log, r->dir) : code;
 }
 
-/* An empty log is that of a run that begins at this moment, which claim() meets. */
-static int check_free(const char *dir) {
-    struct stat info;
-    if (train_exists(dir, "recipe.json"))
-        return cli_fail("%s holds a run already: go on with it by --resume %s, or give another directory", dir, dir);
-    for (const char *const *name = train_files; *name; name++) {
-        char *path = train_path(dir, *name);
-        const bool there = path && stat(path, &info) == 0 && (info.st_size > 0 || strcmp(*name, "train.jsonl") != 0);
-        free(path);
-        if (there)
-            return cli_fail("%s holds another model's %s: give another directory", dir, *name);
-    }
-    if (train_snapshot_count(dir) > 0)
-        return cli_fail("%s/snapshots holds another run's snapshots: give another directory", dir);
-    return CLI_OK;
-}
-
-/* Nothing is written before the directory is this run's alone; from then on a failure leaves nothing. */
-static int claim(train_run *r) {
-    int code = train_log_open(&r->log, r->dir);
-    if (code == CLI_OK)
-        code = check_free(r->dir); /* another one may have been faster */
-    if (code == CLI_OK && (code = train_recipe_write(&r->recipe, r->dir)) != CLI_OK)
-        undo(r);
-    return code;
-}
-
 static int begin(train_run *r, const cli_syntax *syntax) {
     train_recipe *o = &r->recipe;
     const bool named = o->out && *o->out; /* "" is a shell's variable that was never set, not the root */
@@ -289,12 +231,7 @@ static int begin(train_run *r, const cli_syntax *syntax) {
     const char *file = train_of_texts(o) ? "tokenizer.json" : "vocab.json";
     if (o->vocabulary && !train_exists(o->vocabulary, file))
         return cli_fail("%s has no %s: --vocab is for the directory of a tokenizer", o->vocabulary, file);
-    if (check_free(r->dir) != CLI_OK)
-        return CLI_FAILED;
-    char *snapshots = train_path(r->dir, "snapshots");
-    code = snapshots ? make_folder(snapshots) : cli_fail("%s: out of memory", r->dir);
-    free(snapshots);
-    return code == CLI_OK ? claim(r) : code;
+    return train_folder_claim(r);
 }
 
 /* What a rank does that is not the first, once the directory is ready: the recipe, the tokenizer and the checkpoint are
@@ -337,7 +274,7 @@ static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     if (code == CLI_OK)
         code = train_loop(r);
     if (code != CLI_OK && claimed && new && (!r->trainer || tfm_trainer_updates(r->trainer) == 0))
-        undo(r);
+        train_folder_undo(r);
     return code;
 }
 

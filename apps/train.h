@@ -216,6 +216,7 @@ typedef struct train_run {
     int devices;      /* how many share updates, each counted as often as it has workers */
     tfm_context *ctx; /* the first one's */
     tfm_tokenizer *tokenizer;
+    size_t kept;      /* of a new run: how much of the path of its folder of snapshots was there before */
     tfm_model *model;
     tfm_trainer *trainer;
     tfm_data *data;
@@ -251,6 +252,13 @@ typedef struct train_run {
 int train_ranks_open(train_run *run);
 /* Waits for the others. The first of those that failed says why; returns what all return. */
 int train_ranks_close(train_run *run, int code);
+/* ---- The directory of a new run (train_folder.c) ------------------------------------------------------- */
+
+/* Makes r->dir this run's alone, with its recipe. After a failure nothing is there that was not before. */
+int train_folder_claim(train_run *run);
+/* Leaves it as it was before that, so that the same command works once its mistake is mended; closes the log. */
+void train_folder_undo(train_run *run);
+
 /* Whether it is the one that has the directory and says all that is said; how many there are. */
 bool train_first(const train_run *run);
 int train_world(const train_run *run);

@@ -46,7 +46,13 @@ attempt train -o text.de/run $files
 check "a folder that cannot be made" one_sentence 1 'text.de/run'
 begin run $files --vocab-size 5
 check "a vocabulary that is too small" one_sentence 1 '5 pieces are too few'
-check "it leaves nothing in the way" [ "$(ls run)" = "" ]
+check "it leaves nothing" [ ! -e run ]
+mkdir -p kept/snapshots
+for run in kept kept/deep/run; do
+    # shellcheck disable=SC2086
+    attempt train -o $run $small $files --device nowhere
+    check "nor does a device that there is not, in $run" both 1 [ "$(find kept)" = "$(printf 'kept\nkept/snapshots')" ]
+done
 # shellcheck disable=SC2086
 attempt train -o run $small $files --updates 1 --average 0
 check "the same directory, once that is mended" [ "$code" = 0 ]
