@@ -394,9 +394,22 @@ static void test_failures(void **state) {
     read_together(seats, WORLD, &job, 0);
     for (int i = 0; i < WORLD; i++) {
         assert_int_equal(seats[i].made[0].status, TFM_OK);
-        assert_int_not_equal(seats[i].made[job.calls - 1].status, TFM_OK);
+        assert_int_equal(seats[i].made[job.calls - 1].status, TFM_ERROR_ARGUMENT);
         for (int k = 0; k < job.calls; k++)
             assert_int_equal(seats[i].made[k].status, seats[0].made[k].status);
+    }
+
+    /* The fifth line, which the second rank tokenizes, is bad in its text alone. */
+    snprintf(other, sizeof(other), "%s", put_lines("other", LINES, 1, 0, 4, 1));
+    memset(seats, 0, WORLD * sizeof(*seats));
+    seats[1].files[0] = other;
+    job.options.strict = true;
+    read_together(seats, WORLD, &job, 0);
+    job.options.strict = false;
+    for (int i = 0; i < WORLD; i++) {
+        assert_int_equal(seats[i].made[0].status, i == 1 ? TFM_ERROR_INPUT : TFM_ERROR_ARGUMENT);
+        assert_non_null(strstr(seats[i].sentence, "line 5: "));
+        assert_int_equal(strstr(seats[i].sentence, "so it is in the text of rank 1, and rank ") != NULL, i != 1);
     }
 
     memset(seats, 0, WORLD * sizeof(*seats));

@@ -108,10 +108,10 @@ TFM_API void tfm_data_free(tfm_data **data);
  * Of several ranks all make the same calls of tfm_data_next and tfm_data_seek, in the same order beside the other calls
  * that they make together: where a buffer begins, they talk. Only the calling thread does so. If that fails on one
  * rank, it fails on all: with TFM_ERROR_CANCELLED where it is another rank that failed, with TFM_ERROR_ARGUMENT where
- * ranks have other options or are at another place, and with TFM_ERROR_IO where they cannot talk any more. Each further
- * call then fails in the same way at once, until tfm_data_seek. A failure that is one rank's alone, such as a lack of
- * memory for a batch, leaves the others to go on: that rank has skipped the batch, and is to make the calls that the
- * others make until it can tell them. */
+ * ranks have other options or another text, as far as that is seen, or are at another place, and with TFM_ERROR_IO
+ * where they cannot talk any more. Each further call then fails in the same way at once, until tfm_data_seek. A failure
+ * that is one rank's alone, such as a lack of memory for a batch, leaves the others to go on: that rank has skipped the
+ * batch, and is to make the calls that the others make until it can tell them. */
 TFM_API tfm_status tfm_data_next(tfm_data *data, tfm_pairs *batch);
 
 /* The place of the batch that tfm_data_next would give now. All zeros for NULL. */

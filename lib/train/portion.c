@@ -121,6 +121,7 @@ static tfm_status read_line(tfm__portion *p, const tfm__corpus *c) {
     tfm_status status = tfm__corpus_read(c, b, &p->readers, &end);
     if (status == TFM_ERROR_INPUT && c->options.strict) {
         refuse(p);
+        p->past = tfm__readers_tell(c, &p->readers, b->next.line);
         return TFM_OK;
     }
     if (status == TFM_OK && end)
@@ -212,7 +213,7 @@ static tfm_status compare(const tfm__told *first, const tfm__told *other, int ra
                          rank);
     if ((first->over == END && other->covered > first->covered) ||
         (other->over == END && first->covered > other->covered))
-        return tfm__fail(TFM_ERROR_INPUT,
+        return tfm__fail(TFM_ERROR_ARGUMENT,
                          "data_next: the text of rank %d has not as many lines as that of rank 0: all must have the "
                          "same",
                          rank);
@@ -233,6 +234,7 @@ tfm_status tfm__portion_agree(tfm__sharing *s, const tfm__portion *p, const tfm_
         mine.words = (int64_t)p->word_count;
         mine.over = p->over;
         memcpy(mine.sentence, p->sentence, sizeof(mine.sentence));
+        mine.past = p->past;
         mine.counts = p->line.counts;
         mine.next = p->line.next;
     }
@@ -318,7 +320,8 @@ static const int32_t *peek(tfm__portion *p, tfm__stream **from, size_t *words) {
         *words = left > 1 ? (size_t)at[0] + (size_t)at[1] + 2 : SIZE_MAX;
     if (*words <= left)
         return at;
-    tfm__fail(TFM_ERROR_INPUT, "data_next: rank %d has not told what its lines are: all must have the same text", rank);
+    tfm__fail(TFM_ERROR_ARGUMENT, "data_next: rank %d has not told what its lines are: all must have the same text",
+              rank);
     return NULL;
 }
 
@@ -351,7 +354,7 @@ static tfm_status take_known(tfm__portion *p, const tfm__corpus *c, tfm__pair_bu
         size_t words;
         const int32_t *record = peek(p, &from, &words);
         if (!record)
-            return TFM_ERROR_INPUT;
+            return TFM_ERROR_ARGUMENT;
         if (*record >= 0 && p->filled) {
             *full = true;
             return TFM_OK;
@@ -385,7 +388,7 @@ static tfm_status take_whole(const tfm__told *told, tfm__portion *p, tfm__pair_b
         return tfm__fail(TFM_ERROR_INPUT, "%s", told->sentence);
     for (const int32_t *record; from->at < from->count; from->at += words) {
         if (!(record = peek(p, &from, &words)))
-            return TFM_ERROR_INPUT;
+            return TFM_ERROR_ARGUMENT;
         if (add_good(b, record, words) != TFM_OK)
             return TFM_ERROR_MEMORY;
     }
@@ -393,6 +396,17 @@ static tfm_status take_whole(const tfm__told *told, tfm__portion *p, tfm__pair_b
     b->next = told->next;
     forget_words(p);
     return TFM_OK;
+}
+
+/* A line that a rank has refused. Where it ends elsewhere in the text that is here, it is that rank's alone. */
+static tfm_status fail_refused(const tfm__sharing *s, const tfm__portion *p, const tfm__told *over) {
+    const tfm__mark *mark = p->covered > over->covered ? &p->marks[over->covered] : NULL;
+    if (mark && (mark->source_at != over->past.source_at || mark->target_at != over->past.target_at))
+        return tfm__fail(TFM_ERROR_ARGUMENT,
+                         "data_next: %.800s; so it is in the text of rank %d, and rank %d has another: all must have "
+                         "the same",
+                         over->sentence, (int)(over - s->heads), s->ranks.rank);
+    return tfm__fail(TFM_ERROR_INPUT, "%s", over->sentence);
 }
 
 tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus *c, tfm__pair_buffer *b, bool *full) {
@@ -405,7 +419,7 @@ tfm_status tfm__portion_take(tfm__sharing *s, tfm__portion *p, const tfm__corpus
     if (status != TFM_OK)
         return status;
     if (over && over->over == REFUSED && !p->filled)
-        return tfm__fail(TFM_ERROR_INPUT, "%s", over->sentence);
+        return fail_refused(s, p, over);
     if (over && over->over == END) { /* this rank too was there, and has counted what has no partner */
         b->counts.unpaired = p->line.counts.unpaired;
         b->whole = b->begin.line == 0;

@@ -17,7 +17,8 @@ typedef struct tfm__told {
     int64_t covered;        /* How many lines it has read: its own are tokenized. */
     int64_t words;          /* How many words it has to tell. */
     int64_t over;           /* What stands after those lines: more, the end, or a line that `strict` refuses, */
-    char sentence[1024];    /* for this reason. */
+    char sentence[1024];    /* for this reason, */
+    tfm_data_position past; /* and where that line ends. */
     tfm_data_counts counts; /* Of a buffer that one rank makes for all: its counts, */
     tfm_data_position next; /* and where the next one begins. */
 } tfm__told;
@@ -57,7 +58,8 @@ typedef struct tfm__portion {
     size_t word_count, word_room;
     size_t ids;             /* How many tokens its own lines have. */
     int64_t over;           /* As in tfm__told, */
-    char sentence[1024];    /* and why. */
+    char sentence[1024];    /* why, */
+    tfm_data_position past; /* and where. */
     int world;              /* How many ranks there are. */
     int maker;              /* The rank that makes the whole buffer, or -1. */
     tfm__stream *streams;   /* [world] */
