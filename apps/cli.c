@@ -69,6 +69,7 @@ void cli_put_device(const tfm_context *ctx, const char *variant) {
 
 static bool holding, silent;
 static char held[4096];
+static const char *held_of; /* the command whose help it refers to, or NULL */
 
 void cli_hold(bool keep_silent) {
     holding = true;
@@ -81,6 +82,20 @@ bool cli_silent(void) {
 
 const char *cli_held(void) {
     return held;
+}
+
+void cli_say_held(const char *whose) {
+    if (held_of)
+        fprintf(stderr, "tfm %s: %s%s; see tfm %s --help\n", held_of, whose, held, held_of);
+    else
+        fprintf(stderr, "tfm: %s%s\n", whose, held);
+}
+
+static void hold_sentence(const char *command, const char *format, va_list args) {
+    if (held[0])
+        return;
+    vsnprintf(held, sizeof(held), format, args);
+    held_of = command;
 }
 
 void cli_progress(const char *format, ...) {
@@ -141,8 +156,7 @@ int cli_fail(const char *format, ...) {
     va_list args;
     va_start(args, format);
     if (holding) {
-        if (!held[0])
-            vsnprintf(held, sizeof(held), format, args);
+        hold_sentence(NULL, format, args);
         va_end(args);
         return CLI_FAILED;
     }
@@ -159,9 +173,12 @@ int cli_fail_library(void) {
 
 int cli_misuse(const cli_syntax *syntax, const char *format, ...) {
     va_list args;
-    if (silent)
-        return CLI_USAGE;
     va_start(args, format);
+    if (holding) {
+        hold_sentence(syntax->name, format, args);
+        va_end(args);
+        return CLI_USAGE;
+    }
     fprintf(stderr, "tfm %s: ", syntax->name);
     vfprintf(stderr, format, args);
     fprintf(stderr, "; see tfm %s --help\n", syntax->name);

@@ -193,15 +193,18 @@ void cli_nearer(cli_near *near, const char *name);
 
 /* Writes "tfm: <sentence>" to standard error, and returns CLI_FAILED. */
 int cli_fail(const char *format, ...) TFM_PRINTF(1, 2);
-/* From now on it keeps the sentence in place of writing it; with `silent`, standard error gets nothing else either. */
-void cli_hold(bool silent);
-bool cli_silent(void);
-/* The first sentence that was kept, or "". */
-const char *cli_held(void);
 /* Does the same with the last sentence of the library. */
 int cli_fail_library(void);
 /* Does the same, refers to the command's --help, and returns CLI_USAGE. */
 int cli_misuse(const cli_syntax *syntax, const char *format, ...) TFM_PRINTF(2, 3);
+/* From now on these three keep the sentence in place of writing it; with `silent`, standard error gets nothing else
+ * either. */
+void cli_hold(bool silent);
+bool cli_silent(void);
+/* The first sentence that was kept, or "". */
+const char *cli_held(void);
+/* Writes it as it would have been written then, after whose it is: "rank 1: ", or "". */
+void cli_say_held(const char *whose);
 
 /* Writes a line's words from this column of `file` on, and ends the line. A terminal that is too narrow for all of them
  * has the others below, so many blanks in; elsewhere it is one line. */

@@ -270,6 +270,8 @@ static int run(train_run *r, const cli_syntax *syntax, int argc, char **argv) {
     if (code == CLI_OK && r->ranks)
         code = train_ranks_agree(r, first ? CLI_OK : follow(r, syntax, argc, argv));
     if (code == CLI_OK)
+        code = train_ranks_compare(r, code);
+    if (code == CLI_OK)
         code = train_ranks_agree(r, train_deal_begin(r)); /* where one fails, the others do not begin to wait for it */
     if (code == CLI_OK)
         code = train_loop(r);
@@ -312,7 +314,7 @@ int cmd_train(int argc, char **argv) {
     };
     int code = train_ranks_open(&r);
     if (code == CLI_OK) {
-        code = cli_parse(&syntax, argc, argv);
+        code = train_ranks_compare(&r, cli_parse(&syntax, argc, argv));
         code = train_ranks_close(&r, code == CLI_GO ? run(&r, &syntax, argc, argv) : code);
     }
     close_all(&r);

@@ -101,6 +101,12 @@ int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *s
 /* "dir/name", for free(); NULL when memory is out. */
 char *train_path(const char *dir, const char *name);
 
+/* A hash of what each option of the table is, for ranks that compare them: all but --device and --recompute must be the
+ * same. Of files, which may have other names there, only whether they are given, and how many. */
+void train_recipe_hash(const train_recipe *recipe, uint64_t hashes[TRAIN_OPTIONS]);
+/* The option of this place in the table. */
+const char *train_recipe_name(size_t option);
+
 /* ---- Which text (train_corpus.c) ----------------------------------------------------------------------- */
 
 /* The hash (FNV-1a) of what it was of before, TRAIN_HASH where that is nothing, and of these bytes after it. */
@@ -210,13 +216,13 @@ typedef struct train_window {
 typedef struct train_run {
     train_recipe recipe;
     const char *dir;
+    size_t kept;      /* of a new run: how much of the path of its folder of snapshots was there before */
     char *checkpoint; /* its path */
     int64_t saved;    /* the update of the last checkpoint; -1: there is none */
     tfm_fleet *fleet; /* the devices; NULL for a rank, which has one */
     int devices;      /* how many share updates, each counted as often as it has workers */
     tfm_context *ctx; /* the first one's */
     tfm_tokenizer *tokenizer;
-    size_t kept;      /* of a new run: how much of the path of its folder of snapshots was there before */
     tfm_model *model;
     tfm_trainer *trainer;
     tfm_data *data;
@@ -246,12 +252,6 @@ typedef struct train_run {
     bool dealt;             /* so is who has how much of them */
 } train_run;
 
-/* ---- Several ranks (train_ranks.c) --------------------------------------------------------------------- */
-
-/* Joins the others where a launcher has started several. From then on what fails is said at train_ranks_close. */
-int train_ranks_open(train_run *run);
-/* Waits for the others. The first of those that failed says why; returns what all return. */
-int train_ranks_close(train_run *run, int code);
 /* ---- The directory of a new run (train_folder.c) ------------------------------------------------------- */
 
 /* Makes r->dir this run's alone, with its recipe. After a failure nothing is there that was not before. */
@@ -259,6 +259,15 @@ int train_folder_claim(train_run *run);
 /* Leaves it as it was before that, so that the same command works once its mistake is mended; closes the log. */
 void train_folder_undo(train_run *run);
 
+/* ---- Several ranks (train_ranks.c) --------------------------------------------------------------------- */
+
+/* Joins the others where a launcher has started several. From then on what fails is said at train_ranks_close. */
+int train_ranks_open(train_run *run);
+/* Waits for the others. The first of those that failed says why, and which it is; returns what all return. */
+int train_ranks_close(train_run *run, int code);
+/* Waits for the others with what a parse, or what came after it, has returned. That is returned if all are well and
+ * have the same options, in whose place there is the recipe once the run has it. */
+int train_ranks_compare(const train_run *run, int code);
 /* Whether it is the one that has the directory and says all that is said; how many there are. */
 bool train_first(const train_run *run);
 int train_world(const train_run *run);

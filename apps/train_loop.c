@@ -40,7 +40,7 @@ static int save_model(train_run *r) {
 /* What went wrong, and what is left. */
 static int fail_update(const train_run *r, const char *sentence) {
     if (!train_first(r))
-        return cli_fail("rank %d: %s", r->ranks->rank, sentence);
+        return cli_fail("%s", sentence);
     if (r->saved < 0)
         return cli_fail("%s; there is no checkpoint yet", sentence);
     return cli_fail("%s; the last good checkpoint is %s, of update %" PRId64, sentence, r->checkpoint, r->saved);

@@ -85,12 +85,82 @@ int train_ranks_close(train_run *r, int code) {
     while (first < r->ranks->world && !words[first].told)
         first++;
     const bool failed = first < r->ranks->world;
-    const int end = words[0].code;
+    const int end = words[failed ? first : 0].code;
+    char whose[32] = "";
     free(words);
+    if (first > 0)
+        snprintf(whose, sizeof(whose), "rank %d: ", first);
     if (failed && first == r->ranks->rank)
-        fprintf(stderr, "tfm: %s\n", sentence);
+        cli_say_held(whose);
     ranks_close();
-    return failed ? CLI_FAILED : end;
+    return failed && end == CLI_OK ? CLI_FAILED : end;
+}
+
+/* What a rank was given. */
+typedef struct given {
+    int code; /* what parsing it came to */
+    uint64_t options[TRAIN_OPTIONS];
+} given;
+
+/* Whether all is ready for the first update: then the recipe is what the options have come to. */
+static bool begun(const train_run *r) {
+    return r->trainer != NULL;
+}
+
+static bool same(const given *a, const given *b) {
+    return a->code == b->code && memcmp(a->options, b->options, sizeof(a->options)) == 0;
+}
+
+/* The options that differ, with commas between; of one that was asked for help, and got no further, only that. */
+static void list_options(char *text, size_t size, const given *a, const given *b) {
+    size_t used = 0;
+    snprintf(text, size, "%s", a->code == b->code ? "" : "--help");
+    for (size_t i = 0; a->code == b->code && i < TRAIN_OPTIONS && used < size; i++)
+        if (a->options[i] != b->options[i])
+            used += (size_t)snprintf(text + used, size - used, "%s--%s", used ? ", " : "", train_recipe_name(i));
+}
+
+/* Names the first rank that has other options than the first of all. */
+static int refuse_others(const train_run *r, const given *all) {
+    char options[2048], more[64] = "";
+    int first = 0, others = 0;
+    for (int i = r->ranks->world - 1; i > 0; i--)
+        if (!same(&all[0], &all[i])) {
+            first = i;
+            others++;
+        }
+    if (others == 0)
+        return CLI_OK;
+    if (!train_first(r))
+        return CLI_FAILED;
+    list_options(options, sizeof(options), &all[0], &all[first]);
+    if (others == 2)
+        snprintf(more, sizeof(more), ", and so has another");
+    else if (others > 2)
+        snprintf(more, sizeof(more), ", and so have %d more", others - 1);
+    if (begun(r))
+        return cli_fail("rank %d has another recipe in %s than rank 0 (%s)%s: all must see the same directory", first,
+                        r->dir, options, more);
+    return cli_fail("rank %d has other options than rank 0 (%s)%s: give the same to all; only --device, --recompute "
+                    "and the names of text files may differ",
+                    first, options, more);
+}
+
+int train_ranks_compare(const train_run *r, int code) {
+    if (!r->ranks)
+        return code;
+    given own = {.code = code};
+    train_recipe_hash(&r->recipe, own.options);
+    if (begun(r)) /* the way to the directory was compared before */
+        memset(own.options, 0, TRAIN_UNSTORED * sizeof(*own.options));
+    given *all = train_ranks_hear(r, &own, sizeof(own));
+    for (int i = 0; i < r->ranks->world && (code == CLI_GO || code == CLI_OK); i++)
+        if (all[i].code != CLI_GO && all[i].code != CLI_OK)
+            code = all[i].code;
+    if (code == CLI_GO || code == CLI_OK)
+        code = refuse_others(r, all) == CLI_OK ? code : CLI_FAILED;
+    free(all);
+    return code;
 }
 
 int train_ranks_check(const train_run *r, const cli_syntax *syntax) {

@@ -1,5 +1,6 @@
 /* The file of a recipe, and what of it a run that goes on may change. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -286,4 +287,47 @@ int train_recipe_resume(train_recipe *recipe, bool *changed, const cli_syntax *s
     if (validated_apart(recipe) && !validated_apart(&kept) && kept.hold_out > 0) /* it would be trained on */
         return cli_misuse(syntax, "the run holds pairs out for validation: give files for it to a new one");
     return train_recipe_settle(recipe, syntax);
+}
+
+/* ---- For other ranks ----------------------------------------------------------------------------------- */
+
+/* What an option is, as text that means the same wherever it is read; may point to `room`. */
+static const char *words_of(char *room, size_t size, const cli_option *option) {
+    const char *text = "";
+    switch (option->kind) {
+    case CLI_FLAG:
+        return *(bool *)option->value ? "yes" : "no";
+    case CLI_TEXT:
+        text = *(const char **)option->value;
+        return !text ? "" : strcmp(option->argument, "FILE") == 0 ? "given" : text;
+    case CLI_LIST:
+        snprintf(room, size, "%zu", ((cli_texts *)option->value)->count);
+        return room;
+    case CLI_REAL:
+        snprintf(room, size, "%.*g", TRAIN_DIGITS, *(double *)option->value);
+        return isnan(*(double *)option->value) ? "" : room;
+    default:
+        snprintf(room, size, "%d", *(int *)option->value);
+        return room;
+    }
+}
+
+void train_recipe_hash(const train_recipe *recipe, uint64_t hashes[TRAIN_OPTIONS]) {
+    static const char *const OWN[] = {"device", "recompute"};
+    cli_option options[TRAIN_OPTIONS];
+    train_recipe own = *recipe;
+    const size_t count = train_recipe_options(&own, options);
+    char room[64];
+    memset(hashes, 0, TRAIN_OPTIONS * sizeof(*hashes));
+    for (size_t i = 0; i < count; i++) {
+        const char *text = words_of(room, sizeof(room), &options[i]);
+        if (!is_one_of(OWN, CLI_COUNT(OWN), options[i].name))
+            hashes[i] = train_hash(TRAIN_HASH, text, strlen(text));
+    }
+}
+
+const char *train_recipe_name(size_t option) {
+    cli_option options[TRAIN_OPTIONS];
+    train_recipe any = train_recipe_unset();
+    return option < train_recipe_options(&any, options) ? options[option].name : "";
 }

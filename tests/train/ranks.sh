@@ -27,8 +27,8 @@ check "have the updates of one with both batches" near one two
 check "write what one writes" tidy two
 check "and say once what they do" [ "$(grep -c 'ranks share each update, of 2 batches' err) $(wc -l <out)" = "1 1" ]
 # shellcheck disable=SC2086
-fresh 2 again $plan
-check "the same again, to the bit" alike two again
+other "--recompute --device ${TFM_DEVICE:-0}" -o again $small $plan
+check "the same again, to the bit, where one has options of its own" both 0 alike two again
 if [ "$(TFM_DEVICE=all "$tfm" devices | grep -c '^\*')" = 1 ]; then
     named=${TFM_DEVICE-}
     export TFM_DEVICE=all
@@ -88,6 +88,19 @@ fresh 2 refused $plan --accumulate 1
 check "fewer batches than ranks: one sentence" told 'an update has 1 batches, --accumulate, and 2 ranks'
 fresh 2 refused --src missing --tgt text.en
 check "a file is missing: one sentence" told 'cannot read missing'
+# shellcheck disable=SC2086
+other '--accumulate 3 --subword-alpha 0.1' -o refused $small $plan
+check "other options: one sentence names them" both 1 told 'rank 1 has other options than rank 0 (--subword-alpha, --accumulate): '
+# shellcheck disable=SC2086
+other --frobnicate -o refused $small $plan
+check "an option that there is not: its rank says so, and both end" both 2 told 'train: rank 1: there is no option --frobnicate'
+# shellcheck disable=SC2086
+other --help -o refused $small $plan
+check "--help of one: both end" both 1 told 'rank 1 has other options than rank 0 (--help)'
+# shellcheck disable=SC2086
+other '--device nowhere' -o refused/deep $small $plan
+check "a device that there is not: it says so" both 1 told "rank 1: .*nowhere"
+check "and none of them leaves a folder" [ ! -e refused ]
 cat >spoil <<'END'
 #!/bin/sh
 # The second rank fails at its 400th launch.

@@ -26,6 +26,21 @@ fresh() {
     # shellcheck disable=SC2086 # words
     ranks "$world" -o "$dir" $small "$@"
 }
+# other OPTIONS ARGUMENT...: two ranks, of which the second has these options, too
+cat >"$here/with" <<'END'
+#!/bin/sh
+more=$1
+shift
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] || more=
+exec "$@" $more
+END
+chmod +x "$here/with"
+other() {
+    more=$1
+    shift
+    timeout 60 mpirun -n 2 "$here/with" "$more" "$tfm" train "$@" >out 2>err
+    code=$?
+}
 # near DIR DIR: the same updates and losses, but for rounding
 near() {
     for folder in "$1" "$2"; do

@@ -81,6 +81,11 @@ mpirun -n 2 ./other "$tfm" train -o moved $small --src long.de --tgt long.en --s
 code=$?
 check "--strict: one sentence says whose line it is" told 'line 4402: the source is empty; so it is in the text of rank 1, and rank 0 has another'
 check "and does not have it left out" [ "$code" != 0 -a -z "$(grep strict err)" ]
+cp -r part other-folder/
+sed 's/"clip": 0.0/"clip": 1.0/' part/recipe.json >other-folder/part/recipe.json
+mpirun -n 2 ./other "$tfm" train --resume part --updates 12 >out 2>err
+code=$?
+check "another copy of the run: one sentence" both 1 told 'rank 1 has another recipe in part than rank 0 (--clip)'
 # shellcheck disable=SC2086
 mpirun -n 2 ./other "$tfm" train -o moved $small $plan --updates 100000 >out 2>err &
 child=$!
