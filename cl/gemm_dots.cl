@@ -15,7 +15,7 @@ TFM_KERNEL void gemm_dots_round(TFM_TENSOR(narrow, rounded), TFM_INPUT(float, a)
                                 const long rows) {
     const long first = get_global_id(0) * rows, last = min(first + rows, m);
     for (long i = first; i < last; i++)
-        round_row(TFM_AT(rounded) + i * 2 * ROW_PAIRS(k), TFM_AT(a) + i * k, (int)k);
+        round_row(TFM_AT(rounded) + i * 2 * ROW_PAIRS(k), 0, TFM_AT(a) + i * k, (int)k);
 }
 
 /* NAME: R x TFM_PANEL of c, from rows of pairs at `a` and a panel at `b`. Of the R rows out->rows exist: the others

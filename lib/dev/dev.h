@@ -19,10 +19,11 @@ typedef enum tfm__class {
     TFM__SIMT, /* everything that runs work-items side by side: GPUs, llvmpipe; work-groups share a row */
 } tfm__class;
 
-/* Who is to multiply matrices: a provider by its name (lib/ops/gemm.h), where A has so many rows or more. */
+/* Who is to multiply matrices: a provider by its name (lib/ops/gemm.h), where A has so many rows or more, and where so
+ * many pairs of numbers or more are multiplied, which are M x N x K. */
 typedef struct tfm__preference {
     const char *provider;
-    int64_t least_rows;
+    int64_t least_rows, least_pairs;
 } tfm__preference;
 
 /* How many queries one work-item of attention takes together, where a key and a value have so many columns between them

@@ -12,7 +12,11 @@
  * mostly lies in caches, and rounding them would be two launches more a layer. */
 #define WIDE                                                                                                           \
     .class = TFM__WIDE, .group = 1, .chunk = 4096,                                                                     \
-    .gemm_order = {{.provider = "small"}, {.provider = "dots"}, {.provider = "packed"}, {.provider = "plain"}},        \
+    .gemm_order = {{.provider = "small"},                                                                              \
+                   {.provider = "dots"},                                                                               \
+                   {.provider = "thirds", .least_rows = 256, .least_pairs = 1 << 26},                                  \
+                   {.provider = "packed"},                                                                             \
+                   {.provider = "plain"}},                                                                             \
     .gemm_vectors = 2, .gemm_strip_tiles = 4, .gemm_pack_rows = 128, .gemm_group_bytes = 512 << 10,                    \
     .gemm_group_items = 64, .gemm_turned_items = 32, .gemm_turned_steps = 256, .gemm_turned_loose = 8,                 \
     .gemm_turned_shared = 8, .attention_blocks = {{256, 64, 256}, {1024, 16, 16}, {INT64_MAX, 8, 8}},                  \

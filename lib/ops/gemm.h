@@ -57,6 +57,7 @@ typedef struct tfm__gemm_provider {
 extern const tfm__gemm_provider tfm__gemm_small;   /* few rows, packed b, wide devices */
 extern const tfm__gemm_provider tfm__gemm_packed;  /* packed b, wide devices */
 extern const tfm__gemm_provider tfm__gemm_dots;    /* bf16 by processors that multiply such numbers */
+extern const tfm__gemm_provider tfm__gemm_thirds;  /* floats as three of bf16 each, by the same processors' tiles */
 extern const tfm__gemm_provider tfm__gemm_rows;    /* linear layers of few rows, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_tiled;   /* register tiles, SIMT devices */
 extern const tfm__gemm_provider tfm__gemm_engine;  /* matrix engines, where 16 bits of what is read are enough */
@@ -64,7 +65,7 @@ extern const tfm__gemm_provider tfm__gemm_plain;   /* everywhere */
 extern const tfm__gemm_provider tfm__gemm_clblast; /* CLBlast's, with an epilogue of our own */
 
 /* All of them, whatever the device prefers. */
-#define TFM__GEMM_PROVIDERS 8
+#define TFM__GEMM_PROVIDERS 9
 extern const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS];
 
 /* tfm_gemm by this one provider, or by the chosen one if it is NULL. *why, if `why` is not NULL, gets the
@@ -189,7 +190,7 @@ typedef struct tfm__gemm_state {
     tfm__gemm_mode mode;
     struct {
         const tfm__gemm_provider *provider;
-        int64_t least_rows;
+        int64_t least_rows, least_pairs;
     } order[TFM__PREFERENCES]; /* the tuning's, which has names */
     size_t order_count;
     tfm__gemm_row *rows; /* [row_count] */

@@ -2,7 +2,7 @@
 #include "ops/gemm.h"
 
 const tfm__gemm_provider *const tfm__gemm_all[TFM__GEMM_PROVIDERS] = {
-    &tfm__gemm_small, &tfm__gemm_dots,  &tfm__gemm_packed, &tfm__gemm_rows,
+    &tfm__gemm_small, &tfm__gemm_dots,  &tfm__gemm_thirds, &tfm__gemm_packed, &tfm__gemm_rows,
     &tfm__gemm_tiled, &tfm__gemm_plain, &tfm__gemm_engine, &tfm__gemm_clblast};
 
 static size_t place_of(const tfm__gemm_provider *provider) {
@@ -32,10 +32,11 @@ const char *tfm__gemm_declines(tfm_context *ctx, const tfm__gemm_provider *provi
 
 /* The first of the tuning's order that takes the task, or NULL. */
 static const tfm__gemm_provider *in_order(tfm_context *ctx, const tfm__gemm_state *state, const tfm__gemm_task *task) {
+    const double pairs = (double)task->m * (double)task->n * (double)task->k;
     for (size_t i = 0; i < state->order_count; i++) {
         const tfm__gemm_provider *provider = state->order[i].provider;
-        if (task->m >= state->order[i].least_rows && (state->mode != TFM__GEMM_BUILTIN || !provider->must_prove) &&
-            takes(ctx, state, provider, task))
+        if (task->m >= state->order[i].least_rows && pairs >= (double)state->order[i].least_pairs &&
+            (state->mode != TFM__GEMM_BUILTIN || !provider->must_prove) && takes(ctx, state, provider, task))
             return provider;
     }
     return NULL;

@@ -156,6 +156,7 @@ static void check_stored(tfm__check *c) {
 
 const tfm__check_entry tfm__selftest_gemm[] = {
     {"gemm", "small", check, 0},
+    {"gemm", "thirds", check, 0},
     {"gemm", "packed", check, 0},
     {"gemm", "rows", check, 0},
     {"gemm", "tiled", check, 0},

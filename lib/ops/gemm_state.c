@@ -17,6 +17,7 @@ static tfm_status find_order(tfm_context *ctx, tfm__gemm_state *state) {
     for (size_t i = 0; i < TFM__PREFERENCES && tuning->gemm_order[i].provider; i++) {
         state->order[i].provider = tfm__gemm_named(tuning->gemm_order[i].provider);
         state->order[i].least_rows = tuning->gemm_order[i].least_rows;
+        state->order[i].least_pairs = tuning->gemm_order[i].least_pairs;
         if (!state->order[i].provider)
             return tfm__context_fail(ctx, TFM_ERROR_UNSUPPORTED,
                                      "gemm: the variant '%s' asks for a provider '%s', and there is none of that name",

@@ -1,0 +1,35 @@
+/* The way out of blocks of 32 rows by a panel of two vectors, whose sums come from tiles and lie in memory: gemm_amx.cl
+ * and gemm_thirds.cl include this after gemm_out.cl. */
+
+/* A block's way out after its last step along K. */
+static inline void store_block(const tile_out *out, const tfm_vec *sums) {
+    if (out->width < (TFM_ACTIVATION > 1 ? TFM_PANEL + 1 : TFM_PANEL)) { /* a long activation is not unrolled */
+        store_tile(out, sums);
+        return;
+    }
+    for (int i = 0; i < out->rows; i++) {
+        __global float *to = out->c + i * out->n;
+        __global const float *more = out->addend + i * out->addend_row;
+        const tfm_vec first = out->addend ? tfm_load(more) : (tfm_vec)(0.0f);
+        const tfm_vec second = out->addend ? tfm_load(more + TFM_WIDTH) : (tfm_vec)(0.0f);
+        tfm_store(finished(out, sums[2 * i], first), to);
+        tfm_store(finished(out, sums[2 * i + 1], second), to + TFM_WIDTH);
+    }
+}
+
+/* And before that: sums wait in c as they are, for an activation is of their end alone. */
+static inline void keep_block(const tile_out *out, const tfm_vec *sums) {
+    for (int i = 0; i < out->rows; i++)
+        for (int j = 0; j < TFM_VECTORS && j * TFM_WIDTH < out->width; j++) {
+            const int columns = min(out->width - j * TFM_WIDTH, TFM_WIDTH);
+            __global float *to = out->c + i * out->n + j * TFM_WIDTH;
+            __global const float *more = out->addend + i * out->addend_row + j * TFM_WIDTH;
+            tfm_vec sum = out->alpha * sums[i * TFM_VECTORS + j];
+            if (columns == TFM_WIDTH) {
+                tfm_store(out->addend ? sum + tfm_load(more) : sum, to);
+                continue;
+            }
+            for (int x = 0; x < columns; x++)
+                to[x] = ((const float *)&sum)[x] + (out->addend ? more[x] : 0.0f);
+        }
+}

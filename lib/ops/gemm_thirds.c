@@ -1,0 +1,193 @@
+/* Products of floats by a processor's tiles of bf16 (AMX): each float becomes three numbers of bf16, which together are
+ * it, and of the nine products of a pair the six are added that a float's bits reach: cl/gemm_thirds.cl. So nothing is
+ * rounded but sums, as with instructions for floats. */
+#include <math.h>
+#include "ops/gemm.h"
+
+/* Of the kernel: the shares of a float, rows of a block, panels that an item goes over together, steps of 32 along K of
+ * a piece of them, and the words of all of that. */
+enum { SHARES = 3, BLOCK = 32, PANELS = 8, STEPS = 16, SCRATCH = PANELS * SHARES * STEPS * 16 * 32 };
+
+/* What is known of the instruction on this device. */
+typedef enum verdict { UNKNOWN, GOOD, WRONG } verdict;
+
+typedef struct state {
+    verdict verdict;
+    /* Those that were asked for: a name and its defines take longer to look up than to launch. */
+    tfm__kernel *products[2][TFM_SILU + 1]; /* of a as it is, and of one that is transposed */
+} state;
+
+/* Its address is the key under which a context keeps it. */
+static char SLOT;
+
+static state *state_of(tfm_context *ctx) {
+    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+}
+
+static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const char *why = tfm__gemm_declines_panels(ctx, task);
+    if (why)
+        return why;
+    if (!tuning->bf16_tiles || tuning->width != 16 || tuning->gemm_vectors != 2 ||
+        !(tuning->engine_emulated || tfm__tiles_allowed()))
+        return "the processor does not multiply tiles of bf16";
+    if (task->b.dtype != TFM_F32 || tfm__gemm_inputs(ctx, task) != TFM_F32)
+        return "it is for floats that are not to be rounded";
+    if (task->batch > 1)
+        return "it is for one matrix";
+    const state *s = state_of(ctx);
+    return s && s->verdict == WRONG ? "the result of the processor's instruction was wrong when it was tried" : NULL;
+}
+
+/* None and ReLU share a program. */
+static tfm__kernel *kernel_of(tfm_context *ctx, state *s, const tfm__gemm_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const tfm_activation activation = task->activation == TFM_RELU ? TFM_NO_ACTIVATION : task->activation;
+    tfm__kernel **known = &s->products[task->transpose_a][activation];
+    if (!*known)
+        *known = tfm__kernel_get(ctx, "gemm_thirds", "gemm_thirds", "-DTFM_VECTORS=%d -DTFM_ACTIVATION=%d%s%s",
+                                 tuning->gemm_vectors, activation, tuning->engine_emulated ? " -DEMULATED" : "",
+                                 task->transpose_a ? " -DTURNED" : "");
+    return *known;
+}
+
+/* How c is dealt out: items of so many rows by so many panels. */
+typedef struct deal {
+    int64_t rows, group, row_items, panel_items;
+} deal;
+
+/* An item for each core, in the shape that takes least. An item splits a's rows anew for each PANELS panels, and a
+ * number takes as long to split as to multiply by so many. */
+static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
+    enum { SPLITTING = 50 };
+    const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
+    const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
+    deal best = {0};
+    int64_t least = INT64_MAX;
+    for (int64_t r = 1; r <= cores; r++) {
+        deal d = {.rows = tfm__divide_up(tfm__divide_up(task->m, r), BLOCK) * BLOCK,
+                  .group = tfm__divide_up(panels, cores / r)};
+        d.row_items = tfm__divide_up(task->m, d.rows);
+        d.panel_items = tfm__divide_up(panels, d.group);
+        const int64_t columns = d.group * width, passes = tfm__divide_up(d.group, PANELS);
+        const int64_t cost = d.rows * columns + SPLITTING * (d.rows * passes + columns);
+        if (cost < least) {
+            least = cost;
+            best = d;
+        }
+    }
+    return best;
+}
+
+static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
+    state *s = state_of(ctx);
+    const deal d = deal_of(ctx, task);
+    const int64_t n = task->n, k = task->k, width = tfm__gemm_panel_width(ctx);
+    const int64_t words = d.row_items * d.panel_items * SCRATCH;
+    const tfm__gemm_addend addend = tfm__gemm_addend_of(task);
+    const bool packed = task->weight != NULL, across = !packed && task->transpose_b;
+    const int64_t b_row = packed ? width : across ? 1 : n, b_column = across ? k : 1;
+    const int64_t b_panel = packed ? width * k : width * b_column;
+    tfm_tensor b = task->b, scratch = {0};
+    if (!s || tfm_scope_open(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (packed)
+        tfm__gemm_packed_b(ctx, &b, task, TFM_F32);
+    tfm_tensor_new(ctx, &scratch, TFM_I32, 1, &words);
+    tfm__launch(ctx, kernel_of(ctx, s, task), TFM__GRID_2D((size_t)d.row_items, (size_t)d.panel_items, 1, 1),
+                TFM__ARGS(TFM__T_AS("c", task->c), TFM__T_AS("a", task->a), TFM__T(b),
+                          TFM__T_AS("addend", addend.tensor), TFM__T(scratch), TFM__I_AS("m", task->m), TFM__I(n),
+                          TFM__I(k), TFM__I_AS("rows", d.rows), TFM__I_AS("group", d.group), TFM__I(b_panel),
+                          TFM__I(b_row), TFM__I(b_column),
+                          TFM__I_AS("b_width", packed ? tfm__divide_up(n, width) * width : n),
+                          TFM__I_AS("addend_row", addend.row), TFM__I_AS("has_addend", addend.tensor.buffer != NULL),
+                          TFM__F_AS("alpha", task->alpha),
+                          TFM__F_AS("least", task->activation == TFM_RELU ? 0.0f : -INFINITY)));
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* ---- Whether the instruction does what it says ------------------------------------------------------------------- */
+
+enum { TRIAL_M = 21, TRIAL_N = 45, TRIAL_K = 37 };
+
+/* Numbers of all 24 bits, of either sign, of the same size: so an element is right to a part of its terms' sum that no
+ * two of three shares reach. */
+static void fill_trial(float *x, int count, uint32_t seed) {
+    for (int i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = ldexpf((float)(0x800000u | seed >> 9), -24) * (seed >> 8 & 1 ? -1.0f : 1.0f);
+    }
+}
+
+static bool compare(tfm_context *ctx) {
+    float a[TRIAL_M * TRIAL_K], b[TRIAL_K * TRIAL_N], got[TRIAL_M * TRIAL_N];
+    tfm__gemm_task t = {.batch = 1, .m = TRIAL_M, .n = TRIAL_N, .k = TRIAL_K, .shared_b = true, .alpha = 1};
+    fill_trial(a, TRIAL_M * TRIAL_K, 1);
+    fill_trial(b, TRIAL_K * TRIAL_N, 2);
+    tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){t.m, t.k});
+    tfm_tensor_new(ctx, &t.b, TFM_F32, 2, (int64_t[]){t.k, t.n});
+    tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){t.m, t.n});
+    tfm_tensor_write(ctx, t.a, a);
+    tfm_tensor_write(ctx, t.b, b);
+    bool right = multiply(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
+    for (int i = 0; right && i < TRIAL_M * TRIAL_N; i++) {
+        double sum = 0;
+        for (int p = 0; p < TRIAL_K; p++)
+            sum += (double)a[i / TRIAL_N * TRIAL_K + p] * (double)b[p * TRIAL_N + i % TRIAL_N];
+        right = fabs((double)got[i] - sum) < ldexp(TRIAL_K, -22);
+    }
+    return right;
+}
+
+/* Tries it once in a context. An emulation, which only tests run, is no instruction. */
+static verdict prove(tfm_context *ctx) {
+    const int depth = tfm__scope_depth(ctx);
+    state *s = state_of(ctx);
+    if (!s || s->verdict != UNKNOWN)
+        return s ? s->verdict : UNKNOWN;
+    const bool recorded = tfm__tape_pause(ctx);
+    tfm_scope_open(ctx);
+    const bool right = compare(ctx);
+    const tfm_status status = tfm_context_status(ctx);
+    if (status == TFM_ERROR_BUILD) /* a compiler that does not know the instruction */
+        tfm__context_recover(ctx, depth);
+    else
+        tfm_scope_close(ctx, 0, NULL);
+    tfm__tape_resume(ctx, recorded);
+    if (tfm_context_status(ctx) != TFM_OK)
+        return UNKNOWN;
+    s->verdict = right ? GOOD : WRONG;
+    if (!right)
+        tfm__log(TFM_LOG_WARNING,
+                 "products of floats by this processor's tiles of bf16 are wrong on %s: going on without them, which "
+                 "takes longer",
+                 tfm_context_device(ctx)->name);
+    return s->verdict;
+}
+
+/* ---- The provider ------------------------------------------------------------------------------------------------ */
+
+static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
+    const verdict v = prove(ctx);
+    if (tfm_context_status(ctx) != TFM_OK)
+        return tfm_context_status(ctx);
+    if (v != GOOD)
+        return tfm__gemm_run(ctx, tfm__gemm_choose(ctx, task), task); /* which is another one now */
+    return multiply(ctx, task);
+}
+
+static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
+    const state *s = state_of(ctx);
+    const deal d = deal_of(ctx, task);
+    const uint64_t trial = s && s->verdict == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
+    return tfm__pool_block(sizeof(int32_t) * (uint64_t)(d.row_items * d.panel_items * SCRATCH)) + trial;
+}
+
+const tfm__gemm_provider tfm__gemm_thirds = {
+    .name = "thirds",
+    .declines = declines,
+    .run = run,
+    .memory = memory,
+    .packs_weights = true,
+};
