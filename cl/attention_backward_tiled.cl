@@ -141,6 +141,10 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
     }
 }
 
+/* Columns that an item has of a row, at most: a number that is the same for all that tile_write writes, since compilers
+ * that unroll its loop before they know the columns index the sums by a variable, for which they go to memory. */
+#define MOST_SUMS OWN_COLUMNS(PASS == 1 ? KEYS : QUERIES, KEY4 > VALUE4 ? KEY4 : VALUE4)
+
 /* The item's sums of a work-group's owned rows, first .. first + owned - 1 of those that exist, to memory;
  * those from `seen` on are zeros. */
 INLINED void tile_write(const int lane, __global float *to, const uint step, const int add, const float4 *sum,
@@ -149,9 +153,9 @@ INLINED void tile_write(const int lane, __global float *to, const uint step, con
     EACH_ROW (r) {
         const int row = first + 4 * OWN_ROW(lane, owned) + ROW_STEP(r, owned);
         UNROLL
-        for (int n = 0; n < columns; n++) {
+        for (int n = 0; n < MOST_SUMS; n++) {
             const int c = OWN_COLUMN(lane, owned) + n * OWN_ITEMS(owned);
-            if (row >= 0 && row < end && c < width4) {
+            if (n < columns && row >= 0 && row < end && c < width4) {
                 __global float *at = to + (uint)row * (step / (uint)sizeof(float)) + 4 * c;
                 const float4 old = add ? vload4(0, at) : (float4)(0.0f);
                 vstore4(row < seen ? old + sum[r * columns + n] : old, 0, at);
