@@ -81,12 +81,16 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 
 #if DROPS
 #define DROPPED(x, r) (factor[r] * (x))
-#define BLOCK_AT(kv_head, index) first_block(shape, b, kv_head) + (index) / 4, TFM_DROPS(),
-#define BLOCK_PARAMETERS const long block, const tfm_drops drops,
+/* The first block of dropout's numbers, whose division is made once, by one item, and kept where LANE is. */
+#define BLOCK(fixed) ((uint)(fixed)[2])
+#define KEEP_BLOCK(fixed) (fixed)[2] = (int)first_block(shape, b, kv_head);
+#define BLOCK_AT(fixed, index) BLOCK(fixed) + (index) / 4, TFM_DROPS(),
+#define BLOCK_PARAMETERS const uint block, const tfm_drops drops,
 #else
 #define DROPPED(x, r) (x)
-#define BLOCK_AT(kv_head, index)
+#define BLOCK_AT(fixed, index)
 #define BLOCK_PARAMETERS
+#define KEEP_BLOCK(fixed)
 #endif
 
 /* Weights of keys are made one by one: otherwise AMD's registers would not suffice. Eight rows are for devices with
@@ -185,7 +189,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
                                         const long add_v, TILED_PARAMETERS) {
     __local float4 stage[STAGE], weights[QUERIES * (KEYS / 4 + 1)];
     __local float sums[2 * QUERIES];
-    __local int fixed[2];
+    __local int fixed[3];
     attention_shape shape = ATTENTION_SHAPE;
     RECORDED(shape)
     const long kv_head = first_head + get_group_id(1), b = first_b + get_group_id(2);
@@ -199,6 +203,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
     if (get_local_id(0) == 0) {
         fixed[0] = 0;
         fixed[1] = s;
+        KEEP_BLOCK(fixed)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL
@@ -223,7 +228,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
             stage_sums(LANE(fixed), sums, head, t); /* read after the next barriers, written after those before */
             tile_products(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
             const int lane = LANE(fixed);
-            tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g, BLOCK_AT(kv_head, i * (int)targets + t) shape,
+            tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g, BLOCK_AT(fixed, i * (int)targets + t) shape,
                          keys, head.mask, t, PLACE(fixed), sums, scale, cap);
             tile_accumulate(fixed, sum_v, stage, weights, KEYS / 4 + 1, KEYS, head.dy, t, QUERIES, VALUE4, 0);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
@@ -249,7 +254,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
 TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add_q, TILED_PARAMETERS) {
     __local float4 stage[STAGE], weights[KEYS * WEIGHTS_STEP];
     __local float sums[2 * QUERIES];
-    __local int fixed[2];
+    __local int fixed[3];
     attention_shape shape = ATTENTION_SHAPE;
     RECORDED(shape)
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group,
@@ -268,6 +273,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     if (get_local_id(0) == 0) {
         fixed[0] = 0;
         fixed[1] = t;
+        KEEP_BLOCK(fixed)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int s = s_first; s < s_end; s += KEYS) {
@@ -282,7 +288,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
         tile_products(fixed, g, stage, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
         const int lane = LANE(fixed);
         tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * WEIGHTS_STEP * 4, g,
-                     BLOCK_AT(kv_head, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap);
+                     BLOCK_AT(fixed, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap);
         tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, key_tile, s, KEYS, KEY4, 0);
     }
     tile_write(LANE(fixed), TFM_AT(dq) + (head.q.from - TFM_AT(q)), head.q.step, (int)add_q, sum, QUERIES, t,
