@@ -96,6 +96,9 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 /* Weights of keys are made one by one: otherwise AMD's registers would not suffice. Eight rows are for devices with
  * more, where each fence takes its time. */
 #define ONE_BY_ONE (PASS == 1 && ROWS == 4)
+/* x, once `first` is computed: what follows from an item's weight would otherwise be put off until it is used, and its
+ * parts be kept till then. `none` is 0, and no compiler knows it. */
+#define AFTER(first, x) (ONE_BY_ONE ? as_float(as_uint(x) | (as_uint(first) & none)) : (x))
 
 /* The item's scores, which lie in local memory from `scores` on, `row` from query to query and `column` from key to
  * key, become its weights, dropped, or for the pass over queries its e; and its g = dy . v become its e. The tile
@@ -103,7 +106,7 @@ INLINED void stage_sums(const int lane, __local float *sums, const head_queries 
 INLINED void tile_weights(const int lane, __local float *scores, const int row, const int column, float *g,
                           BLOCK_PARAMETERS const attention_shape shape, const shared_keys keys, const long mask,
                           const int t_first, const int s_first, __local const float *all_sums, const float scale,
-                          const float cap) {
+                          const float cap, const uint none) {
     const int t = t_first + 4 * QUERY_LANE(lane), s = s_first + KEY_LANE(lane);
     __local const float *sums = all_sums + 4 * QUERY_LANE(lane);
     EACH4 (j) {
@@ -135,7 +138,7 @@ INLINED void tile_weights(const int lane, __local float *scores, const int row, 
                 const float w = seen && score != -INFINITY ? most : 0.0f;
                 const float e = w * (DROPPED(g[of], i) - sums[QUERIES + r]) * slope;
                 g[of] = w == 0.0f ? 0.0f : e;
-                scores[r * row + j * column] = PASS == 1 ? DROPPED(w, i) : g[of];
+                scores[r * row + j * column] = PASS == 1 ? AFTER(g[of], DROPPED(w, i)) : g[of];
                 if (ONE_BY_ONE)
                     mem_fence(CLK_LOCAL_MEM_FENCE);
             }
@@ -229,7 +232,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
             tile_products(fixed, g, stage, stage, head.dy, t, value_tile, PLACE(fixed), VALUE4);
             const int lane = LANE(fixed);
             tile_weights(lane, KEY_WEIGHT(lane), KEYS + 4, KEY_ITEMS, g, BLOCK_AT(fixed, i * (int)targets + t) shape,
-                         keys, head.mask, t, PLACE(fixed), sums, scale, cap);
+                         keys, head.mask, t, PLACE(fixed), sums, scale, cap, NONE(fixed));
             tile_accumulate(fixed, sum_v, stage, weights, KEYS / 4 + 1, KEYS, head.dy, t, QUERIES, VALUE4, 0);
             barrier(CLK_LOCAL_MEM_FENCE); /* weights have been read */
             weight = KEY_WEIGHT(LANE(fixed));
@@ -288,7 +291,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
         tile_products(fixed, g, stage, stage, head.dy, PLACE(fixed), value_tile, s, VALUE4);
         const int lane = LANE(fixed);
         tile_weights(lane, (__local float *)QUERY_WEIGHT(lane), 1, KEY_ITEMS * WEIGHTS_STEP * 4, g,
-                     BLOCK_AT(fixed, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap);
+                     BLOCK_AT(fixed, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap, NONE(fixed));
         tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, key_tile, s, KEYS, KEY4, 0);
     }
     tile_write(LANE(fixed), TFM_AT(dq) + (head.q.from - TFM_AT(q)), head.q.step, (int)add_q, sum, QUERIES, t,
