@@ -179,6 +179,14 @@ TFM_KERNEL void attention_bias_backward_wide(BIAS_PARAMETERS) {
 }
 #endif
 
+/* How loops over a head's width are unrolled: a whole head of numbers that are read at once is more than AMD's
+ * registers hold. */
+#if DK % 8 == 0 && DV % 8 == 0
+#define BY_EIGHTS _Pragma("unroll 8")
+#else
+#define BY_EIGHTS _Pragma("nounroll")
+#endif
+
 /* Where work-items run side by side: an item has a column. Also for heads too wide for a CPU thread's stack, by groups
  * of one. */
 TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
@@ -213,8 +221,10 @@ TFM_KERNEL void attention_bias_backward_group(BIAS_PARAMETERS) {
                                                      : numbers.w;
                 factor[0] = number < (uint)threshold ? 0.0f : keep;
 #endif
+                BY_EIGHTS
                 for (int d = 0; d < DK; d++)
                     z = tfm_fma(qp[d], kp[d], z);
+                BY_EIGHTS
                 for (int d = 0; d < DV; d++)
                     g = tfm_fma(dyp[d], DROPPED(vp[d], 0) - yp[d], g);
                 z *= scale;

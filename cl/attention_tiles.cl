@@ -72,9 +72,9 @@
 #define WHOLE_OF(width4) (((width4) + 3) / 4 * 4)
 #define WHOLE_STEP(width4) (WHOLE_OF(width4) + 1)
 
-/* The number of an item, a place of the work-group, and nothing, out of local memory, where item 0 has written 0 and the
- * place before a barrier. Otherwise compilers keep in registers, over all loops, whatever follows from the first two,
- * such as addresses; and registers are full of sums. */
+/* The number of an item, a place of the work-group, and nothing, out of local memory, where item 0 has written 0 and
+ * the place before a barrier. Otherwise compilers keep in registers, over all loops, whatever follows from the first
+ * two, such as addresses; and registers are full of sums. */
 #define LANE(fixed) (((int)get_local_id(0) + (fixed)[0]) & (TFM_GROUP - 1))
 #define PLACE(fixed) ((fixed)[1])
 #define NONE(fixed) ((uint)(fixed)[0])
