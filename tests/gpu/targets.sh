@@ -49,7 +49,8 @@ wrong_sm_80() {
 }
 
 # AMD: LLVM's back end, without the pass that hides private arrays in local memory. A scalar register that is spilled
-# goes to a lane of a vector register, not to memory, so only vector registers are counted.
+# goes to a lane of a vector register, not to memory, so only vector registers are counted; and scratch only of a kernel
+# that reads or writes it, since LLVM 19 may leave room there for scalar registers that have gone to lanes.
 amd() {
     opencl "$1" -O3 --target=amdgcn-amd-amdhsa -nogpulib "-mcpu=$2" -mllvm -disable-promote-alloca-to-lds -Xclang \
         -mlink-builtin-bitcode -Xclang "$libclc/amdgcn--amdhsa.bc" -S -o "$out.s"
@@ -61,8 +62,13 @@ have_amd() {
     esac
 }
 wrong_amd() {
-    sed -n 's/^; ScratchSize: \([1-9][0-9]*\)/\1 bytes of scratch: a private array, or spills/p
-        s/^ *\.vgpr_spill_count: *\([1-9][0-9]*\)/\1 registers spilled/p
+    awk '/^[ \t]*(scratch|buffer|flat)_(load|store|atomic)/ { reached = 1 }
+        /^; ScratchSize: / {
+            if ($3 > 0 && reached)
+                print $3 " bytes of scratch: a private array, or spills"
+            reached = 0
+        }' "$out.s"
+    sed -n 's/^ *\.vgpr_spill_count: *\([1-9][0-9]*\)/\1 registers spilled/p
         s/^.*s_swappc.*/calls a function that is not there/p' "$out.s"
     sed -n 's/^; LDSByteSize: \([0-9]*\).*/\1/p' "$out.s" | sort -n | tail -n 1 >"$out.local"
 }
