@@ -20,6 +20,10 @@
 #define DROP(r) 0
 #endif
 
+/* Soft caps and masks of all scores at a time take more registers than Intel's GPUs have left: products wait in local
+ * memory for their turn. Eight rows are for devices with more. */
+#define IN_TURN (SCORED && ROWS == 4)
+
 /* The item's z, products of queries from t and keys from s on, become scores times log2(e), -inf where a key is not
  * seen, and go to local memory, key j of the item `column` after the one before. `best` is each query's
  * maximum. */
@@ -28,13 +32,24 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
                          const float cap) {
     EACH_ROW (r)
         best[r] = -INFINITY;
+#if IN_TURN
     EACH4 (j) {
+        EACH_ROW (r)
+            to[j * column + ROW_STEP(r, QUERIES)] = z[4 * r + j];
+    }
+    LOOP
+    for (int j = 0; j < 4; j++) {
+#else
+    EACH4 (j) {
+#endif
         const int key = s + j * KEY_ITEMS;
         EACH_ROW (r) {
+            __local float *at = to + j * column + ROW_STEP(r, QUERIES);
+            const float product = IN_TURN ? *at : z[4 * r + j];
             const int target = t + ROW_STEP(r, QUERIES), seen = sees(shape, keys, target, key);
             const float score = /* where a mask has no such element, the first is read */
-                key_scored(shape, z[4 * r + j] * scale, cap, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
-            to[j * column + ROW_STEP(r, QUERIES)] = seen ? score : -INFINITY;
+                key_scored(shape, product * scale, cap, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
+            *at = seen ? score : -INFINITY;
             best[r] = seen ? fmax(best[r], score) : best[r];
         }
     }
