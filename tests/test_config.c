@@ -306,11 +306,10 @@ static void test_unknown_search(void **state) {
     (void)state;
     said c;
     tfm_log_set(count_warnings, NULL, TFM_LOG_WARNING);
-    scratch_text(
-        "generation_config.json",
-        "{\"encoder_no_repeat_ngram_size\": 3, \"guidance_scale\": 1.0, \"do_sample\": false, \"force_words_ids\": "
-        "[], \"num_beam_groups\": null}");
-    harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
+    scratch_text("generation_config.json",
+                 "{\"penalty_alpha\": 0.5, \"guidance_scale\": 1.0, \"do_sample\": false, \"force_words_ids\": "
+                 "[], \"num_beam_groups\": null}");
+    harness_ok(load(&c, "{\"penalty_alpha\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
     assert_int_equal(warnings, 1); /* config.json is not asked where there is a generation_config.json */
     /* What a translation obeys, and a text that goes on does not. */
     warnings = 0;
@@ -320,10 +319,10 @@ static void test_unknown_search(void **state) {
     assert_int_equal(warnings, 1);
     scratch_text("config.json", "{\"model_type\": \"gpt2\"}");
     harness_ok(load_dir(&c, scratch_path(".")));
-    assert_int_equal(warnings, 4);
+    assert_int_equal(warnings, 3);
     warnings = 2;
     remove(scratch_path("generation_config.json"));
-    harness_ok(load(&c, "{\"encoder_repetition_penalty\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
+    harness_ok(load(&c, "{\"penalty_alpha\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
     assert_int_equal(warnings, 5);
     harness_ok(load(&c, "{\"typical_p\": 1.0, \"epsilon_cutoff\": 0.0, \"num_return_sequences\": 1, "
                         "\"token_healing\": false}"));
@@ -349,8 +348,12 @@ static void test_obeyed_search(void **state) {
                  "\"repetition_penalty\": 1.25, \"renormalize_logits\": true, "
                  "\"sequence_bias\": [[[4], 1.5], [[6, 7], -2]], \"early_stopping\": \"never\", "
                  "\"suppress_tokens\": [5, -1, 9], \"begin_suppress_tokens\": [7, 6001], "
-                 "\"bad_words_ids\": [[8], [3]], \"eos_token_id\": [0, 3]}");
+                 "\"bad_words_ids\": [[8], [3]], \"eos_token_id\": [0, 3], \"encoder_repetition_penalty\": 1.5, "
+                 "\"encoder_no_repeat_ngram_size\": 4, \"exponential_decay_length_penalty\": [6, 1.25], "
+                 "\"forced_eos_token_id\": [9, 3, 5]}");
     harness_ok(load(&c, "{}"));
+    assert_true(c.rules.prompt.source_penalty == 1.5 && c.rules.prompt.no_repeat_source == 4);
+    assert_true(c.rules.prompt.decay_from == 6 && c.rules.prompt.decay == 1.25 && c.rules.forced_eos_id == 3);
     assert_true(c.rules.prompt.min_new == 11 && c.rules.prompt.max_length == 40 && c.rules.no_repeat == 3);
     assert_true(fabs(c.rules.prompt.repetition_penalty - 1.25) < 1e-9 && c.rules.renormalizes);
     assert_true(c.rules.bad_id_count == 3 && c.rules.bad_ids[0] == 8 && c.rules.bad_ids[1] == 5 &&
@@ -369,6 +372,13 @@ static void test_obeyed_search(void **state) {
     scratch_text("generation_config.json", "{\"min_length\": 12, \"min_new_tokens\": 3}");
     harness_ok(load(&c, "{}"));
     assert_int_equal(c.rules.prompt.min_new, 3);
+    scratch_text("generation_config.json", "{\"exponential_decay_length_penalty\": [1.5, 2]}");
+    scratch_refused(load(&c, "{}"), TFM_ERROR_FORMAT, "`exponential_decay_length_penalty` is [1.5,2]; a list of");
+    /* A text that goes on has its prompt counted. */
+    scratch_text("config.json", "{\"model_type\": \"gpt2\"}");
+    scratch_text("generation_config.json", "{\"min_length\": 12, \"forced_eos_token_id\": 4}");
+    harness_ok(load_dir(&c, scratch_root));
+    assert_true(c.rules.prompt.min_length == 12 && c.rules.prompt.min_new == 0 && c.rules.forced_eos_id == 4);
     assert_int_equal(remove(scratch_path("generation_config.json")), 0);
 }
 

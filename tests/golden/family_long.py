@@ -28,9 +28,14 @@ def draw_rules(r, config, prompted):
         "length_penalty": r.choice([0.0, 0.6, 2.0, -0.5]),
         "early_stopping": r.choice([True, "never"]),
         "renormalize_logits": True,
+        "encoder_repetition_penalty": r.choice([0.8, 1.2, 1.5]),
+        "encoder_no_repeat_ngram_size": r.randint(2, 4),
+        "exponential_decay_length_penalty": [r.randint(0, 9), r.choice([0.9, 1.05, 1.3])],
+        "min_length": r.randint(2, 40 if prompted else 9),
+        "forced_eos_token_id": ends[0],
     }
     if not prompted:
-        some |= {"min_length": r.randint(2, 9), "forced_bos_token_id": r.choice(free), "forced_eos_token_id": ends[0]}
+        some |= {"forced_bos_token_id": r.choice(free)}
     return {key: value for key, value in some.items() if coin(r)}
 
 

@@ -131,6 +131,12 @@ CASES = {
             generation={"repetition_penalty": 1.4, "suppress_tokens": [3, 6, 9, 22, 31, 40, 48], "early_stopping": "never",
                         "renormalize_logits": True, "no_repeat_ngram_size": 2, "min_length": 5, "eos_token_id": [2, 33],
                         "sequence_bias": [[[12], 1.5], [[20, 21], -3.0]], "forced_bos_token_id": 7}),
+        "source-rules-f16": dict(
+            cls=BART, dtype="F16", rules=True, lengths=[2, 5, 14, 30], config=seq2seq(
+                15, (1, 2), (5, 3), (17, 21), 47, 60, "gelu", (1, 2, 2), bos_token_id=0, scale_embedding=True,
+                forced_eos_token_id=None),
+            generation={"encoder_repetition_penalty": 1.5, "encoder_no_repeat_ngram_size": 2, "repetition_penalty": 1.2,
+                        "exponential_decay_length_penalty": [3, 1.2], "eos_token_id": [2, 33]}),
     },
     "mbart": {
         "languages-f16": dict(
@@ -400,6 +406,11 @@ CASES = {
             generation={"repetition_penalty": 1.6, "suppress_tokens": [2, 5, 8, 20, 25, 31, 40], "early_stopping": True,
                         "renormalize_logits": True, "no_repeat_ngram_size": 3, "min_new_tokens": 4,
                         "bad_words_ids": [[7], [9, 11]], "begin_suppress_tokens": [1, 17], "length_penalty": 0.6}),
+        "source-rules-bf16": dict(
+            cls="Qwen3ForCausalLM", dtype="BF16", rules=True, lengths=[1, 3, 9, 20], config=llama(
+                15, 2, (3, 3), 18, 43, [14, 5, 25, 33, 8], rope(500.0), head_dim=4, pad_token_id=13),
+            generation={"encoder_repetition_penalty": 0.8, "encoder_no_repeat_ngram_size": 3, "min_length": 14,
+                        "exponential_decay_length_penalty": [5, 1.1], "forced_eos_token_id": [25, 14]}),
     },
     "gemma": {
         "wide-heads-f16": dict(cls="GemmaForCausalLM", dtype="F16", config=llama(

@@ -32,6 +32,21 @@ static tfm_status read_id(int *out, const tfm__config_files *from, const char *k
     return status;
 }
 
+static const char FORCED_END[] = "forced_eos_token_id";
+
+/* What is forced at the limit. Of a list all are as likely in transformers, which takes the smallest then. */
+static tfm_status read_forced_end(int *out, const tfm__config_files *from, int size) {
+    const tfm__found found = tfm__generation_key(from, FORCED_END);
+    const size_t count = json_array_size(found.value);
+    tfm_status status = json_is_array(found.value) ? TFM_OK : tfm__read_int(out, found, FORCED_END, 0, size - 1);
+    for (size_t i = 0; i < count && status == TFM_OK; i++) {
+        int id = 0;
+        status = tfm__read_int(&id, (tfm__found){json_array_get(found.value, i), found.path}, FORCED_END, 0, size - 1);
+        *out = i == 0 || id < *out ? id : *out;
+    }
+    return status;
+}
+
 /* What decoding starts with where nothing says it; by a null, transformers means what a text begins with. */
 static int start_of(const tfm__config_files *from, int fallback) {
     static const char key[] = "decoder_start_token_id";
@@ -57,14 +72,14 @@ static tfm_status read_ids(tfm__rules *out, const tfm__config_files *from, const
             return status;
     }
     /* Where there is a generation_config.json, it alone says what is forced, as in transformers. */
-    static const char first[] = "forced_bos_token_id", end[] = "forced_eos_token_id";
+    static const char first[] = "forced_bos_token_id";
     out->forced_bos_id = -1;
     const tfm_status status = read_found_id(&out->forced_bos_id, tfm__generation_key(from, first), first, size);
     if (status != TFM_OK)
         return status;
-    const bool none = from->generation || json_is_null(json_object_get(from->config, end));
+    const bool none = from->generation || json_is_null(json_object_get(from->config, FORCED_END));
     out->forced_eos_id = defaults->forces_eos && !none ? defaults->eos : -1;
-    return read_found_id(&out->forced_eos_id, tfm__generation_key(from, end), end, size);
+    return read_forced_end(&out->forced_eos_id, from, size);
 }
 
 static tfm_status read_open_value(int *out, tfm__found found, const char *key, int size) {
@@ -109,6 +124,8 @@ static tfm_status read_prompted_ids(tfm__rules *out, const tfm__config_files *fr
     out->prompted = true;
     out->forced_bos_id = out->forced_eos_id = -1;
     tfm_status status = read_ends(out, from, defaults->eos, size);
+    if (status == TFM_OK)
+        status = read_forced_end(&out->forced_eos_id, from, size);
     if (status == TFM_OK)
         status = read_open_id(&out->pad_id, from, "pad_token_id", defaults->pad, size);
     if (status == TFM_OK)
@@ -250,26 +267,14 @@ static void warn_of_others(const tfm__config_files *from, bool prompted) {
         double nothing;
         bool prompted, translated; /* obeyed where the model goes on with texts, or writes about a source */
     } others[] = {
-        {"encoder_no_repeat_ngram_size", 0, false, false},
-        {"encoder_repetition_penalty", 1, false, false},
-        {"min_length", 0, false, true},
-        {"num_beam_groups", 1, false, false},
-        {"do_sample", 0, true, false},
-        {"force_words_ids", 0, false, false},
-        {"exponential_decay_length_penalty", 0, false, false},
-        {"guidance_scale", 1, false, false},
-        {"watermarking_config", 0, false, false},
-        {"penalty_alpha", 0, false, false},
-        {"stop_strings", 0, false, false},
-        {"dola_layers", 0, false, false},
-        {"typical_p", 1, false, false},
-        {"epsilon_cutoff", 0, false, false},
-        {"eta_cutoff", 0, false, false},
-        {"top_h", 0, false, false},
-        {"token_healing", 0, false, false},
-        {"num_return_sequences", 1, false, false},
+        {"num_beam_groups", 1, false, false},     {"do_sample", 0, true, false},
+        {"force_words_ids", 0, false, false},     {"guidance_scale", 1, false, false},
+        {"watermarking_config", 0, false, false}, {"penalty_alpha", 0, false, false},
+        {"stop_strings", 0, false, false},        {"dola_layers", 0, false, false},
+        {"typical_p", 1, false, false},           {"epsilon_cutoff", 0, false, false},
+        {"eta_cutoff", 0, false, false},          {"top_h", 0, false, false},
+        {"token_healing", 0, false, false},       {"num_return_sequences", 1, false, false},
         {"forced_bos_token_id", -1, false, true},
-        {"forced_eos_token_id", -1, false, true},
     };
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
         tfm__found key = tfm__generation_key(from, others[i].key);
@@ -313,6 +318,20 @@ static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
     return TFM_OK;
 }
 
+/* `exponential_decay_length_penalty`: how many tokens there are before it begins, and a factor. */
+static tfm_status read_decay(tfm__prompt_rules *out, const tfm__config_files *from) {
+    static const char key[] = "exponential_decay_length_penalty";
+    const tfm__found found = tfm__generation_key(from, key);
+    if (!found.value)
+        return TFM_OK;
+    const json_t *start = json_array_get(found.value, 0), *factor = json_array_get(found.value, 1);
+    if (json_array_size(found.value) != 2 || !json_is_integer(start) || !json_is_number(factor))
+        return tfm__fail(TFM_ERROR_FORMAT, "%s: `%s` is %s; a list of a count and a factor is allowed", found.path, key,
+                         TFM__VALUE_TEXT(found.value));
+    const tfm_status status = tfm__read_int(&out->decay_from, (tfm__found){start, found.path}, key, 0, INT_MAX);
+    return status == TFM_OK ? tfm__read_number(&out->decay, (tfm__found){factor, found.path}, key, 1e-6, 1e6) : status;
+}
+
 static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_files *from) {
     const struct {
         const char *key;
@@ -320,29 +339,32 @@ static tfm_status read_prompt_rules(tfm__prompt_rules *out, const tfm__config_fi
     } counts[] = {{"max_new_tokens", &out->max_new},
                   {"min_new_tokens", &out->min_new},
                   {"max_length", &out->max_length},
-                  {"top_k", &out->top_k}};
+                  {"top_k", &out->top_k},
+                  {"encoder_no_repeat_ngram_size", &out->no_repeat_source}};
     const struct {
         const char *key;
         double *value, high;
     } numbers[] = {{"temperature", &out->temperature, 1e6},
                    {"top_p", &out->top_p, 1},
                    {"min_p", &out->min_p, 1},
-                   {"repetition_penalty", &out->repetition_penalty, 1e6}};
+                   {"repetition_penalty", &out->repetition_penalty, 1e6},
+                   {"encoder_repetition_penalty", &out->source_penalty, 1e6}};
     tfm_status status = TFM_OK;
     for (size_t i = 0; i < TFM__COUNT(counts) && status == TFM_OK; i++)
         status = tfm__read_int(counts[i].value, tfm__generation_key(from, counts[i].key), counts[i].key, 0, INT_MAX);
     for (size_t i = 0; i < TFM__COUNT(numbers) && status == TFM_OK; i++)
         status = tfm__read_number(numbers[i].value, tfm__generation_key(from, numbers[i].key), numbers[i].key, 0,
                                   numbers[i].high);
-    return status;
+    return status == TFM_OK ? read_decay(out, from) : status;
 }
 
-/* A translation of min_length has so many tokens with the start token, which min_new_tokens does not count. */
-static tfm_status read_least(tfm__prompt_rules *out, const tfm__config_files *from) {
+/* A translation of min_length has so many tokens with the start token, which min_new_tokens does not count; a text that
+ * goes on has them with its prompt. */
+static tfm_status read_least(tfm__prompt_rules *out, const tfm__config_files *from, bool prompted) {
     int least = 0;
     const tfm_status status = tfm__read_int(&least, tfm__generation_key(from, "min_length"), "min_length", 0, INT_MAX);
     if (least > 0 && !tfm__generation_key(from, "min_new_tokens").value)
-        out->min_new = least - 1;
+        *(prompted ? &out->min_length : &out->min_new) = prompted ? least : least - 1;
     return status;
 }
 
@@ -354,7 +376,7 @@ tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, con
     if (status == TFM_OK)
         status = read_prompt_rules(&rules->prompt, from);
     if (status == TFM_OK)
-        status = read_least(&rules->prompt, from);
+        status = read_least(&rules->prompt, from, false);
     if (status == TFM_OK)
         status = read_forbidden(rules, from, vocabulary);
     return status == TFM_OK ? read_search(rules, from) : status;
@@ -365,6 +387,8 @@ tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *
     tfm_status status = read_prompted_ids(rules, from, defaults, vocabulary);
     if (status == TFM_OK)
         status = read_prompt_rules(&rules->prompt, from);
+    if (status == TFM_OK)
+        status = read_least(&rules->prompt, from, true);
     if (status == TFM_OK)
         status = read_forbidden(rules, from, vocabulary);
     return status == TFM_OK ? read_search(rules, from) : status;

@@ -87,6 +87,8 @@ static void write_choice(json_t *root, const tfm__rules *r) {
         int value;
     } counts[] = {{"max_new_tokens", p->max_new},
                   {"min_new_tokens", p->min_new},
+                  {"min_length", p->min_length},
+                  {"encoder_no_repeat_ngram_size", p->no_repeat_source},
                   {"top_k", p->top_k},
                   {"no_repeat_ngram_size", r->no_repeat}};
     const struct {
@@ -95,13 +97,16 @@ static void write_choice(json_t *root, const tfm__rules *r) {
     } numbers[] = {{"temperature", p->temperature},
                    {"top_p", p->top_p},
                    {"min_p", p->min_p},
-                   {"repetition_penalty", p->repetition_penalty}};
+                   {"repetition_penalty", p->repetition_penalty},
+                   {"encoder_repetition_penalty", p->source_penalty}};
     for (size_t i = 0; i < TFM__COUNT(counts); i++)
         if (counts[i].value)
             json_object_set_new(root, counts[i].key, json_integer(counts[i].value));
     for (size_t i = 0; i < TFM__COUNT(numbers); i++)
         if (numbers[i].value != 0)
             json_object_set_new(root, numbers[i].key, json_real(numbers[i].value));
+    if (p->decay != 0)
+        json_object_set_new(root, "exponential_decay_length_penalty", json_pack("[i, f]", p->decay_from, p->decay));
     if (r->renormalizes)
         json_object_set_new(root, "renormalize_logits", json_true());
     if (p->early != TFM__EARLY_DEFAULT)

@@ -68,10 +68,15 @@ tfm_status tfm__beam_grow(tfm__beam *beam, int64_t needed) {
     return tfm_context_status(ctx);
 }
 
+/* Whether more than the probability of tokens counts. */
+static bool changes_scores(const tfm__beam_choice *choice) {
+    return choice && (choice->repetition_penalty != 0 || choice->source_penalty != 0 || choice->decay != 0);
+}
+
 /* Whether what the rules forbid keeps its probability until the others are chosen. Where what is left adds up to 1
  * again that makes no difference, but to a penalty on log p, which is of what the model gives. */
 static bool keeps_forbidden(const tfm__beam_setup *setup) {
-    const bool penalized = setup->choice && setup->choice->repetition_penalty != 0;
+    const bool penalized = changes_scores(setup->choice);
     return setup->certain && (!setup->rules->renormalizes || penalized);
 }
 
@@ -79,7 +84,7 @@ static bool keeps_forbidden(const tfm__beam_setup *setup) {
  * a row: sum log p may grow, or the search ends by transformers' rules, or at its only hypothesis. With a negative
  * alpha the rule ends a search that could still find better ones, by the last of all that finished: so all count. */
 static int needed_of(const tfm__beam_setup *setup) {
-    const bool grows = setup->rules->biased_count > 0 || (setup->choice && setup->choice->repetition_penalty != 0);
+    const bool grows = setup->rules->biased_count > 0 || changes_scores(setup->choice);
     if (setup->as_transformers || grows || setup->width == 1)
         return 0;
     const bool early = setup->penalty[setup->longest] < setup->penalty[1];
@@ -146,6 +151,7 @@ tfm_status tfm__beam_begin(tfm_context *ctx, tfm__beam *beam, const tfm__beam_se
     const float certain = 0;
     tfm__tensor_fill(ctx, beam->node_score, &certain);
     tfm__beam_put_words(beam);
+    tfm__beam_put_source(beam, setup);
     beam->candidates = walk_of(beam);
     if (beam->choice.draws)
         beam->streams = tfm__beam_ints_of(ctx, beam->choice.streams, setup->sentences);

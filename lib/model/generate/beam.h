@@ -21,7 +21,15 @@ typedef struct tfm__beam_choice {
     const int32_t *streams;   /* [sentences]: as tfm__sample takes them */
     float repetition_penalty; /* what tokens of the past are made less likely by; 0: nothing */
     int64_t min_new;          /* tokens that come before any end */
+    const int32_t *waits;     /* [sentences]: the same of each, min_new at most; NULL: it is that of all */
+    float source_penalty;     /* what tokens of the source are made less likely by; 0: nothing */
+    int64_t no_repeat_source; /* no sequence of so many of its tokens is written; 0: any may be */
+    double decay;             /* ends become likelier by this to the power of the tokens after the first */
+    int64_t decay_from;       /* so many; 0: they do not */
 } tfm__beam_choice;
+
+/* What the directory says of it. */
+tfm__beam_choice tfm__beam_choice_of(const tfm__rules *rules);
 
 /* What a step of rows reads and the one before has written. */
 typedef struct tfm__beam_rows {
@@ -81,9 +89,11 @@ typedef struct tfm__beam {
     int32_t *present; /* [N], the caller's: which sentences are live, n of them; NULL: nobody asks, and none may join */
     int needed;       /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
     tfm__beam_choice choice;
-    tfm_tensor streams;     /* (N) */
-    int64_t first_words;    /* how many tokens are forbidden at the first free step alone */
-    int64_t words;          /* how many words are forbidden step by step */
+    tfm_tensor streams;                   /* (N) */
+    tfm_tensor source_ids, source_counts; /* (N, S), (N): where a rule looks at the source; or empty */
+    tfm_tensor waits;                     /* (N), or empty: as in tfm__beam_choice */
+    int64_t first_words;                  /* how many tokens are forbidden at the first free step alone */
+    int64_t words;                        /* how many words are forbidden step by step */
     tfm_tensor word_starts; /* (first words + words + ends + 1): where in word_ids each begins, in this order */
     tfm_tensor word_ids;
     tfm_tensor biased_starts, biased_ids,
@@ -113,6 +123,9 @@ typedef struct tfm__beam_setup {
     int64_t prefix_width;         /* at least 1 */
     const float *penalty;         /* [longest limit + 1] */
     int64_t longest;
+    const int32_t *source_ids;    /* [first * source_width]: what texts are about, or go on with; needed where */
+    const int32_t *source_counts; /* [first]: the choice has a rule of it, and no sentence joins then */
+    int64_t source_width;
     const tfm__beam_past *past;     /* NULL: rows begin with the start token */
     const tfm__beam_choice *choice; /* NULL: nothing besides; always with `kept` */
 } tfm__beam_setup;
@@ -169,6 +182,21 @@ int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tens
 
 /* Whether the candidates of this step and of all later ones are found by the same launches, with the same arguments. */
 bool tfm__beam_steady(const tfm__beam *beam);
+
+/* ---- Rules of the source and of lengths (rules_apply.c) ---- */
+
+/* Whether the choice has a rule of the source. */
+bool tfm__beam_source_rules(const tfm__beam_choice *choice);
+/* Puts what these rules look at where the steps find it. */
+void tfm__beam_put_source(tfm__beam *beam, const tfm__beam_setup *setup);
+/* *out = logits, but for the tokens of each row's source, which its penalty changes. */
+void tfm__beam_penalize_source(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum);
+/* Whether ends are likelier in this step; and *out = logits, but for them. */
+bool tfm__beam_decays(const tfm__beam *beam);
+void tfm__beam_decay(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum);
+/* Whether they forbid any token in this step, and make -inf of those; removed (R) counts what they weighed. */
+bool tfm__beam_withholds(const tfm__beam *beam);
+void tfm__beam_withhold(const tfm__beam *beam, tfm_tensor logits, tfm_tensor removed);
 
 /* ---- Results (hypotheses.c) ---- */
 

@@ -86,20 +86,22 @@ tfm_status tfm__beam_put_words(tfm__beam *beam) {
 static int64_t words_now(const tfm__beam *beam, int64_t *first) {
     const int64_t free_step = beam->rules->forced_bos_id >= 0;
     *first = beam->step == free_step ? 0 : beam->first_words;
-    return beam->first_words - *first + beam->words + (beam->step < beam->choice.min_new ? beam->end_count : 0);
+    return beam->first_words - *first + beam->words +
+           (beam->step < beam->choice.min_new && !beam->choice.waits ? beam->end_count : 0);
 }
 
 /* Whether the rules may forbid any word in this step. */
 static bool forbids(const tfm__beam *beam) {
     int64_t first;
     const int64_t repeat = beam->rules->no_repeat, columns = beam->table.dims[1];
-    return words_now(beam, &first) > 0 || (repeat > 0 && columns >= repeat);
+    return words_now(beam, &first) > 0 || (repeat > 0 && columns >= repeat) || tfm__beam_withholds(beam);
 }
 
 bool tfm__beam_steady(const tfm__beam *beam) {
     const int64_t first_free = beam->rules->forced_bos_id >= 0;
     return !beam->choice.draws && beam->choice.repetition_penalty == 0 && !beam->bias.buffer && beam->words == 0 &&
-           beam->rules->no_repeat <= 0 && beam->step > first_free && beam->step >= beam->choice.min_new;
+           beam->rules->no_repeat <= 0 && beam->step > first_free && beam->step >= beam->choice.min_new &&
+           !tfm__beam_source_rules(&beam->choice) && beam->choice.decay == 0;
 }
 
 /* Makes -inf of the logits that the rules forbid after each row's past, and *removed (R) what they weighed. Returns
@@ -110,8 +112,8 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
     const int64_t repeat = beam->rules->no_repeat;
     int64_t first;
     const int64_t words = words_now(beam, &first);
-    const bool repeats = repeat > 0 && columns >= repeat;
-    if (words == 0 && !repeats)
+    const bool repeats = repeat > 0 && columns >= repeat, withholds = tfm__beam_withholds(beam);
+    if (words == 0 && !repeats && !withholds)
         return false;
     *removed = tfm__beam_floats(ctx, rows);
     if (words > 0) {
@@ -132,6 +134,8 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
                               TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token),
                               TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns),
                               TFM__I_AS("length", repeat)));
+    if (withholds)
+        tfm__beam_withhold(beam, logits, *removed);
     return true;
 }
 
@@ -199,10 +203,20 @@ static void choose(const tfm__beam *beam, tfm_tensor *values, tfm_tensor *tokens
         altered = (tfm_tensor){0};
         add_bias(beam, &altered, logits);
     }
+    if (beam->choice.source_penalty != 0) {
+        const tfm_tensor before = altered;
+        altered = (tfm_tensor){0};
+        tfm__beam_penalize_source(beam, &altered, before, *log_sum);
+    }
     if (beam->choice.repetition_penalty != 0) {
         const tfm_tensor before = altered;
         altered = (tfm_tensor){0};
         penalize(beam, &altered, before, *log_sum);
+    }
+    if (tfm__beam_decays(beam)) {
+        const tfm_tensor before = altered;
+        altered = (tfm_tensor){0};
+        tfm__beam_decay(beam, &altered, before, *log_sum);
     }
     forbid(beam, &removed, altered);
     if (beam->choice.draws)
@@ -249,7 +263,8 @@ int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tens
                              tfm_tensor logits, int k) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
-    const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer;
+    const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer ||
+                         beam->choice.source_penalty != 0 || tfm__beam_decays(beam);
     tfm_tensor removed = {0};
     if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__SIMT) {
         draw_at_once(beam, values, tokens, log_sum, logits);

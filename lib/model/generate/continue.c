@@ -23,12 +23,14 @@ typedef struct run {
     const tfm__generate_rules *rules;
     const tfm__generate_run *how;
     tfm__prompts prompts;
-    int64_t texts;    /* prompts * copies */
-    int32_t *limits;  /* [texts] */
-    int64_t longest;  /* of the limits */
-    float *penalty;   /* [longest + 1] */
-    int32_t *zeros;   /* [texts] */
-    int32_t *streams; /* [texts] */
+    int64_t texts;                    /* prompts * copies */
+    int32_t *limits;                  /* [texts] */
+    int64_t longest;                  /* of the limits */
+    float *penalty;                   /* [longest + 1] */
+    int32_t *zeros;                   /* [texts] */
+    int32_t *streams;                 /* [texts] */
+    int32_t *waits;                   /* [texts]: tokens before any end; NULL: all have the same */
+    int32_t *sources, *source_counts; /* [texts * longest prompt], [texts]: prompts, where a rule looks at them */
     int32_t *table, *last;
     tfm__beam beam;
     tfm_kv_cache cache;
@@ -39,8 +41,8 @@ typedef struct run {
 } run;
 
 static void run_free(run *r) {
-    void *all[] = {r->limits, r->penalty,    r->zeros,      r->streams,   r->table,
-                   r->last,   r->eyes.order, r->eyes.stops, r->eyes.seen, r->eyes.over};
+    void *all[] = {r->limits, r->penalty, r->zeros,      r->streams,    r->waits,     r->sources,  r->source_counts,
+                   r->table,  r->last,    r->eyes.order, r->eyes.stops, r->eyes.seen, r->eyes.over};
     for (size_t i = 0; i < TFM__COUNT(all); i++)
         free(all[i]);
     tfm__prompts_free(&r->prompts);
@@ -57,6 +59,28 @@ static tfm_status watch_begin(watched *eyes, const tfm__watch *watch, int64_t te
     for (int64_t i = 0; eyes->order && i < texts; i++)
         eyes->order[i] = (int32_t)i;
     return eyes->order && eyes->stops && eyes->seen && eyes->over ? TFM_OK : TFM_ERROR_MEMORY;
+}
+
+/* What rules look at besides: how many tokens a text is short of the fewest of it and its prompt, and the prompts. */
+static tfm_status prepare_rules(run *r, const tfm__generate_input *input) {
+    const size_t copies = (size_t)r->rules->copies, texts = (size_t)r->texts, width = (size_t)r->prompts.longest;
+    const int64_t least = r->rules->min_length;
+    const bool looks = tfm__beam_source_rules(&r->rules->choice);
+    r->waits = least > 0 ? tfm__alloc(texts, sizeof(*r->waits)) : NULL;
+    r->sources = looks ? tfm__alloc(texts * width, sizeof(*r->sources)) : NULL;
+    r->source_counts = looks ? tfm__alloc(texts, sizeof(*r->source_counts)) : NULL;
+    if ((least > 0 && !r->waits) || (looks && (!r->sources || !r->source_counts)))
+        return TFM_ERROR_MEMORY;
+    for (size_t i = 0; i < texts; i++) {
+        const size_t count = input->counts[i / copies];
+        if (r->waits)
+            r->waits[i] = least > (int64_t)count ? (int32_t)(least - (int64_t)count) : 0;
+        if (r->sources) {
+            memcpy(r->sources + i * width, input->ids[i / copies], count * sizeof(*r->sources));
+            r->source_counts[i] = (int32_t)count;
+        }
+    }
+    return TFM_OK;
 }
 
 /* The host's part of a batch. */
@@ -81,7 +105,7 @@ static tfm_status prepare(run *r, const tfm__generate_input *input) {
     for (int64_t n = 0; r->penalty && n <= r->longest; n++)
         r->penalty[n] = (float)pow((double)(n ? n : 1), r->rules->alpha);
     tfm__prompts_lay(&r->prompts, r->rules->copies, r->table, r->last);
-    return r->penalty ? TFM_OK : TFM_ERROR_MEMORY;
+    return r->penalty ? prepare_rules(r, input) : TFM_ERROR_MEMORY;
 }
 
 /* ---- Steps --------------------------------------------------------------------------------------------- */
@@ -251,6 +275,9 @@ static void begin(run *r) {
                                  .last = r->last};
     tfm__beam_choice choice = r->rules->choice;
     choice.streams = r->streams;
+    choice.waits = r->waits;
+    for (int64_t i = 0; r->waits && i < r->texts; i++)
+        choice.min_new = r->waits[i] > choice.min_new ? r->waits[i] : choice.min_new;
     tfm__model_relative(r->model, &r->relative, r->prompts.longest + r->longest);
     tfm__model_log_new(r->model, &r->cache, r->prompts.nodes + rows * ahead);
     tfm__prompts_read(r->model, &r->cache, &r->prompts, r->relative);
@@ -273,6 +300,9 @@ static void begin(run *r) {
                                        .prefix_width = 1,
                                        .penalty = r->penalty,
                                        .longest = r->longest,
+                                       .source_ids = r->sources,
+                                       .source_counts = r->source_counts,
+                                       .source_width = r->prompts.longest,
                                        .past = &past,
                                        .choice = &choice});
 }

@@ -11,6 +11,7 @@ typedef struct tfm__generate_rules {
     int copies; /* searches for each prompt: n_best where tokens are drawn, else 1 */
     int64_t max_new;
     int64_t max_length; /* of prompt and text, where the directory alone says how long; else 0 */
+    int64_t min_length; /* the same of the fewest tokens */
     double alpha;
     tfm__beam_choice choice;
 } tfm__generate_rules;

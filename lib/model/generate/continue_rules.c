@@ -64,24 +64,25 @@ static tfm_status rules_of(tfm__generate_rules *out, const tfm_model *model, con
                          "generate: max_new is %d, batch_tokens %d, and stops %p of %zu: they must "
                          "not be below 0, and stop strings must be there",
                          o->max_new, o->batch_tokens, (const void *)o->stops, o->stop_count);
-    *out = (tfm__generate_rules){
-        .beam = o->beam ? o->beam : 1,
-        .n_best = o->n_best ? o->n_best : 1,
-        .copies = o->draw && o->n_best > 1 ? o->n_best : 1,
-        .max_new = o->max_new ? o->max_new : stored->max_new,
-        .alpha = o->has_alpha                ? o->alpha
-                 : rules->has_length_penalty ? rules->length_penalty
-                                             : 1,
-        .choice = {.draws = o->draw,
-                   .draw = {.temperature = (float)either((double)o->temperature, stored->temperature),
-                            .top_k = o->top_k ? o->top_k : stored->top_k,
-                            .top_p = (float)either((double)o->top_p, stored->top_p),
-                            .min_p = (float)either((double)o->min_p, stored->min_p),
-                            .seed = o->seed},
-                   .repetition_penalty = (float)either((double)o->repetition_penalty, stored->repetition_penalty),
-                   .min_new = o->min_new ? o->min_new : stored->min_new}};
-    if (out->choice.repetition_penalty == 1)
-        out->choice.repetition_penalty = 0;
+    tfm__beam_choice choice = tfm__beam_choice_of(rules);
+    choice.draws = o->draw;
+    choice.draw = (tfm_sample_options){.temperature = (float)either((double)o->temperature, stored->temperature),
+                                       .top_k = o->top_k ? o->top_k : stored->top_k,
+                                       .top_p = (float)either((double)o->top_p, stored->top_p),
+                                       .min_p = (float)either((double)o->min_p, stored->min_p),
+                                       .seed = o->seed};
+    if (o->repetition_penalty != 0)
+        choice.repetition_penalty = o->repetition_penalty == 1 ? 0 : o->repetition_penalty;
+    choice.min_new = o->min_new ? o->min_new : choice.min_new;
+    *out = (tfm__generate_rules){.beam = o->beam ? o->beam : 1,
+                                 .n_best = o->n_best ? o->n_best : 1,
+                                 .copies = o->draw && o->n_best > 1 ? o->n_best : 1,
+                                 .max_new = o->max_new ? o->max_new : stored->max_new,
+                                 .alpha = o->has_alpha                ? o->alpha
+                                          : rules->has_length_penalty ? rules->length_penalty
+                                                                      : 1,
+                                 .min_length = choice.min_new == 0 ? stored->min_length : 0,
+                                 .choice = choice};
     out->max_length = out->max_new == 0 ? stored->max_length : 0;
     out->max_new = out->max_new ? out->max_new : MAX_NEW;
     const tfm_status status = check_draw(o, &out->choice);

@@ -4,8 +4,10 @@
 #include "model/generate/beam.h"
 
 bool tfm__beam_joins(const tfm__beam_setup *setup) {
-    const bool draws = setup->choice && setup->choice->draws, waits = setup->choice && setup->choice->min_new > 0;
-    return setup->ragged && !setup->as_transformers && !setup->kept && !setup->past && !draws && !waits &&
+    const bool draws = setup->choice && setup->choice->draws,
+               waits = setup->choice && (setup->choice->min_new > 0 || setup->choice->decay != 0);
+    const bool looks = setup->choice && tfm__beam_source_rules(setup->choice);
+    return setup->ragged && !setup->as_transformers && !setup->kept && !setup->past && !draws && !waits && !looks &&
            setup->rules->first_bad_count == 0;
 }
 

@@ -165,7 +165,8 @@ static void plain_rules(tfm__rules *rules) {
     rules->eos_id_count = 0;
     rules->forced_bos_id = rules->forced_eos_id = -1;
     rules->no_repeat = rules->first_bad_count = rules->biased_count = rules->bad_word_count = 0;
-    rules->prompt.min_new = 0;
+    rules->prompt.min_new = rules->prompt.min_length = rules->prompt.no_repeat_source = 0;
+    rules->prompt.source_penalty = rules->prompt.decay = 0;
     rules->prompt.repetition_penalty = 1;
 }
 

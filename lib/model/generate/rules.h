@@ -18,12 +18,18 @@ enum {
 };
 
 /* What a directory says of how long texts get and how they are chosen; 0 stands for what it does not say. Of these, a
- * translation goes by the lengths, the penalty and `early` alone. */
+ * translation goes by all but what concerns drawing. */
 typedef struct tfm__prompt_rules {
     int max_new, min_new; /* max_new_tokens; min_new_tokens, or what min_length comes to */
     int max_length;       /* of prompt and text together; the start token of a translation counts */
+    int min_length;       /* the same of the fewest, of a text that goes on; 0 where min_new says it */
     int top_k;
     double temperature, top_p, min_p, repetition_penalty;
+    double
+        source_penalty;   /* encoder_repetition_penalty: what tokens of the source, or of the prompt, are favoured by */
+    int no_repeat_source; /* encoder_no_repeat_ngram_size: no sequence of so many tokens of it is written */
+    int decay_from; /* exponential_decay_length_penalty: after so many tokens ends become likelier, by `decay` to the */
+    double decay;   /* power of how many more there are */
     /* transformers' `early_stopping`: when a beam search is content. By default once no live beam is better than the
      * worst that has finished; or as soon as enough have finished; or when no live beam can become better. */
     enum { TFM__EARLY_DEFAULT, TFM__EARLY_TRUE, TFM__EARLY_NEVER } early;

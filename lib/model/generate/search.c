@@ -178,7 +178,8 @@ static bool goes_by_shortlist(const tfm_model *model, const batch *b) {
     bool some = false;
     for (int64_t i = 0; i < b->count; i++)
         some |= b->prefix_counts[i] == 0;
-    return model->shortlist && some && r->forced_bos_id < 0 && r->forced_eos_id < 0 && r->bad_word_count == 0;
+    return model->shortlist && some && r->forced_bos_id < 0 && r->forced_eos_id < 0 && r->bad_word_count == 0 &&
+           r->prompt.no_repeat_source == 0 && r->prompt.source_penalty == 0 && r->prompt.decay == 0;
 }
 
 /* Whether a batch of so many rows has only those that there is hope for. Where others may join them, they soon are
@@ -216,9 +217,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     tfm__model_project_source(model, from.cross, encoded);
     tfm__model_relative(model, &from.relative, b->longest);
     const bool certain = rules->form == TFM_PENALTY_HUGGINGFACE;
-    const double penalty = forced->prompt.repetition_penalty;
-    const tfm__beam_choice choice = {.repetition_penalty = penalty == 1 ? 0 : (float)penalty,
-                                     .min_new = forced->prompt.min_new};
+    const tfm__beam_choice choice = tfm__beam_choice_of(forced);
     tfm_status status = TFM_OK;
     if (goes_by_shortlist(model, b))
         status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
@@ -239,6 +238,9 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
                              .prefix_width = b->prefix_width,
                              .penalty = b->penalty,
                              .longest = b->longest,
+                             .source_ids = b->ids,
+                             .source_counts = b->lengths,
+                             .source_width = b->width,
                              .choice = &choice};
     const bool joins = fed && may_join(model, &from) && tfm__beam_joins(&setup);
     if (joins)
