@@ -4,12 +4,34 @@
  * outside [0, vocabulary) gives a row of NaN: the host cannot see ids without waiting for the device, and
  * NaN is not mistaken for a result.
  *
+ * With SKIPS, tokens `skipped` stand at no position: they get nothing, or where not `blank`, the row before the
+ * positions; and where `counted`, those after them in a sequence stand as if they were not there.
+ *
  * Layout: a work-item takes TFM_CHUNK elements of y, across rows, so that a few wide rows and many narrow
  * ones both spread over the device. The table may be of 16 bits (stored.cl). */
 #include "stored.cl"
+#ifdef SKIPS
+#define SKIP_PARAMETERS , const long skipped, const long counted, const long blank
+#define PLACED(id) (has_positions && !(blank && (id) == skipped))
+#define PLACE_OF(row, id) place_of(TFM_AT(ids), row, steps, first, id, skipped, counted)
+
+static inline long place_of(__global const int *ids, const long row, const long steps, const long first, const int id,
+                            const long skipped, const long counted) {
+    long place = first + row % steps;
+    if (id == skipped)
+        return -1;
+    for (long i = row - row % steps; counted && i < row; i++)
+        place -= ids[i] == skipped;
+    return place;
+}
+#else
+#define SKIP_PARAMETERS
+#define PLACED(id) has_positions
+#define PLACE_OF(row, id) (first + (row) % steps)
+#endif
 TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(stored, table), TFM_INPUT(int, ids),
                           TFM_INPUT(float, positions), const long n, const long width, const long vocabulary,
-                          const long steps, const long first, const float scale) {
+                          const long steps, const long first, const float scale SKIP_PARAMETERS) {
     long i = TFM_ELEMENT();
     const long end = min(i + TFM_CHUNK, n);
     const int has_positions = positions != 0;
@@ -25,13 +47,14 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(stored, table), TFM_IN
         }
         /* Both are read at i, as out is. */
         __global const stored *word = TFM_AT(table) + (id - row) * width;
-        __global const float *place = TFM_AT(positions) + (first + row % steps - row) * width;
+        __global const float *place = TFM_AT(positions) + (PLACE_OF(row, id) - row) * width;
+        const int placed = PLACED(id);
         for (; i + TFM_WIDTH <= stop; i += TFM_WIDTH) {
             const tfm_vec v = stored_load_vec(word + i) * scale;
-            tfm_store(has_positions ? v + tfm_load(place + i) : v, out + i);
+            tfm_store(placed ? v + tfm_load(place + i) : v, out + i);
         }
         for (; i < stop; i++)
-            out[i] = has_positions ? stored_load(word + i) * scale + place[i] : stored_load(word + i) * scale;
+            out[i] = placed ? stored_load(word + i) * scale + place[i] : stored_load(word + i) * scale;
     }
 }
 
@@ -40,18 +63,20 @@ TFM_KERNEL void embedding(TFM_TENSOR(float, y), TFM_INPUT(stored, table), TFM_IN
  * Layout: TFM_GROUP items share a row of y. */
 TFM_KERNEL void embedding_bytes(TFM_TENSOR(float, y), TFM_INPUT(char, table), TFM_INPUT(float, scales),
                                 TFM_INPUT(int, ids), TFM_INPUT(float, positions), const long rows, const long width,
-                                const long vocabulary, const long steps, const long first, const float scale) {
+                                const long vocabulary, const long steps, const long first,
+                                const float scale SKIP_PARAMETERS) {
     const long row = TFM_ROW();
     if (row >= rows)
         return;
     const int id = TFM_AT(ids)[row], known = id >= 0 && id < vocabulary, has_positions = positions != 0;
     const float factor = known ? scale * TFM_AT(scales)[id] : NAN;
     __global const char *word = TFM_AT(table) + (known ? id : 0) * width;
-    __global const float *place = TFM_AT(positions) + (first + row % steps) * width;
+    const int placed = PLACED(id);
+    __global const float *place = TFM_AT(positions) + PLACE_OF(row, id) * width;
     __global float *out = TFM_AT(y) + row * width;
     for (long i = TFM_LANE(); i < width; i += TFM_GROUP) {
         const float v = factor * (float)word[i];
-        out[i] = has_positions ? v + place[i] : v;
+        out[i] = placed ? v + place[i] : v;
     }
 }
 

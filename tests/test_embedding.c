@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "gradient.h"
+#include "ops/quantize.h"
 #include "tfm/ops.h"
 
 enum { VOCABULARY = 29, POSITIONS = 40 };
@@ -167,10 +168,48 @@ static void test_shared_memory(void **state) {
     harness_refused(tfm_embedding(ctx, &x, z, ids, 1, x, 0), no, why);
 }
 
+/* Tokens that stand at no position, from a table that has a row before the first. */
+static void test_skipped(void **state) {
+    (void)state;
+    enum { WIDTH = 9, BATCH = 3, LENGTH = 7, SKIPPED = 4, FIRST = 2 };
+    tfm_context *ctx = harness_context();
+    float words[VOCABULARY][WIDTH], places[POSITIONS][WIDTH];
+    const int32_t host[BATCH][LENGTH] = {{4, 1, 2, 4, 4, 3, 5}, {0, 1, 2, 3, 5, 6, 4}, {7, 4, 4, 4, 4, 4, 8}};
+    harness_random random = {5};
+    harness_fill(&random, words[0], sizeof(words) / sizeof(float), 1);
+    harness_fill(&random, places[0], sizeof(places) / sizeof(float), 1);
+    harness_ok(tfm_scope_open(ctx));
+    const tfm_param table = {.value = HARNESS_TENSOR(TFM_F32, words, VOCABULARY, WIDTH)};
+    tfm_tensor whole = HARNESS_TENSOR(TFM_F32, places, POSITIONS, WIDTH), positions = {0};
+    tfm_tensor ids = HARNESS_TENSOR(TFM_I32, host, BATCH, LENGTH);
+    harness_ok(tfm_tensor_rows(ctx, &positions, whole, 1, POSITIONS - 1));
+    for (int form = 0; form < 4; form++) {
+        const tfm__skip skip = {.id = SKIPPED, .counted = form % 2, .blank = form / 2};
+        double want[BATCH * LENGTH * WIDTH];
+        tfm_tensor y = {0};
+        for (int r = 0; r < BATCH * LENGTH; r++) {
+            const int32_t id = host[r / LENGTH][r % LENGTH];
+            int row = 1 + FIRST + r % LENGTH;
+            for (int k = 0; skip.counted && k < r % LENGTH; k++)
+                row -= host[r / LENGTH][k] == SKIPPED;
+            row = id == SKIPPED ? 0 : row;
+            for (int c = 0; c < WIDTH; c++)
+                want[r * WIDTH + c] =
+                    0.5 * (double)words[id][c] + (id == SKIPPED && skip.blank ? 0 : (double)places[row][c]);
+        }
+        harness_ok(tfm__embedding_param(ctx, &y, &table, ids, 0.5f, positions, FIRST, &skip));
+        float *got = harness_floats(y);
+        harness_close(got, want, BATCH * LENGTH * WIDTH, 1e-6, "skipped");
+        free(got);
+    }
+    harness_ok(tfm_scope_close(ctx, 0, NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),   cmocka_unit_test(test_many_rows), cmocka_unit_test(test_id_outside),
         cmocka_unit_test(test_backward), cmocka_unit_test(test_refused),   cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_skipped),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

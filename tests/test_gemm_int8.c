@@ -236,14 +236,14 @@ static void test_tables(void **state) {
     tfm_param param = bytes_of(table, 9, 35), some = {0};
     tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, 6, 35), ti = HARNESS_TENSOR(TFM_I32, ids, 6), z = {0};
     tfm_tensor tp = HARNESS_TENSOR(TFM_F32, places, 6, 35), few = HARNESS_TENSOR(TFM_I32, ids, 5);
-    harness_refused(tfm__embedding_param(ctx, &y, &param, ti, 0.5f, tp, 1), TFM_ERROR_ARGUMENT, "positions");
+    harness_refused(tfm__embedding_param(ctx, &y, &param, ti, 0.5f, tp, 1, NULL), TFM_ERROR_ARGUMENT, "positions");
     y = HARNESS_TENSOR(TFM_F32, NULL, 5, 35);
-    harness_ok(tfm__embedding_param(ctx, &y, &param, few, 0.5f, tp, 1));
+    harness_ok(tfm__embedding_param(ctx, &y, &param, few, 0.5f, tp, 1, NULL));
     harness_guards(y);
     float *got = harness_floats(y);
     harness_close(got, want, 5 * 35, 1e-6, "embedding");
     free(got);
-    harness_ok(tfm__embedding_param(ctx, &z, &param, ti, 1, (tfm_tensor){0}, 0));
+    harness_ok(tfm__embedding_param(ctx, &z, &param, ti, 1, (tfm_tensor){0}, 0, NULL));
     got = harness_floats(z);
     assert_true(isnan(got[5 * 35]) && isnan(got[6 * 35 - 1]) && !isnan(got[5 * 35 - 1]));
     free(got);

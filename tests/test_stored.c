@@ -274,7 +274,7 @@ static void test_tables(void **state) {
         tfm_param table = {.value = HARNESS_TENSOR(DTYPES[d], bits, V, E)}, some = {0};
         tfm_tensor y = HARNESS_TENSOR(TFM_F32, NULL, N, E), ti = HARNESS_TENSOR(TFM_I32, ids, N);
         tfm_tensor tp = HARNESS_TENSOR(TFM_F32, places, N + 1, E);
-        harness_ok(tfm__embedding_param(ctx, &y, &table, ti, 0.5f, tp, 1));
+        harness_ok(tfm__embedding_param(ctx, &y, &table, ti, 0.5f, tp, 1, NULL));
         harness_guards(y);
         float *got = harness_floats(y);
         harness_close(got, want, (N - 1) * E, 1e-6, "embedding");

@@ -106,6 +106,10 @@ typedef struct tfm__stack_arch {
     tfm_sinusoid_layout sinusoids;
     int max_positions;
     int position_offset; /* Position p is row p + position_offset of the table, be it the file's or computed. */
+    /* Whether the padding's token stands at no position wherever it is, as in fairseq: it gets the row before position
+     * 0, or nothing, and in a whole text those after it stand as if it were not there. */
+    enum { TFM__SKIPS_NONE, TFM__SKIPS_TO_ROW, TFM__SKIPS_TO_NOTHING } skips;
+    int skipped_id;
     tfm__relative_arch relative;
     tfm__rotary_arch rotary, local_rotary; /* `local_rotary` is that of layers with TFM__LOCAL_LAYER. */
     float score_scale;                     /* What q k^T is multiplied by; 0: 1/sqrt(D). */

@@ -104,6 +104,8 @@ static void load_positions(tfm__loader *l, bool decoder) {
     const int skipped = rows_before(stored, arch);
     if (arch->positions == TFM__LEARNED_POSITIONS) {
         arch->position_offset = skipped;
+        if (skipped == 0 && arch->skips == TFM__SKIPS_TO_ROW) /* the table has no such row */
+            arch->skips = TFM__SKIPS_TO_NOTHING;
         if (l->model)
             l->model->arch = *l->arch;
         return;

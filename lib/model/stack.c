@@ -48,6 +48,21 @@ tfm_tensor tfm__model_positions(const tfm_model *model) {
     return positions_of(model->ctx, &model->decoder, &model->arch.decoder);
 }
 
+/* *x (R, 1, e): what ids (R, 1) get that stand where p->positions says, but for those that stand nowhere. */
+static tfm_status embed_skipping(tfm_model *model, tfm_tensor *x, const pass *p, tfm_tensor ids, tfm_tensor table) {
+    tfm_context *ctx = model->ctx;
+    const int64_t tokens = ids.dims[0] * ids.dims[1];
+    const tfm__skip skip = {.id = p->arch->skipped_id, .blank = true};
+    tfm_tensor flat = {0}, rows = {0}, line = {0}, made = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_reshape(ctx, &flat, p->positions, 1, &tokens);
+    tfm_gather(ctx, &rows, table, flat);
+    tfm_tensor_reshape(ctx, &line, ids, 2, (int64_t[]){1, tokens});
+    tfm__embedding_param(ctx, &made, p->stack->table, line, p->arch->embedding_scale, rows, 0, &skip);
+    tfm_tensor_reshape(ctx, x, made, 3, (int64_t[]){ids.dims[0], ids.dims[1], made.dims[2]});
+    return tfm_scope_close(ctx, 1, (tfm_tensor *[]){x});
+}
+
 /* *sum = x (B, T, E) and the rows of the table for its tokens, which stand where p->positions says. */
 static tfm_status add_positions(tfm_model *model, tfm_tensor *sum, const pass *p, tfm_tensor x, tfm_tensor table) {
     tfm_context *ctx = model->ctx;
@@ -74,10 +89,17 @@ static tfm_status embed_narrow(tfm_model *model, tfm_tensor *x, const pass *p, t
     const bool scattered = p->positions.buffer && positions.buffer && !placed_alike;
     tfm_tensor bare = {0}, words = {0}, first = {0}, sum = {0}, between = {0};
     tfm_tensor *last = normed || dropout ? &sum : x, *placed = typed ? &words : last;
+    const tfm__skip skip = {
+        .id = p->arch->skipped_id, .counted = true, .blank = p->arch->skips == TFM__SKIPS_TO_NOTHING};
+    const bool skips = p->arch->skips != TFM__SKIPS_NONE && positions.buffer;
     tfm_scope_open(ctx);
-    tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
-                         scattered ? (tfm_tensor){0} : positions, placed_alike ? 0 : p->position);
-    if (scattered)
+    if (scattered && skips)
+        embed_skipping(model, placed, p, ids, positions);
+    else
+        tfm__embedding_param(ctx, scattered ? &bare : placed, stack->table, ids, p->arch->embedding_scale,
+                             scattered ? (tfm_tensor){0} : positions, placed_alike ? 0 : p->position,
+                             skips ? &skip : NULL);
+    if (scattered && !skips)
         add_positions(model, placed, p, bare, positions);
     if (typed) {
         if (p->types.buffer)

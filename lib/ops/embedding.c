@@ -51,23 +51,51 @@ static tfm_status begin(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_t
     return TFM__OP_APART(ctx, OP, *y, table, ids, positions);
 }
 
+/* The last arguments of the kernels, which only those have that skip tokens. */
+enum { SKIP_ARGS = 3 };
+#define SKIP(skip)                                                                                                     \
+    TFM__I_AS("skipped", (skip) ? (skip)->id : 0), TFM__I_AS("counted", (skip) && (skip)->counted),                    \
+        TFM__I_AS("blank", (skip) && (skip)->blank)
+
+static const char *skip_define(const tfm__skip *skip) {
+    return skip ? " -DSKIPS" : "";
+}
+
+static tfm_status embed(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
+                        tfm_tensor positions, int64_t first, const tfm__skip *skip);
+
 tfm_status tfm__embedding_param(tfm_context *ctx, tfm_tensor *y, const tfm_param *param, tfm_tensor ids, float scale,
-                                tfm_tensor positions, int64_t first) {
+                                tfm_tensor positions, int64_t first, const tfm__skip *skip) {
     const tfm_tensor table = param->value, scales = param->scales;
     if (table.dtype != TFM_I8)
-        return tfm_embedding(ctx, y, table, ids, scale, positions, first);
+        return embed(ctx, y, table, ids, scale, positions, first, skip);
     if (TFM__OP_BEGIN(ctx, OP, "bfiF", table, scales, ids, positions) != TFM_OK ||
         begin(ctx, y, table, ids, positions, first) != TFM_OK || TFM__TAPE_NONE(ctx, OP, positions) != TFM_OK)
         return tfm_context_status(ctx);
     const int64_t rows = (int64_t)tfm_tensor_count(ids), width = table.dims[1];
-    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "embedding_bytes", ""), tfm__row_grid(ctx, rows),
-                       TFM__ARGS(TFM__T_AS("y", *y), TFM__T(table), TFM__T(scales), TFM__T(ids), TFM__T(positions),
-                                 TFM__I(rows), TFM__I(width), TFM__I_AS("vocabulary", table.dims[0]),
-                                 TFM__I_AS("steps", tfm__last_dim(ids)), TFM__I(first), TFM__F(scale)));
+    const tfm__arg args[] = {TFM__T_AS("y", *y),
+                             TFM__T(table),
+                             TFM__T(scales),
+                             TFM__T(ids),
+                             TFM__T(positions),
+                             TFM__I(rows),
+                             TFM__I(width),
+                             TFM__I_AS("vocabulary", table.dims[0]),
+                             TFM__I_AS("steps", tfm__last_dim(ids)),
+                             TFM__I(first),
+                             TFM__F(scale),
+                             SKIP(skip)};
+    return tfm__launch(ctx, tfm__kernel_get(ctx, OP, "embedding_bytes", "%s", skip_define(skip)),
+                       tfm__row_grid(ctx, rows), TFM__COUNT(args) - (skip ? 0 : SKIP_ARGS), args);
 }
 
 tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
                          tfm_tensor positions, int64_t first) {
+    return embed(ctx, y, table, ids, scale, positions, first, NULL);
+}
+
+static tfm_status embed(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_tensor ids, float scale,
+                        tfm_tensor positions, int64_t first, const tfm__skip *skip) {
     if (TFM__OP_BEGIN(ctx, OP, "hiF", table, ids, positions) != TFM_OK ||
         begin(ctx, y, table, ids, positions, first) != TFM_OK)
         return tfm_context_status(ctx);
@@ -75,10 +103,12 @@ tfm_status tfm_embedding(tfm_context *ctx, tfm_tensor *y, tfm_tensor table, tfm_
         return tfm__op_refuse(ctx, OP, "a table of 16 bits has no backward pass: open the model as fp32 to train it");
     const int64_t vocabulary = table.dims[0], width = table.dims[1], length = tfm__last_dim(ids);
     const int64_t n = (int64_t)tfm_tensor_count(*y);
-    tfm__kernel *kernel = tfm__kernel_get(ctx, OP, "embedding", "%s", tfm__stored_define(table.dtype));
-    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n),
-                TFM__ARGS(TFM__T_AS("y", *y), TFM__T(table), TFM__T(ids), TFM__T(positions), TFM__I(n), TFM__I(width),
-                          TFM__I(vocabulary), TFM__I_AS("steps", length), TFM__I(first), TFM__F(scale)));
+    const tfm__arg args[] = {TFM__T_AS("y", *y), TFM__T(table), TFM__T(ids),        TFM__T(positions),
+                             TFM__I(n),          TFM__I(width), TFM__I(vocabulary), TFM__I_AS("steps", length),
+                             TFM__I(first),      TFM__F(scale), SKIP(skip)};
+    tfm__kernel *kernel =
+        tfm__kernel_get(ctx, OP, "embedding", "%s%s", tfm__stored_define(table.dtype), skip_define(skip));
+    tfm__launch(ctx, kernel, tfm__element_grid(ctx, n), TFM__COUNT(args) - (skip ? 0 : SKIP_ARGS), args);
     tfm_tensor used = {0};
     if (positions.buffer)
         tfm_tensor_rows(ctx, &used, positions, first, length);

@@ -212,7 +212,7 @@ def ruled_entries_of(model, prompts, seed):
 
 
 def choose_prompts(model, case, rng):
-    pad = model.config.pad_token_id
+    pad = None if case.get("pads") else model.config.pad_token_id
     lengths = case.get("lengths") or (SOURCE_LENGTHS if model.config.is_encoder_decoder else LENGTHS)
     kept, seen, tried, uncached = [], set(), 0, 0
     for turn in range(40):
@@ -256,7 +256,7 @@ def encoder_tensors(model, case, rng):
     width = max(lengths)
     mask = torch.tensor([[1] * n + [0] * (width - n) for n in lengths])
     for _ in range(100):
-        rows = [draw_ids(model, rng, n, pad) for n in lengths]
+        rows = [draw_ids(model, rng, n, None if case.get("pads") else pad) for n in lengths]
         ids = torch.tensor([r + [pad] * (width - len(r)) for r in rows])
         with torch.no_grad():
             base = model.base_model(input_ids=ids, attention_mask=mask)
@@ -276,11 +276,11 @@ def encoder_tensors(model, case, rng):
     return tensors
 
 
-def seq2seq_tensors(model, prompts, rng):
-    tensors = {}
+def seq2seq_tensors(model, case, prompts, rng):
+    tensors, pad = {}, None if case.get("pads") else model.config.pad_token_id
     for i, source in enumerate(chosen(prompts)):
         target = [model.generation_config.decoder_start_token_id]
-        target += draw_ids(model, rng, 3 + 2 * i, model.config.pad_token_id)
+        target += draw_ids(model, rng, 3 + 2 * i, pad)
         with torch.no_grad():
             out = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([target]), use_cache=False)
         tensors[f"{i}.source_ids"] = i32(source)
@@ -361,7 +361,7 @@ def make_goldens(folder, family, case, model, rng, made):
         tensors = encoder_tensors(model, case, rng)
     else:
         prompts, tried, uncached = choose_prompts(model, case, rng)
-        tensors = seq2seq_tensors(model, prompts, rng) if kind == "encoder-decoder" else decoder_tensors(model, prompts)
+        tensors = seq2seq_tensors(model, case, prompts, rng) if kind == "encoder-decoder" else decoder_tensors(model, prompts)
         marks = {m: sum(m in p for p in prompts) for m in ("never", "ended", "pad")}
         ends = sum(p["greedy"][-1] in ends_of(model) for p in prompts)
         differ = sum(p["greedy"] != p["beam4"] for p in prompts)

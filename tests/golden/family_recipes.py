@@ -12,6 +12,7 @@ A case: `cls`, the class of transformers; `config`, the keys of its configuratio
     unlike      what is stored computes something else than what was made, since `extra` changes it
     cached      False: without transformers' cache, which T5 has for no more layers than its encoder's
     lengths     the lengths of the prompts, if not the usual ones
+    pads        True: texts have padding within them, which stands at no position
     rules       True: searches go by all that generation_config.json says, not by the usual rules
 """
 
@@ -163,6 +164,9 @@ CASES = {
         "pad-9-bin": dict(
             cls=M2M, dtype="F32", files="bin", config=seq2seq(
                 16, (2, 2), (2, 4), (18, 17), 47, 33, "relu", (9, 2, 2), bos_token_id=0, scale_embedding=True)),
+        "pads-within-f16": dict(
+            cls=M2M, dtype="F16", rules=True, pads=True, config=seq2seq(
+                15, (1, 2), (3, 5), (17, 16), 23, 50, "relu", (4, 2, 2), bos_token_id=0, scale_embedding=True)),
     },
     "t5": {
         "v1.0-f16": dict(
@@ -247,6 +251,8 @@ CASES = {
             cls="XLMRobertaForSequenceClassification", dtype="BF16",
             config=bert(26, 2, 2, 35, 63, 40, "gelu_new", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1,
                         num_labels=1)),
+        "pads-within-bf16": dict(cls="XLMRobertaModel", dtype="BF16", pads=True, config=bert(
+            18, 2, 3, 21, 11, 30, "gelu", type_vocab_size=1, pad_token_id=3)),
         "masked-f32": dict(cls="XLMRobertaForMaskedLM", dtype="F32", style=old.bert_2019, config=bert(
             16, 2, 4, 20, 56, 27, "gelu", type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1)),
     },

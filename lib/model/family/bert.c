@@ -72,6 +72,8 @@ static tfm_status read_stack(tfm__stack_arch *out, const tfm__config_files *from
 /* The rows of the table of positions up to the padding's are none of a token. */
 static tfm_status skip_positions(tfm__stack_arch *stack, int pad, const tfm__config_files *from) {
     stack->position_offset = pad + 1;
+    stack->skips = TFM__SKIPS_TO_ROW;
+    stack->skipped_id = pad;
     if (stack->max_positions <= stack->position_offset)
         return tfm__fail(TFM_ERROR_FORMAT,
                          "%s: `max_position_embeddings` is %d, and positions begin after `pad_token_id`, which is %d: "

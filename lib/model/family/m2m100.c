@@ -9,6 +9,8 @@ static void describe(tfm__stack_arch *s, int pad) {
     s->positions = TFM__SINUSOIDS;
     s->sinusoids = TFM_SINUSOID_FAIRSEQ;
     s->position_offset = pad + 1; /* positions are counted from the one after the padding's id */
+    s->skips = TFM__SKIPS_TO_NOTHING;
+    s->skipped_id = pad;
 }
 
 static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {

@@ -20,6 +20,8 @@ static tfm_status read_stack(tfm__stack_arch *out, const tfm__config_files *from
         .embedding_scale = 1,
         .positions = TFM__LEARNED_POSITIONS,
         .position_offset = PADDING + 1,
+        .skips = TFM__SKIPS_TO_ROW,
+        .skipped_id = PADDING,
         .relative = {.used = 32, .most = 128}, /* whatever `relative_attention_num_buckets` is */
     };
     const tfm__size_key sizes[] = {
