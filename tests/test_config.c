@@ -309,7 +309,7 @@ static void test_unknown_search(void **state) {
     scratch_text("generation_config.json",
                  "{\"penalty_alpha\": 0.5, \"guidance_scale\": 1.0, \"do_sample\": false, \"force_words_ids\": "
                  "[], \"num_beam_groups\": null}");
-    harness_ok(load(&c, "{\"penalty_alpha\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
+    harness_ok(load(&c, "{\"penalty_alpha\": 1.2, \"do_sample\": true, \"dola_layers\": \"high\"}"));
     assert_int_equal(warnings, 1); /* config.json is not asked where there is a generation_config.json */
     /* What a translation obeys, and a text that goes on does not. */
     warnings = 0;
@@ -322,8 +322,11 @@ static void test_unknown_search(void **state) {
     assert_int_equal(warnings, 3);
     warnings = 2;
     remove(scratch_path("generation_config.json"));
-    harness_ok(load(&c, "{\"penalty_alpha\": 1.2, \"do_sample\": true, \"guidance_scale\": 5}"));
+    harness_ok(load(&c, "{\"penalty_alpha\": 1.2, \"do_sample\": true, \"dola_layers\": \"high\"}"));
     assert_int_equal(warnings, 5);
+    scratch_refused(load(&c, "{\"guidance_scale\": 5}"), TFM_ERROR_UNSUPPORTED, "`guidance_scale` is 5");
+    scratch_refused(load(&c, "{\"watermarking_config\": {\"bias\": 2}}"), TFM_ERROR_UNSUPPORTED,
+                    "`watermarking_config` is");
     harness_ok(load(&c, "{\"typical_p\": 1.0, \"epsilon_cutoff\": 0.0, \"num_return_sequences\": 1, "
                         "\"token_healing\": false}"));
     assert_int_equal(warnings, 5);

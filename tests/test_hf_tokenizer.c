@@ -173,6 +173,37 @@ static void test_specials(void **state) {
     tfm_text_free(&text);
     tfm_ids_free(&ids);
     tfm_tokenizer_free(&tokenizer);
+    /* Special ones are text as any other where the file says so. */
+    scratch_text("tokenizer_config.json", "{\"pad_token\": \"harbour\", \"split_special_tokens\": true}");
+    harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+    harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, line, strlen(line)));
+    harness_ok(tfm_tokenizer_decode(tokenizer, &text, ids, count));
+    assert_string_equal(text, line);
+    tfm_text_free(&text);
+    tfm_ids_free(&ids);
+    tfm_tokenizer_free(&tokenizer);
+}
+
+/* A language that the class has by itself is one also where its token was not added; another word is none. */
+static void test_plain_language(void **state) {
+    (void)state;
+    tfm_tokenizer *tokenizer;
+    int32_t *ids;
+    size_t count;
+    scratch_text("tokenizer.json",
+                 "{\"model\": {\"type\": \"WordLevel\", \"unk_token\": \"<unk>\", \"vocab\": {\"<unk>\": 0, "
+                 "\"</s>\": 1, \"de_DE\": 2, \"the\": 3}}, \"pre_tokenizer\": {\"type\": "
+                 "\"WhitespaceSplit\"}}");
+    scratch_text("tokenizer_config.json", "{\"tokenizer_class\": \"MBartTokenizer\", \"src_lang\": \"de_DE\"}");
+    harness_ok(tfm_tokenizer_open(&tokenizer, scratch_root));
+    harness_ok(tfm_tokenizer_encode(tokenizer, &ids, &count, TFM_SOURCE, "the", 3));
+    assert_int_equal(count, 3);
+    assert_true(ids[0] == 3 && ids[1] == 1 && ids[2] == 2);
+    tfm_ids_free(&ids);
+    harness_refused(tfm_tokenizer_encode_with(tokenizer, &ids, &count, TFM_SOURCE, "the", 3,
+                                              &(tfm_encode_options){.language = "the"}),
+                    TFM_ERROR_ARGUMENT, "has no language \"the\"");
+    tfm_tokenizer_free(&tokenizer);
 }
 
 /* ---- Text that comes as it is written ----------------------------------------------------------------- */
@@ -230,9 +261,9 @@ static void test_streams(void **state) {
 }
 
 int main(int count, char **arguments) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_older),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds),   cmocka_unit_test(test_older),
                                        cmocka_unit_test(test_streams), cmocka_unit_test(test_specials),
-                                       cmocka_unit_test(test_classes)};
+                                       cmocka_unit_test(test_classes), cmocka_unit_test(test_plain_language)};
     if (count > 1) {
         folder = arguments[1];
         return _cmocka_run_group_tests("lines", tests, 3, scratch_setup, scratch_teardown);

@@ -106,7 +106,7 @@ static tfm_status make_trie(tfm__trie *out, tfm__added_pieces *a, bool normal, c
     tfm_status status = keys ? TFM_OK : TFM_ERROR_MEMORY;
     size_t count = 0;
     for (size_t i = 0; i < a->count && status == TFM_OK; i++) {
-        if (a->items[i].normalized != normal)
+        if (a->items[i].normalized != normal || (a->splits && a->items[i].special))
             continue;
         if (normal)
             status = normalise(&a->items[i], normalizer);

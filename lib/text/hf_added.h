@@ -24,6 +24,7 @@ typedef struct tfm__added_piece {
 typedef struct tfm__added_pieces {
     tfm__added_piece *items;
     size_t count, room;
+    bool splits; /* special ones are not looked for in a text */
     tfm__trie raw, normal;
     int32_t *by_id; /* items, or -1 */
     size_t by_id_count;

@@ -1,5 +1,5 @@
 #include "base/file.h"
-#include "text/hf_class.h"
+#include "text/hf_convert.h"
 
 const char *const tfm__special_keys[TFM__SPECIALS] = {
     [TFM__BOS] = "bos_token", [TFM__EOS] = "eos_token", [TFM__UNK] = "unk_token",   [TFM__SEP] = "sep_token",
@@ -23,15 +23,24 @@ static const tfm__hf_class CLASSES[] = {
     {.name = "XLMRoberta", .specials = FAIRSEQ},
     {.name = "Camembert", .specials = FAIRSEQ},
     {.name = "Pegasus", .specials = {NULL, "</s>", "<unk>", NULL, "<pad>", NULL, "<mask_2>"}},
-    {.name = "MBart", .specials = FAIRSEQ, .place = TFM__LANGUAGE_LAST, .language = "en_XX"},
-    {.name = "MBart50", .specials = FAIRSEQ, .place = TFM__LANGUAGE_FIRST, .language = "en_XX"},
-    {.name = "Nllb", .specials = FAIRSEQ, .place = TFM__LANGUAGE_FIRST, .language = "eng_Latn"},
+    {.name = "MBart", .specials = FAIRSEQ, .place = TFM__LANGUAGE_LAST, .language = "en_XX", .codes = tfm__codes_mbart},
+    {.name = "MBart50",
+     .specials = FAIRSEQ,
+     .place = TFM__LANGUAGE_FIRST,
+     .language = "en_XX",
+     .codes = tfm__codes_mbart50},
+    {.name = "Nllb",
+     .specials = FAIRSEQ,
+     .place = TFM__LANGUAGE_FIRST,
+     .language = "eng_Latn",
+     .codes = tfm__codes_nllb},
     {.name = "M2M100",
      .specials = {"<s>", "</s>", "<unk>", "</s>", "<pad>"},
      .place = TFM__LANGUAGE_FIRST,
      .language = "en",
      .before = "__",
-     .behind = "__"},
+     .behind = "__",
+     .codes = tfm__codes_m2m},
     {.name = "Llama", .specials = {"<s>", "</s>", "<unk>"}},
     {.name = "Gemma", .specials = {"<bos>", "<eos>", "<unk>", NULL, "<pad>", NULL, "<mask>"}},
 };

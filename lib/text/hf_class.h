@@ -13,6 +13,7 @@ typedef struct tfm__hf_class {
     tfm__language_place place;           /* Of the language. */
     const char *language;                /* Of a text where nobody says. */
     const char *before, *behind;         /* What stands around a language's code in its token. */
+    const char *codes;                   /* The languages that it has by itself, a blank after each. */
 } tfm__hf_class;
 
 /* The keys of the special tokens in tokenizer_config.json, such as "bos_token". */

@@ -152,6 +152,7 @@ static tfm_status note_languages(tfm__hf_tokenizer *t, const json_t *config, con
         t->place = TFM__LANGUAGE_LAST;
     t->before = kind->before;
     t->behind = kind->behind;
+    t->codes = kind->codes;
     if (status == TFM_OK && !t->languages[TFM_SOURCE]) {
         t->languages[TFM_SOURCE] = tfm__strdup(kind->language);
         status = t->languages[TFM_SOURCE] ? TFM_OK : TFM_ERROR_MEMORY;
@@ -234,9 +235,6 @@ tfm_status tfm__hf_override(json_t *root, const json_t *config, const char *dir)
     const json_t *norm = json_object_get(json_object_get(root, "normalizer"), "type");
     json_t *cut = json_object_get(root, "pre_tokenizer");
     const json_t *type = json_object_get(cut, "type"), *space = json_object_get(config, "add_prefix_space");
-    if (json_is_true(json_object_get(config, "split_special_tokens")))
-        tfm__log(TFM_LOG_WARNING,
-                 "%s/tokenizer_config.json: `split_special_tokens` is true; special tokens in a text stay whole", dir);
     if (is_any(kind, berts) && json_is_string(norm) && strcmp(json_string_value(norm), "BertNormalizer") == 0 &&
         json_object_set_new(root, "normalizer", bert_normalizer(config)) != 0)
         return TFM_ERROR_MEMORY;
@@ -260,6 +258,9 @@ tfm_status tfm__hf_configure(tfm__hf_tokenizer *t, tfm_tokenizer_info *info, con
         status = configure(t, info, config, map, kind, path, dir);
     if (status == TFM_OK)
         status = tfm__hf_bool(&t->clean_up, config, "clean_up_tokenization_spaces", false,
+                              (tfm__place){path, "tokenizer_config.json"});
+    if (status == TFM_OK)
+        status = tfm__hf_bool(&t->added.splits, config, "split_special_tokens", false,
                               (tfm__place){path, "tokenizer_config.json"});
     if (t->model.pairs)
         t->clean_up = false; /* transformers leaves the text of byte-pair models as it is */

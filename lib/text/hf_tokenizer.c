@@ -75,12 +75,21 @@ static tfm_status fill(const tfm__hf_tokenizer *t, work *w, tfm__ids *out, const
     return status;
 }
 
+/* Whether a list of words, each with a blank after it, has this one. */
+static bool is_listed(const char *list, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = list; at && *at; at += strcspn(at, " ") + 1)
+        if (strncmp(at, word, length) == 0 && at[length] == ' ')
+            return true;
+    return false;
+}
+
 static int32_t language_id(const void *self, const char *code) {
     const tfm__hf_tokenizer *t = self;
     char *name = tfm__format("%s%s%s", t->before ? t->before : "", code, t->behind ? t->behind : "");
     const int32_t id = name ? tfm__lexicon_find(t->model.lexicon, name, strlen(name)) : -1;
     free(name);
-    return tfm__added_piece_of(&t->added, id) ? id : -1;
+    return tfm__added_piece_of(&t->added, id) || (id >= 0 && is_listed(t->codes, code)) ? id : -1;
 }
 
 /* The template of a text whose language is said. */

@@ -22,6 +22,7 @@ typedef struct tfm__hf_tokenizer {
     bool clean_up;               /* after the decoder, as tokenizer_config.json says */
     tfm__language_place place;   /* of the language; `around` does not count then */
     const char *before, *behind; /* what stands around a language's code in its token */
+    const char *codes;           /* the languages that the class has by itself, a blank after each; or NULL */
     char *languages[2];          /* by tfm_side: the ones that nobody has to name; or NULL */
     int32_t eos;                 /* which ends a text with a language */
     bool older;                  /* made of files from before tokenizer.json */

@@ -260,30 +260,42 @@ static tfm_status read_forbidden(tfm__rules *out, const tfm__config_files *from,
 
 /* ---- Search ------------------------------------------------------------------------------------------- */
 
-/* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing. */
-static void warn_of_others(const tfm__config_files *from, bool prompted) {
+/* What Hugging Face's search would obey and this one does not know is said, unless it asks for nothing; what would
+ * change each token is refused. */
+static tfm_status check_others(const tfm__config_files *from, bool prompted) {
+    enum { NEVER, PROMPTED, TRANSLATED, REFUSED }; /* in which texts it is obeyed: those that go on, or translations */
     static const struct {
         const char *key;
         double nothing;
-        bool prompted, translated; /* obeyed where the model goes on with texts, or writes about a source */
-    } others[] = {
-        {"num_beam_groups", 1, false, false},     {"do_sample", 0, true, false},
-        {"force_words_ids", 0, false, false},     {"guidance_scale", 1, false, false},
-        {"watermarking_config", 0, false, false}, {"penalty_alpha", 0, false, false},
-        {"stop_strings", 0, false, false},        {"dola_layers", 0, false, false},
-        {"typical_p", 1, false, false},           {"epsilon_cutoff", 0, false, false},
-        {"eta_cutoff", 0, false, false},          {"top_h", 0, false, false},
-        {"token_healing", 0, false, false},       {"num_return_sequences", 1, false, false},
-        {"forced_bos_token_id", -1, false, true},
-    };
+        int obeyed;
+    } others[] = {{"guidance_scale", 1, REFUSED},
+                  {"watermarking_config", 0, REFUSED},
+                  {"do_sample", 0, PROMPTED},
+                  {"forced_bos_token_id", -1, TRANSLATED},
+                  {"num_beam_groups", 1, NEVER},
+                  {"force_words_ids", 0, NEVER},
+                  {"penalty_alpha", 0, NEVER},
+                  {"stop_strings", 0, NEVER},
+                  {"dola_layers", 0, NEVER},
+                  {"typical_p", 1, NEVER},
+                  {"epsilon_cutoff", 0, NEVER},
+                  {"eta_cutoff", 0, NEVER},
+                  {"top_h", 0, NEVER},
+                  {"token_healing", 0, NEVER},
+                  {"num_return_sequences", 1, NEVER}};
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
         tfm__found key = tfm__generation_key(from, others[i].key);
         const bool empty = json_is_false(key.value) || (json_is_array(key.value) && !json_array_size(key.value)) ||
                            (json_is_number(key.value) && json_number_value(key.value) == others[i].nothing);
-        if (key.value && !empty && !(prompted ? others[i].prompted : others[i].translated))
-            tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
-                     TFM__VALUE_TEXT(key.value));
+        if (!key.value || empty || others[i].obeyed == (prompted ? PROMPTED : TRANSLATED))
+            continue;
+        if (others[i].obeyed == REFUSED)
+            return tfm__fail(TFM_ERROR_UNSUPPORTED, "%s: `%s` is %s, which tfm does not run: take the key away",
+                             key.path, others[i].key, TFM__VALUE_TEXT(key.value));
+        tfm__log(TFM_LOG_WARNING, "%s: `%s` is %s; the search goes without it", key.path, others[i].key,
+                 TFM__VALUE_TEXT(key.value));
     }
+    return TFM_OK;
 }
 
 /* transformers' words for it: false, true, or "never". */
@@ -300,8 +312,9 @@ static tfm_status read_early(tfm__prompt_rules *out, const tfm__config_files *fr
 }
 
 static tfm_status read_search(tfm__rules *out, const tfm__config_files *from) {
-    warn_of_others(from, out->prompted);
-    tfm_status status = tfm__read_int(&out->beams, tfm__generation_key(from, "num_beams"), "num_beams", 1, 1024);
+    tfm_status status = check_others(from, out->prompted);
+    if (status == TFM_OK)
+        status = tfm__read_int(&out->beams, tfm__generation_key(from, "num_beams"), "num_beams", 1, 1024);
     if (status == TFM_OK)
         status = read_early(&out->prompt, from);
     if (status != TFM_OK)
