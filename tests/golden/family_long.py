@@ -4,6 +4,7 @@ DECODER_LENGTHS = [1, 3, 33, 70, 130, 201]
 SOURCE_LENGTHS = [2, 5, 18, 60, 120, 190]
 ENCODER_LENGTHS = [180, 1, 5, 90, 33, 150]
 LONGEST = 330
+IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 TURNING = ("rope_parameters", "rotary_pct", "rope_theta", "rope_scaling")
 
 
@@ -67,6 +68,9 @@ def lengthen(case, family, r):
         draw_sizes(r, config)
     case["lengths"] = ENCODER_LENGTHS if encodes and not translates else SOURCE_LENGTHS if translates else DECODER_LENGTHS
     if translates or not encodes:
-        case["generation"] = (case.get("generation") or {}) | draw_rules(r, config, not translates)
+        rules = (case.get("generation") or {}) | draw_rules(r, config, not translates)
+        if case.get("base"):  # which leaves no ids in generation_config.json
+            rules = {k: config[k] for k in IDS if config.get(k) is not None} | rules
+        case["generation"] = rules
         case["rules"] = True
     return case
