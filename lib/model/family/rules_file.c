@@ -282,6 +282,7 @@ static tfm_status check_others(const tfm__config_files *from, bool prompted) {
                   {"eta_cutoff", 0, NEVER},
                   {"top_h", 0, NEVER},
                   {"token_healing", 0, NEVER},
+                  {"max_time", 0, NEVER},
                   {"num_return_sequences", 1, NEVER}};
     for (size_t i = 0; i < TFM__COUNT(others); i++) {
         tfm__found key = tfm__generation_key(from, others[i].key);
