@@ -36,7 +36,8 @@ TFM_KERNEL void rules_decay(TFM_TENSOR(float, out), TFM_INPUT(float, log_sum), T
     const float base = likely ? TFM_AT(log_sum)[row] : 0.0f;
     for (long e = 0; e < end_count; e++) {
         __global float *logit = TFM_AT(out) + row * vocabulary + TFM_AT(ends)[e];
-        *logit += fabs(*logit - base) * share;
+        if (*logit > -INFINITY) /* one that is forbidden stays so */
+            *logit += fabs(*logit - base) * share;
     }
 }
 
