@@ -134,7 +134,7 @@ static void test_forbidden(void **state) {
                                       .max_length = 24};
         tfm_model *plain = open_with(base);
         tfm_hypotheses free_ones = search(plain, sources, &o);
-        const int32_t *first = free_ones.items[0].ids;
+        const int32_t *first = free_ones.items[0].ids, eos = tfm_model_get_info(plain)->eos_id;
         assert_true(free_ones.items[0].tokens < 24 && repeats(&free_ones.items[0]));
         /* After the penalty and the bias what was written first is not. */
         json_t *const cases[] = {json_pack("{s:i}", "no_repeat_ngram_size", 1),
@@ -143,16 +143,18 @@ static void test_forbidden(void **state) {
                                  json_pack("{s:[i]}", "begin_suppress_tokens", first[0]),
                                  json_pack("{s:[[[i], f]]}", "sequence_bias", first[0], -50.0),
                                  json_pack("{s:[[[i, i], f]]}", "sequence_bias", start, first[0], -50.0),
-                                 json_pack("{s:f}", "repetition_penalty", 1e4)};
+                                 json_pack("{s:f}", "repetition_penalty", 1e4),
+                                 json_pack("{s:i, s:i}", "min_length", 40, "forced_eos_token_id", eos)};
         for (size_t i = 0; i < TFM__COUNT(cases); i++) {
             json_object_update(cases[i], base);
             tfm_model *model = open_with(cases[i]);
             tfm_hypotheses found = search(model, sources, &o);
             const tfm_hypothesis *h = &found.items[0];
-            const int32_t eos = tfm_model_get_info(model)->eos_id;
             assert_true(i != 0 || !repeats(h));
             assert_true(i != 6 || o.beam > 1 || !repeats(h));
             assert_true(i != 1 || (h->tokens == 24 && !holds(h, 0, 23, eos)));
+            /* An end that is forced at the limit comes there, though min_length would have it later. */
+            assert_true(i != 7 || (h->tokens == 24 && holds(h, 23, 24, eos) && !holds(h, 0, 23, eos)));
             assert_true((i != 2 && i != 4) || !holds(h, 0, 24, first[0]));
             assert_true((i != 3 && i != 5) || h->ids[0] != first[0]);
             tfm_hypotheses_free(&found);

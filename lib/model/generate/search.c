@@ -197,6 +197,18 @@ static bool may_join(const tfm_model *model, const source *from) {
            model->kept == TFM_F32;
 }
 
+/* How many tokens each sentence has before any end, [b->count], where an end that is forced at its limit comes sooner
+ * than the least number of tokens allows; NULL where that is the same of all, or without memory. */
+static int32_t *waits_of(const tfm__rules *forced, const batch *b, int least) {
+    bool sooner = false;
+    for (int64_t i = 0; forced->forced_eos_id >= 0 && i < b->count; i++)
+        sooner = sooner || b->limits[i] <= least;
+    int32_t *waits = sooner ? tfm__alloc((size_t)b->count, sizeof(*waits)) : NULL;
+    for (int64_t i = 0; waits && i < b->count; i++)
+        waits[i] = b->limits[i] <= least ? b->limits[i] - 1 : least;
+    return waits;
+}
+
 /* Searches for a batch. `fed` may be NULL; it hands out what others than `out` gets, where sentences join. */
 static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_rules *rules, const tfm__rules *forced,
                       batch *b, const tfm_search_options *options, tfm__fed *fed) {
@@ -217,8 +229,10 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     tfm__model_project_source(model, from.cross, encoded);
     tfm__model_relative(model, &from.relative, b->longest);
     const bool certain = rules->form == TFM_PENALTY_HUGGINGFACE;
-    const tfm__beam_choice choice = tfm__beam_choice_of(forced);
+    tfm__beam_choice choice = tfm__beam_choice_of(forced);
+    int32_t *waits = waits_of(forced, b, choice.min_new);
     tfm_status status = TFM_OK;
+    choice.waits = waits;
     if (goes_by_shortlist(model, b))
         status = tfm__kept_make(&from.kept, model, b->ids, b->lengths, b->prefix_counts, b->count, b->width,
                                 certain ? model->score_bias : model->search_bias);
@@ -259,6 +273,7 @@ static tfm_status run(tfm_model *model, tfm_hypotheses *out, const tfm__search_r
     tfm__kept_free(ctx, &from.kept);
     tfm_scope_close(ctx, 0, NULL);
     free(from.cross);
+    free(waits);
     return status;
 }
 
