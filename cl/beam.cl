@@ -498,12 +498,13 @@ TFM_KERNEL void beam_bias(TFM_TENSOR(float, out), TFM_INPUT(int, table), TFM_INP
 
 /* One item per row: forbids the tokens that would write a sequence of `length` tokens for the second time in a row's
  * past. logits (R, vocabulary): become -inf there; removed (R): the logarithm of a sum, to which their exponentials are
- * added. table (R, columns) and lengths (R) as for beam_forbid; node_token: the token of each node, -1 is no token */
-TFM_KERNEL void beam_forbid_repeats(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, table),
-                                    TFM_INPUT(int, lengths), TFM_INPUT(int, node_token), const long rows,
-                                    const long vocabulary, const long columns, const long length) {
+ * added. may_choose (R): as of rules_choice (rules.cl), or null. table (R, columns) and lengths (R) as for beam_forbid;
+ * node_token: the token of each node, -1 is no token */
+TFM_KERNEL void beam_forbid_repeats(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, may_choose),
+                                    TFM_INPUT(int, table), TFM_INPUT(int, lengths), TFM_INPUT(int, node_token),
+                                    const long rows, const long vocabulary, const long columns, const long length) {
     const long row = get_global_id(0);
-    if (row >= rows)
+    if (row >= rows || (may_choose != 0 && !TFM_AT(may_choose)[row]))
         return;
     const long past = PAST_OF(row);
     __global const int *line = TFM_AT(table) + row * columns;

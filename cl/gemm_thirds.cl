@@ -1,6 +1,6 @@
 /* GEMM of floats for WIDE devices whose processor multiplies tiles of bf16 (AMX): c (M, N) = activation(alpha a b +
  * addend). Each float of a and b is the sum of three shares of bf16 (gemm_rounded.cl), and of the nine products of two
- * floats' shares the six are added that reach a float's last bit: what is left out is below 2^-25 of the product. So
+ * floats' shares the six are added that reach a float's last bit: what is left out is at most 2^-24 of the product. So
  * nothing is rounded but sums, as where floats are multiplied by instructions for vectors, of which 512 would do what
  * six for tiles do in 96 cycles. Denormal numbers count as zeros, and a share below 2^-126 is lost. Where a number is
  * infinite or NaN its block is multiplied as floats, which are its shares' sums.
@@ -82,7 +82,7 @@ static void add_floats(tfm_vec *sums, const uint *a, __global const uint *b, con
     "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n tdpbf16ps %%tmm7, %%tmm5, %%tmm3\n"
 
 /* to (BLOCK, TFM_PANEL) = from + a b; from may be 0, for zeros. Rows of both lie so many bytes apart. Shares are loaded
- * in an order in which products that follow one another have one in common, the smallest products first. */
+ * in an order in which products that follow one another have one in common, the largest product last. */
 static inline void add_tiles(const ulong from, const long from_row, const ulong to, const long to_row, const uint *a,
                              __global const uint *b, const int steps) {
     if (from)

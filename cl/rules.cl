@@ -9,6 +9,20 @@ float rules_log_add(const float a, const float b) {
     return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
 }
 
+/* One item per row: may_choose (R) is 0 where the row's next token is forced, which no rule may forbid then: as one of
+ * the beginning of its text, prefix_counts (N), or, where there is a last_end, at its limit (N). `lengths` as for
+ * rules_forbid_source; a row's past begins with the start token. */
+TFM_KERNEL void rules_choice(TFM_TENSOR(int, may_choose), TFM_INPUT(int, lengths), TFM_INPUT(int, limits),
+                             TFM_INPUT(int, prefix_counts), TFM_INPUT(int, sources), const long rows,
+                             const long columns, const long last_end) {
+    const long row = get_global_id(0);
+    if (row >= rows)
+        return;
+    const long next = lengths != 0 ? TFM_AT(lengths)[row] : columns, text = TFM_AT(sources)[row];
+    const bool forced = next <= TFM_AT(prefix_counts)[text] || (last_end && next >= TFM_AT(limits)[text]);
+    TFM_AT(may_choose)[row] = !forced;
+}
+
 /* One item per row: forbids the ends (end_count) in logits (R, vocabulary) where the row's text has fewer tokens, which
  * are `step`, than waits (N) says; removed (R) counts what they weighed, as in beam_forbid. */
 TFM_KERNEL void rules_wait(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, waits),
@@ -63,13 +77,14 @@ TFM_KERNEL void rules_penalize_source(TFM_TENSOR(float, out), TFM_INPUT(float, l
 
 /* One item per row: forbids the tokens that would write a sequence of `length` tokens of the row's source. logits (R,
  * vocabulary) and removed (R) as for rules_wait; `lengths` (R) are how many columns count of a row's line, or all where
- * that is null. */
-TFM_KERNEL void rules_forbid_source(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, table),
-                                    TFM_INPUT(int, lengths), TFM_INPUT(int, node_token), TFM_INPUT(int, source_ids),
-                                    TFM_INPUT(int, source_counts), TFM_INPUT(int, sources), const long rows,
-                                    const long vocabulary, const long columns, const long width, const long length) {
+ * that is null; may_choose (R) as of rules_choice, or null where all may. */
+TFM_KERNEL void rules_forbid_source(TFM_TENSOR(float, logits), TFM_TENSOR(float, removed), TFM_INPUT(int, may_choose),
+                                    TFM_INPUT(int, table), TFM_INPUT(int, lengths), TFM_INPUT(int, node_token),
+                                    TFM_INPUT(int, source_ids), TFM_INPUT(int, source_counts), TFM_INPUT(int, sources),
+                                    const long rows, const long vocabulary, const long columns, const long width,
+                                    const long length) {
     const long row = get_global_id(0);
-    if (row >= rows)
+    if (row >= rows || (may_choose != 0 && !TFM_AT(may_choose)[row]))
         return;
     const long past = lengths != 0 ? TFM_AT(lengths)[row] : columns, text = TFM_AT(sources)[row];
     const long last = TFM_AT(source_counts)[text] - length;

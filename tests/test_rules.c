@@ -167,6 +167,36 @@ static void test_forbidden(void **state) {
     json_decref(root);
 }
 
+/* What is forced comes, though it has been there before, or is in the source: a beginning, and the end at the limit. */
+static void test_forced(void **state) {
+    (void)state;
+    json_t *root = goldens(), *of = json_array_get(root, 0);
+    json_t *base = json_object_get(json_array_get(json_object_get(of, "cases"), 0), "keys");
+    scratch_model("tests/golden/postnorm-relu-bias");
+    tfm_model *plain = open_with(base);
+    const int32_t eos = tfm_model_get_info(plain)->eos_id, word = eos == 7 ? 8 : 7;
+    tfm_model_free(&plain);
+    json_t *keys = json_pack("{s:i, s:i, s:i}", "no_repeat_ngram_size", 1, "encoder_no_repeat_ngram_size", 1,
+                             "forced_eos_token_id", eos);
+    json_object_update_missing(keys, base);
+    tfm_model *model = open_with(keys);
+    const int32_t source[] = {word, 9, 11, eos}, begin[] = {word, word, 11};
+    for (int run = 0; run < 4; run++) {
+        const tfm_search_options o = {
+            .beam = run % 2 ? 4 : 1, .penalty = run / 2 ? TFM_PENALTY_HUGGINGFACE : TFM_PENALTY_PAPER, .max_length = 8};
+        tfm_hypotheses found;
+        harness_ok(tfm_search(model, &found, source, (size_t[]){4}, 1, begin, (size_t[]){3}, &o));
+        const tfm_hypothesis *h = &found.items[0];
+        assert_int_equal(h->tokens, 8);
+        assert_memory_equal(h->ids, begin, sizeof(begin));
+        assert_true(holds(h, 7, 8, eos) && !holds(h, 0, 7, eos) && !holds(h, 3, 8, word) && !holds(h, 0, 8, 9));
+        tfm_hypotheses_free(&found);
+    }
+    tfm_model_free(&model);
+    json_decref(keys);
+    json_decref(root);
+}
+
 /* A forbidden word of several tokens is no beginning, nor is what completes one with the start token. */
 static void test_prefixes(void **state) {
     (void)state;
@@ -222,6 +252,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_transformers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_paper, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_forbidden, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_forced, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_written),
     };

@@ -243,13 +243,14 @@ TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm
  * `forced_eos_token_id` the last one of a translation that reaches the maximum length. With TFM_PENALTY_HUGGINGFACE the
  * log p of both is 0, and no other token becomes more probable because `bad_words_ids` forbids some, as in
  * transformers. With TFM_PENALTY_PAPER both have the log p that the model gives them, and the probabilities of the
- * tokens that are allowed add up to 1, as with `renormalize_logits` they do in either form. Marian's models never
- * write padding: it has no probability.
+ * tokens that are allowed add up to 1, unless a penalty or a bias of the directory changes their scores; with
+ * `renormalize_logits` they do in either form, and then too. Marian's models never write padding: it has no
+ * probability.
  *
- * A beam search goes on until nothing better can follow, if alpha is not negative, and what is cut by the maximum
- * length counts only where too little ended. But with TFM_PENALTY_HUGGINGFACE that of other families than Marian ends
- * as that of transformers does, by the directory's `early_stopping`, and what reaches the maximum length counts as
- * finished. */
+ * A beam search goes on until nothing better can follow, if alpha is not negative and no rule of the directory raises
+ * scores, and what is cut by the maximum length counts only where too little ended. But with TFM_PENALTY_HUGGINGFACE
+ * that of other families than Marian ends as that of transformers does, by the directory's `early_stopping`, and what
+ * reaches the maximum length counts as finished. */
 typedef enum tfm_length_penalty {
     TFM_PENALTY_PAPER,       /* score = sum log p / ((5 + n) / 6)^alpha; alpha is 0.6 unless given. */
     TFM_PENALTY_HUGGINGFACE, /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1. */

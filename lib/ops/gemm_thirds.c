@@ -109,10 +109,11 @@ static tfm_status multiply(tfm_context *ctx, const tfm__gemm_task *task) {
 
 /* ---- Whether the instruction does what it says ------------------------------------------------------------------- */
 
-enum { TRIAL_M = 21, TRIAL_N = 45, TRIAL_K = 37 };
+/* Whole blocks and parts of them, two pieces of K, and a bias. */
+static const tfm__gemm_task TRIAL = {.batch = 1, .m = 70, .n = 77, .k = 600, .shared_b = true, .alpha = 1};
 
-/* Numbers of all 24 bits, of either sign, of the same size: so an element is right to a part of its terms' sum that no
- * two of three shares reach. */
+/* Numbers of all 24 bits, of either sign, of a half to 1. Rounding of sums, which are of some 14, makes elements wrong
+ * by 1.5e-5 at most; without one of the smallest products many are wrong by more than 5e-5. */
 static void fill_trial(float *x, int count, uint32_t seed) {
     for (int i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -121,22 +122,36 @@ static void fill_trial(float *x, int count, uint32_t seed) {
 }
 
 static bool compare(tfm_context *ctx) {
-    float a[TRIAL_M * TRIAL_K], b[TRIAL_K * TRIAL_N], got[TRIAL_M * TRIAL_N];
-    tfm__gemm_task t = {.batch = 1, .m = TRIAL_M, .n = TRIAL_N, .k = TRIAL_K, .shared_b = true, .alpha = 1};
-    fill_trial(a, TRIAL_M * TRIAL_K, 1);
-    fill_trial(b, TRIAL_K * TRIAL_N, 2);
-    tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){t.m, t.k});
-    tfm_tensor_new(ctx, &t.b, TFM_F32, 2, (int64_t[]){t.k, t.n});
-    tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){t.m, t.n});
-    tfm_tensor_write(ctx, t.a, a);
-    tfm_tensor_write(ctx, t.b, b);
-    bool right = multiply(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
-    for (int i = 0; right && i < TRIAL_M * TRIAL_N; i++) {
-        double sum = 0;
-        for (int p = 0; p < TRIAL_K; p++)
-            sum += (double)a[i / TRIAL_N * TRIAL_K + p] * (double)b[p * TRIAL_N + i % TRIAL_N];
-        right = fabs((double)got[i] - sum) < ldexp(TRIAL_K, -22);
+    tfm__gemm_task t = TRIAL;
+    const int m = (int)t.m, n = (int)t.n, k = (int)t.k;
+    float *a = tfm__alloc((size_t)(m * k), sizeof(*a)), *b = tfm__alloc((size_t)(k * n), sizeof(*b));
+    float *bias = tfm__alloc((size_t)n, sizeof(*bias)), *got = tfm__alloc((size_t)(m * n), sizeof(*got));
+    bool right = a && b && bias && got;
+    if (!right)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "gemm: out of host memory");
+    if (right) {
+        fill_trial(a, m * k, 1);
+        fill_trial(b, k * n, 2);
+        fill_trial(bias, n, 3);
+        tfm_tensor_new(ctx, &t.a, TFM_F32, 2, (int64_t[]){m, k});
+        tfm_tensor_new(ctx, &t.b, TFM_F32, 2, (int64_t[]){k, n});
+        tfm_tensor_new(ctx, &t.bias, TFM_F32, 1, &t.n);
+        tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){m, n});
+        tfm_tensor_write(ctx, t.a, a);
+        tfm_tensor_write(ctx, t.b, b);
+        tfm_tensor_write(ctx, t.bias, bias);
+        right = multiply(ctx, &t) == TFM_OK && tfm_tensor_read(ctx, got, t.c) == TFM_OK;
     }
+    for (int i = 0; right && i < m * n; i++) {
+        double sum = (double)bias[i % n];
+        for (int p = 0; p < k; p++)
+            sum += (double)a[i / n * k + p] * (double)b[p * n + i % n];
+        right = fabs((double)got[i] - sum) < 5e-5;
+    }
+    free(a);
+    free(b);
+    free(bias);
+    free(got);
     return right;
 }
 
@@ -177,11 +192,23 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     return multiply(ctx, task);
 }
 
+static uint64_t scratch_memory(const tfm_context *ctx, const tfm__gemm_task *task) {
+    const deal d = deal_of(ctx, task);
+    return tfm__pool_block(sizeof(int32_t) * (uint64_t)(d.row_items * d.panel_items * SCRATCH));
+}
+
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const state *s = state_of(ctx);
-    const deal d = deal_of(ctx, task);
-    const uint64_t trial = s && s->verdict == UNKNOWN ? 6 * tfm__pool_block(sizeof(float) * 64 * 64) : 0;
-    return tfm__pool_block(sizeof(int32_t) * (uint64_t)(d.row_items * d.panel_items * SCRATCH)) + trial;
+    const uint64_t own = scratch_memory(ctx, task);
+    if (!s || s->verdict != UNKNOWN)
+        return own;
+    /* Before it is known whether tiles are right: the trial, and then perhaps what `packed` takes. */
+    const uint64_t packed = tfm__gemm_packed.memory(ctx, task);
+    const uint64_t trial = tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.k)) +
+                           tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.k * TRIAL.n)) +
+                           tfm__pool_block(sizeof(float) * (uint64_t)(TRIAL.m * TRIAL.n)) +
+                           tfm__pool_block(sizeof(float) * (uint64_t)TRIAL.n) + scratch_memory(ctx, &TRIAL);
+    return (own > packed ? own : packed) + trial;
 }
 
 const tfm__gemm_provider tfm__gemm_thirds = {

@@ -24,8 +24,8 @@ typedef struct tfm__beam_choice {
     const int32_t *waits;     /* [sentences]: the same of each, min_new at most; NULL: it is that of all */
     float source_penalty;     /* what tokens of the source are made less likely by; 0: nothing */
     int64_t no_repeat_source; /* no sequence of so many of its tokens is written; 0: any may be */
-    double decay;             /* ends become likelier by this to the power of the tokens after the first */
-    int64_t decay_from;       /* so many; 0: they do not */
+    int64_t decay_from;       /* after so many tokens */
+    double decay;             /* an end's score grows by its size times decay^n - 1, n tokens later; 0: it does not */
 } tfm__beam_choice;
 
 /* What the directory says of it. */
@@ -89,6 +89,7 @@ typedef struct tfm__beam {
     int32_t *present; /* [N], the caller's: which sentences are live, n of them; NULL: nobody asks, and none may join */
     int needed;       /* a row is given up that cannot come to one of so many best hypotheses; 0: none is given up */
     tfm__beam_choice choice;
+    bool translates;                      /* texts begin with the start token, not with prompts */
     tfm_tensor streams;                   /* (N) */
     tfm_tensor source_ids, source_counts; /* (N, S), (N): where a rule looks at the source; or empty */
     tfm_tensor waits;                     /* (N), or empty: as in tfm__beam_choice */
@@ -194,9 +195,12 @@ void tfm__beam_penalize_source(const tfm__beam *beam, tfm_tensor *out, tfm_tenso
 /* Whether ends are likelier in this step; and *out = logits, but for them. */
 bool tfm__beam_decays(const tfm__beam *beam);
 void tfm__beam_decay(const tfm__beam *beam, tfm_tensor *out, tfm_tensor logits, tfm_tensor log_sum);
-/* Whether they forbid any token in this step, and make -inf of those; removed (R) counts what they weighed. */
+/* *may_choose (R): 0 where the row's next token is forced, which no rule of sequences forbids then. Of translations. */
+void tfm__beam_may_choose(const tfm__beam *beam, tfm_tensor *may_choose);
+/* Whether they forbid any token in this step, and make -inf of those; removed (R) counts what they weighed. may_choose
+ * may be empty: then all may. */
 bool tfm__beam_withholds(const tfm__beam *beam);
-void tfm__beam_withhold(const tfm__beam *beam, tfm_tensor logits, tfm_tensor removed);
+void tfm__beam_withhold(const tfm__beam *beam, tfm_tensor logits, tfm_tensor removed, tfm_tensor may_choose);
 
 /* ---- Results (hypotheses.c) ---- */
 

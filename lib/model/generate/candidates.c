@@ -44,9 +44,13 @@ static int list_ends(int *out, const tfm__rules *rules) {
     int count = 0;
     if (rules->eos_id >= 0)
         out[count++] = rules->eos_id;
-    for (int i = 0; i < rules->eos_id_count; i++)
-        if (rules->eos_ids[i] != rules->eos_id)
+    for (int i = 0; i < rules->eos_id_count; i++) {
+        bool there = false;
+        for (int k = 0; k < count; k++)
+            there = there || out[k] == rules->eos_ids[i];
+        if (!there)
             out[count++] = rules->eos_ids[i];
+    }
     return count;
 }
 
@@ -112,10 +116,13 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
     const int64_t repeat = beam->rules->no_repeat;
     int64_t first;
     const int64_t words = words_now(beam, &first);
+    tfm_tensor may_choose = {0};
     const bool repeats = repeat > 0 && columns >= repeat, withholds = tfm__beam_withholds(beam);
     if (words == 0 && !repeats && !withholds)
         return false;
     *removed = tfm__beam_floats(ctx, rows);
+    if (beam->translates && (repeats || beam->choice.no_repeat_source > 0))
+        tfm__beam_may_choose(beam, &may_choose);
     if (words > 0) {
         tfm_tensor starts = {0};
         tfm_tensor_rows(ctx, &starts, beam->word_starts, first, words + 1);
@@ -130,12 +137,12 @@ static bool forbid(const tfm__beam *beam, tfm_tensor *removed, tfm_tensor logits
     }
     if (repeats)
         tfm__launch(ctx, tfm__kernel_get(ctx, "beam", "beam_forbid_repeats", ""), tfm__beam_items(ctx, rows),
-                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T_AS("table", beam->table),
-                              TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token),
-                              TFM__I(rows), TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns),
-                              TFM__I_AS("length", repeat)));
+                    TFM__ARGS(TFM__T(logits), TFM__T_AS("removed", *removed), TFM__T(may_choose),
+                              TFM__T_AS("table", beam->table), TFM__T_AS("lengths", beam->lengths),
+                              TFM__T_AS("node_token", beam->node_token), TFM__I(rows),
+                              TFM__I_AS("vocabulary", beam->vocabulary), TFM__I(columns), TFM__I_AS("length", repeat)));
     if (withholds)
-        tfm__beam_withhold(beam, logits, *removed);
+        tfm__beam_withhold(beam, logits, *removed, may_choose);
     return true;
 }
 
@@ -264,7 +271,7 @@ int64_t tfm__beam_candidates(const tfm__beam *beam, tfm_tensor *values, tfm_tens
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     const bool altered = beam->choice.repetition_penalty != 0 || beam->bias.buffer ||
-                         beam->choice.source_penalty != 0 || tfm__beam_decays(beam);
+                         beam->choice.source_penalty != 0 || beam->choice.decay != 0;
     tfm_tensor removed = {0};
     if (beam->choice.draws && !altered && !forbids(beam) && tfm__context_tuning(ctx)->class == TFM__SIMT) {
         draw_at_once(beam, values, tokens, log_sum, logits);

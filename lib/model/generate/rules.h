@@ -28,8 +28,8 @@ typedef struct tfm__prompt_rules {
     double
         source_penalty;   /* encoder_repetition_penalty: what tokens of the source, or of the prompt, are favoured by */
     int no_repeat_source; /* encoder_no_repeat_ngram_size: no sequence of so many tokens of it is written */
-    int decay_from; /* exponential_decay_length_penalty: after so many tokens ends become likelier, by `decay` to the */
-    double decay;   /* power of how many more there are */
+    int decay_from;       /* exponential_decay_length_penalty: n tokens after so many, the score of an end grows by */
+    double decay;         /* its size times decay^n - 1 */
     /* transformers' `early_stopping`: when a beam search is content. By default once no live beam is better than the
      * worst that has finished; or as soon as enough have finished; or when no live beam can become better. */
     enum { TFM__EARLY_DEFAULT, TFM__EARLY_TRUE, TFM__EARLY_NEVER } early;

@@ -21,6 +21,9 @@ bool tfm__beam_source_rules(const tfm__beam_choice *choice) {
 
 void tfm__beam_put_source(tfm__beam *beam, const tfm__beam_setup *setup) {
     tfm_context *ctx = beam->ctx;
+    beam->translates = !setup->past;
+    if (beam->choice.decay != 0) /* its first step may be one that no sample for a pack comes to */
+        tfm__kernel_get(ctx, "rules", "rules_decay", "");
     if (beam->choice.waits)
         beam->waits = tfm__beam_ints_of(ctx, beam->choice.waits, beam->total);
     if (!tfm__beam_source_rules(&beam->choice))
@@ -67,12 +70,23 @@ bool tfm__beam_withholds(const tfm__beam *beam) {
     return beam->choice.no_repeat_source > 0 || waits(beam);
 }
 
-void tfm__beam_withhold(const tfm__beam *beam, tfm_tensor logits, tfm_tensor removed) {
+void tfm__beam_may_choose(const tfm__beam *beam, tfm_tensor *may_choose) {
+    tfm_context *ctx = beam->ctx;
+    const int64_t rows = beam->rows;
+    tfm_tensor_new(ctx, may_choose, TFM_I32, 1, &rows);
+    tfm__launch(ctx, tfm__kernel_get(ctx, "rules", "rules_choice", ""), tfm__beam_items(ctx, rows),
+                TFM__ARGS(TFM__T_AS("may_choose", *may_choose), TFM__T_AS("lengths", beam->lengths),
+                          TFM__T_AS("limits", beam->limits), TFM__T_AS("prefix_counts", beam->prefix_counts),
+                          TFM__T_AS("sources", beam->sources), TFM__I(rows), TFM__I_AS("columns", beam->table.dims[1]),
+                          TFM__I_AS("last_end", beam->rules->forced_eos_id >= 0)));
+}
+
+void tfm__beam_withhold(const tfm__beam *beam, tfm_tensor logits, tfm_tensor removed, tfm_tensor may_choose) {
     tfm_context *ctx = beam->ctx;
     const int64_t rows = beam->rows;
     if (beam->choice.no_repeat_source > 0)
         tfm__launch(ctx, tfm__kernel_get(ctx, "rules", "rules_forbid_source", ""), tfm__beam_items(ctx, rows),
-                    TFM__ARGS(TFM__T(logits), TFM__T(removed), TFM__T_AS("table", beam->table),
+                    TFM__ARGS(TFM__T(logits), TFM__T(removed), TFM__T(may_choose), TFM__T_AS("table", beam->table),
                               TFM__T_AS("lengths", beam->lengths), TFM__T_AS("node_token", beam->node_token),
                               TFM__T_AS("source_ids", beam->source_ids),
                               TFM__T_AS("source_counts", beam->source_counts), TFM__T_AS("sources", beam->sources),
