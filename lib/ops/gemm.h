@@ -166,6 +166,9 @@ typedef struct tfm__gemm_proof {
  * adds to it. The context fails instead where c is added to in part, or `asked`, and the provider has failed. */
 tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider, tfm__gemm_proof *proof,
                             const tfm__gemm_task *task, bool asked);
+/* Whether `compare` finds an instruction of the processor right, in a scope of its own that no tape records; not where
+ * the compiler does not know the instruction. Gives the context's status. */
+tfm_status tfm__gemm_try(tfm_context *ctx, bool (*compare)(tfm_context *ctx), bool *right);
 /* Bytes that a comparison takes from the pool. */
 uint64_t tfm__gemm_proof_memory(const tfm__gemm_task *task);
 

@@ -1,5 +1,6 @@
 /* The proof of a provider that is not ours: the first result of each class of tasks in a context is compared with the
- * plain kernel's. After one mismatch, or one error unless TFM_GEMM asks for it, the context goes on without it. */
+ * plain kernel's. After one mismatch, or one error unless TFM_GEMM asks for it, the context goes on without it. And the
+ * trial of an instruction of the processor, which providers of ours go through. */
 #include <inttypes.h>
 #include <math.h>
 #include "ops/gemm.h"
@@ -158,4 +159,17 @@ tfm_status tfm__gemm_proven(tfm_context *ctx, const tfm__gemm_provider *provider
                  status != TFM_OK ? ")" : "");
     tfm__error_restore(kept);
     return TFM_OK;
+}
+
+tfm_status tfm__gemm_try(tfm_context *ctx, bool (*compare)(tfm_context *ctx), bool *right) {
+    const int depth = tfm__scope_depth(ctx);
+    const bool recorded = tfm__tape_pause(ctx);
+    tfm_scope_open(ctx);
+    *right = compare(ctx);
+    if (tfm_context_status(ctx) == TFM_ERROR_BUILD) /* a compiler that does not know the instruction */
+        tfm__context_recover(ctx, depth);
+    else
+        tfm_scope_close(ctx, 0, NULL);
+    tfm__tape_resume(ctx, recorded);
+    return tfm_context_status(ctx);
 }

@@ -157,20 +157,11 @@ static bool compare(tfm_context *ctx) {
 
 /* Tries it once in a context. An emulation, which only tests run, is no instruction. */
 static verdict prove(tfm_context *ctx) {
-    const int depth = tfm__scope_depth(ctx);
     state *s = state_of(ctx);
+    bool right = false;
     if (!s || s->verdict != UNKNOWN)
         return s ? s->verdict : UNKNOWN;
-    const bool recorded = tfm__tape_pause(ctx);
-    tfm_scope_open(ctx);
-    const bool right = compare(ctx);
-    const tfm_status status = tfm_context_status(ctx);
-    if (status == TFM_ERROR_BUILD) /* a compiler that does not know the instruction */
-        tfm__context_recover(ctx, depth);
-    else
-        tfm_scope_close(ctx, 0, NULL);
-    tfm__tape_resume(ctx, recorded);
-    if (tfm_context_status(ctx) != TFM_OK)
+    if (tfm__gemm_try(ctx, compare, &right) != TFM_OK)
         return UNKNOWN;
     s->verdict = right ? GOOD : WRONG;
     if (!right)
