@@ -1,4 +1,4 @@
-/* The disk cache. One file an entry, named by the key's hash:
+/* The disk cache's entries. One file an entry, named by the key's hash:
  *
  *     0  magic "TFMCACHE"
  *     8  u32 format version          all numbers little-endian
@@ -15,20 +15,18 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/file.h"
 #include "dev/cache.h"
+#include "dev/cache_folder.h"
 
 #define MAGIC "TFMCACHE"
 #define VERSION 2
 #define HEADER 32
 #define SUFFIX ".tfm"
 #define LASTING_SUFFIX ".table"
-#define LOCK_NAME "trial.lock"
-#define NAME_SIZE 64
 /* Together, and for one entry; when the folder is fuller, the least recently used go until a quarter is free.
  */
 #define MAX_TOTAL ((uint64_t)256 << 20)
@@ -43,89 +41,12 @@ static uint64_t load(const unsigned char *bytes, size_t count) {
     return word;
 }
 
-/* ---- Folder ------------------------------------------------------------------------------------------------------ */
-
-static void warn_once(const char *format, ...) TFM_PRINTF(1, 2);
-static void warn_once(const char *format, ...) {
-    static atomic_flag warned = ATOMIC_FLAG_INIT;
-    char text[1024];
-    if (atomic_flag_test_and_set(&warned))
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    tfm__log(TFM_LOG_WARNING, "no disk cache, kernels are compiled each time: %s", text);
-}
-
-/* NULL when there is to be no cache. */
-static char *folder_path(bool warn) {
-    const char *own = getenv("TFM_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (own && own[0])
-        return strcmp(own, "off") == 0 ? NULL : tfm__strdup(own);
-    if (cache && cache[0] == '/') /* the XDG rule: a relative path is to be ignored */
-        return tfm__format("%s/tfm", cache);
-    if (home && home[0])
-        return tfm__format("%s/.cache/tfm", home);
-    if (warn)
-        warn_once("neither TFM_CACHE_DIR nor XDG_CACHE_HOME nor HOME is set");
-    return NULL;
-}
-
-/* A descriptor of the folder, -1 without one. Only `make` creates it, and only `make` minds that it is
- * missing. */
-static int open_folder(bool make, bool warn) {
-    char *path = folder_path(warn);
-    struct stat about;
-    if (!path)
-        return -1;
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0 && errno == ENOENT && make && tfm__dir_make(path, 0700) == TFM_OK)
-        folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        if (warn && (make || errno != ENOENT))
-            warn_once("%s cannot be opened (%s): set TFM_CACHE_DIR to a folder of yours, or to off", path,
-                      strerror(errno));
-    } else if (fstat(folder, &about) != 0 || about.st_uid != geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH))) {
-        if (warn)
-            warn_once("%s is not yours alone to write: give TFM_CACHE_DIR a folder that you own, and chmod go-w it",
-                      path);
-        close(folder);
-        folder = -1;
-    }
-    free(path);
-    return folder;
-}
-
-bool tfm__cache_usable(void) {
-    int folder = open_folder(true, true);
-    if (folder >= 0)
-        close(folder);
-    return folder >= 0;
-}
-
-char *tfm__cache_subfolder(const char *name) {
-    const int folder = open_folder(true, false);
-    struct stat about;
-    if (folder < 0)
-        return NULL;
-    const bool there = (mkdirat(folder, name, 0700) == 0 || errno == EEXIST) &&
-                       fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode) &&
-                       faccessat(folder, name, W_OK | X_OK, AT_EACCESS) == 0;
-    close(folder);
-    char *path = there ? folder_path(false) : NULL, *whole = path ? realpath(path, NULL) : NULL;
-    char *inside = whole ? tfm__format("%s/%s", whole, name) : NULL;
-    free(whole);
-    free(path);
-    return inside;
-}
-
 static bool lasts(const char *key) {
     return strncmp(key, TFM__CACHE_LASTING, strlen(TFM__CACHE_LASTING)) == 0;
 }
 
-static void name_of(char name[NAME_SIZE], const char *key) {
-    snprintf(name, NAME_SIZE, "%016" PRIx64 "%s", tfm__hash64(key, strlen(key), 0),
+void tfm__cache_name(char name[TFM__CACHE_NAME], const char *key) {
+    snprintf(name, TFM__CACHE_NAME, "%016" PRIx64 "%s", tfm__hash64(key, strlen(key), 0),
              lasts(key) ? LASTING_SUFFIX : SUFFIX);
 }
 
@@ -199,13 +120,13 @@ static enum verdict read_entry(void **out, size_t *bytes, int folder, const char
 }
 
 void *tfm__cache_get(const char *key, size_t *bytes) {
-    char name[NAME_SIZE];
+    char name[TFM__CACHE_NAME];
     void *payload = NULL;
     *bytes = 0;
-    int folder = open_folder(false, true);
+    int folder = tfm__cache_folder(false, true);
     if (folder < 0)
         return NULL;
-    name_of(name, key);
+    tfm__cache_name(name, key);
     if (read_entry(&payload, bytes, folder, name, key) == DAMAGED) {
         if (lasts(key))
             tfm__log(TFM_LOG_WARNING,
@@ -221,101 +142,19 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
 }
 
 void tfm__cache_drop(const char *key) {
-    char name[NAME_SIZE];
-    int folder = open_folder(false, true);
+    char name[TFM__CACHE_NAME];
+    int folder = tfm__cache_folder(false, true);
     if (folder < 0)
         return;
-    name_of(name, key);
+    tfm__cache_name(name, key);
     unlinkat(folder, name, 0);
     close(folder);
-}
-
-/* ---- Locks and handlers ------------------------------------------------------------------------------------------ */
-
-bool tfm__cache_lock(int *lock, double seconds) {
-    const double end = tfm__seconds() + seconds;
-    const int folder = open_folder(true, false);
-    *lock = folder < 0 ? -1 : openat(folder, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (folder >= 0)
-        close(folder);
-    for (;;) {
-        if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0)
-            return true;
-        if (errno == EINTR)
-            continue;
-        const bool taken = errno == EWOULDBLOCK;
-        if (!taken || tfm__seconds() >= end) {
-            close(*lock);
-            *lock = -1;
-            return !taken;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    }
-}
-
-void tfm__cache_unlock(int lock) {
-    if (lock < 0)
-        return;
-    flock(lock, LOCK_UN); /* a child that was forked meanwhile has it, too, and closes it later */
-    close(lock);
-}
-
-/* What a handler forgets, of the process that began to watch, not of its children: a trial's mark, and that of a trial
- * within it. Who has made a place TAKEN or HANDLED is alone with it; one that a handler has forgotten is not FREE
- * before who took it lets go. */
-enum { WATCHES = 4, FREE = 0, TAKEN, WATCHED, HANDLED, FORGOTTEN };
-static struct {
-    atomic_int state;
-    int folder;
-    pid_t owner;
-    char name[NAME_SIZE];
-} watches[WATCHES];
-
-int tfm__cache_watch(const char *key) {
-    int place = 0, is = FREE;
-    while (place < WATCHES && !atomic_compare_exchange_strong(&watches[place].state, &is, TAKEN)) {
-        place++;
-        is = FREE;
-    }
-    if (place == WATCHES)
-        return -1;
-    watches[place].folder = open_folder(true, false);
-    watches[place].owner = getpid();
-    if (watches[place].folder >= 0)
-        name_of(watches[place].name, key);
-    atomic_store(&watches[place].state, watches[place].folder < 0 ? FREE : WATCHED);
-    return watches[place].folder < 0 ? -1 : place;
-}
-
-void tfm__cache_unwatch(int watch) {
-    if (watch < 0)
-        return;
-    int is = WATCHED;
-    while (!atomic_compare_exchange_strong(&watches[watch].state, &is, TAKEN) && is == HANDLED)
-        is = WATCHED; /* another thread's handler is at it, which takes a moment */
-    if (is == WATCHED)
-        close(watches[watch].folder);
-    atomic_store(&watches[watch].state, FREE);
-}
-
-void tfm__cache_drop_watched(void) {
-    const int before = errno;
-    for (int i = 0; i < WATCHES; i++) {
-        int is = WATCHED;
-        if (!atomic_compare_exchange_strong(&watches[i].state, &is, HANDLED))
-            continue;
-        if (watches[i].owner == getpid())
-            unlinkat(watches[i].folder, watches[i].name, 0);
-        close(watches[i].folder);
-        atomic_store(&watches[i].state, FORGOTTEN);
-    }
-    errno = before;
 }
 
 /* ---- Room -------------------------------------------------------------------------------------------------------- */
 
 typedef struct kept {
-    char name[NAME_SIZE];
+    char name[TFM__CACHE_NAME];
     uint64_t bytes;
     struct timespec used;
 } kept;
@@ -332,7 +171,7 @@ static bool is_entry(const char *name, bool *temporary) {
     if (strspn(name, "0123456789abcdef") != 16 || strncmp(name + 16, SUFFIX, strlen(SUFFIX)) != 0)
         return false;
     *temporary = name[16 + strlen(SUFFIX)] != 0;
-    return strlen(name) < NAME_SIZE;
+    return strlen(name) < TFM__CACHE_NAME;
 }
 
 /* Lists the entries, and removes what dead processes left. */
@@ -398,7 +237,7 @@ static int has_key(int folder, const char *name, const char *beginning, const ch
 }
 
 bool tfm__cache_drop_all(const char *beginning, const char *end) {
-    const int folder = open_folder(false, true);
+    const int folder = tfm__cache_folder(false, true);
     DIR *listing = folder < 0 ? NULL : listing_of(folder);
     bool all = folder < 0 || listing;
     for (struct dirent *next; listing && (next = readdir(listing));) {
@@ -449,18 +288,18 @@ static bool write_all(int file, const void *data, size_t bytes) {
 void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
     static atomic_uint number;
     unsigned char header[HEADER] = MAGIC;
-    char name[NAME_SIZE], temporary[2 * NAME_SIZE];
+    char name[TFM__CACHE_NAME], temporary[2 * TFM__CACHE_NAME];
     size_t key_bytes = strlen(key);
     if (HEADER + (uint64_t)key_bytes + bytes > MAX_ENTRY)
         return;
-    int folder = open_folder(true, true);
+    int folder = tfm__cache_folder(true, true);
     if (folder < 0)
         return;
     store(header + 8, VERSION, 4);
     store(header + 12, key_bytes, 4);
     store(header + 16, bytes, 8);
     store(header + 24, checksum(header, key, key_bytes, payload, bytes), 8);
-    name_of(name, key);
+    tfm__cache_name(name, key);
     int file = -1;
     /* A number is taken where a killed process, or one of another container, had this one's. */
     for (int tries = 0; file < 0 && tries < 100; tries++) {
@@ -482,9 +321,9 @@ void tfm__cache_put(const char *key, const void *payload, size_t bytes) {
         done = false;
     }
     if (!done) {
-        warn_once("an entry cannot be written (%s): see to the disk, or set TFM_CACHE_DIR to another folder "
-                  "or to off",
-                  strerror(error));
+        tfm__cache_warn("an entry cannot be written (%s): see to the disk, or set TFM_CACHE_DIR to another folder "
+                        "or to off",
+                        strerror(error));
         if (file >= 0)
             unlinkat(folder, temporary, 0);
     } else {

@@ -1,228 +1,12 @@
-/* Updates: forward and backward of batches, a step of Adam; and evaluations. A batch that the device has no
- * room for is run in pieces. */
+/* Updates: the gradients of batches, alone or with other ranks, and a step of Adam; and evaluations. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "train/dealing.h"
-#include "train/piece.h"
+#include "train/fitting.h"
 #include "train/ranks.h"
 #include "train/team.h"
 #include "train/wire.h"
-
-/* ---- A piece of a batch ---- */
-
-/* What is added up over pieces. */
-typedef struct sums {
-    tfm_tensor loss, nll; /* (1) */
-    tfm__sent sent;
-} sums;
-
-/* Runs the model over a piece. loss and nll are (1) each, sums over its targets. */
-static tfm_status forward(tfm_trainer *t, tfm_tensor *loss, tfm_tensor *nll, const tfm__upload *u, float smoothing,
-                          float scale) {
-    tfm_model *model = t->model;
-    tfm_context *ctx = t->ctx;
-    tfm_tensor encoded = {0}, hidden = {0}, scaled = {0};
-    tfm_scope_open(ctx);
-    if (u->sources.buffer)
-        tfm_model_encode(model, &encoded, u->sources, u->lengths);
-    tfm__model_decode_hidden(model, &hidden, u->inputs, encoded, u->lengths, NULL);
-    tfm__model_scale_output(model, &scaled, hidden);
-    const tfm_cross_entropy_options entropy = {.smoothing = smoothing, .scale = scale, .cap = model->arch.logit_cap};
-    tfm_linear_cross_entropy(ctx, loss, nll, scaled, model->output, tfm__model_inner_bias(model, model->logits_bias),
-                             u->targets, &entropy);
-    return tfm_scope_close(ctx, 2, (tfm_tensor *[]){loss, nll});
-}
-
-static tfm_status add_to(tfm_context *ctx, tfm_tensor *sum, tfm_tensor x) {
-    if (sum->buffer)
-        return tfm_add(ctx, sum, *sum, x);
-    *sum = x;
-    return tfm_context_status(ctx);
-}
-
-/* What is done with every piece: an update's forward and backward, or an evaluation's forward. */
-typedef struct pass {
-    bool learn;
-    int64_t number; /* The number of the update. */
-    float smoothing, scale;
-    uint64_t batches; /* Where there are several ranks: the most that one has, times their number. */
-    bool last;        /* No piece follows. */
-} pass;
-
-static tfm_status run_piece(tfm_trainer *t, sums *s, const tfm__piece *p, const pass *of) {
-    tfm_context *ctx = t->ctx;
-    tfm__upload u = {0};
-    tfm_tensor loss = {0}, nll = {0};
-    tfm__piece_send(t, &u, p, &s->sent);
-    if (of->learn) {
-        tfm_tape_start(ctx);
-        tfm_tape_watch(ctx, t->value, t->gradient);
-        if (of->last && tfm__ranks_several(t))
-            tfm__wire_listen(t);
-    }
-    forward(t, &loss, &nll, &u, of->smoothing, of->scale);
-    if (of->learn)
-        tfm_backward(ctx, loss, (tfm_tensor){0});
-    add_to(ctx, &s->loss, loss);
-    return add_to(ctx, &s->nll, nll);
-}
-
-/* ---- Batches, in pieces that fit ---- */
-
-/* The tokens of one row. What a row takes of the memory grows with them, since attention never holds its weights. */
-static int64_t tokens_of(const tfm_pairs *b) {
-    return b->source_width + b->target_width;
-}
-
-/* Returns how many rows of the batch are run at a time. The pieces of a batch have one size. */
-static int64_t rows_of(const tfm_trainer *t, const tfm_pairs *b) {
-    if (t->room == 0)
-        return b->count;
-    const int64_t most = t->room / tokens_of(b) > 1 ? t->room / tokens_of(b) : 1,
-                  pieces = tfm__divide_up(b->count, most);
-    return tfm__divide_up(b->count, pieces);
-}
-
-/* Returns the first stream of an update's draws. No two updates share a stream. */
-static uint64_t first_stream(int64_t update) {
-    return (uint64_t)update << 24;
-}
-
-/* Sets the stream that a piece of a rank's batch draws from. It is the one that it would have if one rank ran the
- * batches of all, in pieces or not; the streams of later pieces come after all of those. How many draws a piece takes
- * is seen from one, once. */
-static void set_stream(tfm_trainer *t, const tfm__piece *p, const pass *of, size_t batch, uint64_t number) {
-    const float *rates = t->training.rates;
-    const uint64_t first = first_stream(of->number), place = batch * (uint64_t)t->ranks.world + (uint64_t)t->ranks.rank;
-    bool drops = false;
-    for (int i = 0; i < TFM_DROPS; i++)
-        drops = drops || rates[i] > 0;
-    if (drops && !t->draws_known) {
-        tfm__upload u = {0};
-        tfm__sent sent = {0};
-        tfm_tensor loss = {0}, nll = {0};
-        t->training.stream = 0;
-        tfm__piece_send(t, &u, p, &sent);
-        t->draws_known = forward(t, &loss, &nll, &u, of->smoothing, of->scale) == TFM_OK;
-        t->draws = t->training.stream;
-    }
-    t->training.stream = first + t->draws * (number * of->batches + place);
-}
-
-/* One attempt. *last is the piece that it came to, *largest the tokens of the largest. A size that has not
- * been run before is waited for: some drivers tell only then that there is no room. */
-static tfm_status run_batches(tfm_trainer *t, sums *s, const tfm_pairs *batches, size_t count, const pass *of,
-                              tfm__piece *last, int64_t *largest) {
-    tfm_context *ctx = t->ctx;
-    const tfm_dtype inputs = tfm__context_tuning(ctx)->gemm_inputs;
-    tfm__piece widest = {0};
-    *s = (sums){0};
-    *largest = 0;
-    if (of->learn) {
-        if (t->options.precision != TFM_F32)
-            tfm__context_set_inputs(ctx, t->options.precision);
-        if (t->dirty)
-            tfm__tensor_fill(ctx, t->gradient, &(float){0});
-        t->dirty = true;
-        t->training.stream = first_stream(of->number);
-        tfm__model_set_training(t->model, &t->training, t->options.recompute);
-    }
-    for (size_t i = 0; i < count; i++) {
-        const tfm_pairs *b = &batches[i];
-        const int64_t rows = rows_of(t, b);
-        for (int64_t first = 0; first < b->count && tfm_context_status(ctx) == TFM_OK; first += rows) {
-            *last = tfm__piece_cut(b, first, rows);
-            if (of->learn && tfm__ranks_several(t))
-                set_stream(t, last, of, i, (uint64_t)(first / rows));
-            if (rows * tokens_of(b) > *largest) {
-                *largest = rows * tokens_of(b);
-                widest = *last;
-            }
-            pass piece = *of;
-            piece.last = i + 1 == count && first + rows >= b->count;
-            run_piece(t, s, last, &piece);
-        }
-    }
-    tfm__model_set_training(t->model, NULL, false);
-    tfm__context_set_inputs(ctx, inputs);
-    if (tfm_context_status(ctx) == TFM_OK && *largest > t->proven && tfm_context_finish(ctx) != TFM_OK)
-        *last = widest;
-    return tfm_context_status(ctx);
-}
-
-/* Puts the context back to where it was before, with the tape stopped, and makes its error this thread's sentence. */
-static tfm_status abandon(tfm_trainer *t, int depth, const char *what, const char *advice) {
-    const tfm_status status = tfm_context_status(t->ctx);
-    char sentence[1024];
-    snprintf(sentence, sizeof(sentence), "%s", tfm_context_error(t->ctx));
-    tfm_tape_stop(t->ctx);
-    tfm__context_recover(t->ctx, depth);
-    return tfm__fail(status, "%s: %s%s", what, sentence, advice);
-}
-
-/* Halves the pieces after one that did not fit. Returns false if that was a single pair. */
-static bool make_smaller(tfm_trainer *t, const tfm_pairs *b, const char *what) {
-    const int64_t rows = rows_of(t, b);
-    if (rows < 2)
-        return false;
-    t->room = (rows + 1) / 2 * tokens_of(b);
-    if (!t->told)
-        tfm__log(TFM_LOG_WARNING,
-                 "%s: a batch of %lld rows of %lld tokens does not fit into the device's memory: such batches are run "
-                 "in pieces from now on, with the same result to rounding",
-                 what, (long long)b->count, (long long)tokens_of(b));
-    t->told = true;
-    return true;
-}
-
-/* What to do where not one row fits. */
-static void say_alone(char *advice, size_t size, const tfm__piece *last) {
-    const tfm_pairs *b = last->batch;
-    const int target = (int)b->target_lengths[last->first];
-    if (b->source_width > 0)
-        snprintf(advice, size,
-                 "; a pair of %d and %d tokens does not fit even alone: leave such pairs out, or take a smaller model",
-                 (int)b->source_lengths[last->first], target);
-    else
-        snprintf(advice, size, "; a text of %d tokens does not fit even alone: take shorter ones, or a smaller model",
-                 target);
-}
-
-/* Runs all batches, in pieces where they do not fit. If all goes well, a scope is left open that has the sums. */
-static tfm_status run_fitting(tfm_trainer *t, sums *s, const tfm_pairs *batches, size_t count, const pass *of,
-                              const char *what) {
-    const int depth = tfm__scope_depth(t->ctx);
-    const int64_t room = t->room;
-    char kept[TFM__MESSAGE]; /* the thread's sentence, which what is made again leaves as it was */
-    tfm__error_keep(kept);
-    tfm__wire_forget(t);
-    if (tfm__context_ready(t->ctx, what) != TFM_OK)
-        return tfm_context_status(t->ctx);
-    for (;;) {
-        tfm__piece last = {0};
-        int64_t largest;
-        char advice[256] = "";
-        tfm_scope_open(t->ctx);
-        tfm_status status = run_batches(t, s, batches, count, of, &last, &largest);
-        if (status == TFM_OK) {
-            t->proven = largest > t->proven ? largest : t->proven;
-            tfm__error_restore(kept);
-            return TFM_OK;
-        }
-        const bool alone = status == TFM_ERROR_MEMORY && last.batch && rows_of(t, last.batch) == 1;
-        if (alone)
-            say_alone(advice, sizeof(advice), &last);
-        tfm__wire_forget(t);
-        status = abandon(t, depth, what, advice);
-        if (status == TFM_ERROR_AGAIN)
-            continue;
-        if (status != TFM_ERROR_MEMORY || !last.batch || !make_smaller(t, last.batch, what)) {
-            t->room = room;
-            return status;
-        }
-    }
-}
 
 /* ---- An update ---- */
 
@@ -314,22 +98,22 @@ static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const 
     if (status != TFM_OK)
         return status;
     const int depth = tfm__scope_depth(ctx);
-    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0, false};
+    const tfm__pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)tokens), 0, false};
     char what[64];
-    sums s;
+    tfm__sums s;
     tfm_tensor norm = {0};
     snprintf(what, sizeof(what), "update %lld", (long long)own.update);
     bool begun = false;
     char kept[TFM__MESSAGE];
     tfm__error_keep(kept);
     do {
-        if ((status = run_fitting(t, &s, batches, count, &learn, what)) != TFM_OK)
+        if ((status = tfm__run_fitting(t, &s, batches, count, &learn, what)) != TFM_OK)
             return status;
         norm = (tfm_tensor){0};
         tfm_l2_norm(ctx, &norm, t->gradient);
         status = step(t, &begun, norm, own.rate);
         if (status != TFM_OK && !begun)
-            status = abandon(t, depth, what, "");
+            status = tfm__train_abandon(t, depth, what, "");
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK && !begun)
         return status;
@@ -340,7 +124,7 @@ static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const 
     t->update++;
     status = report ? report_on(t, &own, s.loss, s.nll, norm) : TFM_OK;
     if (tfm_context_status(ctx) != TFM_OK)
-        return abandon(t, depth, what, SPOILED);
+        return tfm__train_abandon(t, depth, what, SPOILED);
     t->dirty = false; /* the step has zeroed it */
     if (report)
         *report = own;
@@ -353,12 +137,12 @@ static tfm_status update_alone(tfm_trainer *t, tfm_update_report *report, const 
 /* Runs this rank's batches, and sends what they give while they run. Their sums are in *mine, and the gradient of all
  * ranks on the host. False where the ranks cannot talk. */
 static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, const tfm_pairs *batches, size_t count,
-                      const pass *learn, const char *what) {
+                      const tfm__pass *learn, const char *what) {
     const int depth = tfm__scope_depth(t->ctx);
     float loss = 0, nll = 0;
-    sums s = {0};
+    tfm__sums s = {0};
     const double begun = tfm__seconds();
-    *status = run_fitting(t, &s, batches, count, learn, what);
+    *status = tfm__run_fitting(t, &s, batches, count, learn, what);
     const bool ran = *status == TFM_OK;
     /* Without the wait, what it takes could not be told from what the others take. */
     if (ran && tfm__dealing_measures(t) && tfm_context_finish(t->ctx) == TFM_OK)
@@ -374,7 +158,8 @@ static bool run_share(tfm_trainer *t, tfm__share *mine, tfm_status *status, cons
     mine->loss = (double)loss;
     mine->nll = (double)nll;
     mine->source_tokens = s.sent.source;
-    *status = tfm_context_status(t->ctx) == TFM_OK ? tfm_scope_close(t->ctx, 0, NULL) : abandon(t, depth, what, "");
+    *status = tfm_context_status(t->ctx) == TFM_OK ? tfm_scope_close(t->ctx, 0, NULL)
+                                                   : tfm__train_abandon(t, depth, what, "");
     return talked;
 }
 
@@ -417,7 +202,7 @@ static tfm_status step_together(tfm_trainer *t, float size, double rate, const c
         if (status == TFM_OK)
             status = tfm_context_finish(t->ctx);
         if (status != TFM_OK)
-            status = abandon(t, depth, what, SPOILED);
+            status = tfm__train_abandon(t, depth, what, SPOILED);
     } while (status == TFM_ERROR_AGAIN && !begun);
     if (status != TFM_OK)
         return status;
@@ -434,7 +219,7 @@ static tfm_status spread(tfm_trainer *t, tfm_status status, const char *what) {
         return tfm__ranks_lost(what);
     status = tfm__ranks_agree(t, &all, mine, status, what);
     if (status == TFM_OK && tfm_tensor_write(t->ctx, t->value, t->shared) != TFM_OK)
-        return abandon(t, depth, what, SPOILED);
+        return tfm__train_abandon(t, depth, what, SPOILED);
     return status;
 }
 
@@ -447,7 +232,7 @@ tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tf
                                 : tfm__fail(TFM_ERROR_ARGUMENT, "%s: this rank has no batches to give", what);
     if (status == TFM_OK && (status = tfm__context_ready(t->ctx, what)) == TFM_OK &&
         tfm__ranks_state(t, &mine.state) != TFM_OK)
-        status = abandon(t, tfm__scope_depth(t->ctx), what, "");
+        status = tfm__train_abandon(t, tfm__scope_depth(t->ctx), what, "");
     status = tfm__ranks_agree(t, &all, mine, status, what);
     if (status != TFM_OK)
         return status;
@@ -455,7 +240,8 @@ tfm_status tfm__update_share(tfm_trainer *t, tfm_update_report *report, const tf
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_update: an update needs a batch, and no rank has one");
     t->compared = true;
     tfm__dealing_settle(t);
-    const pass learn = {true, own.update, t->options.smoothing, (float)(1 / (double)all.tokens), all.batches, false};
+    const tfm__pass learn = {true,        own.update, t->options.smoothing, (float)(1 / (double)all.tokens),
+                             all.batches, false};
     mine.state = 0;
     if (!run_share(t, &mine, &status, batches, count, &learn, what))
         return tfm__ranks_lost(what);
@@ -499,16 +285,16 @@ tfm_status tfm_trainer_evaluate(tfm_trainer *t, double *nll, uint64_t *tokens, c
     if (TFM__NEEDS("trainer_evaluate", t, nll, tokens, batch) != TFM_OK)
         return TFM_ERROR_ARGUMENT;
     const int depth = tfm__scope_depth(t->ctx);
-    const pass look = {.scale = 1};
-    sums s;
+    const tfm__pass look = {.scale = 1};
+    tfm__sums s;
     float value = 0;
     tfm_status status = tfm__pairs_check(t, "trainer_evaluate", batch);
     if (status == TFM_OK)
-        status = run_fitting(t, &s, batch, 1, &look, "evaluation");
+        status = tfm__run_fitting(t, &s, batch, 1, &look, "evaluation");
     if (status != TFM_OK)
         return status;
     if (tfm_tensor_read(t->ctx, &value, s.nll) != TFM_OK)
-        return abandon(t, depth, "evaluation", "");
+        return tfm__train_abandon(t, depth, "evaluation", "");
     *nll = (double)value;
     *tokens = s.sent.target;
     return tfm_scope_close(t->ctx, 0, NULL);
