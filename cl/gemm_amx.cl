@@ -116,7 +116,7 @@ static void add_piece(const product *p, const long row, const int there, const l
         if (s + steps < all)
             keep_block(&out, sums);
         else
-            store_block(&out, sums);
+            store_block(&out, sums, false);
     }
 }
 

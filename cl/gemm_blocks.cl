@@ -1,8 +1,25 @@
 /* The way out of blocks of 32 rows by a panel of two vectors, whose sums come from tiles and lie in memory: gemm_amx.cl
  * and gemm_thirds.cl include this after gemm_out.cl. */
 
-/* A block's way out after its last step along K. */
-static inline void store_block(const tile_out *out, const tfm_vec *sums) {
+/* Floats of c from which on it is written past the caches, where no step along K has written it before. So it is not
+ * read from memory to be written, and the caches keep what they have of a and b. */
+#define LARGE_C (2L << 20)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#define STORE_PAST(v, p) __builtin_nontemporal_store(v, (__global tfm_vec *)(p))
+#endif
+#endif
+#ifndef STORE_PAST
+#define STORE_PAST(v, p) tfm_store(v, p)
+#endif
+
+/* Whether c (m, n) is written so; its lines must then begin where a vector of the device's may. */
+static inline bool goes_past(__global const float *c, const long m, const long n) {
+    return m * n >= LARGE_C && n % TFM_WIDTH == 0 && (ulong)c % sizeof(tfm_vec) == 0;
+}
+
+/* A block's way out after its last step along K, past the caches or not. */
+static inline void store_block(const tile_out *out, const tfm_vec *sums, const bool past) {
     if (out->width < (TFM_ACTIVATION > 1 ? TFM_PANEL + 1 : TFM_PANEL)) { /* a long activation is not unrolled */
         store_tile(out, sums);
         return;
@@ -12,8 +29,14 @@ static inline void store_block(const tile_out *out, const tfm_vec *sums) {
         __global const float *more = out->addend + i * out->addend_row;
         const tfm_vec first = out->addend ? tfm_load(more) : (tfm_vec)(0.0f);
         const tfm_vec second = out->addend ? tfm_load(more + TFM_WIDTH) : (tfm_vec)(0.0f);
-        tfm_store(finished(out, sums[2 * i], first), to);
-        tfm_store(finished(out, sums[2 * i + 1], second), to + TFM_WIDTH);
+        const tfm_vec left = finished(out, sums[2 * i], first), right = finished(out, sums[2 * i + 1], second);
+        if (past) {
+            STORE_PAST(left, to);
+            STORE_PAST(right, to + TFM_WIDTH);
+        } else {
+            tfm_store(left, to);
+            tfm_store(right, to + TFM_WIDTH);
+        }
     }
 }
 

@@ -117,6 +117,7 @@ typedef struct product {
     __global uint *scratch;
     long m, n, k, b_panel, b_row, b_column, b_width, addend_row;
     float alpha, least;
+    bool past; /* c is written past the caches */
 } product;
 
 /* The shares of panels first .. last - 1 of steps s .. s + steps - 1 of K, into the scratch; and of which of them a
@@ -175,7 +176,7 @@ static inline void fetch(const product *p, const long row, const long end, const
                          const int count, const long s, const int steps) {
     __global float *c = p->c + row * p->n + panel * TFM_PANEL;
     const int rows = (int)min((long)BLOCK, end - row);
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < rows && !p->past; i++) {
         FETCH_WRITTEN(c + i * p->n);
         FETCH_WRITTEN(c + i * p->n + TFM_WIDTH);
     }
@@ -202,7 +203,7 @@ static inline void add_block(const product *p, const uint *a, __global const uin
     tile_out out = {to, more, p->n, more_row, p->n, there, width, p->alpha, p->least};
     if (TILES && !strange && there == BLOCK && width == TFM_PANEL && p->alpha == 1.0f) {
         /* What is added goes through the tiles, and c itself does, unless something is yet to be done to it. */
-        const int as_it_is = !ends | ((TFM_ACTIVATION <= 1) & (p->least == -INFINITY));
+        const int as_it_is = !ends | ((TFM_ACTIVATION <= 1) & (p->least == -INFINITY) & !p->past);
         add_tiles((ulong)more, 4 * more_row, as_it_is ? (ulong)to : (ulong)sums,
                   4 * (as_it_is ? p->n : (long)TFM_PANEL), a, b, steps);
         if (as_it_is)
@@ -214,7 +215,7 @@ static inline void add_block(const product *p, const uint *a, __global const uin
         add_floats(sums, a, b, steps, there);
     }
     if (ends)
-        store_block(&out, sums);
+        store_block(&out, sums, p->past);
     else
         keep_block(&out, sums);
 }
@@ -243,7 +244,8 @@ TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT
                        b_width,
                        addend_row,
                        alpha,
-                       least};
+                       least,
+                       steps <= PIECE && goes_past(TFM_AT(c), m, n)};
     uint a_shares[SPLIT * A_APART], strange[PANELS];
     BEGIN_TILES();
     for (long panel = first; panel < last; panel += PANELS)

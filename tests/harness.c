@@ -9,8 +9,9 @@
 enum { GUARD = 67 };
 static size_t guard = GUARD; /* odd, so that no vector is aligned by luck */
 
-void harness_align(bool aligned) {
-    guard = aligned || getenv("TFM_TEST_ALIGNED") ? GUARD + 1 : GUARD;
+void harness_align(int elements) {
+    const size_t unit = elements > 0 ? (size_t)elements : getenv("TFM_TEST_ALIGNED") ? 4 : 1;
+    guard = (GUARD + unit - 1) / unit * unit;
 }
 
 static tfm_context *shared;
@@ -35,7 +36,7 @@ tfm_context *harness_context(void) {
 }
 
 int harness_setup(void **state) {
-    harness_align(false);
+    harness_align(0);
     (void)state;
     if (open_shared() != TFM_OK) {
         fprintf(stderr, "%s\n", tfm_error_message());

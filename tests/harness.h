@@ -62,9 +62,10 @@ tfm_tensor harness_tensor(tfm_dtype dtype, int rank, const int64_t *dims, const 
     harness_tensor(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}, host)
 /* Fails the test if anything around the tensor has been written. */
 void harness_guards(tfm_tensor x);
-/* Whether the next tensors begin at a multiple of four elements, as the library's own do: kernels may read four at once
- * then. They do not unless a test says so, or TFM_TEST_ALIGNED for all of them. */
-void harness_align(bool aligned);
+/* The next tensors begin at a multiple of so many elements, as the library's own do: kernels may read four at once
+ * then, or a vector. With 0 they begin at an odd one, as they do unless a test says otherwise; or at a multiple of
+ * four, where TFM_TEST_ALIGNED is set. */
+void harness_align(int elements);
 
 /* Fresh host copies; free with free(). */
 float *harness_floats(tfm_tensor x);

@@ -182,7 +182,7 @@ static void test_tiled(void **state) {
             tuning->gemm_parts = 1;
             ran += check(provider, (shape){.m = 133, .n = 135, .k = 37, .transpose_a = a, .transpose_b = b},
                          (extras){0}, &random);
-            harness_align(true);
+            harness_align(4);
             if (!few || tile == 1)
                 check(provider, (shape){.batch = 2, .m = 4, .n = 132, .k = 20, .transpose_a = a, .transpose_b = b}, sum,
                       &random);
@@ -192,7 +192,7 @@ static void test_tiled(void **state) {
             tuning->gemm_parts = 3;
             if (!few || tile == 2) /* parts are added up by fours */
                 check(provider, (shape){.m = 5, .n = 68, .k = 200, .transpose_a = a, .transpose_b = b}, sum, &random);
-            harness_align(false);
+            harness_align(0);
             tuning->gemm_large = true;
             tuning->gemm_parts = 3;
             if (!few || tile == 3)

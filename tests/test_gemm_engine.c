@@ -142,9 +142,9 @@ static void test_fragments(void **state) {
                 continue; /* no room on this device */
             const shape s = {
                 .m = odd ? 37 : 36, .n = odd ? 69 : 68, .k = odd ? 41 : 68, .transpose_a = t & 1, .transpose_b = t & 2};
-            harness_align(!odd); /* then operands are read by fours */
+            harness_align(odd ? 0 : 4); /* then operands are read by fours */
             assert_null(check(false, s, (extras){0}));
-            harness_align(false);
+            harness_align(0);
             ran++;
         }
     assert_false(pose(TFM__ENGINE_MMA_8, TFM_BF16, 0));
@@ -334,7 +334,7 @@ static void test_own(void **state) {
         if (!pose(own.engine, i & 4 ? TFM_F16 : TFM_BF16, 1 + i / 8))
             continue;
         tuning()->engine_emulated = false;
-        harness_align(!odd);
+        harness_align(odd ? 0 : 4);
         assert_null(check(false,
                           (shape){.m = odd ? 137 : 260,
                                   .n = odd ? 69 : 132,
@@ -344,7 +344,7 @@ static void test_own(void **state) {
                           (extras){.bias = odd, .activation = odd ? TFM_RELU : TFM_NO_ACTIVATION}));
         ran++;
     }
-    harness_align(false);
+    harness_align(0);
     assert_true(ran > 0);
     *tuning() = own;
 }
