@@ -5,9 +5,9 @@
  *     tfm_translate(model, lines, count, NULL, emit, user);
  *     tfm_model_free(&model);
  *
- * The directory is one of Hugging Face's: it has config.json, weights in F32, F16 or BF16, mostly
- * generation_config.json, and the files of a tokenizer (tfm_tokenizer_open), which for Marian / OPUS-MT are source.spm,
- * target.spm and vocab.json. There is no conversion step.
+ * The directory is one of Hugging Face's: it has config.json, weights in F32, F16 or BF16, or in bytes as
+ * tfm_model_quantize writes them, mostly generation_config.json, and the files of a tokenizer (tfm_tokenizer_open),
+ * which for Marian / OPUS-MT are source.spm, target.spm and vocab.json. There is no conversion step.
  *
  * `model_type` in config.json says which family a model is of: an encoder-decoder such as "marian", "bart" or "t5", a
  * language model such as "gpt2" or "llama", which has a decoder alone, or an encoder such as "bert" (embed.h). The
@@ -23,6 +23,16 @@
  * as TFM_PRECISION_INT8, which keeps its bytes), vocab.spm or one for each side, whose ids are SentencePiece's own,
  * and, if they exist, lex.*.bin, a shortlist that searches go by, and config.yml or decoder.yml, which names them. This
  * takes a tfm that was built with libyaml. They are not written.
+ *
+ * generation_config.json, or config.json where there is no such file, also says how texts are written. Translations and
+ * texts that go on obey its length_penalty, early_stopping, max_new_tokens, max_length, min_new_tokens, min_length,
+ * repetition_penalty, no_repeat_ngram_size, encoder_repetition_penalty and encoder_no_repeat_ngram_size, which look at
+ * the source or at the prompt, exponential_decay_length_penalty, bad_words_ids, suppress_tokens, begin_suppress_tokens,
+ * sequence_bias, renormalize_logits, forced_eos_token_id, and all ends that eos_token_id lists; translations alone
+ * num_beams, decoder_start_token_id and forced_bos_token_id; and texts that are drawn temperature, top_k, top_p and
+ * min_p. Options of a call, where they are given, come before these, and what is said below of tfm_length_penalty and
+ * max_length bounds some of them. do_sample is not asked. guidance_scale and watermarking_config are
+ * TFM_ERROR_UNSUPPORTED when the model is opened; of other keys that would change a search the log has a warning.
  *
  * A model works on its context, so one thread at a time may use both. Callbacks are called on the thread that made the
  * call, before it returns, and what they are given is valid only until they return. */
@@ -68,10 +78,12 @@ typedef struct tfm_model_options {
 
 /* Reads the directory and puts the parameters on the context's device, as F32 unless the options or the directory say
  * otherwise. Models of one directory that are open at the same time, on one context or on several of one device, share
- * their parameters there; each model has its own copies in the layout of the device's matrix multiplication. The model
- * keeps the context alive. `options` may be NULL.
- * On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one or one that contradicts
- * another, TFM_ERROR_UNSUPPORTED for a family or activation that tfm does not run. */
+ * their parameters there; each model has its own copies in the layout of the device's matrix multiplication. Where the
+ * device is the host's processor, parameters that a file has as they are used there are not copied but read from the
+ * file, which is mapped: nobody may write into it or cut it off while such a model is open. A new file that takes its
+ * name does no harm. The model keeps the context alive. `options` may be NULL. On failure *out is NULL: TFM_ERROR_IO
+ * for a missing file, TFM_ERROR_FORMAT for a damaged one or one that contradicts another, TFM_ERROR_UNSUPPORTED for a
+ * family, an activation or a key that tfm does not run. */
 TFM_API tfm_status tfm_model_open(tfm_model **out, tfm_context *ctx, const char *dir, const tfm_model_options *options);
 
 /* How the matrices of a new model are drawn. Biases begin at 0, gammas at 1, and embeddings are drawn from N(0, 1/E).
@@ -87,9 +99,10 @@ typedef enum tfm_init {
  * by sqrt(E), and the output projection is the target's embedding table.
  *
  * Or those of a language model of the family that `family` names, which has a decoder alone: encoder_layers and
- * target_vocabulary are 0, source_vocabulary is its vocabulary, and pre_norm is not looked at, since the family says
- * where norms stand; TFM_NO_ACTIVATION is the family's own. The output projection is the embedding table. Everything
- * else is as the family has it by default. */
+ * target_vocabulary are 0, source_vocabulary is its vocabulary (tfm_model_info has it as target_vocabulary, that of the
+ * side that is written), and pre_norm is not looked at, since the family says where norms stand; TFM_NO_ACTIVATION
+ * stands for the family's own activation. The output projection is the embedding table. Everything else is as the
+ * family has it by default. */
 typedef struct tfm_model_shape {
     int width, heads, feed_forward;     /* E, H, and the inner width of the feed-forward layers. H divides E. */
     int encoder_layers, decoder_layers; /* How many layers each half has. */
@@ -99,7 +112,8 @@ typedef struct tfm_model_shape {
     /* Ids that lie in both vocabularies: padding, end of sentence, and what the decoder reads first. Take target_pad
      * and target_eos of the tokenizer, and target_pad again for start_id as Marian's models do. */
     int pad_id, eos_id, start_id;
-    tfm_activation activation; /* The activation of the feed-forward layers; TFM_RELU in the paper. */
+    tfm_activation activation; /* The activation of the feed-forward layers; TFM_RELU in the paper. TFM_NO_ACTIVATION,
+                                  which is 0, leaves them linear in an encoder-decoder. */
     bool pre_norm;             /* Norms stand before the sub-layers, and one more after the last block. */
     tfm_init init;             /* How matrices are drawn. */
     uint64_t seed; /* Seeds the drawing. One seed gives the same parameters on every machine, except for rounding. */
@@ -119,13 +133,14 @@ TFM_API tfm_status tfm_model_new(tfm_model **out, tfm_context *ctx, const tfm_mo
 
 /* Gives a model without a tokenizer the one of a directory, so that it takes text from then on. TFM_ERROR_FORMAT if the
  * tokenizer's vocabulary or its special ids do not go with the model, TFM_ERROR_ARGUMENT if the model has a tokenizer
- * already. On failure the model is as it was. */
+ * already, and what tfm_tokenizer_open says. On failure the model is as it was. */
 TFM_API tfm_status tfm_model_open_tokenizer(tfm_model *model, const char *dir);
 
 /* Writes config.json, generation_config.json and model.safetensors into the folder `dir`, which is made if it does not
  * exist. tfm_model_open reads them, and so does Hugging Face's transformers, except for pre-norm models of Marian,
  * which it does not have. Matrices and tables are stored as `dtype`, which is F32, F16 or BF16; vectors are stored as
- * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them.
+ * F32. Each file appears when it is complete. The files of the tokenizer are not written: the caller copies them. A
+ * number that would round beyond 65504 is infinite as F16. TFM_ERROR_ARGUMENT for another `dtype`;
  * TFM_ERROR_UNSUPPORTED for a family that is not written (tfm_model_info.written), and for a model whose matrices are
  * bytes or of 16 bits. */
 TFM_API tfm_status tfm_model_save(tfm_model *model, const char *dir, tfm_dtype dtype);
@@ -141,24 +156,27 @@ typedef struct tfm_model_info {
     int encoder_layers, decoder_layers;             /* How many layers each half has; 0: there is no such half. */
     int encoder_heads, decoder_heads;               /* How many heads of attention they have. */
     int encoder_feed_forward, decoder_feed_forward; /* The inner widths of their feed-forward layers. */
-    int source_vocabulary, target_vocabulary;       /* How many ids each side has. */
+    int source_vocabulary, target_vocabulary;       /* How many ids each side has; 0: there is no such side. */
     int max_positions;                              /* The most tokens of a sequence, with EOS. */
     tfm_activation activation;                      /* The activation of the feed-forward layers. */
     bool pre_norm;                                  /* Norms stand before the sub-layers. */
     bool tied_output;                               /* The output projection is the (target's) embedding table. */
     const char *stored_dtype;                       /* The type of the largest tensor in the file, such as "F16". */
-    uint64_t parameters;          /* How many numbers it has; shared ones count once, tables of sinusoids do not. */
+    uint64_t parameters; /* How many numbers it has; shared ones count once, tables of sinusoids and the bias of the
+                            output projection do not. */
     uint64_t parameter_bytes;     /* The bytes that the parameters take on the device. */
     uint64_t estimated_bytes;     /* The bytes that translating takes there by default: parameters and their copies,
                                      activations and caches. tfm_model_read_info, which knows no device, counts F32 for
                                      keys and values. */
-    int pad_id, eos_id, start_id; /* Padding, end of sentence, and what the decoder reads first; -1 for none, which
-                                     only models without an encoder have. Without a decoder all three are padding. */
-    int beam;                     /* The beam that the directory asks for, or else the default. */
-    const char *stored_as;        /* What kind of files had the weights: "safetensors", "PyTorch .bin", "NumPy .npz",
-                                     "Marian .bin", or "none" for a new model. */
-    int stored_files;             /* How many such files there are. */
-    const char *kind;             /* "encoder-decoder", "encoder" or "decoder". */
+    int pad_id, eos_id, start_id; /* Padding, end of sentence (the first where a model has several), and what the
+                                     decoder reads first, or a text begins with; -1 for none, which only models without
+                                     an encoder have. Without a decoder all three are padding. */
+    int beam; /* The beam that the directory asks for, or else 4, or without an encoder 1. tfm_generate does not go by
+                 it. */
+    const char *stored_as; /* What kind of files had the weights: "safetensors", "PyTorch .bin", "NumPy .npz",
+                              "Marian .bin", or "none" for a new model. */
+    int stored_files;      /* How many such files there are. */
+    const char *kind;      /* "encoder-decoder", "encoder" or "decoder". */
     int encoder_kv_heads, decoder_kv_heads;     /* How many of their heads have keys and values of their own. */
     int encoder_head_width, decoder_head_width; /* D. */
     const char *positions;     /* How positions are told apart: "sinusoids", "learned", "rotary", "relative", "none". */
@@ -178,9 +196,10 @@ typedef struct tfm_model_info {
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8
  * with a scale for each output of a matrix and each word of a table, as tfm_param_quantize makes them. All other
  * tensors are copied, and so are all files but those with weights in other forms, such as pytorch_model.bin or the
- * folder `onnx`. tfm_model_open takes the result like any directory. It needs no device. A directory that is quantised
- * already, and `out` that is `dir` itself, are TFM_ERROR_ARGUMENT; one of Marian's own files is TFM_ERROR_UNSUPPORTED.
- */
+ * folders `onnx` and `openvino`. tfm_model_open takes the result like any directory. It needs no device. `out` is made
+ * if it does not exist. A directory that has bytes already, `out` that is `dir` itself, and another `dtype` are
+ * TFM_ERROR_ARGUMENT; one of Marian's own files is TFM_ERROR_UNSUPPORTED; and TFM_ERROR_FORMAT is for a number that is
+ * not finite where it is to be bytes, or that would round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
 /* What is known of a model. The struct and its strings belong to the model. NULL for NULL. */
@@ -188,13 +207,14 @@ TFM_API const tfm_model_info *tfm_model_get_info(const tfm_model *model);
 
 /* Says what a directory tells of its model. It needs no device: parameters are counted in the file and not loaded. What
  * tfm_model_open would refuse of the directory with the same options, it refuses with the same status and sentence.
- * `options` may be NULL; with no_tokenizer, a directory needs no tokenizer's files. The strings of *out are static.
- */
+ * `options` may be NULL; with no_tokenizer, a directory needs no tokenizer's files. The strings of *out are static;
+ * after a failure it is empty. */
 TFM_API tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options);
 
 /* From now on the model writes `language` where a call names no other one: that is what a trainer teaches it, and
  * tfm_model_save keeps it. It is a code as tfm_text_options.target_language has it. TFM_ERROR_ARGUMENT for one that the
- * model does not have; TFM_ERROR_UNSUPPORTED for models that are told by words before each source text. */
+ * model does not have, and without a tokenizer; TFM_ERROR_UNSUPPORTED for models that are told by words before each
+ * source text. */
 TFM_API tfm_status tfm_model_set_target_language(tfm_model *model, const char *language);
 
 /* The context that a model works on. The caller becomes no owner of it. NULL for NULL. */
@@ -231,8 +251,9 @@ typedef bool (*tfm_attention_fn)(void *user, tfm_attention_kind kind, int layer,
 
 /* Shows the attention of one forward pass with both sides given (teacher forcing): the encoder's layers (B, H, S, S),
  * then for each decoder layer TFM_DECODER_SELF (B, H, T, T), zero above the diagonal, and TFM_DECODER_CROSS (B, H, T,
- * S). Columns after the end of a sequence are zero. The arguments are those of tfm_model_encode and tfm_model_decode.
- * Only this call makes such matrices. TFM_ERROR_CANCELLED if `see` stopped it. */
+ * S). Columns after the end of a sequence are zero. A decoder of SSRU cells has no TFM_DECODER_SELF. The arguments are
+ * those of tfm_model_encode and tfm_model_decode. Only this call makes such matrices. TFM_ERROR_CANCELLED if `see`
+ * stopped it. */
 TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm_tensor lengths, tfm_tensor target_ids,
                                     tfm_attention_fn see, void *user);
 
@@ -247,10 +268,11 @@ TFM_API tfm_status tfm_model_attend(tfm_model *model, tfm_tensor source_ids, tfm
  * `renormalize_logits` they do in either form, and then too. Marian's models never write padding: it has no
  * probability.
  *
- * A beam search goes on until nothing better can follow, if alpha is not negative and no rule of the directory raises
- * scores, and what is cut by the maximum length counts only where too little ended. But with TFM_PENALTY_HUGGINGFACE
- * that of other families than Marian ends as that of transformers does, by the directory's `early_stopping`, and what
- * reaches the maximum length counts as finished. */
+ * What is forced comes whatever min_length and the rules about repeated sequences would forbid. A beam search goes on
+ * until nothing better can follow, if alpha is not negative and no rule of the directory raises scores, and what is cut
+ * by the maximum length counts only where too little ended. But with TFM_PENALTY_HUGGINGFACE that of other families
+ * than Marian ends as that of transformers does, by the directory's `early_stopping`, and what reaches the maximum
+ * length counts as finished. */
 typedef enum tfm_length_penalty {
     TFM_PENALTY_PAPER,       /* score = sum log p / ((5 + n) / 6)^alpha; alpha is 0.6 unless given. */
     TFM_PENALTY_HUGGINGFACE, /* score = sum log p / n^alpha; alpha is the directory's length_penalty, or 1. */
@@ -262,7 +284,7 @@ enum { TFM_MAX_BEAM = 32 };
 typedef struct tfm_search_options {
     int beam;       /* The beam, up to TFM_MAX_BEAM; 1 is greedy search. 0 means the directory's num_beams, or 4. */
     bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
-    double alpha;   /* The exponent of the length penalty, from -10 to 10. */
+    double alpha;   /* The exponent of the length penalty, from -10 to 10. Otherwise it is the default of `penalty`. */
     tfm_length_penalty penalty; /* The formula of the score. */
     int max_length; /* The most tokens to write; more than the model's positions count as so many. 0 means source
                        tokens + 50, or what the directory says where that is less; Marian's directories are not
@@ -282,13 +304,17 @@ typedef struct tfm_search_options {
 
 /* One finished hypothesis. Its tokens are those that the search wrote, without the start token. */
 typedef struct tfm_hypothesis {
-    int32_t *ids;     /* [tokens]: the ids; the last is EOS unless the hypothesis ended at the maximum length. */
+    int32_t *ids;     /* [tokens]: the ids; the last is an end, such as EOS, unless the hypothesis ended at the maximum
+                         length without one. NULL if there is no hypothesis. */
     float *log_probs; /* [tokens]: the natural log of each token's probability, given the tokens before it; 0 for a
-                         token that the directory or first_id forces, with TFM_PENALTY_HUGGINGFACE. */
-    size_t count;     /* The number of ids without that EOS. */
-    double score;     /* What hypotheses are ordered by; -inf if the search found fewer hypotheses. */
+                         token that the directory or first_id forces, with TFM_PENALTY_HUGGINGFACE. Penalties and
+                         biases of the directory are in it in a beam above 1, or with renormalize_logits. NULL if there
+                         is no hypothesis. */
+    size_t count;     /* The number of ids without that end. */
+    double score;     /* What hypotheses are ordered by; -inf if the search found fewer hypotheses: this one then has no
+                         tokens. */
     double log_prob;  /* The sum of log_probs. */
-    int tokens;       /* The number of ids with EOS, as the length penalty counts them. */
+    int tokens;       /* The number of ids with the end, as the length penalty counts them. */
 } tfm_hypothesis;
 
 /* The hypotheses of a batch, with all that they point to; tfm_hypotheses_free frees them. */
@@ -303,7 +329,8 @@ typedef struct tfm_hypotheses {
  * way, target ids that the translations must begin with; both may be NULL. They are cut at the maximum length.
  * `options` may be NULL. The caller frees *out with tfm_hypotheses_free. A batch that does not fit into memory is not
  * split. On failure *out is empty: TFM_ERROR_INPUT for a sentence without ids or with more than the model's positions,
- * TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
+ * TFM_ERROR_ARGUMENT for an id outside the vocabulary and for options that are out of range, and TFM_ERROR_FORMAT if no
+ * hypothesis has a finite probability, as where a prefix has an id that is never written. */
 TFM_API tfm_status tfm_search(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                               size_t sentences, const int32_t *prefixes, const size_t *prefix_counts,
                               const tfm_search_options *options);
@@ -319,23 +346,25 @@ typedef struct tfm_attention_axis {
     const char *const *tokens; /* Their pieces in the vocabulary, such as "▁Haus", or "#7" for an id that has none. */
 } tfm_attention_axis;
 
-/* Counts of what was done. A call adds to them. */
+/* Counts of what was done. A call adds to them: tfm_score and tfm_score_texts if they succeed, a translation each batch
+ * that is done, also if the call fails later. */
 typedef struct tfm_search_stats {
     uint64_t sentences;     /* Lines, or with `split` their sentences. Those that are bad, and in translation those that
                                are empty, are not counted. */
-    uint64_t source_tokens; /* Their tokens, with EOS. */
-    uint64_t target_tokens; /* The tokens of the best hypotheses, with EOS. */
+    uint64_t source_tokens; /* Their tokens, with EOS; tfm_score_texts adds none. */
+    uint64_t target_tokens; /* The tokens of the best hypotheses, with EOS; or those that are scored. */
     double seconds;         /* The time that the calls took. */
 } tfm_search_stats;
 
-/* Is called for a line that cannot be used, because it is not UTF-8, contains a NUL or is too long, or because its
- * prefix is so, leaves no room in the maximum length, or contains a token that the model never writes. Lines are
- * counted from 0, and `message` says why. The line is then emitted like an empty one. Return false to stop
- * (TFM_ERROR_CANCELLED). */
+/* Is called for a line, a pair or a prompt that cannot be used, because it is not UTF-8, contains a NUL or is too long,
+ * or because its prefix is so, leaves no room in the maximum length, or contains a token that the model never writes.
+ * They are counted from 0, and `message`, which is valid only during the call, says why. The comment of each function
+ * says what takes the place of its result. Return false to stop (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_reject_fn)(void *user, size_t line, const char *message);
 
-/* Is called before the first batch and after each one, when `done` of the call's `total` source tokens have been worked
- * on. Return false to stop (TFM_ERROR_CANCELLED). */
+/* Is called before the first batch and after each one, when `done` of the call's `total` tokens, in translation and
+ * scoring of pairs those of the sources, have been worked on. A call without anything to work on does not call it.
+ * Return false to stop (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_progress_fn)(void *user, uint64_t done, uint64_t total);
 
 /* How lines of text are taken, apart from how translations are searched for. */
@@ -343,14 +372,16 @@ typedef struct tfm_text_options {
     /* The length of each source line in bytes; a line may then contain NUL, and is rejected. NULL: lines end with NUL.
      */
     const size_t *line_bytes;
-    /* The most source tokens of a batch, padding counted. 0 means 4096. */
+    /* The most source tokens of a batch, padding counted; in tfm_score those of the wider side, in tfm_score_texts
+     * those of the texts. 0 means 4096. */
     int batch_tokens;
     /* Cuts lines that are longer than the model's positions. Without this they are rejected. */
     bool truncate;
 
     /* The next six are for translation alone. */
 
-    /* For each line the text that its translation begins with, or NULL for none. NULL for no prefixes at all. */
+    /* For each line the text that its translation begins with, or NULL for none; with `split` its first sentence has
+     * it. NULL for no prefixes at all. */
     const char *const *prefixes;
     /* Translates the sentences of a line one by one (tfm_text_sentences), because models are trained on sentences and
      * often merge or drop some of several. A language code at the beginning of the line, such as `>>fra<<`, is put
@@ -394,7 +425,8 @@ typedef bool (*tfm_emit_fn)(void *user, size_t line, int best, const char *text,
  * before it are done. An empty line gives "". Lines of similar length are put into one batch: as many lines as fill 16
  * batches are sorted together, so a result waits for at most the 15 batches after its own. A call that fails or is
  * stopped has emitted all that was done in order by then. `options` may be NULL. A bad line fails the call before any
- * work with TFM_ERROR_INPUT; tfm_translate_lines can go on. */
+ * work with TFM_ERROR_INPUT; tfm_translate_lines can go on. TFM_ERROR_ARGUMENT for options that are out of range, and
+ * for a model without an encoder, a decoder, an output projection or a tokenizer. */
 TFM_API tfm_status tfm_translate(tfm_model *model, const char *const *lines, size_t count,
                                  const tfm_search_options *options, tfm_emit_fn emit, void *user);
 
@@ -432,12 +464,13 @@ typedef bool (*tfm_feed_fn)(void *user, const char **line, size_t *bytes);
  * batch_tokens of the options says how much. Its lines are counted from 0 in the order in which they came. They join
  * those that are under way, in the places of sentences that are over, where the device is a CPU and the search has
  * begun with 8 rows at least, lines times beams; the decoder has no rotary positions, relative bias or SSRU cells, the
- * model no shortlist and no rule for the first tokens alone (min_length, begin_suppress_tokens); a beam is not searched
- * as transformers does it, alignments are not asked for, and the model lies on one device. Else they make the next
- * batch. Each line is emitted when its batch is done with it, whatever comes before it. The call ends when all are done
- * and `more` has none. It obeys the options of tfm_translate_lines, but for line_bytes and progress, and has no
- * prefixes. A bad line fails the call if nobody is told of it; what was not done by then is not emitted. Both options
- * may be NULL. */
+ * model no shortlist and no rule that counts tokens or looks at the source (min_length, min_new_tokens,
+ * begin_suppress_tokens, exponential_decay_length_penalty, encoder_repetition_penalty, encoder_no_repeat_ngram_size); a
+ * beam is not searched as transformers does it, alignments are not asked for, and the model was not opened on a fleet,
+ * not even one of a single device. Else they make the next batch. Each line is emitted when its batch is done with it,
+ * whatever comes before it. The call ends when all are done and `more` has none. It obeys the options of
+ * tfm_translate_lines, but for line_bytes and progress; prefixes are TFM_ERROR_ARGUMENT. A bad line fails the call if
+ * nobody is told of it; what was not done by then is not emitted. Both options may be NULL. */
 TFM_API tfm_status tfm_translate_feed(tfm_model *model, tfm_feed_fn more, void *more_user, const tfm_text_options *text,
                                       const tfm_search_options *search, tfm_translation_fn emit, void *user);
 
@@ -447,8 +480,9 @@ typedef bool (*tfm_score_fn)(void *user, size_t line, double log_prob, size_t to
 
 /* Computes log p of each of `count` target lines given its source line, by teacher forcing, and emits the results in
  * order when all are done. It obeys line_bytes for the source lines, batch_tokens, truncate, reject, progress, stats,
- * the languages and source_prefix of the options, and ignores those for translation alone. An empty line is scored as a
- * sentence of EOS alone. A rejected pair is emitted with NaN and 0 tokens. `options` may be NULL. */
+ * the languages and source_prefix of the options, and ignores those for translation alone. A line that is empty or has
+ * nothing but blanks is scored as a sentence of EOS alone. A rejected pair is emitted with NaN and 0 tokens. `options`
+ * may be NULL. */
 TFM_API tfm_status tfm_score(tfm_model *model, const char *const *sources, const char *const *targets, size_t count,
                              const tfm_text_options *options, tfm_score_fn emit, void *user);
 
@@ -477,9 +511,10 @@ typedef bool (*tfm_map_fn)(void *user, const tfm_attention_map *map);
 /* Emits the attention of every layer for one pair of texts, in the order of tfm_model_attend. A NULL `target` stands
  * for the model's own translation, found with the options `search`. The source's axis has its tokens with EOS. The
  * target's axis has what the decoder reads: the start id, which may be that of `search` or of the language, and then
- * the tokens without EOS, so that row i, counted from 0, belongs to the step that writes token i. Of the options `text`
- * truncate, the languages and source_prefix matter. Both options may be NULL. TFM_ERROR_INPUT for a text that is not
- * UTF-8 or too long, and for a source without words. */
+ * the tokens but for the last, which is EOS unless a translation reached the maximum length, so that row i, counted
+ * from 0, belongs to the step that writes token i. Of the options `text` truncate, the languages and source_prefix
+ * matter. Both options may be NULL. TFM_ERROR_INPUT for a text that is not UTF-8 or too long, and for a source without
+ * words; TFM_ERROR_ARGUMENT for a model without an encoder, a decoder, an output projection or a tokenizer. */
 TFM_API tfm_status tfm_attend(tfm_model *model, const char *source, const char *target, const tfm_text_options *text,
                               const tfm_search_options *search, tfm_map_fn emit, void *user);
 
@@ -496,7 +531,8 @@ typedef bool (*tfm_token_fn)(void *user, size_t prompt, int best, int32_t id);
  * here. */
 typedef bool (*tfm_piece_fn)(void *user, size_t prompt, int best, const char *piece);
 
-/* Counts of what was done. A call that succeeds adds to them. */
+/* Counts of what was done. tfm_generate_ids adds to them if it succeeds, tfm_generate for each batch that is done, also
+ * if the call fails later. */
 typedef struct tfm_generate_stats {
     uint64_t prompts;       /* The prompts that were gone on with. */
     uint64_t prompt_tokens; /* Their tokens. */
@@ -510,20 +546,22 @@ typedef struct tfm_generate_options {
     int max_new; /* The most tokens to write. 0 means the directory's max_new_tokens, or where it has none 256, and then
                     its max_length, if it has that, limits prompt and text together. The model's positions limit it,
                     too. */
-    int min_new; /* Ends are not written before so many tokens. 0 means the directory's min_new_tokens. */
+    int min_new; /* Ends are not written before so many tokens. 0 means the directory's min_new_tokens, or where it has
+                    none its min_length, which counts the prompt as well. */
     int beam;    /* The beam of a beam search, up to TFM_MAX_BEAM, which ends as that of transformers does. 0 means 1:
-                    greedy, or drawing. */
+                    greedy, or drawing; the directory's num_beams is not asked. */
     int n_best;  /* How many texts to give for each prompt: the best of the beam, or so many that are drawn. 0 means 1.
                   */
-    bool has_alpha;    /* Whether `alpha` is given, since 0 is a possible value. */
-    double alpha;      /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
-                          directory's length_penalty, or 1. */
-    bool draw;         /* Draws tokens (tfm_sample), which goes with a beam of 1 alone. The next four then are the
-                          directory's where they are 0, and if it does not say, 1, all, 1 and none. */
-    float temperature; /* What logits are divided by. */
-    int top_k;         /* Only so many of the likeliest may be drawn. */
-    float top_p;       /* Only the likeliest that add up to p may be drawn. */
-    float min_p;       /* Only what is at least so many times as likely as the likeliest may be drawn. */
+    bool has_alpha; /* Whether `alpha` is given, since 0 is a possible value. */
+    double alpha;   /* A text of n tokens has the score sum log p / n^alpha; from -10 to 10. Otherwise it is the
+                       directory's length_penalty, or 1. */
+    bool draw; /* Draws tokens (tfm_sample), which goes with a beam of 1 alone; the directory's do_sample is not asked.
+                  The next four then are the directory's where they are 0, and if it does not say, 1, all, 1 and none;
+                  without `draw` they must be 0. */
+    float temperature;        /* What logits are divided by. */
+    int top_k;                /* Only so many of the likeliest may be drawn. */
+    float top_p;              /* Only the likeliest that add up to p may be drawn. */
+    float min_p;              /* Only what is at least so many times as likely as the likeliest may be drawn. */
     float repetition_penalty; /* Tokens of prompt and text get less likely by it, if it is above 1: logits, or in a beam
                                  search log p, are divided by it where they are positive and multiplied where they are
                                  negative ("CTRL", Keskar et al. 2019). 0 means the directory's, or 1. */
@@ -550,10 +588,11 @@ typedef struct tfm_generate_options {
 
 /* Goes on with the prompts of one batch. `ids` has their ids one after another, and prompt i has counts[i] of them. The
  * hypotheses are those of the prompts in order, n_best each; their log_probs are what the model gives each token,
- * whatever else made the choice, but with the penalty in a beam search. Prompts are read in pieces of 512 tokens.
- * `options` may be NULL; stops, on_piece, reject and batch_tokens are for tfm_generate alone. The caller frees *out
- * with tfm_hypotheses_free. On failure *out is empty: TFM_ERROR_INPUT for a prompt without ids or with more than the
- * model's positions, TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
+ * whatever else made the choice, but 0 for an end that forced_eos_token_id forces, with the penalties and biases in a
+ * beam search, and with renormalize_logits as the rules have left them. Prompts are read in pieces of 512 tokens.
+ * `options` may be NULL; stops, on_piece, reject and batch_tokens are for tfm_generate alone, and leave this call as it
+ * is. The caller frees *out with tfm_hypotheses_free. On failure *out is empty: TFM_ERROR_INPUT for a prompt without
+ * ids or with more than the model's positions, TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
 TFM_API tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                                     size_t prompts, const tfm_generate_options *options);
 
@@ -576,10 +615,10 @@ typedef struct tfm_generation {
                              tokenizer. */
     double score;         /* The score; -inf if the beam found fewer than n_best. */
     double log_prob;      /* The sum of log p of the tokens. */
-    size_t prompt_tokens; /* How many tokens the prompt has. */
+    size_t prompt_tokens; /* How many tokens the prompt has; 0 for a rejected one. */
     tfm_attention_axis tokens; /* The tokens that were written, with the end. */
-    const float *log_probs;    /* [tokens.count]: the natural log of each token's probability. */
-    tfm_generation_end end;    /* Why the text ended. */
+    const float *log_probs; /* [tokens.count]: the natural log of each token's probability, as in tfm_generate_ids. */
+    tfm_generation_end end; /* Why the text ended. */
 } tfm_generation;
 
 /* Receives one text. Return false to stop (TFM_ERROR_CANCELLED). */
@@ -590,7 +629,8 @@ typedef bool (*tfm_generation_fn)(void *user, const tfm_generation *generation);
  * one, such as <s>, where it has one. A model without its tokenizer takes ids and gives ids. `options` may be NULL. A
  * bad prompt, which is not UTF-8, has no tokens or more than the model's positions, fails the call before any work with
  * TFM_ERROR_INPUT, or with TFM_ERROR_ARGUMENT if it has an id outside the vocabulary; or else it is rejected by the
- * options. TFM_ERROR_ARGUMENT for options that are out of range or do not go together. */
+ * options. A rejected prompt is emitted once, as tfm_generation says. TFM_ERROR_ARGUMENT for options that are out of
+ * range or do not go together, and for a model with an encoder or without an output projection. */
 TFM_API tfm_status tfm_generate(tfm_model *model, const tfm_prompt *prompts, size_t count,
                                 const tfm_generate_options *options, tfm_generation_fn emit, void *user);
 
