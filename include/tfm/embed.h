@@ -9,8 +9,8 @@
  *     tfm_embedder_free(&embedder);
  *
  * The directory is one of Hugging Face's for an encoder, such as BERT, XLM-R or ModernBERT, or one of
- * sentence-transformers, whose modules.json names what comes after the encoder: pooling, dense layers, normalisation.
- * For vectors, a language model, which has a decoder alone, may stand in the place of the encoder.
+ * sentence-transformers, whose modules.json names what comes after the encoder: pooling, dense layers, layer norms,
+ * normalisation. For vectors, a language model, which has a decoder alone, may stand in the place of the encoder.
  *
  * An embedder works on its context, so one thread at a time may use both. */
 #ifndef TFM_EMBED_H
@@ -25,12 +25,12 @@ extern "C" {
 /* ---- Heads of encoders ----------------------------------------------------------------------------------------- */
 
 /* Does what tfm_model_encode does for ids of two texts each: types (B, T) I32 is 0 for tokens of the first text and 1
- * for those of the second. A model without a table of token types leaves them aside. */
+ * for those of the second; empty `types` are all 0. A model without a table of token types leaves them aside. */
 TFM_API tfm_status tfm_model_encode_pairs(tfm_model *model, tfm_tensor *encoded, tfm_tensor ids, tfm_tensor types,
                                           tfm_tensor lengths);
 
-/* logits (..., V) of which word stands at each position of encoded (..., E), what tfm_model_encode gave or rows of it.
- * TFM_ERROR_ARGUMENT for a model without a head for masked words. */
+/* logits (..., V) of which word stands at each position of encoded (..., E), what tfm_model_encode gave or rows of it,
+ * of two dimensions or more. TFM_ERROR_ARGUMENT for a model without a head for masked words. */
 TFM_API tfm_status tfm_model_word_logits(tfm_model *model, tfm_tensor *logits, tfm_tensor encoded);
 
 /* logits (B, C) of the classes of texts, of which encoded (B, T, E) is what tfm_model_encode gave with these `lengths`,
@@ -45,7 +45,7 @@ TFM_API const char *tfm_model_class_name(const tfm_model *model, size_t index);
 
 /* ---- Texts ----------------------------------------------------------------------------------------------------- */
 
-/* Counts of what was done. A call adds to them. */
+/* Counts of what was done. A call that succeeds adds to them. */
 typedef struct tfm_embed_stats {
     uint64_t lines;     /* The lines. Bad ones are not counted. */
     uint64_t tokens;    /* Their tokens, with special ones. */
@@ -60,11 +60,11 @@ typedef struct tfm_embed_options {
     /* For each line a second text, or NULL for none, which the model reads with it; NULL for no second texts at all.
      * Models that compare texts take them. */
     const char *const *pairs;
-    const char *prompt;       /* What is put before each line, such as "query: ". NULL: nothing, or where tfm_embed is
-                                 called, what the directory names for that. */
-    int batch_tokens;         /* The most tokens of a batch, padding counted. 0: 2048 or 4096, as suits the device. */
-    tfm_reject_fn reject;     /* Is called for each bad line. If NULL, a bad line fails the call before any work. */
-    void *reject_user;        /* The `user` pointer of reject. */
+    const char *prompt;   /* What is put before each line, not before second texts, such as "query: ". NULL: nothing, or
+                             where tfm_embed is called, what the directory names for that. */
+    int batch_tokens;     /* The most tokens of a batch, padding counted. 0: 2048 or 4096, as suits the device. */
+    tfm_reject_fn reject; /* Is called for each bad line. If NULL, a bad line fails the call before any work. */
+    void *reject_user;    /* The `user` pointer of reject. */
     tfm_progress_fn progress; /* Is told of the progress. May be NULL. */
     void *progress_user;      /* The `user` pointer of progress. */
     tfm_embed_stats *stats;   /* Counts that the call adds to. May be NULL. */
@@ -74,27 +74,29 @@ typedef struct tfm_embed_options {
 /* scores [count][classes]: how likely each of `count` lines is of each class, by a softmax over the classes; or by a
  * sigmoid for each where config.json's `problem_type` is "multi_label_classification" and where there is one class; or
  * the logits where it is "regression". The scores of a bad line are NaN. Lines of more tokens than the model takes are
- * cut. `options` may be NULL. */
+ * cut, of two texts the longer one first. `options` may be NULL. TFM_ERROR_ARGUMENT for a model without a head for
+ * classes or without a tokenizer. */
 TFM_API tfm_status tfm_classify(tfm_model *model, float *scores, const char *const *lines, size_t count,
                                 const tfm_embed_options *options);
 
 /* A word that may stand in the place of a mask. */
 typedef struct tfm_word_guess {
-    size_t line;       /* The line, counted from 0. */
-    size_t mask;       /* Which of its masks, counted from 0. */
-    int rank;          /* 0 for the likeliest word. */
-    int32_t id;        /* Its id. */
-    const char *piece; /* Its piece in the vocabulary, or "" for an id that has none. */
-    const char *text;  /* The piece as text. */
-    double probability;
+    size_t line;        /* The line, counted from 0. */
+    size_t mask;        /* Which of its masks, counted from 0. */
+    int rank;           /* The rank of the word, 0 for the likeliest. */
+    int32_t id;         /* The id of the word. */
+    const char *piece;  /* Its piece in the vocabulary, or "" for an id that has none. */
+    const char *text;   /* The piece as text. */
+    double probability; /* How probable the word is there, from 0 to 1. */
 } tfm_word_guess;
 
 /* Receives one guess. Return false to stop (TFM_ERROR_CANCELLED). */
 typedef bool (*tfm_guess_fn)(void *user, const tfm_word_guess *guess);
 
 /* Emits the `top` likeliest words for each mask of each line, in order, when all are done; 1 <= top <= 64. A line
- * without a mask, and one whose masks are cut off, is a bad line. The mask is a token such as "[MASK]" or "<mask>" in
- * the text. `options` may be NULL. */
+ * without a mask, and one whose masks are all cut off, is a bad line; nothing is emitted for such a one. The mask is a
+ * token such as "[MASK]" or "<mask>" in the text. `options` may be NULL. TFM_ERROR_ARGUMENT for a model without a head
+ * for masked words, or whose tokenizer has no mask. */
 TFM_API tfm_status tfm_guess_words(tfm_model *model, const char *const *lines, size_t count, int top,
                                    const tfm_embed_options *options, tfm_guess_fn emit, void *user);
 
@@ -106,8 +108,8 @@ typedef struct tfm_embedder tfm_embedder;
 /* Whether vectors are made 1 long. */
 typedef enum tfm_normalize {
     TFM_NORMALIZE_AS_SAVED, /* As modules.json says; without it, no. */
-    TFM_NORMALIZE_ON,
-    TFM_NORMALIZE_OFF,
+    TFM_NORMALIZE_ON,       /* Yes, whatever modules.json says. */
+    TFM_NORMALIZE_OFF,      /* No: a normalisation at the end is left out. */
 } tfm_normalize;
 
 typedef struct tfm_embedder_options {
@@ -121,7 +123,7 @@ typedef struct tfm_embedder_options {
 
 /* Opens a directory. The embedder keeps the context alive. `options` may be NULL. On failure *out is NULL: what
  * tfm_model_open says of it, TFM_ERROR_UNSUPPORTED for a module that tfm does not run and for a model that has both an
- * encoder and a decoder. */
+ * encoder and a decoder, and TFM_ERROR_FORMAT for damaged files of modules. */
 TFM_API tfm_status tfm_embedder_open(tfm_embedder **out, tfm_context *ctx, const char *dir,
                                      const tfm_embedder_options *options);
 /* Gives the embedder and its model up and sets the pointer to NULL. Does nothing for NULL. Counts as a use of the
@@ -155,7 +157,8 @@ TFM_API const char *tfm_embedder_prompt(const tfm_embedder *embedder, const char
 TFM_API const char *tfm_embedder_prompt_name(const tfm_embedder *embedder, size_t index);
 
 /* vectors (B, W) of ids (B, T) I32. lengths (B) I32 counts the tokens of each row; empty for all T. The first `skipped`
- * tokens are read but left out of the pooling. Outputs and errors follow the rules of ops.h. */
+ * tokens, 0 or more, are read but left out of the pooling. T is at most the encoder's positions. Outputs and errors
+ * follow the rules of ops.h. */
 TFM_API tfm_status tfm_embed_ids(tfm_embedder *embedder, tfm_tensor *vectors, tfm_tensor ids, tfm_tensor lengths,
                                  int64_t skipped);
 

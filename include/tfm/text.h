@@ -60,9 +60,10 @@ typedef struct tfm_tokenizer_info {
  *   them. Which class they are for is said by `tokenizer_class` in tokenizer_config.json or config.json, else by the
  *   `model_type` of the latter, else by their names.
  *
- * The last two read tokenizer_config.json too, if it exists, for special and added tokens. Both sides are the same
- * there. On failure *out is NULL: TFM_ERROR_IO for a missing file, TFM_ERROR_FORMAT for a damaged one,
- * TFM_ERROR_UNSUPPORTED for one that asks for what tfm does not do; the message names it. */
+ * The last two read tokenizer_config.json, special_tokens_map.json and added_tokens.json too, where they exist and
+ * count, for special and added tokens. Both sides are the same there. On failure *out is NULL: TFM_ERROR_IO for a
+ * missing file, TFM_ERROR_FORMAT for a damaged one, TFM_ERROR_UNSUPPORTED for one that asks for what tfm does not do;
+ * the message names it. */
 TFM_API tfm_status tfm_tokenizer_open(tfm_tokenizer **out, const char *dir);
 /* Gives the tokenizer up and sets the pointer to NULL. Does nothing for NULL. A model or reader of data that uses the
  * tokenizer keeps it alive. */
@@ -74,9 +75,9 @@ TFM_API const tfm_tokenizer_info *tfm_tokenizer_get_info(const tfm_tokenizer *to
 /* Turns a line of `bytes` bytes of UTF-8 into *count token ids, with the special tokens that the model wants around it:
  * with Marian the end-of-sentence id last, with others what `tokenizer(text).input_ids` of transformers has. The caller
  * frees *ids with tfm_ids_free. A piece that has no id becomes the unknown id. With Marian a language code at the
- * beginning of the line, such as `>>fra<<`, is one token; added tokens are single tokens wherever they stand. An empty
- * line gives the special tokens alone. On failure *ids is NULL; TFM_ERROR_INPUT for a line that tfm_text_check refuses
- * or that has more than 64 MiB. */
+ * beginning of the line, such as `>>fra<<`, is one token, but for directories of Marian's own; added tokens are single
+ * tokens wherever they stand. An empty line gives the special tokens alone. On failure *ids is NULL; TFM_ERROR_INPUT
+ * for a line that tfm_text_check refuses or that has more than 64 MiB. */
 TFM_API tfm_status tfm_tokenizer_encode(const tfm_tokenizer *tokenizer, int32_t **ids, size_t *count, tfm_side side,
                                         const char *line, size_t bytes);
 /* How a text is to be encoded. All zeros is what tfm_tokenizer_encode does. */
@@ -86,13 +87,13 @@ typedef struct tfm_encode_options {
     bool plain;
     /* The language of the text, for models whose tokens say it: a code as the model writes it, such as "fra_Latn"
      * (NLLB), "fr_XX" (mBART) or "fr" (M2M-100). NULL means the one that tokenizer_config.json names for the side, else
-     * the model's default. TFM_ERROR_ARGUMENT for a language that the tokenizer does not have. A Marian tokenizer takes
-     * none, nor a `pair`: TFM_ERROR_UNSUPPORTED; its codes stand in the text. */
+     * for the target that of the source, else the model's default. With `plain` a tokenizer that has languages does not
+     * look at it. TFM_ERROR_ARGUMENT for a language that the tokenizer does not have. A Marian tokenizer takes none,
+     * nor a `pair`: TFM_ERROR_UNSUPPORTED; its codes stand in the text. */
     const char *language;
-    /* A second text of `pair_bytes` bytes that follows the first, as models that compare two texts take them. NULL for
-     * none. */
+    /* A second text that follows the first, as models that compare two texts take them. NULL for none. */
     const char *pair;
-    size_t pair_bytes;
+    size_t pair_bytes;    /* The length of the second text in bytes. */
     uint64_t reserved[8]; /* Must be 0: room for later fields. */
 } tfm_encode_options;
 
@@ -138,8 +139,9 @@ typedef struct tfm_sentence {
  * tfm_sentences_free; a line of nothing but blanks has no sentence and gives NULL. `language` is a code such as "de",
  * or NULL if it is not known. Sentences end by Unicode's rules (UAX #29), as ICU implements them for the language. But
  * a stop does not end a sentence after an initial, after a usual abbreviation of the language ("Dr.", "z. B."), or
- * after an ordinal number if the language writes those with a stop. On failure *sentences is NULL; TFM_ERROR_INPUT for
- * a line that tfm_text_check refuses or that has more than 64 MiB. */
+ * after an ordinal number of one or two digits if the language writes those with a stop; and what begins with a small
+ * letter, or has no letter or digit, goes on with the sentence before it. On failure *sentences is NULL;
+ * TFM_ERROR_INPUT for a line that tfm_text_check refuses or that has more than 64 MiB. */
 TFM_API tfm_status tfm_text_sentences(tfm_sentence **sentences, size_t *count, const char *line, size_t bytes,
                                       const char *language);
 /* Frees what tfm_text_sentences gave and sets the pointer to NULL. Does nothing for NULL. */
@@ -147,9 +149,9 @@ TFM_API void tfm_sentences_free(tfm_sentence **sentences);
 
 /* How a vocabulary is learned. All zeros is a good choice to begin with. */
 typedef struct tfm_vocabulary_options {
-    /* The number of pieces, at least 3, with </s> and <unk> counted and <pad> not. 0 means one for every 250 bytes of
-     * text, from 500 to 8000, or fewer if the text gives no more. Where that is less than the text has different
-     * characters, as in Chinese, it is so many pieces besides one for each character. */
+    /* The number of pieces, at least 3 and below 2^24, with </s> and <unk> counted and <pad> not. 0 means one for every
+     * 250 bytes of text, from 500 to 8000, or fewer if the text gives no more. Where that is less than the text has
+     * different characters, as in Chinese, it is so many pieces besides one for each character. */
     int64_t size;
     /* Learns a vocabulary of that size for each side, not one for both. */
     bool separate;
@@ -185,9 +187,10 @@ typedef struct tfm_vocabulary_options {
  * bytes, or if they contain a NUL, the character U+2585 or, in a TSV file, no tab. `options` may be NULL. The same
  * files and options give the same bytes.
  *
- * TFM_ERROR_IO if a file or the folder cannot be read or written. TFM_ERROR_INPUT if no line is left to learn from, if
- * the text has more characters than `size`, or, for byte-pair encoding, if it gives fewer pieces than `size`; the
- * message says how many. A unigram model then has fewer pieces. */
+ * TFM_ERROR_ARGUMENT for an option out of range. TFM_ERROR_IO if a file or the folder cannot be read or written.
+ * TFM_ERROR_INPUT if no line is left to learn from, or none with a letter or a digit, if the text has more characters
+ * than `size`, or, for byte-pair encoding, if it gives fewer pieces than `size`; the message says how many. A unigram
+ * model then has fewer pieces. */
 TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, const char *target,
                                        const tfm_vocabulary_options *options);
 
@@ -195,7 +198,8 @@ TFM_API tfm_status tfm_tokenizer_train(const char *dir, const char *source, cons
  * tokenizer_config.json into the folder `dir`, which must exist: what tfm_tokenizer_open and Hugging Face's
  * transformers read; and the same pieces as SentencePiece's own tokenizer.model. <unk> is 0; <s>, which is put before
  * each text, is 1; </s>, which ends one, is 2; there is no padding. Options, lines that are left out, and errors are
- * those of tfm_tokenizer_train, except that `separate` and languages are for pairs of lines and are refused. */
+ * those of tfm_tokenizer_train, except that `separate` and languages are for pairs of lines and are refused, and that
+ * language codes are text like any other. tokenizer.json is written last. */
 TFM_API tfm_status tfm_tokenizer_train_texts(const char *dir, const char *const *files, size_t count,
                                              const tfm_vocabulary_options *options);
 
