@@ -78,8 +78,9 @@ typedef struct tfm_trainer_options {
     uint64_t seed;         /* Seeds dropout. */
     /* The parameters that keep their values: patterns of fnmatch(3) with commas between, such as
      * "model.encoder.*,model.shared.weight", for their names in model.safetensors as tfm_model_save writes it. They
-     * take neither gradients nor moments. A pattern that fits no name is refused. It is read during tfm_trainer_new.
-     * NULL freezes none. */
+     * take neither gradients nor moments, and checkpoints, snapshots and averages leave them out. A pattern that fits
+     * no name is refused, and so are patterns that leave nothing to train. It is read during tfm_trainer_new. NULL
+     * freezes none. */
     const char *freeze;
     /* Makes the trainer one of several ranks from the start, as tfm_trainer_set_ranks does. The struct is copied during
      * tfm_trainer_new. NULL: it works alone. */
@@ -139,17 +140,18 @@ typedef struct tfm_update_report {
 } tfm_update_report;
 
 /* Makes a trainer of a model. It moves the model's parameters into one tensor, with their gradients and Adam's two
- * moments beside them: four times their size in F32. The trainer keeps the model alive, and the model can still
- * translate. A model has one trainer at a time; it may have another after that one is freed. `options` may be NULL for
- * all defaults.
+ * moments beside them: four times their size in F32. The bias of the output projection, where the model has one, is no
+ * parameter here and stays as it is. The trainer keeps the model alive, and the model can still translate. A model has
+ * one trainer at a time; it may have another after that one is freed. `options` may be NULL for all defaults.
  *
  * A trainer of a model on a fleet (fleet.h) is on all of its devices: the batches of an update are dealt to them in
  * turn, number i to device i modulo their number, or in shares, and each runs its own in a thread of its own. They are
  * ranks to each other (below), which talk in memory: an update is that of one device with all of the batches but for
  * rounding, and the same devices in the same order give the same bits. Where they are not of one kind, `shard` is set,
  * so that each part of the parameters has its step on one device, for all. One that fails in an update is told by name,
- * and the update fails on all. All calls but updates, loading, averages and, with `shard`, saving are the first
- * device's, and until the trainer is freed so are all calls of the model. Such a trainer cannot be a rank of others.
+ * and the update fails on all. All calls but updates, loading, averages, setting shares and, with `shard`, saving are
+ * the first device's, and until the trainer is freed so are all calls of the model. Such a trainer cannot be a rank of
+ * others.
  *
  * TFM_ERROR_ARGUMENT for options out of range, and for a model that has a trainer, only encodes or has no output
  * projection; TFM_ERROR_UNSUPPORTED for one whose matrices are bytes or of 16 bits, and for a `precision` of which a
@@ -172,11 +174,12 @@ TFM_API uint64_t tfm_trainer_memory(const tfm_model *model, const tfm_trainer_op
  *
  * If the loss or the gradient is not finite, the parameters stay as before the update, and the call returns
  * TFM_ERROR_NUMERIC if it was given a report; without one it cannot tell. Such an update counts all the same: in
- * tfm_trainer_updates, in the schedule and in Adam's step. If the device's memory runs out, the update
- * begins again with the batch that did not fit cut into pieces, smaller each time, and such batches are cut from then
- * on. The update is the same except for rounding and for what dropout draws, and the log says so once. TFM_ERROR_MEMORY
- * means that a single pair does not fit; the parameters are then as before, and the next update may fit. After other
- * errors the message says if the parameters may be spoiled. */
+ * tfm_trainer_updates, in the schedule and in Adam's step. If the device's memory runs out, the update begins again
+ * with the batch that did not fit cut into pieces, smaller each time, and such batches are cut from then on. The update
+ * is the same except for rounding and for what dropout draws, and the log says so once. TFM_ERROR_MEMORY means that a
+ * single pair does not fit; the parameters are then as before, and the next update may fit. After other errors the
+ * message says if the parameters may be spoiled. TFM_ERROR_ARGUMENT for a batch that is not as tfm_pairs says, and
+ * without any batch. */
 TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *report, const tfm_pairs *batches,
                                       size_t count);
 
@@ -184,20 +187,23 @@ TFM_API tfm_status tfm_trainer_update(tfm_trainer *trainer, tfm_update_report *r
  * dropped out, and the parameters do not change. A batch that does not fit into memory is cut into pieces. */
 TFM_API tfm_status tfm_trainer_evaluate(tfm_trainer *trainer, double *nll, uint64_t *tokens, const tfm_pairs *batch);
 
-/* Writes a checkpoint: all that the next update depends on, apart from the options. It has the parameters, the moments,
- * the number of updates, the caller's note and, unless `data` is NULL, the place of the batch that tfm_data_next would
- * give now. The file appears when it is complete and on disk; if the process or the machine stops before, an older file
- * of this name stays as it was. A checksum shows later damage. A trainer that loads the file on a device of the same
- * kind goes on with the same bits; on another device it goes on too, and the log says that bits will differ.
+/* Writes a checkpoint: all that the next update depends on, apart from the options. It has the parameters that are
+ * trained, the moments, the number of updates, the caller's note and, unless `data` is NULL, the place of the batch
+ * that tfm_data_next would give now. The file appears when it is complete and on disk; if the process or the machine
+ * stops before, an older file of this name stays as it was. A checksum shows later damage. A trainer that loads the
+ * file on a device of the same kind goes on with the same bits; on another device it goes on too, and the log says that
+ * bits will differ.
  *
  * With `shard`, all ranks make this call at the same update, with the same path in a folder that all see. Each writes
- * its moments beside it, as PATH-UPDATE-RANK-of-WORLD, and then rank 0 the file itself, with what it was given; those
- * of earlier checkpoints are removed last. A failure of one is a failure of all, and the older checkpoint is whole.
- * Such a checkpoint can be loaded without `shard`, or with another number of ranks, and any other with it. */
+ * its moments beside it, as PATH-UPDATE-RANK-of-WORLD with an UPDATE of eight digits or more, and then rank 0 the file
+ * itself, with what it was given; those of earlier checkpoints are removed last. A failure of one is a failure of all,
+ * and the older checkpoint is whole. Such a checkpoint can be loaded without `shard`, or with another number of ranks,
+ * and any other with it. */
 TFM_API tfm_status tfm_trainer_save(tfm_trainer *trainer, const tfm_data *data, const char *path);
 /* Loads a checkpoint, and moves `data`, unless it is NULL, to the place that the file names. TFM_ERROR_IO if the file
- * cannot be read; TFM_ERROR_FORMAT if it is damaged, of another model, no checkpoint, or has no place in the data
- * though `data` is given; TFM_ERROR_INPUT if the data has no such place. After these the trainer is as it was. */
+ * cannot be read; TFM_ERROR_FORMAT if it is damaged, of another model or with other parameters frozen, no checkpoint,
+ * or has no place in the data though `data` is given; TFM_ERROR_INPUT if the data has no such place. After these the
+ * trainer is as it was. */
 TFM_API tfm_status tfm_trainer_load(tfm_trainer *trainer, tfm_data *data, const char *path);
 
 /* Sets the caller's note: a text, such as the state of a run as JSON, that is saved in checkpoints and comes back from
@@ -209,7 +215,8 @@ TFM_API tfm_status tfm_trainer_set_note(tfm_trainer *trainer, const char *note);
  * checkpoint is loaded. */
 TFM_API const char *tfm_trainer_note(const tfm_trainer *trainer);
 
-/* Writes the parameters alone, as F32, to a file. It is written as safely as a checkpoint and has a checksum too. */
+/* Writes the trained parameters alone, as F32, to a file. It is written as safely as a checkpoint and has a checksum
+ * too. */
 TFM_API tfm_status tfm_trainer_snapshot(tfm_trainer *trainer, const char *path);
 /* Sets the parameters to their mean over `count` snapshots or checkpoints, summed in double precision. Such a mean is
  * mostly better than the last of them ("Attention Is All You Need", section 6.1, averages the last 5 or 20). Moments
@@ -225,7 +232,7 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  *
  * From then on all ranks call tfm_trainer_update for the same updates, each with its own share of the batches: the
  * batches of an update are dealt in turn, so that number i of them goes to rank i modulo `world`, or in shares. A rank
- * may have none.
+ * may have none: its `count` is 0 then, and `batches` is not NULL.
  *
  * The loss is scaled by the targets of all ranks, the gradients are added up in the order of the ranks, and every rank
  * makes the same step, so that all have the same parameters. The update is that of one trainer with all of the batches
@@ -234,9 +241,10 @@ TFM_API tfm_status tfm_trainer_average(tfm_trainer *trainer, const char *const *
  * An update that fails on one rank before the step fails on all, and changes nothing: where it is another rank that
  * failed, the status is TFM_ERROR_CANCELLED, and where the ranks cannot talk any more, TFM_ERROR_IO. A rank that has no
  * batches because of a failure of its own tells the others by a call with NULL for them. The call always waits for the
- * device, and returns TFM_ERROR_NUMERIC with or without a report. Now and then the ranks compare what they have:
- * TFM_ERROR_NUMERIC on all if it is not the same to the bit, as on devices of several kinds. All other calls concern
- * one rank alone, but for tfm_trainer_save with `shard`. */
+ * device, and returns TFM_ERROR_NUMERIC with or without a report. Now and then the ranks compare what they have, which
+ * includes options such as rates and seeds: TFM_ERROR_NUMERIC on all if it is not the same to the bit, as on devices of
+ * several kinds, and TFM_ERROR_ARGUMENT on all if they are not at the same update. All other calls concern one rank
+ * alone, but for tfm_trainer_save with `shard`. */
 TFM_API tfm_status tfm_trainer_set_ranks(tfm_trainer *trainer, const tfm_ranks *ranks);
 
 /* Where `dealing` is TFM_DEAL_BY_SPEED, each rank, or device of a fleet, measures how many tokens it learns in a
@@ -255,13 +263,13 @@ TFM_API const double *tfm_trainer_shares(const tfm_trainer *trainer);
 /* Sets the shares, `count` of them, of which each rank or device has one; nothing is measured then. Only their
  * proportions matter, to a 65,536th of the largest. All ranks must set the same. With NULL batches are dealt in turn
  * from now on, which checkpoints do not have. TFM_ERROR_ARGUMENT if there are more or fewer, or if one is negative or
- * not finite, or none is above 0. */
+ * not finite, or none is above 0. A trainer that works alone has one, which changes nothing. */
 TFM_API tfm_status tfm_trainer_set_shares(tfm_trainer *trainer, const double *shares, size_t count);
 /* The part of an update's batches that one rank has by its share. The rows of all batches, one after the other, are cut
  * where the sums of shares are, counted in tokens with padding: each row is one rank's. Sets *own_count to the number
  * of batches that the rank has rows of, which may be 0, and own[0] and so on, for which there must be room for `count`,
  * to these rows, as views into the arrays of the batches. `shares` are `world` numbers, as for tfm_trainer_set_shares.
- */
+ * It needs no device. TFM_ERROR_ARGUMENT for shares, a rank or batches that cannot be. */
 TFM_API tfm_status tfm_pairs_deal(tfm_pairs *own, size_t *own_count, const tfm_pairs *batches, size_t count,
                                   const double *shares, int world, int rank);
 

@@ -44,7 +44,8 @@ TFM_API bool tfm_tune_steps_possible(const tfm_context *ctx);
 /* Tries every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
  * result is right, by comparison with the plain kernel. What is faster than the device's own rule by more than the
  * timings scatter is used in this context from then on, for all products whose m, n and k lie between the same powers
- * of two. Takes seconds, most of them for building kernels. TFM_ERROR_UNSUPPORTED if there is nothing to try. */
+ * of two. Takes seconds, most of them for building kernels. TFM_ERROR_UNSUPPORTED if there is nothing to try
+ * (tfm_tune_possible), TFM_ERROR_ARGUMENT for sizes below 1 or from 2^31 on. */
 TFM_API tfm_status tfm_tune_product(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
                                     bool transpose_a, bool transpose_b);
 
@@ -72,8 +73,8 @@ TFM_API tfm_status tfm_tune_forget(tfm_context *ctx);
  * thread and at any time. */
 TFM_API void tfm_tune_interrupted(void);
 
-/* A hash of this context's table: 0 if it has none. Checkpoints of training record it, since another table may change
- * the last bits of sums. 0 for NULL. */
+/* A hash of this context's table: 0 if it has none. Checkpoints of training record that of the rows that are not about
+ * steps of decoding, since other ones may change the last bits of sums. 0 for NULL. */
 TFM_API uint64_t tfm_tune_hash(const tfm_context *ctx);
 
 /* Receives one row of the table: what it is for, such as "gemm nt 6 9 9", and what is used there. The strings are valid
