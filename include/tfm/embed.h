@@ -144,8 +144,9 @@ typedef struct tfm_embedder_info {
 /* What is known of an embedder. The struct belongs to it. NULL for NULL. */
 TFM_API const tfm_embedder_info *tfm_embedder_get_info(const tfm_embedder *embedder);
 /* Says what a directory tells of its embedder, and of the encoder within it. It needs no device. What tfm_embedder_open
- * would refuse of the directory with the same options, it refuses with the same status and sentence. `options` may be
- * NULL; with no_tokenizer, a directory needs none. The strings of *encoder are static. */
+ * would refuse of the directory with the same options, it refuses with the same status and sentence, but for numbers
+ * that the precision cannot have. `options` may be NULL; with no_tokenizer, a directory needs none. The strings of
+ * *encoder are static. */
 TFM_API tfm_status tfm_embedder_read_info(tfm_embedder_info *out, tfm_model_info *encoder, const char *dir,
                                           const tfm_embedder_options *options);
 /* The encoder, which belongs to the embedder. NULL for NULL. */

@@ -206,9 +206,9 @@ TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtyp
 TFM_API const tfm_model_info *tfm_model_get_info(const tfm_model *model);
 
 /* Says what a directory tells of its model. It needs no device: parameters are counted in the file and not loaded. What
- * tfm_model_open would refuse of the directory with the same options, it refuses with the same status and sentence.
- * `options` may be NULL; with no_tokenizer, a directory needs no tokenizer's files. The strings of *out are static;
- * after a failure it is empty. */
+ * tfm_model_open would refuse of the directory with the same options, it refuses with the same status and sentence, but
+ * for numbers that the precision cannot have, at which it does not look. `options` may be NULL; with no_tokenizer, a
+ * directory needs no tokenizer's files. The strings of *out are static; after a failure it is empty. */
 TFM_API tfm_status tfm_model_read_info(tfm_model_info *out, const char *dir, const tfm_model_options *options);
 
 /* From now on the model writes `language` where a call names no other one: that is what a trainer teaches it, and
@@ -590,9 +590,9 @@ typedef struct tfm_generate_options {
  * hypotheses are those of the prompts in order, n_best each; their log_probs are what the model gives each token,
  * whatever else made the choice, but 0 for an end that forced_eos_token_id forces, with the penalties and biases in a
  * beam search, and with renormalize_logits as the rules have left them. Prompts are read in pieces of 512 tokens.
- * `options` may be NULL; stops, on_piece, reject and batch_tokens are for tfm_generate alone, and leave this call as it
- * is. The caller frees *out with tfm_hypotheses_free. On failure *out is empty: TFM_ERROR_INPUT for a prompt without
- * ids or with more than the model's positions, TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
+ * `options` may be NULL; stops, on_piece, reject and batch_tokens are for tfm_generate alone: this call checks them and
+ * does without them. The caller frees *out with tfm_hypotheses_free. On failure *out is empty: TFM_ERROR_INPUT for a
+ * prompt without ids or with more than the model's positions, TFM_ERROR_ARGUMENT for an id outside the vocabulary. */
 TFM_API tfm_status tfm_generate_ids(tfm_model *model, tfm_hypotheses *out, const int32_t *ids, const size_t *counts,
                                     size_t prompts, const tfm_generate_options *options);
 

@@ -22,7 +22,7 @@
  *     parameters)                             |
  *     tfm_fleet, and the models on it         | One thread at a time: these are all of its contexts. The fleet's own
  *                                             | threads use them while a call runs.
- *     tfm_tokenizer                           | Any number of threads at once.
+ *     tfm_tokenizer                           | Any number of threads at once, which may also open others.
  *     tfm_data                                | One thread at a time. Its own thread reads ahead meanwhile; those
  *                                             | of readers with subword_alpha take turns, because SentencePiece
  *                                             | has one seed for the whole process.
