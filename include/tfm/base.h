@@ -71,7 +71,7 @@ typedef enum tfm_status {
     TFM_ERROR_AGAIN,       /* The driver refused a kernel's work-groups, and the context uses smaller ones from now on:
                               clear the context's error and make the same calls again. Opening and saving models,
                               opening embedders, translating, scoring, generating, embedding and classifying lines,
-                              attending, training, tuning and the self-test do so by themselves. */
+                              guessing words, attending, training, tuning and the self-test do so by themselves. */
 } tfm_status;
 
 /* The name of a status code, such as "TFM_ERROR_IO"; "unknown status" for a number that is none. Never NULL. */
@@ -87,7 +87,7 @@ TFM_API const char *tfm_error_message(void);
 typedef enum tfm_log_level { TFM_LOG_ERROR, TFM_LOG_WARNING, TFM_LOG_INFO, TFM_LOG_DEBUG } tfm_log_level;
 
 /* Receives one log line, without a newline at its end. `line` is valid only during the call. Any thread that uses the
- * library may make the call. */
+ * library may make the call, and so may threads of the library's own; but never two at the same time. */
 typedef void (*tfm_log_fn)(void *user, tfm_log_level level, const char *line);
 
 /* Sends log lines to `fn`, up to and including `level`. The reports that the environment variable TFM_PROFILE asks for

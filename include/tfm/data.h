@@ -8,8 +8,8 @@
  *         ;
  *     tfm_data_free(&data);
  *
- * The order of the batches depends on nothing but the files, the options and their seed. One thread at a time may use a
- * reader. */
+ * The order of the batches depends on nothing but the files, the tokenizer, the options and their seed. One thread at a
+ * time may use a reader. */
 #ifndef TFM_DATA_H
 #define TFM_DATA_H
 
@@ -42,6 +42,7 @@ typedef struct tfm_data_options {
      * 2020; 0.1 is usual). With unigrams, a segmentation is drawn with its probability raised to this power, so that
      * smaller values vary more ("Subword Regularization", Kudo 2018). Vocabularies of words or characters have only one
      * segmentation. Whether a pair is too long is judged by its best segmentation, so each pass has the same pairs.
+     * Tokenizers of other kinds than Marian's draw nothing: tfm_data_next then returns TFM_ERROR_UNSUPPORTED.
      * SentencePiece has one seed for the whole process: the reader sets it, and readers that draw take turns. */
     float subword_alpha;
     /* Of plain text: how many tokens a language model reads at once. 0 means 256. */
@@ -94,8 +95,8 @@ TFM_API tfm_status tfm_data_open(tfm_data **out, const tfm_tokenizer *tokenizer,
  * may: a batch is as many whole blocks as `tokens` allows, as tfm_pairs without sources, of block + 1 tokens each,
  * since the first of them is only read and the last only learned. Each token but the first of a buffer is learned once
  * in a pass; the last block of a buffer may be shorter. `buffer` counts texts, of which fewer fill a buffer where they
- * have more than 2^25 tokens; max_length is not looked at, and `strict` refuses lines that are not UTF-8. subword_alpha
- * needs a tokenizer that draws. Everything else is as with tfm_data_open. */
+ * have more than 2^25 tokens; max_length is not looked at, and `strict` refuses lines that are not UTF-8. There is at
+ * least one file. Everything else is as with tfm_data_open. */
 TFM_API tfm_status tfm_data_open_texts(tfm_data **out, const tfm_tokenizer *tokenizer, const char *const *files,
                                        size_t count, const tfm_data_options *options);
 /* Waits for the reader's thread, frees the reader and sets the pointer to NULL. Does nothing for NULL. */

@@ -17,10 +17,10 @@
  * device, and does not open by a list.
  *
  * If the options name no device, TFM_DEVICE does. If that is not set either, the best device is taken: discrete GPUs
- * come first, then integrated GPUs, accelerators, CPUs, devices without a compiler, and emulators last; and one that
- * fails a small test kernel is passed over where there is another. Among several devices that a name fits, the same
- * order decides, without that test. A name that fits no device is an error, and the message lists the devices that
- * there are. */
+ * come first, then integrated GPUs, accelerators, CPUs, devices of other kinds, devices without a compiler, and
+ * emulators last; and one that fails a small test kernel is passed over where there is another. Among several devices
+ * that a name fits, the same order decides, without that test. A name that fits no device is an error, and the message
+ * lists the devices that there are. */
 #ifndef TFM_DEVICE_H
 #define TFM_DEVICE_H
 
@@ -54,7 +54,8 @@ typedef enum tfm_device_type {
 /* What a device says of itself. Strings that are too long are cut; all end with NUL. */
 typedef struct tfm_device_info {
     int index;                /* The device's number over all platforms, from 0, as TFM_DEVICE counts; -1 if the row is
-                                 about a platform that lists none. */
+                                 about a platform that lists none. All three numbers are -1 for a device that is in no
+                                 list, such as a sub-device that tfm_context_wrap was given. */
     int platform_index;       /* The number of its platform, from 0. */
     int device_index;         /* Its number in that platform; -1 if the row is about a platform that lists none. */
     char platform[128];       /* The name of the platform. */
@@ -66,7 +67,8 @@ typedef struct tfm_device_info {
     bool integrated;          /* It is a GPU that shares the host's memory. */
     bool emulator;            /* It is a GPU interface that the CPU runs, or an emulator of an FPGA. */
     bool fp16;                /* It computes in half precision (cl_khr_fp16). */
-    bool compiler;            /* It can build programs from source, which tfm needs unless it has a pack (kernels.h). */
+    bool compiler;            /* It can build programs from source, which tfm needs unless it has a pack (kernels.h).
+                                 False for a context that takes its programs from a pack. */
     unsigned compute_units;   /* The number of its cores or multiprocessors. */
     uint64_t memory_bytes;    /* Its global memory in bytes. */
     uint64_t max_alloc_bytes; /* The largest single allocation in bytes. */
@@ -76,7 +78,8 @@ typedef struct tfm_device_info {
 } tfm_device_info;
 
 /* Lists every device of every platform. A platform that fails has one row with its error. The caller frees *out with
- * tfm_devices_free. TFM_ERROR_DEVICE if there is no platform at all; the message then names the package to install. */
+ * tfm_devices_free. TFM_ERROR_DEVICE if there is no platform at all; the message then names the package to install. If
+ * the list cannot be made, *out is NULL and *count is 0. */
 TFM_API tfm_status tfm_devices_list(tfm_device_info **out, size_t *count);
 /* Frees what tfm_devices_list gave and sets the pointer to NULL. Does nothing for NULL. */
 TFM_API void tfm_devices_free(tfm_device_info **devices);

@@ -9,9 +9,9 @@
  *     tfm_fleet_free(&fleet);
  *
  * A fleet is a context on each of its devices. A model that is opened on a fleet lies on all of them, and is a model as
- * any other: tfm_translate, tfm_translate_lines, tfm_score, tfm_score_texts, tfm_generate, tfm_classify,
- * tfm_guess_words and tfm_embed put their lines into batches, and each device works on batches of its own, in a thread
- * of its own. All other calls run on the first of the devices.
+ * any other: tfm_translate, tfm_translate_lines, tfm_translate_feed, tfm_score, tfm_score_texts, tfm_generate,
+ * tfm_classify, tfm_guess_words and tfm_embed put their lines into batches, and each device works on batches of its
+ * own, in a thread of its own. All other calls run on the first of the devices.
  *
  * Devices are listed with commas between them, in the form of device.h: `gpu,cpu`, `0,1`, `nvidia,intel`. A word that
  * fits several devices stands for the best one that no word before it has taken, so `gpu,gpu` is the two best GPUs; a
@@ -75,7 +75,8 @@ typedef struct tfm_fleet_options {
 TFM_API tfm_status tfm_fleet_open(tfm_fleet **out, const tfm_fleet_options *options);
 
 /* Makes a fleet of contexts that are there, such as several on one device or those of tfm_context_wrap. It becomes one
- * more owner of each. No context may be given twice. */
+ * more owner of each. There is at least one, and none may be given twice. The on_build that a context was opened with
+ * is called on the threads of the fleet too, and those of several contexts at the same time. */
 TFM_API tfm_status tfm_fleet_new(tfm_fleet **out, tfm_context *const *contexts, size_t count);
 
 /* Gives up the caller's hold on the fleet and sets the pointer to NULL. Models on it keep what they need. Does nothing
@@ -100,7 +101,7 @@ TFM_API size_t tfm_fleet_count(const tfm_fleet *fleet);
 TFM_API const tfm_fleet_member *tfm_fleet_get_member(const tfm_fleet *fleet, size_t index);
 
 /* How many workers are worth having on the device of a model: 2 for a model of up to 32 million parameters on a CPU of
- * several cores, else 1. Returns 1 for NULL. */
+ * several cores which runs the kernels for CPUs and does not measure their times, else 1. Returns 1 for NULL. */
 TFM_API int tfm_model_workers(const tfm_model *model);
 
 /* Does what tfm_model_open does on each device of the fleet. The model keeps what it needs of the fleet alive. On a

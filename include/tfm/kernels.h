@@ -34,24 +34,26 @@ typedef struct tfm_kernels_report {
 } tfm_kernels_report;
 
 /* From now on, contexts that are opened in this process hand in the programs that they ask for, each when its last
- * owner frees it; and they multiply matrices with the library's own kernels alone, as CLBlast builds programs of its
- * own. `device` names the device that the programs are for, as at the top of device.h: contexts then run the kernels
- * that suit that device, whatever device they are on, which must have a compiler. NULL means that the contexts' own
- * device is meant, which then must be one: a context on another one than the first does not open (TFM_ERROR_INPUT).
- * TFM_ERROR_ARGUMENT if the process collects already. */
+ * owner frees it, and tfm_kernels_end writes them into the folder `dir`. These contexts multiply matrices with the
+ * library's own kernels alone, as CLBlast builds programs of its own. `device` names the device that the programs are
+ * for, as at the top of device.h: contexts then run the kernels that suit that device, whatever device they are on,
+ * which must have a compiler. NULL means that the contexts' own device is meant, which then must be one: a context on
+ * another one than the first does not open (TFM_ERROR_INPUT). TFM_ERROR_ARGUMENT if the process collects already.
+ * Meanwhile a context on a device without a compiler does not open (TFM_ERROR_UNSUPPORTED), nor does any while
+ * TFM_KERNELS names a pack (TFM_ERROR_ARGUMENT). */
 TFM_API tfm_status tfm_kernels_begin(const char *dir, const char *device);
-/* Ends that, and writes into the folder `dir`, which is made if it does not exist: NAME.cl for each program, which
- * includes nothing and needs no -D, and manifest.json. A folder that has programs of the same device, driver and
- * version of tfm keeps them; one of another is refused with TFM_ERROR_FORMAT. Without tfm_kernels_begin it is
- * TFM_ERROR_ARGUMENT. TFM_ERROR_INPUT if no context has handed in a program. `report` may be NULL. */
+/* Ends that, also if it fails, and writes into the folder `dir`, which is made if it does not exist: NAME.cl for each
+ * program, which includes nothing and needs no -D, and manifest.json. A folder that has programs of the same device,
+ * driver and version of tfm keeps them; one of another is refused with TFM_ERROR_FORMAT. Without tfm_kernels_begin it
+ * is TFM_ERROR_ARGUMENT. TFM_ERROR_INPUT if no context has handed in a program. `report` may be NULL. */
 TFM_API tfm_status tfm_kernels_end(tfm_kernels_report *report);
 
 /* Writes a pack to the file `out`: the binary of each program of the manifest in the folder `dir`, which is NAME.cl's
  * neighbour with one of the manifest's `binary_suffixes` in the place of .cl. Those that are not there are built by the
  * device, named as at the top of device.h, if it is the manifest's and has a compiler; else it is TFM_ERROR_INPUT, and
- * the message names the first and counts them. Where all are there, no device is looked for. TFM_ERROR_BUILD if a
- * program does not build, TFM_ERROR_FORMAT if the folder was written by another version of tfm. `device` and `report`
- * may be NULL. */
+ * the message names the first and counts them. Where all are there, no device is looked for. TFM_ERROR_DEVICE if one is
+ * looked for and there is none of that name, TFM_ERROR_BUILD if a program does not build, TFM_ERROR_FORMAT if the
+ * folder was written by another version of tfm or its manifest is damaged. `device` and `report` may be NULL. */
 TFM_API tfm_status tfm_kernels_pack(tfm_kernels_report *report, const char *out, const char *dir, const char *device);
 
 #ifdef __cplusplus

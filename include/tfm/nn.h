@@ -93,7 +93,8 @@ typedef struct tfm_feed_forward {
     tfm_dense gate;
 } tfm_feed_forward;
 
-/* Where a block normalises. */
+/* Where a block normalises. A cross-attention goes with the first two alone: with the others its result gets no norm.
+ */
 typedef enum tfm_norm_place {
     TFM_NORM_AFTER,  /* norm(x + f(x)): the paper's post-norm. */
     TFM_NORM_BEFORE, /* x + f(norm(x)): pre-norm. */
@@ -117,10 +118,12 @@ typedef struct tfm_block {
     bool window; /* A position of the input sees only this many before its own and after it; negative: all. */
     int64_t before, after;
     tfm_norm_place norm_place; /* Where all its norms stand. */
-    /* The feed-forward layer reads what the attention does, and x + f(norm(x)) + g(norm(x)) is the result ("GPT-J-6B",
-     * Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention. */
+    /* The feed-forward layer g reads the same x as the attention f, each through its own norm, and x + f(norm(x)) +
+     * g(norm(x)) is the result ("GPT-J-6B", Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention.
+     */
     bool parallel;
-    float residual_scale;   /* What the results of sub-layers are multiplied by before they are added; 0 means 1. */
+    float residual_scale; /* What the results of sub-layers, but for the cross-attention, are multiplied by before they
+                             are added; 0 means 1. */
     tfm_training *training; /* What training drops; NULL drops nothing. The block does not own it. */
 } tfm_block;
 

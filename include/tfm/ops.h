@@ -1,6 +1,6 @@
 /* Ops on tensors. Each call checks its arguments, enqueues work on the device and returns without waiting for it. Calls
  * that wait are tfm_tensor_read and tfm_tensor_write; tfm_sinusoid, tfm_rotary_tables and tfm_param_quantize, which do
- * their work on the host; and the first call that needs a kernel, which builds it.
+ * their work on the host; and the first call that needs a kernel, which builds it and may try whether it is right.
  *
  * Outputs come first. An empty output, whose buffer is NULL, is made in the current scope; one that is not empty must
  * have the right dtype and dims, and is written in place. Inputs stay the caller's. All ops take F32 unless they say
@@ -30,11 +30,11 @@ extern "C" {
 #endif
 
 typedef enum tfm_activation {
-    TFM_NO_ACTIVATION,
-    TFM_RELU,
-    TFM_GELU,      /* x Phi(x), computed by the error function. */
-    TFM_GELU_TANH, /* The approximation of GELU by tanh. */
-    TFM_SILU,      /* x sigmoid(x), which is also called swish. */
+    TFM_NO_ACTIVATION, /* x itself. */
+    TFM_RELU,          /* max(x, 0). */
+    TFM_GELU,          /* x Phi(x), computed by the error function. */
+    TFM_GELU_TANH,     /* The approximation of GELU by tanh. */
+    TFM_SILU,          /* x sigmoid(x), which is also called swish. */
 } tfm_activation;
 
 typedef struct tfm_gemm_options {
@@ -84,8 +84,8 @@ TFM_API const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int6
 
 /* These are tfm_gemm and tfm_linear by the provider of this name and no other. NULL for `provider` takes the one that
  * the library chooses. *declined is NULL if the provider ran. Otherwise it is half a sentence, a static string, that
- * says why the provider cannot; then nothing was computed, and the context stays as it is. A name that no provider has
- * is TFM_ERROR_ARGUMENT, and so is a weight of bytes, which tfm_linear alone takes. */
+ * says why the provider cannot; then nothing was computed, though an empty output was made, and the context stays as it
+ * is. A name that no provider has is TFM_ERROR_ARGUMENT, and so is a weight of bytes, which tfm_linear alone takes. */
 TFM_API tfm_status tfm_gemm_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *c,
                                tfm_tensor a, tfm_tensor b, const tfm_gemm_options *options);
 TFM_API tfm_status tfm_linear_by(tfm_context *ctx, const char *provider, const char **declined, tfm_tensor *y,
@@ -149,7 +149,8 @@ TFM_API tfm_status tfm_activate(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, t
  *
  * Each computes y = f(x), element by element. x may have any dims, also without elements, and y may be x. NaN gives
  * NaN, and so does what a function has no value for, such as the root of -1. Infinities and zeros give what IEEE 754
- * and ONNX say. Where a function has a corner its slope is that of either side. All have a backward pass. */
+ * and ONNX say. Where a function has a corner its slope is that of one of the two sides, except for tfm_abs. All have a
+ * backward pass. */
 TFM_API tfm_status tfm_neg(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);        /* -x */
 TFM_API tfm_status tfm_abs(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);        /* |x|, with the slope 0 at 0 */
 TFM_API tfm_status tfm_sqrt(tfm_context *ctx, tfm_tensor *y, tfm_tensor x);       /* the square root */
@@ -224,9 +225,9 @@ TFM_API tfm_status tfm_where(tfm_context *ctx, tfm_tensor *y, tfm_tensor conditi
  * y is the sum, mean, maximum or minimum of x over the `axis_count` dimensions in `axes`. A negative one counts from
  * the end, and each may be named once. If none is named, all are reduced. With keep_dims y has x's dims, but 1 where
  * something was reduced. Without it those dims are left out, and if none is left, y is (1). y may not share memory with
- * x. Sums are in fp32, in an order that depends on the shape alone. Over no elements the sum is 0, the mean NaN, the
- * maximum minus infinity and the minimum infinity. NaN gives NaN. Where several elements are the maximum or the
- * minimum, each gets an equal share of the gradient. */
+ * x. Sums are in fp32, in an order that depends on the dims and on the device's tuning alone. Over no elements the sum
+ * is 0, the mean NaN, the maximum minus infinity and the minimum infinity. NaN gives NaN. Where several elements are
+ * the maximum or the minimum, each gets an equal share of the gradient. */
 TFM_API tfm_status tfm_reduce_sum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes, size_t axis_count,
                                   bool keep_dims);
 TFM_API tfm_status tfm_reduce_mean(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, const int *axes, size_t axis_count,
@@ -251,9 +252,9 @@ TFM_API tfm_status tfm_cumsum(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, int
 TFM_API tfm_status tfm_ssru(tfm_context *ctx, tfm_tensor *y, tfm_tensor *cells, tfm_tensor x, tfm_tensor forget,
                             tfm_tensor before, tfm_tensor rows);
 
-/* y holds a vector of length `depth` for each of `indices`, which are I32: `on` at the index and `off` elsewhere. The
- * vectors lie along a new dimension `axis` of y; a negative axis counts from the end. An index below 0 counts from the
- * end too, and one that is not in [-depth, depth) gives `off` everywhere. */
+/* y holds a vector of length `depth`, which is at least 1, for each of `indices`, which are I32: `on` at the index and
+ * `off` elsewhere. The vectors lie along a new dimension `axis` of y; a negative axis counts from the end. An index
+ * below 0 counts from the end too, and one that is not in [-depth, depth) gives `off` everywhere. */
 TFM_API tfm_status tfm_onehot(tfm_context *ctx, tfm_tensor *y, tfm_tensor indices, int64_t depth, int axis, float off,
                               float on);
 
@@ -312,8 +313,8 @@ typedef struct tfm_rotary_options {
 TFM_API tfm_status tfm_rotary(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_tensor cosines, tfm_tensor sines,
                               const tfm_rotary_options *options);
 
-/* Makes the tables for tfm_rotary: cosines and sines, both (P, R/2), of p / base^(2i/R). P is `positions` and R is
- * `width`. A base of 0 means 10000. The tables are computed in double precision. */
+/* Makes the tables for tfm_rotary: cosines and sines, both (P, R/2), of p / base^(2i/R). P is `positions`, and R,
+ * which is even, is `width`. A base of 0 means 10000. The tables are computed in double precision. */
 TFM_API tfm_status tfm_rotary_tables(tfm_context *ctx, tfm_tensor *cosines, tfm_tensor *sines, int64_t positions,
                                      int64_t width, float base);
 
@@ -369,9 +370,9 @@ typedef struct tfm_attention_options {
  * and mask is that of ONNX's Attention). It is fused: there is no T x S matrix in memory. Either q is (B, T, H dk), k
  * is (N, S, Hk dk), v is (N, S, Hk dv) and y is (B, T, H dv); or all are 4-D: q is (B, H, T, dk), k is (N, Hk, S, dk),
  * v is (N, Hk, S, dv) and y is (B, H, T, dv). With `rows`, k is (R, Hk dk) and v is (R, Hk dv). N is B unless `sources`
- * says otherwise. T and S are less than 2^29. q, k and v are of one dtype, F32, F16 or BF16, or q is F32 and k and v
- * are of another one of these; sums are in fp32. y is F32; but if a y of the dtype of q is given, it is rounded to
- * that. A query that sees nothing gives zeros. `options` may be NULL for 4-D inputs. */
+ * says otherwise. T and S are less than 2^29, and dk + dv is at most 65536. q, k and v are of one dtype, F32, F16 or
+ * BF16, or q is F32 and k and v are of another one of these; sums are in fp32. y is F32; but if a y of the dtype of q
+ * is given, it is rounded to that. A query that sees nothing gives zeros. `options` may be NULL for 4-D inputs. */
 TFM_API tfm_status tfm_attention(tfm_context *ctx, tfm_tensor *y, tfm_tensor q, tfm_tensor k, tfm_tensor v,
                                  const tfm_attention_options *options);
 
@@ -474,6 +475,8 @@ TFM_API tfm_status tfm_concat(tfm_context *ctx, tfm_tensor *y, size_t count, con
 typedef struct tfm_range {
     int64_t start, end, step;
 } tfm_range;
+
+/* The range that is the whole of a dimension. */
 #define TFM_WHOLE ((tfm_range){0, INT64_MAX, 1})
 
 /* y = x[range, range, ...], with one range for each dimension of x. A range that holds nothing gives a dim of 0. x may
@@ -528,7 +531,7 @@ typedef struct tfm_adam_options {
 /* Makes one step of Adam on x, or of AdamW if there is a decay ("Adam: A Method for Stochastic Optimization", Kingma
  * and Ba 2015; "Decoupled Weight Decay Regularization", Loshchilov and Hutter 2019). gradient and both moments, m and
  * v, are as large as x. The moments are zeros before the first step, and the call makes the gradient 0 for the next
- * step. The caller adds 1 to the version of each tfm_param whose value lies in x. */
+ * step. The caller adds 1 to the version of each tfm_param whose value lies in x. `options` may not be NULL. */
 TFM_API tfm_status tfm_adam(tfm_context *ctx, tfm_tensor x, tfm_tensor gradient, tfm_tensor m, tfm_tensor v,
                             const tfm_adam_options *options);
 

@@ -6,7 +6,8 @@
  *     tfm_selftest(ctx, report, NULL);
  *
  * Each op runs on small odd shapes, and its results are compared with double precision on the host. Matrix
- * multiplication is checked with each of its providers. */
+ * multiplication is checked with each of its providers, but for "dots": where a device takes that for weights of BF16,
+ * the check of such linear layers runs it. */
 #ifndef TFM_SELFTEST_H
 #define TFM_SELFTEST_H
 
@@ -22,7 +23,8 @@ typedef enum tfm_selftest_state { TFM_SELFTEST_PASS, TFM_SELFTEST_FAIL, TFM_SELF
 /* The outcome of one check. Its strings are valid only during the callback. */
 typedef struct tfm_selftest_record {
     const char *op;           /* The op, such as "gemm". */
-    const char *form;         /* The provider, such as "packed", or the form of the op, such as "causal". */
+    const char *form;         /* The provider, such as "packed", or the form of the op, such as "causal"; "" for a form
+                                 without a name. */
     tfm_selftest_state state; /* What the check came to. */
     double error;             /* The largest |got - want|, divided by max(1, root mean square of all `want`). */
     const char *message;      /* Why the check failed or cannot be run; "" after a pass. */
@@ -39,8 +41,8 @@ TFM_API tfm_status tfm_selftest(tfm_context *ctx, tfm_selftest_fn report, void *
 /* Tries whether steps of decoding that are recorded as command buffers (cl_khr_command_buffer) come to what launched
  * ones do, to the bit, and reports one record, "steps recorded", whose error is 0. A device that records wrongly, or
  * not at all, is one that launches its steps, so this is no failure: TFM_SELFTEST_UNAVAILABLE, and the message says
- * why. The verdict is kept: a table of `tfm tune` has steps recorded only where it is good. Otherwise as tfm_selftest.
- */
+ * why. TFM_SELFTEST_FAIL means that it could not be tried, for example for lack of memory. The verdict is kept: a table
+ * of `tfm tune` has steps recorded only where it is good. Otherwise as tfm_selftest. */
 TFM_API tfm_status tfm_selftest_steps(tfm_context *ctx, tfm_selftest_fn report, void *user);
 
 #ifdef __cplusplus

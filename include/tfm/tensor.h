@@ -13,7 +13,7 @@
  * whose comments say so take it. An *empty* tensor is another thing: it has no memory at all, so its buffer is NULL. It
  * stands for an input that is left out, or for an output that is still to be made.
  *
- * A call that makes a tensor or a view leaves *out empty when it fails.
+ * A call of this header that makes a tensor or a view leaves *out empty when it fails.
  *
  * Calls that return a status also put the context into a failed state when they fail, and return that failure at once
  * if the context had failed before; device.h tells of it. One thread at a time may use the tensors of a context. */
@@ -75,11 +75,13 @@ TFM_API tfm_status tfm_tensor_write(tfm_context *ctx, tfm_tensor x, const void *
 /* Copies all elements of x to host memory, after waiting for all work that was enqueued before. */
 TFM_API tfm_status tfm_tensor_read(tfm_context *ctx, void *host, tfm_tensor x);
 
-/* Opens a scope inside the current one. Scopes open and close in a failed context too, so that calls stay in pairs. */
+/* Opens a scope inside the current one. Scopes open and close in a failed context too, so that calls stay in pairs.
+ * TFM_ERROR_ARGUMENT, and none is opened, if 63 are open already, those that the library opens inside calls counted. */
 TFM_API tfm_status tfm_scope_open(tfm_context *ctx);
 /* Closes the innermost scope. The `count` tensors that `keep` points to pass to the scope outside; NULL and empty
  * tensors among them are skipped. All other tensors made in the scope are given back. `keep` may be NULL if `count` is
- * 0; otherwise a NULL is TFM_ERROR_ARGUMENT, and the scope is closed all the same. */
+ * 0; otherwise a NULL is TFM_ERROR_ARGUMENT, and the scope is closed all the same. TFM_ERROR_ARGUMENT too if no scope
+ * is open. */
 TFM_API tfm_status tfm_scope_close(tfm_context *ctx, size_t count, tfm_tensor *const *keep);
 
 /* A learned tensor, with a copy in the layout that matrix multiplication on the device prefers. Start it as {0} and set
