@@ -13,7 +13,7 @@
 #include "cli.h"
 #include <jansson.h>
 
-enum { MAX_OPTIONS = 96, LONG_ONLY = 256, HELP = 512 };
+enum { MAX_OPTIONS = 96, LONG_ONLY = 256, HELP = 512, MOST_WORKERS = 16 };
 
 static bool progress_shown;
 
@@ -194,6 +194,11 @@ tfm_precision cli_precision(int chosen) {
 
 int cli_check_beam(const cli_syntax *syntax, int beam) {
     return beam <= TFM_MAX_BEAM ? CLI_GO : cli_misuse(syntax, "--beam is %d: give 1 to %d", beam, TFM_MAX_BEAM);
+}
+
+int cli_check_workers(const cli_syntax *syntax, int workers) {
+    return workers <= MOST_WORKERS ? CLI_GO
+                                   : cli_misuse(syntax, "--workers is %d: give 1 to %d", workers, MOST_WORKERS);
 }
 
 double cli_seconds(void) {

@@ -112,38 +112,45 @@ typedef struct cli_option {
 
 /* How to search and take lines, of a tfm_search_options `search`, a tfm_text_options `text`, the penalty as an int
  * `penalty` until it is parsed, and an int `precision` for cli_precision. */
-#define CLI_SEARCH(search, text, penalty, precision)                                                                     \
-    {'k',     "beam",                                                                                                    \
-     CLI_INT, &(search).beam,                                                                                            \
-     "K",     "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                       \
-     NULL},                                                                                                              \
-        {'a',                                                                                                            \
-         "alpha",                                                                                                        \
-         CLI_REAL,                                                                                                       \
-         &(search).alpha,                                                                                                \
-         "A",                                                                                                            \
-         "the exponent of the length penalty (default 0.6)",                                                             \
-         &(search).has_alpha},                                                                                           \
-        {0,                                                                                                              \
-         "length-penalty",                                                                                               \
-         CLI_CHOICE,                                                                                                     \
-         &(penalty),                                                                                                     \
-         "paper|hf",                                                                                                     \
-         "paper: the score is sum log p / ((5 + n) / 6)^A; hf: sum log p / n^A as in Hugging Face, where A is the "      \
-         "model's own unless --alpha gives it (default paper)",                                                          \
-         NULL},                                                                                                          \
-        {0,                                                                                                              \
-         "max-length",                                                                                                   \
-         CLI_INT,                                                                                                        \
-         &(search).max_length,                                                                                           \
-         "N",                                                                                                            \
-         "the most tokens of a translation (default: those of its source + 50, or what the model says if less)",         \
-         NULL},                                                                                                          \
-        {0,       "batch-tokens",                                                                                        \
-         CLI_INT, &(text).batch_tokens,                                                                                  \
-         "N",     "the most source tokens in a batch, with padding (default 4096)",                                      \
-         NULL},                                                                                                          \
-        {0, "truncate", CLI_FLAG, &(text).truncate, NULL, "cut lines that are longer than the model's positions", NULL}, \
+#define CLI_SEARCH(search, text, penalty, precision)                                                                   \
+    {'k',     "beam",                                                                                                  \
+     CLI_INT, &(search).beam,                                                                                          \
+     "K",     "the beam width, at most 32; 1 is greedy search (default: the model's own, else 4)",                     \
+     NULL},                                                                                                            \
+        {'a',                                                                                                          \
+         "alpha",                                                                                                      \
+         CLI_REAL,                                                                                                     \
+         &(search).alpha,                                                                                              \
+         "A",                                                                                                          \
+         "the exponent of the length penalty (default 0.6)",                                                           \
+         &(search).has_alpha},                                                                                         \
+        {0,                                                                                                            \
+         "length-penalty",                                                                                             \
+         CLI_CHOICE,                                                                                                   \
+         &(penalty),                                                                                                   \
+         "paper|hf",                                                                                                   \
+         "paper: the score is sum log p / ((5 + n) / 6)^A; hf: sum log p / n^A as in Hugging Face, where A is the "    \
+         "model's own unless --alpha gives it (default paper)",                                                        \
+         NULL},                                                                                                        \
+        {0,                                                                                                            \
+         "max-length",                                                                                                 \
+         CLI_INT,                                                                                                      \
+         &(search).max_length,                                                                                         \
+         "N",                                                                                                          \
+         "the most tokens of a translation (default: those of its source + 50, or what the model says if less)",       \
+         NULL},                                                                                                        \
+        {0,       "batch-tokens",                                                                                      \
+         CLI_INT, &(text).batch_tokens,                                                                                \
+         "N",     "the most source tokens in a batch, with padding (default 4096)",                                    \
+         NULL},                                                                                                        \
+        {0,                                                                                                            \
+         "truncate",                                                                                                   \
+         CLI_FLAG,                                                                                                     \
+         &(text).truncate,                                                                                             \
+         NULL,                                                                                                         \
+         "cut lines that are longer than the model's "                                                                 \
+         "positions",                                                                                                  \
+         NULL},                                                                                                        \
         CLI_PRECISION(precision)
 
 /* The languages of a model that has several, and what stands before each source text. */
@@ -241,6 +248,8 @@ double cli_build_seconds(const tfm_fleet *fleet);
 /* Returns CLI_GO; or, where tfm_translate would refuse this beam, says so and returns CLI_USAGE. Called before anything
  * is read. */
 int cli_check_beam(const cli_syntax *syntax, int beam);
+/* The same of --workers. */
+int cli_check_workers(const cli_syntax *syntax, int workers);
 
 /* What the word of CLI_PRECISION that was chosen means. */
 tfm_precision cli_precision(int chosen);
@@ -324,11 +333,11 @@ int cli_lines_all(cli_lines *lines, const char *path);
 
 /* Sums over lines; all zero at first. */
 typedef struct cli_spaces {
-    uint64_t characters, words; /* words are what blanks separate */
+    uint64_t characters, unspaced; /* the latter are of scripts that have no spaces */
 } cli_spaces;
 
 void cli_spaces_add(cli_spaces *s, const char *text, size_t bytes);
-/* Whether words are so long that the text, like Chinese, Japanese or Thai, is written without spaces. */
+/* Whether most characters are of scripts that, like Chinese, Japanese or Thai, are written without spaces. */
 bool cli_spaces_none(const cli_spaces *s);
 
 /* ---- How well a model does (measure.c) ----------------------------------------------------------------- */

@@ -213,7 +213,7 @@ static int check(embed_job *j, const cli_syntax *syntax) {
     if (j->similar_file && strcmp(j->similar_file, "-") == 0 && (!j->input || strcmp(j->input, "-") == 0))
         return cli_misuse(syntax, "only one of the files can be standard input");
     j->top = j->top ? j->top : j->classify ? 1 : DEFAULT_TOP;
-    return CLI_GO;
+    return cli_check_workers(syntax, j->workers);
 }
 
 int cmd_embed(int argc, char **argv) {

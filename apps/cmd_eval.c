@@ -271,6 +271,8 @@ int cmd_eval(int argc, char **argv) {
         code = check_asked(&syntax, &j);
     if (code == CLI_GO)
         code = cli_check_beam(&syntax, j.search.beam);
+    if (code == CLI_GO)
+        code = cli_check_workers(&syntax, j.workers);
     j.how.precision = cli_precision(j.precision);
     return code == CLI_GO ? run(&j) : code;
 }

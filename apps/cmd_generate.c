@@ -321,7 +321,8 @@ static int check(const job *j, const cli_syntax *syntax, size_t prompts) {
     if (!draws && o->n_best > (o->beam ? o->beam : 1))
         return cli_misuse(syntax, "--n-best is %d, more than the beam of %d: give a larger --beam, or --sample",
                           o->n_best, o->beam ? o->beam : 1);
-    return cli_check_beam(syntax, o->beam);
+    const int code = cli_check_beam(syntax, o->beam);
+    return code == CLI_GO ? cli_check_workers(syntax, j->workers) : code;
 }
 
 int cmd_generate(int argc, char **argv) {

@@ -40,8 +40,11 @@ static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info
     return count;
 }
 
-/* `without` says why the directory's tokenizer cannot be opened; NULL: it can. `embedder`: NULL for none. */
-static void print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
+/* `without` says why the directory's tokenizer cannot be opened; NULL: it can. `embedder`: NULL for none. Returns
+ * whether a command takes the model. */
+static bool print_json(const tfm_model_info *m, const char *without, json_t *embedder) {
+    const char *names[MOST_COMMANDS];
+    const size_t count = commands_of(names, m, !without, embedder);
     json_t *all = json_pack(
         "{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:b, s:b, s:s, s:s, s:i, s:I, s:I, s:I, "
         "s:i, s:i, s:i, s:i}",
@@ -54,17 +57,15 @@ static void print_json(const tfm_model_info *m, const char *without, json_t *emb
         (json_int_t)m->parameters, "parameter_bytes", (json_int_t)m->parameter_bytes, "estimated_bytes",
         (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam",
         m->beam);
-    json_t *more =
-        json_pack("{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*}", "runs", 1,
-                  "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads", m->decoder_kv_heads,
-                  "encoder_head_width", m->encoder_head_width, "decoder_head_width", m->decoder_head_width, "positions",
-                  m->positions, "rope_type", m->rope_type, "window", m->window, "window_layers", m->window_layers,
-                  "rms_norm", m->rms_norm, "norms_around", m->norms_around, "gated", m->gated, "has_output",
-                  m->has_output, "recurrent", m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without);
+    json_t *more = json_pack(
+        "{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*}", "runs", count > 0,
+        "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads", m->decoder_kv_heads,
+        "encoder_head_width", m->encoder_head_width, "decoder_head_width", m->decoder_head_width, "positions",
+        m->positions, "rope_type", m->rope_type, "window", m->window, "window_layers", m->window_layers, "rms_norm",
+        m->rms_norm, "norms_around", m->norms_around, "gated", m->gated, "has_output", m->has_output, "recurrent",
+        m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without);
     if (all && more)
         json_object_update(all, more);
-    const char *names[MOST_COMMANDS];
-    const size_t count = commands_of(names, m, !without, embedder);
     json_t *commands = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(commands, json_string(names[i]));
@@ -73,6 +74,7 @@ static void print_json(const tfm_model_info *m, const char *without, json_t *emb
         json_object_set_new(all, "embedder", embedder);
     json_decref(more);
     cli_json_print(all);
+    return count > 0;
 }
 
 /* What a directory of sentence-transformers says besides its encoder. */
@@ -127,7 +129,7 @@ static void print_ids(const tfm_model_info *m) {
     printf("\n");
 }
 
-static void print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder) {
+static bool print_table(const tfm_model_info *m, const char *without, const tfm_embedder_info *embedder) {
     const double mib = 1 << 20;
     const bool both = m->encoder_layers > 0 && m->decoder_layers > 0;
     printf("architecture      %s %s, %s%s, %s%s\n", m->family, m->kind,
@@ -167,6 +169,7 @@ static void print_table(const tfm_model_info *m, const char *without, const tfm_
         printf("%s%s%s", i ? ", " : "commands          ", names[i], i + 1 < count ? "" : "\n");
     if (without)
         printf("tokenizer         none that runs, so the model takes no text: %s\n", without);
+    return count > 0;
 }
 
 /* What config.json calls a model that does not run, before the sentence that says why. */
@@ -233,10 +236,14 @@ int cmd_info(int argc, char **argv) {
         without = strdup(tfm_error_message());
         status = read_info(&info, embedder, dir, true);
     }
+    bool taken = false;
     if (status == TFM_OK && json)
-        print_json(&info, without, embedder ? embedder_json(embedder) : NULL);
+        taken = print_json(&info, without, embedder ? embedder_json(embedder) : NULL);
     else if (status == TFM_OK)
-        print_table(&info, without, embedder);
+        taken = print_table(&info, without, embedder);
+    code = status != TFM_OK    ? refuse(dir, json, embedder != NULL)
+           : taken || !without ? CLI_OK
+                               : cli_fail("%s", without);
     free(without);
-    return status == TFM_OK ? CLI_OK : refuse(dir, json, embedder != NULL);
+    return code;
 }

@@ -172,6 +172,8 @@ int cmd_score(int argc, char **argv) {
     const bool pairs = j->source_file || j->target_file;
     if (code == CLI_GO && (!j->model_dir || (!j->text_file && (!j->source_file || !j->target_file))))
         code = cli_misuse(&syntax, "-m, --src and --tgt are needed, or -m and --text");
+    if (code == CLI_GO)
+        code = cli_check_workers(&syntax, j->workers);
     if (code == CLI_GO && j->text_file && pairs)
         code = cli_misuse(&syntax, "give --src and --tgt, or --text, not both");
     if (code == CLI_GO && j->text.ends && !j->text_file)

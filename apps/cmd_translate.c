@@ -384,6 +384,8 @@ int cmd_translate(int argc, char **argv) {
     if (j.prefix_file && strcmp(j.prefix_file, "-") == 0 && (!j.input || strcmp(j.input, "-") == 0))
         return cli_misuse(&syntax, "only one of the files can be standard input");
     code = cli_check_beam(&syntax, j.search.beam);
+    if (code == CLI_GO)
+        code = cli_check_workers(&syntax, j.workers);
     if (code != CLI_GO)
         return code;
     if (j.search.beam && j.search.n_best > j.search.beam)
@@ -393,7 +395,7 @@ int cmd_translate(int argc, char **argv) {
                           "a document is translated as a whole: --format %s goes without --scores, --json, "
                           "--alignments, --n-best and --prefix-file",
                           j.format == 1 ? "html" : "srt");
-    if (j.text.split && j.search.n_best)
+    if (j.text.split && j.search.n_best > 1)
         return cli_misuse(&syntax,
                           "--split gives one translation for a line, put together from those of its sentences: "
                           "leave --n-best or --split away");

@@ -18,7 +18,7 @@ static char *partial;
 static int unfinished_fd;
 static off_t kept_bytes;
 static size_t kept_lines;
-static char goodbye[PATH_MAX + 128]; /* where the lines are, for the same handler */
+static char goodbye[PATH_MAX + 128]; /* what the same handler says: where the lines are, if there are any */
 static pthread_t owner;              /* the thread that writes */
 
 static bool reader_gone;
@@ -37,12 +37,10 @@ static void clean_up(int signal_number) {
         pthread_kill(owner, signal_number);
         return;
     }
-    if (unfinished && keep_partial()) {
-        if (write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
-            goodbye[0] = 0;
-    } else if (unfinished) {
+    if (unfinished && !keep_partial())
         unlink(unfinished);
-    }
+    if (unfinished && write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
+        goodbye[0] = 0;
     tfm_tune_interrupted(); /* a trial was not ended by the driver */
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -68,6 +66,11 @@ static int write_failed(const cli_output *out, int error) {
     return cli_fail("cannot write %s: %s", out->name, reason);
 }
 
+/* What takes a line of progress away. */
+static const char *line_cleared(void) {
+    return isatty(STDERR_FILENO) ? "\r\033[K" : "";
+}
+
 /* A new file beside `path`, with the access that the old one has or a new one would get. */
 static int make_beside(cli_output *out, const char *path, const struct stat *old) {
     static const char suffix[] = ".tfm-XXXXXX";
@@ -89,6 +92,8 @@ static int make_beside(cli_output *out, const char *path, const struct stat *old
     partial = out->partial;
     unfinished_fd = fd;
     kept_lines = 0;
+    snprintf(goodbye, sizeof(goodbye), "%stfm: stopped before anything was finished that could be kept\n",
+             line_cleared());
     unfinished = out->temporary;
     cli_catch_signals();
     mode_t mask = umask(0);
@@ -182,8 +187,8 @@ int cli_output_finished(cli_output *out, size_t lines) {
     if (code == CLI_OK && out->temporary && out->partial) {
         kept_bytes = ftello(out->file);
         kept_lines = lines;
-        snprintf(goodbye, sizeof(goodbye), "%stfm: stopped; the first %zu %s in %s\n",
-                 isatty(STDERR_FILENO) ? "\r\033[K" : "", lines, lines_are(), out->partial);
+        snprintf(goodbye, sizeof(goodbye), "%stfm: stopped; the first %zu %s in %s\n", line_cleared(), lines,
+                 lines_are(), out->partial);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return code;

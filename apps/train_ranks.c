@@ -221,8 +221,9 @@ int train_devices_count(train_run *r, const cli_syntax *syntax) {
     if (r->ranks)
         return r->recipe.workers == 1 ? CLI_GO
                                       : cli_misuse(syntax, "--workers is for one process: start as many more ranks");
-    if (r->recipe.workers > 16)
-        return cli_misuse(syntax, "--workers is %d: give 1 to 16", r->recipe.workers);
+    const int code = cli_check_workers(syntax, r->recipe.workers);
+    if (code != CLI_GO)
+        return code;
     if (r->recipe.device || getenv("TFM_DEVICE")) {
         if (list_devices(r, &devices, &count, &named) != CLI_OK)
             return CLI_FAILED;

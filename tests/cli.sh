@@ -534,11 +534,12 @@ rm -rf broken
 mkdir broken
 cp "$demo"/*.json "$demo"/*.safetensors broken
 run info broken
-check "info: a model without a tokenizer is described" both 0 says out "parameters *$parameters "
+check "info: a model without a tokenizer is described" both 1 says out "parameters *$parameters "
 check "info: and that it has none is said" says out 'tokenizer *none that runs.*broken/source.spm'
+check "info: no command takes it, in the words of translate" one_sentence 1 'broken/source.spm'
 run info --json broken
-check "info --json: the same" both 0 python3 -c 'import json; j = json.load(open("out"))
-exit(not j["runs"] or "source.spm" not in j["no_tokenizer"] or j["kind"] != "encoder-decoder")'
+check "info --json: the same" both 1 python3 -c 'import json; j = json.load(open("out"))
+exit(j["runs"] or j["commands"] or "source.spm" not in j["no_tokenizer"] or j["kind"] != "encoder-decoder")'
 echo '{"model_type": "falcon", "architectures": ["FalconForCausalLM"]}' >broken/config.json
 run info broken
 check "info: a family that is not run, and its key" one_sentence 1 'broken/config.json: `model_type` is "falcon"'

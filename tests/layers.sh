@@ -101,8 +101,15 @@ apps/packages/CHANGELOG.md ## $version
 apps/packages/debian/changelog tfm ($version-
 END
 )"
+nothing "no line of C has more than 120 characters" "$(
+    find lib cl include apps tests \( -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' \) -exec python3 -c '
+import sys
+for path in sys.argv[1:]:
+    for number, line in enumerate(open(path, encoding="utf-8"), 1):
+        if len(line.rstrip("\n")) > 120:
+            print("%s:%d" % (path, number))' {} + | head -n 20)"
 if command -v clang-format >/dev/null; then
-    nothing "everything is as .clang-format says, 120 columns wide at the most" "$(
+    nothing "everything is as .clang-format says" "$(
         find lib cl include apps tests \( -name '*.[ch]' -o -name '*.cl' -o -name '*.cc' \) -exec clang-format --dry-run {} + 2>&1 |
             grep -E 'warning|error' | head -n 20)"
 else

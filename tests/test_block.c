@@ -345,18 +345,28 @@ static void test_no_norm(void **state) {
     harness_ok(tfm_scope_close(ctx, 0, NULL));
 }
 
-/* Sub-layers in parallel need norms before them. */
+/* Sub-layers in parallel need norms before them, and a cross-attention has no norm on its result, nor a scale. */
 static void test_refused(void **state) {
     (void)state;
-    const options post = {.name = "post-norm", .place = TFM_NORM_AFTER, .parallel = true};
+    const options cases[] = {{.name = "post-norm", .place = TFM_NORM_AFTER, .parallel = true},
+                             {.name = "around", .place = TFM_NORM_AROUND},
+                             {.name = "on results", .place = TFM_NORM_RESULT},
+                             {.name = "scaled", .place = TFM_NORM_BEFORE, .residual = 0.5f}};
     tfm_context *ctx = harness_context();
-    tfm_block block = block_of(&post);
-    tfm_tensor y = {0};
-    float x[B * T * E] = {0};
-    assert_int_equal(tfm_block_forward(ctx, &y, &block, HARNESS_TENSOR(TFM_F32, x, B, T, E), NULL), TFM_ERROR_ARGUMENT);
-    assert_non_null(strstr(tfm_error_message(), "sub-layers in parallel"));
-    tfm_context_clear_error(ctx);
-    tfm_block_free(ctx, &block);
+    for (int i = 0; i < 4; i++) {
+        tfm_block block = block_of(&cases[i]);
+        tfm_tensor y = {0};
+        float x[B * T * E] = {0};
+        if (i > 0)
+            block.cross.query.weight.value = block.attention.query.weight.value;
+        const tfm_tensor input = HARNESS_TENSOR(TFM_F32, x, B, T, E);
+        assert_int_equal(tfm_block_forward(ctx, &y, &block, input, NULL), TFM_ERROR_ARGUMENT);
+        assert_non_null(
+            strstr(tfm_error_message(), i > 0 ? "neither normalised nor scaled" : "sub-layers in parallel"));
+        tfm_context_clear_error(ctx);
+        block.cross = (tfm_multi_head){0};
+        tfm_block_free(ctx, &block);
+    }
 }
 
 int main(void) {

@@ -404,6 +404,19 @@ static void test_prefix(void **state) {
     assert_true(fabs(found.score[1] - score) < 1e-4);
     assert_int_equal(strncmp(found.text[2], "Today we ask", 12), 0);
     free(own);
+    /* The first id takes a place of the limit, which may leave none after the prefix. */
+    int32_t *ids = NULL;
+    size_t count;
+    harness_ok(tfm_tokenizer_encode(tfm_model_tokenizer(model), &ids, &count, TFM_TARGET, prefixes[2], 12));
+    tfm_search_options short_of = {.beam = 2, .max_length = (int)count, .first_id = ids[0]}; /* `count` has EOS */
+    const tfm_text_options third = {.prefixes = prefixes + 2};
+    collected_free(&found);
+    harness_ok(tfm_translate_lines(model, lines + 2, 1, &third, &short_of, collect_translation, &found));
+    collected_free(&found);
+    short_of.has_first_id = true;
+    harness_refused(tfm_translate_lines(model, lines + 2, 1, &third, &short_of, collect_translation, &found),
+                    TFM_ERROR_INPUT, "its prefix: ");
+    tfm_ids_free(&ids);
     tfm_model_free(&model);
     free(dir);
 }

@@ -107,6 +107,12 @@ run eval --hyp unspaced --ref unspaced
 check "eval: a text without spaces: --tokenize char" says err 'written without spaces.*--tokenize char'
 run eval --hyp unspaced --ref unspaced --tokenize char
 check "eval: with it, nothing is said" [ "$code" = 0 -a ! -s err ]
+python3 -c "print('\\n'.join(chr(0x4e00 + i) * 4 + chr(0x3042) * 3 + '\u3002' for i in range(20)))" >unspaced
+run eval --hyp unspaced --ref unspaced
+check "eval: short lines without spaces, too" says err 'written without spaces.*--tokenize char'
+python3 -c "print('\\n'.join('www.tfm.example/Donaudampfschiff/%d' % i for i in range(20)))" >words
+run eval --hyp words --ref words
+check "eval: long words are no such text" [ "$code" = 0 -a ! -s err ]
 run eval --hyp "$demo/greedy.en" --ref "$demo/greedy.en"
 check "eval: nor of a text with spaces" [ "$code" = 0 -a ! -s err ]
 echo "1..$count"

@@ -96,7 +96,8 @@ typedef struct tfm_context_options {
     /* Measures the time of every kernel by OpenCL events, as the environment variable TFM_PROFILE does. */
     bool profile;
     /* The most bytes of device memory that the context may hold. 0 means all that the device has. An allocation beyond
-     * it fails with TFM_ERROR_MEMORY, so batches are made smaller as on a device with so little memory. */
+     * it fails with TFM_ERROR_MEMORY, so batches are made smaller as on a device with so little memory. Parameters that
+     * another context's model has put on the same device, and that this one shares, are not counted. */
     uint64_t memory_limit;
     /* Takes the kernels of another kind of device, by a name of tfm_variant_name. NULL takes those that suit the
      * device. */

@@ -93,8 +93,7 @@ typedef struct tfm_feed_forward {
     tfm_dense gate;
 } tfm_feed_forward;
 
-/* Where a block normalises. A cross-attention goes with the first two alone: with the others its result gets no norm.
- */
+/* Where a block normalises. A cross-attention goes with the first two alone. */
 typedef enum tfm_norm_place {
     TFM_NORM_AFTER,  /* norm(x + f(x)): the paper's post-norm. */
     TFM_NORM_BEFORE, /* x + f(norm(x)): pre-norm. */
@@ -122,8 +121,8 @@ typedef struct tfm_block {
      * g(norm(x)) is the result ("GPT-J-6B", Wang and Komatsuzaki 2021). For a pre-norm block without cross-attention.
      */
     bool parallel;
-    float residual_scale; /* What the results of sub-layers, but for the cross-attention, are multiplied by before they
-                             are added; 0 means 1. */
+    float residual_scale; /* What the results of sub-layers are multiplied by before they are added; 0 means 1, which it
+                             must be where there is a cross-attention. */
     tfm_training *training; /* What training drops; NULL drops nothing. The block does not own it. */
 } tfm_block;
 

@@ -157,18 +157,25 @@ static void give(tfm__stream *s, tfm_tensor y, const tfm_norm *own, const tfm_bl
     s->training = block->training;
 }
 
+static bool normalises_results(const tfm_block *block) {
+    return block->norm_place == TFM_NORM_AROUND || block->norm_place == TFM_NORM_RESULT;
+}
+
+static bool scales_results(const tfm_block *block) {
+    return block->residual_scale != 0 && block->residual_scale != 1;
+}
+
 /* The norm on a sub-layer's result, where a block has one there: `own`, or `after` where `own` stands before. Then its
  * scale. */
 static void finish_result(tfm_context *ctx, tfm_tensor *y, const tfm_norm *own, const tfm_norm *after,
                           const tfm_block *block) {
-    const bool normed = block->norm_place == TFM_NORM_AROUND || block->norm_place == TFM_NORM_RESULT;
     tfm_tensor made = {0}, factor = {0};
-    if (normed) {
+    if (normalises_results(block)) {
         tfm_norm_forward(ctx, &made, NULL, block->norm_place == TFM_NORM_AROUND ? after : own, *y, (tfm_tensor){0});
         tfm_tensor_free(ctx, y);
         *y = made;
     }
-    if (block->residual_scale == 0 || block->residual_scale == 1)
+    if (!scales_results(block))
         return;
     made = (tfm_tensor){0};
     tfm_tensor_new(ctx, &factor, TFM_F32, 1, &(int64_t){1});
@@ -201,6 +208,10 @@ tfm_status tfm__block_run(tfm_context *ctx, tfm__stream *s, tfm_tensor *self_wei
     if (block->parallel && (cross || block->norm_place != TFM_NORM_BEFORE))
         return tfm__op_refuse(ctx, "block",
                               "sub-layers in parallel are those of pre-norm blocks without cross-attention");
+    if (cross && (normalises_results(block) || scales_results(block)))
+        return tfm__op_refuse(ctx, "block",
+                              "a cross-attention's result is neither normalised nor scaled: norm_place must be "
+                              "TFM_NORM_AFTER or TFM_NORM_BEFORE, and residual_scale 0 or 1");
     memory = memory ? memory : &none;
     tfm_scope_open(ctx);
     if (recurrent)

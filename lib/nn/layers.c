@@ -2,7 +2,7 @@
 #include "nn/stream.h"
 
 const tfm_dropout_options *tfm_training_draw(tfm_training *training, tfm_dropout_options *out, tfm_drop where) {
-    if (!training || !out || training->rates[where] == 0.0f)
+    if (!training || !out || (unsigned)where >= TFM_DROPS || training->rates[where] == 0.0f)
         return NULL;
     *out = (tfm_dropout_options){.rate = training->rates[where], .seed = training->seed, .stream = training->stream++};
     return out;

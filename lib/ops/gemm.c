@@ -166,7 +166,7 @@ const char *tfm_gemm_provider(size_t index) {
 
 const char *tfm_gemm_chosen(tfm_context *ctx, int64_t m, int64_t n, int64_t k) {
     const tfm__gemm_task task = {.batch = 1, .m = m, .n = n, .k = k, .shared_b = true, .alpha = 1.0f};
-    if (tfm_context_status(ctx) != TFM_OK)
+    if (tfm__context_sticky(ctx) != TFM_OK)
         return NULL;
     if (m < 1 || n < 1 || k < 1) {
         tfm__op_refuse(ctx, "gemm_chosen", "m, n and k are %lld, %lld and %lld: they must be at least 1", (long long)m,

@@ -10,7 +10,7 @@
 
 const char *const tfm__moment_names[TFM__MOMENTS] = {"first_moments", "second_moments"};
 
-/* What stands behind the checkpoint's name in those of its shards. */
+/* What follows the checkpoint's name in those of its shards. */
 #define SHARD "-%08" PRId64 "-%d-of-%d"
 
 static char *shard_path(const char *path, int64_t update, int rank, int world) {

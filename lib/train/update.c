@@ -52,7 +52,7 @@ static tfm_status step(tfm_trainer *t, bool *begun, tfm_tensor norm, double rate
 static tfm_status judge(tfm_update_report *report, double loss, double nll, double norm) {
     report->loss = loss / (double)report->target_tokens;
     report->nll = nll / (double)report->target_tokens;
-    report->gradient_norm = norm;
+    report->gradient_norm = isnan(norm) ? (double)NAN : norm; /* of either sign */
     if (!isfinite(report->loss) || !isfinite(report->gradient_norm))
         return tfm__fail(
             TFM_ERROR_NUMERIC,

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "model/file/safetensors.h"
 #include "model/file/weights_reader.h"
+#include "text/utf8.h"
 
 /* Every kind of file, the one that is taken first where a directory has several. */
 static const tfm__weights_reader *const READERS[] = {&tfm__safetensors_reader, &tfm__torch_reader, &tfm__npz_reader,
@@ -87,7 +88,8 @@ tfm_status tfm__weights_check_text(const tfm__weights_file *file) {
     size_t begin = tfm__json_begin(data, size);
     for (size_t i = 0; i < size; i++)
         text &= data[i] >= 0x20 ? data[i] != 0x7f : data[i] >= 9 && data[i] <= 13;
-    if (!text)
+    /* The last character may be cut off. */
+    if (!text || tfm__utf8_valid((const char *)data, size) + 3 < size)
         return TFM_OK;
     const char first = begin < size ? (char)data[begin] : 0;
     return tfm__fail(TFM_ERROR_FORMAT, "%s is %s, not weights: download the file itself", file->path,

@@ -84,8 +84,8 @@ tfm_status tfm__line_encode(const tfm_model *model, tfm__line *line, const char 
     if (!truncate)
         return tfm__fail(
             TFM_ERROR_INPUT,
-            "the line has %zu tokens, and the model takes at most %zu: cut it into sentences (`split`) or set "
-            "`truncate`",
+            "the line has %zu tokens, and the model takes at most %zu: have it cut into sentences (split) or at the "
+            "end (truncate)",
             line->count, most);
     status = count_behind(&behind, model, line, side, spoken);
     behind = behind < most ? behind : most;

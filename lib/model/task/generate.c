@@ -46,8 +46,6 @@ typedef struct running {
 /* The prompt's own ids; where it has none, those of an empty text, which may begin with a token of the model's. */
 static tfm_status read_prompt(const job *j, tfm__line *line, const tfm_prompt *prompt) {
     tfm_status status = TFM_OK;
-    if (prompt->text && !j->model->tokenizer)
-        return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
     if (prompt->text)
         status = tfm_tokenizer_encode(j->model->tokenizer, &line->ids, &line->count, TFM_SOURCE, prompt->text,
                                       prompt->bytes);
@@ -322,9 +320,12 @@ static tfm_status check(const tfm_model *model, const tfm_prompt *prompts, size_
         if (!o->stops[i] || !o->stops[i][0])
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: stop string %zu is %s", i + 1,
                              o->stops[i] ? "empty" : "NULL");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         if (!prompts[i].text && !prompts[i].ids && prompts[i].count > 0)
             return tfm__fail(TFM_ERROR_ARGUMENT, "generate: prompt %zu has neither text nor ids", i + 1);
+        if (prompts[i].text && !model->tokenizer)
+            return tfm__fail(TFM_ERROR_ARGUMENT, "the model was opened without its tokenizer: it takes ids, not text");
+    }
     return TFM_OK;
 }
 

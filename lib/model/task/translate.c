@@ -145,7 +145,8 @@ static tfm_status encode_prefixes(tfm__translations *t, const tfm__search_rules 
     free(texts);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         tfm__line *line = &t->lines[i], *prefix = &t->prefixes[i];
-        const bool forced = t->spoken.first >= 0 && t->model->rules.forced_bos_id < 0; /* a token before the prefix */
+        const bool forced =
+            t->search->has_first_id && t->model->rules.forced_bos_id < 0; /* a token before the prefix */
         const int64_t limit = tfm__search_limit(rules, t->model, line->count) - forced;
         if (line->ids && prefix->ids)
             status = tfm__prefix_check(&t->model->rules, prefix->ids, prefix->count - 1, limit);
