@@ -23,21 +23,20 @@ static void test_defaults(void **state) {
         int width, feed_forward, layers, heads, kv_heads, head_width, positions, vocabulary, window;
         double theta;
         bool tied;
-        int pad, eos, start;
     } CASES[] = {
-        {"gpt2", 768, 3072, 12, 12, 12, 64, 1024, 50257, 0, 0, true, -1, 50256, 50256},
-        {"llama", 4096, 11008, 32, 32, 32, 128, 2048, 32000, 0, 1e4, false, -1, 2, 1},
-        {"mistral", 4096, 14336, 32, 32, 8, 128, 131072, 32000, 4096, 1e4, false, -1, 2, 1},
-        {"qwen2", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false, -1, -1, -1},
-        {"qwen3", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false, -1, -1, -1},
-        {"smollm3", 2048, 11008, 36, 16, 4, 128, 32768, 128256, 0, 2e6, true, 128004, 128001, 128000},
-        {"phi3", 3072, 8192, 32, 32, 32, 96, 4096, 32064, 0, 1e4, false, 32000, 32000, 1},
-        {"gemma", 3072, 24576, 28, 16, 16, 256, 8192, 256000, 0, 1e4, true, 0, 1, 2},
-        {"gemma2", 2304, 9216, 26, 8, 4, 256, 8192, 256000, 4096, 1e4, true, 0, 1, 2},
-        {"gemma3_text", 2304, 9216, 26, 8, 4, 256, 131072, 262208, 4096, 1e6, true, 0, 1, 2},
-        {"starcoder2", 3072, 12288, 30, 24, 2, 128, 4096, 49152, 0, 1e4, true, -1, -1, -1},
-        {"granite", 4096, 11008, 32, 32, 32, 128, 2048, 32000, 0, 1e4, false, -1, 2, 1},
-        {"olmo2", 4096, 11008, 32, 32, 32, 128, 2048, 50304, 0, 1e4, false, 1, 50279, -1},
+        {"gpt2", 768, 3072, 12, 12, 12, 64, 1024, 50257, 0, 0, true},
+        {"llama", 4096, 11008, 32, 32, 32, 128, 2048, 32000, 0, 1e4, false},
+        {"mistral", 4096, 14336, 32, 32, 8, 128, 131072, 32000, 4096, 1e4, false},
+        {"qwen2", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false},
+        {"qwen3", 4096, 22016, 32, 32, 32, 128, 32768, 151936, 0, 1e4, false},
+        {"smollm3", 2048, 11008, 36, 16, 4, 128, 32768, 128256, 0, 2e6, true},
+        {"phi3", 3072, 8192, 32, 32, 32, 96, 4096, 32064, 0, 1e4, false},
+        {"gemma", 3072, 24576, 28, 16, 16, 256, 8192, 256000, 0, 1e4, true},
+        {"gemma2", 2304, 9216, 26, 8, 4, 256, 8192, 256000, 4096, 1e4, true},
+        {"gemma3_text", 2304, 9216, 26, 8, 4, 256, 131072, 262208, 4096, 1e6, true},
+        {"starcoder2", 3072, 12288, 30, 24, 2, 128, 4096, 49152, 0, 1e4, true},
+        {"granite", 4096, 11008, 32, 32, 32, 128, 2048, 32000, 0, 1e4, false},
+        {"olmo2", 4096, 11008, 32, 32, 32, 128, 2048, 50304, 0, 1e4, false},
     };
     said *c = malloc(sizeof(*c));
     for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
@@ -59,10 +58,8 @@ static void test_defaults(void **state) {
         assert_true(s->rotary.form.theta == CASES[i].theta);
         assert_int_equal(s->rotary.width, CASES[i].theta == 0 ? 0 : CASES[i].head_width);
         assert_int_equal(c->arch.tied_output, CASES[i].tied);
-        assert_int_equal(c->rules.pad_id, CASES[i].pad);
-        assert_int_equal(c->rules.eos_id, CASES[i].eos);
-        assert_int_equal(c->rules.start_id, CASES[i].start);
-        assert_true(c->rules.prompted && c->rules.eos_id_count == (CASES[i].eos >= 0));
+        assert_true(c->rules.prompted && c->rules.eos_id_count == 0);
+        assert_true(c->rules.eos_id == -1 && c->rules.start_id == -1 && c->rules.pad_id == -1);
     }
     free(c);
 }
@@ -149,26 +146,43 @@ static void test_spellings(void **state) {
     free(b);
 }
 
-/* Where config.json says null there is no id, whatever a missing key would mean. */
-static void test_no_ids(void **state) {
+/* Which files say the ids: each of these is what transformers 5.23 makes of such a directory. generation_config.json is
+ * taken as it is; where there is none, config.json is. Defaults of configuration classes are of no account. */
+static void test_ids(void **state) {
     (void)state;
-    static const char *const TYPES[] = {"gpt2", "opt", "llama", "phi3", "gemma"};
+    static const struct {
+        const char *config, *generation; /* NULL: there is no such file */
+        int ends[3], pad, start;         /* ends: how many, and those */
+    } CASES[] = {
+        {"\"llama\", \"eos_token_id\": 9", NULL, {1, 9}, -1, -1},
+        {"\"llama\"", NULL, {0}, -1, -1},
+        {"\"gemma\"", NULL, {0}, -1, -1},
+        {"\"gpt2\"", NULL, {0}, -1, -1},
+        {"\"opt\"", NULL, {0}, -1, -1},
+        {"\"phi3\", \"eos_token_id\": null, \"bos_token_id\": 4", NULL, {0}, -1, 4},
+        {"\"llama\", \"eos_token_id\": 9, \"pad_token_id\": 3, \"bos_token_id\": 4", "{}", {0}, -1, -1},
+        {"\"llama\", \"eos_token_id\": 9", "{\"eos_token_id\": null}", {0}, -1, -1},
+        {"\"llama\", \"eos_token_id\": 9", "{\"bos_token_id\": 1}", {0}, -1, 1},
+        {"\"llama\", \"eos_token_id\": 9", "{\"eos_token_id\": 8}", {1, 8}, -1, -1},
+        {"\"llama\", \"eos_token_id\": null", "{\"eos_token_id\": [4, 3]}", {2, 4, 3}, -1, -1},
+    };
     said *c = malloc(sizeof(*c));
-    for (size_t i = 0; i < TFM__COUNT(TYPES); i++) {
-        char config[160];
-        snprintf(config, sizeof(config),
-                 "{\"model_type\": \"%s\", \"eos_token_id\": null, \"bos_token_id\": null, \"pad_token_id\": null}",
-                 TYPES[i]);
+    for (size_t i = 0; i < TFM__COUNT(CASES); i++) {
+        char config[200];
+        snprintf(config, sizeof(config), "{\"model_type\": %s}", CASES[i].config);
+        remove(scratch_path("generation_config.json"));
+        if (CASES[i].generation)
+            scratch_text("generation_config.json", CASES[i].generation);
         harness_ok(load(c, config));
-        assert_int_equal(c->rules.eos_id_count, 0);
-        assert_true(c->rules.eos_id == -1 && c->rules.start_id == -1 && c->rules.pad_id == -1);
+        if (c->rules.eos_id_count != CASES[i].ends[0] ||
+            c->rules.eos_id != (CASES[i].ends[0] ? CASES[i].ends[1] : -1) ||
+            (CASES[i].ends[0] > 1 && c->rules.eos_ids[1] != CASES[i].ends[2]) || c->rules.pad_id != CASES[i].pad ||
+            c->rules.start_id != CASES[i].start)
+            fail_msg("%s with %s: %d ends, %d first, padding %d, start %d", config,
+                     CASES[i].generation ? CASES[i].generation : "no file", c->rules.eos_id_count, c->rules.eos_id,
+                     c->rules.pad_id, c->rules.start_id);
     }
-    scratch_text("generation_config.json", "{\"eos_token_id\": [4, 3]}");
-    harness_ok(load(c, "{\"model_type\": \"llama\", \"eos_token_id\": null}"));
-    assert_true(c->rules.eos_id_count == 2 && c->rules.eos_ids[1] == 3 && c->rules.start_id == -1);
-    harness_ok(load(c, "{\"model_type\": \"llama\", \"bos_token_id\": 7}"));
-    assert_true(c->rules.eos_id_count == 2 && c->rules.start_id == 7);
-    scratch_text("generation_config.json", "{}");
+    remove(scratch_path("generation_config.json"));
     free(c);
 }
 
@@ -347,7 +361,7 @@ static int teardown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_no_ids),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_ids),
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_saved),     cmocka_unit_test(test_gammas),
         cmocka_unit_test(test_headless),
     };

@@ -21,7 +21,7 @@ typedef struct tfm__found {
 tfm__found tfm__network_key(const tfm__config_files *from, const char *key);
 tfm__found tfm__search_key(const tfm__config_files *from, const char *key);
 /* The key of generation_config.json alone, where the directory has that file, or else config.json's: so are all keys of
- * the search. */
+ * the search, and the ids of texts that go on. */
 tfm__found tfm__generation_key(const tfm__config_files *from, const char *key);
 
 /* Leave *out as it is where the key is absent. */
@@ -69,10 +69,10 @@ tfm_status tfm__read_head(bool *headless, const tfm__config_files *from, const c
 tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
                            int vocabulary, int smallest);
 
-/* The same for a model with a decoder alone, which goes on with a text: `start` is `bos_token_id`. Ids outside the
- * vocabulary are those of no token, and count as absent; -1 stands for that. */
-tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
-                                    int vocabulary);
+/* The same for a model with a decoder alone, which goes on with a text: `start_id` is `bos_token_id`. Ids that no file
+ * gives have no defaults, as in transformers; those outside the vocabulary are of no token, and count as absent. -1
+ * stands for that. */
+tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, int vocabulary);
 
 /* generation_config.json, new, or NULL without memory. */
 json_t *tfm__write_rules(const tfm__rules *rules, int max_length);

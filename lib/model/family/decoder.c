@@ -274,7 +274,7 @@ tfm_status tfm__decoder_read_config(const tfm__decoder_kind *kind, tfm__arch *ar
     const char *name = kind->gemma ? json_string_value(tfm__network_key(from, kind->activation_key).value) : NULL;
     if (!kind->around && name && strcmp(name, "gelu") == 0) /* other names of that are what they say */
         s->activation = TFM_GELU_TANH;
-    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, &kind->ids, s->vocabulary);
+    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
 }
 
 /* ---- Writing -------------------------------------------------------------------------------------------------- */

@@ -25,7 +25,6 @@ typedef struct tfm__decoder_kind {
     const char *epsilon_key; /* NULL: "rms_norm_eps" */
     bool layer_norms;        /* norms are layer norms with betas, else root mean square norms */
     bool tied;
-    tfm__id_defaults ids;
     const char *activation_key;
     tfm_activation activation;
     bool ungated;                              /* the feed-forward layers have no gate */

@@ -30,7 +30,6 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) 
 }
 
 static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    static const tfm__id_defaults ids = {.pad = -1, .eos = 50256, .start = 50256};
     static const char *const others[] = {"add_cross_attention", NULL};
     tfm__stack_arch *s = &arch->decoder;
     *s = (tfm__stack_arch){.layers = 12,
@@ -72,7 +71,7 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
         status = tfm__read_head(&arch->headless, from, "LMHeadModel", arch->tied_output);
     s->epsilon = (float)epsilon;
     s->score_scale = scaled ? 0 : 1;
-    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, &ids, s->vocabulary);
+    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------------ */

@@ -29,7 +29,6 @@ static tfm_status read_sizes(tfm__stack_arch *s, const tfm__config_files *from) 
 }
 
 static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_files *from) {
-    static const tfm__id_defaults ids = {.pad = 1, .eos = 2, .start = 2};
     tfm__stack_arch *s = &arch->decoder;
     *s = (tfm__stack_arch){.layers = 12,
                            .width = 768,
@@ -69,7 +68,7 @@ static tfm_status read(tfm__arch *arch, tfm__rules *rules, const tfm__config_fil
     s->norm_place = before ? TFM_NORM_BEFORE : TFM_NORM_AFTER;
     s->final_norm = before && !no_final_norm;
     s->input_biases = s->output_biases = s->feed_forward_biases = biases;
-    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, &ids, s->vocabulary);
+    return status != TFM_OK ? status : tfm__read_prompted_rules(rules, from, s->vocabulary);
 }
 
 static json_t *write(const tfm__arch *arch, const tfm__rules *rules) {

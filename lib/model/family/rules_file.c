@@ -88,21 +88,16 @@ static tfm_status read_open_value(int *out, tfm__found found, const char *key, i
     return status;
 }
 
-/* What an id is that no file gives: `fallback`, or -1, which is none, where config.json says null, or where there is a
- * generation_config.json, which transformers takes as it is. */
-static int open_fallback(const tfm__config_files *from, const char *key, int fallback) {
-    return from->generation || json_is_null(json_object_get(from->config, key)) ? -1 : fallback;
+/* An id of a text that goes on, or -1. transformers takes generation_config.json as it is, without a look at
+ * config.json, and where that file is missing config.json as it is, without its class's defaults. */
+static tfm_status read_open_id(int *out, const tfm__config_files *from, const char *key, int size) {
+    *out = -1;
+    return read_open_value(out, tfm__generation_key(from, key), key, size);
 }
 
-/* An id of a text that goes on, or -1. */
-static tfm_status read_open_id(int *out, const tfm__config_files *from, const char *key, int fallback, int size) {
-    *out = open_fallback(from, key, fallback);
-    return read_open_value(out, tfm__search_key(from, key), key, size);
-}
-
-static tfm_status read_ends(tfm__rules *out, const tfm__config_files *from, int fallback, int size) {
+/* All ends: those of `found`, which may be a list, or -1 for none. */
+static tfm_status read_ends(tfm__rules *out, tfm__found found, int size) {
     static const char key[] = "eos_token_id";
-    const tfm__found found = tfm__search_key(from, key);
     const size_t count = json_is_array(found.value) ? json_array_size(found.value) : 1;
     tfm_status status = TFM_OK;
     if (count > TFM__MAX_EOS_IDS)
@@ -110,7 +105,7 @@ static tfm_status read_ends(tfm__rules *out, const tfm__config_files *from, int 
                          TFM__MAX_EOS_IDS);
     for (size_t i = 0; i < count && status == TFM_OK; i++) {
         const json_t *value = json_is_array(found.value) ? json_array_get(found.value, i) : found.value;
-        int id = value ? -1 : open_fallback(from, key, fallback);
+        int id = -1;
         status = read_open_value(&id, (tfm__found){value, found.path}, key, size);
         if (id >= 0)
             out->eos_ids[out->eos_id_count++] = id;
@@ -119,17 +114,16 @@ static tfm_status read_ends(tfm__rules *out, const tfm__config_files *from, int 
     return status;
 }
 
-static tfm_status read_prompted_ids(tfm__rules *out, const tfm__config_files *from, const tfm__id_defaults *defaults,
-                                    int size) {
+static tfm_status read_prompted_ids(tfm__rules *out, const tfm__config_files *from, int size) {
     out->prompted = true;
     out->forced_bos_id = out->forced_eos_id = -1;
-    tfm_status status = read_ends(out, from, defaults->eos, size);
+    tfm_status status = read_ends(out, tfm__generation_key(from, "eos_token_id"), size);
     if (status == TFM_OK)
         status = read_forced_end(&out->forced_eos_id, from, size);
     if (status == TFM_OK)
-        status = read_open_id(&out->pad_id, from, "pad_token_id", defaults->pad, size);
+        status = read_open_id(&out->pad_id, from, "pad_token_id", size);
     if (status == TFM_OK)
-        status = read_open_id(&out->start_id, from, "bos_token_id", defaults->start, size);
+        status = read_open_id(&out->start_id, from, "bos_token_id", size);
     return status;
 }
 
@@ -386,7 +380,7 @@ tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, con
                            int vocabulary, int smallest) {
     tfm_status status = read_ids(rules, from, defaults, smallest);
     if (status == TFM_OK && json_array_size(tfm__search_key(from, "eos_token_id").value) > 1)
-        status = read_ends(rules, from, defaults->eos, smallest);
+        status = read_ends(rules, tfm__search_key(from, "eos_token_id"), smallest);
     if (status == TFM_OK)
         status = read_prompt_rules(&rules->prompt, from);
     if (status == TFM_OK)
@@ -396,9 +390,8 @@ tfm_status tfm__read_rules(tfm__rules *rules, const tfm__config_files *from, con
     return status == TFM_OK ? read_search(rules, from) : status;
 }
 
-tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, const tfm__id_defaults *defaults,
-                                    int vocabulary) {
-    tfm_status status = read_prompted_ids(rules, from, defaults, vocabulary);
+tfm_status tfm__read_prompted_rules(tfm__rules *rules, const tfm__config_files *from, int vocabulary) {
+    tfm_status status = read_prompted_ids(rules, from, vocabulary);
     if (status == TFM_OK)
         status = read_prompt_rules(&rules->prompt, from);
     if (status == TFM_OK)
