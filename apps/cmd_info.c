@@ -58,12 +58,12 @@ static bool print_json(const tfm_model_info *m, const char *without, json_t *emb
         (json_int_t)m->estimated_bytes, "pad_id", m->pad_id, "eos_id", m->eos_id, "start_id", m->start_id, "beam",
         m->beam);
     json_t *more = json_pack(
-        "{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*}", "runs", count > 0,
-        "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads", m->decoder_kv_heads,
+        "{s:b, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s*, s:s*}", "runs",
+        count > 0, "kind", m->kind, "encoder_kv_heads", m->encoder_kv_heads, "decoder_kv_heads", m->decoder_kv_heads,
         "encoder_head_width", m->encoder_head_width, "decoder_head_width", m->decoder_head_width, "positions",
         m->positions, "rope_type", m->rope_type, "window", m->window, "window_layers", m->window_layers, "rms_norm",
         m->rms_norm, "norms_around", m->norms_around, "gated", m->gated, "has_output", m->has_output, "recurrent",
-        m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without);
+        m->recurrent, "shortlist", m->shortlist, "no_tokenizer", without, "part_of", m->part_of);
     if (all && more)
         json_object_update(all, more);
     json_t *commands = json_array();
@@ -137,6 +137,8 @@ static bool print_table(const tfm_model_info *m, const char *without, const tfm_
            : m->pre_norm   ? "pre-norm"
                            : "post-norm",
            m->rms_norm ? " (RMS)" : "", ACTIVATIONS[m->activation], m->gated ? " with a gate" : "");
+    if (m->part_of)
+        printf("part of           %s: its text alone is run, and pictures are not taken\n", m->part_of);
     printf("width             %d\n", m->width);
     print_stack("encoder", m->encoder_layers, m->encoder_heads, m->encoder_kv_heads, m->encoder_head_width,
                 m->encoder_feed_forward);

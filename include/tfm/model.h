@@ -191,6 +191,8 @@ typedef struct tfm_model_info {
                        translations whose first tokens are given. */
     bool written;   /* tfm_model_save writes models of its family, so that they can be trained and kept. */
     int classes;    /* How many classes of texts the head on an encoder tells apart, or 0. */
+    const char *part_of; /* The class of models of pictures and text that the directory has, such as
+                            "Gemma3ForConditionalGeneration": only its text is run. NULL: the directory has no more. */
 } tfm_model_info;
 
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "model/byte_weights.h"
+#include "model/family/wrapper.h"
 #include "model/load.h"
 
 /* ---- One tensor ---- */
@@ -211,17 +212,30 @@ static bool are_scales(const tfm__loader *l, const tfm__stored *stored) {
 /* A block or a norm that nothing uses means that config.json tells of another model; text would come out all the
  * same. Anything else is said. */
 static tfm_status check_unused(const tfm__loader *l) {
+    const tfm__wrapper *wrapper = l->arch->within;
+    size_t aside = 0;
+    char text[1024];
     for (size_t i = 0; i < tfm__weights_count(l->file); i++) {
         const tfm__stored *stored = tfm__weights_at(l->file, i);
         if (is_used(l, stored) || tfm__load_alias(l, stored) || is_ignored(l, stored->name) || are_scales(l, stored))
             continue;
-        if (is_of_block(l, stored->name) || strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
+        if (wrapper && tfm__wrapper_aside(wrapper, stored->name)) {
+            aside++;
+            continue;
+        }
+        if (is_of_block(l, tfm__load_plain(l, text, sizeof(text), stored->name)) ||
+            strstr(stored->name, "layer_norm") || strstr(stored->name, "layernorm"))
             return tfm__fail(TFM_ERROR_FORMAT,
                              "%s: %s has no place in the model that config.json describes: check its numbers of layers "
                              "and its norms",
                              stored->file, stored->name);
         tfm__log(TFM_LOG_WARNING, "%s: no part of the model reads %s: it is left out", stored->file, stored->name);
     }
+    if (wrapper && !l->see) /* who is shown all has no part in this */
+        tfm__log(TFM_LOG_WARNING,
+                 "%s: of %s the text is run, and pictures are not taken: %zu tensors of the parts that see are left "
+                 "aside",
+                 tfm__weights_at(l->file, 0)->file, wrapper->class_name, aside);
     return TFM_OK;
 }
 

@@ -31,6 +31,9 @@ bool tfm__ends_with(const char *text, const char *end);
 /* The name of a tensor as the file has it; `name` itself where the file has none of its kind. */
 const char *tfm__load_name(const tfm__loader *l, const char *name);
 
+/* The other way: what the family calls a stored tensor of the text of a wrapper. Uses `text` where it is not `name`. */
+const char *tfm__load_plain(const tfm__loader *l, char *text, size_t size, const char *name);
+
 /* The tensor of that name, as tfm__load_name() finds it, or NULL. */
 const tfm__stored *tfm__load_find(const tfm__loader *l, const char *name);
 

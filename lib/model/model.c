@@ -1,6 +1,7 @@
 /* A model's life. */
 #include <math.h>
 #include <string.h>
+#include "model/family/wrapper.h"
 #include "model/file/shortlist.h"
 #include "model/fleet.h"
 #include "model/generate/recorded.h"
@@ -77,6 +78,7 @@ void tfm__model_describe_arch(tfm_model_info *info, const tfm__family *family, c
         .has_output = !arch->headless,
         .classes = arch->head.kind == TFM__CLASSES_HEAD ? arch->head.classes : 0,
         .recurrent = decoder->recurrent,
+        .part_of = arch->within ? arch->within->class_name : NULL,
         .stored_dtype = tfm_dtype_name(TFM_F32),
         .stored_as = "none",
         .parameters = parameters,

@@ -75,6 +75,7 @@ static const char *const MODELS[][2] = {
     {"gemma", "Gemma"},
     {"gemma2", "Gemma"},
     {"gemma3_text", "Gemma"},
+    {"gemma3", "Gemma"},
     {"qwen2", "Qwen2"},
     {"qwen3", "Qwen2"},
     {"mistral", "Llama"},

@@ -62,11 +62,12 @@ def batch_of(chains, config):
 
 
 def teach(model, rng, first):
-    chains = Chains(model.config, rng, first)
+    config = model.config.get_text_config()
+    chains = Chains(config, rng, first)
     optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=RATE)
-    mean, enough = None, 0.7 * math.log(model.config.vocab_size)
+    mean, enough = None, 0.7 * math.log(config.vocab_size)
     for step in range(MOST):
-        inputs, labels = batch_of(chains, model.config)
+        inputs, labels = batch_of(chains, config)
         logits = model(**inputs, use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
         mean = loss.item() if mean is None else 0.9 * mean + 0.1 * loss.item()
@@ -77,4 +78,4 @@ def teach(model, rng, first):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
     model.requires_grad_(False)
-    model.lesson = f"{step} steps to {mean / math.log(model.config.vocab_size):.2f} of ignorance"
+    model.lesson = f"{step} steps to {mean / math.log(config.vocab_size):.2f} of ignorance"

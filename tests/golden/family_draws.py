@@ -1,7 +1,7 @@
 """New cases, drawn at random: `draw(family, rng)` gives one as family_recipes.py has them."""
 
 import family_styles as old
-from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, neox, opt, rope, seq2seq, t5
+from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, neox, opt, rope, seen, seq2seq, t5
 
 # The names that transformers has for them; the first four come twice as often.
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"] * 2 + ["swish", "gelu_python", "gelu_fast", "gelu_accurate",
@@ -251,6 +251,22 @@ def draw_llama(family, r):
     return case
 
 
+WRAPPED = {"gemma3": ["gemma3_text"], "mistral3": ["mistral"], "llava": ["llama", "mistral", "qwen2"]}
+
+
+def draw_wrapper(family, r):
+    """A model of pictures and text, whose text is drawn."""
+    text = r.choice(WRAPPED[family])
+    case = draw_llama(text, r)
+    tied = coin(r)
+    inner = case["config"] | {"model_type": text, "tie_word_embeddings": tied}
+    sizes = dict(mm_tokens_per_image=4, boi_token_index=0, eoi_token_index=1) if family == "gemma3" else {}
+    kind = {"gemma3": "siglip_vision_model", "mistral3": "pixtral", "llava": "clip_vision_model"}[family]
+    base = tied and coin(r)
+    return {"config": seen(kind, inner, **sizes), "style": case["style"] and old.in_text(case["style"]), "base": base,
+            "extra": maybe(r, old.no_head if base else old.outer_head), "generation": r.choice([None, {}])}
+
+
 def draw_neox(family, r):
     E, layers, V = sizes(r)
     heads = heads_of(r, E, True)
@@ -284,7 +300,9 @@ def draw_kin(family, r, config, width):
 def draw(family, r):
     """A case of the family."""
     first = next(iter(CASES[family].values()))["cls"]
-    if family in ("t5", "mt5", "umt5"):
+    if family in WRAPPED:
+        case = draw_wrapper(family, r)
+    elif family in ("t5", "mt5", "umt5"):
         case = draw_t5(family, r)
     elif family == "marian" or "ConditionalGeneration" in first:
         case = draw_seq2seq(family, r)

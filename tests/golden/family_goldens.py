@@ -47,7 +47,7 @@ def written(model, row, prompt):
 
 def by_length(model):
     """How rotations depend on the length of a text: "dynamic", "longrope", or None."""
-    rope = getattr(model.config, "rope_parameters", None) or {}
+    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = {r.get("rope_type") for r in [rope, *rope.values()] if isinstance(r, dict)}
     return next((kind for kind in ("dynamic", "longrope") if kind in kinds), None)
 
@@ -169,7 +169,7 @@ class WithoutPad:
 
 
 def draw_ids(model, rng, length, pad):
-    choice = [i for i in range(model.config.vocab_size) if i != pad]
+    choice = [i for i in range(model.config.get_text_config().vocab_size) if i != pad]
     ids = [rng.choice(choice) for _ in range(length)]
     if model.config.is_encoder_decoder and rng.random() < 0.8:
         ids[-1] = ends_of(model)[0]
@@ -212,7 +212,7 @@ def ruled_entries_of(model, prompts, seed):
 
 
 def choose_prompts(model, case, rng):
-    pad = None if case.get("pads") else model.config.pad_token_id
+    pad = None if case.get("pads") else model.config.get_text_config().pad_token_id
     lengths = case.get("lengths") or (SOURCE_LENGTHS if model.config.is_encoder_decoder else LENGTHS)
     kept, seen, tried, uncached = [], set(), 0, 0
     for turn in range(40):

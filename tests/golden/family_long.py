@@ -57,9 +57,9 @@ def draw_sizes(r, config):
 
 
 def lengthen(case, family, r):
-    config = case["config"]
-    encodes = not ("CausalLM" in case["cls"] or "LMHead" in case["cls"])
-    translates = "ConditionalGeneration" in case["cls"] or case["cls"].endswith("MTModel")
+    config, wraps = case["config"].get("text_config", case["config"]), "text_config" in case["config"]
+    encodes = not ("CausalLM" in case["cls"] or "LMHead" in case["cls"] or wraps)
+    translates = "ConditionalGeneration" in case["cls"] and not wraps or case["cls"].endswith("MTModel")
     rotation = config.get("rope_parameters") or {}
     for key in ("max_position_embeddings", "n_positions"):
         if key in config and rotation.get("rope_type") != "dynamic":

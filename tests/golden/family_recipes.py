@@ -87,9 +87,27 @@ def gemma3(E, layers, heads, ffn, V, window, pattern, full, local, **more):
                  sliding_window=window, layer_types=types, bos_token_id=2, pad_token_id=0) | more
 
 
+def seen(kind, text, **more):
+    """A model of pictures and text: the part that sees is as small as can be."""
+    vision = dict(model_type=kind, hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1,
+                  image_size=4, patch_size=2)
+    if kind != "siglip_vision_model":
+        vision["head_dim" if kind == "pixtral" else "projection_dim"] = 4
+    tied = {"tie_word_embeddings": text["tie_word_embeddings"]} if "tie_word_embeddings" in text else {}
+    return dict(text_config=text, vision_config=vision, image_token_index=text["vocab_size"] - 1) | tied | more
+
+
+def seen_gemma3(*sizes, **more):
+    tie = {"tie_word_embeddings": more.pop("tie")} if "tie" in more else {}
+    text = gemma3(*sizes, **more)
+    V = text["vocab_size"]
+    return seen("siglip_vision_model", text, mm_tokens_per_image=4, boi_token_index=V - 2, eoi_token_index=V - 3, **tie)
+
+
 BART, MBART, M2M = "BartForConditionalGeneration", "MBartForConditionalGeneration", "M2M100ForConditionalGeneration"
 MARIAN, PEGASUS, T5, MT5 = "MarianMTModel", "PegasusForConditionalGeneration", "T5ForConditionalGeneration", "MT5ForConditionalGeneration"
 UMT5 = "UMT5ForConditionalGeneration"
+GEMMA3, MISTRAL3, LLAVA = (f"{name}ForConditionalGeneration" for name in ("Gemma3", "Mistral3", "Llava"))
 
 CASES = {
     # ---- Encoder-decoders ---------------------------------------------------------------------------------
@@ -457,6 +475,49 @@ CASES = {
             cls="Gemma3ForCausalLM", dtype="F32", files="bin", style=old.gemma3_2025,
             config=gemma3(16, 3, (2, 2), 17, 47, 5, 3, rope(800.0, "linear", factor=2.0), 60.0, head_dim=6,
                           query_pre_attn_scalar=6, attention_bias=True, final_logit_softcapping=4.0)),
+    },
+    # ---- Decoders within models of pictures and text --------------------------------------------------------
+    "gemma3": {
+        "linear-f16": dict(cls=GEMMA3, dtype="F16", config=seen_gemma3(
+            24, 4, (4, 2), 25, 66, 6, 3, rope(1000000.0, "linear", factor=8.0), 10000.0, head_dim=8,
+            query_pre_attn_scalar=8)),
+        "2025-bf16": dict(
+            cls=GEMMA3, dtype="BF16", style=old.ends_beside, extra=old.outer_head, generation=None,
+            config=seen_gemma3(20, 4, (2, 1), 27, 60, 4, 2, rope(5000.0, "linear", factor=3.0), 100.0, head_dim=10,
+                               query_pre_attn_scalar=14, rms_norm_eps=1e-4, eos_token_id=[1, 50])),
+        "untied-capped-bin": dict(
+            cls=GEMMA3, dtype="F32", files="bin", generation=None, config=seen_gemma3(
+                16, 3, (2, 2), 17, 47, 5, 3, rope(800.0), 60.0, head_dim=6, query_pre_attn_scalar=6, eos_token_id=7,
+                attention_bias=True, final_logit_softcapping=1.0, tie=False)),
+        "base-shards": dict(
+            cls=GEMMA3, dtype="F16", files="shards", base=True, generation={"eos_token_id": [3, 9]}, config=seen_gemma3(
+                20, 2, (5, 1), 22, 51, 7, 2, rope(500.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                                  original_max_position_embeddings=16), 200.0, head_dim=4,
+                query_pre_attn_scalar=9)),
+    },
+    "mistral3": {
+        "untied-f16": dict(cls=MISTRAL3, dtype="F16", files="shards", config=seen("pixtral", llama(
+            24, 2, (4, 2), 35, 66, 2, rope(1000000.0), sliding_window=None, head_dim=8, model_type="mistral",
+            tie_word_embeddings=False))),
+        "window-2025-bf16": dict(
+            cls=MISTRAL3, dtype="BF16", extra=old.outer_head, style=old.in_text(old.rope_2023), generation=None,
+            config=seen("pixtral", llama(20, 2, (5, 5), 28, 59, 9, rope(10000.0), sliding_window=4, model_type="mistral",
+                                         rms_norm_eps=1e-4, tie_word_embeddings=False))),
+        "tied-bin": dict(
+            cls=MISTRAL3, dtype="F32", files="bin", config=seen("pixtral", llama(
+                16, 2, (4, 1), 22, 47, 46, rope(200.0), sliding_window=6, head_dim=6, model_type="mistral"))),
+    },
+    "llava": {
+        "llama-f16": dict(cls=LLAVA, dtype="F16", config=seen("clip_vision_model", llama(
+            24, 3, (4, 4), 33, 67, 2, rope(), model_type="llama", rms_norm_eps=1e-5))),
+        "mistral-2023-bf16": dict(
+            cls=LLAVA, dtype="BF16", extra=old.outer_head, style=old.in_text(old.rope_2023), generation=None,
+            config=seen("clip_vision_model", llama(20, 2, (2, 1), 26, 61, 5, rope(100.0), sliding_window=5,
+                                                   model_type="mistral"))),
+        "qwen2-tied-within-bin": dict(
+            cls=LLAVA, dtype="F32", base=True, extra=old.no_head, files="bin", style=old.tied_within, config=seen("siglip_vision_model", llama(
+                16, 3, (2, 1), 23, 51, 5, rope(300.0, "linear", factor=2.0), use_sliding_window=True, sliding_window=3,
+                max_window_layers=1, model_type="qwen2", tie_word_embeddings=True))),
     },
     "phi3": {
         "partial-f16": dict(cls="Phi3ForCausalLM", dtype="F16", config=llama(

@@ -119,6 +119,24 @@ def gemma3_2025(config):
     return config
 
 
+def in_text(style):
+    """What a style does, to the configuration of a wrapper's text."""
+    return lambda config: config | {"text_config": style(config["text_config"])}
+
+
+def ends_beside(config):
+    """As google/gemma-3-4b-it has it: the ends beside `text_config` alone, and keys within it in the manner of 2025."""
+    text = gemma3_2025(config["text_config"])
+    return config | {"eos_token_id": text.pop("eos_token_id"), "text_config": text}
+
+
+def tied_within(config):
+    """As LLaVA's with Qwen 2 have it: only the text says that the output is tied."""
+    config.pop("tie_word_embeddings", None)
+    config["text_config"]["tie_word_embeddings"] = True
+    return config
+
+
 def modernbert_2024(config):
     config = dtype_2023(config)
     kinds = config.pop("rope_parameters")
@@ -173,6 +191,20 @@ def neox_masks(tensors, config):
         tensors[stem + "masked_bias"] = torch.tensor(-1e9)
         tensors[stem + "rotary_emb.inv_freq"] = torch.ones(1)
     return tensors
+
+
+def outer_head(tensors, config):
+    """A wrapper's tensors as they were named in 2025: the head beside the other parts, which share a prefix. What
+    transformers writes are still the older names, of a text that is a model with its head."""
+    names = {"language_model.model.": "model.language_model.", "language_model.lm_head.": "lm_head.",
+             "vision_tower.": "model.vision_tower.", "multi_modal_projector.": "model.multi_modal_projector."}
+    return {new + name.removeprefix(old): value for name, value in tensors.items()
+            for old, new in names.items() if name.startswith(old)}
+
+
+def no_head(tensors, config):
+    """The same of a wrapper saved without its head."""
+    return {name.removeprefix("model."): value for name, value in outer_head(tensors, config).items()}
 
 
 def inverse_frequencies(tensors, config):

@@ -55,7 +55,7 @@ def matrix_gain(name, config):
 
 
 def table_std(name, config):
-    width = config.hidden_size
+    width = config.get_text_config().hidden_size
     if "relative_attention_bias" in name:
         return 1.0
     if config.model_type in ("t5", "mt5", "umt5"):

@@ -20,8 +20,10 @@ tfm__found tfm__search_key(const tfm__config_files *from, const char *key) {
 }
 
 tfm__found tfm__generation_key(const tfm__config_files *from, const char *key) {
-    return from->generation ? (tfm__found){present(from->generation, key), from->generation_path}
-                            : tfm__network_key(from, key);
+    if (from->generation)
+        return (tfm__found){present(from->generation, key), from->generation_path};
+    const json_t *outer = present(from->outer, key);
+    return outer ? (tfm__found){outer, from->config_path} : tfm__network_key(from, key);
 }
 
 tfm_status tfm__read_int(int *out, tfm__found from, const char *key, int low, int high) {

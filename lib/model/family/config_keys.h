@@ -20,8 +20,8 @@ typedef struct tfm__found {
 /* Keys of the network are config.json's alone; of special ids, generation_config.json wins. */
 tfm__found tfm__network_key(const tfm__config_files *from, const char *key);
 tfm__found tfm__search_key(const tfm__config_files *from, const char *key);
-/* The key of generation_config.json alone, where the directory has that file, or else config.json's: so are all keys of
- * the search, and the ids of texts that go on. */
+/* The key of generation_config.json alone, where the directory has that file, or else config.json's, of a wrapper first
+ * the whole's and then the text's: so are all keys of the search, and the ids of texts that go on. */
 tfm__found tfm__generation_key(const tfm__config_files *from, const char *key);
 
 /* Leave *out as it is where the key is absent. */

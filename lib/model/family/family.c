@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "model/family/config_keys.h"
 #include "model/family/marian_nmt.h"
+#include "model/family/wrapper.h"
 #include "model/file/weights.h"
 
 static const tfm__family *const FAMILIES[] = {
@@ -23,6 +24,8 @@ static const char *known_families(char *text, size_t size) {
     for (size_t i = 0; i < TFM__COUNT(FAMILIES); i++)
         for (const char *const *type = FAMILIES[i]->types; *type && used < size; type++)
             used += (size_t)snprintf(text + used, size - used, "%s\"%s\"", used ? ", " : "", *type);
+    for (size_t i = 0; tfm__wrapper_type(i) && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, ", \"%s\"", tfm__wrapper_type(i));
     return text;
 }
 
@@ -136,6 +139,7 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
                             const char *dir) {
     tfm__config_files from = {0};
     tfm__marian_folder marian = {0};
+    const tfm__wrapper *wrapper = NULL;
     *arch = (tfm__arch){0};
     memset(rules, 0, sizeof(*rules));
     tfm_status status = tfm__marian_folder_find(&marian, dir);
@@ -147,6 +151,8 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
     }
     status = open_files(&from, dir);
     if (status == TFM_OK)
+        status = tfm__wrapper_open(&wrapper, &from);
+    if (status == TFM_OK)
         status = find_family(family, &from);
     if (status == TFM_OK)
         status = refuse_quantized(&from);
@@ -154,7 +160,9 @@ tfm_status tfm__family_open(const tfm__family **family, tfm__arch *arch, tfm__ru
         status = refuse_layers(&from);
     if (status == TFM_OK)
         status = (*family)->read(arch, rules, &from);
+    arch->within = wrapper;
     json_decref(from.config);
+    json_decref(from.outer);
     json_decref(from.generation);
     free(from.config_path);
     free(from.generation_path);

@@ -68,6 +68,7 @@ typedef struct tfm__naming {
 /* The files that say what a model is. */
 typedef struct tfm__config_files {
     json_t *config, *generation; /* generation: NULL where the directory has none */
+    json_t *outer;               /* what `config` is the text's part of (wrapper.h), or NULL */
     char *config_path, *generation_path;
 } tfm__config_files;
 
