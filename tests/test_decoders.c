@@ -203,62 +203,6 @@ static void test_ids(void **state) {
     free(c);
 }
 
-/* Models that are a part of a wrapper's. */
-static void test_wrappers(void **state) {
-    (void)state;
-    said *c = malloc(sizeof(*c));
-    /* As google/gemma-3-4b-it has it: nothing that the class has by itself. */
-    harness_ok(load(c,
-                    "{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"eos_token_id\": [1, 106], "
-                    "\"image_token_index\": 262144, \"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": "
-                    "2560, \"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34, "
-                    "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}, \"sliding_window\": 1024}, "
-                    "\"vision_config\": {\"hidden_size\": 1152}}"));
-    const tfm__stack_arch *s = &c->arch.decoder;
-    assert_string_equal(c->family->name, "gemma3_text");
-    assert_non_null(c->arch.within);
-    assert_true(s->width == 2560 && s->feed_forward == 10240 && s->layers == 34 && s->heads == 8 && s->kv_heads == 4 &&
-                s->head_width == 256 && s->vocabulary == 262208 && s->window == 1024);
-    assert_true(s->rotary.form.positions == 131072 && s->rotary.form.type == TFM__ROPE_LINEAR &&
-                s->rotary.form.factor == 8 && s->rotary.form.theta == 1e6 &&
-                s->local_rotary.form.type == TFM__ROPE_DEFAULT && s->local_rotary.form.theta == 1e4);
-    assert_true(s->layer[4] == TFM__LOCAL_LAYER && s->layer[5] == 0 && s->score_scale == 1 / 16.0f);
-    assert_true(c->arch.tied_output && !c->arch.headless && c->rules.eos_id_count == 2 && c->rules.eos_ids[1] == 106);
-    /* The cap of logits is read, and capped is nothing; no `text_config` at all is the class's own. */
-    harness_ok(load(c, "{\"model_type\": \"gemma3\", \"text_config\": {\"final_logit_softcapping\": 30.0, "
-                       "\"model_type\": \"another\"}}"));
-    assert_true(c->arch.logit_cap == 0);
-    harness_ok(load(c, "{\"model_type\": \"mistral3\"}"));
-    assert_true(s->width == 5120 && s->feed_forward == 32768 && s->layers == 40 && s->heads == 32 && s->kv_heads == 8 &&
-                s->head_width == 128 && s->vocabulary == 131072 && s->max_positions == 131072 && s->window == 0 &&
-                s->rotary.form.theta == 1e9 && s->epsilon == 1e-5f && c->arch.tied_output);
-    harness_ok(load(c, "{\"architectures\": [\"LlavaForConditionalGeneration\"]}"));
-    assert_true(s->width == 4096 && s->layers == 32 && !c->arch.tied_output);
-    assert_string_equal(c->family->name, "llama");
-    /* Who says that the output is tied. */
-    static const struct {
-        const char *config;
-        bool tied;
-    } TIES[] = {
-        {"\"gemma3\", \"text_config\": {\"tie_word_embeddings\": false}", true},
-        {"\"gemma3\", \"tie_word_embeddings\": false, \"text_config\": {\"tie_word_embeddings\": true}", false},
-        {"\"gemma3\", \"tie_word_embeddings\": null, \"text_config\": {}", false},
-        {"\"mistral3\", \"text_config\": {}", true},
-        {"\"llava\", \"text_config\": {\"tie_word_embeddings\": true}", true},
-        {"\"llava\", \"tie_word_embeddings\": false, \"text_config\": {\"tie_word_embeddings\": true}", true},
-        {"\"llava\", \"tie_word_embeddings\": true, \"text_config\": {\"tie_word_embeddings\": false}", true},
-        {"\"llava\", \"text_config\": {\"model_type\": \"qwen2\"}", false},
-    };
-    for (size_t i = 0; i < TFM__COUNT(TIES); i++) {
-        char config[200];
-        snprintf(config, sizeof(config), "{\"model_type\": %s}", TIES[i].config);
-        harness_ok(load(c, config));
-        if (c->arch.tied_output != TIES[i].tied)
-            fail_msg("%s: tied is %d", config, c->arch.tied_output);
-    }
-    free(c);
-}
-
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -266,22 +210,6 @@ static void test_refused(void **state) {
         tfm_status status;
     } CASES[] = {
         {"{\"model_type\": \"gemma3n\", \"text_config\": {}}", "`model_type` is \"gemma3n\"", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"gemma3\", \"text_config\": \"gemma3_text\"}", "`text_config` is \"gemma3_text\"",
-         TFM_ERROR_FORMAT},
-        {"{\"model_type\": \"mistral3\", \"text_config\": {\"model_type\": \"ministral3\"}}",
-         "`model_type` within `text_config` is \"ministral3\"", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"gpt2\"}}",
-         "texts are run that are of \"llama\", \"mistral\", \"qwen2\"", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": 7}}", "within `text_config` is 7",
-         TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"gemma3\", \"architectures\": [\"Gemma3ForSequenceClassification\"]}",
-         "`architectures` has \"Gemma3ForSequenceClassification\"", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"gemma3\", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
-         "the weights are quantized (\"gptq\")", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"gemma3\", \"text_config\": {\"use_bidirectional_attention\": true}}",
-         "`use_bidirectional_attention` is true", TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": \"x\"}}", "`hidden_size` is \"x\"",
-         TFM_ERROR_FORMAT},
         {"{\"model_type\": \"gpt2\", \"add_cross_attention\": true}", "`add_cross_attention` is true",
          TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": \"gpt2\", \"n_head\": 5}", "`n_head` is 5; it must divide `n_embd`, which is 768",
@@ -451,8 +379,8 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults), cmocka_unit_test(test_spellings), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_wrappers), cmocka_unit_test(test_refused),   cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_gammas),   cmocka_unit_test(test_headless),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_saved),     cmocka_unit_test(test_gammas),
+        cmocka_unit_test(test_headless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
