@@ -442,7 +442,7 @@ static void test_refused(void **state) {
         {"{\"model_type\": null, \"architectures\": [\"LongT5Model\"]}", "LongT5Model", TFM_ERROR_UNSUPPORTED},
         {"{\"model_type\": null, \"architectures\": [\"PhimoeForCausalLM\"]}", "PhimoeForCausalLM",
          TFM_ERROR_UNSUPPORTED},
-        {"{\"model_type\": null, \"architectures\": [\"Qwen2VLForConditionalGeneration\"]}", "Qwen2VL",
+        {"{\"model_type\": null, \"architectures\": [\"Qwen3VLForConditionalGeneration\"]}", "Qwen3VL",
          TFM_ERROR_UNSUPPORTED},
         {"{\"architectures\": [\"MarianForCausalLM\"]}", "`architectures` has \"MarianForCausalLM\"",
          TFM_ERROR_UNSUPPORTED},

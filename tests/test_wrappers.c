@@ -37,6 +37,24 @@ static void test_texts(void **state) {
                 s->local_rotary.form.type == TFM__ROPE_DEFAULT && s->local_rotary.form.theta == 1e4);
     assert_true(s->layer[4] == TFM__LOCAL_LAYER && s->layer[5] == 0 && s->score_scale == 1 / 16.0f);
     assert_true(c->arch.tied_output && !c->arch.headless && c->rules.eos_id_count == 2 && c->rules.eos_ids[1] == 106);
+    /* As Qwen/Qwen2-VL-7B-Instruct has it: the text's keys beside the others. */
+    harness_ok(
+        load(c, "{\"architectures\": [\"Qwen2VLForConditionalGeneration\"], \"eos_token_id\": 151645, \"hidden_size\": "
+                "3584, \"intermediate_size\": 18944, \"max_window_layers\": 28, \"model_type\": \"qwen2_vl\", "
+                "\"num_attention_heads\": 28, \"num_hidden_layers\": 28, \"num_key_value_heads\": 4, "
+                "\"rms_norm_eps\": 1e-06, \"sliding_window\": 32768, \"use_sliding_window\": false, "
+                "\"vision_config\": {\"hidden_size\": 3584}, \"rope_scaling\": {\"type\": \"mrope\", "
+                "\"mrope_section\": [16, 24, 24]}}"));
+    assert_string_equal(c->family->name, "qwen2");
+    assert_true(s->width == 3584 && s->layers == 28 && s->heads == 28 && s->kv_heads == 4 && s->head_width == 128 &&
+                s->epsilon == 1e-6f && s->vocabulary == 152064 && s->window == 0 && s->input_biases &&
+                !s->output_biases);
+    assert_true(s->rotary.form.type == TFM__ROPE_DEFAULT && s->rotary.form.theta == 1e6 && s->rotary.width == 128 &&
+                !c->arch.tied_output && c->rules.eos_id == 151645);
+    harness_ok(load(c, "{\"model_type\": \"qwen2_5_vl\", \"text_config\": {\"rope_parameters\": {\"rope_type\": "
+                       "\"mrope\", \"rope_theta\": 70.0}}}"));
+    assert_true(s->width == 8192 && s->feed_forward == 29568 && s->layers == 80 && s->heads == 64 && s->kv_heads == 8 &&
+                s->max_positions == 32768 && s->epsilon == 1e-5f && s->rotary.form.theta == 70);
     /* The cap of logits is read, and capped is nothing; no `text_config` at all is the class's own. */
     harness_ok(load(c, "{\"model_type\": \"gemma3\", \"text_config\": {\"final_logit_softcapping\": 30.0, "
                        "\"model_type\": \"another\"}}"));
@@ -67,6 +85,9 @@ static void test_ties(void **state) {
         {"\"llava\", \"tie_word_embeddings\": false, \"text_config\": {\"tie_word_embeddings\": true}", true},
         {"\"llava\", \"tie_word_embeddings\": true, \"text_config\": {\"tie_word_embeddings\": false}", true},
         {"\"llava\", \"text_config\": {\"model_type\": \"qwen2\"}", false},
+        {"\"qwen2_vl\", \"tie_word_embeddings\": true", true},
+        {"\"qwen2_vl\"", false},
+        {"\"qwen2_5_vl\", \"text_config\": {\"tie_word_embeddings\": true}", true},
     };
     for (size_t i = 0; i < TFM__COUNT(TIES); i++) {
         char config[200];

@@ -77,6 +77,8 @@ static const char *const MODELS[][2] = {
     {"gemma3_text", "Gemma"},
     {"gemma3", "Gemma"},
     {"qwen2", "Qwen2"},
+    {"qwen2_vl", "Qwen2"},
+    {"qwen2_5_vl", "Qwen2"},
     {"qwen3", "Qwen2"},
     {"mistral", "Llama"},
 };

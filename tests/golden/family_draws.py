@@ -1,7 +1,7 @@
 """New cases, drawn at random: `draw(family, rng)` gives one as family_recipes.py has them."""
 
 import family_styles as old
-from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, neox, opt, rope, seen, seq2seq, t5
+from family_recipes import CASES, bert, distilbert, gemma3, gpt2, llama, modernbert, neox, opt, rope, seen, seen_qwen2, seq2seq, t5
 
 # The names that transformers has for them; the first four come twice as often.
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "silu"] * 2 + ["swish", "gelu_python", "gelu_fast", "gelu_accurate",
@@ -267,6 +267,22 @@ def draw_wrapper(family, r):
             "extra": maybe(r, old.no_head if base else old.outer_head), "generation": r.choice([None, {}])}
 
 
+def draw_qwen2_vl(family, r):
+    E, layers, V = sizes(r)
+    heads = heads_of(r, E, True)
+    pairs, theta = E // heads // 2, r.choice([50.0, 10000.0, 1e6])
+    cuts = sorted(r.randint(0, pairs) for _ in range(2))
+    rotation = rope(theta) if coin(r) else draw_yarn(r, theta)
+    eos = r.choice([V - 5, [V - 5, V - 6]])
+    config = seen_qwen2(E, layers, (heads, r.choice([k for k in range(1, heads + 1) if heads % k == 0])), r.randint(17, 40),
+                        V, eos, rotation, [cuts[0], cuts[1] - cuts[0], pairs - cuts[1]], tie_word_embeddings=coin(r),
+                        rms_norm_eps=epsilon(r), hidden_act=r.choice(ACTIVATIONS), use_sliding_window=coin(r),
+                        sliding_window=r.randint(2, 12), max_window_layers=r.randint(0, layers))
+    plain = rotation["rope_type"] == "default" and not config["text_config"]["use_sliding_window"]
+    return {"config": config, "style": maybe(r, old.flat_2024) if plain else None, "extra": maybe(r, old.outer_head),
+            "generation": r.choice([None, {}])}
+
+
 def draw_neox(family, r):
     E, layers, V = sizes(r)
     heads = heads_of(r, E, True)
@@ -300,7 +316,9 @@ def draw_kin(family, r, config, width):
 def draw(family, r):
     """A case of the family."""
     first = next(iter(CASES[family].values()))["cls"]
-    if family in WRAPPED:
+    if family in ("qwen2_vl", "qwen2_5_vl"):
+        case = draw_qwen2_vl(family, r)
+    elif family in WRAPPED:
         case = draw_wrapper(family, r)
     elif family in ("t5", "mt5", "umt5"):
         case = draw_t5(family, r)

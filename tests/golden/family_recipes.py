@@ -97,6 +97,16 @@ def seen(kind, text, **more):
     return dict(text_config=text, vision_config=vision, image_token_index=text["vocab_size"] - 1) | tied | more
 
 
+def seen_qwen2(E, layers, heads, ffn, V, eos, rope_parameters, sections, **more):
+    """`sections` of each head's pairs turn by time, height and width."""
+    text = llama(E, layers, heads, ffn, V, eos, rope_parameters | {"mrope_section": sections}, **more)
+    vision = dict(depth=1, embed_dim=8, hidden_size=E, out_hidden_size=E, intermediate_size=4, num_heads=1, patch_size=2,
+                  mlp_ratio=1, fullatt_block_indexes=[0])
+    tied = {"tie_word_embeddings": text.pop("tie_word_embeddings")} if "tie_word_embeddings" in text else {}
+    ids = dict(image_token_id=V - 1, video_token_id=V - 2, vision_start_token_id=V - 3, vision_end_token_id=V - 4)
+    return dict(text_config=text, vision_config=vision) | ids | tied
+
+
 def seen_gemma3(*sizes, **more):
     tie = {"tie_word_embeddings": more.pop("tie")} if "tie" in more else {}
     text = gemma3(*sizes, **more)
@@ -107,6 +117,7 @@ def seen_gemma3(*sizes, **more):
 BART, MBART, M2M = "BartForConditionalGeneration", "MBartForConditionalGeneration", "M2M100ForConditionalGeneration"
 MARIAN, PEGASUS, T5, MT5 = "MarianMTModel", "PegasusForConditionalGeneration", "T5ForConditionalGeneration", "MT5ForConditionalGeneration"
 UMT5 = "UMT5ForConditionalGeneration"
+QWEN2_VL, QWEN2_5_VL = "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"
 GEMMA3, MISTRAL3, LLAVA = (f"{name}ForConditionalGeneration" for name in ("Gemma3", "Mistral3", "Llava"))
 
 CASES = {
@@ -518,6 +529,28 @@ CASES = {
             cls=LLAVA, dtype="F32", base=True, extra=old.no_head, files="bin", style=old.tied_within, config=seen("siglip_vision_model", llama(
                 16, 3, (2, 1), 23, 51, 5, rope(300.0, "linear", factor=2.0), use_sliding_window=True, sliding_window=3,
                 max_window_layers=1, model_type="qwen2", tie_word_embeddings=True))),
+    },
+    "qwen2_vl": {
+        "new-f16": dict(cls=QWEN2_VL, dtype="F16", extra=old.outer_head, config=seen_qwen2(
+            24, 3, (4, 2), 30, 68, 3, rope(1000000.0), [1, 1, 1])),
+        "flat-2024-bf16": dict(
+            cls=QWEN2_VL, dtype="BF16", files="shards", style=old.flat_2024, config=seen_qwen2(
+                32, 2, (4, 1), 27, 62, [61, 4], rope(500.0), [2, 1, 1], tie_word_embeddings=True, pad_token_id=61)),
+        "windows-bin": dict(
+            cls=QWEN2_VL, dtype="F32", files="bin", config=seen_qwen2(
+                20, 3, (2, 1), 23, 51, 5, rope(300.0, "yarn", factor=2.0, original_max_position_embeddings=128), [1, 2, 2],
+                use_sliding_window=True, sliding_window=3, max_window_layers=1, rms_norm_eps=1e-3)),
+    },
+    "qwen2_5_vl": {
+        "flat-2025-bf16": dict(
+            cls=QWEN2_5_VL, dtype="BF16", files="shards", style=old.flat_2024, generation=None, config=seen_qwen2(
+                24, 2, (3, 1), 25, 57, 8, rope(1000000.0), [1, 1, 2])),
+        "tied-f16": dict(cls=QWEN2_5_VL, dtype="F16", extra=old.outer_head, config=seen_qwen2(
+            20, 3, (5, 5), 27, 63, [2, 60], rope(40.0), [1, 0, 1], tie_word_embeddings=True)),
+        "yarn-bin": dict(
+            cls=QWEN2_5_VL, dtype="F32", files="bin", config=seen_qwen2(
+                16, 2, (2, 1), 21, 49, 5, rope(5000.0, "yarn", factor=4.0, original_max_position_embeddings=64),
+                [2, 1, 1], rms_norm_eps=1e-4)),
     },
     "phi3": {
         "partial-f16": dict(cls="Phi3ForCausalLM", dtype="F16", config=llama(

@@ -130,6 +130,15 @@ def ends_beside(config):
     return config | {"eos_token_id": text.pop("eos_token_id"), "text_config": text}
 
 
+def flat_2024(config):
+    """As Qwen 2's first with pictures have it: the text's keys beside the others, and `mrope`."""
+    text = config.pop("text_config")
+    sections = text["rope_parameters"]["mrope_section"]
+    text = rope_2023(text) | {"rope_scaling": {"type": "mrope", "mrope_section": sections}}
+    text.pop("model_type")
+    return text | config
+
+
 def tied_within(config):
     """As LLaVA's with Qwen 2 have it: only the text says that the output is tied."""
     config.pop("tie_word_embeddings", None)
@@ -198,6 +207,8 @@ def outer_head(tensors, config):
     transformers writes are still the older names, of a text that is a model with its head."""
     names = {"language_model.model.": "model.language_model.", "language_model.lm_head.": "lm_head.",
              "vision_tower.": "model.vision_tower.", "multi_modal_projector.": "model.multi_modal_projector."}
+    if "qwen2" in config.model_type:
+        names = {"model.": "model.language_model.", "lm_head.": "lm_head.", "visual.": "model.visual."}
     return {new + name.removeprefix(old): value for name, value in tensors.items()
             for old, new in names.items() if name.startswith(old)}
 

@@ -4,6 +4,18 @@
 #include <string.h>
 
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* Qwen 2's texts with other sizes, and with positions of three kinds: a pair of columns turns by that of time, height
+ * or width, which are one number wherever there is no picture. */
+#define QWEN2_VL(kind, class_start)                                                                                    \
+    {                                                                                                                  \
+        .type = kind, .class_name = class_start "ForConditionalGeneration", .texts = NAMES("qwen2"), .fixed = true,    \
+        .flat = true, .sections = true, .tied_within = true, .unread = NAMES("head_dim"),                              \
+        .aside = NAMES("visual.", "model.visual."),                                                                    \
+        .defaults = "{\"hidden_size\": 8192, \"intermediate_size\": 29568, \"num_hidden_layers\": 80, "                \
+                    "\"num_attention_heads\": 64, \"num_key_value_heads\": 8, \"vocab_size\": 152064, "                \
+                    "\"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000.0, \"max_window_layers\": 80}",                  \
+    }
+
 #define VISION NAMES("vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.")
 
 static const tfm__wrapper WRAPPERS[] = {
@@ -27,6 +39,8 @@ static const tfm__wrapper WRAPPERS[] = {
      .texts = NAMES("llama", "mistral", "qwen2"),
      .tied_within = true,
      .aside = VISION},
+    QWEN2_VL("qwen2_vl", "Qwen2VL"),
+    QWEN2_VL("qwen2_5_vl", "Qwen2_5_VL"),
 };
 
 const char *const tfm__wrapper_inner[] = {"model.language_model.", "language_model.model.", "language_model.", NULL};
@@ -74,12 +88,30 @@ static tfm_status find_text(const char **out, const tfm__wrapper *w, const json_
         path, TFM__VALUE_TEXT(type), w->class_name, known);
 }
 
+/* A rotation by three positions as that by one which it is in a text. */
+static int turn_by_one(json_t *text) {
+    static const char *const KEYS[] = {"rope_scaling", "rope_parameters"};
+    int bad = 0;
+    for (size_t i = 0; i < TFM__COUNT(KEYS); i++) {
+        json_t *rotation = json_object_get(text, KEYS[i]);
+        const json_t *type = json_object_get(rotation, "rope_type");
+        const char *name = json_string_value(type ? type : json_object_get(rotation, "type"));
+        if (name && strcmp(name, "mrope") == 0)
+            bad |= json_object_set_new(rotation, "rope_type", json_string("default"));
+    }
+    return bad;
+}
+
 /* The same object as config.json of a model of the text alone; false: there is no memory. */
 static bool stand_alone(json_t *text, const tfm__wrapper *w, const char *type, const json_t *outer, const char *path) {
     static const char tie_key[] = "tie_word_embeddings", class_key[] = "architectures", small[] = "quantization_config";
     json_t *tie = json_object_get(outer, tie_key), *class_names = json_object_get(outer, class_key);
     const char *class_name = json_string_value(json_array_get(class_names, 0));
     int bad = json_object_set_new(text, "model_type", json_string(type));
+    json_t *defaults = w->defaults ? json_loads(w->defaults, 0, NULL) : NULL;
+    bad |= w->defaults && (!defaults || json_object_update_missing(text, defaults) != 0);
+    json_decref(defaults);
+    bad |= w->sections && turn_by_one(text) != 0;
     for (const char *const *key = w->unread; key && *key; key++) {
         const json_t *value = json_object_get(text, *key);
         if (value && !json_is_null(value))
@@ -111,7 +143,9 @@ tfm_status tfm__wrapper_open(const tfm__wrapper **out, tfm__config_files *from) 
     if (!none && !json_is_object(given))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `text_config` is %s; an object is needed", from->config_path,
                          TFM__VALUE_TEXT(given));
-    json_t *text = !none ? json_deep_copy(given) : w->absent ? json_loads(w->absent, 0, NULL) : json_object();
+    json_t *text = !none || w->flat ? json_deep_copy(none ? from->config : given)
+                   : w->absent      ? json_loads(w->absent, 0, NULL)
+                                    : json_object();
     tfm_status status = text ? find_text(&type, w, text, from->config_path) : TFM_ERROR_MEMORY;
     if (status == TFM_OK && !stand_alone(text, w, type, from->config, from->config_path))
         status = TFM_ERROR_MEMORY;

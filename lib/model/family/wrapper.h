@@ -7,13 +7,17 @@
 #include "model/family/config_keys.h"
 
 struct tfm__wrapper {
-    const char *type;          /* The `model_type` of config.json. */
-    const char *class_name;    /* The class that writes, as `architectures` has it. */
-    const char *const *texts;  /* The `model_type`s of its `text_config` that are run, the default first, NULL last. */
-    bool fixed;                /* `text_config` is of that default whatever it says itself. */
-    const char *absent;        /* What `text_config` is where there is none, in JSON; NULL: an empty object. */
-    bool tied;                 /* The default of `tie_word_embeddings`, which stands beside `text_config`; */
-    bool tied_within;          /* where that is false, the one within counts. */
+    const char *type;         /* The `model_type` of config.json. */
+    const char *class_name;   /* The class that writes, as `architectures` has it. */
+    const char *const *texts; /* The `model_type`s of its `text_config` that are run, the default first, NULL last. */
+    bool fixed;               /* `text_config` is of that default whatever it says itself. */
+    const char *absent;       /* What `text_config` is where there is none, in JSON; NULL: an empty object; */
+    bool flat;                /* or its keys stand beside those of the whole then. */
+    const char *defaults; /* What its keys are by themselves, in JSON, where that is not as in the text's own family;
+                             or NULL. */
+    bool sections;        /* Pairs of columns turn by one of three positions, which text has all alike: "mrope". */
+    bool tied;            /* The default of `tie_word_embeddings`, which stands beside `text_config`; */
+    bool tied_within;     /* where that is false, the one within counts. */
     const char *const *unread; /* Keys of `text_config` that the class does not obey, NULL last. */
     const char *const *aside;  /* How the names of the other parts' tensors begin, NULL last. */
 };
