@@ -212,22 +212,32 @@ static void test_quantised(void **state) {
     free(dir);
 }
 
-/* A layer of the text that the configuration does not know is refused, and other tensors are named. */
-static void test_left_over(void **state) {
-    (void)state;
-    char *path = harness_source(GOLDEN "/config.json"), *weights = harness_source(GOLDEN "/model.safetensors");
+/* Puts the configuration of a golden with one key of its text changed, and its weights, into the scratch folder. */
+static void put_changed(const char *golden, const char *weights, const char *key, json_t *value) {
+    char from[4200], *dir = harness_source(golden);
     json_t *config;
-    tfm_model *model;
-    harness_ok(tfm__json_load(&config, path));
+    snprintf(from, sizeof(from), "%s/config.json", dir);
+    harness_ok(tfm__json_load(&config, from));
     json_t *text = json_object_get(config, "text_config");
-    json_object_set_new(text, "num_hidden_layers", json_integer(3));
+    json_object_set_new(text, key, value);
     json_array_remove(json_object_get(text, "layer_types"), 3);
     harness_ok(tfm__json_write(scratch_root, "config.json", config, "test"));
-    assert_int_equal(symlink(weights, scratch_path("model.safetensors")), 0);
+    snprintf(from, sizeof(from), "%s/%s", dir, weights);
+    assert_int_equal(symlink(from, scratch_path(weights)), 0);
+    free(dir);
+}
+
+/* A layer of the text that the configuration does not know is refused, and so is a single tensor of one. */
+static void test_left_over(void **state) {
+    (void)state;
+    tfm_model *model;
+    put_changed(GOLDEN, "model.safetensors", "num_hidden_layers", json_integer(3));
     scratch_refused(open_dir(&model, scratch_root), TFM_ERROR_FORMAT,
                     "language_model.model.layers.3.input_layernorm.weight has no place");
-    free(path);
-    free(weights);
+    assert_int_equal(remove(scratch_path("model.safetensors")), 0);
+    put_changed("tests/golden/families/gemma3-untied-capped-bin", "pytorch_model.bin", "attention_bias", json_false());
+    scratch_refused(open_dir(&model, scratch_root), TFM_ERROR_FORMAT,
+                    "language_model.model.layers.0.self_attn.k_proj.bias has no place");
 }
 
 static int setup(void **state) {
