@@ -31,7 +31,8 @@ static size_t commands_of(const char *names[MOST_COMMANDS], const tfm_model_info
         {"embed", !(encodes && decodes) && text},
         {"embed --classify", m->classes > 0 && text && !embeds},
         {"embed --fill-mask", encodes && !decodes && m->has_output && text && !embeds},
-        {"train --from", decodes && m->has_output && m->written && text && !embeds},
+        {"train --from",
+         decodes && m->has_output && m->written && text && !embeds && strcmp(m->stored_dtype, "I8") != 0},
     };
     size_t count = 0;
     for (size_t i = 0; i < CLI_COUNT(all) && count < MOST_COMMANDS; i++)

@@ -1,8 +1,23 @@
 /* tfm quantize: a model's directory with smaller numbers. */
 #include <stdlib.h>
-#include <unistd.h>
 #include <getopt.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "cli.h"
+
+/* A directory of another model, or of a training run, is not written over; the library refuses `from` itself. */
+static int check_free(const char *dir, const char *from) {
+    static const char *const HOLDS[] = {"recipe.json", "config.json", "modules.json"};
+    char path[4096];
+    struct stat a, b;
+    if (stat(dir, &a) == 0 && stat(from, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return CLI_OK;
+    for (size_t i = 0; i < CLI_COUNT(HOLDS); i++)
+        if (snprintf(path, sizeof(path), "%s/%s", dir, HOLDS[i]) < (int)sizeof(path) && access(path, F_OK) == 0)
+            return cli_fail("%s holds a model already (%s): give -o another directory, or take that one away first",
+                            dir, HOLDS[i]);
+    return CLI_OK;
+}
 
 /* Of a directory of sentence-transformers what its encoder is, which may lie in a folder of its own. */
 static tfm_status read_info(tfm_model_info *info, const char *dir) {
@@ -39,8 +54,8 @@ int cmd_quantize(int argc, char **argv) {
         .usage = "quantize MODEL -o DIR [option...]",
         .about = "Writes a model's directory again with smaller numbers: bytes with a scale for\n"
                  "each output, or halves. Norms, biases and positions stay as they are, and so\n"
-                 "do the tokenizer and all other files, which are copied. Every command takes\n"
-                 "the directory as it takes the model.\n"
+                 "do the tokenizer and all other files, which are copied, but for those of a\n"
+                 "training run. Every command takes the directory as it takes the model.\n"
                  "With int8 a command also multiplies whole numbers: each row of what a layer\n"
                  "reads is rounded to 255 steps, so results change a little, and the model takes\n"
                  "a quarter of the memory. Halves become fp32 when they are read, unless a\n"
@@ -55,6 +70,9 @@ int cmd_quantize(int argc, char **argv) {
     if (code == CLI_GO && !output)
         code = cli_misuse(&syntax, "-o is needed: the directory to write");
     if (code != CLI_GO)
+        return code;
+    code = check_free(output, argv[optind]);
+    if (code != CLI_OK)
         return code;
     if (tfm_model_quantize(output, argv[optind], dtypes[precision]) != TFM_OK)
         return cli_fail_library();

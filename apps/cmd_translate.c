@@ -32,10 +32,12 @@ typedef struct job {
     size_t bad;
     size_t finished;                                /* lines that are written */
     double load_seconds, load_build, build_seconds; /* building kernels while the model was loaded, and in all */
-    double start;                                   /* of the first batch; 0 before it */
-    uint64_t bytes_before;                          /* the chunk at hand */
-    uint64_t bytes;                                 /* of the whole input; 0 where nobody knows */
-    bool starved, told;                             /* out of memory; why it ended has been said */
+    double start;          /* when the first batch was done, in which kernels may be built; 0 before */
+    double start_part;     /* how much of the input was done then, from 0 to 1, */
+    uint64_t start_done;   /* and how many sentences */
+    uint64_t bytes_before; /* the chunk at hand */
+    uint64_t bytes;        /* of the whole input; 0 where nobody knows */
+    bool starved, told;    /* out of memory; why it ended has been said */
     tfm_search_stats done;
 } job;
 
@@ -117,8 +119,8 @@ static double fraction(const job *j, uint64_t done, uint64_t total) {
 }
 
 static void show_progress(const job *j, uint64_t done, uint64_t total) {
-    const double elapsed = cli_seconds() - j->start, part = fraction(j, done, total);
-    const double left = part > 0 ? elapsed * (1 - part) / part : 0;
+    const double elapsed = j->start > 0 ? cli_seconds() - j->start : 0, part = fraction(j, done, total);
+    const double passed = part - j->start_part, left = passed > 0 ? elapsed * (1 - part) / passed : 0;
     char percent[32] = "translating", lines[48] = "", rate[48] = "", eta[48] = "";
     if (j->bytes > 0)
         snprintf(percent, sizeof(percent), "translating %3.0f %%", 100 * part);
@@ -127,9 +129,9 @@ static void show_progress(const job *j, uint64_t done, uint64_t total) {
                  j->done.sentences == 1 ? "" : "s");
     else
         snprintf(lines, sizeof(lines), "%zu line%s read", j->in.count, j->in.count == 1 ? "" : "s");
-    if (j->done.sentences > 0 && elapsed > 1)
-        snprintf(rate, sizeof(rate), "%.0f a second", (double)j->done.sentences / elapsed);
-    if (part > 0 && elapsed > 1 && left < 1e6 * 3600)
+    if (elapsed > 1)
+        snprintf(rate, sizeof(rate), "%.0f a second", (double)(j->done.sentences - j->start_done) / elapsed);
+    if (passed > 0 && elapsed > 1 && left < 1e6 * 3600)
         snprintf(eta, sizeof(eta), "ETA %d:%02d:%02d", (int)(left / 3600), (int)fmod(left / 60, 60),
                  (int)fmod(left, 60));
     cli_progress_fields((const cli_field[]){{percent, 0}, {lines, 2}, {rate, 3}, {eta, 1}}, 4);
@@ -138,8 +140,11 @@ static void show_progress(const job *j, uint64_t done, uint64_t total) {
 /* After each batch: what is done is handed on, whatever happens next. */
 static bool on_progress(void *user, uint64_t done, uint64_t total) {
     job *j = user;
-    if (j->start == 0)
+    if (j->start == 0 && j->done.sentences > 0) {
         j->start = cli_seconds();
+        j->start_part = fraction(j, done, total);
+        j->start_done = j->done.sentences;
+    }
     if (cli_output_finished(&j->out, j->finished) != CLI_OK) {
         j->told = true;
         return false;

@@ -236,6 +236,7 @@ static int tune(tfm_context *ctx, const tune_options *o) {
         return code;
     if (tfm_tune_save(ctx) != TFM_OK)
         return cli_fail_library();
+    fflush(stdout); /* the table comes first, wherever the two go */
     fprintf(stderr, "%d of %d are faster by the table, all of them by %.2f on average; %s for this device and driver\n",
             t.faster, t.tried, exp(t.gain / (t.tried ? t.tried : 1)),
             tfm_tune_hash(ctx) ? "it is stored" : "none is stored");

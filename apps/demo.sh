@@ -35,5 +35,7 @@ echo "$german" | fold -s -w 76
 echo "$german" | $tfm translate -m apps/demo --split | fold -s -w 72 | sed 's/^/    /'
 echo
 $tfm attend -m apps/demo "Wo ist mein Auto?" -o $build/attention.svg
-echo "What the model's attention looked at for one of them is drawn in $build/attention.svg"
-echo "Now your own: echo \"Wo ist der Bahnhof?\" | $tfm translate -m apps/demo"
+echo "What the model looked at while it wrote one of them is drawn in"
+echo "    $build/attention.svg"
+echo "Now your own:"
+echo "    echo \"Wo ist der Bahnhof?\" | $tfm translate -m apps/demo"

@@ -89,6 +89,14 @@ static int split(cli_lines *lines, size_t whole) {
     return code;
 }
 
+/* A text in UTF-16 begins with a mark of its own, and none of its lines is UTF-8. */
+static int check_encoding(const cli_lines *lines) {
+    if (lines->first > 0 || lines->used < 2 ||
+        (memcmp(lines->buffer, "\xff\xfe", 2) != 0 && memcmp(lines->buffer, "\xfe\xff", 2) != 0))
+        return CLI_OK;
+    return cli_fail("%s is in UTF-16: make it UTF-8, with `iconv -f UTF-16 -t UTF-8`", lines->name);
+}
+
 int cli_lines_next(cli_lines *lines, size_t bytes) {
     lines->first += lines->count;
     lines->count = 0;
@@ -105,7 +113,7 @@ int cli_lines_next(cli_lines *lines, size_t bytes) {
         if (read_more(lines) != CLI_OK)
             return CLI_FAILED;
     }
-    return split(lines, lines->ended ? lines->used : whole);
+    return check_encoding(lines) == CLI_OK ? split(lines, lines->ended ? lines->used : whole) : CLI_FAILED;
 }
 
 int cli_lines_whole(cli_lines *lines, const char *path) {
@@ -119,6 +127,8 @@ int cli_lines_whole(cli_lines *lines, const char *path) {
 }
 
 int cli_lines_all(cli_lines *lines, const char *path) {
-    const int code = cli_lines_whole(lines, path);
+    int code = cli_lines_whole(lines, path);
+    if (code == CLI_OK)
+        code = check_encoding(lines);
     return code == CLI_OK ? split(lines, lines->used) : code;
 }

@@ -110,7 +110,7 @@ size_t train_recipe_options(train_recipe *r, cli_option *options) {
              "stop at the first bad pair and name its line; without this, bad pairs are left out and counted"),
         COUNT("block", block,
               "with --text: how many tokens the model reads at once. Texts are put one after another and cut into "
-              "blocks of so many (default 256)"),
+              "blocks of so many (default 256, or what the model of --from takes)"),
         COUNT("max-length", max_length, "leave out pairs of which a side has more tokens than this (default 256)"),
         COUNT("buffer", buffer,
               "how many pairs, or lines of text, are in memory at a time and shuffled together (default 200000)"),

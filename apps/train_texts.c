@@ -54,11 +54,21 @@ int train_texts_check(const train_recipe *o, const cli_syntax *syntax) {
     return CLI_GO;
 }
 
+/* 256, or what the model that is trained on takes, if that is less. A model that cannot be read is refused later. */
+static int default_block(const train_recipe *o) {
+    tfm_model_info info;
+    const int most = 256;
+    return o->from && tfm_model_read_info(&info, o->from, &(tfm_model_options){.no_tokenizer = true}) == TFM_OK &&
+                   info.max_positions < most
+               ? info.max_positions
+               : most;
+}
+
 /* GPT-2's and Llama's own activations. */
 void train_texts_settle(train_recipe *o) {
     enum { GELU_TANH = 2, SILU = 3 }; /* of --activation's words */
     if (o->block < 0)
-        o->block = 256;
+        o->block = default_block(o);
     if (o->positions < 0)
         o->positions = o->block;
     if (o->activation < 0)

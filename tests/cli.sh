@@ -499,6 +499,23 @@ run quantize "$demo" -o bytes
 check "quantize" both 0 says out '^bytes: .* million parameters, I8;'
 check "quantize: at most 6 MB of bytes" [ "$(wc -c <bytes/model.safetensors)" -le 6000000 ]
 check "quantize: the tokenizer is copied" same bytes/source.spm "$demo/source.spm"
+run quantize "$demo" -o bytes
+check "quantize: a model that is there is not written over" one_sentence 1 'bytes holds a model already (config.json)'
+cp -r "$demo" ran
+touch ran/checkpoint.safetensors ran/train.jsonl ran/recipe.json
+mkdir ran/snapshots
+touch ran/snapshots/1.safetensors
+run quantize ran -o of-a-run
+check "quantize: what is of a training run stays there" [ "$code" = 0 -a -f of-a-run/source.spm -a \
+    -z "$(ls of-a-run | grep -E 'checkpoint|train.jsonl|recipe|snapshots')" ]
+rm -rf ran of-a-run
+run info bytes
+check "info: bytes do not learn" says out '^commands  *translate, score, eval, attend$'
+run info "$demo/config.json"
+check "info: a file in the place of its folder" one_sentence 1 'config.json is a file: give the folder that it is in'
+printf '\377\376D\000a\000\n\000' >wide
+run translate -m "$demo" -i wide
+check "translate: UTF-16 is named as such" one_sentence 1 'wide is in UTF-16: make it UTF-8, with `iconv -f UTF-16 -t UTF-8`'
 run quantize bytes -o again
 check "quantize: bytes of bytes" one_sentence 1 'quantised already'
 unkept run translate -m "$demo" --precision int8 --beam 1 -i "$demo/test.de"

@@ -500,7 +500,7 @@ static void test_streamed(void **state) {
     const char *lines[] = {"", "Ich bin heute sehr müde.", "Danke.", "Ich bin müde.", ""};
     arrivals a = {0};
     const tfm_search_options greedy = {.beam = 1};
-    tfm_text_options options = {.batch_tokens = 2, .stats = &a.stats};
+    tfm_text_options options = {.batch_tokens = 4, .stats = &a.stats};
     harness_ok(tfm_translate_lines(model, lines, 5, &options, &greedy, arrive, &a));
     const uint64_t longest_first[] = {0, 1, 3, 3, 3};
     assert_int_equal(a.count, 5);

@@ -264,6 +264,8 @@ tfm_status tfm__dir_list(char ***names, size_t *count, const char *dir) {
     *names = NULL;
     *count = 0;
     DIR *folder = opendir(dir);
+    if (!folder && errno == ENOTDIR)
+        return tfm__fail(TFM_ERROR_IO, "%s is a file: give the folder that it is in", dir);
     if (!folder)
         return io_fail("open the folder", dir);
     tfm_status status = TFM_OK;

@@ -207,8 +207,18 @@ static bool same_folder(const char *a, const char *b) {
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Copies the files of a folder, and of those in it, but `out`. Of the folder of the encoder, `weights` is false: they
- * and its config.json are left out. */
+/* Whether a file or folder is of the training run that made the model, and not of the model. */
+static bool is_of_run(const char *name) {
+    static const char *const NAMES[] = {"recipe.json", "train.jsonl", "curves.svg", "checkpoint.safetensors",
+                                        "snapshots"};
+    for (size_t i = 0; i < TFM__COUNT(NAMES); i++)
+        if (strcmp(name, NAMES[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Copies the files of a folder, and of those in it, but `out` and what is of a training run. Of the folder of the
+ * encoder, `weights` is false: they and its config.json are left out. */
 static tfm_status copy_folder(const char *to, const char *from, const char *encoder, const char *out, int depth) {
     char **names = NULL;
     size_t count = 0;
@@ -220,6 +230,8 @@ static tfm_status copy_folder(const char *to, const char *from, const char *enco
         tfm__file map = {0};
         if (!source || !target)
             status = TFM_ERROR_MEMORY;
+        else if (is_of_run(names[i]))
+            ; /* the copy cannot go on with it */
         else if (stat(source, &about) != 0)
             status = tfm__fail(TFM_ERROR_IO, "%s cannot be read: restore it, or take it away", source);
         else if (S_ISDIR(about.st_mode) && depth > 0 && strcmp(names[i], "onnx") != 0 &&

@@ -81,6 +81,8 @@ run train -o other --from llama --src text.de --tgt text.en
 check "--from a language model with pairs" one_sentence 1 'it learns plain text, --text'
 run train -o other --from llama --text text.en --block 17
 check "--from: blocks that are too long for it" one_sentence 1 'takes up to 16 tokens'
+run train -o shorter --from llama --text text.en $plan --updates 1 --batch-tokens 128
+check "--from: blocks are as long as it takes by themselves" both 0 grep -q '"block": 16' shorter/recipe.json
 run train -o other --from llama --text text.en --family llama
 check "--from: a family of another" one_sentence 2 '--family'
 run train -o other --from "$root/apps/demo" --text text.en

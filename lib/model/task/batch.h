@@ -9,7 +9,7 @@ enum { TFM__BATCH_TOKENS = 4096 };
 
 /* Lines of so many full batches are sorted together. More would hold results back for longer; fewer would put lines of
  * unlike length into one batch. */
-enum { TFM__BATCHES_AHEAD = 16 };
+enum { TFM__BATCHES_AHEAD = 16, TFM__BATCHES_FIRST = 4 };
 
 /* One line as ids, checked. */
 typedef struct tfm__line {

@@ -72,8 +72,10 @@ tfm_status tfm__batch_fit(tfm_model *on, tfm__line *const *batch, size_t n, cons
 
 /* Those of so many full batches. */
 size_t tfm__batch_window(tfm__line **order, size_t first, size_t count, tfm__batch_limit limit) {
+    /* The first results of a long input are waited for, and are what an interruption leaves. */
+    const size_t ahead = first == 0 && limit.ahead == TFM__BATCHES_AHEAD ? TFM__BATCHES_FIRST : limit.ahead;
     size_t n = 0, tokens = 0;
-    while (first + n < count && tokens / limit.ahead < limit.tokens && n / limit.ahead < limit.lines)
+    while (first + n < count && tokens / ahead < limit.tokens && n / ahead < limit.lines)
         tokens += order[first + n++]->cost;
     qsort(order + first, n, sizeof(*order), longer_first);
     return n;
