@@ -37,9 +37,10 @@ static void clean_up(int signal_number) {
         pthread_kill(owner, signal_number);
         return;
     }
-    if (unfinished && !keep_partial())
+    const bool kept = unfinished && keep_partial();
+    if (unfinished && !kept)
         unlink(unfinished);
-    if (unfinished && write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
+    if (unfinished && kept == (kept_lines > 0) && write(STDERR_FILENO, goodbye, strlen(goodbye)) < 0)
         goodbye[0] = 0;
     tfm_tune_interrupted(); /* a trial was not ended by the driver */
     signal(signal_number, SIG_DFL);

@@ -12,10 +12,12 @@ static const struct {
     {0x0e00, 0x0eff},   /* Thai, Lao */
     {0x0f00, 0x109f},   /* Tibetan, Burmese */
     {0x1780, 0x17ff},   /* Khmer */
-    {0x3040, 0x30ff},   /* Hiragana, Katakana */
+    {0x3040, 0x312f},   /* Hiragana, Katakana, Bopomofo */
     {0x3400, 0x4dbf},   /* Chinese characters that are rare */
     {0x4e00, 0x9fff},   /* Chinese characters */
-    {0x20000, 0x3ffff}, /* and the rarest */
+    {0xf900, 0xfaff},   /* those that stand for others */
+    {0xff66, 0xff9f},   /* Katakana of half the width */
+    {0x20000, 0x3ffff}, /* and the rarest Chinese characters */
 };
 
 /* The character whose first byte is at `at`; of a text that is not UTF-8, any. */

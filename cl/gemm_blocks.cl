@@ -13,6 +13,13 @@
 #define STORE_PAST(v, p) tfm_store(v, p)
 #endif
 
+/* What was written so comes before what the item's thread writes after this: the end of the kernel, too. */
+#ifdef EMULATED
+#define FENCE()
+#else
+#define FENCE() __asm__ volatile("sfence" : : : "memory")
+#endif
+
 /* Whether c (m, n) is written so; its lines must then begin where a vector of the device's may. */
 static inline bool goes_past(__global const float *c, const long m, const long n) {
     return m * n >= LARGE_C && n % TFM_WIDTH == 0 && (ulong)c % sizeof(tfm_vec) == 0;

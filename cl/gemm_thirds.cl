@@ -245,7 +245,7 @@ TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT
                        addend_row,
                        alpha,
                        least,
-                       steps <= PIECE && goes_past(TFM_AT(c), m, n)};
+                       TFM_ACTIVATION <= 1 && steps <= PIECE && goes_past(TFM_AT(c), m, n)};
     uint a_shares[SPLIT * A_APART], strange[PANELS];
     BEGIN_TILES();
     for (long panel = first; panel < last; panel += PANELS)
@@ -262,5 +262,7 @@ TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT
                 }
             }
         }
+    if (p.past)
+        FENCE();
     END_TILES();
 }

@@ -282,6 +282,7 @@ kill -TERM $child
 wait $child 2>/dev/null
 exec 3>&-
 check "-o: stopped by a signal before a line is done, nothing stays" [ "$(echo killed*)" = 'killed*' ]
+check "-o: which is said" says err 'tfm: stopped before anything was finished that could be kept$'
 "$tfm" translate -m "$demo" -o killed <slow >out 2>err &
 child=$!
 exec 3>slow

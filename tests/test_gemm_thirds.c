@@ -217,6 +217,7 @@ static void check_large(void) {
         assert_null(check("thirds", (product){.m = 2049, .n = 1040, .k = 33, .bias = true, .activation = TFM_RELU}));
         assert_null(check("thirds", (product){.m = 2048, .n = 1024, .k = 31, .accumulate = true}));
         assert_null(check("thirds", (product){.m = 2048, .n = 1033, .k = 32, .alpha = -0.75f}));
+        assert_null(check("thirds", (product){.m = 2048, .n = 1024, .k = 17, .bias = true, .activation = TFM_SILU}));
         if (!harness_brief())
             assert_null(check("thirds", (product){.m = 2048, .n = 1056, .k = 515, .bias = true}));
     }

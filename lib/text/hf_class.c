@@ -76,6 +76,8 @@ static const char *const MODELS[][2] = {
     {"gemma2", "Gemma"},
     {"gemma3_text", "Gemma"},
     {"gemma3", "Gemma"},
+    {"mistral3", "Llama"},
+    {"llava", "Llama"},
     {"qwen2", "Qwen2"},
     {"qwen2_vl", "Qwen2"},
     {"qwen2_5_vl", "Qwen2"},

@@ -111,6 +111,8 @@ static tfm_status read_ends(tfm__rules *out, tfm__found found, int size) {
             out->eos_ids[out->eos_id_count++] = id;
     }
     out->eos_id = out->eos_id_count ? out->eos_ids[0] : -1;
+    if (status == TFM_OK && out->eos_id < 0)
+        tfm__log(TFM_LOG_INFO, "%s: `%s` names no id: texts go on to the limit", found.path, key);
     return status;
 }
 

@@ -57,13 +57,32 @@ bool tfm__wrapper_aside(const tfm__wrapper *wrapper, const char *name) {
     return false;
 }
 
+static const char *class_of(const json_t *config) {
+    return json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+}
+
 static const tfm__wrapper *find(const json_t *config) {
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    const char *class_name = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+    const json_t *type = json_object_get(config, "model_type");
+    const char *name = json_string_value(type), *class_name = class_of(config);
+    const bool given = type && !json_is_null(type);
     for (size_t i = 0; i < TFM__COUNT(WRAPPERS); i++)
-        if (type ? strcmp(type, WRAPPERS[i].type) == 0 : class_name && strcmp(class_name, WRAPPERS[i].class_name) == 0)
+        if (given ? name && strcmp(name, WRAPPERS[i].type) == 0
+                  : class_name && strcmp(class_name, WRAPPERS[i].class_name) == 0)
             return &WRAPPERS[i];
     return NULL;
+}
+
+/* Other programs use the same `model_type` for classes of their own, which have their keys elsewhere. */
+static tfm_status check_class(const tfm__wrapper *w, const json_t *config, const char *path) {
+    static const char ending[] = "ForCausalLM";
+    const char *name = class_of(config);
+    const size_t length = name ? strlen(name) : 0;
+    if (length < sizeof(ending) - 1 || strcmp(name + length - (sizeof(ending) - 1), ending) != 0)
+        return TFM_OK;
+    return tfm__fail(
+        TFM_ERROR_UNSUPPORTED,
+        "%s: `architectures` has %s, and of the `model_type` \"%s\" only %s is run, as transformers writes it", path,
+        name, w->type, w->class_name);
 }
 
 /* Which family the text is of; refuses what is not run. */
@@ -140,6 +159,8 @@ tfm_status tfm__wrapper_open(const tfm__wrapper **out, tfm__config_files *from) 
     const json_t *given = json_object_get(from->config, "text_config");
     const bool none = !given || json_is_null(given);
     const char *type;
+    if (check_class(w, from->config, from->config_path) != TFM_OK)
+        return TFM_ERROR_UNSUPPORTED;
     if (!none && !json_is_object(given))
         return tfm__fail(TFM_ERROR_FORMAT, "%s: `text_config` is %s; an object is needed", from->config_path,
                          TFM__VALUE_TEXT(given));

@@ -1,6 +1,7 @@
 /* Models of several parts, one of which is a language model of a family that tfm runs: its configuration is an object
  * within config.json, its tensors have a prefix of their own, and those of the other parts are left aside. One line of
- * the table in wrapper.c is all that such a class takes. */
+ * the table in wrapper.c is all that such a class takes, and one in lib/text/hf_class.c where its tokenizer may be of
+ * the older files alone. */
 #ifndef TFM_LIB_WRAPPER_H
 #define TFM_LIB_WRAPPER_H
 
@@ -26,7 +27,8 @@ typedef struct tfm__wrapper tfm__wrapper;
 
 /* Where config.json is that of a wrapper, sets *out to it, puts its text's configuration in the place of from->config,
  * as a model of that text alone would have it, and the whole into from->outer. Else sets *out to NULL. A text that is
- * not run is TFM_ERROR_UNSUPPORTED. */
+ * not run, and a class of another program, are TFM_ERROR_UNSUPPORTED; a `text_config` that is no object is
+ * TFM_ERROR_FORMAT. */
 tfm_status tfm__wrapper_open(const tfm__wrapper **out, tfm__config_files *from);
 
 /* The `model_type`s of all wrappers, one at a time; NULL after the last. */

@@ -44,6 +44,7 @@ class ModelInfo:
     eos_id: int  #: the end of a sentence
     start_id: int  #: what the decoder reads first
     beam: int  #: the beam that the directory asks for
+    part_of: str  #: the class of models of pictures and text of which the text alone is run, "" for none
 
 
 _FIELDS = tuple(field.name for field in dataclass_fields(ModelInfo))
