@@ -167,8 +167,19 @@ int cli_fail(const char *format, ...) {
     return CLI_FAILED;
 }
 
+/* The library's sentence, without the name of the call that it may begin with, which is no word of a command's. */
+static const char *library_sentence(void) {
+    static const char *const CALLS[] = {"translate: ", "score: ",  "score_texts: ", "attend: ",      "embed: ",
+                                        "classify: ",  "search: ", "generate: ",    "guess_words: ", "trainer_new: "};
+    const char *sentence = tfm_error_message();
+    for (size_t i = 0; i < CLI_COUNT(CALLS); i++)
+        if (strncmp(sentence, CALLS[i], strlen(CALLS[i])) == 0)
+            return sentence + strlen(CALLS[i]);
+    return sentence;
+}
+
 int cli_fail_library(void) {
-    return cli_fail("%s", tfm_error_message());
+    return cli_fail("%s", library_sentence());
 }
 
 int cli_misuse(const cli_syntax *syntax, const char *format, ...) {

@@ -62,7 +62,7 @@ typedef struct tfm_device_info {
     char name[128];           /* The name of the device. */
     char vendor[128];         /* The name of the vendor. */
     char driver[128];         /* The version of the driver. */
-    char opencl[64];          /* The OpenCL version, such as "OpenCL 3.0 PoCL HSTR: ...". */
+    char opencl[128];         /* The OpenCL version, such as "OpenCL 3.0 PoCL HSTR: ...". */
     tfm_device_type type;     /* The kind of device. */
     bool integrated;          /* It is a GPU that shares the host's memory. */
     bool emulator;            /* It is a GPU interface that the CPU runs, or an emulator of an FPGA. */

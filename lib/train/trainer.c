@@ -339,8 +339,8 @@ tfm_status tfm_trainer_new(tfm_trainer **out, tfm_model *model, const tfm_traine
         return status;
     if (model->small)
         return tfm__fail(TFM_ERROR_UNSUPPORTED,
-                         "trainer_new: the model's matrices are %s, which cannot learn: open "
-                         "it as fp32, or better the model that it was made of",
+                         "trainer_new: the model's matrices are %s, which cannot learn: train the model that "
+                         "they were made of",
                          model->small);
     if (o.freeze && !*o.freeze)
         return tfm__fail(TFM_ERROR_ARGUMENT, "trainer_new: freeze is empty: name parameters, or leave it out");
