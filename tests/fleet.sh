@@ -80,7 +80,7 @@ check "three workers write what one writes, with its scores" same out one
 TFM_LOG=info translate --device pocl --workers 2
 check "two have done some of it" [ "$(grep -c 'device [12] of the fleet has done [1-9]' err)" = 2 ]
 run translate -m "$demo" -i lines --workers 17
-check "seventeen are refused" one_sentence 1 'give 1 to 16'
+check "seventeen are refused" one_sentence 2 '--workers is 17: give 1 to 16'
 
 # ---- Lists
 TFM_DEVICE=pocl,pocl run devices --json
