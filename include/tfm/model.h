@@ -198,10 +198,12 @@ typedef struct tfm_model_info {
 /* Writes the model directory `dir` again, as `out`, with matrices of layers and tables of words in I8, F16 or BF16: I8
  * with a scale for each output of a matrix and each word of a table, as tfm_param_quantize makes them. All other
  * tensors are copied, and so are all files but those with weights in other forms, such as pytorch_model.bin or the
- * folders `onnx` and `openvino`. tfm_model_open takes the result like any directory. It needs no device. `out` is made
- * if it does not exist. A directory that has bytes already, `out` that is `dir` itself, and another `dtype` are
- * TFM_ERROR_ARGUMENT; one of Marian's own files is TFM_ERROR_UNSUPPORTED; and TFM_ERROR_FORMAT is for a number that is
- * not finite where it is to be bytes, or that would round beyond 65504 as F16. */
+ * folders `onnx` and `openvino`, and those of a training run (recipe.json, train.jsonl, curves.svg,
+ * checkpoint.safetensors, snapshots). tfm_model_open takes the result like any directory. It needs no device. `out` is
+ * made if it does not exist, and files of a model that are there are replaced. A directory that has bytes already,
+ * `out` that is `dir` itself, and another `dtype` are TFM_ERROR_ARGUMENT; one of Marian's own files is
+ * TFM_ERROR_UNSUPPORTED; and TFM_ERROR_FORMAT is for a number that is not finite where it is to be bytes, or that would
+ * round beyond 65504 as F16. */
 TFM_API tfm_status tfm_model_quantize(const char *out, const char *dir, tfm_dtype dtype);
 
 /* What is known of a model. The struct and its strings belong to the model. NULL for NULL. */
