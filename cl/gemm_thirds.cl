@@ -40,6 +40,10 @@
 #define PANEL_WORDS (SPLIT * B_APART)
 #define SCRATCH (PANELS * PANEL_WORDS)
 
+/* Where K is shorter than a piece, so many panels have room in the place of one; and where panel i of a group lies. */
+#define FIT(steps) ((steps) > 0 && (steps) < PIECE ? PIECE / (int)(steps) : 1)
+#define PANEL_AT(i, fit) ((i) / (fit)*PANEL_WORDS + (i) % (fit) * (B_APART / (fit)))
+
 /* sums (BLOCK, TFM_PANEL), of which `rows` count, = a b in floats that are the sums of their shares. */
 static void add_floats(tfm_vec *sums, const uint *a, __global const uint *b, const int steps, const int rows) {
     for (int i = 0; i < rows; i++)
@@ -123,11 +127,11 @@ typedef struct product {
 /* The shares of panels first .. last - 1 of steps s .. s + steps - 1 of K, into the scratch; and of which of them a
  * number is strange. */
 static void split_panels(uint *strange, const product *p, const long first, const long last, const long s,
-                         const int steps) {
+                         const int steps, const int fit) {
     for (long panel = first; panel < last; panel++) {
         const long width = min(p->b_width - panel * TFM_PANEL, (long)TFM_PANEL);
         const matrix from = {p->b + panel * p->b_panel, p->b_row, p->b_column, p->k, width};
-        __global uint *to = p->scratch + (panel - first) * PANEL_WORDS;
+        __global uint *to = p->scratch + PANEL_AT((int)(panel - first), fit);
         uint found = 0;
         for (int step = 0; step < steps; step++)
             for (int j = 0; j < TFM_VECTORS; j++) {
@@ -246,18 +250,19 @@ TFM_KERNEL void gemm_thirds(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT
                        alpha,
                        least,
                        TFM_ACTIVATION <= 1 && steps <= PIECE && goes_past(TFM_AT(c), m, n)};
-    uint a_shares[SPLIT * A_APART], strange[PANELS];
+    uint a_shares[SPLIT * A_APART], strange[PANELS * PIECE];
+    const int fit = FIT(steps);
     BEGIN_TILES();
-    for (long panel = first; panel < last; panel += PANELS)
+    for (long panel = first; panel < last; panel += PANELS * fit)
         for (long s = 0; s < steps; s += PIECE) {
-            const int some = (int)min((long)PIECE, steps - s), count = (int)min((long)PANELS, last - panel);
-            split_panels(strange, &p, panel, panel + count, s, some);
+            const int some = (int)min((long)PIECE, steps - s), count = (int)min((long)PANELS * fit, last - panel);
+            split_panels(strange, &p, panel, panel + count, s, some, fit);
             for (long i = row; i < end; i += BLOCK) {
                 const int there = (int)min((long)BLOCK, end - i);
                 const uint odd = split_rows(a_shares, &p, i, there, s, some);
                 for (int j = 0; j < count; j++) {
                     fetch(&p, i, end, panel + j, j, count, s, some);
-                    add_block(&p, a_shares, p.scratch + j * PANEL_WORDS, i, there, panel + j, some, s == 0,
+                    add_block(&p, a_shares, p.scratch + PANEL_AT(j, fit), i, there, panel + j, some, s == 0,
                               s + some == steps, odd | strange[j]);
                 }
             }

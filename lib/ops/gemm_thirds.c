@@ -57,12 +57,14 @@ typedef struct deal {
     int64_t rows, group, row_items, panel_items;
 } deal;
 
-/* An item for each core, in the shape that takes least. An item splits a's rows anew for each PANELS panels, and a
- * number takes as long to split as to multiply by so many. */
+/* An item for each core, in the shape that takes least. An item splits a's rows anew for each PANELS panels, or more of
+ * a shorter K, and a number takes as long to split as to multiply by so many. */
 static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
     enum { SPLITTING = 50 };
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int64_t width = tfm__gemm_panel_width(ctx), panels = tfm__divide_up(task->n, width);
+    const int64_t steps = tfm__divide_up(task->k, 32),
+                  together = PANELS * (steps > 0 && steps < STEPS ? STEPS / steps : 1);
     deal best = {0};
     int64_t least = INT64_MAX;
     for (int64_t r = 1; r <= cores; r++) {
@@ -70,7 +72,7 @@ static deal deal_of(const tfm_context *ctx, const tfm__gemm_task *task) {
                   .group = tfm__divide_up(panels, cores / r)};
         d.row_items = tfm__divide_up(task->m, d.rows);
         d.panel_items = tfm__divide_up(panels, d.group);
-        const int64_t columns = d.group * width, passes = tfm__divide_up(d.group, PANELS);
+        const int64_t columns = d.group * width, passes = tfm__divide_up(d.group, together);
         const int64_t cost = d.rows * columns + SPLITTING * (d.rows * passes + columns);
         if (cost < least) {
             least = cost;
