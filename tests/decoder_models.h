@@ -102,4 +102,16 @@ static inline float *decoder_logits(tfm_model *model, int rows, int tokens) {
     return host;
 }
 
+/* What a directory says that has this config.json, beside what is there already. */
+typedef struct said {
+    const tfm__family *family;
+    tfm__arch arch;
+    tfm__rules rules;
+} said;
+
+static inline tfm_status load(said *c, const char *config) {
+    scratch_text("config.json", config);
+    return tfm__family_read(&c->family, &c->arch, &c->rules, scratch_root);
+}
+
 #endif

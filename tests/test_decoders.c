@@ -4,17 +4,6 @@
 #include "base/json.h"
 #include "decoder_models.h"
 
-typedef struct said {
-    const tfm__family *family;
-    tfm__arch arch;
-    tfm__rules rules;
-} said;
-
-static tfm_status load(said *c, const char *config) {
-    scratch_text("config.json", config);
-    return tfm__family_read(&c->family, &c->arch, &c->rules, scratch_root);
-}
-
 /* What transformers' configuration classes say where config.json says nothing. */
 static void test_defaults(void **state) {
     (void)state;

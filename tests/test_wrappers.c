@@ -6,17 +6,6 @@
 
 #define GOLDEN "tests/golden/families/gemma3-linear-f16"
 
-typedef struct said {
-    const tfm__family *family;
-    tfm__arch arch;
-    tfm__rules rules;
-} said;
-
-static tfm_status load(said *c, const char *config) {
-    scratch_text("config.json", config);
-    return tfm__family_read(&c->family, &c->arch, &c->rules, scratch_root);
-}
-
 static void test_texts(void **state) {
     (void)state;
     said *c = malloc(sizeof(*c));
