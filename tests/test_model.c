@@ -505,6 +505,12 @@ static void test_streamed(void **state) {
     const uint64_t longest_first[] = {0, 1, 3, 3, 3};
     assert_int_equal(a.count, 5);
     assert_memory_equal(a.sentences, longest_first, sizeof(longest_first));
+    /* Fewer are sorted together at first: the third line does not wait for the fourth, which is longer. */
+    a = (arrivals){0};
+    options.batch_tokens = 2;
+    harness_ok(tfm_translate_lines(model, lines, 5, &options, &greedy, arrive, &a));
+    const uint64_t sooner[] = {0, 1, 2, 3, 3};
+    assert_memory_equal(a.sentences, sooner, sizeof(sooner));
 
     if (harness_slow()) { /* what follows is the host's doing */
         tfm_model_free(&model);
