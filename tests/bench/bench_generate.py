@@ -1,8 +1,9 @@
 """Times tfm beside transformers, in turns, on decoders of random weights: a prompt of 512 tokens and 64 new
-ones, greedily, in fp32 on all cores. Both write the same tokens, or it says how many differ.
+ones, greedily, in fp32 on all cores. Both write the same tokens, or it says how many differ. On a GPU give --device cuda
+for transformers, and TFM_DEVICE for tfm; --precision fp16 or bf16 is for both.
 
     python3 bench_generate.py BENCH_PROMPT FOLDER [--models gpt2,llama] [--rounds 5] [--prompt 512] [--new 64] [--threads N]
-                              [--keep FILE]
+                              [--device cpu|cuda] [--precision fp32|fp16|bf16] [--keep FILE]
 
 The directories are made in FOLDER once: GPT-2 with 124 million parameters (500 MB), and a Llama of 16 layers with 1.2
 billion (5 GB); --rounds 0 does no more. BENCH_PROMPT is the program of this name in the folder `tests` of a build. Both
@@ -32,6 +33,9 @@ CONFIGS = {
                                  bos_token_id=None),
 }
 
+DTYPES = {'fp32': torch.float32, 'fp16': torch.float16, 'bf16': torch.bfloat16}
+KIND = ('model', 'prompt', 'new', 'threads', 'precision')
+
 
 def make(name, folder):
     path = os.path.join(folder, name)
@@ -41,16 +45,16 @@ def make(name, folder):
     return path
 
 
-def run_tfm(program, path, prompt, new):
+def run_tfm(program, path, prompt, new, precision):
     """What it says of the prompt at first, and again."""
     lines = ''.join('%d %s\n' % (count, ' '.join(map(str, ids))) for count, ids in ((2, prompt[:9]), (new, prompt), (new, prompt)))
-    result = subprocess.run([program, path], input=lines, capture_output=True, text=True, check=True)
+    result = subprocess.run([program, path, precision], input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in result.stdout.splitlines()][1:]
 
 
 def run_transformers(model, prompt, new):
     """The seconds up to the first new token, as who watches a streamer sees it, and of all; and the tokens."""
-    ids = torch.tensor([prompt])
+    ids = torch.tensor([prompt], device=model.device)
     times = []
 
     class Watch(BaseStreamer):
@@ -69,14 +73,15 @@ def run_transformers(model, prompt, new):
 
 
 def bench(args, name, path):
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=DTYPES[args.precision]).to(args.device).eval()
     prompt = numpy.random.default_rng(3).integers(10, model.config.vocab_size, args.prompt).tolist()
     run_transformers(model, prompt[:9], 2)
     for _ in range(args.rounds):
-        first, again = run_tfm(args.tfm, path, prompt, args.new)
+        first, again = run_tfm(args.tfm, path, prompt, args.new, args.precision)
         their_prefill, total, want = run_transformers(model, prompt, args.new)
         yield {'model': name, 'prompt': args.prompt, 'new': args.new, 'threads': args.threads,
-               'tfm_s': again['prefill_s'] + again['decode_s'], 'tfm_prefill_s': again['prefill_s'],
+               'precision': args.precision, 'tfm_s': again['prefill_s'] + again['decode_s'],
+               'tfm_prefill_s': again['prefill_s'],
                'tfm_first_s': first['prefill_s'] + first['decode_s'], 'transformers_s': total,
                'transformers_prefill_s': their_prefill,
                'differ': sum(a != b for one in (first, again) for a, b in zip(one['ids'], want, strict=True))}
@@ -84,10 +89,10 @@ def bench(args, name, path):
 
 def report(rounds):
     """Medians of rounds of one kind."""
-    for kind in sorted({tuple(r[k] for k in ('model', 'prompt', 'new', 'threads')) for r in rounds}):
-        same = [r for r in rounds if tuple(r[k] for k in ('model', 'prompt', 'new', 'threads')) == kind]
+    for kind in sorted({tuple(r[k] for k in KIND) for r in rounds}):
+        same = [r for r in rounds if tuple(r[k] for k in KIND) == kind]
         ratios = [r['transformers_s'] / r['tfm_s'] for r in same]
-        line = dict(zip(('model', 'prompt', 'new', 'threads'), kind, strict=True), rounds=len(same))
+        line = dict(zip(KIND, kind, strict=True), rounds=len(same))
         for key in ('tfm_s', 'tfm_prefill_s', 'tfm_first_s', 'transformers_s', 'transformers_prefill_s'):
             line[key] = round(statistics.median(r[key] for r in same), 3)
         line |= {'ratio': round(statistics.median(ratios), 3), 'ratios': [round(r, 3) for r in (min(ratios), max(ratios))],
@@ -104,6 +109,8 @@ def main():
     parser.add_argument('--prompt', type=int, default=512)
     parser.add_argument('--new', type=int, default=64)
     parser.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument('--device', default='cpu')
+    parser.add_argument('--precision', choices=DTYPES, default='fp32')
     parser.add_argument('--keep')
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

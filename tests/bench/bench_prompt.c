@@ -1,6 +1,6 @@
 /* What a program that stays takes for prompts, one after another: seconds of reading each, and of writing after it.
  *
- *     bench_prompt MODEL_DIR < LINES
+ *     bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES
  *
  * Each line has the number of tokens to write, and then the prompt's ids. For each there is a line of JSON; the first
  * ones have in them what is made once, such as packed copies of weights. bench_generate.py calls it. */
@@ -53,13 +53,18 @@ int main(int argc, char **argv) {
     char *line = NULL;
     size_t room = 0, count;
     int code = 0;
-    if (argc != 2) {
-        fprintf(stderr,
-                "usage: bench_prompt MODEL_DIR < LINES, each the number of tokens to write and a prompt's ids\n");
+    tfm_model_options options = {.no_tokenizer = true};
+    const char *precision = argc > 2 ? argv[2] : "fp32";
+    options.precision = strcmp(precision, "fp32") == 0   ? TFM_PRECISION_FP32
+                        : strcmp(precision, "fp16") == 0 ? TFM_PRECISION_FP16
+                        : strcmp(precision, "bf16") == 0 ? TFM_PRECISION_BF16
+                                                         : TFM_PRECISION_STORED;
+    if (argc < 2 || argc > 3 || options.precision == TFM_PRECISION_STORED) {
+        fprintf(stderr, "usage: bench_prompt MODEL_DIR [fp32|fp16|bf16] < LINES, each the number of tokens to write "
+                        "and a prompt's ids\n");
         return 2;
     }
-    if (tfm_context_open(&ctx, NULL) != TFM_OK ||
-        tfm_model_open(&model, ctx, argv[1], &(tfm_model_options){.no_tokenizer = true}) != TFM_OK)
+    if (tfm_context_open(&ctx, NULL) != TFM_OK || tfm_model_open(&model, ctx, argv[1], &options) != TFM_OK)
         return fail();
     while (code == 0 && getline(&line, &room, stdin) > 0) {
         int32_t *numbers = numbers_of(line, &count);
