@@ -332,9 +332,14 @@ static verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const plan *
     return v;
 }
 
-static verdict kept(tfm_context *ctx, const char *what) {
+/* The program whose text a verdict is of. */
+static const char *program_of(const plan *p) {
+    return p->tile->pace.narrows ? "gemm_ring" : "gemm_engine";
+}
+
+static verdict kept(tfm_context *ctx, const plan *p, const char *what) {
     int stored = UNKNOWN;
-    return tfm__proven_get(ctx, &stored, "gemm_engine", what) && stored > UNKNOWN && stored < BUSY ? (verdict)stored
+    return tfm__proven_get(ctx, &stored, program_of(p), what) && stored > UNKNOWN && stored < BUSY ? (verdict)stored
                                                                                                    : UNKNOWN;
 }
 
@@ -342,12 +347,12 @@ static verdict kept(tfm_context *ctx, const char *what) {
  * time it may have been the user. */
 static verdict try_once(tfm_context *ctx, const tfm__gemm_task *task, const plan *p, tfm__trial *trial,
                         const char *what) {
-    const verdict last = kept(ctx, what);
+    const verdict last = kept(ctx, p, what);
     if (last != UNKNOWN && last != CUT_ONCE)
         return last;
-    tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, "gemm_engine", what);
+    tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, program_of(p), what);
     const verdict v = try_it(ctx, task, p, what);
-    tfm__proven_set(ctx, v, "gemm_engine", what);
+    tfm__proven_set(ctx, v, program_of(p), what);
     return v;
 }
 
@@ -367,7 +372,7 @@ static verdict prove(tfm_context *ctx, const tfm__gemm_task *task, const plan *p
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
     if (tuning->engine_emulated)
         return (verdict)(*known = (unsigned char)try_it(ctx, task, p, what));
-    const verdict last = kept(ctx, what);
+    const verdict last = kept(ctx, p, what);
     if (last != UNKNOWN && last < CUT_ONCE)
         return (verdict)(*known = (unsigned char)last);
     /* What is kept may be the mark of another program's trial, which is waited for. */
