@@ -361,10 +361,10 @@ typedef struct tfm__shared_key {
     uint64_t first, second;
 } tfm__shared_key;
 
-/* A lasting tensor on the file at `path`, from its byte `first` on, without a copy; false where the device, which must
- * be a wide one, the place in the file or the tensor's size does not allow that, where it is another file by now than
- * `identity` says, and after a failure. Its memory is not counted as this context's. Nobody writes it. It is at most of
- * rank 2. */
+/* A lasting tensor on the file at `path`, from its byte `first` on, without a copy; false where the device, whose
+ * memory must be the host's, the place in the file or the tensor's size does not allow that, where it is another file
+ * by now than `identity` says, and after a failure. Its memory is not counted as this context's. Nobody writes it. It
+ * is at most of rank 2. */
 bool tfm__tensor_on_file(tfm_context *ctx, tfm_tensor *out, const char *path, uint64_t identity, uint64_t first,
                          tfm_dtype dtype, int rank, const int64_t *dims);
 bool tfm__tensor_is_on_file(tfm_tensor x);

@@ -1,11 +1,19 @@
-/* Tensors whose memory is a file: where the device is the host's processor, numbers that a file has as kernels read
- * them need no copy. Each has a private map of its own, so that what opened the file first may be gone, and one that is
- * written to, by whatever mistake, leaves the file and all other tensors as they are. */
+/* Tensors whose memory is a file: where the device's memory is the host's, as of CPUs and of most GPUs that share their
+ * chip, numbers that a file has as kernels read them need no copy. Each has a private map of its own, so that what
+ * opened the file first may be gone, and one that is written to, by whatever mistake, leaves the file and all other
+ * tensors as they are. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/file.h"
 #include "dev/cl.h"
+
+/* Drivers of GPUs copy a span that does not end at a whole line of their caches; the rest of the last page is there. */
+enum { CACHE_LINE = 64 };
+
+/* Kernels of devices that run items side by side read so many bytes at once where a tensor begins at a multiple of
+ * them, and a file need not have its numbers there: those of tfm_model_save are. */
+enum { WORDS_AT_ONCE = 16 };
 
 /* What is smaller is copied: a map has a price too. */
 #ifndef TFM__LEAST_ON_FILE
@@ -54,17 +62,17 @@ bool tfm__tensor_on_file(tfm_context *ctx, tfm_tensor *out, const char *path, ui
     const tfm_tensor shape = {.rank = rank, .dims = {dims[0], rank > 1 ? dims[1] : 1}};
     size_t before, bytes = tfm_tensor_count(shape) * size;
     *out = (tfm_tensor){0};
-    /* Devices that run items side by side read four numbers at once, from where a file need not have them; and without
-     * panels they hold a weight once in any case. */
-    if (ctx->status != TFM_OK || rank > 2 || bytes < TFM__LEAST_ON_FILE || ctx->tuning.class != TFM__WIDE ||
-        !(ctx->capabilities.has & TFM__HAS_UNIFIED_MEMORY) || first % page_size() % size != 0 ||
+    const size_t unit = ctx->tuning.class == TFM__WIDE ? size : WORDS_AT_ONCE;
+    if (ctx->status != TFM_OK || rank > 2 || bytes < TFM__LEAST_ON_FILE || bytes > SIZE_MAX - 2 * page_size() ||
+        !(ctx->capabilities.has & TFM__HAS_UNIFIED_MEMORY) || first % page_size() % unit != 0 ||
         page_size() > ctx->limits.max_alloc || bytes > ctx->limits.max_alloc - page_size())
         return false;
     span *s = map(&before, path, identity, first, bytes);
     if (!s)
         return false;
+    const size_t lines = (s->bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     cl_int error;
-    cl_mem memory = clCreateBuffer(ctx->cl, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, s->bytes, s->pages, &error);
+    cl_mem memory = clCreateBuffer(ctx->cl, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, lines, s->pages, &error);
     if (error != CL_SUCCESS) {
         unmap(s);
         return false;

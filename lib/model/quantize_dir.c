@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "model/byte_weights.h"
 #include "model/family/family.h"
+#include "model/file/tensors_write.h"
 #include "model/model.h"
 #include "model/task/embedder.h"
 
@@ -66,6 +67,22 @@ static size_t bytes_of(const job *j, const item *x) {
 /* How many scales are written after the tensor. */
 static size_t scales_of(const job *j, const item *x) {
     return x->shrinks && j->dtype == TFM_I8 ? (size_t)x->stored->dims[x->transposed ? 1 : 0] : 0;
+}
+
+/* First those of multiples of TFM__DATA_UNIT, as tfm__tensors_write has them. */
+static tfm_status line_up(job *j) {
+    const size_t count = tfm__weights_count(j->file);
+    item *sorted = tfm__alloc(count, sizeof(*sorted));
+    size_t place = 0;
+    for (int odd = 0; sorted && odd < 2; odd++)
+        for (size_t i = 0; i < count; i++)
+            if (((bytes_of(j, &j->items[i]) + sizeof(float) * scales_of(j, &j->items[i])) % TFM__DATA_UNIT != 0) == odd)
+                sorted[place++] = j->items[i];
+    if (!sorted)
+        return TFM_ERROR_MEMORY;
+    free(j->items);
+    j->items = sorted;
+    return TFM_OK;
 }
 
 static bool name_tensor(json_t *header, const char *name, const char *dtype, int rank, const int64_t *dims, size_t *at,
@@ -168,8 +185,10 @@ static tfm_status write_file(job *j, const char *path) {
     char *text = header_text(j);
     if (!text)
         return tfm__fail(TFM_ERROR_MEMORY, "%s: no host memory to write it", path);
-    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
     unsigned char size[8];
+    const size_t length = strlen(text), padded = tfm__tensors_header(length);
+    char spaces[TFM__DATA_LINE];
+    memset(spaces, ' ', sizeof(spaces));
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)(padded >> 8 * i);
     tfm_status status = tfm__writer_open(&j->to, path);
@@ -178,7 +197,7 @@ static tfm_status write_file(job *j, const char *path) {
     if (status == TFM_OK)
         status = tfm__writer_add(&j->to, text, length);
     if (status == TFM_OK)
-        status = tfm__writer_add(&j->to, "       ", padded - length);
+        status = tfm__writer_add(&j->to, spaces, padded - length);
     for (size_t i = 0; i < tfm__weights_count(j->file) && status == TFM_OK; i++)
         status = put_item(j, &j->items[i]);
     free(text);
@@ -294,6 +313,8 @@ static tfm_status quantize(job *j, const char *out, const char *dir, const char 
     j->file = files.weights;
     if (status == TFM_OK)
         status = find_items(j, family, &arch);
+    if (status == TFM_OK)
+        status = line_up(j);
     if (status == TFM_OK)
         status = tfm__dir_make(folder, 0777);
     if (status == TFM_OK)

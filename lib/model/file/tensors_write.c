@@ -48,6 +48,22 @@ static tfm_status make_whole(tfm_context *ctx, tfm_tensor *out, const tfm__entry
     return tfm_sub(ctx, out, joined, constant);
 }
 
+size_t tfm__tensors_header(size_t length) {
+    const size_t before = sizeof(uint64_t);
+    return (before + length + TFM__DATA_LINE - 1) / TFM__DATA_LINE * TFM__DATA_LINE - before;
+}
+
+/* The entries in the order in which the file has their data, for free(); NULL without memory. */
+static const tfm__entry **ordered(const tfm__entry *entries, size_t count) {
+    const tfm__entry **order = tfm__alloc(count + 1, sizeof(*order));
+    size_t place = 0;
+    for (int odd = 0; order && odd < 2; odd++)
+        for (size_t i = 0; i < count; i++)
+            if ((bytes_of(&entries[i]) % TFM__DATA_UNIT != 0) == odd)
+                order[place++] = &entries[i];
+    return order;
+}
+
 /* Of floats that are on the host at a time. */
 enum { PIECE = 4 << 20 };
 
@@ -68,8 +84,8 @@ static bool name_tensor(json_t *header, const char *name, const char *dtype, jso
 }
 
 /* The header's text, for free(); NULL without memory. */
-static char *header_text(const tfm__entry *entries, size_t count, const tfm__remark *remarks, size_t remark_count,
-                         bool sealed) {
+static char *header_text(const tfm__entry *const *entries, size_t count, const tfm__remark *remarks,
+                         size_t remark_count, bool sealed) {
     json_t *header = json_object();
     size_t at = 0;
     if ((remark_count || sealed) &&
@@ -78,12 +94,12 @@ static char *header_text(const tfm__entry *entries, size_t count, const tfm__rem
         header = NULL;
     }
     for (size_t i = 0; header && i < count; i++) {
-        const size_t end = at + bytes_of(&entries[i]);
-        const tfm_tensor whole = shape_of(&entries[i]);
+        const size_t end = at + bytes_of(entries[i]);
+        const tfm_tensor whole = shape_of(entries[i]);
         json_t *shape = json_array();
         for (int d = 0; shape && d < whole.rank; d++)
             json_array_append_new(shape, json_integer(whole.dims[d]));
-        if (!name_tensor(header, entries[i].name, tfm_dtype_name(entries[i].dtype), shape, at, end)) {
+        if (!name_tensor(header, entries[i]->name, tfm_dtype_name(entries[i]->dtype), shape, at, end)) {
             json_decref(header);
             header = NULL;
         }
@@ -135,16 +151,18 @@ static tfm_status put(tfm_context *ctx, target *to, unsigned char *room, const t
     return status == TFM_OK ? closed : status;
 }
 
-/* The length of the header, and the header, filled up with spaces so that the data is aligned. */
+/* The length of the header, and the header, filled up with spaces. */
 static tfm_status put_header(target *to, const char *text) {
-    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
     unsigned char size[8];
+    char spaces[TFM__DATA_LINE];
+    const size_t length = strlen(text), padded = tfm__tensors_header(length);
+    memset(spaces, ' ', sizeof(spaces));
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)(padded >> 8 * i);
     tfm_status status = add(to, size, sizeof(size));
     if (status == TFM_OK)
         status = add(to, text, length);
-    return status == TFM_OK ? add(to, "       ", padded - length) : status;
+    return status == TFM_OK ? add(to, spaces, padded - length) : status;
 }
 
 static tfm_status put_seal(target *to) {
@@ -155,7 +173,8 @@ static tfm_status put_seal(target *to) {
 
 tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__entry *entries, size_t count,
                               const tfm__remark *remarks, size_t remark_count, bool sealed) {
-    char *text = header_text(entries, count, remarks, remark_count, sealed);
+    const tfm__entry **order = ordered(entries, count);
+    char *text = order ? header_text(order, count, remarks, remark_count, sealed) : NULL;
     unsigned char *room = tfm__alloc(PIECE, sizeof(float));
     target to = {0};
     tfm_status status = TFM_OK;
@@ -169,10 +188,11 @@ tfm_status tfm__tensors_write(tfm_context *ctx, const char *path, const tfm__ent
     if (status == TFM_OK)
         status = put_header(&to, text);
     for (size_t i = 0; i < count && status == TFM_OK; i++)
-        status = put(ctx, &to, room, &entries[i]);
+        status = put(ctx, &to, room, order[i]);
     if (status == TFM_OK && sealed)
         status = put_seal(&to);
     status = tfm__writer_close(&to.file, status);
+    free(order);
     free(text);
     free(room);
     return status;

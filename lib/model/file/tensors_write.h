@@ -19,6 +19,13 @@ typedef struct tfm__entry {
     size_t more_count;
 } tfm__entry;
 
+/* The data begins at a multiple of TFM__DATA_LINE, and first come tensors of multiples of TFM__DATA_UNIT bytes, so that
+ * all of these lie at such: GPUs that share the host's memory then read them where they are (dev/on_file.c). */
+enum { TFM__DATA_LINE = 64, TFM__DATA_UNIT = 16 };
+
+/* What the text of the header, of so many bytes, is filled up to, after the eight bytes that say how long it is. */
+size_t tfm__tensors_header(size_t length);
+
 /* A word about the file, for its header's __metadata__. */
 typedef struct tfm__remark {
     const char *name, *text; /* UTF-8 */
