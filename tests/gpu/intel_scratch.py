@@ -1,10 +1,11 @@
-"""Names the kernels of a binary of Intel's ocloc that keep something in scratch memory, or much in local memory: patch
-tokens 18 (MEDIA_VFE_STATE) and 15 (ALLOCATE_LOCAL_SURFACE) of each kernel.
+"""Names the kernels of a binary of Intel's ocloc that keep something in scratch or private memory, or much in local
+memory: patch tokens 18 (MEDIA_VFE_STATE), 38 (ALLOCATE_STATELESS_PRIVATE_MEMORY) and 15 (ALLOCATE_LOCAL_SURFACE) of each
+kernel.
     python3 intel_scratch.py BINARY"""
 import struct
 import sys
 
-MAGIC, LOCAL, SCRATCH, MOST_LOCAL = 1229870147, 15, 18, 32768
+MAGIC, LOCAL, SCRATCH, PRIVATE, MOST_LOCAL = 1229870147, 15, 18, 38, 32768
 
 
 def main(path):
@@ -25,6 +26,8 @@ def main(path):
             token, size = number(patch), number(patch + 4)
             if token == SCRATCH and number(patch + 12):
                 print(f"{name}: {number(patch + 12)} bytes of scratch a thread")
+            if token == PRIVATE and number(patch + 20):
+                print(f"{name}: a private array of {number(patch + 20)} bytes in memory")
             if token == LOCAL and number(patch + 12) > MOST_LOCAL:
                 print(f"{name}: {number(patch + 12)} bytes of local memory, more than {MOST_LOCAL}")
             patch += size
