@@ -88,7 +88,7 @@ typedef unit b_unit;
 #define PUT_WHOLE(to, all, word)
 #endif
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+__kernel ENGINE_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), TFM_INPUT(float, addend),
             const long batch, const long m, const long n, const long k, const long parts, const long chunk,
             const long b_batch, const long addend_batch, const long addend_row, const long has_addend,
@@ -96,7 +96,7 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
     __local uint a_tile[TILE_M * LINE] __attribute__((aligned(16)));
     __local uint b_tile[TILE_N * LINE] __attribute__((aligned(16)));
     ENGINE_SCRATCH(ITEMS)
-    const int id = (int)get_local_id(0), lane = id % LANES, wave = id / LANES;
+    const int id = ENGINE_ITEM, lane = id % LANES, wave = id / LANES;
     const int wave_row = wave / WAVES_N * WAVE_M, wave_column = wave % WAVES_N * WAVE_N;
     GEMM_PLACE
 
@@ -180,18 +180,25 @@ gemm_engine(TFM_TENSOR(float, c), TFM_INPUT(float, a), TFM_INPUT(b_stored, b), T
     const int whole = parts == 1;
     __global float *to = TFM_AT(c) + ((INDEX)part * (INDEX)batch + (INDEX)z) * (INDEX)m * (INDEX)n;
     __global const float *more = TFM_AT(addend) + (INDEX)z * (INDEX)addend_batch;
-    UNROLLED
+    ENGINE_TURNS
     for (int i = 0; i < PIECES_M; i++)
+        ENGINE_TURNS
+    for (int j = 0; j < PIECES_N; j++) {
         UNROLLED
-    for (int j = 0; j < PIECES_N; j++)
-        UNROLLED
-    for (int s = 0; s < SUMS; s++) {
-        const int down = wave_row + i * ENGINE_M + D_ROW(lane, s);
-        const int over = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
-        if (down < rows && over < columns) {
-            const INDEX y = row + down, x = column + over;
-            const float add = has_addend ? more[y * (INDEX)addend_row + x] : 0.0f, made = sum[i][j][s];
-            to[y * (INDEX)n + x] = whole ? tfm_activate(tfm_fma(alpha, made, add)) : made;
+        for (int s = 0; s < SUMS; s++) {
+            const int down = wave_row + i * ENGINE_M + D_ROW(lane, s);
+            const int over = wave_column + j * ENGINE_N + D_COLUMN(lane, s);
+            if (down < rows && over < columns) {
+                const INDEX y = row + down, x = column + over;
+                const float add = has_addend ? more[y * (INDEX)addend_row + x] : 0.0f;
+                const float made = ENGINE_ROLLED ? sum[0][0][s] : sum[i][j][s];
+                to[y * (INDEX)n + x] = whole ? tfm_activate(tfm_fma(alpha, made, add)) : made;
+            }
         }
+        /* The next piece's sums come to the first one's place. */
+        UNROLLED
+        for (int s = 0; s < (ENGINE_ROLLED ? (PIECES_M * PIECES_N - 1) * SUMS : 0); s++)
+            sum[s / SUMS / PIECES_N][s / SUMS % PIECES_N][s % SUMS] =
+                sum[(s / SUMS + 1) / PIECES_N][(s / SUMS + 1) % PIECES_N][s % SUMS];
     }
 }

@@ -13,8 +13,8 @@
 #endif
 
 /* What a lane holds: A_ROW and A_K are the row and the first of two columns of A in its word w, B_COLUMN and B_K the
- * column and the first of two rows of B, D_ROW and D_COLUMN the place of its sum i. RUN words follow each other along
- * K. For the emulation the other way round: the lane and word that have a number of A or B. */
+ * column and the first of two rows of B, D_ROW and D_COLUMN the place of its sum i. A_RUN words of A follow each other
+ * along K, and B_RUN of B. For the emulation the other way round: the lane and word that have a number of A or B. */
 #if ENGINE == 1
 /* NVIDIA from sm_80 on: "Matrix Fragments for mma.m16n8k16 with floating point type" in NVIDIA's PTX ISA. */
 #define LANES 32
@@ -24,7 +24,8 @@
 #define A_WORDS 4
 #define B_WORDS 2
 #define SUMS 4
-#define RUN 1
+#define A_RUN 1
+#define B_RUN 1
 #define A_ROW(lane, w) ((lane) / 4 + (w) % 2 * 8)
 #define A_K(lane, w) ((lane) % 4 * 2 + (w) / 2 * 8)
 #define B_COLUMN(lane, w) ((lane) / 4)
@@ -44,7 +45,8 @@
 #define A_WORDS 2
 #define B_WORDS 1
 #define SUMS 4
-#define RUN 1
+#define A_RUN 1
+#define B_RUN 1
 #define A_ROW(lane, w) ((lane) / 4 + (w)*8)
 #define A_K(lane, w) ((lane) % 4 * 2)
 #define B_COLUMN(lane, w) ((lane) / 4)
@@ -65,7 +67,8 @@
 #define A_WORDS 8
 #define B_WORDS 8
 #define SUMS 8
-#define RUN 4
+#define A_RUN 4
+#define B_RUN 4
 #define A_ROW(lane, w) ((lane) % 16)
 #define A_K(lane, w) ((w)*2)
 #define B_COLUMN(lane, w) ((lane) % 16)
@@ -86,7 +89,8 @@
 #define A_WORDS 2
 #define B_WORDS 2
 #define SUMS 4
-#define RUN 2
+#define A_RUN 2
+#define B_RUN 2
 #define A_ROW(lane, w) ((lane) % 16)
 #define A_K(lane, w) ((lane) / 16 * 4 + (w)*2)
 #define B_COLUMN(lane, w) ((lane) % 16)
@@ -97,6 +101,30 @@
 #define A_WORD(row, k) ((k) % 4 / 2)
 #define B_LANE(column, k, lane) ((column) + (k) / 4 * 16)
 #define B_WORD(k) ((k) % 4 / 2)
+#elif ENGINE == 5 || ENGINE == 6
+/* Intel's Xe: cl_intel_subgroup_matrix_multiply_accumulate, whose text has a functional implementation. A lane has one
+ * column of B and D, and of each row of A as much of K as there is for each lane: two numbers where sub-groups have 8
+ * items (5: DG2), and one where they have 16 (6: PVC and later), which here is a half of the word that it shares with
+ * its neighbour. */
+#define LANES (ENGINE == 5 ? 8 : 16)
+#define ENGINE_M 8
+#define ENGINE_N LANES
+#define ENGINE_K 16
+#define A_WORDS 8
+#define B_WORDS 8
+#define SUMS 8
+#define A_RUN 1
+#define B_RUN 4
+#define A_ROW(lane, w) (w)
+#define A_K(lane, w) ((lane)*16 / LANES / 2 * 2)
+#define B_COLUMN(lane, w) (lane)
+#define B_K(lane, w) ((w)*2)
+#define D_ROW(lane, i) (i)
+#define D_COLUMN(lane, i) (lane)
+#define A_LANE(row, k, lane) ((k)*LANES / 16)
+#define A_WORD(row, k) (row)
+#define B_LANE(column, k, lane) (column)
+#define B_WORD(k) ((k) / 2)
 #else
 #error "ENGINE is not a number of enum tfm__engine"
 #endif
@@ -112,6 +140,27 @@
 #define UNROLLED _Pragma("unroll")
 #else
 #define UNROLLED
+#endif
+
+/* A loop over pieces with activations in it is long, and Intel's compiler does not unroll it, which would leave the
+ * sums in memory. There it goes round: ENGINE_ROLLED says that sums are moved to where every round takes them from. */
+#if ENGINE >= 5
+#define ENGINE_ROLLED 1
+#define ENGINE_TURNS
+#else
+#define ENGINE_ROLLED 0
+#define ENGINE_TURNS UNROLLED
+#endif
+
+/* What a kernel says of itself before its name, and which item of its group, which is a row of whole waves, an item is:
+ * ENGINE_ITEM % LANES is its lane. On NVIDIA's and AMD's waves are neighbours in a group; Intel's sub-groups may be
+ * asked. */
+#if defined(TFM_HAS_ENGINE) && ENGINE >= 5
+#define ENGINE_KERNEL __attribute__((intel_reqd_sub_group_size(LANES)))
+#define ENGINE_ITEM ((int)(get_sub_group_id() * LANES + get_sub_group_local_id()))
+#else
+#define ENGINE_KERNEL
+#define ENGINE_ITEM ((int)get_local_id(0))
 #endif
 
 /* A word of two numbers, each rounded to the nearest, ties to even. A finite number that fp16 does not reach becomes
@@ -157,36 +206,36 @@ static inline uint engine_word(const float low, const float high) {
 #endif
 
 /* A lane's fragment out of a tile in local memory, whose lines, `line` words apart, are rows of A or columns of B. */
-static inline void engine_run(uint *to, __local const uint *from) {
-#if RUN == 4
-    const uint4 words = *(__local const uint4 *)from;
-    to[0] = words.x;
-    to[1] = words.y;
-    to[2] = words.z;
-    to[3] = words.w;
-#elif RUN == 2
-    const uint2 words = *(__local const uint2 *)from;
-    to[0] = words.x;
-    to[1] = words.y;
-#else
-    to[0] = *from;
-#endif
+static inline void engine_run(uint *to, __local const uint *from, const int run) {
+    if (run == 4) {
+        const uint4 words = *(__local const uint4 *)from;
+        to[0] = words.x;
+        to[1] = words.y;
+        to[2] = words.z;
+        to[3] = words.w;
+    } else if (run == 2) {
+        const uint2 words = *(__local const uint2 *)from;
+        to[0] = words.x;
+        to[1] = words.y;
+    } else {
+        to[0] = *from;
+    }
 }
 static inline void engine_read_a(uint *a, __local const uint *tile, const int line, const int lane) {
     UNROLLED
-    for (int w = 0; w < A_WORDS; w += RUN)
-        engine_run(a + w, tile + A_ROW(lane, w) * line + A_K(lane, w) / 2);
+    for (int w = 0; w < A_WORDS; w += A_RUN)
+        engine_run(a + w, tile + A_ROW(lane, w) * line + A_K(lane, w) / 2, A_RUN);
 }
 static inline void engine_read_b(uint *b, __local const uint *tile, const int line, const int lane) {
     UNROLLED
-    for (int w = 0; w < B_WORDS; w += RUN)
-        engine_run(b + w, tile + B_COLUMN(lane, w) * line + B_K(lane, w) / 2);
+    for (int w = 0; w < B_WORDS; w += B_RUN)
+        engine_run(b + w, tile + B_COLUMN(lane, w) * line + B_K(lane, w) / 2, B_RUN);
 }
 
 /* d += a b, by all lanes of the wave together. ENGINE_SCRATCH(items) declares what it needs for that in a kernel. */
 #ifdef TFM_HAS_ENGINE
 #define ENGINE_SCRATCH(items)
-#define engine_multiply(d, a, b, lane) engine_instruction(d, a, b)
+#define engine_multiply(d, a, b, lane) engine_instruction(d, a, b, lane)
 #if ENGINE <= 2
 #if ENGINE == 1 && INPUT == 1
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -195,7 +244,7 @@ static inline void engine_read_b(uint *b, __local const uint *tile, const int li
 #else
 #define MMA "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
 #endif
-static inline void engine_instruction(float *d, const uint *a, const uint *b) {
+static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
 #if ENGINE == 1
     __asm volatile(MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -207,7 +256,7 @@ static inline void engine_instruction(float *d, const uint *a, const uint *b) {
 #endif
 }
 #elif ENGINE == 3
-static inline void engine_instruction(float *d, const uint *a, const uint *b) {
+static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
     const uint8 x = (uint8)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
     const uint8 y = (uint8)(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
     float8 sums = (float8)(d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
@@ -225,8 +274,8 @@ static inline void engine_instruction(float *d, const uint *a, const uint *b) {
     d[6] = sums.s6;
     d[7] = sums.s7;
 }
-#else
-static inline void engine_instruction(float *d, const uint *a, const uint *b) {
+#elif ENGINE == 4
+static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
     const uint2 x = (uint2)(a[0], a[1]), y = (uint2)(b[0], b[1]);
     float4 sums = (float4)(d[0], d[1], d[2], d[3]);
 #if INPUT == 1
@@ -238,6 +287,38 @@ static inline void engine_instruction(float *d, const uint *a, const uint *b) {
     d[1] = sums.y;
     d[2] = sums.z;
     d[3] = sums.w;
+}
+#else
+#if ENGINE == 5
+typedef int8 engine_a;
+#define ENGINE_A(i) ((int)a[i])
+#else
+typedef short8 engine_a;
+#define ENGINE_A(i) ((short)(a[i] >> lane % 2 * 16))
+#endif
+#if INPUT == 1
+#define ENGINE_MAD intel_sub_group_f16_f16_matrix_mad_k16
+#else
+#define ENGINE_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
+#endif
+/* A compiler that has the function need not have declared it: Intel's of 2022 has not. */
+#ifndef cl_intel_subgroup_matrix_multiply_accumulate
+float8 __attribute__((overloadable)) ENGINE_MAD(engine_a a, int8 b, float8 sums);
+#endif
+static inline void engine_instruction(float *d, const uint *a, const uint *b, const int lane) {
+    const engine_a x = (engine_a)(ENGINE_A(0), ENGINE_A(1), ENGINE_A(2), ENGINE_A(3), ENGINE_A(4), ENGINE_A(5),
+                                  ENGINE_A(6), ENGINE_A(7));
+    const uint8 y = (uint8)(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
+    float8 sums = (float8)(d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]);
+    sums = ENGINE_MAD(x, as_int8(y), sums);
+    d[0] = sums.s0;
+    d[1] = sums.s1;
+    d[2] = sums.s2;
+    d[3] = sums.s3;
+    d[4] = sums.s4;
+    d[5] = sums.s5;
+    d[6] = sums.s6;
+    d[7] = sums.s7;
 }
 #endif
 #else

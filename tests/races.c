@@ -28,10 +28,12 @@ static const struct {
     const char *name;
     tfm__engine engine;
     tfm_dtype inputs;
-} ENGINES[] = {{"mma-f16", TFM__ENGINE_MMA, TFM_F16},     {"mma-bf16", TFM__ENGINE_MMA, TFM_BF16},
-               {"mma_8-f16", TFM__ENGINE_MMA_8, TFM_F16}, {"wmma-f16", TFM__ENGINE_WMMA, TFM_F16},
-               {"wmma-bf16", TFM__ENGINE_WMMA, TFM_BF16}, {"mfma-f16", TFM__ENGINE_MFMA, TFM_F16},
-               {"mfma-bf16", TFM__ENGINE_MFMA, TFM_BF16}};
+} ENGINES[] = {{"mma-f16", TFM__ENGINE_MMA, TFM_F16},          {"mma-bf16", TFM__ENGINE_MMA, TFM_BF16},
+               {"mma_8-f16", TFM__ENGINE_MMA_8, TFM_F16},      {"wmma-f16", TFM__ENGINE_WMMA, TFM_F16},
+               {"wmma-bf16", TFM__ENGINE_WMMA, TFM_BF16},      {"mfma-f16", TFM__ENGINE_MFMA, TFM_F16},
+               {"mfma-bf16", TFM__ENGINE_MFMA, TFM_BF16},      {"dpas-f16", TFM__ENGINE_DPAS, TFM_F16},
+               {"dpas-bf16", TFM__ENGINE_DPAS, TFM_BF16},      {"dpas_16-f16", TFM__ENGINE_DPAS_16, TFM_F16},
+               {"dpas_16-bf16", TFM__ENGINE_DPAS_16, TFM_BF16}};
 
 static int failed, backwards, ran;
 

@@ -33,6 +33,7 @@ static const struct {
     {"cl_khr_integer_dot_product", TFM__HAS_INT_DOT, 30},
     {"cl_nv_device_attribute_query", TFM__HAS_NV_QUERIES, 12},
     {"cl_amd_device_attribute_query", TFM__HAS_AMD_QUERIES, 12},
+    {"cl_intel_subgroup_matrix_multiply_accumulate", TFM__HAS_INTEL_MATRICES, 12},
     {"cl_khr_command_buffer", TFM__HAS_COMMANDS, 12},
 };
 
@@ -161,6 +162,19 @@ static uint32_t ask_processor(cl_device_id device) {
     return has;
 }
 
+/* The least size of a sub-group that a kernel may ask for (cl_intel_required_subgroup_size), or 0. */
+static size_t least_sub_group(cl_device_id device) {
+    enum { SUB_GROUP_SIZES = 0x4108 };
+    size_t bytes, least = 0, size;
+    char *list = long_answer(&bytes, device, SUB_GROUP_SIZES);
+    for (size_t i = 0; list && (i + 1) * sizeof(size) <= bytes; i++) {
+        memcpy(&size, list + i * sizeof(size), sizeof(size));
+        least = least == 0 || size < least ? size : least;
+    }
+    free(list);
+    return least;
+}
+
 /* The matrix engine that devices of this kind have. Of AMD's instruction sets 9 only some have one, and none of them
  * tells: a kernel that cannot be built will. */
 static tfm__engine ask_engine(cl_device_id device, uint32_t has) {
@@ -174,6 +188,10 @@ static tfm__engine ask_engine(cl_device_id device, uint32_t has) {
         return major == 11 && wave == 32  ? TFM__ENGINE_WMMA
                : major == 9 && wave == 64 ? TFM__ENGINE_MFMA
                                           : TFM__NO_ENGINE;
+    if (has & TFM__HAS_INTEL_MATRICES) {
+        const size_t least = least_sub_group(device); /* which the engine works in */
+        return least == 8 ? TFM__ENGINE_DPAS : least == 16 ? TFM__ENGINE_DPAS_16 : TFM__NO_ENGINE;
+    }
     return TFM__NO_ENGINE;
 }
 

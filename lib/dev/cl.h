@@ -69,24 +69,25 @@ struct tfm__kernel {
 
 /* What a device can do (capabilities.c). Kernel texts ask for the bits that have a word there, such as TFM_HAS_FP16. */
 enum {
-    TFM__HAS_FMA = 1 << 0,            /* fma() is one instruction: CL_FP_FMA. Kernels see it as TFM_FMA */
-    TFM__HAS_INF_NAN = 1 << 1,        /* floats have infinity and NaN: CL_FP_INF_NAN */
-    TFM__HAS_INT64 = 1 << 2,          /* the full profile, or cles_khr_int64 */
-    TFM__HAS_FP16 = 1 << 3,           /* arithmetic on half: cl_khr_fp16 */
-    TFM__HAS_FP64 = 1 << 4,           /* double: cl_khr_fp64 */
-    TFM__HAS_SUBGROUPS = 1 << 5,      /* cl_khr_subgroups, and OpenCL C 2.0 or later */
-    TFM__HAS_INT_DOT = 1 << 6,        /* dot products of bytes: cl_khr_integer_dot_product, and OpenCL C 3.0 */
-    TFM__HAS_IMAGES = 1 << 7,         /* CL_DEVICE_IMAGE_SUPPORT */
-    TFM__HAS_LOCAL_MEMORY = 1 << 8,   /* local memory is faster than global memory: CL_LOCAL */
-    TFM__HAS_UNIFIED_MEMORY = 1 << 9, /* the device's memory is the host's: CL_DEVICE_HOST_UNIFIED_MEMORY */
-    TFM__HAS_NV_QUERIES = 1 << 10,    /* it tells its compute capability: cl_nv_device_attribute_query */
-    TFM__HAS_AMD_QUERIES = 1 << 11,   /* it tells its instruction set: cl_amd_device_attribute_query */
-    TFM__HAS_AVX512VNNI = 1 << 12,    /* instructions of this machine's processor that the driver's compiler may not */
-    TFM__HAS_AVXVNNI = 1 << 13,       /*   know of (capabilities.c): dot products of bytes, of 512 and of 256 bits, */
-    TFM__HAS_AVX512BF16 = 1 << 14,    /*   and of bf16 */
-    TFM__HAS_COMMANDS = 1 << 15,      /* what is enqueued can be recorded: cl_khr_command_buffer */
-    TFM__HAS_AMX_BF16 = 1 << 16,      /* products of tiles by the processor, of bf16 */
-    TFM__HAS_AMX_INT8 = 1 << 17,      /*   and of bytes, where tfm__tiles_allowed */
+    TFM__HAS_FMA = 1 << 0,             /* fma() is one instruction: CL_FP_FMA. Kernels see it as TFM_FMA */
+    TFM__HAS_INF_NAN = 1 << 1,         /* floats have infinity and NaN: CL_FP_INF_NAN */
+    TFM__HAS_INT64 = 1 << 2,           /* the full profile, or cles_khr_int64 */
+    TFM__HAS_FP16 = 1 << 3,            /* arithmetic on half: cl_khr_fp16 */
+    TFM__HAS_FP64 = 1 << 4,            /* double: cl_khr_fp64 */
+    TFM__HAS_SUBGROUPS = 1 << 5,       /* cl_khr_subgroups, and OpenCL C 2.0 or later */
+    TFM__HAS_INT_DOT = 1 << 6,         /* dot products of bytes: cl_khr_integer_dot_product, and OpenCL C 3.0 */
+    TFM__HAS_IMAGES = 1 << 7,          /* CL_DEVICE_IMAGE_SUPPORT */
+    TFM__HAS_LOCAL_MEMORY = 1 << 8,    /* local memory is faster than global memory: CL_LOCAL */
+    TFM__HAS_UNIFIED_MEMORY = 1 << 9,  /* the device's memory is the host's: CL_DEVICE_HOST_UNIFIED_MEMORY */
+    TFM__HAS_NV_QUERIES = 1 << 10,     /* it tells its compute capability: cl_nv_device_attribute_query */
+    TFM__HAS_AMD_QUERIES = 1 << 11,    /* it tells its instruction set: cl_amd_device_attribute_query */
+    TFM__HAS_AVX512VNNI = 1 << 12,     /* instructions of this machine's processor that the driver's compiler may not */
+    TFM__HAS_AVXVNNI = 1 << 13,        /*   know of (capabilities.c): dot products of bytes, of 512 and of 256 bits, */
+    TFM__HAS_AVX512BF16 = 1 << 14,     /*   and of bf16 */
+    TFM__HAS_COMMANDS = 1 << 15,       /* what is enqueued can be recorded: cl_khr_command_buffer */
+    TFM__HAS_AMX_BF16 = 1 << 16,       /* products of tiles by the processor, of bf16 */
+    TFM__HAS_AMX_INT8 = 1 << 17,       /*   and of bytes, where tfm__tiles_allowed */
+    TFM__HAS_INTEL_MATRICES = 1 << 18, /* Intel's matrix engine: cl_intel_subgroup_matrix_multiply_accumulate */
 };
 
 typedef struct tfm__capabilities {

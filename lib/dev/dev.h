@@ -39,10 +39,12 @@ enum { TFM__PREFERENCES = 5, TFM__ATTENTION_BLOCKS = 3 };
  * know them by their numbers. */
 typedef enum tfm__engine {
     TFM__NO_ENGINE,
-    TFM__ENGINE_MMA,   /* NVIDIA, compute capability 8.0 and later: mma.m16n8k16 */
-    TFM__ENGINE_MMA_8, /* NVIDIA, 7.5: mma.m16n8k8, of F16 alone */
-    TFM__ENGINE_WMMA,  /* AMD, RDNA 3 */
-    TFM__ENGINE_MFMA,  /* AMD, CDNA */
+    TFM__ENGINE_MMA,     /* NVIDIA, compute capability 8.0 and later: mma.m16n8k16 */
+    TFM__ENGINE_MMA_8,   /* NVIDIA, 7.5: mma.m16n8k8, of F16 alone */
+    TFM__ENGINE_WMMA,    /* AMD, RDNA 3 */
+    TFM__ENGINE_MFMA,    /* AMD, CDNA */
+    TFM__ENGINE_DPAS,    /* Intel, sub-groups of 8: Xe-HPG */
+    TFM__ENGINE_DPAS_16, /* Intel, sub-groups of 16: Xe-HPC, Xe 2 */
     TFM__ENGINES
 } tfm__engine;
 

@@ -35,16 +35,31 @@ static const struct tile MFMA_TILES[TILES] = {{{128, 128, 2, 1.2, false, false},
                                               {{32, 32, 0.6, 4, false, false}, 16, 32},
                                               {{16, 64, 0.6, 4, false, false}, 16, 64}};
 
+/* Intel's are guesses, too: the largest waves that its compiler keeps in registers, of which a lane is asked to have
+ * 256. With the usual 128 it has the sums of waves half as large in memory. */
+#define DPAS_OPTION " -cl-intel-256-GRF-per-thread"
+static const struct tile DPAS_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 16, 16},
+                                              {{64, 64, 1.6, 2.5, false, false}, 16, 16},
+                                              {{32, 32, 0.8, 4, false, false}, 16, 8},
+                                              {{16, 32, 0.6, 4, false, false}, 8, 8}};
+static const struct tile DPAS_16_TILES[TILES] = {{{128, 64, 2, 2, false, false}, 32, 16},
+                                                 {{64, 64, 1.6, 2.5, false, false}, 32, 16},
+                                                 {{32, 32, 0.8, 4, false, false}, 8, 16},
+                                                 {{16, 32, 0.6, 4, false, false}, 8, 16}};
+
 static const struct engine {
     int lanes, words; /* of a wave; of a lane's fragments of a and b: as cl/matrix_engine.cl has them */
     bool bf16;
     const struct tile *tiles;
     int count;
+    const char *option; /* of the compiler, for the instruction; or NULL */
 } ENGINE[TFM__ENGINES] = {
-    [TFM__ENGINE_MMA] = {32, 6, true, MMA_TILES, TILES + RINGS},
-    [TFM__ENGINE_MMA_8] = {32, 3, false, MMA_TILES, TILES},
-    [TFM__ENGINE_WMMA] = {32, 16, true, WMMA_TILES, TILES},
-    [TFM__ENGINE_MFMA] = {64, 4, true, MFMA_TILES, TILES},
+    [TFM__ENGINE_MMA] = {32, 6, true, MMA_TILES, TILES + RINGS, NULL},
+    [TFM__ENGINE_MMA_8] = {32, 3, false, MMA_TILES, TILES, NULL},
+    [TFM__ENGINE_WMMA] = {32, 16, true, WMMA_TILES, TILES, NULL},
+    [TFM__ENGINE_MFMA] = {64, 4, true, MFMA_TILES, TILES, NULL},
+    [TFM__ENGINE_DPAS] = {8, 16, true, DPAS_TILES, TILES, DPAS_OPTION},
+    [TFM__ENGINE_DPAS_16] = {16, 16, true, DPAS_16_TILES, TILES, DPAS_OPTION},
 };
 
 /* A product as it is run. */
@@ -215,12 +230,13 @@ static tfm__kernel *kernel_of(tfm_context *ctx, const tfm__gemm_task *task, cons
     }
     return tfm__kernel_get(ctx, "gemm_engine", "gemm_engine",
                            "-DENGINE=%d -DINPUT=%d -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWAVE_M=%d -DWAVE_N=%d "
-                           "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s",
+                           "-DUNIT=%d -DINDEX=%s -DTURNED_A=%d -DTURNED_B=%d -DTFM_ACTIVATION=%d%s%s%s",
                            (int)tuning->engine, (int)tfm__gemm_inputs(ctx, task), p->tile->pace.m, p->tile->pace.n,
                            TILE_K, p->tile->wave_m, p->tile->wave_n, p->unit, p->large ? "long" : "int",
                            task->transpose_a, task->transpose_b,
                            p->cut.parts == 1 ? (int)task->activation : TFM_NO_ACTIVATION,
-                           tfm__stored_define(task->b.dtype), tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE");
+                           tfm__stored_define(task->b.dtype), tuning->engine_emulated ? "" : " -DTFM_HAS_ENGINE",
+                           tuning->engine_emulated || !engine_of(ctx)->option ? "" : engine_of(ctx)->option);
 }
 
 static tfm_status launch(tfm_context *ctx, const tfm__gemm_task *task, const plan *p, tfm__kernel *kernel) {

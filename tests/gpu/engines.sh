@@ -3,7 +3,8 @@
 # those of theirs. A group of a ring may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA
 # from sm_80 on. With them the tiles of attention whose items have eight rows, which are for the same GPUs; forward they
 # may have as much.
-#     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx, gfx90a and gfx1100 if none is named
+#     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx, gfx90a and gfx1100 if none is named, which
+#                                                    need no compiler of a maker: sm_80, dg2 and pvc do
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
 here=$(dirname "$0")
@@ -29,7 +30,13 @@ ask() {
 
 # judge TARGET NAME COUNT INSTRUCTION KERNEL: its programs of this kernel, of which there are so many, for this target
 judge() {
-    missing=$(options='' "have_$1" | sort -u | paste -sd ';')
+    missing=$(
+        options='' "have_$1" | sort -u
+        case $1 in
+        dg2 | pvc) lacks "$iga" ;;
+        esac
+    )
+    missing=$(echo "$missing" | sed '/^$/d' | paste -sd ';')
     if [ "$missing" ]; then
         echo "$1 $2: skipped: $missing"
         skipped=$((skipped + 1))
@@ -49,6 +56,9 @@ judge() {
         code=$out/code/$target/$(basename "$program" .cl).s
         case $said in
         *" good")
+            case $target in
+            dg2 | pvc) out=${code%.s} intel_words "$target" || said="$said, but cannot be read" ;;
+            esac
             for each in $instruction; do
                 grep -qE "$each" "$code" || said="$said, but without $each"
             done
@@ -70,6 +80,9 @@ wait
 ask wmma gfx=11,wave=32 &
 ask mfma gfx=9,wave=64 &
 wait
+ask dpas dpas=8 &
+ask dpas16 dpas=16 &
+wait
 for target; do
     case $target in
     nvptx | sm_80)
@@ -85,6 +98,8 @@ for target; do
         ;;
     gfx90a) judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' gemm_engine ;;
     gfx1100) judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' gemm_engine ;;
+    dg2) judge "$target" dpas 8 'dpas\.8x8 \(8\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_engine ;;
+    pvc) judge "$target" dpas16 8 'dpas\.8x8 \(16\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_engine ;;
     *)
         echo "$target has no matrix engine that is known"
         failed=$((failed + 1))

@@ -9,6 +9,7 @@
  *         subgroups=1  it has cl_khr_subgroups, and OpenCL C 3.0
  *         compute=N    it is NVIDIA's, of compute capability N / 10
  *         gfx=N,wave=N it is AMD's, of instruction set N, with waves of so many items
+ *         dpas=N       it is Intel's, with a matrix engine, and sub-groups of N items or twice or four times as many
  *         width=N      it is no GPU, but a CPU with vectors of N floats
  *         unbuilt=1    the driver builds none of the library's programs (unbuilt.h)
  *         run=1        kernels do run, and results are right: slow, to compare what is found with what is found without
@@ -60,7 +61,8 @@ static cl_int say_extensions(cl_device_id device, ANSWER) {
     } DECIDED[] = {{"fp16", "cl_khr_fp16"},
                    {"subgroups", "cl_khr_subgroups"},
                    {"compute", "cl_nv_device_attribute_query"},
-                   {"gfx", "cl_amd_device_attribute_query"}};
+                   {"gfx", "cl_amd_device_attribute_query"},
+                   {"dpas", "cl_intel_subgroup_matrix_multiply_accumulate"}};
     enum { COUNT = sizeof(DECIDED) / sizeof(DECIDED[0]) };
     size_t bytes = 0;
     cl_int code = next.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes);
@@ -90,7 +92,8 @@ static cl_int say_extensions(cl_device_id device, ANSWER) {
 
 /* What vendors' own queries say of a pose; false for any other question. */
 static bool say_vendors(cl_device_info what, cl_int *code, ANSWER) {
-    enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_WAVE = 0x4043, AMD_MAJOR = 0x404a };
+    enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_WAVE = 0x4043, AMD_MAJOR = 0x404a, SUB_GROUP_SIZES = 0x4108 };
+    const size_t dpas = (size_t)pose("dpas", 0), sizes[] = {4 * dpas, 2 * dpas, dpas};
     const cl_uint compute = (cl_uint)pose("compute", 0), gfx = (cl_uint)pose("gfx", 0);
     const bool nvidia = compute > 0 && (what == NV_MAJOR || what == NV_MINOR);
     const bool amd = gfx > 0 && (what == AMD_WAVE || what == AMD_MAJOR);
@@ -98,9 +101,12 @@ static bool say_vendors(cl_device_info what, cl_int *code, ANSWER) {
                            : what == NV_MINOR ? compute % 10
                            : what == AMD_WAVE ? (cl_uint)pose("wave", 32)
                                               : gfx;
+    const bool intel = dpas > 0 && what == SUB_GROUP_SIZES;
     if (nvidia || amd)
         *code = say(&answer, sizeof(answer), size, value, needed);
-    return nvidia || amd;
+    if (intel)
+        *code = say(sizes, sizeof(sizes), size, value, needed);
+    return nvidia || amd || intel;
 }
 
 static cl_int CL_API_CALL my_clGetDeviceInfo(cl_device_id device, cl_device_info what, ANSWER) {
@@ -151,10 +157,11 @@ static cl_int CL_API_CALL my_clGetKernelWorkGroupInfo(cl_kernel kernel, cl_devic
 
 /* The options without what a pose has put into them. */
 static char *without_extras(const char *options) {
-    static const char EXTRA[] = " -DTFM_HAS_";
+    static const char *const EXTRAS[] = {" -DTFM_HAS_", " -cl-intel-"};
     char *out = strdup(options);
-    for (char *at = out; at && (at = strstr(at, EXTRA));)
-        memmove(at, at + 1 + strcspn(at + 1, " "), strlen(at + 1 + strcspn(at + 1, " ")) + 1);
+    for (size_t i = 0; i < sizeof(EXTRAS) / sizeof(EXTRAS[0]); i++)
+        for (char *at = out; at && (at = strstr(at, EXTRAS[i]));)
+            memmove(at, at + 1 + strcspn(at + 1, " "), strlen(at + 1 + strcspn(at + 1, " ")) + 1);
     return out;
 }
 

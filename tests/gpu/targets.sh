@@ -118,3 +118,19 @@ wrong_dg2() { wrong_intel; }
 have_gen9() { have_intel; }
 build_gen9() { intel skl; }
 wrong_gen9() { wrong_intel; }
+# For engines.sh alone.
+have_pvc() { have_intel; }
+build_pvc() { intel pvc; }
+wrong_pvc() { wrong_intel; }
+
+# Its machine code in words, to $out.s: `ocloc disasm` looks for a name of a library that Debian has in a package of
+# headers.
+iga=${GPU_INTEL:-}/usr/lib/x86_64-linux-gnu/libiga64.so.1
+intel_words() {
+    (
+        intel_path
+        ln -sf "$iga" "$out.intel/libiga64.so"
+        LD_LIBRARY_PATH="$out.intel${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ocloc disasm -file "$out.bin" -device "$1" \
+            -dump "$out.intel/words" >>"$out.log" 2>&1 && cat "$out.intel/words"/*.asm >"$out.s"
+    )
+}
