@@ -14,7 +14,8 @@
 
 /* What a lane holds: A_ROW and A_K are the row and the first of two columns of A in its word w, B_COLUMN and B_K the
  * column and the first of two rows of B, D_ROW and D_COLUMN the place of its sum i. A_RUN words of A follow each other
- * along K, and B_RUN of B. For the emulation the other way round: the lane and word that have a number of A or B. */
+ * along K, and B_RUN of B. For the emulation the other way round: the lane and word that have a number of A or B, and
+ * the lane and sum that have one of D. */
 #if ENGINE == 1
 /* NVIDIA from sm_80 on: "Matrix Fragments for mma.m16n8k16 with floating point type" in NVIDIA's PTX ISA. */
 #define LANES 32
@@ -36,6 +37,8 @@
 #define A_WORD(row, k) ((row) / 8 + (k) / 8 * 2)
 #define B_LANE(column, k, lane) ((column)*4 + (k) % 8 / 2)
 #define B_WORD(k) ((k) / 8)
+#define D_LANE(row, column) ((row) % 8 * 4 + (column) / 2)
+#define D_SUM(row, column) ((row) / 8 * 2 + (column) % 2)
 #elif ENGINE == 2
 /* NVIDIA's sm_75, of F16 alone: "Matrix Fragments for mma.m16n8k8" there. */
 #define LANES 32
@@ -57,6 +60,8 @@
 #define A_WORD(row, k) ((row) / 8)
 #define B_LANE(column, k, lane) ((column)*4 + (k) / 2)
 #define B_WORD(k) 0
+#define D_LANE(row, column) ((row) % 8 * 4 + (column) / 2)
+#define D_SUM(row, column) ((row) / 8 * 2 + (column) % 2)
 #elif ENGINE == 3
 /* AMD's RDNA 3, in waves of 32: "How to accelerate AI applications on RDNA 3 using WMMA", gpuopen.com, and the RDNA3
  * ISA guide on WMMA. Lanes 16 to 31 hold A and B once more: each half of the wave has what its own sums need. */
@@ -79,6 +84,8 @@
 #define A_WORD(row, k) ((k) / 2)
 #define B_LANE(column, k, lane) ((column) + (lane) / 16 * 16)
 #define B_WORD(k) ((k) / 2)
+#define D_LANE(row, column) ((column) + (row) % 2 * 16)
+#define D_SUM(row, column) ((row) / 2)
 #elif ENGINE == 4
 /* AMD's CDNA, in waves of 64: the instruction set guides of MI100 and MI200, and AMD's matrix instruction calculator,
  * v_mfma_f32_16x16x16_f16 and v_mfma_f32_16x16x16_bf16_1k. */
@@ -101,6 +108,8 @@
 #define A_WORD(row, k) ((k) % 4 / 2)
 #define B_LANE(column, k, lane) ((column) + (k) / 4 * 16)
 #define B_WORD(k) ((k) % 4 / 2)
+#define D_LANE(row, column) ((column) + (row) / 4 * 16)
+#define D_SUM(row, column) ((row) % 4)
 #elif ENGINE == 5 || ENGINE == 6
 /* Intel's Xe: cl_intel_subgroup_matrix_multiply_accumulate, whose text has a functional implementation. A lane has one
  * column of B and D, and of each row of A as much of K as there is for each lane: two numbers where sub-groups have 8
@@ -125,6 +134,8 @@
 #define A_WORD(row, k) (row)
 #define B_LANE(column, k, lane) (column)
 #define B_WORD(k) ((k) / 2)
+#define D_LANE(row, column) (column)
+#define D_SUM(row, column) (row)
 #else
 #error "ENGINE is not a number of enum tfm__engine"
 #endif
@@ -347,10 +358,11 @@ static inline __attribute__((always_inline)) void engine_emulate(float *d, const
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int i = 0; i < SUMS; i++) {
         const int row = D_ROW(lane, i), column = D_COLUMN(lane, i);
-        for (int k = 0; k < ENGINE_K; k++) {
+        for (int k = 0; k < ENGINE_K && D_LANE(row, column) == lane; k++) {
             const uint x = wave[A_LANE(row, k, lane) * (A_WORDS + B_WORDS) + A_WORD(row, k)];
             const uint y = wave[B_LANE(column, k, lane) * (A_WORDS + B_WORDS) + A_WORDS + B_WORD(k)];
-            d[i] = tfm_fma(engine_number(x, k % 2), engine_number(y, k % 2), d[i]);
+            float *sum = d + D_SUM(row, column);
+            *sum = tfm_fma(engine_number(x, k % 2), engine_number(y, k % 2), *sum);
         }
     }
 }
