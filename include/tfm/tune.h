@@ -58,8 +58,14 @@ TFM_API tfm_status tfm_tune_groups(tfm_context *ctx, tfm_tune_record *out, int64
  * Does nothing for NULL. */
 TFM_API void tfm_tune_clear(tfm_context *ctx);
 
-/* Stores this context's table in the cache folder (TFM_CACHE_DIR), or removes the stored one if the context has none.
- * TFM_ERROR_IO if the table cannot be kept there. */
+/* Whether a table can be stored at all, to be asked before what takes its time: TFM_ERROR_IO with the sentence that
+ * tfm_tune_save would give where the cache folder is none of the user's, is full, or can only be read. */
+TFM_API tfm_status tfm_tune_storable(tfm_context *ctx);
+
+/* Stores in the cache folder (TFM_CACHE_DIR) what this context has changed of its table since it opened or called this
+ * last. The rows that another context has stored meanwhile, in this process or another, stay; where both have changed
+ * the same row, the last one counts. After tfm_tune_clear nothing stays that was stored before. TFM_ERROR_IO if the
+ * table cannot be kept there. */
 TFM_API tfm_status tfm_tune_save(tfm_context *ctx);
 
 /* Forgets the table, as tfm_tune_clear and tfm_tune_save do, and what trials on this device have come to: whether

@@ -62,7 +62,7 @@ static uint64_t checksum(const unsigned char header[HEADER], const void *key, si
     return tfm__hash64(payload, bytes, tfm__hash64(key, key_bytes, tfm__hash64(header, 24, VERSION)));
 }
 
-enum verdict { GOOD, MISSING, OTHER_KEY, DAMAGED };
+enum verdict { GOOD, MISSING, OTHER_KEY, DAMAGED, FOLDER };
 
 /* Whether `size` bytes at `entry` are an unharmed entry of this key. Reads nothing that it has not bounded.
  */
@@ -101,8 +101,9 @@ static enum verdict read_entry(void **out, size_t *bytes, int folder, const char
     if (file < 0)
         return errno == ELOOP ? DAMAGED : MISSING; /* a link; the rest may be gone the next time */
     enum verdict verdict = DAMAGED;
-    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= HEADER &&
-        (uint64_t)about.st_size <= MAX_ENTRY) {
+    if (fstat(file, &about) != 0) {
+        verdict = MISSING;
+    } else if (S_ISREG(about.st_mode) && about.st_size >= HEADER && (uint64_t)about.st_size <= MAX_ENTRY) {
         size_t size = (size_t)about.st_size;
         unsigned char *entry = read_all(file, size);
         verdict = entry ? verify(entry, size, key) : MISSING;
@@ -114,6 +115,8 @@ static enum verdict read_entry(void **out, size_t *bytes, int folder, const char
         } else {
             free(entry);
         }
+    } else if (S_ISDIR(about.st_mode)) {
+        verdict = FOLDER; /* which is nobody's table, and not ours to remove */
     }
     close(file);
     return verdict;
@@ -141,14 +144,27 @@ void *tfm__cache_get(const char *key, size_t *bytes) {
     return payload;
 }
 
-void tfm__cache_drop(const char *key) {
+bool tfm__cache_drop(const char *key) {
     char name[TFM__CACHE_NAME];
     int folder = tfm__cache_folder(false, true);
     if (folder < 0)
-        return;
+        return true;
     tfm__cache_name(name, key);
-    unlinkat(folder, name, 0);
+    const bool gone = unlinkat(folder, name, 0) == 0 || errno == ENOENT;
     close(folder);
+    return gone;
+}
+
+bool tfm__cache_blocked(const char *key) {
+    char name[TFM__CACHE_NAME];
+    struct stat about;
+    const int folder = tfm__cache_folder(false, false);
+    if (folder < 0)
+        return false;
+    tfm__cache_name(name, key);
+    const bool blocked = fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
+    close(folder);
+    return blocked;
 }
 
 /* ---- Room -------------------------------------------------------------------------------------------------------- */

@@ -28,14 +28,19 @@ bool tfm__cache_usable(void);
  * free(); NULL, without a word in the log, where that cannot be. */
 char *tfm__cache_subfolder(const char *name);
 
-/* The bytes stored under `key`, freed with free(), or NULL if there are none. A damaged entry is deleted. */
+/* The bytes stored under `key`, freed with free(), or NULL if there are none. A damaged entry is deleted; a folder in
+ * its place is left alone. */
 void *tfm__cache_get(const char *key, size_t *bytes);
 
 /* Stores a copy, replacing what was there; the oldest entries go when the folder is full. */
 void tfm__cache_put(const char *key, const void *payload, size_t bytes);
 
-/* Forgets one entry, e.g. when a driver refuses a binary that arrived unharmed. */
-void tfm__cache_drop(const char *key);
+/* Forgets one entry, e.g. when a driver refuses a binary that arrived unharmed. False if something stays in its place,
+ * such as a folder. */
+bool tfm__cache_drop(const char *key);
+
+/* Whether a folder is in the place of the entry, which then cannot be stored. */
+bool tfm__cache_blocked(const char *key);
 
 /* Forgets all entries whose keys begin and end so, but for those that last. False if some may be left. */
 bool tfm__cache_drop_all(const char *beginning, const char *end);
@@ -44,6 +49,8 @@ bool tfm__cache_drop_all(const char *beginning, const char *end);
  * until tfm__cache_unlock or its end. Where there is no folder, or one that cannot have locks, everybody gets it: *lock
  * is -1 then. False where another has it still. */
 bool tfm__cache_lock(int *lock, double seconds);
+/* The same of another lock, which is for changes to the table of `tfm tune`: a trial may last, and these do not. */
+bool tfm__cache_lock_table(int *lock, double seconds);
 void tfm__cache_unlock(int lock);
 
 /* From here on until tfm__cache_unwatch the entry of the key is among what tfm__cache_drop_watched forgets. That one

@@ -13,7 +13,8 @@
 #include "dev/cache.h"
 #include "dev/cache_folder.h"
 
-#define LOCK_NAME "trial.lock"
+#define TRIAL_LOCK "trial.lock"
+#define TABLE_LOCK "table.lock"
 
 /* ---- Folder ------------------------------------------------------------------------------------------------------ */
 
@@ -91,10 +92,10 @@ char *tfm__cache_subfolder(const char *name) {
 
 /* ---- Locks and handlers ------------------------------------------------------------------------------------------ */
 
-bool tfm__cache_lock(int *lock, double seconds) {
+static bool take_lock(int *lock, const char *name, double seconds) {
     const double end = tfm__seconds() + seconds;
     const int folder = tfm__cache_folder(true, false);
-    *lock = folder < 0 ? -1 : openat(folder, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    *lock = folder < 0 ? -1 : openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (folder >= 0)
         close(folder);
     for (;;) {
@@ -110,6 +111,14 @@ bool tfm__cache_lock(int *lock, double seconds) {
         }
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
+}
+
+bool tfm__cache_lock(int *lock, double seconds) {
+    return take_lock(lock, TRIAL_LOCK, seconds);
+}
+
+bool tfm__cache_lock_table(int *lock, double seconds) {
+    return take_lock(lock, TABLE_LOCK, seconds);
 }
 
 void tfm__cache_unlock(int lock) {

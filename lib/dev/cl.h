@@ -151,9 +151,11 @@ struct tfm_context {
 
     tfm__slot *slots; /* what layers above keep here, the last one first */
 
-    tfm__tuned_row *tuned; /* [tuned_count], in order of their names (tuned.c) */
-    size_t tuned_count;
-    int group_by_rule; /* what the tuning's group is where no row says otherwise */
+    /* Rows in order of their names (tuned.c): those in force, and as they were when this context read or stored them
+     * last. What differs is what this context has changed. */
+    tfm__tuned_table tuned, tuned_before;
+    bool tuned_cleared; /* since then, so that nothing that is stored stays */
+    int group_by_rule;  /* what the tuning's group is where no row says otherwise */
 };
 
 /* "CL_OUT_OF_RESOURCES" for -5. Never NULL. */
@@ -208,5 +210,6 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
                               const char *variant);
 /* Reads the stored table of a context whose tuning is chosen, and applies it. */
 void tfm__tuned_load(tfm_context *ctx);
+void tfm__tuned_free(tfm_context *ctx);
 
 #endif

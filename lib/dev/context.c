@@ -184,7 +184,7 @@ void tfm_context_free(tfm_context **pointer) {
         clReleaseCommandQueue(ctx->queue);
     if (ctx->cl && !(ctx->common && tfm__cl_context_give(ctx->cl)))
         clReleaseContext(ctx->cl);
-    tfm__tuned_clear(ctx);
+    tfm__tuned_free(ctx);
     free(ctx);
 }
 

@@ -150,6 +150,11 @@ typedef struct tfm__tuned_row {
     char name[TFM__TUNED_TEXT], setting[TFM__TUNED_TEXT];
 } tfm__tuned_row;
 
+typedef struct tfm__tuned_table {
+    tfm__tuned_row *rows; /* [count], in order of their names */
+    size_t count;
+} tfm__tuned_table;
+
 /* The row of tfm__tuning.group: its setting is a number. */
 #define TFM__TUNED_GROUP "group"
 
@@ -165,8 +170,12 @@ void tfm__tuned_apply(tfm_context *ctx);
 /* A hash of all rows, or of those that do not begin with `but` if it is not NULL; 0 where there are none, and for a
  * context that is NULL. */
 uint64_t tfm__tuned_hash(const tfm_context *ctx, const char *but);
-/* Stores the rows for contexts that open later; without rows, what is stored goes. The caller's failure. */
+/* Stores the rows for contexts that open later: what this context has changed since it read or stored them goes into
+ * what is stored by now, which others may have changed meanwhile. After tfm__tuned_clear nothing of that stays, and
+ * without rows there is no table. The caller's failure. */
 tfm_status tfm__tuned_save(tfm_context *ctx);
+/* Whether that would work: TFM_ERROR_IO with the sentence that it would give. */
+tfm_status tfm__tuned_storable(tfm_context *ctx);
 
 /* ---- What was proven on this device (proven.c) ------------------------------------------------------------------- */
 

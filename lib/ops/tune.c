@@ -300,6 +300,10 @@ void tfm_tune_clear(tfm_context *ctx) {
     tfm__gemm_tuned_again(ctx);
 }
 
+tfm_status tfm_tune_storable(tfm_context *ctx) {
+    return TFM__NEEDS("tune_storable", ctx) == TFM_OK ? tfm__tuned_storable(ctx) : TFM_ERROR_ARGUMENT;
+}
+
 tfm_status tfm_tune_save(tfm_context *ctx) {
     return TFM__NEEDS("tune_save", ctx) == TFM_OK ? tfm__tuned_save(ctx) : TFM_ERROR_ARGUMENT;
 }
