@@ -25,9 +25,9 @@ typedef struct tfm_tune_record {
     char before[64]; /* What runs without the table, such as "tiled". */
     char after[64];  /* What was fastest, such as "tiled 64x64x16/4"; the same as `before` if nothing was faster. */
     double before_seconds; /* The median time of a run, in seconds. */
-    double after_seconds;  /* The same for `after`. */
+    double after_seconds;  /* The same for `after`, from the same contest of those two alone. */
     char other[64];        /* What came next of all that was right; "" if nothing else was. */
-    double other_seconds;  /* The same for `other`; 0 if there is none. */
+    double other_seconds;  /* The same for `other`, from the contest of all; 0 if there is none. */
     int tried;             /* How many ways were timed, the one before included. */
     int wrong;             /* How many gave wrong results, or failed on this device; they are not used. */
 } tfm_tune_record;

@@ -110,15 +110,62 @@ void tfm__contest_judge(tfm__contest *c, tfm_tune_record *record, size_t *winner
     const double rival = c->careful ? fastest(&c->list[0]) : record->before_seconds;
     double least = c->list[0].out ? INFINITY : rival / c->gain;
     for (size_t i = 1; i < c->count; i++)
-        if (!c->list[i].out && c->list[i].turns > 1 && median(&c->list[i]) < least) {
+        if (!c->list[i].out && !c->list[i].aside && c->list[i].turns > 1 && median(&c->list[i]) < least) {
             least = median(&c->list[i]);
             *winner = i;
         }
     record->after_seconds = median(&c->list[*winner]);
     for (size_t i = 0; i < c->count; i++)
-        if (i != *winner && !c->list[i].out && (c->next == c->count || median(&c->list[i]) < median(&c->list[c->next])))
+        if (i != *winner && !c->list[i].out && !c->list[i].aside &&
+            (c->next == c->count || median(&c->list[i]) < median(&c->list[c->next])))
             c->next = i;
     record->other_seconds = c->next < c->count ? median(&c->list[c->next]) : 0;
+}
+
+/* One more turn of a candidate; false after a failure, after which it is out, or the context has failed. */
+static bool another_turn(tfm__contest *c, tfm__candidate *candidate) {
+    const int depth = tfm__scope_depth(c->ctx);
+    c->use(c->self, candidate->setting);
+    const double seconds = turn(c, candidate->times);
+    if (failed(c, candidate, depth))
+        return false;
+    candidate->seconds[candidate->turns++] = seconds;
+    return true;
+}
+
+/* What was fastest of many may owe that to chance, and the rule may have had its turns while the machine had other
+ * things to do. So the two meet again, in turns of which each begins every other pair, and what is told is what they
+ * take now. The winner must lie below all turns of the rule. */
+static void again(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
+    const bool careful = c->careful;
+    const size_t next = c->next, rival = *winner;
+    const double other = record->other_seconds;
+    tfm__candidate *pair[2] = {&c->list[0], &c->list[rival]};
+    for (size_t i = 1; i < c->count; i++)
+        c->list[i].aside = i != rival;
+    pair[0]->turns = pair[1]->turns = 0;
+    for (int i = 0; i < 2 * TFM__TUNE_TURNS && tfm_context_status(c->ctx) == TFM_OK; i++)
+        if (!another_turn(c, pair[(i ^ i >> 1) & 1])) {
+            record->tried--;
+            record->wrong++;
+            break;
+        }
+    if (tfm_context_status(c->ctx) != TFM_OK)
+        return;
+    if (pair[1]->out) {
+        *winner = 0;
+        record->after_seconds = record->before_seconds;
+        c->next = next == 0 ? c->count : next;
+        record->other_seconds = next == 0 ? 0 : other;
+        return;
+    }
+    c->careful = true;
+    tfm__contest_judge(c, record, winner);
+    c->careful = careful;
+    if (*winner != 0) { /* the one that comes next is not the rule by this contest, but the next of all */
+        c->next = next;
+        record->other_seconds = next == 0 ? record->before_seconds : other;
+    }
 }
 
 tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *winner) {
@@ -140,17 +187,14 @@ tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *wi
             const double slow = i == 0 ? 4 : HOPELESS;
             if (candidate->out || candidate->seconds[0] > slow * best)
                 continue;
-            const int depth = tfm__scope_depth(c->ctx);
-            c->use(c->self, candidate->setting);
-            const double seconds = turn(c, candidate->times);
-            if (!failed(c, candidate, depth)) {
-                candidate->seconds[candidate->turns++] = seconds;
-            } else if (i > 0) {
+            if (!another_turn(c, candidate) && i > 0) {
                 record->tried--;
                 record->wrong++;
             }
         }
     tfm__contest_judge(c, record, winner);
+    if (*winner > 0 && !c->list[0].out && tfm_context_status(c->ctx) == TFM_OK)
+        again(c, record, winner);
     c->use(c->self, c->list[*winner].setting);
     return tfm_context_status(c->ctx);
 }

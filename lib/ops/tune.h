@@ -9,14 +9,15 @@
 /* More than medians of a few turns scatter. */
 #define TFM__TUNE_GAIN 1.03
 
-enum { TFM__CANDIDATES = 48, TFM__TUNE_TURNS = 5 };
+enum { TFM__CANDIDATES = 96, TFM__TUNE_TURNS = 5 };
 
 typedef struct tfm__candidate {
     char setting[TFM__TUNED_TEXT]; /* of the table's row; "": no row, the device's own rule */
     int times;                     /* runs in a turn */
     int turns;
     double seconds[TFM__TUNE_TURNS]; /* of a run, by turns */
-    bool out;                        /* wrong, or too slow */
+    bool out;                        /* wrong, or failed */
+    bool aside;                      /* not judged: it has no part in the second contest */
 } tfm__candidate;
 
 typedef struct tfm__contest {
@@ -38,8 +39,10 @@ typedef struct tfm__contest {
 /* Adds a candidate; one too many is left away. */
 void tfm__contest_add(tfm__contest *c, const char *format, ...) TFM_PRINTF(2, 3);
 
-/* Lets all take their turns, puts the winner in force, and fills the record but for its names. *winner: its place.
- * Fails only where the first one does: the context is then as after any failure. */
+/* Lets all take their turns, and then the fastest once more, alone with the first, which it must beat again and surely:
+ * its median must lie below the first one's fastest turn. Puts the winner in force, and fills the record but for its
+ * names: before_seconds and after_seconds are of the second contest where there was one. *winner: its place. Fails only
+ * where the first one does: the context is then as after any failure. */
 tfm_status tfm__contest_run(tfm__contest *c, tfm_tune_record *record, size_t *winner);
 
 /* What comes of turns that were taken: the winner's place, the times of the record, and c->next. */

@@ -53,29 +53,23 @@ static bool right(void *self, const tfm__candidate *candidate) {
     return same && ran;
 }
 
-/* A machine that has other things to do may slow all turns of the one and none of the other, so who wins must win
- * again: of twenty contests on a busy one, of steps that take as long, one was won. */
 static tfm_status try_steps(tfm_tune_record *out, steps *s) {
-    enum { TIMES = 2 };
     tfm_context *ctx = s->model->ctx;
     const char *why = NULL;
-    size_t winner = 1;
+    size_t winner = 0;
     bool next = false;
     use(s, "");
     const tfm_status proved = tfm__recorded_prove(ctx, &why, NULL); /* which was tried, and may be disproved since */
     if (proved != TFM_OK)
         return proved;
-    for (int i = 0; i < TIMES && winner > 0 && tfm_context_status(ctx) == TFM_OK; i++) {
-        tfm__contest c = {
-            .ctx = ctx, .self = s, .use = use, .run = run, .right = right, .gain = TFM__TUNE_GAIN, .careful = true};
-        tfm__contest_add(&c, "%s", "");
-        if (!why)
-            tfm__contest_add(&c, "recorded");
-        *out = (tfm_tune_record){.wrong = why != NULL};
-        tfm_hypotheses_free(&s->want);
-        tfm__contest_run(&c, out, &winner);
-        next = c.next < c.count;
-    }
+    tfm__contest c = {
+        .ctx = ctx, .self = s, .use = use, .run = run, .right = right, .gain = TFM__TUNE_GAIN, .careful = true};
+    tfm__contest_add(&c, "%s", "");
+    if (!why)
+        tfm__contest_add(&c, "recorded");
+    *out = (tfm_tune_record){.wrong = why != NULL};
+    tfm__contest_run(&c, out, &winner);
+    next = c.next < c.count;
     out->before_seconds /= s->tokens;
     out->after_seconds /= s->tokens;
     out->other_seconds /= s->tokens;
