@@ -8,43 +8,61 @@
 
 typedef struct tune_options {
     const char *device, *model;
-    int preset, seconds;
+    int preset, seconds, precision; /* of PRECISIONS */
     bool training, reset, json;
 } tune_options;
 
 typedef struct shape {
     int64_t m, n, k;
-    bool transpose_a, transpose_b;
+    tfm_dtype precision; /* TFM_F32, or of what `stored` says, else of what the product may round to */
+    bool transpose_a, transpose_b, stored;
 } shape;
 
-enum { MOST_SHAPES = 64 };
+enum { MOST_SHAPES = 128 };
 typedef struct shapes {
     shape list[MOST_SHAPES];
     int count;
+    tfm_dtype precision; /* besides TFM_F32 */
 } shapes;
 
 typedef struct tally {
     int tried, faster, wrong;
-    double gain; /* sum of the logarithms of before / after */
+    double gain;     /* sum of the logarithms of before / after */
+    uint64_t stored; /* the hash of the table as it is stored */
 } tally;
 
 /* ---- What a model multiplies ---- */
 
-static void add(shapes *s, int64_t m, int64_t n, int64_t k, const char *letters) {
-    const shape one = {m, n, k, letters[0] == 't', letters[1] == 't'};
+static bool same(const shape *x, const shape *y) {
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->precision == y->precision &&
+           x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b && x->stored == y->stored;
+}
+
+static void add_one(shapes *s, const shape *one) {
     for (int i = 0; i < s->count; i++)
-        if (memcmp(&s->list[i], &one, sizeof(one)) == 0) /* widths of a model may be equal */
+        if (same(&s->list[i], one)) /* widths of a model may be equal */
             return;
     if (s->count < MOST_SHAPES)
-        s->list[s->count++] = one;
+        s->list[s->count++] = *one;
+}
+
+/* The product of floats, by whose row one in 16 bits may go, and after it the one in 16 bits, if that is asked for: of
+ * a weight that is kept so, or in training, which keeps floats, of what is rounded to bf16. */
+static void add(shapes *s, int64_t m, int64_t n, int64_t k, const char *letters, bool trains) {
+    shape one = {.m = m, .n = n, .k = k, .transpose_a = letters[0] == 't', .transpose_b = letters[1] == 't'};
+    add_one(s, &one);
+    one.precision = s->precision;
+    one.stored = !trains;
+    if (s->precision == TFM_BF16 || (s->precision == TFM_F16 && !trains))
+        add_one(s, &one);
 }
 
 /* A layer's product; in training also the gradients of its input and of its weight. */
 static void add_layer(shapes *s, int64_t rows, int64_t outputs, int64_t inputs, bool training) {
-    add(s, rows, outputs, inputs, "nt");
+    add(s, rows, outputs, inputs, "nt", training);
     if (training) {
-        add(s, rows, inputs, outputs, "nn");
-        add(s, outputs, inputs, rows, "tn");
+        add(s, rows, inputs, outputs, "nn", true);
+        add(s, outputs, inputs, rows, "tn", true);
     }
 }
 
@@ -88,9 +106,17 @@ static void print_time(double seconds) {
         printf(" %7.1f us", seconds * 1e6);
 }
 
-static int print_row(const char *name, const tfm_tune_record *r, bool json) {
+/* Rows of products in 16 bits say so, and may be of an engine's rings. */
+static int name_width(const tune_options *o) {
+    return o->precision ? 23 : 17;
+}
+static int way_width(const tune_options *o) {
+    return o->precision ? 27 : 19;
+}
+
+static int print_row(const char *name, const tfm_tune_record *r, const tune_options *o) {
     cli_progress(NULL);
-    if (json) {
+    if (o->json) {
         json_t *line = json_pack("{s:s, s:s, s:f, s:s, s:f, s:i, s:i}", "tune", name, "before", r->before, "before_s",
                                  r->before_seconds, "after", r->after, "after_s", r->after_seconds, "tried", r->tried,
                                  "wrong", r->wrong);
@@ -100,9 +126,9 @@ static int print_row(const char *name, const tfm_tune_record *r, bool json) {
         putchar('\n');
         json_decref(line);
     } else {
-        printf("%-17s %-13s", name, r->before);
+        printf("%-*s %-13s", name_width(o), name, r->before);
         print_time(r->before_seconds);
-        printf("  %-19s", r->after);
+        printf("  %-*s", way_width(o), r->after);
         print_time(r->after_seconds);
         printf(" %5.2f\n", r->before_seconds / r->after_seconds);
     }
@@ -119,15 +145,34 @@ static void count_in(tally *t, const tfm_tune_record *r) {
         t->gain += log(r->before_seconds / r->after_seconds);
 }
 
+/* Stores what has changed, so that whoever ends the program keeps what was found. */
+static int keep(tfm_context *ctx, tally *t) {
+    if (tfm_tune_hash(ctx) == t->stored)
+        return CLI_OK;
+    if (tfm_tune_save(ctx) != TFM_OK)
+        return cli_fail_library();
+    t->stored = tfm_tune_hash(ctx);
+    return CLI_OK;
+}
+
 /* Tries one, `shape` or NULL for work-groups. What the device has no room for is left out with a sentence. */
 static int try_one(tfm_context *ctx, tally *t, const shape *s, const bench_model *model, const tune_options *o) {
     tfm_tune_record record;
     char name[64] = "rows";
     if (s)
-        snprintf(name, sizeof(name), "%" PRId64 "x%" PRId64 "x%" PRId64 "%c%c", s->m, s->n, s->k,
-                 s->transpose_a ? 't' : 'n', s->transpose_b ? 't' : 'n');
-    const tfm_status status = s ? tfm_tune_product(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
-                                : tfm_tune_groups(ctx, &record, model->width, model->vocabulary);
+        snprintf(name, sizeof(name), "%" PRId64 "x%" PRId64 "x%" PRId64 "%c%c%s%s", s->m, s->n, s->k,
+                 s->transpose_a ? 't' : 'n', s->transpose_b ? 't' : 'n',
+                 s->precision == TFM_F32 ? ""
+                 : s->stored             ? " "
+                                         : " as ",
+                 s->precision == TFM_F32   ? ""
+                 : s->precision == TFM_F16 ? "f16"
+                                           : "bf16");
+    const tfm_status status = !s ? tfm_tune_groups(ctx, &record, model->width, model->vocabulary)
+                              : s->precision == TFM_F32
+                                  ? tfm_tune_product(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b)
+                                  : tfm_tune_product_in(ctx, &record, s->m, s->n, s->k, s->transpose_a, s->transpose_b,
+                                                        s->precision, s->stored);
     if (status == TFM_ERROR_MEMORY) {
         cli_progress(NULL);
         fprintf(stderr, "%s is left out: %s\n", name, tfm_error_message());
@@ -137,11 +182,13 @@ static int try_one(tfm_context *ctx, tally *t, const shape *s, const bench_model
     if (status != TFM_OK)
         return cli_fail_library();
     count_in(t, &record);
-    return print_row(name, &record, o->json);
+    const int code = keep(ctx, t);
+    return code == CLI_OK ? print_row(name, &record, o) : code;
 }
 
 static int try_all(tfm_context *ctx, tally *t, const bench_model *model, const tune_options *o, double end) {
-    shapes s = {0};
+    static const tfm_dtype PRECISIONS[] = {TFM_F32, TFM_F16, TFM_BF16};
+    shapes s = {.precision = PRECISIONS[o->precision]};
     find_shapes(&s, model, o->training);
     int code = CLI_OK, i = 0;
     for (; i < s.count && code == CLI_OK && cli_seconds() < end; i++) {
@@ -174,14 +221,16 @@ static tfm_status open_model(tfm_model **out, tfm_context *ctx, const bench_mode
                     : tfm_model_new(out, ctx, &made);
 }
 
-static int put_steps(tally *t, const tfm_tune_record *r, int rows, const tune_options *o) {
+static int put_steps(tfm_context *ctx, tally *t, const tfm_tune_record *r, int rows, const tune_options *o) {
     char name[64];
     snprintf(name, sizeof(name), "steps of %d row%s", rows, rows > 1 ? "s" : "");
     count_in(t, r);
-    const int code = print_row(name, r, o->json);
+    int code = keep(ctx, t);
+    if (code == CLI_OK)
+        code = print_row(name, r, o);
     if (code != CLI_OK || o->json || strcmp(r->other, "recorded") != 0)
         return code;
-    printf("%17s %-13s", "", r->other);
+    printf("%*s %-13s", name_width(o), "", r->other);
     print_time(r->other_seconds);
     puts("  is not surely faster");
     return CLI_OK;
@@ -203,7 +252,7 @@ static int try_steps(tfm_context *ctx, tally *t, const bench_model *sizes, const
                      end - cli_seconds());
         status = tfm_tune_steps(model, &record, ROWS[i].sentences, ROWS[i].beam);
         if (status == TFM_OK)
-            code = put_steps(t, &record, ROWS[i].sentences * ROWS[i].beam, o);
+            code = put_steps(ctx, t, &record, ROWS[i].sentences * ROWS[i].beam, o);
     }
     cli_progress(NULL);
     if (status == TFM_ERROR_MEMORY || status == TFM_ERROR_UNSUPPORTED) {
@@ -221,28 +270,28 @@ static int try_steps(tfm_context *ctx, tally *t, const bench_model *sizes, const
 
 static int tune(tfm_context *ctx, const tune_options *o) {
     bench_model model;
-    tally t = {0};
+    tally t = {.stored = tfm_tune_hash(ctx)};
     const double end = cli_seconds() + o->seconds;
     int code = read_model(&model, o);
     if (code != CLI_OK)
         return code;
+    if (tfm_tune_storable(ctx) != TFM_OK) /* before what takes its time */
+        return cli_fail_library();
     if (!o->json)
-        printf("%-17s %-13s %10s  %-19s %10s %5s\n", "", "before", "", "after", "", "gain");
+        printf("%-*s %-13s %10s  %-*s %10s %5s\n", name_width(o), "", "before", "", way_width(o), "after", "", "gain");
     if (tfm_tune_possible(ctx))
         code = try_all(ctx, &t, &model, o, end);
     if (code == CLI_OK && tfm_tune_steps_possible(ctx))
         code = try_steps(ctx, &t, &model, o, end);
     if (code != CLI_OK)
         return code;
-    if (tfm_tune_save(ctx) != TFM_OK)
-        return cli_fail_library();
     fflush(stdout); /* the table comes first, wherever the two go */
     fprintf(stderr, "%d of %d are faster by the table, all of them by %.2f on average; %s for this device and driver\n",
             t.faster, t.tried, exp(t.gain / (t.tried ? t.tried : 1)),
             tfm_tune_hash(ctx) ? "it is stored" : "none is stored");
     if (t.wrong > 0)
-        fprintf(stderr, "%d ways were wrong or failed on this device, and are not used: TFM_LOG=info names them\n",
-                t.wrong);
+        fprintf(stderr, "%d way%s wrong or failed on this device, and %s not used: TFM_LOG=info names %s\n", t.wrong,
+                t.wrong == 1 ? " was" : "s were", t.wrong == 1 ? "is" : "are", t.wrong == 1 ? "it" : "them");
     return CLI_OK;
 }
 
@@ -260,6 +309,10 @@ int cmd_tune(int argc, char **argv) {
         CLI_DEVICE(&o.device),
         {'m', "model", CLI_TEXT, &o.model, "DIR", "tune for the sizes of this model instead of a preset's", NULL},
         {0, "preset", CLI_CHOICE, &o.preset, "tiny|small|base|big", "tune for these sizes (default base)", NULL},
+        {0, "precision", CLI_CHOICE, &o.precision, "fp32|fp16|bf16",
+         "tune the products of a model that is kept so as well, by matrix engines too; with --training also those of "
+         "training that rounds to bf16 (default fp32)",
+         NULL},
         {0, "training", CLI_FLAG, &o.training, NULL, "tune the products of training as well", NULL},
         {0, "seconds", CLI_INT, &o.seconds, "N", "begin nothing new after this time (default 120)", NULL},
         {0, "reset", CLI_FLAG, &o.reset, NULL, "forget this device's table and trials, and tune nothing", NULL},
@@ -267,18 +320,21 @@ int cmd_tune(int argc, char **argv) {
     };
     const cli_syntax syntax = {
         .name = "tune",
-        .usage = "tune [-m MODEL | --preset NAME] [option...]",
+        .usage = "tune [-m MODEL | --preset NAME] [--precision fp16|bf16] [option...]",
         .about = "Tries what else could run on this device: other tiles and splits of matrix\n"
-                 "products, CLBlast or tfm's own kernels, other sizes of work-groups, and steps\n"
-                 "of decoding that are recorded as command buffers, where the device has such.\n"
-                 "What is faster, and right by comparison with the plain kernel or with launched\n"
-                 "steps, is stored in a table in the cache folder, for this device and driver;\n"
-                 "every command uses it from then on. Results stay the same from run to run as\n"
-                 "long as the table does. Shapes that were tuned before stay in it.\n"
+                 "products, CLBlast or tfm's own kernels, a matrix engine or none for products in\n"
+                 "16 bits (--precision), other sizes of work-groups, and steps of decoding that\n"
+                 "are recorded as command buffers, where the device has such.\n"
+                 "What is faster in two contests, and right by comparison with the plain kernel or\n"
+                 "with launched steps, is stored at once in a table in the cache folder, for this\n"
+                 "device and driver; every command uses it from then on. Results stay the same\n"
+                 "from run to run as long as the table does. Shapes that were tuned before stay\n"
+                 "in it.\n"
                  "A product MxNxK has two letters after it, which say whether a and b are\n"
-                 "transposed. On CPUs with wide vectors there are only steps to try.\n",
+                 "transposed; then f16 or bf16 where b is kept so, and \"as bf16\" where floats\n"
+                 "are rounded to it. On CPUs with wide vectors there are only steps to try.\n",
         .examples = "  tfm tune\n  tfm tune --device nvidia -m apps/demo\n  tfm tune --preset small --training\n"
-                    "  tfm tune --reset\n",
+                    "  tfm tune --precision bf16\n  tfm tune --reset\n",
         .options = options,
         .option_count = CLI_COUNT(options),
     };

@@ -176,7 +176,7 @@ static void test_chosen(void **state) {
         tfm__gemm_task task = square(100, DTYPES[d]), floats = square(100, TFM_F32);
         assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);
         assert_ptr_not_equal(tfm__gemm_choose(ctx, &floats), &tfm__gemm_engine);
-        assert_true(tfm__gemm_row_name(name, &floats));
+        assert_true(tfm__gemm_row_name(name, &floats, TFM_F32));
         harness_ok(tfm__tuned_set(ctx, name, "tiled 64x64x16"));
         tfm__gemm_tuned_again(ctx);
         assert_ptr_equal(tfm__gemm_choose(ctx, &task), &tfm__gemm_engine);

@@ -15,6 +15,7 @@
 #define TFM_TUNE_H
 
 #include "device.h"
+#include "tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +49,14 @@ TFM_API bool tfm_tune_steps_possible(const tfm_context *ctx);
  * (tfm_tune_possible), TFM_ERROR_ARGUMENT for sizes below 1 or from 2^31 on. */
 TFM_API tfm_status tfm_tune_product(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
                                     bool transpose_a, bool transpose_b);
+
+/* The same of a product in 16 bits, `precision` being TFM_F16 or TFM_BF16: of a b that is `stored` so, as weights of a
+ * model are that is opened with this precision, or else of floats that the product may round to it, as in training with
+ * it. Matrix engines are among the ways, with their tiles, rings of tiles and parts, where the device has some; each is
+ * proven as at its first use. Such products have rows of their own, "gemm bf16 nt 6 9 9" and "gemm as bf16 nt 6 9 9",
+ * and those without one go by the device's rule, or where that has no engine, by the row of floats. */
+TFM_API tfm_status tfm_tune_product_in(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
+                                       bool transpose_a, bool transpose_b, tfm_dtype precision, bool stored);
 
 /* Tries sizes of the work-groups that share a row of norms, softmax and attention, on rows of `width` and of
  * `vocabulary` numbers. Call it after the products are tried: a driver that refuses a large group makes this context's

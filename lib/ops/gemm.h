@@ -25,10 +25,11 @@ typedef struct tfm__gemm_task {
     tfm__gradient a_sums; /* (m) = or += sums of a's columns, where a is transposed; gemm_turned alone takes it */
 } tfm__gemm_task;
 
-/* What a provider may be told to do otherwise than by its own rule: of `tiled` alone. */
+/* What a provider may be told to do otherwise than by its own rule: `tiled` and `engine`. */
 typedef struct tfm__gemm_setting {
     int tile;      /* the one of this place in its table, from 1; 0: by its rule */
     int64_t parts; /* cuts of the inner dimension; 0: by its rule */
+    int stages;    /* tiles of a ring, of the engine alone; 0: by its rule */
 } tfm__gemm_setting;
 
 typedef struct tfm__gemm_provider {
@@ -44,7 +45,10 @@ typedef struct tfm__gemm_provider {
      * The one of this index that is worth a try on the task: "" if that one is not; false after the last. */
     bool (*candidate)(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]);
     /* False for a text that means nothing to it. */
-    bool (*read_setting)(tfm__gemm_setting *out, const char *text);
+    bool (*read_setting)(tfm_context *ctx, tfm__gemm_setting *out, const char *text);
+    /* Whether it runs the task by the setting of the row in force, once it has run it: one that the device does not
+     * take may leave it to its rule, or to another provider. NULL: it does. */
+    bool (*obeys)(tfm_context *ctx, const tfm__gemm_task *task);
     /* Where it is chosen, a norm and the layers that read it are one launch, which a product alone does not show. */
     bool joins;
     /* It keeps a copy of each weight, in tfm_param.packed. */
@@ -132,14 +136,15 @@ uint64_t tfm__gemm_memory(tfm_context *ctx, const tfm__gemm_task *task);
 
 /* A row of the device's table as products read it. */
 typedef struct tfm__gemm_row {
-    uint32_t class; /* of tasks: transposes, and the powers of two that m, n and k lie between */
+    uint32_t class; /* of tasks: what they read, transposes, and the powers of two that m, n and k lie between */
     const tfm__gemm_provider *provider;
     tfm__gemm_setting setting;
 } tfm__gemm_row;
 
-/* The row that the task falls under, or NULL. */
+/* The row that the task falls under, or NULL; `inputs`, as tfm__gemm_inputs has them, or F32 for the row of products
+ * that round nothing. */
 struct tfm__gemm_state;
-const tfm__gemm_row *tfm__gemm_tuned(const struct tfm__gemm_state *state, const tfm__gemm_task *task);
+const tfm__gemm_row *tfm__gemm_tuned(const struct tfm__gemm_state *state, const tfm__gemm_task *task, tfm_dtype inputs);
 /* The setting of that row where it is for this provider, else by its own rule. */
 tfm__gemm_setting tfm__gemm_setting_of(tfm_context *ctx, const tfm__gemm_provider *provider,
                                        const tfm__gemm_task *task);
@@ -148,7 +153,7 @@ tfm_status tfm__gemm_read_rows(tfm_context *ctx, struct tfm__gemm_state *state);
 /* The same for a state that there may be, after rows were set. */
 void tfm__gemm_tuned_again(tfm_context *ctx);
 /* The name of the row that the task falls under; false where there is none for its like. */
-bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task);
+bool tfm__gemm_row_name(char name[TFM__TUNED_TEXT], const tfm__gemm_task *task, tfm_dtype inputs);
 
 /* ---- gemm_proof.c ---- */
 

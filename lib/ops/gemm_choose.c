@@ -42,38 +42,48 @@ static const tfm__gemm_provider *in_order(tfm_context *ctx, const tfm__gemm_stat
     return NULL;
 }
 
+static bool rounds(const tfm__gemm_provider *provider) {
+    return provider == &tfm__gemm_engine || provider == &tfm__gemm_dots;
+}
+
+static bool obeyed(tfm_context *ctx, const tfm__gemm_state *state, const tfm__gemm_row *row,
+                   const tfm__gemm_task *task) {
+    return row && (state->mode != TFM__GEMM_BUILTIN || !row->provider->must_prove) &&
+           takes(ctx, state, row->provider, task);
+}
+
 const tfm__gemm_provider *tfm__gemm_choose(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
     if (!state)
         return NULL;
     if (state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, task))
         return &tfm__gemm_clblast;
-    /* The table was filled with products that round nothing, which none of these two took. */
-    if (tfm__gemm_inputs(ctx, task) != TFM_F32) {
-        const tfm__gemm_provider *first = in_order(ctx, state, task);
-        if (first == &tfm__gemm_engine || first == &tfm__gemm_dots)
-            return first;
-    }
-    const tfm__gemm_row *row = tfm__gemm_tuned(state, task);
-    if (row && (state->mode != TFM__GEMM_BUILTIN || !row->provider->must_prove) &&
-        takes(ctx, state, row->provider, task))
+    const tfm_dtype inputs = tfm__gemm_inputs(ctx, task);
+    const tfm__gemm_row *row = tfm__gemm_tuned(state, task, inputs);
+    if (obeyed(ctx, state, row, task))
         return row->provider;
     const tfm__gemm_provider *first = in_order(ctx, state, task);
+    if (inputs != TFM_F32 && !rounds(first)) {
+        /* Then what was tried with products that round nothing is as good for this one. */
+        row = tfm__gemm_tuned(state, task, TFM_F32);
+        if (obeyed(ctx, state, row, task))
+            return row->provider;
+    }
     return first ? first : &tfm__gemm_plain;
 }
 
 const char *tfm__gemm_rounds_not(tfm_context *ctx, tfm_dtype inputs) {
     const int64_t many = 4096; /* rows and columns; whoever takes few of them elsewhere is no matter */
     const tfm__gemm_task task = {.batch = 1, .m = many, .n = many, .k = many, .shared_b = true, .alpha = 1};
+    const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
     const tfm_dtype before = tfm__context_set_inputs(ctx, inputs);
-    const tfm__gemm_provider *provider = tfm__gemm_choose(ctx, &task), *own = NULL;
-    const bool rounds = provider == &tfm__gemm_engine || provider == &tfm__gemm_dots;
     const char *why = NULL;
-    if (provider && !rounds) {
-        own = tfm__context_tuning(ctx)->class == TFM__WIDE ? &tfm__gemm_dots : &tfm__gemm_engine;
-        const tfm__gemm_state *state = tfm__gemm_state_of(ctx);
-        why = state && state->mode == TFM__GEMM_CLBLAST ? "the environment variable TFM_GEMM asks for CLBlast"
-                                                        : tfm__gemm_declines(ctx, own, &task);
+    /* By the device's rule: where the table of `tfm tune` has others, it has the engine elsewhere. */
+    const bool asked = state && state->mode == TFM__GEMM_CLBLAST && takes(ctx, state, &tfm__gemm_clblast, &task);
+    if (state && (asked || !rounds(in_order(ctx, state, &task)))) {
+        const tfm__gemm_provider *own =
+            tfm__context_tuning(ctx)->class == TFM__WIDE ? &tfm__gemm_dots : &tfm__gemm_engine;
+        why = asked ? "the environment variable TFM_GEMM asks for CLBlast" : tfm__gemm_declines(ctx, own, &task);
         why = why ? why : "this kind of device uses none for products";
     }
     tfm__context_set_inputs(ctx, before);

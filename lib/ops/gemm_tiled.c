@@ -40,7 +40,7 @@ static bool fits(const struct tile *tile, const tfm__limits *limits) {
 static tfm__gemm_setting setting_of(tfm_context *ctx, const tfm__gemm_task *task, unsigned refused) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     if (tuning->gemm_tile > 0 || tuning->gemm_parts > 0)
-        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts};
+        return (tfm__gemm_setting){tuning->gemm_tile, tuning->gemm_parts, 0};
     const tfm__gemm_setting own = {0}, s = tfm__gemm_setting_of(ctx, &tfm__gemm_tiled, task);
     return s.tile > 0 && (refused >> (s.tile - 1) & 1 || !fits(&TILES[s.tile - 1], tfm__context_limits(ctx))) ? own : s;
 }
@@ -123,14 +123,15 @@ static bool candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index
     return true;
 }
 
-static bool read_setting(tfm__gemm_setting *out, const char *text) {
+static bool read_setting(tfm_context *ctx, tfm__gemm_setting *out, const char *text) {
+    (void)ctx;
     int m = 0, n = 0, k = 0, parts = 0, end = 0, more = 0;
     if (sscanf(text, "%4dx%4dx%4d%n/%4d%n", &m, &n, &k, &end, &parts, &more) < 3 || text[more > 0 ? more : end] ||
         parts < 0)
         return false;
     for (size_t i = 0; i < TFM__COUNT(TILES); i++)
         if (TILES[i].pace.m == m && TILES[i].pace.n == n && TILES[i].k == k) {
-            *out = (tfm__gemm_setting){(int)i + 1, parts};
+            *out = (tfm__gemm_setting){(int)i + 1, parts, 0};
             return true;
         }
     return false;

@@ -1,0 +1,91 @@
+/* What the rooms of matrix engines share: gemm_engine.c, which computes, gemm_engine_trial.c, which tries each kernel
+ * before its first use, and gemm_engine_tune.c, which knows what else could be run. */
+#ifndef TFM_LIB_GEMM_ENGINE_H
+#define TFM_LIB_GEMM_ENGINE_H
+
+#include "ops/gemm_ring.h"
+
+enum { TILE_K = TFM__RING_K, TILES = 4, RINGS = 3, LEAST_STAGES = 2, MOST_STAGES = 4 };
+enum { DEPTHS = MOST_STAGES - LEAST_STAGES + 1, CLASSES = (TILES + RINGS * DEPTHS) << 5 };
+
+typedef struct tfm__engine_tile {
+    tfm__gemm_pace pace; /* which `narrows` in a ring */
+    int wave_m, wave_n;
+} tfm__engine_tile;
+
+typedef struct tfm__engine_kind {
+    int lanes, words; /* of a wave; of a lane's fragments of a and b: as cl/matrix_engine.cl has them */
+    bool bf16;
+    const tfm__engine_tile *tiles;
+    int count;
+    const char *option; /* of the compiler, for the instruction; or NULL */
+} tfm__engine_kind;
+
+/* A product as it is run. */
+typedef struct tfm__engine_plan {
+    const tfm__engine_tile *tile; /* NULL: none fits the device */
+    int unit;                     /* floats that are read at once: 4 or 1; 0 where it is a ring's, which reads none */
+    int stages;                   /* tiles of both operands in a ring; 0 where it is none */
+    bool large;                   /* elements after 2^31 */
+    tfm__gemm_cut cut;
+} tfm__engine_plan;
+
+/* Of a form of the kernel that was tried: by tile, stages, whether b is stored in 16 bits, unit, inputs and transposes.
+ */
+typedef enum tfm__engine_verdict {
+    UNKNOWN,
+    GOOD,
+    WRONG,
+    NOT_BUILT,
+    CUT_ONCE,
+    CUT_AGAIN,
+    BUSY, /* another program is at a trial for too long: of this context alone, and not kept */
+    VERDICTS
+} tfm__engine_verdict;
+
+typedef struct tfm__engine_state {
+    unsigned char verdicts[2 * TFM__ENGINES][CLASSES]; /* of engines, and of their emulations */
+    bool waited;                                       /* for another program, in vain */
+} tfm__engine_state;
+
+/* ---- gemm_engine.c ---- */
+
+/* What this context has seen. NULL after a failure. */
+tfm__engine_state *tfm__engine_state_of(tfm_context *ctx);
+/* The device's engine, which has no tiles where there is none. */
+const tfm__engine_kind *tfm__engine_kind_of(tfm_context *ctx);
+/* Work-items of a group. */
+size_t tfm__engine_items(tfm_context *ctx, const tfm__engine_tile *tile);
+/* Tiles of both operands in a ring: as many as are asked for, or as it has room for; more than 4 are of no use. 0 for
+ * what is no ring. */
+int tfm__engine_stages(tfm_context *ctx, const tfm__engine_tile *tile, int asked);
+/* The place of what is known about this tile's kernel, or the plan's; NULL after a failure. */
+unsigned char *tfm__engine_verdict_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile,
+                                      int stages);
+unsigned char *tfm__engine_verdict_on(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+/* Why no tile takes such products here, or NULL. */
+const char *tfm__engine_declines(tfm_context *ctx, const tfm__gemm_task *task);
+/* Whether the tile fits the device and the task. A ring that does not do what it should is passed over, and the other
+ * tiles go on. */
+bool tfm__engine_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_tile *tile, int stages);
+/* Whether a setting can be followed: any tile that does not do what it should is left to the rule then. */
+bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s);
+tfm__engine_plan tfm__engine_plan_of(tfm_context *ctx, const tfm__gemm_task *task);
+tfm__kernel *tfm__engine_kernel(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+tfm_status tfm__engine_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,
+                              tfm__kernel *kernel);
+/* The sentence about a verdict that is not good; NULL for the others. */
+const char *tfm__engine_trouble(tfm__engine_verdict v);
+
+/* ---- gemm_engine_trial.c ---- */
+
+/* What is known of the plan's kernel, by now. Emulations, which only tests run, are tried in each context. */
+tfm__engine_verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+
+/* ---- gemm_engine_tune.c: as tfm__gemm_provider has them ---- */
+
+bool tfm__engine_candidate(tfm_context *ctx, const tfm__gemm_task *task, size_t index, char setting[TFM__TUNED_TEXT]);
+bool tfm__engine_read_setting(tfm_context *ctx, tfm__gemm_setting *out, const char *text);
+bool tfm__engine_obeys(tfm_context *ctx, const tfm__gemm_task *task);
+
+#endif
