@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "report.h"
@@ -77,6 +78,17 @@ static void set_processor(json_t *host) {
         fclose(file);
 }
 
+/* How many programs want to run at once, on average over a minute. What it is before anything is timed is others' work.
+ */
+static void set_load(json_t *host, const char *name) {
+    double load;
+    char text[64];
+    if (getloadavg(&load, 1) != 1)
+        return;
+    snprintf(text, sizeof(text), "%.2f", load);
+    set_text(host, name, text);
+}
+
 /* Without the machine's name. */
 static json_t *about_host(void) {
     json_t *host = json_object();
@@ -89,6 +101,7 @@ static json_t *about_host(void) {
     set_processor(host);
     snprintf(text, sizeof(text), "%d", bench_cores());
     set_text(host, "cores", text);
+    set_load(host, "load before");
     return host;
 }
 
@@ -119,18 +132,33 @@ static bool on_check(void *user, const tfm_selftest_record *record) {
 
 /* ---- The command ---- */
 
-/* Before anything takes its time. */
+/* Before anything takes its time: the folder, and what is in the places of both files. */
 static int check_place(const char *name) {
+    static const char *const SUFFIXES[] = {".json", ".md"};
     char *path = malloc(strlen(name) + sizeof(".json")), *folder = strdup(name);
     char *end = folder ? strrchr(folder, '/') : NULL;
     int code = path && folder ? CLI_OK : cli_fail("out of memory");
     if (end)
         end[end == folder] = 0;
-    if (code == CLI_OK && access(end ? folder : ".", W_OK) != 0)
-        code = cli_fail("cannot write %s: %s", strcat(strcpy(path, name), ".json"), strerror(errno));
+    for (size_t i = 0; i < CLI_COUNT(SUFFIXES) && code == CLI_OK; i++) {
+        struct stat there;
+        strcat(strcpy(path, name), SUFFIXES[i]);
+        if (access(end ? folder : ".", W_OK) != 0)
+            code = cli_fail("cannot write %s: %s", path, strerror(errno));
+        else if (stat(path, &there) == 0 && S_ISDIR(there.st_mode))
+            code = cli_fail("cannot write %s: there is a folder of that name", path);
+        else if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+            code = cli_fail("cannot write %s: there is something of that name that is no file", path);
+    }
     free(folder);
     free(path);
     return code;
+}
+
+/* Whether the last part of a path can begin the names of two files. */
+static bool is_name(const char *name) {
+    const char *last = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+    return *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0;
 }
 
 static int write_file(const char *name, const char *suffix, const json_t *report) {
@@ -167,6 +195,7 @@ static int make_report(tfm_context *ctx, const char *name) {
                    : cli_fail_library();
     if (code == CLI_OK)
         code = report_bench(ctx, report);
+    set_load(json_object_get(report, "host"), "load after");
     if (code == CLI_OK)
         code = write_file(name, ".json", report);
     if (code == CLI_OK)
@@ -190,10 +219,12 @@ int cmd_report(int argc, char **argv) {
         .usage = "report [--device DEVICE] [-o NAME]",
         .about = "Writes what others need to know of a device that they do not have, as Markdown\n"
                  "to read and as JSON: versions, what the device says of itself, the self-test,\n"
-                 "the table of tfm tune, and how fast products, attention and norms are, in\n"
-                 "parts of the peak and of the bandwidth that are measured beside them. There\n"
-                 "are no names of users, machines or folders in it. It takes about two minutes.\n"
-                 "Attach both files to an issue.\n",
+                 "the table of tfm tune, and how fast products (of weights in 16 bits and in\n"
+                 "bytes, too), attention, norms and steps of decoding are, in parts of the peak\n"
+                 "and of the bandwidth that are measured beside them; and how far those timings\n"
+                 "scatter, and how much else the machine had to do. There are no names of users,\n"
+                 "machines or folders in it. It takes about two minutes. Attach both files to an\n"
+                 "issue.\n",
         .examples = "  tfm report\n  tfm report --device nvidia -o my-gpu\n",
         .options = options,
         .option_count = CLI_COUNT(options),
@@ -202,8 +233,8 @@ int cmd_report(int argc, char **argv) {
     if (code != CLI_GO)
         return code;
     tfm_context *ctx = NULL;
-    if (!*name)
-        return cli_misuse(&syntax, "-o needs a name");
+    if (!is_name(name))
+        return cli_misuse(&syntax, "-o needs a name, to which .md and .json are added: '%s' has none", name);
     if (check_place(name) != CLI_OK)
         return CLI_FAILED;
     cli_catch_signals();

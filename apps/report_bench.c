@@ -3,16 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include "report.h"
+#include "tfm/tape.h"
 
 typedef struct task {
     tfm_context *ctx;
     tfm_status (*run)(struct task *t);
     const char *provider; /* of a product; NULL: the chosen one */
     const char *declined;
-    tfm_tensor y, x, other, gamma;
+    tfm_tensor y, x, other, gamma, gradients[3], dy; /* of x and twice of the other */
     tfm_param weight;
     tfm_gemm_options gemm;
     tfm_attention_options attention;
+    tfm_model *model;
+    int beam, tokens; /* of a search; those that it wrote */
+    double spread;    /* of the turns: the longest less the shortest, in parts of the median */
 } task;
 
 enum { TURNS = 5 };
@@ -47,16 +51,17 @@ static double time_task(task *t) {
         seconds[i] = (cli_seconds() - start) / times;
     }
     qsort(seconds, TURNS, sizeof(*seconds), compare);
+    t->spread = once > 2 ? 0 : (seconds[TURNS - 1] - seconds[0]) / seconds[TURNS / 2];
     return seconds[TURNS / 2];
 }
 
-/* Times the task and frees it; a row of what came of it. `work` is in operations, or in bytes if they are what counts.
- */
+/* Times the task and frees it; a row of what came of it. `work` is in operations, or in bytes if they are what counts;
+ * 0: neither is told. */
 static double add_row(json_t *rows, task *t, const char *bench, const char *shape, const char *provider, double work,
                       bool bytes, double most) {
     json_t *row = json_pack("{s:s, s:s, s:s}", "bench", bench, "shape", shape, "provider", provider);
     cli_progress("report: timing %s %s %s", bench, shape, provider);
-    const double seconds = time_task(t);
+    const double seconds = time_task(t) / (t->tokens > 0 ? t->tokens : 1);
     const double rate = seconds > 0 ? work / seconds : 0;
     if (tfm_context_status(t->ctx) != TFM_OK) {
         char *why = report_public(tfm_context_error(t->ctx));
@@ -67,15 +72,19 @@ static double add_row(json_t *rows, task *t, const char *bench, const char *shap
         json_object_set_new(row, "declined", json_string(t->declined));
     } else {
         json_object_set_new(row, "median_s", json_real(seconds));
-        json_object_set_new(row, bytes ? "gbytes_per_s" : "gflops", json_real(rate * 1e-9));
+        json_object_set_new(row, "spread", json_real(t->spread));
+        if (work > 0)
+            json_object_set_new(row, bytes ? "gbytes_per_s" : "gflops", json_real(rate * 1e-9));
         if (most > 0)
             json_object_set_new(row, "percent", json_real(100 * rate / most));
     }
     json_array_append_new(rows, row);
     tfm_param_free(t->ctx, &t->weight);
-    tfm_tensor *const all[] = {&t->y, &t->x, &t->other, &t->gamma};
+    tfm_tensor *const all[] = {&t->y, &t->x, &t->other, &t->gamma, &t->gradients[0], &t->gradients[1], &t->gradients[2],
+                               &t->dy};
     for (size_t i = 0; i < CLI_COUNT(all); i++)
         tfm_tensor_free(t->ctx, all[i]);
+    tfm_model_free(&t->model);
     return rate;
 }
 
@@ -99,6 +108,35 @@ static tfm_status run_gemm(task *t) {
 }
 static tfm_status run_attention(task *t) {
     return tfm_attention(t->ctx, &t->y, t->x, t->other, t->other, &t->attention);
+}
+
+static tfm_status run_layer(task *t) {
+    return tfm_linear(t->ctx, &t->y, t->x, &t->weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+}
+
+/* Forward, too, since backward has nothing to go by without. */
+static tfm_status run_backward(task *t) {
+    tfm_tensor y = {0};
+    tfm_scope_open(t->ctx);
+    tfm_tape_start(t->ctx);
+    tfm_tape_watch(t->ctx, t->x, t->gradients[0]);
+    tfm_tape_watch(t->ctx, t->other, t->gradients[1]);
+    tfm_tape_watch(t->ctx, t->gamma, t->gradients[2]);
+    tfm_attention(t->ctx, &y, t->x, t->other, t->gamma, &t->attention);
+    tfm_backward(t->ctx, y, t->dy);
+    return tfm_scope_close(t->ctx, 0, NULL);
+}
+
+/* A text of some words, whose translation goes on to the limit, unless it happens to end. */
+static tfm_status run_search(task *t) {
+    static const int32_t IDS[] = {11, 12, 13, 14, 15, 16, 17, 0};
+    const size_t count = CLI_COUNT(IDS);
+    const tfm_search_options options = {.beam = t->beam, .max_length = 32};
+    tfm_hypotheses found;
+    const tfm_status status = tfm_search(t->model, &found, IDS, &count, 1, NULL, NULL, &options);
+    t->tokens = status == TFM_OK ? found.items[0].tokens : 0;
+    tfm_hypotheses_free(&found);
+    return status;
 }
 
 static double add_rows_op(json_t *rows, tfm_context *ctx, const char *name, tfm_status (*run)(task *t), int64_t count,
@@ -127,6 +165,39 @@ static void add_product(json_t *rows, tfm_context *ctx, const int64_t d[3], bool
             2.0 * (double)d[0] * (double)d[1] * (double)d[2], false, most);
 }
 
+/* A layer whose weight is kept so, by who is chosen, or by this provider. Not told in parts of the peak, which is that
+ * of floats. */
+static void add_narrow_product(json_t *rows, tfm_context *ctx, const int64_t d[3], tfm_dtype stored,
+                               const char *provider) {
+    static const char *const NAMES[] = {[TFM_F16] = "fp16", [TFM_BF16] = "bf16", [TFM_I8] = "int8"};
+    task t = {.ctx = ctx, .run = provider ? run_linear : run_layer, .provider = provider};
+    char shape[64];
+    snprintf(shape, sizeof(shape), "%" PRId64 "x%" PRId64 "x%" PRId64 "nt", d[0], d[1], d[2]);
+    t.x = bench_fill(ctx, 2, (int64_t[]){d[0], d[2]});
+    tfm_tensor wide = bench_fill(ctx, 2, (int64_t[]){d[1], d[2]});
+    t.weight.value = wide;
+    if (stored == TFM_I8) {
+        tfm_param_quantize(ctx, &t.weight);
+    } else {
+        t.weight.value = (tfm_tensor){0};
+        tfm_cast(ctx, &t.weight.value, wide, stored);
+        tfm_tensor_free(ctx, &wide);
+    }
+    add_row(rows, &t, NAMES[stored], shape, provider ? provider : "chosen",
+            2.0 * (double)d[0] * (double)d[1] * (double)d[2], false, 0);
+}
+
+static void add_narrow_products(json_t *rows, tfm_context *ctx) {
+    static const int64_t SIZES[][3] = {{1, 2048, 512}, {32, 512, 512}, {512, 2048, 512}, {1024, 1024, 1024}};
+    static const tfm_dtype STORED[] = {TFM_F16, TFM_BF16, TFM_I8};
+    for (size_t s = 0; s < CLI_COUNT(STORED); s++) {
+        for (size_t i = 0; i < CLI_COUNT(SIZES); i++)
+            add_narrow_product(rows, ctx, SIZES[i], STORED[s], NULL);
+        if (STORED[s] != TFM_I8) /* or why there is none */
+            add_narrow_product(rows, ctx, SIZES[CLI_COUNT(SIZES) - 1], STORED[s], "engine");
+    }
+}
+
 static void add_products(json_t *rows, tfm_context *ctx, double most) {
     static const int64_t SIZES[][3] = {{1, 512, 512},     {8, 2048, 512},    {32, 512, 512},
                                        {32, 32000, 512},  {512, 512, 512},   {512, 2048, 512},
@@ -141,15 +212,50 @@ static void add_products(json_t *rows, tfm_context *ctx, double most) {
 }
 
 static void add_attention(json_t *rows, tfm_context *ctx, int64_t batch, int64_t targets, int64_t sources,
-                          double most) {
+                          bool backward, double most) {
     enum { HEADS = 8, WIDTH = 64 };
-    task t = {.ctx = ctx, .run = run_attention};
+    task t = {.ctx = ctx, .run = backward ? run_backward : run_attention};
     char shape[64];
     snprintf(shape, sizeof(shape), "%" PRId64 "x%dx%" PRId64 "x%" PRId64 "x%d", batch, HEADS, targets, sources, WIDTH);
     t.attention.heads = HEADS;
     t.x = bench_fill(ctx, 3, (int64_t[]){batch, targets, HEADS * WIDTH});
     t.other = bench_fill(ctx, 3, (int64_t[]){batch, sources, HEADS * WIDTH});
-    add_row(rows, &t, "attention", shape, "", 4.0 * HEADS * WIDTH * (double)(batch * targets * sources), false, most);
+    if (backward) { /* each watched once */
+        t.gamma = bench_fill(ctx, 3, (int64_t[]){batch, sources, HEADS * WIDTH});
+        for (int i = 0; i < 3; i++)
+            t.gradients[i] = bench_fill(ctx, 3, (int64_t[]){batch, i == 0 ? targets : sources, HEADS * WIDTH});
+        t.dy = bench_fill(ctx, 3, (int64_t[]){batch, targets, HEADS * WIDTH});
+    }
+    /* Two products forward; backward those of the scores again, and of dp, dq, dk and dv. */
+    add_row(rows, &t, backward ? "both ways" : "attention", shape, "",
+            (backward ? 14.0 : 4.0) * HEADS * WIDTH * (double)(batch * targets * sources), false, most);
+}
+
+/* The time of a token by a Transformer of training's preset "small", with new parameters: a step of decoding, and its
+ * part of an encoder's pass of a layer. */
+static void add_decoding(json_t *rows, tfm_context *ctx, int beam) {
+    const bench_model *sizes = bench_model_named("small");
+    task t = {.ctx = ctx, .run = run_search, .beam = beam};
+    char shape[64];
+    const tfm_model_shape made = {.width = sizes->width,
+                                  .heads = sizes->heads,
+                                  .feed_forward = sizes->feed_forward,
+                                  .encoder_layers = 1,
+                                  .decoder_layers = 6,
+                                  .source_vocabulary = sizes->vocabulary,
+                                  .max_positions = 64,
+                                  .pad_id = sizes->vocabulary - 1,
+                                  .start_id = sizes->vocabulary - 1,
+                                  .eos_id = 0,
+                                  .activation = TFM_RELU,
+                                  .seed = 1};
+    snprintf(shape, sizeof(shape), "small, beam %d", beam);
+    if (tfm_model_new(&t.model, ctx, &made) == TFM_OK)
+        add_row(rows, &t, "a token", shape, "", 0, false, 0);
+    else
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "bench", "a token", "shape", shape, "provider",
+                                              "", "failed", tfm_error_message()));
+    tfm_context_clear_error(ctx);
 }
 
 /* Bytes of a copy that no cache holds: 256 MiB for both sides, or less where there is less memory. */
@@ -159,6 +265,17 @@ static int64_t copied_rows(tfm_context *ctx) {
     while (count > 256 && ((memory && (uint64_t)count * 8192 > memory / 4) || (most && (uint64_t)count * 4096 > most)))
         count /= 2;
     return count;
+}
+
+/* How far turns scatter: of the row in the middle, and of the worst. */
+static json_t *spread_of(const json_t *rows) {
+    double all[256];
+    size_t count = 0, i;
+    json_t *row;
+    json_array_foreach((json_t *)rows, i, row) if (json_object_get(row, "spread") && count < CLI_COUNT(all))
+        all[count++] = json_number_value(json_object_get(row, "spread"));
+    qsort(all, count, sizeof(*all), compare);
+    return json_pack("{s:f, s:f}", "median", count > 0 ? all[count / 2] : 0, "most", count > 0 ? all[count - 1] : 0);
 }
 
 int report_bench(tfm_context *ctx, json_t *report) {
@@ -172,10 +289,15 @@ int report_bench(tfm_context *ctx, json_t *report) {
     add_rows_op(rows, ctx, "layernorm", run_layernorm, 16384, 1024, bytes);
     add_rows_op(rows, ctx, "softmax", run_softmax, 16384, 1024, bytes);
     add_products(rows, ctx, flops);
-    add_attention(rows, ctx, 32, 1, 64, flops);
-    add_attention(rows, ctx, 8, 256, 256, flops);
-    add_attention(rows, ctx, 1, 1024, 1024, flops);
+    add_narrow_products(rows, ctx);
+    add_attention(rows, ctx, 32, 1, 64, false, flops);
+    add_attention(rows, ctx, 8, 256, 256, false, flops);
+    add_attention(rows, ctx, 1, 1024, 1024, false, flops);
+    add_attention(rows, ctx, 8, 256, 256, true, flops);
+    add_decoding(rows, ctx, 1);
+    add_decoding(rows, ctx, 4);
     cli_progress(NULL);
+    json_object_set_new(report, "spread", spread_of(rows));
     json_object_set_new(report, "bench", rows);
     return CLI_OK;
 }

@@ -1,5 +1,6 @@
 /* The report of `tfm report` for who reads it: tables, and lists that are broken at 80 columns. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "report.h"
 
@@ -86,6 +87,30 @@ static void put_bench(FILE *file, const json_t *rows) {
     }
 }
 
+/* Whether the figures are worth less than they seem. */
+static void put_trust(FILE *file, const json_t *report) {
+    const json_t *spread = json_object_get(report, "spread"), *host = json_object_get(report, "host");
+    const json_t *rows = json_object_get(report, "bench");
+    const double median = number_of(spread, "median"), before = atof(text_of(host, "load before")),
+                 cores = atof(text_of(host, "cores"));
+    size_t i;
+    json_t *row;
+    fprintf(file, "\nTurns of a row differ by %.0f %% of its time in the median, and by %.0f %% at most.\n",
+            100 * median, 100 * number_of(spread, "most"));
+    if (median > 0.1 || before > 0.3 * cores)
+        fprintf(file, "\n**The machine was busy with something else: these times say less than they\ncould.**\n");
+    fputc('\n', file);
+    json_array_foreach((json_t *)rows, i, row) {
+        char name[160], text[64];
+        if (!(number_of(row, "spread") > fmax(0.25, 1.5 * median)))
+            continue;
+        snprintf(name, sizeof(name), "%s %s%s%s scattered", text_of(row, "bench"), text_of(row, "shape"),
+                 *text_of(row, "provider") ? " by " : "", text_of(row, "provider"));
+        snprintf(text, sizeof(text), "by %.0f %%", 100 * number_of(row, "spread"));
+        put_item(file, name, text);
+    }
+}
+
 static void put_self_test(FILE *file, const json_t *checks) {
     size_t i, passed = 0;
     json_t *row;
@@ -111,6 +136,7 @@ void report_markdown(FILE *file, const json_t *report) {
     fprintf(file, "\n## Speed\n\nMeasured peak: %.1f GFLOP/s in registers, %.1f GB/s in a copy, read and write.\n\n",
             number_of(peak, "gflops"), number_of(peak, "gbytes_per_s"));
     put_bench(file, json_object_get(report, "bench"));
+    put_trust(file, report);
     fprintf(file, "\n## Device\n\n");
     put_object(file, json_object_get(report, "device"));
     fprintf(file, "\n## Table of tfm tune\n\n");

@@ -161,6 +161,17 @@ run report -o ''
 check "report: a name is needed" both 2 says err '-o needs a name'
 run report -o nowhere/report
 check "report: where nothing can be written it is said before anything is timed" one_sentence 1 'nowhere/report.json'
+for suffix in json md; do
+    mkdir "taken.$suffix"
+    run report -o taken
+    check "report: and where a folder is in the place of the .$suffix" one_sentence 1 "taken.$suffix: there is a folder of that name"
+    rmdir "taken.$suffix"
+done
+for name in . .. "$here/" nowhere/..; do
+    run report -o "$name"
+    check "report: '$name' is no name for two files" both 2 says err 'to which .md and .json are added'
+done
+check "report: nothing was written" [ -z "$(find . -name '*.md' -o -name '*.json' | grep -v '^./\(blocked\|ended\)')" ]
 # As a GPU it builds kernels for minutes: nightly's (TFM_FACTS_ALL=1).
 if [ "${TFM_FACTS_ALL:-}" ]; then
     as_gpu report -o seen
@@ -178,8 +189,16 @@ assert all(report["device"][name] for name in ("platform", "driver", "extensions
 assert len(report["self_test"]) > 50 and not any(check["state"] == "FAIL" for check in report["self_test"])
 assert report["peak"]["gflops"] > 0 and report["peak"]["gbytes_per_s"] > 0
 rows = report["bench"]
-assert len({row["bench"] for row in rows}) == 5 and not any("failed" in row for row in rows), rows
+assert {row["bench"] for row in rows} == {"copy", "layernorm", "softmax", "product", "fp16", "bf16", "int8", "attention",
+                                          "both ways", "a token"}, rows
+assert not any("failed" in row for row in rows), rows
+assert all(row["spread"] >= 0 and row["median_s"] > 0 for row in rows if "declined" not in row)
+assert {row["shape"] for row in rows if row["bench"] == "a token"} == {"small, beam 1", "small, beam 4"}
+assert 0 <= report["spread"]["median"] <= report["spread"]["most"]
+assert float(report["host"]["load before"]) >= 0 and float(report["host"]["load after"]) >= 0
 assert all(0 < row["percent"] < 1000 for row in rows if "percent" in row)'
+check "report: how far it can be trusted" \
+    both 0 [ "$(grep -c '^Turns of a row differ by [0-9]* % of its time in the median, and by [0-9]* % at most\.$' seen.md)$(grep -c '^- load before: [0-9]*\.[0-9][0-9]$' seen.md)" = 11 ]
 check "report: at 80 columns" [ "$(grep -v '^#' seen.md | awk 'length > 80' | wc -l)" = 0 ]
 check "report: nothing of the user's own" \
     [ "$(grep -cwF -e "$HOME" -e "$(uname -n)" -e "$here" -e "$root" seen.md seen.json | grep -v ':0$')" = "" ]

@@ -43,10 +43,11 @@ TFM_API bool tfm_tune_possible(const tfm_context *ctx);
 TFM_API bool tfm_tune_steps_possible(const tfm_context *ctx);
 
 /* Tries every way to multiply (m, k) by (k, n), either of them stored as its transpose or not. A way counts only if its
- * result is right, by comparison with the plain kernel. What is faster than the device's own rule by more than the
- * timings scatter is used in this context from then on, for all products whose m, n and k lie between the same powers
- * of two. Takes seconds, most of them for building kernels. TFM_ERROR_UNSUPPORTED if there is nothing to try
- * (tfm_tune_possible), TFM_ERROR_ARGUMENT for sizes below 1 or from 2^31 on. */
+ * result is right, by comparison with the plain kernel. What is fastest of all, and then faster than the device's own
+ * rule by more than the timings scatter when the two take turns once more, is used in this context from then on, for
+ * all products whose m, n and k lie between the same powers of two. Takes seconds, most of them for building kernels.
+ * TFM_ERROR_UNSUPPORTED if there is nothing to try (tfm_tune_possible), TFM_ERROR_ARGUMENT for sizes below 1 or from
+ * 2^31 on. */
 TFM_API tfm_status tfm_tune_product(tfm_context *ctx, tfm_tune_record *out, int64_t m, int64_t n, int64_t k,
                                     bool transpose_a, bool transpose_b);
 
