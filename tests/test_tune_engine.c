@@ -215,7 +215,8 @@ static void test_wrong(void **state) {
         const int64_t few = 9; /* from which on the rule takes it */
         harness_ok(tfm_tune_product_in(harness_context(), &r, m, 40, 130, false, true, TFM_F16, true));
         assert_true(r.tried >= 2);
-        assert_int_equal(r.wrong >= 1, m < few && strcmp(tuning()->name, "gpu") == 0);
+        /* In parts it is the same kernel, which declines by then. */
+        assert_int_equal(r.wrong, m < few && strcmp(tuning()->name, "gpu") == 0 ? 2 : 0);
         assert_null(strstr(r.before, "engine"));
         assert_null(strstr(r.after, "engine"));
         assert_null(strstr(r.other, "engine"));

@@ -41,6 +41,13 @@ static void times_column(tfm_context *ctx, tfm_tensor *y, tfm_tensor a, tfm_tens
     tfm__gemm_with(ctx, &tfm__gemm_plain, NULL, y, a, x, &(tfm_gemm_options){.transpose_a = transposed});
 }
 
+/* Whether this is the provider of the candidate, which may decline by now: the rule has whom it likes. */
+static bool names(const tfm__candidate *candidate, const tfm__gemm_provider *provider) {
+    const size_t length = strcspn(candidate->setting, " ");
+    return length == 0 ||
+           (strlen(provider->name) == length && strncmp(candidate->setting, provider->name, length) == 0);
+}
+
 /* Freivalds' check: c x is a (b x) for a random x, which looks at all of c and costs as much as reading it
  * ("Probabilistic machines can use less running time", 1977). A wrong number in a row of c, or sums in less than fp32,
  * move the row's by far more than rounding does. */
@@ -56,7 +63,7 @@ static bool right(void *self, const tfm__candidate *candidate) {
     run(p);
     times_column(p->ctx, &p->y, task->c, p->x, false);
     bool same = tfm_tensor_read(p->ctx, got, p->y) == TFM_OK && !tfm__gemm_trouble(p->ctx, p->provider) &&
-                (!p->provider->obeys || p->provider->obeys(p->ctx, task));
+                names(candidate, p->provider) && (!p->provider->obeys || p->provider->obeys(p->ctx, task));
     for (int64_t i = 0; i < task->m && same; i++)
         same = fabs((double)got[i] - (double)p->want[i]) <= scale;
     free(got);
