@@ -195,6 +195,22 @@ static tfm__engine ask_engine(cl_device_id device, uint32_t has) {
     return TFM__NO_ENGINE;
 }
 
+/* Its instruction for dot products of bytes. Of AMD's instruction sets 9 and 10 only some have one, and none of them
+ * tells: a kernel that cannot be built will. */
+static tfm__dot ask_dot(cl_device_id device, uint32_t has) {
+    enum { NV_MAJOR = 0x4000, NV_MINOR = 0x4001, AMD_MAJOR = 0x404a, PACKED_ACCELERATION = 0x1075 };
+    cl_uint major = 0, minor = 0;
+    cl_bool fast[6] = {CL_FALSE}; /* the first is of bytes with signs, without saturation */
+    if (has & TFM__HAS_NV_QUERIES && answers(device, NV_MAJOR, &major, sizeof(major)) &&
+        answers(device, NV_MINOR, &minor, sizeof(minor)) && 10 * major + minor >= 61)
+        return TFM__DOT_NVIDIA;
+    if (has & TFM__HAS_AMD_QUERIES && answers(device, AMD_MAJOR, &major, sizeof(major)) && major >= 9)
+        return major >= 11 ? TFM__DOT_AMD_11 : TFM__DOT_AMD;
+    return has & TFM__HAS_INT_DOT && answers(device, PACKED_ACCELERATION, fast, sizeof(fast)) && fast[0]
+               ? TFM__DOT_KHRONOS
+               : TFM__NO_DOT;
+}
+
 /* CL_DEVICE_MAX_WORK_ITEM_SIZES; what a driver does not say is no limit. */
 static void ask_items(size_t out[3], cl_device_id device) {
     size_t items[16] = {0}; /* a device may have more dimensions than three */
@@ -229,6 +245,7 @@ void tfm__capabilities_ask(tfm__capabilities *out, cl_device_id device) {
                (config & CL_FP_INF_NAN ? TFM__HAS_INF_NAN : 0) | (images ? TFM__HAS_IMAGES : 0) |
                (unified ? TFM__HAS_UNIFIED_MEMORY : 0) | (type == CL_LOCAL ? TFM__HAS_LOCAL_MEMORY : 0);
     out->engine = ask_engine(device, out->has);
+    out->dot = ask_dot(device, out->has);
 }
 
 char *tfm__capability_options(const tfm__capabilities *caps, const char *source, const char *options) {

@@ -96,6 +96,7 @@ typedef struct tfm__capabilities {
     unsigned width;         /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT */
     size_t parameter_bytes; /* CL_DEVICE_MAX_PARAMETER_SIZE */
     tfm__engine engine;     /* that devices of its kind have */
+    tfm__dot dot;           /* and this, too */
     tfm__limits limits;     /* what the device says of itself */
 } tfm__capabilities;
 

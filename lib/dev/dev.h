@@ -48,6 +48,17 @@ typedef enum tfm__engine {
     TFM__ENGINES
 } tfm__engine;
 
+/* Instructions of devices that run work-items side by side by which an item multiplies four bytes by four others and
+ * adds the products up in 32 bits (cl/int8_words.cl). Kernels know them by their numbers. */
+typedef enum tfm__dot {
+    TFM__NO_DOT,
+    TFM__DOT_NVIDIA,  /* compute capability 6.1 and later: dp4a */
+    TFM__DOT_AMD,     /* before RDNA 3, where there is one: v_dot4_i32_i8 */
+    TFM__DOT_AMD_11,  /* from RDNA 3 on: v_dot4_i32_iu8 */
+    TFM__DOT_KHRONOS, /* what cl_khr_integer_dot_product makes of it, where the driver says that it is fast */
+    TFM__DOTS
+} tfm__dot;
+
 /* What a kind of device is good at, chosen by what the device can do (lib/dev/tuning.c, which says why the numbers are
  * what they are). Its name is what the public headers call a variant. */
 typedef struct tfm__tuning {
@@ -74,6 +85,10 @@ typedef struct tfm__tuning {
     bool bf16_dots;        /* the processor has an instruction for them: asked of it */
     bool bf16_tiles;       /* and for products of tiles of bf16, where tfm__tiles_allowed */
     bool int8_tiles;       /* and of bytes */
+
+    /* Products of bytes of SIMT devices. */
+    bool int8_groups; /* by work-groups that share what they read (lib/ops/gemm_int8_groups.c) */
+    tfm__dot dot;     /* asked of the device; it may yet not do what it says, which is tried */
 
     /* The packed GEMM, of WIDE devices. */
     int gemm_rows;            /* rows of A per micro-tile; 0: the device has no packed GEMM */

@@ -56,6 +56,7 @@ static const struct {
                 SIMT,
                 .group = 128,
                 .chunk = 1,
+                .int8_groups = true,
                 /* A group of 128 items reads too little at a time to keep a core's memory busy. Two tiles of keys, or
                  * 64 entries an item, take longer than what putting the parts together adds. */
                 .split_groups = 4,
@@ -99,6 +100,7 @@ tfm_status tfm__tuning_choose(tfm__tuning *out, const tfm__capabilities *capabil
     tfm__tuning tuning = TUNINGS[i].tuning;
     tuning.fma = (capabilities->has & TFM__HAS_FMA) != 0;
     tuning.engine = capabilities->engine;
+    tuning.dot = capabilities->dot;
     /* An item may have 255 registers there; and with four rows, reading local memory takes longer than its FMAs. */
     if (tuning.class == TFM__SIMT && capabilities->engine == TFM__ENGINE_MMA) {
         tuning.attention_rows = 8;

@@ -2,14 +2,15 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include "ops/gemm_int8.h"
 #include "ops/quantize.h"
 #include "ops/selftest.h"
 #include "ops/tape.h"
 
 #define OP "linear"
 
-/* As in the kernels: what a row of whole numbers is filled up to, and the largest that an item makes for itself. */
-enum { PADDING = 64, MOST_ROWS = 8, MOST_DEPTH = 4096, TILE = 32 };
+/* As in the kernels: the most rows, and the longest, that an item makes whole numbers for itself. */
+enum { MOST_ROWS = 8, MOST_DEPTH = 4096, TILE = 32 };
 
 /* Rows from which on it pays to widen weights for them. */
 enum { LEAST_FOR_STRIPS = 12 };
@@ -22,15 +23,10 @@ typedef struct state {
     bool no_tiles; /* they were tried and are wrong */
 } state;
 
-typedef struct task {
-    int64_t m, n, k;
-    tfm_tensor c, x, bias;
-    tfm_param *weight;
-    tfm_activation activation;
-} task;
+typedef tfm__int8_task task;
 
 static int64_t padded(int64_t k) {
-    return tfm__divide_up(k, PADDING) * PADDING;
+    return tfm__divide_up(k, TFM__INT8_PADDING) * TFM__INT8_PADDING;
 }
 
 static bool is_wide(const tfm_context *ctx) {
@@ -59,7 +55,7 @@ static tfm__kernel *plain_kernel(tfm_context *ctx, const char *name, tfm_activat
     return tfm__kernel_get(ctx, "gemm_int8", name, "-DPLAIN -DTFM_ACTIVATION=%d", activation);
 }
 
-static tfm_status run_plain(tfm_context *ctx, const task *t) {
+tfm_status tfm__int8_plain(tfm_context *ctx, const task *t) {
     tfm_tensor a = {0}, steps = {0};
     tfm_scope_open(ctx);
     tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, padded(t->k)});
@@ -234,7 +230,7 @@ static bool agree(tfm_context *ctx, task *t) {
     if (tfm_context_status(ctx) != TFM_OK || run_wide(ctx, t) != TFM_OK || tfm_tensor_read(ctx, got, t->c) != TFM_OK)
         return false;
     t->c = plain;
-    if (run_plain(ctx, t) != TFM_OK || tfm_tensor_read(ctx, want, t->c) != TFM_OK)
+    if (tfm__int8_plain(ctx, t) != TFM_OK || tfm_tensor_read(ctx, want, t->c) != TFM_OK)
         return false;
     for (int64_t i = 0; i < count; i++)
         if (!(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i]))))
@@ -339,8 +335,12 @@ tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_p
                     .bias = bias,
                     .weight = weight,
                     .activation = activation};
-    const bool wide = is_wide(ctx) && trusts_wide(ctx);
-    return tfm_context_status(ctx) != TFM_OK ? tfm_context_status(ctx) : wide ? run_wide(ctx, &t) : run_plain(ctx, &t);
+    if (!is_wide(ctx))
+        return tfm__int8_groups(ctx, &t);
+    const bool wide = trusts_wide(ctx);
+    return tfm_context_status(ctx) != TFM_OK ? tfm_context_status(ctx)
+           : wide                            ? run_wide(ctx, &t)
+                                             : tfm__int8_plain(ctx, &t);
 }
 
 /* ---- Selftest ---------------------------------------------------------------------------------------- */

@@ -1,0 +1,26 @@
+/* What gemm_int8.c and gemm_int8_groups.c tell each other: linear layers whose weights are bytes. */
+#ifndef TFM_LIB_GEMM_INT8_H
+#define TFM_LIB_GEMM_INT8_H
+
+#include "ops/ops.h"
+
+/* What a row of whole numbers is filled up to, as cl/int8_numbers.cl has it. */
+enum { TFM__INT8_PADDING = 64 };
+
+typedef struct tfm__int8_task {
+    int64_t m, n, k;
+    tfm_tensor c, x, bias;
+    tfm_param *weight;
+    tfm_activation activation;
+} tfm__int8_task;
+
+/* gemm_int8.c: by what runs anywhere. */
+tfm_status tfm__int8_plain(tfm_context *ctx, const tfm__int8_task *task);
+
+/* gemm_int8_groups.c: by work-groups, where the device has room for them; else, by what runs anywhere. */
+tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__int8_task *task);
+/* Why the instruction that devices of this kind have for it is not used for such a task, NULL where it is: once the
+ * task has run. */
+const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__int8_task *task);
+
+#endif

@@ -1,0 +1,383 @@
+/* Linear layers whose weights are bytes, where work-items run side by side: few rows by cl/gemm_int8_rows.cl, others by
+ * the tiles of cl/gemm_int8_tile.cl.
+ *
+ * Both multiply four bytes at once by the device's instruction for that. As of matrix engines (gemm_engine.c), what it
+ * does is known from its maker's documents, and for most devices nobody has run it here. So each form of a kernel that
+ * has it is tried before it is used: once for a device, its driver and the kernel's text, on a small product that must
+ * be the plain kernel's to the bit, since sums are of whole numbers. A form that fails is used without the
+ * instruction, in plain OpenCL C. */
+#include <math.h>
+#include <stdio.h>
+#include "ops/gemm_int8.h"
+
+/* As in the kernels. */
+enum { ITEMS = 128, COLUMNS = 16, MOST_ROWS = 8, STEP = 32 };
+
+/* Of a group of few rows: bytes of one that most weights' rows have, and of all that it makes whole numbers of, at
+ * most. Its sums take as much. */
+enum { USUAL_DEPTH = 2048, OWN_BYTES = 16384 };
+
+/* Bytes of a weight that most caches do not hold until the next rows come; and bytes of x that all groups together may
+ * read to make its whole numbers again, rather than by a launch before. A guess. */
+enum { LARGE = 16 << 20, AGAIN = 4 << 20 };
+
+/* Largest first. What an item of it does in a time beside one of the largest: fewer sums of an item take more reading
+ * of local memory for each. A guess. */
+enum { TILES = 3 };
+static const struct tile {
+    int size;
+    double speed;
+} TILE[TILES] = {{128, 1}, {64, 0.75}, {32, 0.4}};
+
+/* A kernel and its defines, but for the activation. */
+typedef struct form {
+    const struct tile *tile; /* NULL: it is for few rows */
+    int rows, depth;         /* of few rows */
+    int unit;                /* bytes that are read at once: 16 or 1 */
+    bool quads;              /* of a tile */
+} form;
+
+/* Of a form that was tried. */
+typedef enum verdict {
+    UNKNOWN,
+    GOOD,
+    WRONG,
+    NOT_BUILT,
+    CUT_ONCE,
+    CUT_AGAIN,
+    BUSY, /* another program is at a trial for too long: of this context alone, and not kept */
+    VERDICTS
+} verdict;
+enum { DEPTHS = 3, ROW_KINDS = 4, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS };
+
+typedef struct state {
+    unsigned char verdicts[TFM__DOTS][FORMS];
+    unsigned refused; /* tiles whose kernel the driver does not take in groups of so many items */
+    bool waited;      /* for another program, in vain */
+} state;
+
+/* Seconds to wait for another program's trial, in which kernels are compiled. */
+enum { PATIENCE = 20 };
+
+/* Its address is the key under which a context keeps what was tried. */
+static char SLOT;
+
+static state *state_of(tfm_context *ctx) {
+    return tfm__context_slot_made(ctx, &SLOT, sizeof(state));
+}
+
+static int64_t padded(int64_t k) {
+    return tfm__divide_up(k, TFM__INT8_PADDING) * TFM__INT8_PADDING;
+}
+
+/* ---- The form ---------------------------------------------------------------------------------------------------- */
+
+static bool fits(tfm_context *ctx, size_t items, size_t local_ints) {
+    const tfm__limits *limits = tfm__context_limits(ctx);
+    return items <= limits->max_group && items <= limits->max_items[0] &&
+           local_ints * sizeof(int32_t) <= limits->local_bytes;
+}
+
+static size_t items_of(const form *f) {
+    return f->tile ? 2 * (size_t)f->tile->size : ITEMS;
+}
+
+/* Both operands of two steps. */
+static bool tile_fits(tfm_context *ctx, const struct tile *tile) {
+    return fits(ctx, 2 * (size_t)tile->size, (size_t)(2 * 2 * STEP / 4 * (tile->size + 4)));
+}
+
+/* The sums, or else the rows that the group makes; and what it makes them with. */
+static bool rows_fit(tfm_context *ctx, int rows) {
+    const int sums = rows * 4 * (ITEMS + 1), own = OWN_BYTES / 4;
+    return fits(ctx, ITEMS, (size_t)(sums > own ? sums : own) + ITEMS + MOST_ROWS);
+}
+
+/* Whole tiles, one after another on each of the device's cores. */
+static const struct tile *best_tile(tfm_context *ctx, const tfm__int8_task *t, unsigned refused) {
+    const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
+    const int asked = tfm__context_tuning(ctx)->gemm_tile;
+    const struct tile *best = NULL;
+    double least = 0;
+    for (int i = 0; i < TILES; i++) {
+        const struct tile *tile = &TILE[i];
+        if (refused >> i & 1 || (asked > 0 && asked <= TILES && asked != i + 1) || !tile_fits(ctx, tile))
+            continue;
+        const int64_t groups = tfm__divide_up(t->m, tile->size) * tfm__divide_up(t->n, tile->size);
+        const double time = (double)tfm__divide_up(groups, cores) * tile->size * tile->size / tile->speed;
+        if (!best || time < least) {
+            best = tile;
+            least = time;
+        }
+    }
+    return best;
+}
+
+/* False where the device has no room for any. */
+static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, unsigned refused) {
+    const int64_t few = tfm__context_tuning(ctx)->gemm_few_rows;
+    const tfm_tensor q = t->weight->value;
+    *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->x.offset % 4 == 0 ? 16 : 1};
+    if (t->m <= few && (t->m <= MOST_ROWS || t->n * t->k <= LARGE)) {
+        f->rows = MOST_ROWS;
+        while (f->rows > 1 && f->rows / 2 >= t->m)
+            f->rows /= 2;
+        while (f->rows > 1 && !rows_fit(ctx, f->rows))
+            f->rows /= 2;
+        const int64_t depth = padded(t->k),
+                      again = tfm__divide_up(t->n, COLUMNS) * t->m * t->k * (int64_t)sizeof(float);
+        if (again <= AGAIN && depth * f->rows <= OWN_BYTES)
+            f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
+        if (rows_fit(ctx, f->rows))
+            return true;
+    }
+    f->tile = best_tile(ctx, t, refused);
+    f->quads = t->n % 4 == 0 && t->c.offset % 4 == 0;
+    return f->tile != NULL;
+}
+
+static unsigned char *verdict_of(tfm_context *ctx, const form *f, tfm__dot dot) {
+    state *s = state_of(ctx);
+    const int unit = f->unit == 16, depth = f->depth == 0 ? 0 : f->depth == USUAL_DEPTH ? 1 : 2;
+    const int kind = f->rows == 8 ? 3 : f->rows == 4 ? 2 : f->rows == 2;
+    const int place =
+        f->tile ? (int)(f->tile - TILE) * 4 + 2 * f->quads + unit : 4 * TILES + (kind * DEPTHS + depth) * 2 + unit;
+    return s ? &s->verdicts[dot][place] : NULL;
+}
+
+/* ---- The launches ------------------------------------------------------------------------------------------------ */
+
+static const char *program_of(const form *f) {
+    return f->tile ? "gemm_int8_tile" : "gemm_int8_rows";
+}
+
+static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dot dot, tfm_activation activation) {
+    return f->tile ? tfm__kernel_get(ctx, program_of(f), program_of(f),
+                                     "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDOT=%d -DTFM_ACTIVATION=%d", f->tile->size,
+                                     f->unit, f->quads, (int)dot, (int)activation)
+                   : tfm__kernel_get(ctx, program_of(f), program_of(f),
+                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDOT=%d -DTFM_ACTIVATION=%d", f->rows, f->depth,
+                                     f->unit, (int)dot, (int)activation);
+}
+
+#define PRODUCT_ARGS(t)                                                                                                \
+    TFM__T_AS("q", (t)->weight->value), TFM__T_AS("scales", (t)->weight->scales), TFM__T_AS("bias", (t)->bias),        \
+        TFM__I_AS("m", (t)->m), TFM__I_AS("n", (t)->n), TFM__I_AS("k", (t)->k),                                        \
+        TFM__I_AS("has_bias", (t)->bias.buffer != NULL)
+
+static void launch_product(tfm_context *ctx, const tfm__int8_task *t, const form *f, tfm__kernel *kernel, tfm_tensor a,
+                           tfm_tensor steps) {
+    const size_t items = items_of(f);
+    const int64_t height = f->tile ? f->tile->size : f->rows, width = f->tile ? f->tile->size : COLUMNS;
+    const size_t groups = (size_t)(tfm__divide_up(t->m, height) * tfm__divide_up(t->n, width));
+    if (f->tile)
+        tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
+    else
+        tfm__launch(ctx, kernel, TFM__GRID_1D(groups * items, items),
+                    TFM__ARGS(TFM__T_AS("c", t->c), TFM__T_AS("x", t->x), TFM__T(a), TFM__T(steps), PRODUCT_ARGS(t)));
+}
+
+static tfm_status launch(tfm_context *ctx, const tfm__int8_task *t, const form *f, tfm__dot dot,
+                         tfm_activation activation) {
+    tfm__kernel *kernel = kernel_of(ctx, f, dot, activation);
+    tfm_tensor a = {0}, steps = {0};
+    tfm_scope_open(ctx);
+    if (f->tile || f->depth == 0) {
+        tfm_tensor_new(ctx, &a, TFM_I8, 2, (int64_t[]){t->m, padded(t->k)});
+        tfm_tensor_new(ctx, &steps, TFM_F32, 1, &t->m);
+        if (tfm_context_status(ctx) == TFM_OK)
+            tfm__launch(ctx, tfm__kernel_get(ctx, "int8_rounded", "int8_rounded", "-DUNIT=%d", f->unit),
+                        TFM__GRID_1D((size_t)t->m * ITEMS, ITEMS),
+                        TFM__ARGS(TFM__T(a), TFM__T(steps), TFM__T_AS("x", t->x), TFM__I_AS("k", t->k)));
+    }
+    if (tfm_context_status(ctx) == TFM_OK)
+        launch_product(ctx, t, f, kernel, a, steps);
+    return tfm_scope_close(ctx, 0, NULL);
+}
+
+/* ---- The trial --------------------------------------------------------------------------------------------------- */
+
+static const char *trouble(verdict v) {
+    static const char *const WHY[VERDICTS] = {
+        [WRONG] = "the result of the device's dot products of bytes was wrong when they were tried",
+        [NOT_BUILT] = "the driver does not build the kernel with the device's dot products of bytes",
+        [CUT_AGAIN] = "the program ended each time that the device's dot products of bytes were tried: "
+                      "`tfm tune --reset` forgets that",
+        [BUSY] = "another program was still trying what it tries once on this device, so the device's dot products of "
+                 "bytes were not tried",
+    };
+    return WHY[v];
+}
+
+/* Whole numbers up to both ends, the first of a row at one: so that each row's step is 1, and each number what it is,
+ * whatever a division rounds to. */
+static void fill(float *x, int8_t *q, float *scales, const tfm__int8_task *t) {
+    uint64_t random = 17;
+    for (int64_t i = 0; i < (t->m + t->n) * t->k; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const int number = i % t->k == 0 ? 127 : (int)(random >> 33) % 255 - 127;
+        if (i < t->m * t->k)
+            x[i] = (float)number;
+        else
+            q[i - t->m * t->k] = (int8_t)number;
+    }
+    for (int64_t i = 0; i < t->n; i++)
+        scales[i] = 1.0f + 0.01f * (float)i;
+}
+
+/* Runs t by both, into poison: whether each element is the same. */
+static bool agree(tfm_context *ctx, tfm__int8_task *t, const form *f, tfm__dot dot) {
+    const size_t count = (size_t)(t->m * t->n);
+    const float poison = NAN;
+    float *got = tfm__alloc(2 * count, sizeof(*got)), *want = got ? got + count : NULL;
+    bool same = false;
+    if (!got)
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
+    tfm__tensor_fill(ctx, t->c, &poison);
+    if (got && launch(ctx, t, f, dot, t->activation) == TFM_OK && tfm_tensor_read(ctx, got, t->c) == TFM_OK &&
+        tfm__int8_plain(ctx, t) == TFM_OK && tfm_tensor_read(ctx, want, t->c) == TFM_OK) {
+        same = true;
+        for (size_t i = 0; i < count; i++)
+            same = same && got[i] == want[i];
+    }
+    free(got);
+    return same;
+}
+
+/* More than one tile or block of rows and columns, none of them whole, and several steps along K. */
+static bool compare(tfm_context *ctx, const form *f, tfm__dot dot) {
+    const int odd = f->quads || f->unit == 16 ? 4 : 5;
+    tfm_param weight = {0};
+    tfm__int8_task t = {.m = (f->tile ? f->tile->size : f->rows) + 3,
+                        .n = (f->tile ? f->tile->size : COLUMNS) + odd,
+                        .k = f->unit == 16 ? 33 * 16 : 523,
+                        .weight = &weight};
+    float *x = tfm__alloc((size_t)(t.m * t.k), sizeof(*x)), *scales = tfm__alloc((size_t)t.n, sizeof(*scales));
+    int8_t *q = tfm__alloc((size_t)(t.n * t.k), sizeof(*q));
+    tfm_tensor_new(ctx, &t.c, TFM_F32, 2, (int64_t[]){t.m, t.n});
+    tfm_tensor_new(ctx, &t.x, TFM_F32, 2, (int64_t[]){t.m, t.k});
+    tfm_tensor_new(ctx, &weight.value, TFM_I8, 2, (int64_t[]){t.n, t.k});
+    tfm_tensor_new(ctx, &weight.scales, TFM_F32, 1, &t.n);
+    if (!x || !scales || !q) {
+        tfm__context_fail(ctx, TFM_ERROR_MEMORY, "linear: out of host memory for the trial of dot products");
+    } else {
+        fill(x, q, scales, &t);
+        tfm_tensor_write(ctx, t.x, x);
+        tfm_tensor_write(ctx, weight.value, q);
+        tfm_tensor_write(ctx, weight.scales, scales);
+    }
+    free(x);
+    free(scales);
+    free(q);
+    return tfm_context_status(ctx) == TFM_OK && agree(ctx, &t, f, dot);
+}
+
+/* UNKNOWN where it could not be tried, and the context has failed: for want of memory, or to begin anew in smaller
+ * groups. */
+static verdict try_it(tfm_context *ctx, const form *f, tfm__dot dot, const char *what) {
+    const int depth = tfm__scope_depth(ctx);
+    verdict v = UNKNOWN;
+    if (tfm_scope_open(ctx) == TFM_OK)
+        v = compare(ctx, f, dot) ? GOOD : WRONG;
+    const tfm_status status = tfm_context_status(ctx);
+    if (status == TFM_OK) {
+        tfm_scope_close(ctx, 0, NULL);
+    } else if (status == TFM_ERROR_BUILD || status == TFM_ERROR_DEVICE) {
+        v = status == TFM_ERROR_BUILD ? NOT_BUILT : WRONG;
+        tfm__context_recover(ctx, depth);
+    } else {
+        v = UNKNOWN;
+    }
+    if (v > GOOD) /* AMD's devices of some sets have no such instruction: nothing to warn of */
+        tfm__log(v == NOT_BUILT ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s (%s): going on without them",
+                 tfm_context_device(ctx)->name, trouble(v), what);
+    return v;
+}
+
+static verdict kept(tfm_context *ctx, const form *f, const char *what) {
+    int stored = UNKNOWN;
+    return tfm__proven_get(ctx, &stored, program_of(f), what) && stored > UNKNOWN && stored < BUSY ? (verdict)stored
+                                                                                                   : UNKNOWN;
+}
+
+/* Tries it, unless a verdict is kept by now. A driver may end the program, and is then tried once more only: the first
+ * time it may have been the user. */
+static verdict try_once(tfm_context *ctx, const form *f, tfm__dot dot, tfm__trial *trial, const char *what) {
+    const verdict last = kept(ctx, f, what);
+    if (last != UNKNOWN && last != CUT_ONCE)
+        return last;
+    tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, program_of(f), what);
+    const verdict v = try_it(ctx, f, dot, what);
+    tfm__proven_set(ctx, v, program_of(f), what);
+    return v;
+}
+
+/* What is known of the form, by now. */
+static verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
+    unsigned char *known = verdict_of(ctx, f, dot);
+    tfm__trial trial;
+    char what[96];
+    if (!known || *known != UNKNOWN)
+        return known ? (verdict)*known : UNKNOWN;
+    if (f->tile)
+        snprintf(what, sizeof(what), "dot %d, tile of %d, by %d%s", (int)dot, f->tile->size, f->unit,
+                 f->quads ? ", in quads" : "");
+    else
+        snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d", (int)dot, f->rows, f->depth, f->unit);
+    const verdict last = kept(ctx, f, what);
+    if (last != UNKNOWN && last < CUT_ONCE)
+        return (verdict)(*known = (unsigned char)last);
+    /* What is kept may be the mark of another program's trial, which is waited for. */
+    state *s = state_of(ctx);
+    if (tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
+        *known = (unsigned char)try_once(ctx, f, dot, &trial, what);
+        tfm__trial_end(&trial);
+    } else {
+        *known = BUSY;
+        tfm__log(s->waited ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s (%s): going on without them",
+                 tfm_context_device(ctx)->name, trouble(BUSY), what);
+        s->waited = true;
+    }
+    return (verdict)*known;
+}
+
+/* ---- The product ------------------------------------------------------------------------------------------------- */
+
+/* The form and its instruction; false where there is no form, or the context has failed. Tiles in larger groups than
+ * the driver takes are passed over. */
+static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__int8_task *t) {
+    state *s = state_of(ctx);
+    while (s && find_form(ctx, f, t, s->refused)) {
+        *dot = tfm__context_tuning(ctx)->dot;
+        if (*dot != TFM__NO_DOT && prove(ctx, f, *dot) != GOOD)
+            *dot = TFM__NO_DOT;
+        tfm__kernel *kernel = tfm_context_status(ctx) == TFM_OK ? kernel_of(ctx, f, *dot, t->activation) : NULL;
+        if (!kernel)
+            return false;
+        if (!f->tile || tfm__kernel_most(ctx, kernel) >= items_of(f))
+            return true;
+        s->refused |= 1U << (f->tile - TILE);
+    }
+    return false;
+}
+
+tfm_status tfm__int8_groups(tfm_context *ctx, const tfm__int8_task *task) {
+    form f;
+    tfm__dot dot;
+    if (tfm__context_tuning(ctx)->int8_groups && choose(ctx, &f, &dot, task))
+        return launch(ctx, task, &f, dot, task->activation);
+    return tfm_context_status(ctx) == TFM_OK ? tfm__int8_plain(ctx, task) : tfm_context_status(ctx);
+}
+
+const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__int8_task *task) {
+    const tfm__tuning *tuning = tfm__context_tuning(ctx);
+    const state *s = state_of(ctx);
+    form f;
+    if (!tuning->int8_groups || !s || !find_form(ctx, &f, task, s->refused))
+        return "the device multiplies bytes in another way";
+    if (tuning->dot == TFM__NO_DOT)
+        return "the device has no dot products of bytes that this version knows";
+    const unsigned char *known = verdict_of(ctx, &f, tuning->dot);
+    return known ? trouble((verdict)*known) : NULL;
+}
