@@ -346,8 +346,8 @@ tfm_status tfm__linear_int8(tfm_context *ctx, tfm_tensor *y, tfm_tensor x, tfm_p
 /* ---- Selftest ---------------------------------------------------------------------------------------- */
 
 /* Rows of x whose largest number is 127 are whole numbers as they are, so the result is exact but for its scale. */
-static void check(tfm__check *c) {
-    const int64_t m = c->number, n = 37, k = 165;
+static void check_rows(tfm__check *c, int64_t m, bool by_dots) {
+    const int64_t n = 37, k = 165;
     float *x, *w, *bias;
     tfm_param weight = {0};
     tfm_tensor y = {0}, tx = FLOATS(x, m, k), tw = FLOATS(w, n, k), tb = FLOATS(bias, n);
@@ -369,12 +369,27 @@ static void check(tfm__check *c) {
     weight.value = tw;
     if (tfm_param_quantize(c->ctx, &weight) == TFM_OK)
         tfm_linear(c->ctx, &y, tx, &weight, tb, TFM_RELU);
-    tfm__check_judge(c, y, want);
+    if (by_dots)
+        c->why = tfm__int8_dot_trouble(c->ctx, &(task){.m = m, .n = n, .k = k, .c = y, .x = tx, .weight = &weight});
+    if (!c->why)
+        tfm__check_judge(c, y, want);
     tfm_param_free(c->ctx, &weight);
+}
+
+static void check(tfm__check *c) {
+    check_rows(c, c->number, false);
+}
+
+/* Whether the device's dot products are used, too: few rows, and a tile. */
+static void check_dots(tfm__check *c) {
+    check_rows(c, 3, true);
+    if (!c->why && tfm__check_ready(c))
+        check_rows(c, 67, true);
 }
 
 const tfm__check_entry tfm__selftest_gemm_int8[] = {
     {"linear int8", "few rows", check, 3},
     {"linear int8", "many rows", check, 29},
+    {"linear int8", "dot products", check_dots, 0},
     {0},
 };

@@ -13,6 +13,9 @@
 /* As in the kernels. */
 enum { ITEMS = 128, COLUMNS = 16, MOST_ROWS = 8, STEP = 32 };
 
+/* Rows of a group that an item has registers for where it takes bytes apart, to read or to multiply them. */
+enum { APART = 4 };
+
 /* Of a group of few rows: bytes of one that most weights' rows have, and of all that it makes whole numbers of, at
  * most. Its sums take as much. */
 enum { USUAL_DEPTH = 2048, OWN_BYTES = 16384 };
@@ -93,15 +96,17 @@ static bool rows_fit(tfm_context *ctx, int rows) {
     return fits(ctx, ITEMS, (size_t)(sums > own ? sums : own) + ITEMS + MOST_ROWS);
 }
 
-/* Whole tiles, one after another on each of the device's cores. */
-static const struct tile *best_tile(tfm_context *ctx, const tfm__int8_task *t, unsigned refused) {
+/* Whole tiles, one after another on each of the device's cores. The largest has too few registers for bytes that are
+ * taken apart. */
+static const struct tile *best_tile(tfm_context *ctx, const tfm__int8_task *t, tfm__dot dot, unsigned refused) {
     const int64_t units = tfm_context_device(ctx)->compute_units, cores = units > 0 ? units : 1;
     const int asked = tfm__context_tuning(ctx)->gemm_tile;
     const struct tile *best = NULL;
     double least = 0;
     for (int i = 0; i < TILES; i++) {
         const struct tile *tile = &TILE[i];
-        if (refused >> i & 1 || (asked > 0 && asked <= TILES && asked != i + 1) || !tile_fits(ctx, tile))
+        if (refused >> i & 1 || (i == 0 && dot == TFM__NO_DOT) || (asked > 0 && asked <= TILES && asked != i + 1) ||
+            !tile_fits(ctx, tile))
             continue;
         const int64_t groups = tfm__divide_up(t->m, tile->size) * tfm__divide_up(t->n, tile->size);
         const double time = (double)tfm__divide_up(groups, cores) * tile->size * tile->size / tile->speed;
@@ -114,12 +119,12 @@ static const struct tile *best_tile(tfm_context *ctx, const tfm__int8_task *t, u
 }
 
 /* False where the device has no room for any. */
-static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, unsigned refused) {
+static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__dot dot, unsigned refused) {
     const int64_t few = tfm__context_tuning(ctx)->gemm_few_rows;
     const tfm_tensor q = t->weight->value;
     *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->x.offset % 4 == 0 ? 16 : 1};
     if (t->m <= few && (t->m <= MOST_ROWS || t->n * t->k <= LARGE)) {
-        f->rows = MOST_ROWS;
+        f->rows = f->unit == 16 && dot != TFM__NO_DOT ? MOST_ROWS : APART;
         while (f->rows > 1 && f->rows / 2 >= t->m)
             f->rows /= 2;
         while (f->rows > 1 && !rows_fit(ctx, f->rows))
@@ -131,7 +136,7 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, unsign
         if (rows_fit(ctx, f->rows))
             return true;
     }
-    f->tile = best_tile(ctx, t, refused);
+    f->tile = best_tile(ctx, t, dot, refused);
     f->quads = t->n % 4 == 0 && t->c.offset % 4 == 0;
     return f->tile != NULL;
 }
@@ -348,10 +353,12 @@ static verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
  * the driver takes are passed over. */
 static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__int8_task *t) {
     state *s = state_of(ctx);
-    while (s && find_form(ctx, f, t, s->refused)) {
-        *dot = tfm__context_tuning(ctx)->dot;
-        if (*dot != TFM__NO_DOT && prove(ctx, f, *dot) != GOOD)
+    *dot = tfm__context_tuning(ctx)->dot;
+    while (s && find_form(ctx, f, t, *dot, s->refused)) {
+        if (*dot != TFM__NO_DOT && prove(ctx, f, *dot) != GOOD) {
             *dot = TFM__NO_DOT;
+            continue;
+        }
         tfm__kernel *kernel = tfm_context_status(ctx) == TFM_OK ? kernel_of(ctx, f, *dot, t->activation) : NULL;
         if (!kernel)
             return false;
@@ -374,7 +381,7 @@ const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__int8_task *task) 
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const state *s = state_of(ctx);
     form f;
-    if (!tuning->int8_groups || !s || !find_form(ctx, &f, task, s->refused))
+    if (!tuning->int8_groups || !s || !find_form(ctx, &f, task, tuning->dot, s->refused))
         return "the device multiplies bytes in another way";
     if (tuning->dot == TFM__NO_DOT)
         return "the device has no dot products of bytes that this version knows";
