@@ -2,8 +2,9 @@
  *
  * The host says by UNIT how they lie: 16 where every row of bytes begins at a multiple of 16, has a multiple of 16, and
  * rows of floats begin at a multiple of four, so that vectors are read; 1 where they are read one by one. DOT, a number
- * of enum tfm__dot, is the device's instruction that multiplies two words of four bytes and adds the products up, or 0
- * for plain OpenCL C. Sums are of whole numbers, so all of them come to the same. int8_numbers.cl comes before. */
+ * of enum tfm__dot, is the device's instruction that multiplies two words of four bytes and adds the products up. It is
+ * used where TFM_HAS_DOT is defined, else plain OpenCL C: sums are of whole numbers, so all come to the same.
+ * int8_numbers.cl comes before. */
 #ifndef UNIT
 #define UNIT 1
 #endif
@@ -11,24 +12,30 @@
 #define DOT 0
 #endif
 
-#if DOT > 0 && DOT < 4 && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
+#ifdef TFM_HAS_DOT
+#define HAS_DOT DOT
+#else
+#define HAS_DOT 0
+#endif
+
+#if HAS_DOT > 0 && HAS_DOT < 4 && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
 #error "this is not the machine that has the instruction"
 #endif
-#if DOT == 4 && !defined(TFM_HAS_INT_DOT)
+#if HAS_DOT == 4 && !defined(TFM_HAS_INT_DOT)
 #error "the device has no cl_khr_integer_dot_product"
 #endif
 
 /* sum and the products of the four bytes of a with those of b. */
 static inline int dot4(const int a, const int b, const int sum) {
-#if DOT == 1 /* NVIDIA from sm_61 on: dp4a in its PTX ISA */
+#if HAS_DOT == 1 /* NVIDIA from sm_61 on: dp4a in its PTX ISA */
     int out;
     __asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
     return out;
-#elif DOT == 2 /* AMD: v_dot4_i32_i8 of gfx906, gfx908 and later of that line, gfx1011, gfx1012 and gfx103x */
+#elif HAS_DOT == 2 /* AMD: v_dot4_i32_i8 of gfx906, gfx908 and later of that line, gfx1011, gfx1012 and gfx103x */
     return __builtin_amdgcn_sdot4(a, b, sum, false);
-#elif DOT == 3 /* AMD from gfx11 on: v_dot4_i32_iu8 */
+#elif HAS_DOT == 3 /* AMD from gfx11 on: v_dot4_i32_iu8 */
     return __builtin_amdgcn_sudot4(true, a, true, b, sum, false);
-#elif DOT == 4
+#elif HAS_DOT == 4
     return sum + dot_4x8packed_ss_int(as_uint(a), as_uint(b));
 #else
     const char4 x = as_char4(a), y = as_char4(b);

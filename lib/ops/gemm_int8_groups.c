@@ -157,12 +157,13 @@ static const char *program_of(const form *f) {
 }
 
 static tfm__kernel *kernel_of(tfm_context *ctx, const form *f, tfm__dot dot, tfm_activation activation) {
+    const char *has = dot == TFM__NO_DOT ? "" : " -DTFM_HAS_DOT";
     return f->tile ? tfm__kernel_get(ctx, program_of(f), program_of(f),
-                                     "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDOT=%d -DTFM_ACTIVATION=%d", f->tile->size,
-                                     f->unit, f->quads, (int)dot, (int)activation)
+                                     "-DTILE=%d -DUNIT=%d -DQUADS=%d -DDOT=%d -DTFM_ACTIVATION=%d%s", f->tile->size,
+                                     f->unit, f->quads, (int)dot, (int)activation, has)
                    : tfm__kernel_get(ctx, program_of(f), program_of(f),
-                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDOT=%d -DTFM_ACTIVATION=%d", f->rows, f->depth,
-                                     f->unit, (int)dot, (int)activation);
+                                     "-DROWS=%d -DDEPTH=%d -DUNIT=%d -DDOT=%d -DTFM_ACTIVATION=%d%s", f->rows, f->depth,
+                                     f->unit, (int)dot, (int)activation, has);
 }
 
 #define PRODUCT_ARGS(t)                                                                                                \

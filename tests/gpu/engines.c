@@ -1,8 +1,10 @@
 /* Asks for products by the matrix engine of the GPU that the device poses as (pose.c): each tile, each mix of
  * transposes, both kinds of 16-bit numbers, and weights that are kept as these; those from 5 on are MMA's alone.
- * And for attention of queries and keys so many that GPUs with MMA have large tiles for them. engines.sh runs it.
+ * And for attention of queries and keys so many that GPUs with MMA have large tiles for them; and for products of bytes
+ * by its dot products. engines.sh runs it.
  *
- *     gpu_engines            ends with 1 where the device is taken for one without an engine */
+ *     gpu_engines            ends with 1 where the device is taken for one without dot products of bytes
+ */
 #include <stdio.h>
 #include "dev/cl.h"
 #include "ops/gemm.h"
@@ -62,6 +64,34 @@ static int ask(tfm_context *ctx, const struct product *p) {
     return 0;
 }
 
+/* Few rows, in one launch and in two, and each tile (from 1), as they lie in a model, and at odd places. */
+static const struct bytes {
+    int64_t m, n, k;
+    int tile;
+} BYTES[] = {{1, 512, 512, 0},    {2, 512, 512, 0},    {4, 512, 512, 0},   {8, 512, 512, 0},
+             {8, 512, 509, 0},    {1, 512, 4096, 0},   {8, 512, 4096, 0},  {1024, 512, 512, 1},
+             {1024, 512, 512, 2}, {1024, 512, 512, 3}, {1024, 509, 509, 1}};
+
+static int ask_bytes(tfm_context *ctx, const struct bytes *b) {
+    tfm_tensor y = {0}, x = {0};
+    tfm_param weight = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &x, TFM_F32, 2, (int64_t[]){b->m, b->k});
+    tfm_tensor_new(ctx, &weight.value, TFM_I8, 2, (int64_t[]){b->n, b->k});
+    tfm_tensor_new(ctx, &weight.scales, TFM_F32, 1, &b->n);
+    ctx->tuning.gemm_tile = b->tile;
+    tfm_linear(ctx, &y, x, &weight, (tfm_tensor){0}, TFM_NO_ACTIVATION);
+    ctx->tuning.gemm_tile = 0;
+    if (ctx->tuning.dot == TFM__NO_DOT || tfm_context_status(ctx) != TFM_OK) {
+        fprintf(stderr, "bytes: %s\n",
+                ctx->tuning.dot == TFM__NO_DOT ? "the device has no dot products" : tfm_context_error(ctx));
+        tfm_context_clear_error(ctx);
+        return 1;
+    }
+    tfm_scope_close(ctx, 0, NULL);
+    return 0;
+}
+
 static int attend(tfm_context *ctx, int64_t width, tfm_dtype dtype, const tfm_dropout_options *drops) {
     const int64_t dims[] = {2, 256, 4 * width};
     tfm_tensor x[3] = {0}, gradients[3] = {0}, y = {0}, dy = {0}; /* x: q, k and v */
@@ -96,7 +126,9 @@ int main(void) {
         fprintf(stderr, "%s\n", tfm_error_message());
         return 1;
     }
-    for (size_t i = 0; i < TFM__COUNT(PRODUCTS); i++)
+    for (size_t i = 0; i < TFM__COUNT(BYTES); i++)
+        failures += ask_bytes(ctx, &BYTES[i]);
+    for (size_t i = 0; ctx->tuning.engine != TFM__NO_ENGINE && i < TFM__COUNT(PRODUCTS); i++)
         failures += ask(ctx, &PRODUCTS[i]);
     failures += attend(ctx, 64, TFM_F32, NULL) + attend(ctx, 128, TFM_F32, NULL) + attend(ctx, 64, TFM_F16, NULL) +
                 attend(ctx, 64, TFM_F32, &(tfm_dropout_options){.rate = 0.1F, .seed = 1});

@@ -2,15 +2,15 @@
 # for it, and judged as judge.sh does; and their machine code has the engine's instruction, and rings (gemm_ring.cl)
 # those of theirs. A group of a ring may have all the local memory that such a GPU gives one: 48 KiB of every NVIDIA
 # from sm_80 on. With them the tiles of attention whose items have eight rows, which are for the same GPUs; forward they
-# may have as much.
-#     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx, gfx90a and gfx1100 if none is named, which
+# may have as much. And products of bytes, whose machine code has the GPU's dot product of four of them.
+#     sh tests/gpu/engines.sh BUILD [TARGET...]      of targets.sh; nvptx and three of AMD's if none is named, which
 #                                                    need no compiler of a maker: sm_80, dg2 and pvc do
 # Ends with a line "N passed, N failed, N skipped"; the exit code says whether all is well.
 set -u
 here=$(dirname "$0")
 build=$(realpath "${1:?give a build folder}")
 shift
-[ $# -gt 0 ] || set -- nvptx gfx90a gfx1100
+[ $# -gt 0 ] || set -- nvptx gfx90a gfx1030 gfx1100
 . "$here/targets.sh"
 out=$build/gpu/engines
 rm -rf "$out"
@@ -25,7 +25,8 @@ ask() {
         TFM_DEVICE=pocl TFM_POSE="$2,group=1024,local=65536,unbuilt=1" TFM_POSE_PROGRAMS="$out/$1" \
         POCL_CACHE_DIR="${POCL_CACHE_DIR:-$out/pocl}" TMPDIR="$out/tmp" "$build/tests/gpu/gpu_engines" \
         >"$out/$1.log" 2>&1 || echo "$1: $(tail -n 1 "$out/$1.log")" # and programs are missing, then
-    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' ! -name 'gemm_ring-*' ! -name 'attention*_tiled-*' -exec rm {} +
+    find "$out/$1" -name '*.cl' ! -name 'gemm_engine-*' ! -name 'gemm_ring-*' ! -name 'attention*_tiled-*' \
+        ! -name 'gemm_int8_*' -exec rm {} +
 }
 
 # judge TARGET NAME COUNT INSTRUCTION KERNEL: its programs of this kernel, of which there are so many, for this target
@@ -83,6 +84,13 @@ wait
 ask dpas dpas=8 &
 ask dpas16 dpas=16 &
 wait
+ask rdna2 gfx=10,wave=32
+
+# bytes TARGET NAME INSTRUCTION: its products of bytes
+bytes() {
+    judge "$1" "$2" 7 "$3" gemm_int8_rows
+    judge "$1" "$2" 4 "$3" gemm_int8_tile
+}
 for target; do
     case $target in
     nvptx | sm_80)
@@ -95,13 +103,21 @@ for target; do
         unset GPU_MOST_LOCAL
         judge "$target" mma 9 'fma\.rn\.f32' attention_backward_tiled
         judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32' gemm_engine
+        bytes "$target" mma 'dp4a\.s32\.s32'
         ;;
-    gfx90a) judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' gemm_engine ;;
-    gfx1100) judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' gemm_engine ;;
+    gfx90a)
+        judge "$target" mfma 8 'v_mfma_f32_16x16x16_?b?f16' gemm_engine
+        bytes "$target" mfma 'v_dot4c?_i32_i8'
+        ;;
+    gfx1030) bytes "$target" rdna2 'v_dot4c?_i32_i8' ;;
+    gfx1100)
+        judge "$target" wmma 8 'v_wmma_f32_16x16x16_b?f16' gemm_engine
+        bytes "$target" wmma v_dot4_i32_iu8
+        ;;
     dg2) judge "$target" dpas 8 'dpas\.8x8 \(8\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_engine ;;
     pvc) judge "$target" dpas16 8 'dpas\.8x8 \(16\|M0\).*:(hf|bf) .*:(hf|bf) ' gemm_engine ;;
     *)
-        echo "$target has no matrix engine that is known"
+        echo "$target has no instruction that is known"
         failed=$((failed + 1))
         ;;
     esac
