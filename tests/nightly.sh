@@ -167,7 +167,7 @@ gpu() {
     sh apps/packages.sh clang-15 libclc-15 llvm-15 llvm-spirv-15 spirv-tools clang-19 || echo "compilers are missing"
     export GPU_INTEL="$tools" TFM_DEVICE=pocl TFM_FACTS_ALL=1
     part sh tests/gpu/check.sh build/check
-    part sh tests/gpu/engines.sh build/check nvptx sm_80 gfx90a gfx1100 dg2 pvc
+    part sh tests/gpu/engines.sh build/check nvptx sm_80 gfx90a gfx1030 gfx1100 dg2 pvc
     one python3 tests/gpu/figures.py check build/check/gpu gfx1100 gfx90a gfx1030
     suite facts build/check --suite host device-facts
 }

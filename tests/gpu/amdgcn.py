@@ -7,6 +7,7 @@ BRANCH = re.compile(r"^s_(cbranch_\w+|branch)\b")
 FMA = re.compile(r"\bv_(?:dual_)?(?:fma|fmac|mad|mac|fmaak|fmamk)(?:_legacy|_mix)?_f32")
 PACKED_FMA = re.compile(r"\bv_pk_fma_f32")
 MATRIX = re.compile(r"\bv_(?:mfma|wmma|smfmac|dot\w*)_")
+DOT = re.compile(r"\bv_dot4c?_")
 LOCAL_LOAD = re.compile(r"^ds_(?:read|load)")
 LOAD = re.compile(r"^(?:global|buffer|flat)_load")
 INTEGER = re.compile(r"^(?:v_(?!dual_mov|mov_)\w*_[uib](?:16|24|32|64|32_u24)\w*|"
@@ -65,6 +66,11 @@ def fmas(text):
     return len(FMA.findall(text)) + 2 * len(PACKED_FMA.findall(text))
 
 
+def dots(body):
+    """Dot products of four bytes."""
+    return sum(bool(DOT.search(text)) for text in body)
+
+
 def dwords(text):
     """How many 4-byte words a load of local memory brings to a lane."""
     words = {"b64": 2, "b96": 3, "b128": 4}.get(next(iter(re.findall(r"_b(?:64|96|128)\b", text)), "")[1:], 1)
@@ -72,14 +78,15 @@ def dwords(text):
 
 
 def inner_loop(lines):
-    """The instructions of the loop, with none within it, that has most FMAs; of equals, the longest. None without loops."""
+    """The instructions of the loop, with none within it, that has most FMAs and dot products; of equals, the
+    longest. None without loops."""
     code, labels = instructions(lines)
     spans = loops(code, labels)
     bodies = []
     for first, last in spans:
         if not any(first <= a and b <= last for a, b in spans if (a, b) != (first, last)):
             body = code[first:last + 1]
-            bodies.append((sum(map(fmas, body)), len(body), body))
+            bodies.append((sum(map(fmas, body)) + dots(body), len(body), body))
     return max(bodies)[2] if bodies else None
 
 

@@ -1,7 +1,8 @@
-"""Figures of the hot kernels, out of programs that find.sh has found.
+"""Figures of the hot kernels, out of programs that find.sh and engines.sh have found.
     python3 tests/gpu/figures.py write FOLDER GPU...      writes their part of tests/bench/results/gpu-static.md
     python3 tests/gpu/figures.py check FOLDER GPU...      compares with it; prints what is off, and ends with 1 then
-FOLDER is BUILD/gpu, with `programs` in it, and GPU one of the gfx targets of targets.sh. GPU_MCA names llvm-mca."""
+FOLDER is BUILD/gpu, with `programs` and `engines` in it, and GPU one of the gfx targets of targets.sh. GPU_MCA names llvm-mca."""
+import fnmatch
 import os
 import pathlib
 import re
@@ -24,11 +25,13 @@ compares those of {ci}, `sh tests/nightly.sh gpu` all: a figure that is off by m
 whoever changed a kernel on purpose writes the table anew:
 
     sh tests/gpu/find.sh build/check build/check/gpu/programs group=1024,local=65536
+    sh tests/gpu/engines.sh build/check
     python3 tests/gpu/figures.py write build/check/gpu gfx1100 gfx90a gfx1030
 
 - *registers*: vector registers of an item. *waves*: how many a SIMD holds at once, as far as registers and local memory
   allow. *local bytes*: local memory of a work-group.
-- The rest is of one round of the innermost loop with most FMAs. *matrix*: instructions of matrix engines. *loads*: from
+- The rest is of one round of the innermost loop with most FMAs. *matrix*: instructions of matrix engines, and dot products of bytes,
+  which are a cycle each as FMAs are, and count so in the choice of the loop and in *% of peak*. *loads*: from
   global memory. *local loads*: instructions; *local words*: the 4-byte words that they bring to an item. *integer*: on
   vectors and scalars.
 - *cycles alone*: of a round where one wave has the SIMD for itself and waits for everything. *cycles at best*: where other
@@ -37,6 +40,8 @@ whoever changed a kernel on purpose writes the table anew:
   gate, of which the model knows nothing.
 """
 CI = "gfx1100"
+# What the folder of a GPU's own programs is called in engines.sh.
+OWN = {"gfx1100": "wmma", "gfx90a": "mfma", "gfx1030": "rdna2"}
 
 
 def hot_programs():
@@ -52,7 +57,7 @@ def find(programs, name, defines):
     for path in programs.glob(name + "-*.cl"):
         options = path.open().readline().split()[1:]
         if re.fullmatch(re.escape(name) + "-[0-9a-f]{16}", path.stem) and "-DTFM_GROUP=128" in options and \
-                all(define in options for define in defines):
+                all(fnmatch.filter(options, define) for define in defines):
             found.append((len(options), options, path))
     if not found:
         return None
@@ -69,7 +74,7 @@ def row(lines, gpu, mca):
         cycles = amdgcn.analyse(body, gpu, mca)
         if cycles:
             figures["cycles alone"], figures["cycles at best"] = cycles["alone"], round(cycles["best"])
-            figures["% of peak"] = round(100 * figures["FMAs"] / cycles["best"])
+            figures["% of peak"] = round(100 * (figures["FMAs"] + amdgcn.dots(body)) / cycles["best"])
     return figures
 
 
@@ -77,11 +82,12 @@ def measure(folder, gpu, mca):
     """{(kernel, defines): figures}, and what could not be found."""
     table, missing = {}, []
     for name, defines in hot_programs():
-        found = find(folder / "programs", name, defines)
+        places = [folder / "programs", folder / "engines" / OWN.get(gpu, "none")]
+        place, found = next(((place, found) for place in places if (found := find(place, name, defines))), (None, None))
         if not found:
             missing.append(f"no program {name} {' '.join(defines)} is asked for: mend tests/gpu/hot.txt")
             continue
-        program, path = folder / "programs" / (found[0] + ".cl"), folder / gpu / (found[0] + ".s")
+        program, path = place / (found[0] + ".cl"), folder / gpu / (found[0] + ".s")
         path.unlink(missing_ok=True)
         said = subprocess.run(["sh", HERE / "judge.sh", gpu, program, folder], capture_output=True, text=True)
         if not path.exists():

@@ -1,7 +1,7 @@
 /* Asks for the programs that models of usual sizes run, which tests avoid, since they would take long there: attention
- * in the heads of published models, products of few rows and of many, forward and backward, a step of decoding that
- * keeps keys and values in 16 bits, and searches, launched and in the form of steps that are recorded. Under the pose
- * layer nothing is computed; find.sh runs it beside the tests.
+ * in the heads of published models, products of few rows and of many, forward and backward, and by bytes, a step of
+ * decoding that keeps keys and values in 16 bits, and searches, launched and in the form of steps that are recorded.
+ * Under the pose layer nothing is computed; find.sh runs it beside the tests.
  *
  *     gpu_programs           prints what the device refuses, and ends with 1 then */
 #include <stdio.h>
@@ -136,6 +136,22 @@ static void products(tfm_context *ctx) {
     }
 }
 
+/* Linear layers with weights of bytes: few rows, whose numbers are made whole in the same launch and in one before, and
+ * tiles. */
+static void bytes(tfm_context *ctx) {
+    static const int64_t ROWS[] = {1, 2, 4, 8, 32, 64, 256, 4096}, WIDTHS[] = {512, 1024, 4096};
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(*ROWS); i++)
+        for (size_t j = 0; j < sizeof(WIDTHS) / sizeof(*WIDTHS); j++)
+            for (int activation = TFM_NO_ACTIVATION; activation <= (j ? TFM_NO_ACTIVATION : TFM_SILU); activation++) {
+                tfm_tensor y = {0};
+                tfm_scope_open(ctx);
+                tfm_param weight = {.value = ZEROS(ctx, TFM_I8, 512, WIDTHS[j]), .scales = ZEROS(ctx, TFM_F32, 512)};
+                tfm_linear(ctx, &y, ZEROS(ctx, TFM_F32, ROWS[i], WIDTHS[j]), &weight, (tfm_tensor){0},
+                           (tfm_activation)activation);
+                done(ctx, "a product of bytes with rows", ROWS[i]);
+            }
+}
+
 static tfm_dense dense(tfm_context *ctx, tfm_dtype dtype, int64_t n, int64_t k) {
     return (tfm_dense){.weight.value = ZEROS(ctx, dtype, n, k)};
 }
@@ -221,6 +237,7 @@ int main(void) {
     }
     attention(ctx);
     products(ctx);
+    bytes(ctx);
     vocabularies(ctx);
     steps(ctx);
     search(ctx, NULL, TFM_F32);
