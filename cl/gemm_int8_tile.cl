@@ -45,17 +45,16 @@ static inline void put(__local int *to, const int4 v) {
     to[3 * LINE] = v.w;
 }
 
-/* `count` words of a line in quads, `apart` words from each other. */
-static inline void take(int *to, __local const int *from, const int count, const int apart) {
-#pragma unroll
-    for (int i = 0; i < count; i += 4) {
-        const int4 v = *(__local const int4 *)(from + i / 4 * apart);
-        to[i] = v.x;
-        to[i + 1] = v.y;
-        to[i + 2] = v.z;
-        to[i + 3] = v.w;
+/* So many words of a line in quads, `apart` words from each other. No function: clang unrolls its loop too late for
+ * gfx1100, which then finds each register by its number. */
+#define TAKE(to, from, count, apart)                                                                                   \
+    _Pragma("unroll") for (int quad = 0; quad < (count) / 4; quad++) {                                                 \
+        const int4 words = *(__local const int4 *)((from) + quad * (apart));                                           \
+        to[4 * quad] = words.x;                                                                                        \
+        to[4 * quad + 1] = words.y;                                                                                    \
+        to[4 * quad + 2] = words.z;                                                                                    \
+        to[4 * quad + 3] = words.w;                                                                                    \
     }
-}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 gemm_int8_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps), TFM_INPUT(char, q),
@@ -94,8 +93,8 @@ gemm_int8_tile(TFM_TENSOR(float, c), TFM_INPUT(char, a), TFM_INPUT(float, steps)
 #pragma unroll UNROLL
         for (int w = 0; w < WORDS; w++) {
             int u[ITEM_M], v[ITEM_N];
-            take(u, line_a + w * LINE, ITEM_M, 4 * LY);
-            take(v, line_b + w * LINE, ITEM_N, 4 * LX);
+            TAKE(u, line_a + w * LINE, ITEM_M, 4 * LY)
+            TAKE(v, line_b + w * LINE, ITEM_N, 4 * LX)
 #pragma unroll
             for (int i = 0; i < ITEM_M; i++)
 #pragma unroll

@@ -13,8 +13,9 @@
 /* As in the kernels. */
 enum { ITEMS = 128, COLUMNS = 16, MOST_ROWS = 8, STEP = 32 };
 
-/* Rows of a group that an item has registers for where it takes bytes apart, to read or to multiply them. */
-enum { APART = 4 };
+/* Rows of a group that an item has registers for where it takes bytes apart, to read or to multiply them: those of
+ * local memory, and those that were made before. */
+enum { APART = 4, APART_BEFORE = 2 };
 
 /* Of a group of few rows: bytes of one that most weights' rows have, and of all that it makes whole numbers of, at
  * most. Its sums take as much. */
@@ -124,7 +125,8 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__d
     const tfm_tensor q = t->weight->value;
     *f = (form){.unit = t->k % 16 == 0 && q.offset % 16 == 0 && t->x.offset % 4 == 0 ? 16 : 1};
     if (t->m <= few && (t->m <= MOST_ROWS || t->n * t->k <= LARGE)) {
-        f->rows = f->unit == 16 && dot != TFM__NO_DOT ? MOST_ROWS : APART;
+        const bool apart = f->unit == 1 || dot == TFM__NO_DOT;
+        f->rows = apart ? APART : MOST_ROWS;
         while (f->rows > 1 && f->rows / 2 >= t->m)
             f->rows /= 2;
         while (f->rows > 1 && !rows_fit(ctx, f->rows))
@@ -133,6 +135,8 @@ static bool find_form(tfm_context *ctx, form *f, const tfm__int8_task *t, tfm__d
                       again = tfm__divide_up(t->n, COLUMNS) * t->m * t->k * (int64_t)sizeof(float);
         if (again <= AGAIN && depth * f->rows <= OWN_BYTES)
             f->depth = depth <= USUAL_DEPTH ? USUAL_DEPTH : OWN_BYTES / f->rows;
+        else if (apart && f->rows > APART_BEFORE)
+            f->rows = APART_BEFORE;
         if (rows_fit(ctx, f->rows))
             return true;
     }

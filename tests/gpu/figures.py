@@ -30,9 +30,9 @@ whoever changed a kernel on purpose writes the table anew:
 
 - *registers*: vector registers of an item. *waves*: how many a SIMD holds at once, as far as registers and local memory
   allow. *local bytes*: local memory of a work-group.
-- The rest is of one round of the innermost loop with most FMAs. *matrix*: instructions of matrix engines, and dot products of bytes,
-  which are a cycle each as FMAs are, and count so in the choice of the loop and in *% of peak*. *loads*: from
-  global memory. *local loads*: instructions; *local words*: the 4-byte words that they bring to an item. *integer*: on
+- The rest is of one round of the innermost loop with most FMAs. *matrix*: instructions of matrix engines, and
+  dot products of bytes, which take a cycle as FMAs do, and count as those in the choice of the loop and in *% of peak*.
+  *loads*: from global memory. *local loads*: instructions; *local words*: the 4-byte words that they bring to an item. *integer*: on
   vectors and scalars.
 - *cycles alone*: of a round where one wave has the SIMD for itself and waits for everything. *cycles at best*: where other
   waves fill the gaps. Both are llvm-mca's, which has every branch fall through. *% of peak*: FMAs for each cycle at best;
