@@ -30,8 +30,8 @@ TFM_KERNEL void attention_backward_own(TFM_TENSOR(float, own), TFM_INPUT(float, 
     const int lane = (int)TFM_LANE(), count = (int)min(rows - first, (long)TFM_GROUP);
     if (first >= rows)
         return;
-    const tile_rows results = {TFM_AT(y) + first * DV, BYTES(DV), 0, count};
-    const tile_rows gradients = {TFM_AT(dy) + first * DV, BYTES(DV), 0, count};
+    const tile_rows results = {TFM_AT(y) + first * DV, BYTES(DV), 0, count, 0, 0};
+    const tile_rows gradients = {TFM_AT(dy) + first * DV, BYTES(DV), 0, count, 0, 0};
     float sum = 0.0f;
     LOOP
     for (int column = 0; column < VALUE4; column += SPAN) {
@@ -63,8 +63,8 @@ INLINED head_queries head_at(const attention_shape a, __global const float *q, _
                              __global const float *own, __global const float *log_sum, const long b, const long h) {
     const long at = query_at(a, b, 0, h), sum = (b * a.heads + h) * a.targets;
     const int step = a.heads_first ? 1 : (int)a.heads, count = (int)a.targets;
-    return (head_queries){{q + at * DK, BYTES(step * DK), 0, count},
-                          {dy + at * DV, BYTES(step * DV), 0, count},
+    return (head_queries){{q + at * DK, BYTES(step * DK), 0, count, 0, 0},
+                          {dy + at * DV, BYTES(step * DV), 0, count, 0, 0},
                           own + sum,
                           log_sum + sum,
                           mask_row(a, b, 0, h)};
@@ -201,7 +201,7 @@ TFM_KERNEL void attention_backward_keys(TFM_TENSOR(float, dk), TFM_TENSOR(float,
     const int last = min(s + KEYS, keys.visible) - 1;          /* keys s .. last exist, if any does */
     const int begin = clamp(s - keys.to + 1, 0, (int)targets); /* queries that see one of them */
     const int end = last < s ? 0 : clamp(last - keys.from + 1, begin, (int)targets);
-    const tile_rows key_tile = keys_of(keys), value_tile = values_of(keys);
+    const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
     float4 sum_k[DK_SUMS], sum_v[DV_SUMS];
     if (get_local_id(0) == 0) {
         fixed[0] = 0;
@@ -266,7 +266,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
     const shared_keys keys = keys_at(shape, b, kv_head);
     const int t = ((int)first_tile + (int)get_group_id(0)) * QUERIES - index % TOGETHER;
     const int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)targets) - 1);
-    const tile_rows key_tile = keys_of(keys), value_tile = values_of(keys);
+    const tile_rows key_tile = keys_of(keys, 0), value_tile = values_of(keys, 0);
     const head_queries head = head_at(shape, TFM_AT(q), TFM_AT(dy), TFM_AT(own), TFM_AT(log_sum), b, h);
     float4 sum[DQ_SUMS];
     UNROLL
@@ -294,7 +294,7 @@ TFM_KERNEL void attention_backward_queries(TFM_TENSOR(float, dq), const long add
                      BLOCK_AT(fixed, index + t) shape, keys, head.mask, PLACE(fixed), s, sums, scale, cap, NONE(fixed));
         tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, key_tile, s, KEYS, KEY4, 0);
     }
-    tile_write(LANE(fixed), TFM_AT(dq) + (head.q.from - TFM_AT(q)), head.q.step, (int)add_q, sum, QUERIES, t,
-               (int)targets, (int)targets, KEY4);
+    tile_write(LANE(fixed), TFM_AT(dq) + ((__global const float *)head.q.from - TFM_AT(q)), head.q.step, (int)add_q,
+               sum, QUERIES, t, (int)targets, (int)targets, KEY4);
 }
 #endif

@@ -1,10 +1,19 @@
 /* Attention where work-items run side by side and a head has many queries, by tiles: formulas and letters are those of
  * attention.cl, parameters those of attention_parts.cl. A work-group has QUERIES queries of one (b, head), goes over
  * the keys that one of them sees, KEYS at a time, and keeps the sums in registers. The grid is of tiles, heads and
- * sequences, from first_tile, first_head and first_b on: long launches are split. */
+ * sequences, from first_tile, first_head and first_b on: long launches are split.
+ *
+ * Where PAGED, keys and values are rows of a log, which a table names: for each tile of keys the work-group looks their
+ * rows up once, and finds them in local memory when it stages keys, masks scores and stages values.
+ *
+ * With SPLIT several work-groups share the keys of a tile's queries, as those of attention.cl do: the grid is of tiles
+ * and their spans, and attention_join puts the spans together. */
 #include "attention_parts.cl"
 #include "attention_tiles.cl"
 
+#ifndef SPLIT
+#define SPLIT 0
+#endif
 #define KEY4 (DK / 4)
 #define VALUE4 (DV / 4)
 #define SUMS OWN_COLUMNS(QUERIES, VALUE4) /* of each of an item's queries: the same as in tile_products */
@@ -24,12 +33,23 @@
  * memory for their turn. Eight rows are for devices with more. */
 #define IN_TURN (SCORED && ROWS == 4)
 
+/* Where the table is read. */
+#if PAGED
+#define PLACES places
+#define PLACES_FROM(i) (places + (i))
+#define EXISTS(place) ((place) >= 0)
+#else
+#define PLACES 0
+#define PLACES_FROM(i) 0
+#define EXISTS(place) 1
+#endif
+
 /* The item's z, products of queries from t and keys from s on, become scores times log2(e), -inf where a key is not
  * seen, and go to local memory, key j of the item `column` after the one before. `best` is each query's
- * maximum. */
+ * maximum; `places` that of the item's first key. */
 INLINED void tile_scores(float *best, __local float *to, const int column, const float *z, const attention_shape shape,
-                         const shared_keys keys, const long mask, const int t, const int s, const float scale,
-                         const float cap) {
+                         const shared_keys keys, __local const int *places, const long mask, const int t, const int s,
+                         const float scale, const float cap) {
     EACH_ROW (r)
         best[r] = -INFINITY;
 #if IN_TURN
@@ -42,11 +62,11 @@ INLINED void tile_scores(float *best, __local float *to, const int column, const
 #else
     EACH4 (j) {
 #endif
-        const int key = s + j * KEY_ITEMS;
+        const int key = s + j * KEY_ITEMS, exists = EXISTS(places[j * KEY_ITEMS]);
         EACH_ROW (r) {
             __local float *at = to + j * column + ROW_STEP(r, QUERIES);
             const float product = IN_TURN ? *at : z[4 * r + j];
-            const int target = t + ROW_STEP(r, QUERIES), seen = sees(shape, keys, target, key);
+            const int target = t + ROW_STEP(r, QUERIES), seen = exists & sees(shape, keys, target, key);
             const float score = /* where a mask has no such element, the first is read */
                 key_scored(shape, product * scale, cap, seen ? mask + target * shape.mask_t : 0, seen ? key : 0);
             *at = seen ? score : -INFINITY;
@@ -73,27 +93,53 @@ INLINED __local const float4 *exchange(__local float4 *stage, const int lane, co
     (to)[2] = (from).z;                                                                                                \
     (to)[3] = (from).w;
 
+/* y (spans, rows, DV) gets the sums, and log_sum (spans, rows, 2) the maximum that they are under and the sum of the
+ * weights. A span has `span` keys, the last one all that are left. */
+#if SPLIT
+#define SPLIT_PARAMETERS const long spans, const long span, const long query_rows,
+#else
+#define SPLIT_PARAMETERS
+#endif
+
 TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long group,
                                 const long first_tile, const long first_head, const long first_b, const float scale,
-                                const float cap, ATTENTION_PARAMETERS) {
+                                const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
     __local float4 stage[STAGE], weights[KEYS * WEIGHTS_STEP];
 #if RESIDENT
     __local float4 kept[QUERIES * WHOLE_STEP(KEY4)];
 #else
     __local float4 *kept = stage; /* not read */
 #endif
+#if PAGED
+    __local int places[KEYS];
+#endif
     __local int fixed[3];
     attention_shape shape = ATTENTION_SHAPE;
-    shape.pool = -1; /* pages are attention.cl's */
+    shape.pool = PAGED ? max(pool, 0L) : -1; /* so compilers know which */
     const int h = (int)first_head + (int)get_group_id(1), kv_head = h / (int)group;
     const int index = h % (int)group * (int)targets;
     const long b = first_b + get_group_id(2);
-    const shared_keys keys = keys_at(shape, b, kv_head);
-    const int t = ((int)first_tile + (int)get_group_id(0)) * QUERIES - index % TOGETHER;
-    const int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)targets) - 1);
-    const tile_rows key_tile = keys_of(keys), value_tile = values_of(keys);
+    shared_keys keys = keys_at(shape, b, kv_head);
+    if (PAGED && pool == 0) /* no row is there to be read */
+        keys.visible = 0;
+#if SPLIT
+    const int turn = (int)first_tile + (int)get_group_id(0), tile = turn / (int)spans, own_span = turn % (int)spans;
+#else
+    const int tile = (int)first_tile + (int)get_group_id(0);
+#endif
+    const int t = tile * QUERIES - index % TOGETHER;
+    int s_first = seen_from(keys, max(t, 0)), s_end = seen_to(keys, min(t + QUERIES, (int)targets) - 1);
+#if SPLIT
+    if (s_first < s_end) {
+        s_first += (int)min(own_span * span, (long)(s_end - s_first));
+        s_end = own_span + 1 < (int)spans ? (int)min(s_first + span, (long)s_end) : s_end;
+    }
+    keys.visible = s_end; /* a tile may reach into the next span */
+#endif
+    const tile_rows key_tile = keys_of(keys, PLACES), value_tile = values_of(keys, PLACES);
     const int step = heads_first ? 1 : (int)heads;
-    const tile_rows queries = {TFM_AT(q) + query_at(shape, b, 0, h) * DK, BYTES(step * DK), 0, (int)targets};
+    const tile_rows queries = {
+        TFM_AT(q) + query_at(shape, b, 0, h) * DK, (uint)(step * DK * (int)sizeof(q_number)), 0, (int)targets, 1, 0};
     const long mask_first = mask_row(shape, b, 0, h);
     float4 sum[ROWS * SUMS];
     float total[ROWS], maximum[ROWS];
@@ -116,11 +162,16 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
 #endif
     for (int s = s_first; s < s_end; s += KEYS) {
         float z[4 * ROWS], reached[ROWS], base[ROWS];
-        tile_products(fixed, z, stage, kept, queries, PLACE(fixed), key_tile, s, KEY4);
+#if PAGED
+        /* Read after the next barrier, and no more once the tile before has passed its last. */
+        for (int i = LANE(fixed); i < KEYS; i += TFM_GROUP)
+            places[i] = s + i < keys.visible ? key_row(keys, s + i) : -1;
+#endif
+        tile_products(fixed, z, stage, kept, queries, PLACE(fixed), key_tile, PAGED ? 0 : s, KEY4);
         const int lane = LANE(fixed);
         __local float *weight = (__local float *)(weights + KEY_LANE(lane) * WEIGHTS_STEP + QUERY_LANE(lane));
-        tile_scores(reached, weight, COLUMN, z, shape, keys, mask_first, PLACE(fixed) + 4 * QUERY_LANE(lane),
-                    s + KEY_LANE(lane), scale, cap);
+        tile_scores(reached, weight, COLUMN, z, shape, keys, PLACES_FROM(KEY_LANE(lane)), mask_first,
+                    PLACE(fixed) + 4 * QUERY_LANE(lane), s + KEY_LANE(lane), scale, cap);
         __local const float4 *others = exchange(stage, lane, reached);
         EACH_SET (set) {
             float4 best = (float4)(reached[4 * set], reached[4 * set + 1], reached[4 * set + 2], reached[4 * set + 3]);
@@ -162,7 +213,7 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
                 *at = (float4)(w[0], w[1], w[2], w[3]);
             }
         }
-        tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, value_tile, s, KEYS, VALUE4, 1);
+        tile_accumulate(fixed, sum, stage, weights, WEIGHTS_STEP, QUERIES, value_tile, PAGED ? 0 : s, KEYS, VALUE4, 1);
     }
     const int lane = LANE(fixed);
     __local const float4 *others = exchange(stage, lane, total);
@@ -176,17 +227,28 @@ TFM_KERNEL void attention_tiled(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     }
     EACH_ROW (r) {
         const int at = t + 4 * QUERY_LANE(lane) + ROW_STEP(r, QUERIES);
-        const float inverse = whole[r] == 0.0f ? 0.0f : KEPT(1.0f / whole[r]);
         if (at >= 0 && at < (int)targets) {
-            __global float *to = TFM_AT(y) + query_at(shape, b, at, h) * DV;
+#if SPLIT
+            const float inverse = 1.0f;
+            const long row = own_span * query_rows + query_at(shape, b, at, h);
+#else
+            const float inverse = whole[r] == 0.0f ? 0.0f : KEPT(1.0f / whole[r]);
+            const long row = query_at(shape, b, at, h);
+#endif
+            __global float *to = TFM_AT(y) + row * DV;
             UNROLL
             for (int n = 0; n < SUMS; n++) {
                 const int c = OWN_COLUMN(lane, QUERIES) + n * OWN_ITEMS(QUERIES);
                 if (c < VALUE4)
                     vstore4(sum[r * SUMS + n] * inverse, c, to);
             }
+#if SPLIT
+            if (KEY_LANE(lane) == 0)
+                vstore2((float2)(maximum[r], whole[r]), row, TFM_AT(log_sum));
+#else
             if (summed && KEY_LANE(lane) == 0)
                 TFM_AT(log_sum)[(b * heads + h) * targets + at] = LN_2 * (maximum[r] + log2(whole[r]));
+#endif
         }
     }
 }

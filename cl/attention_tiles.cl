@@ -5,8 +5,9 @@
  *
  * The host gives ROWS, 4 or 8, and QUERIES and KEYS, powers of two of which the product is 4 ROWS TFM_GROUP. More rows
  * take more registers, and read less of local memory for each product. RESIDENT says that local memory holds all
- * columns of the queries; and ITEMS, of how many items a work-group is where it is not of TFM_GROUP. Heads' widths are
- * multiples of 4. All functions with barriers must be met by all items of a work-group.
+ * columns of the queries; ITEMS, of how many items a work-group is where it is not of TFM_GROUP; and PAGED, that a
+ * table says in which row a key is. Heads' widths are multiples of 4. All functions with barriers must be met by all
+ * items of a work-group.
  */
 #ifdef ITEMS
 #undef TFM_GROUP
@@ -20,6 +21,9 @@
 #endif
 #ifndef RESIDENT
 #define RESIDENT 0
+#endif
+#ifndef PAGED
+#define PAGED 0
 #endif
 
 /* Inlined for certain: where these stayed calls, PoCL 3.1 would lose their barriers. */
@@ -93,12 +97,18 @@ INLINED float tile_exp2(const float x) {
 #endif
 
 /* Rows of a tensor: row i begins at `from` + i `step`, and those outside low <= i < high, of which there is one at
- * least, are read as the nearest of those. Whatever sums them up has weights of 0 for them. */
+ * least, are read as the nearest of those. Whatever sums them up has weights of 0 for them. Where there are `places`,
+ * row i is at from + places[i] step, or none if that is negative, for which the first of all is read. */
 typedef struct tile_rows {
-    __global const number *from;
+    __global const void *from;
     uint step; /* bytes; of all rows together they fit as well */
     int low, high;
+    int asking;                /* numbers are q's, which need not be of the keys' dtype */
+    __local const int *places; /* NULL: each row is where its number says */
 } tile_rows;
+
+/* Whether the rows have places: no compiler need find out that there is no table. */
+#define PLACED(rows) (PAGED && (rows).places != 0)
 
 /* Columns column .. column + columns - 1, in fours, of rows first .. first + count - 1; columns from width4 on are
  * zeros. Loads are unconditional, so that many are under way at a time. What comes back is 0, or NaN where the item has
@@ -112,10 +122,12 @@ INLINED float stage_rows(const int lane, __local float4 *to, const int stride, c
         const int even = TFM_GROUP % columns == 0; /* then the column is the same in each step */
         const int r = even ? lane / columns + i * (TFM_GROUP / columns) : (lane + i * TFM_GROUP) / columns;
         const int c = even ? lane % columns : (lane + i * TFM_GROUP) % columns;
-        const int at = min(LOW(first + r, rows.low), rows.high - 1);
+        const int each = fours % TFM_GROUP == 0 ? r : min(r, count - 1);
+        const int at = PLACED(rows) ? max(rows.places[first + each], 0) : min(LOW(first + r, rows.low), rows.high - 1);
         const int whole = width4 % columns == 0, from = whole ? column + c : min(column + c, width4 - 1);
-        const uint bytes = (uint)at * rows.step + (uint)from * (uint)(4 * sizeof(number));
-        const float4 x = NUMBERS4((__global const number *)((__global const uchar *)rows.from + bytes));
+        const uint size = rows.asking ? sizeof(q_number) : sizeof(number);
+        __global const uchar *p = (__global const uchar *)rows.from + ((uint)at * rows.step + (uint)from * 4 * size);
+        const float4 x = rows.asking ? Q_NUMBERS4((__global const q_number *)p) : NUMBERS4((__global const number *)p);
         strange += x - x;
         if (fours % TFM_GROUP == 0 || lane + i * TFM_GROUP < fours)
             to[r * stride + c] = whole || column + c < width4 ? x : (float4)(0.0f);
@@ -240,14 +252,14 @@ INLINED void tile_accumulate(__local int *fixed, float4 *sum, __local float4 *st
 #define TOGETHER 1
 #endif
 
-/* Keys and values of a (b, key head). */
+/* Keys and values of a (b, key head); of a tile's keys alone where these have places. */
 #define BYTES(n) ((uint)(n) * (uint)sizeof(number))
-INLINED tile_rows keys_of(const shared_keys keys) {
-    return (tile_rows){keys.k, BYTES(keys.k_step), 0, keys.visible};
+INLINED tile_rows keys_of(const shared_keys keys, __local const int *places) {
+    return (tile_rows){keys.k, BYTES(keys.k_step), 0, keys.visible, 0, places};
 }
 
-INLINED tile_rows values_of(const shared_keys keys) {
-    return (tile_rows){keys.v, BYTES(keys.v_step), 0, keys.visible};
+INLINED tile_rows values_of(const shared_keys keys, __local const int *places) {
+    return (tile_rows){keys.v, BYTES(keys.v_step), 0, keys.visible, 0, places};
 }
 
 /* Whether a query of this head, which exists or not, sees a key. */

@@ -31,6 +31,12 @@ int64_t attention_key_index(const attention_problem *p, int64_t b, int64_t j, in
     return c->heads_first ? (n * c->kv_heads + h) * c->length + j : (n * c->length + j) * c->kv_heads + h;
 }
 
+/* Whether key j of query sequence b is anywhere. */
+static bool exists(const attention_problem *p, int64_t b, int64_t j) {
+    const int32_t row = p->rows[b * p->c.length + j];
+    return !p->c.paged || (row >= 0 && row < p->pool);
+}
+
 /* ---- What is seen ---- */
 
 static int64_t mask_count(const attention_case *c) {
@@ -58,8 +64,9 @@ static bool sees(const attention_problem *p, int64_t b, int64_t h, int64_t t, in
     const attention_case *c = &p->c;
     const int64_t length = c->padded ? p->lengths[source_of(p, b)] : c->length;
     const int64_t at = t + (c->at_end ? length - c->targets : c->past);
-    return j < length && (!c->causal || j <= at) && (!c->window || c->before < 0 || j >= at - c->before) &&
-           (!c->window || c->after < 0 || j <= at + c->after) && mask_at(p, b, h, t, j) != -INFINITY;
+    return j < length && exists(p, b, j) && (!c->causal || j <= at) &&
+           (!c->window || c->before < 0 || j >= at - c->before) && (!c->window || c->after < 0 || j <= at + c->after) &&
+           mask_at(p, b, h, t, j) != -INFINITY;
 }
 
 /* ---- The problem ---- */
@@ -106,6 +113,8 @@ static void make_keys(attention_problem *p, harness_random *random) {
     for (int64_t b = 0; b < c->batch; b++)
         for (int64_t h = 0; h < c->heads; h++)
             for (int64_t j = 0; j < c->length; j++) {
+                if (!exists(p, b, j))
+                    continue;
                 const int64_t at = attention_key_index(p, b, j, h / (c->heads / c->kv_heads));
                 for (int64_t t = c->targets - 1; t >= 0 && isnan(p->k[at * c->key_width]); t--)
                     if (sees(p, b, h, t, j)) {
@@ -133,7 +142,8 @@ attention_problem attention_make(const attention_case *c) {
     for (int64_t b = 0; b < c->batch; b++)
         p.sources[b] = c->beams ? (int32_t)(p.sequences - 1 - b / c->beams) : 0;
     for (int64_t i = 0; i < c->batch * c->length; i++)
-        p.rows[i] = (int32_t)((i * 7 + 5) % p.pool); /* beams may share rows */
+        p.rows[i] = c->holes && i % 5 == 3 ? (int32_t)(i % 2 ? -1 - i : p.pool + i)
+                                           : (int32_t)((i * 7 + 5) % p.pool); /* beams may share rows */
     if (c->masked)
         make_mask(&p, &random);
     make_keys(&p, &random);
@@ -158,8 +168,10 @@ static void score(double *out, const attention_problem *p, int64_t b, int64_t h,
     const double scale = c->scale != 0 ? (double)c->scale : 1 / sqrt((double)c->key_width);
     const float *q = p->q + attention_query_index(c, b, t, h) * c->key_width;
     for (int64_t j = 0; j < c->length; j++) {
-        const float *k = p->k + attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->key_width;
         out[j] = 0;
+        if (!exists(p, b, j))
+            continue;
+        const float *k = p->k + attention_key_index(p, b, j, h / (c->heads / c->kv_heads)) * c->key_width;
         for (int64_t d = 0; d < c->key_width; d++)
             out[j] += scale * q[d] * k[d];
         if (c->soft_cap > 0 && !product)
@@ -328,8 +340,12 @@ static void describe(char *what, size_t size, const attention_case *c) {
              "B %d T %d S %d H %d/%d d %d/%d%s%s%s%s%s past %d beams %d cap %g window %d:%d mask %s %s%s drop %g",
              (int)c->batch, (int)c->targets, (int)c->length, (int)c->heads, (int)c->kv_heads, (int)c->key_width,
              (int)c->value_width, c->heads_first ? " heads first" : "", c->causal ? " causal" : "",
-             c->padded ? " padded" : "", c->paged ? " paged" : "", c->at_end ? " at end" : "", (int)c->past,
-             (int)c->beams, (double)c->soft_cap, c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
+             c->padded ? " padded" : "",
+             c->holes   ? " paged with holes"
+             : c->paged ? " paged"
+                        : "",
+             c->at_end ? " at end" : "", (int)c->past, (int)c->beams, (double)c->soft_cap,
+             c->window ? (int)c->before : -1, c->window ? (int)c->after : -1,
              c->masked ? tfm_dtype_name(c->mask) : "none", tfm_dtype_name(c->numbers),
              c->wide_q   ? " but q"
              : c->narrow ? " to it"

@@ -10,6 +10,7 @@
 typedef struct attention_case {
     int64_t batch, targets, length, heads, kv_heads, key_width, value_width;
     bool heads_first, causal, padded, paged, at_end, window;
+    bool holes; /* where paged, some rows are none of the pool; without `scored` */
     int64_t past, before, after;
     int64_t beams; /* so many query sequences in a row read one of keys, by `sources`; 0: none given */
     float scale, soft_cap;

@@ -174,6 +174,34 @@ static void test_halves(void **state) {
     attention_check(wide);
 }
 
+/* Prompts, and parts of prompts after a past, whose keys a table names: in what a log may be kept, shared by query
+ * heads, of widths that fill no chunk of columns, with rows that are none of the log. */
+static void test_prompts(void **state) {
+    (void)state;
+    const int64_t targets[] = {17, 65, 16, 130}, widths[][2] = {{16, 24}, {20, 12}, {64, 64}, {128, 68}};
+    for (int kind = 0; kind < (harness_slow() ? 4 : 24); kind++) {
+        attention_case c = plain(kind % 4 == 3 ? 1 : 3, targets[kind % 4], targets[kind % 4] + kind * 5);
+        c.paged = c.causal = true;
+        c.key_width = widths[kind / 2 % 4][0];
+        c.value_width = widths[kind / 2 % 4][1];
+        c.kv_heads = kind % 3 == 0 ? 1 : kind % 3 == 1 ? 2 : 4;
+        c.numbers = kind % 3 == 0 ? TFM_F32 : kind % 3 == 1 ? TFM_F16 : TFM_BF16;
+        c.wide_q = kind % 4 != 1;
+        c.holes = kind % 2;
+        c.at_end = c.padded = kind % 5 == 2; /* a table with room for more, as a search has */
+        c.past = c.at_end ? 0 : c.length - c.targets;
+        c.window = kind % 3 == 2;
+        c.before = 11;
+        c.after = -1;
+        c.soft_cap = kind % 6 == 5 ? 3 : 0;
+        c.heads_first = kind % 7 == 3;
+        c.beams = kind % 8 == 6 && !c.padded ? 2 : 0;
+        if (kind % 8 == 4)
+            set_mask(&c, kind & 8 ? TFM_F32 : TFM_U8, 4, 1, c.heads, 1, c.length);
+        attention_check(c);
+    }
+}
+
 /* Any of it with any other. */
 static void test_together(void **state) {
     (void)state;
@@ -291,10 +319,10 @@ static void test_hidden_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_masks),         cmocka_unit_test(test_windows),  cmocka_unit_test(test_far_windows),
-        cmocka_unit_test(test_at_end),        cmocka_unit_test(test_soft_cap), cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_halves),        cmocka_unit_test(test_together), cmocka_unit_test(test_extreme_masks),
-        cmocka_unit_test(test_hidden_values),
+        cmocka_unit_test(test_masks),         cmocka_unit_test(test_windows),       cmocka_unit_test(test_far_windows),
+        cmocka_unit_test(test_at_end),        cmocka_unit_test(test_soft_cap),      cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_halves),        cmocka_unit_test(test_prompts),       cmocka_unit_test(test_together),
+        cmocka_unit_test(test_extreme_masks), cmocka_unit_test(test_hidden_values),
     };
     return cmocka_run_group_tests_name("attention_options", all, harness_setup, harness_teardown);
 }

@@ -70,6 +70,38 @@ static void test_kinds(void **state) {
     }
 }
 
+/* Prompts after a long past, by tiles: each has fewer keys than there are spans, or spans end within a tile. */
+static void test_tiles(void **state) {
+    (void)state;
+    const int64_t spans[] = {1, 7, 50};
+    if (!shares_rows())
+        skip();
+    for (int kind = 0; kind < (harness_slow() ? 2 : 12); kind++) {
+        cut(spans[kind % 3]);
+        attention_check((attention_case){.batch = 1 + kind % 2,
+                                         .targets = kind % 4 ? 17 : 66,
+                                         .length = 70 + 61 * (kind % 5),
+                                         .heads = 4,
+                                         .kv_heads = kind % 2 ? 2 : 1,
+                                         .key_width = 32,
+                                         .value_width = kind == 4 ? 68 : 32,
+                                         .heads_first = kind % 6 == 5,
+                                         .paged = true,
+                                         .holes = kind % 3 == 1,
+                                         .causal = kind % 4 < 3,
+                                         .past = 3 + 61 * (kind % 5),
+                                         .window = kind % 4 == 3,
+                                         .before = 40,
+                                         .after = 9,
+                                         .padded = kind % 5 == 4,
+                                         .soft_cap = kind % 6 == 1 ? 2 : 0,
+                                         .numbers = kind % 3 == 0   ? TFM_F32
+                                                    : kind % 3 == 1 ? TFM_F16
+                                                                    : TFM_BF16,
+                                         .wide_q = kind % 2});
+    }
+}
+
 static void test_scores_and_numbers(void **state) {
     (void)state;
     if (!shares_rows() || harness_slow())
@@ -193,8 +225,8 @@ static void test_own_choice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_choice),  cmocka_unit_test(test_kinds),  cmocka_unit_test(test_scores_and_numbers),
-        cmocka_unit_test(test_fixed_order), cmocka_unit_test(test_unseen),
+        cmocka_unit_test(test_own_choice),         cmocka_unit_test(test_kinds),       cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_scores_and_numbers), cmocka_unit_test(test_fixed_order), cmocka_unit_test(test_unseen),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

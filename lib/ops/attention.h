@@ -104,9 +104,21 @@ tfm__kernel *tfm__attention_kernel(tfm_context *ctx, const tfm__attention *a, co
         TFM__F_AS("scale", (a)->cap > 0 ? (a)->scale / (a)->cap : (a)->scale * TFM__ATTENTION_LOG2_E),                 \
         TFM__F_AS("cap", (a)->cap *TFM__ATTENTION_LOG2_E)
 
-/* Spans that the keys are cut into where a call has `items` work-groups, 1 for none; and the forward of those that are:
- * lib/ops/attention_split.c. */
+/* Spans that the keys are cut into where a call has `items` work-groups, 1 for none; and the forward of those that are,
+ * by groups of `block` queries: lib/ops/attention_split.c. */
 int64_t tfm__attention_spans(const tfm_context *ctx, const tfm__attention *a, int64_t items);
 tfm_status tfm__attention_split(tfm_context *ctx, const tfm__attention *a, int block, int64_t items, int64_t spans);
+
+/* A call whose keys are cut: `part` is the call with room, in the current scope, for what each span gives, and
+ * TFM__ATTENTION_CUT_ARGS are what kernels take as SPLIT_PARAMETERS. Joining them gives y; the program is that of
+ * groups of `block` queries. */
+typedef struct tfm__attention_cut {
+    tfm__attention part;
+    int64_t spans, span, query_rows;
+} tfm__attention_cut;
+#define TFM__ATTENTION_CUT_ARGS(cut)                                                                                   \
+    TFM__I_AS("spans", (cut).spans), TFM__I_AS("span", (cut).span), TFM__I_AS("query_rows", (cut).query_rows)
+tfm__attention_cut tfm__attention_cut_into(tfm_context *ctx, const tfm__attention *a, int64_t spans);
+tfm_status tfm__attention_join(tfm_context *ctx, const tfm__attention *a, int block, tfm__attention_cut cut);
 
 #endif

@@ -30,6 +30,8 @@ static const struct form {
      .soft_cap = 1.5,
      .window = 5},
     {.B = 2, .N = 2, .T = 9, .S = 37, .H = 4, .Hk = 2, .dk = 16, .dv = 16, .drops = 0.3f},
+    {.B = 2, .N = 2, .T = 40, .S = 37, .H = 2, .Hk = 1, .dk = 16, .dv = 20, .past = -3, .causal = true},
+    {.B = 2, .N = 2, .T = 20, .S = 37, .H = 4, .Hk = 2, .dk = 20, .dv = 16, .past = 17, .causal = true, .rows = true},
 };
 
 enum { POOL_ROWS = 40 }; /* of a key/value log that `rows` points into */
@@ -132,5 +134,7 @@ const tfm__check_entry tfm__selftest_attention[] = {
     {"attention", "sources", check, 4},
     {"attention", "mask, soft cap, window", check, 5},
     {"attention", "dropout", check, 6},
+    {"attention", "many queries", check, 7},
+    {"attention", "rows, many queries", check, 8},
     {0},
 };

@@ -56,12 +56,15 @@ static size_t local_bytes(const tfm__attention *a, tfm__attention_tile t) {
 
 bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, tfm__attention_tile t) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
-    /* Within a sequence kernels count bytes in 32 bits. */
-    const int64_t queries = (a->targets + MOST_PASSING) * a->heads, keys = (a->length + MOST_PASSING) * a->kv_heads;
-    const int64_t most = UINT32_MAX / ((int64_t)MOST_WIDTH * (int64_t)sizeof(float));
+    /* Within a sequence kernels count bytes in 32 bits, and within a log whose rows a table names. */
+    const int64_t queries = (a->targets + MOST_PASSING) * a->heads;
+    const int64_t keys = a->paged ? a->k.dims[0] : a->length + MOST_PASSING;
+    const int64_t widest = a->key_width > a->value_width ? a->key_width : a->value_width;
     return tuning->class == TFM__SIMT && tuning->group >= LEAST_GROUP && a->key_width % 4 == 0 &&
-           a->value_width % 4 == 0 && a->key_width <= MOST_WIDTH && a->value_width <= MOST_WIDTH && !a->paged &&
-           queries <= most && keys <= most && local_bytes(a, t) <= tfm__context_limits(ctx)->local_bytes;
+           a->value_width % 4 == 0 && a->key_width <= MOST_WIDTH && a->value_width <= MOST_WIDTH &&
+           queries <= UINT32_MAX / (widest * (int64_t)sizeof(float)) &&
+           keys <= UINT32_MAX / (widest * a->kv_heads * (int64_t)tfm_dtype_size(a->k.dtype)) &&
+           local_bytes(a, t) <= tfm__context_limits(ctx)->local_bytes;
 }
 
 tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__attention_tile t,

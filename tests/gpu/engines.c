@@ -119,6 +119,26 @@ static int attend(tfm_context *ctx, int64_t width, tfm_dtype dtype, const tfm_dr
     return 0;
 }
 
+/* A prompt, whose keys a table names. */
+static int attend_prompt(tfm_context *ctx, int64_t width, tfm_dtype kept) {
+    enum { TOKENS = 256, HEADS = 4, KEY_HEADS = 2 };
+    tfm_tensor q = {0}, k = {0}, v = {0}, rows = {0}, y = {0};
+    tfm_scope_open(ctx);
+    tfm_tensor_new(ctx, &q, TFM_F32, 3, (int64_t[]){1, TOKENS, HEADS * width});
+    tfm_tensor_new(ctx, &k, kept, 2, (int64_t[]){TOKENS, KEY_HEADS * width});
+    tfm_tensor_new(ctx, &v, kept, 2, (int64_t[]){TOKENS, KEY_HEADS * width});
+    tfm_tensor_new(ctx, &rows, TFM_I32, 2, (int64_t[]){1, TOKENS});
+    tfm_attention(ctx, &y, q, k, v,
+                  &(tfm_attention_options){.heads = HEADS, .kv_heads = KEY_HEADS, .causal = true, .rows = rows});
+    if (tfm_context_status(ctx) != TFM_OK) {
+        fprintf(stderr, "attention of a prompt: %s\n", tfm_context_error(ctx));
+        tfm_context_clear_error(ctx);
+        return 1;
+    }
+    tfm_scope_close(ctx, 0, NULL);
+    return 0;
+}
+
 int main(void) {
     tfm_context *ctx = NULL;
     int failures = 0;
@@ -132,6 +152,8 @@ int main(void) {
         failures += ask(ctx, &PRODUCTS[i]);
     failures += attend(ctx, 64, TFM_F32, NULL) + attend(ctx, 128, TFM_F32, NULL) + attend(ctx, 64, TFM_F16, NULL) +
                 attend(ctx, 64, TFM_F32, &(tfm_dropout_options){.rate = 0.1F, .seed = 1});
+    for (tfm_dtype kept = TFM_F32; kept <= TFM_BF16; kept++)
+        failures += attend_prompt(ctx, 64, kept) + attend_prompt(ctx, 128, kept);
     tfm_context_free(&ctx);
     return failures > 0;
 }

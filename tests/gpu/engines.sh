@@ -99,7 +99,7 @@ for target; do
         export GPU_MOST_LOCAL=49152
         judge "$target" mma 6 "$mma cp\.async\.cg ldmatrix\.sync" gemm_ring
         # Large tiles of attention, which these GPUs have for long sequences: queries stay in local memory.
-        judge "$target" mma 4 'fma\.rn\.f32' attention_tiled
+        judge "$target" mma 10 'fma\.rn\.f32' attention_tiled
         unset GPU_MOST_LOCAL
         judge "$target" mma 9 'fma\.rn\.f32' attention_backward_tiled
         judge "$target" mma8 6 'mma\.sync\.aligned\.m16n8k8\.row\.col\.f32\.f16\.f16\.f32' gemm_engine

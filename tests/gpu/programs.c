@@ -73,6 +73,24 @@ static void attend_past(tfm_context *ctx, int64_t width, int sharing, float soft
     done(ctx, "attention of a step in heads of", width);
 }
 
+/* A prompt of `queries` tokens, or a part of one, that ends a text of which a log has kept `keys`, a table naming its
+ * rows. Where they are few and the past is long, several work-groups share a tile's keys. */
+static void attend_prompt(tfm_context *ctx, int64_t width, int64_t queries, int64_t keys, float soft_cap,
+                          tfm_dtype kept) {
+    enum { HEADS = 8, KEY_HEADS = 2 };
+    tfm_scope_open(ctx);
+    tfm_tensor q = ZEROS(ctx, TFM_F32, 1, queries, HEADS * width), k = ZEROS(ctx, kept, keys, KEY_HEADS * width),
+               v = ZEROS(ctx, kept, keys, KEY_HEADS * width), y = {0};
+    tfm_attention(ctx, &y, q, k, v,
+                  &(tfm_attention_options){.heads = HEADS,
+                                           .kv_heads = KEY_HEADS,
+                                           .causal = true,
+                                           .past = keys - queries,
+                                           .soft_cap = soft_cap,
+                                           .rows = ZEROS(ctx, TFM_I32, 1, keys)});
+    done(ctx, "attention of a prompt in heads of", width);
+}
+
 /* The best of large vocabularies. */
 static void vocabularies(tfm_context *ctx) {
     static const int64_t ENTRIES[] = {8000, 262144};
@@ -102,6 +120,12 @@ static void attention(tfm_context *ctx) {
             for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++)
                 attend_as(ctx, WIDTHS[i], QUERIES[j], TFM_F32, kept, false, (tfm_attention_options){0});
         }
+    for (tfm_dtype kept = TFM_F32; kept <= TFM_BF16; kept++)
+        for (size_t i = 3; i < sizeof(WIDTHS) / sizeof(*WIDTHS); i += i < 6 ? 1 : 2)
+            for (int capped = 0; capped < 2; capped++) {
+                attend_prompt(ctx, WIDTHS[i], 256, 256, capped ? 50 : 0, kept);
+                attend_prompt(ctx, WIDTHS[i], 16, 4096, capped ? 50 : 0, kept);
+            }
     for (size_t j = 0; j < sizeof(QUERIES) / sizeof(*QUERIES); j++) {
         attend(ctx, 64, QUERIES[j], TFM_F16, false, (tfm_attention_options){0});
         attend(ctx, 64, QUERIES[j], TFM_BF16, false, (tfm_attention_options){0});
