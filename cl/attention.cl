@@ -139,10 +139,11 @@ static inline uint kept_by(const tfm_drops drops, const long first, const long b
  * weights. A span has `span` keys, the last one all that are left. */
 #define SPLIT_PARAMETERS const long spans, const long span, const long query_rows,
 #else
-#define SPLIT_PARAMETERS
+#define SPLIT_PARAMETERS const long first_item,
 #endif
 
-/* One work-group per QUERIES queries of one (b, kv_head), and with SPLIT for each span of their keys. */
+/* One work-group per QUERIES queries of one (b, kv_head), and with SPLIT for each span of their keys. Without, a launch
+ * begins at first_item and ends before `items`: long ones are split. */
 TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum), const long summed, const long items,
                                 const float scale, const float cap, SPLIT_PARAMETERS ATTENTION_PARAMETERS) {
     __local float qs[QUERIES * DK] __attribute__((aligned(16)));
@@ -159,7 +160,7 @@ TFM_KERNEL void attention_group(TFM_TENSOR(float, y), TFM_TENSOR(float, log_sum)
     if (own_span >= spans)
         return;
 #else
-    const long item = TFM_ROW();
+    const long item = first_item + TFM_ROW();
     if (item >= items)
         return;
 #endif

@@ -140,6 +140,56 @@ static void test_scores_and_numbers(void **state) {
                                      .tolerance = 3e-4});
 }
 
+/* A bound of the work of one launch so low that there are many: of a tile each, of some tiles of a head, of some heads
+ * and of some sequences. The results are those of one launch, to the bit. */
+static void test_launches(void **state) {
+    (void)state;
+    tfm__tuning *tuning = &harness_context()->tuning;
+    const tfm__tuning before = *tuning;
+    const int64_t targets[] = {150, 150, 150, 9}, widths[] = {16, 16, 20, 17};
+    if (!shares_rows())
+        skip();
+    tuning->split_keys = 0;
+    for (int kind = 0; kind < 4; kind++) {
+        attention_case c = {.batch = 3,
+                            .targets = targets[kind],
+                            .length = 70,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .key_width = widths[kind],
+                            .value_width = widths[kind]};
+        const size_t bytes = attention_count(&c) * sizeof(float);
+        attention_problem p = attention_make(&c);
+        attention_wanted want = attention_oracle(&p);
+        float *whole, *part;
+        uint64_t fewer = 1;
+        tuning->attention_launch = before.attention_launch;
+        assert_int_equal(launches_of(&whole, &p), 1);
+        harness_close(whole, want.y, attention_count(&c), 3e-6, "one launch");
+        /* All there is to do, or somewhat more; then a part of that, ever smaller. */
+        const int64_t all = 16 * c.batch * c.heads * (c.targets + 128) * c.length * 2 * c.key_width;
+        for (int64_t bound = all; bound > 0; bound /= 3) {
+            tuning->attention_launch = bound;
+            const uint64_t launches = launches_of(&part, &p);
+            assert_true(launches >= fewer);
+            if (!harness_poses())
+                assert_memory_equal(part, whole, bytes);
+            fewer = launches;
+            free(part);
+        }
+        assert_true(fewer >= (uint64_t)(c.batch * c.kv_heads * (kind < 3 ? 2 * (c.heads / c.kv_heads) : 1)));
+        tuning->attention_launch = 1;
+        c.paged = c.causal = true;
+        attention_check(c);
+        free(whole);
+        free(want.y);
+        free(want.scores);
+        free(want.log_sum);
+        attention_drop(&p);
+    }
+    *tuning = before;
+}
+
 /* However the keys are cut, it is two launches, with the same bits each time, and near what one launch gives. */
 static void test_fixed_order(void **state) {
     (void)state;
@@ -225,8 +275,13 @@ static void test_own_choice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_choice),         cmocka_unit_test(test_kinds),       cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_scores_and_numbers), cmocka_unit_test(test_fixed_order), cmocka_unit_test(test_unseen),
+        cmocka_unit_test(test_own_choice),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_scores_and_numbers),
+        cmocka_unit_test(test_fixed_order),
+        cmocka_unit_test(test_unseen),
     };
     return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
 }

@@ -118,6 +118,7 @@ typedef struct tfm__tuning {
     int attention_rows;      /* of an item: 4, or 8 where registers are many and local memory is the narrower gate */
     bool attention_resident; /* with 8, the forward's queries stay in local memory, where that has room for them */
     int64_t attention_rows_least; /* queries and keys, at least, of a head that has more than 4 */
+    int64_t attention_launch;     /* multiplications of a launch, at most; 0: by the device's compute units */
 
     /* Where a step of decoding has few rows, several work-groups share one, until each compute unit has so many. */
     int64_t split_groups;

@@ -30,7 +30,15 @@ static tfm_status launch_group(tfm_context *ctx, const tfm__attention *a) {
     const int64_t spans = tfm__attention_spans(ctx, a, items);
     if (spans > 1)
         return tfm__attention_split(ctx, a, (int)block, items, spans);
-    return tfm__attention_fused(ctx, a, "attention", "attention_group", (int)block, items, items);
+    tfm__kernel *kernel = tfm__attention_kernel(ctx, a, "attention", "attention_group", (int)block, "");
+    const int64_t work = block * a->length * (a->key_width + a->value_width), bound = tfm__attention_bound(ctx);
+    const int64_t room = work < bound ? bound / (work + 1) : 1;
+    for (int64_t first = 0; first < items; first += room) {
+        const int64_t end = items - first < room ? items : first + room;
+        tfm__attention_enqueue(ctx, a, kernel, tfm__row_grid(ctx, end - first),
+                               TFM__ARGS(TFM__ATTENTION_FUSED_ARGS(a, end), TFM__I_AS("first_item", first)));
+    }
+    return tfm_context_status(ctx);
 }
 
 /* y, F32 or of the inputs' dtype, and what else is wanted. */

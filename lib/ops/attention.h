@@ -63,6 +63,8 @@ bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, t
 static inline int64_t tfm__attention_query_tiles(const tfm__attention *a, tfm__attention_tile t) {
     return tfm__divide_up(a->targets + (tfm__dropout_on(&a->dropout) ? 3 : 0), t.owned);
 }
+/* Multiplications of one launch, at most, so that it ends soon: the tuning's, or by the device. */
+int64_t tfm__attention_bound(const tfm_context *ctx);
 /* Enqueues a kernel on `all` tiles, heads and sequences, with a work-group for each, of `work` multiplications, in as
  * many launches as that needs. `first` are its three arguments, among all, that say where a launch begins. */
 tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__attention_tile t,

@@ -12,6 +12,12 @@ enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA
 /* What a device has, at least, whose items have more than the fewest rows: items of a group, and local memory. */
 enum { MANY_GROUP = 128, MANY_LOCAL = 36 << 10 };
 
+int64_t tfm__attention_bound(const tfm_context *ctx) {
+    const int64_t said = tfm__context_tuning(ctx)->attention_launch;
+    const int64_t units = (int64_t)tfm_context_device(ctx)->compute_units * UNIT_WORK;
+    return said > 0 ? said : units > LAUNCH_WORK ? units : LAUNCH_WORK;
+}
+
 bool tfm__attention_many(const tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t least = tuning->attention_rows_least;
@@ -70,8 +76,7 @@ bool tfm__attention_tile_fits(const tfm_context *ctx, const tfm__attention *a, t
 tfm_status tfm__attention_tiles(tfm_context *ctx, const tfm__attention *a, tfm__kernel *kernel, tfm__attention_tile t,
                                 const int64_t *all, int64_t work, size_t count, tfm__arg *args, tfm__arg *first) {
     const size_t group = (size_t)t.group;
-    const int64_t units = (int64_t)tfm_context_device(ctx)->compute_units * UNIT_WORK;
-    const int64_t bound = units > LAUNCH_WORK ? units : LAUNCH_WORK;
+    const int64_t bound = tfm__attention_bound(ctx);
     int64_t room = work < bound ? bound / (work + 1) : 1, most[3];
     for (int i = 0; i < 3; i++) {
         most[i] = room < all[i] ? room : all[i];
