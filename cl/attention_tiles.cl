@@ -188,7 +188,8 @@ INLINED void tile_products(__local const int *fixed, float *sum, __local float4 
     ((count) * (width4) <= STAGE       ? (count)                                                                       \
      : (count) / 2 * (width4) <= STAGE ? (count) / 2                                                                   \
      : (count) / 4 * (width4) <= STAGE ? (count) / 4                                                                   \
-                                       : (count) / 8)
+     : (count) / 8 * (width4) <= STAGE ? (count) / 8                                                                   \
+                                       : (count) / 16)
 
 /* One row of weights, of which the item's first set begins at `own`, with one of what is staged. Where `guarded`,
  * weights of -0 are of what is not seen, and must not touch the sums even where that is NaN. */

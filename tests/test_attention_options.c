@@ -178,12 +178,13 @@ static void test_halves(void **state) {
  * heads, of widths that fill no chunk of columns, with rows that are none of the log. */
 static void test_prompts(void **state) {
     (void)state;
-    const int64_t targets[] = {17, 65, 16, 130}, widths[][2] = {{16, 24}, {20, 12}, {64, 64}, {128, 68}};
-    for (int kind = 0; kind < (harness_slow() ? 4 : 24); kind++) {
+    const int64_t targets[] = {17, 65, 16, 130},
+                  widths[][2] = {{16, 24}, {20, 12}, {64, 64}, {128, 68}, {256, 256}, {196, 132}, {12, 256}};
+    for (int kind = 0; kind < (harness_slow() ? 4 : 42); kind++) {
         attention_case c = plain(kind % 4 == 3 ? 1 : 3, targets[kind % 4], targets[kind % 4] + kind * 5);
         c.paged = c.causal = true;
-        c.key_width = widths[kind / 2 % 4][0];
-        c.value_width = widths[kind / 2 % 4][1];
+        c.key_width = widths[kind / 2 % 7][0];
+        c.value_width = widths[kind / 2 % 7][1];
         c.kv_heads = kind % 3 == 0 ? 1 : kind % 3 == 1 ? 2 : 4;
         c.numbers = kind % 3 == 0 ? TFM_F32 : kind % 3 == 1 ? TFM_F16 : TFM_BF16;
         c.wide_q = kind % 4 != 1;
@@ -196,9 +197,13 @@ static void test_prompts(void **state) {
         c.soft_cap = kind % 6 == 5 ? 3 : 0;
         c.heads_first = kind % 7 == 3;
         c.beams = kind % 8 == 6 && !c.padded ? 2 : 0;
-        if (kind % 8 == 4)
+        if (kind % 8 == 4 || kind % 14 == 9)
             set_mask(&c, kind & 8 ? TFM_F32 : TFM_U8, 4, 1, c.heads, 1, c.length);
         attention_check(c);
+        if (c.key_width > 128 && !c.wide_q) /* a long text that is read at once */
+            c.paged = c.holes = false;
+        if (!c.paged)
+            attention_check(c);
     }
 }
 

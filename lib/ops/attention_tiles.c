@@ -7,7 +7,7 @@
  * launch for one that hangs. Devices with many units have more: a launch that cannot fill them leaves the rest idle. */
 #define LAUNCH_WORK (INT64_C(1) << 33)
 #define UNIT_WORK (INT64_C(1) << 29)
-enum { LEAST_GROUP = 32, MOST_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_KEYS = 4 };
+enum { LEAST_GROUP = 32, MOST_WIDTH = 256, MANY_WIDTH = 128, MOST_OWNED = 64, MOST_PASSING = 128, ITEM_KEYS = 4 };
 enum { MOST_GROUPS = 65535 }; /* of a grid in all dimensions but the first: CUDA's */
 /* What a device has, at least, whose items have more than the fewest rows: items of a group, and local memory. */
 enum { MANY_GROUP = 128, MANY_LOCAL = 36 << 10 };
@@ -21,7 +21,8 @@ int64_t tfm__attention_bound(const tfm_context *ctx) {
 bool tfm__attention_many(const tfm_context *ctx, const tfm__attention *a) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     const int64_t least = tuning->attention_rows_least;
-    return tuning->attention_rows > TFM__ATTENTION_ROWS && a->targets >= least && a->length >= least &&
+    const bool narrow = a->key_width <= MANY_WIDTH && a->value_width <= MANY_WIDTH; /* sums in registers */
+    return narrow && tuning->attention_rows > TFM__ATTENTION_ROWS && a->targets >= least && a->length >= least &&
            tuning->group >= MANY_GROUP && tfm__context_limits(ctx)->local_bytes >= MANY_LOCAL;
 }
 

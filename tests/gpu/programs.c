@@ -132,7 +132,9 @@ static void attention(tfm_context *ctx) {
         attend(ctx, 64, QUERIES[j], TFM_F32, false, (tfm_attention_options){.soft_cap = 30});
     }
     attend(ctx, 64, 64, TFM_F32, true, (tfm_attention_options){.dropout = &drops});
-    attend(ctx, 128, 64, TFM_F32, true, (tfm_attention_options){.soft_cap = 30, .dropout = &drops});
+    for (int64_t width = 128; width <= 256; width *= 2)
+        attend(ctx, width, 64, TFM_F32, true, (tfm_attention_options){.soft_cap = 30, .dropout = &drops});
+    attend(ctx, 256, 64, TFM_F32, true, (tfm_attention_options){.soft_cap = 50, .causal = true});
 }
 
 static void multiply(tfm_context *ctx, int64_t m, tfm_gemm_options options, bool backward) {
