@@ -119,7 +119,7 @@ bool tfm__engine_usable(tfm_context *ctx, const tfm__gemm_task *task, const tfm_
         return false;
     const unsigned char *known =
         tile->pace.narrows ? tfm__engine_verdict_of(ctx, task, tile, tfm__engine_stages(ctx, tile, stages)) : NULL;
-    return !known || *known <= GOOD;
+    return !known || *known <= TFM__GOOD;
 }
 
 bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm__gemm_setting *s) {
@@ -130,7 +130,7 @@ bool tfm__engine_follows(tfm_context *ctx, const tfm__gemm_task *task, const tfm
         (s->stages > 0 && tfm__engine_stages(ctx, tile, s->stages) != s->stages))
         return false;
     const unsigned char *known = tfm__engine_verdict_of(ctx, task, tile, tfm__engine_stages(ctx, tile, s->stages));
-    return !known || *known <= GOOD;
+    return !known || *known <= TFM__GOOD;
 }
 
 /* What tests ask for; else what the table of `tfm tune` has. */
@@ -162,13 +162,13 @@ tfm__engine_plan tfm__engine_plan_of(tfm_context *ctx, const tfm__gemm_task *tas
     return best;
 }
 
-const char *tfm__engine_trouble(tfm__engine_verdict v) {
-    static const char *const WHY[VERDICTS] = {
-        [WRONG] = "the result of the device's matrix engine was wrong when it was tried",
-        [NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
-        [CUT_AGAIN] = "the program ended each time that the device's matrix engine was tried: `tfm tune --reset` "
-                      "forgets that",
-        [BUSY] =
+const char *tfm__engine_trouble(tfm__verdict v) {
+    static const char *const WHY[TFM__VERDICTS] = {
+        [TFM__WRONG] = "the result of the device's matrix engine was wrong when it was tried",
+        [TFM__NOT_BUILT] = "the driver does not build the kernel for the device's matrix engine",
+        [TFM__CUT_AGAIN] = "the program ended each time that the device's matrix engine was tried: `tfm tune --reset` "
+                           "forgets that",
+        [TFM__BUSY] =
             "another program was still trying what it tries once on this device, so the device's matrix engine was "
             "not tried",
     };
@@ -200,7 +200,7 @@ static const char *declines(tfm_context *ctx, const tfm__gemm_task *task) {
     if (why)
         return why;
     const unsigned char *v = tfm__engine_verdict_on(ctx, task, &p);
-    return v ? tfm__engine_trouble((tfm__engine_verdict)*v) : NULL;
+    return v ? tfm__engine_trouble((tfm__verdict)*v) : NULL;
 }
 
 static tfm__gemm_ring ring_of(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
@@ -253,15 +253,15 @@ static tfm__kernel *built(tfm_context *ctx, const tfm__gemm_task *task, const tf
         tfm__context_recover(ctx, depth);
     if (tfm_context_status(ctx) != TFM_OK || !known)
         return NULL;
-    *known = NOT_BUILT;
+    *known = TFM__NOT_BUILT;
     tfm__log(TFM_LOG_WARNING, "%s: %s: going on without it", tfm_context_device(ctx)->name,
-             tfm__engine_trouble(NOT_BUILT));
+             tfm__engine_trouble(TFM__NOT_BUILT));
     return NULL;
 }
 
 static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
-    tfm__kernel *kernel = tfm__engine_prove(ctx, task, &p) == GOOD ? built(ctx, task, &p) : NULL;
+    tfm__kernel *kernel = tfm__engine_prove(ctx, task, &p) == TFM__GOOD ? built(ctx, task, &p) : NULL;
     if (tfm_context_status(ctx) != TFM_OK)
         return tfm_context_status(ctx);
     if (!kernel)
@@ -273,7 +273,7 @@ static tfm_status run(tfm_context *ctx, const tfm__gemm_task *task) {
 static uint64_t memory(tfm_context *ctx, const tfm__gemm_task *task) {
     const tfm__engine_plan p = tfm__engine_plan_of(ctx, task);
     const unsigned char *known = tfm__engine_verdict_on(ctx, task, &p);
-    const uint64_t trial = known && *known == UNKNOWN ? 10 * tfm__pool_block(sizeof(float) * 512 * 256) : 0;
+    const uint64_t trial = known && *known == TFM__UNTRIED ? 10 * tfm__pool_block(sizeof(float) * 512 * 256) : 0;
     const uint64_t own = tfm__gemm_cut_memory(task, &p.cut) + (p.tile->pace.narrows ? tfm__gemm_ring_memory(task) : 0);
     return own > trial ? own : trial;
 }

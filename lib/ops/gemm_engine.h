@@ -4,6 +4,7 @@
 #define TFM_LIB_GEMM_ENGINE_H
 
 #include "ops/gemm_ring.h"
+#include "ops/prove.h"
 
 enum { TILE_K = TFM__RING_K, TILES = 4, RINGS = 3, LEAST_STAGES = 2, MOST_STAGES = 4 };
 enum { DEPTHS = MOST_STAGES - LEAST_STAGES + 1, CLASSES = (TILES + RINGS * DEPTHS) << 5 };
@@ -30,22 +31,11 @@ typedef struct tfm__engine_plan {
     tfm__gemm_cut cut;
 } tfm__engine_plan;
 
-/* Of a form of the kernel that was tried: by tile, stages, whether b is stored in 16 bits, unit, inputs and transposes.
- */
-typedef enum tfm__engine_verdict {
-    UNKNOWN,
-    GOOD,
-    WRONG,
-    NOT_BUILT,
-    CUT_ONCE,
-    CUT_AGAIN,
-    BUSY, /* another program is at a trial for too long: of this context alone, and not kept */
-    VERDICTS
-} tfm__engine_verdict;
-
 typedef struct tfm__engine_state {
-    unsigned char verdicts[2 * TFM__ENGINES][CLASSES]; /* of engines, and of their emulations */
-    bool waited;                                       /* for another program, in vain */
+    /* Of engines, and of their emulations: by tile, stages, whether b is stored in 16 bits, unit, inputs, transposes.
+     */
+    unsigned char verdicts[2 * TFM__ENGINES][CLASSES];
+    bool waited; /* for another program, in vain */
 } tfm__engine_state;
 
 /* ---- gemm_engine.c ---- */
@@ -75,12 +65,12 @@ tfm__kernel *tfm__engine_kernel(tfm_context *ctx, const tfm__gemm_task *task, co
 tfm_status tfm__engine_launch(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,
                               tfm__kernel *kernel);
 /* The sentence about a verdict that is not good; NULL for the others. */
-const char *tfm__engine_trouble(tfm__engine_verdict v);
+const char *tfm__engine_trouble(tfm__verdict v);
 
 /* ---- gemm_engine_trial.c ---- */
 
 /* What is known of the plan's kernel, by now. Emulations, which only tests run, are tried in each context. */
-tfm__engine_verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
+tfm__verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p);
 
 /* ---- gemm_engine_tune.c: as tfm__gemm_provider has them ---- */
 

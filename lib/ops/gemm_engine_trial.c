@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include "ops/gemm_engine.h"
 
-/* Seconds to wait for another program's trial, in which kernels are compiled. */
-enum { PATIENCE = 20 };
-
 /* Random numbers of [-1, 1), the same at each trial: (rows, columns), as they are, in 16 bits, and what those are. */
 static void fill(tfm_context *ctx, tfm_tensor *raw, tfm_tensor *narrow, tfm_tensor *rounded, tfm_dtype inputs,
                  int64_t rows, int64_t columns) {
@@ -78,89 +75,41 @@ static bool compare(tfm_context *ctx, const tfm__gemm_task *task, const tfm__eng
     return agree(ctx, c, want);
 }
 
-/* Tries the plan's kernel. UNKNOWN where it could not be tried, and the context has failed: for want of memory, or to
- * begin anew in smaller groups. */
-static tfm__engine_verdict try_it(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,
-                                  const char *what) {
-    const int depth = tfm__scope_depth(ctx);
-    const bool recorded = tfm__tape_pause(ctx);
-    tfm__engine_verdict v = UNKNOWN;
-    if (tfm_scope_open(ctx) == TFM_OK) {
-        tfm__kernel *kernel = tfm__engine_kernel(ctx, task, p);
-        if (kernel && tfm__kernel_most(ctx, kernel) < tfm__engine_items(ctx, p->tile))
-            v = NOT_BUILT;
-        else
-            v = compare(ctx, task, p) ? GOOD : WRONG;
-    }
-    const tfm_status status = tfm_context_status(ctx);
-    if (status == TFM_OK) {
-        tfm_scope_close(ctx, 0, NULL);
-    } else if (status == TFM_ERROR_BUILD || status == TFM_ERROR_DEVICE) {
-        v = status == TFM_ERROR_BUILD ? NOT_BUILT : WRONG;
-        tfm__context_recover(ctx, depth);
-    } else {
-        v = UNKNOWN;
-    }
-    tfm__tape_resume(ctx, recorded);
-    if (v > GOOD)
-        tfm__log(TFM_LOG_WARNING, "%s: %s (%s): going on without it", tfm_context_device(ctx)->name,
-                 tfm__engine_trouble(v), what);
-    return v;
+/* A form of the kernel, as a trial has it. */
+typedef struct form {
+    const tfm__gemm_task *task;
+    const tfm__engine_plan *plan;
+} form;
+
+static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
+    const form *f = of;
+    tfm__kernel *kernel = tfm__engine_kernel(ctx, f->task, f->plan);
+    if (kernel && tfm__kernel_most(ctx, kernel) < tfm__engine_items(ctx, f->plan->tile))
+        return TFM__NOT_BUILT;
+    return compare(ctx, f->task, f->plan) ? TFM__GOOD : TFM__WRONG;
 }
 
-/* The program whose text a verdict is of. */
-static const char *program_of(const tfm__engine_plan *p) {
-    return p->tile->pace.narrows ? "gemm_ring" : "gemm_engine";
-}
-
-static tfm__engine_verdict kept(tfm_context *ctx, const tfm__engine_plan *p, const char *what) {
-    int stored = UNKNOWN;
-    return tfm__proven_get(ctx, &stored, program_of(p), what) && stored > UNKNOWN && stored < BUSY
-               ? (tfm__engine_verdict)stored
-               : UNKNOWN;
-}
-
-/* Tries it, unless a verdict is kept by now. A driver may end the program, and is then tried once more only: the first
- * time it may have been the user. */
-static tfm__engine_verdict try_once(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p,
-                                    tfm__trial *trial, const char *what) {
-    const tfm__engine_verdict last = kept(ctx, p, what);
-    if (last != UNKNOWN && last != CUT_ONCE)
-        return last;
-    tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, program_of(p), what);
-    const tfm__engine_verdict v = try_it(ctx, task, p, what);
-    tfm__proven_set(ctx, v, program_of(p), what);
-    return v;
-}
-
-tfm__engine_verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
+tfm__verdict tfm__engine_prove(tfm_context *ctx, const tfm__gemm_task *task, const tfm__engine_plan *p) {
     const tfm__tuning *tuning = tfm__context_tuning(ctx);
     unsigned char *known = tfm__engine_verdict_on(ctx, task, p);
-    tfm__trial trial;
     char what[160];
-    if (!known || *known != UNKNOWN)
-        return known ? (tfm__engine_verdict)*known : UNKNOWN;
+    if (!known || *known != TFM__UNTRIED)
+        return known ? (tfm__verdict)*known : TFM__UNTRIED;
     snprintf(what, sizeof(what), "engine %d of %s, %s %dx%dx%d in waves of %dx%d, %c%c by %d%s%s", (int)tuning->engine,
              tfm_dtype_name(tfm__gemm_inputs(ctx, task)), p->tile->pace.narrows ? "ring" : "tile", p->tile->pace.m,
              p->tile->pace.n, TILE_K, p->tile->wave_m, p->tile->wave_n, task->transpose_a ? 't' : 'n',
              task->transpose_b ? 't' : 'n', p->tile->pace.narrows ? p->stages : p->unit,
              task->b.dtype != TFM_F32 ? ", b stored as " : "",
              task->b.dtype != TFM_F32 ? tfm_dtype_name(task->b.dtype) : "");
-    if (tuning->engine_emulated)
-        return (tfm__engine_verdict)(*known = (unsigned char)try_it(ctx, task, p, what));
-    const tfm__engine_verdict last = kept(ctx, p, what);
-    if (last != UNKNOWN && last < CUT_ONCE)
-        return (tfm__engine_verdict)(*known = (unsigned char)last);
-    /* What is kept may be the mark of another program's trial, which is waited for. */
     tfm__engine_state *s = tfm__engine_state_of(ctx);
-    if (tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
-        *known = (unsigned char)try_once(ctx, task, p, &trial, what);
-        tfm__trial_end(&trial);
-    } else {
-        *known = BUSY;
-        tfm__log(s->waited ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s (%s): going on without it",
-                 tfm_context_device(ctx)->name, tfm__engine_trouble(BUSY), what);
-        s->waited = true;
-    }
-    return (tfm__engine_verdict)*known;
+    const form f = {task, p};
+    return tfm__prove(ctx, known,
+                      &(tfm__proof){.program = p->tile->pace.narrows ? "gemm_ring" : "gemm_engine",
+                                    .what = what,
+                                    .without = "it",
+                                    .trouble = tfm__engine_trouble,
+                                    .compare = compare_form,
+                                    .form = &f,
+                                    .kept = !tuning->engine_emulated,
+                                    .waited = &s->waited});
 }

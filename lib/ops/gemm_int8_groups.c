@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "ops/gemm_int8.h"
+#include "ops/prove.h"
 
 /* As in the kernels. */
 enum { ITEMS = 128, COLUMNS = 16, MOST_ROWS = 8, STEP = 32 };
@@ -41,17 +42,6 @@ typedef struct form {
     bool quads;              /* of a tile */
 } form;
 
-/* Of a form that was tried. */
-typedef enum verdict {
-    UNKNOWN,
-    GOOD,
-    WRONG,
-    NOT_BUILT,
-    CUT_ONCE,
-    CUT_AGAIN,
-    BUSY, /* another program is at a trial for too long: of this context alone, and not kept */
-    VERDICTS
-} verdict;
 enum { DEPTHS = 3, ROW_KINDS = 4, FORMS = 4 * TILES + 2 * DEPTHS * ROW_KINDS };
 
 typedef struct state {
@@ -59,9 +49,6 @@ typedef struct state {
     unsigned refused; /* tiles whose kernel the driver does not take in groups of so many items */
     bool waited;      /* for another program, in vain */
 } state;
-
-/* Seconds to wait for another program's trial, in which kernels are compiled. */
-enum { PATIENCE = 20 };
 
 /* Its address is the key under which a context keeps what was tried. */
 static char SLOT;
@@ -208,14 +195,15 @@ static tfm_status launch(tfm_context *ctx, const tfm__int8_task *t, const form *
 
 /* ---- The trial --------------------------------------------------------------------------------------------------- */
 
-static const char *trouble(verdict v) {
-    static const char *const WHY[VERDICTS] = {
-        [WRONG] = "the result of the device's dot products of bytes was wrong when they were tried",
-        [NOT_BUILT] = "the driver does not build the kernel with the device's dot products of bytes",
-        [CUT_AGAIN] = "the program ended each time that the device's dot products of bytes were tried: "
-                      "`tfm tune --reset` forgets that",
-        [BUSY] = "another program was still trying what it tries once on this device, so the device's dot products of "
-                 "bytes were not tried",
+static const char *trouble(tfm__verdict v) {
+    static const char *const WHY[TFM__VERDICTS] = {
+        [TFM__WRONG] = "the result of the device's dot products of bytes was wrong when they were tried",
+        [TFM__NOT_BUILT] = "the driver does not build the kernel with the device's dot products of bytes",
+        [TFM__CUT_AGAIN] = "the program ended each time that the device's dot products of bytes were tried: "
+                           "`tfm tune --reset` forgets that",
+        [TFM__BUSY] =
+            "another program was still trying what it tries once on this device, so the device's dot products of "
+            "bytes were not tried",
     };
     return WHY[v];
 }
@@ -283,73 +271,39 @@ static bool compare(tfm_context *ctx, const form *f, tfm__dot dot) {
     return tfm_context_status(ctx) == TFM_OK && agree(ctx, &t, f, dot);
 }
 
-/* UNKNOWN where it could not be tried, and the context has failed: for want of memory, or to begin anew in smaller
- * groups. */
-static verdict try_it(tfm_context *ctx, const form *f, tfm__dot dot, const char *what) {
-    const int depth = tfm__scope_depth(ctx);
-    verdict v = UNKNOWN;
-    if (tfm_scope_open(ctx) == TFM_OK)
-        v = compare(ctx, f, dot) ? GOOD : WRONG;
-    const tfm_status status = tfm_context_status(ctx);
-    if (status == TFM_OK) {
-        tfm_scope_close(ctx, 0, NULL);
-    } else if (status == TFM_ERROR_BUILD || status == TFM_ERROR_DEVICE) {
-        v = status == TFM_ERROR_BUILD ? NOT_BUILT : WRONG;
-        tfm__context_recover(ctx, depth);
-    } else {
-        v = UNKNOWN;
-    }
-    if (v > GOOD) /* AMD's devices of some sets have no such instruction: nothing to warn of */
-        tfm__log(v == NOT_BUILT ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s (%s): going on without them",
-                 tfm_context_device(ctx)->name, trouble(v), what);
-    return v;
-}
+/* A form and its instruction, as a trial has them. */
+typedef struct dotted {
+    const form *form;
+    tfm__dot dot;
+} dotted;
 
-static verdict kept(tfm_context *ctx, const form *f, const char *what) {
-    int stored = UNKNOWN;
-    return tfm__proven_get(ctx, &stored, program_of(f), what) && stored > UNKNOWN && stored < BUSY ? (verdict)stored
-                                                                                                   : UNKNOWN;
-}
-
-/* Tries it, unless a verdict is kept by now. A driver may end the program, and is then tried once more only: the first
- * time it may have been the user. */
-static verdict try_once(tfm_context *ctx, const form *f, tfm__dot dot, tfm__trial *trial, const char *what) {
-    const verdict last = kept(ctx, f, what);
-    if (last != UNKNOWN && last != CUT_ONCE)
-        return last;
-    tfm__trial_mark(ctx, trial, last == CUT_ONCE ? CUT_AGAIN : CUT_ONCE, program_of(f), what);
-    const verdict v = try_it(ctx, f, dot, what);
-    tfm__proven_set(ctx, v, program_of(f), what);
-    return v;
+static tfm__verdict compare_form(tfm_context *ctx, const void *of) {
+    const dotted *d = of;
+    return compare(ctx, d->form, d->dot) ? TFM__GOOD : TFM__WRONG;
 }
 
 /* What is known of the form, by now. */
-static verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
+static tfm__verdict prove(tfm_context *ctx, const form *f, tfm__dot dot) {
     unsigned char *known = verdict_of(ctx, f, dot);
-    tfm__trial trial;
     char what[96];
-    if (!known || *known != UNKNOWN)
-        return known ? (verdict)*known : UNKNOWN;
+    if (!known || *known != TFM__UNTRIED)
+        return known ? (tfm__verdict)*known : TFM__UNTRIED;
     if (f->tile)
         snprintf(what, sizeof(what), "dot %d, tile of %d, by %d%s", (int)dot, f->tile->size, f->unit,
                  f->quads ? ", in quads" : "");
     else
         snprintf(what, sizeof(what), "dot %d, rows %d of %d, by %d", (int)dot, f->rows, f->depth, f->unit);
-    const verdict last = kept(ctx, f, what);
-    if (last != UNKNOWN && last < CUT_ONCE)
-        return (verdict)(*known = (unsigned char)last);
-    /* What is kept may be the mark of another program's trial, which is waited for. */
-    state *s = state_of(ctx);
-    if (tfm__trial_begin(&trial, s->waited ? 0 : PATIENCE)) {
-        *known = (unsigned char)try_once(ctx, f, dot, &trial, what);
-        tfm__trial_end(&trial);
-    } else {
-        *known = BUSY;
-        tfm__log(s->waited ? TFM_LOG_INFO : TFM_LOG_WARNING, "%s: %s (%s): going on without them",
-                 tfm_context_device(ctx)->name, trouble(BUSY), what);
-        s->waited = true;
-    }
-    return (verdict)*known;
+    const dotted d = {f, dot};
+    return tfm__prove(ctx, known,
+                      &(tfm__proof){.program = program_of(f),
+                                    .what = what,
+                                    .without = "them",
+                                    .trouble = trouble,
+                                    .compare = compare_form,
+                                    .form = &d,
+                                    .kept = true,
+                                    .may_lack = true, /* as AMD's devices of some sets do */
+                                    .waited = &state_of(ctx)->waited});
 }
 
 /* ---- The product ------------------------------------------------------------------------------------------------- */
@@ -360,7 +314,7 @@ static bool choose(tfm_context *ctx, form *f, tfm__dot *dot, const tfm__int8_tas
     state *s = state_of(ctx);
     *dot = tfm__context_tuning(ctx)->dot;
     while (s && find_form(ctx, f, t, *dot, s->refused)) {
-        if (*dot != TFM__NO_DOT && prove(ctx, f, *dot) != GOOD) {
+        if (*dot != TFM__NO_DOT && prove(ctx, f, *dot) != TFM__GOOD) {
             *dot = TFM__NO_DOT;
             continue;
         }
@@ -391,5 +345,5 @@ const char *tfm__int8_dot_trouble(tfm_context *ctx, const tfm__int8_task *task) 
     if (tuning->dot == TFM__NO_DOT)
         return "the device has no dot products of bytes that this version knows";
     const unsigned char *known = verdict_of(ctx, &f, tuning->dot);
-    return known ? trouble((verdict)*known) : NULL;
+    return known ? trouble((tfm__verdict)*known) : NULL;
 }
