@@ -236,6 +236,16 @@ static void print_stats(const job *j) {
             (double)j->done.new_tokens / fmax(j->done.decode_seconds, 1e-9), seconds);
 }
 
+/* Who comes from transformers expects the beam of the model's generation_config.json, and a streamed text has none. */
+static void tell_beam(const job *j) {
+    const int own = tfm_model_get_info(j->model)->beam;
+    if (own > 1 && j->options.beam == 0 && !j->options.draw)
+        fprintf(stderr,
+                "tfm: the model's files ask for a beam of %d, and each token here is the likeliest: give --beam %d for "
+                "what transformers writes\n",
+                own, own);
+}
+
 static int open_model(job *j) {
     const tfm_model_options how = {.no_tokenizer = j->ids, .precision = cli_precision(j->precision)};
     const double start = cli_seconds();
@@ -280,6 +290,8 @@ static int run(job *j, char **prompts, size_t count) {
         code = cli_output_open(&j->out, j->output);
     if (code == CLI_OK)
         code = open_model(j);
+    if (code == CLI_OK)
+        tell_beam(j);
     if (code == CLI_OK)
         code = j->input     ? generate_lines(j)
                : count == 0 ? generate_input(j)

@@ -203,8 +203,21 @@ static void sync_folder_of(const char *path) {
     free(dir);
 }
 
+/* A file takes the place of what has the name, which must not be a device or a pipe: who names /dev/null as root would
+ * have none from then on. */
+static bool replaceable(const char *path) {
+    struct stat there;
+    if (stat(path, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode)) /* rename() refuses a folder */
+        return true;
+    tfm__fail(TFM_ERROR_IO, "cannot replace %s: it is a device, a pipe or a socket, and no file; give another name",
+              path);
+    return false;
+}
+
 tfm_status tfm__writer_open(tfm__writer *out, const char *path) {
     *out = (tfm__writer){.path = path};
+    if (!replaceable(path))
+        return TFM_ERROR_IO;
     out->fd = open_beside(&out->name, path);
     return out->fd < 0 ? TFM_ERROR_IO : TFM_OK;
 }

@@ -151,7 +151,7 @@ tfm_status tfm__pack_find(const tfm__pack *pack, const unsigned char **data, siz
         *bytes = (size_t)json_integer_value(json_object_get(program, "bytes"));
         hash_words(hash, *data, *bytes);
         if (strcmp(json_string_value(json_object_get(program, "hash")), hash) != 0)
-            return damaged(pack, "one of its binaries is");
+            return damaged(pack, "one of its binaries is damaged");
         return TFM_OK;
     }
     return tfm__fail(TFM_ERROR_UNSUPPORTED,

@@ -98,6 +98,9 @@ static tfm_status read_scale(bool *scaled, scaling when, const tfm__config_files
     *scaled = when != NEVER;
     for (size_t i = 0; i < TFM__COUNT(keys) && status == TFM_OK && when == BY_KEYS; i++)
         status = tfm__read_bool(scaled, tfm__network_key(from, keys[i]), keys[i]);
+    if (when == BY_KEYS &&
+        json_is_null(json_object_get(from->config, keys[1]))) /* which transformers takes for false */
+        *scaled = false;
     return status;
 }
 
