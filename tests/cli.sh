@@ -193,7 +193,8 @@ printf '\n%s\n' "$english" >want
 check "a line too long: refused by number" both 1 says err 'line 1: the line has [0-9]* tokens, and the model takes at most [0-9]*: '
 check "a line too long: the rest goes on" cmp -s out want
 translate --truncate -i lines
-check "a line too long: cut" [ "$code" = 0 -a "$(wc -l <out)" = 2 -a ! -s err ]
+grep -v 'building kernels for this device' err >complaints # which a busy machine may have to be told here
+check "a line too long: cut" [ "$code" = 0 -a "$(wc -l <out)" = 2 -a ! -s complaints ]
 translate -i nowhere
 check "no such input" one_sentence 1 'nowhere'
 translate -i .
